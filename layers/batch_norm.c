@@ -21,9 +21,12 @@ static tdm_status infer_batch_norm(tdm_infer *infer) {
     TDM_TRY(tdm_expect_dtype_of_first(infer, i, "x", names[i]));
     TDM_TRY(tdm_expect_shape(infer, i, names[i], &channels));
   }
+  const tdm_batch_norm_attributes *attributes = infer->attributes;
+  const tdm_shape instances = {.rank = 2, .dims = {x->dims[0], x->dims[1]}};
   tdm_infer_set(infer, Y, infer->inputs[X].dtype, x);
   for (size_t i = MEAN; i < infer->output_count; i++)
-    tdm_infer_set(infer, i, infer->inputs[X].dtype, &channels);
+    tdm_infer_set(infer, i, infer->inputs[X].dtype,
+                  attributes->instances != 0 ? &instances : &channels);
   return TDM_OK;
 }
 
@@ -86,6 +89,16 @@ static const tdm_operation batch_norm_statistics = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
+/* Of a batch, or the mean of those of its images. */
+static tdm_value statistic_of(tdm_gradient *gradient, size_t output) {
+  const tdm_batch_norm_attributes *attributes = tdm_gradient_attributes(gradient);
+  const tdm_value found = tdm_gradient_output(gradient, output);
+  const int images[] = {0};
+  if (attributes->instances == 0) return found;
+  return tdm_mean(tdm_gradient_graph(gradient), tdm_gradient_name(gradient), found, images, 1,
+                  false);
+}
+
 /* As in PyTorch, a batch without elements is counted, and moves nothing. */
 static tdm_status persist_statistics(tdm_gradient *gradient) {
   if (!tdm_value_is_valid(tdm_gradient_input(gradient, BATCHES))) return TDM_OK; /* none kept */
@@ -93,11 +106,12 @@ static tdm_status persist_statistics(tdm_gradient *gradient) {
   tdm_batch_norm_attributes attributes;
   memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, X));
+  if (tdm_shape_count(&x) == 0 && attributes.instances != 0) return TDM_OK;
   if (tdm_shape_count(&x) == 0) attributes.momentum = 0;
-  const tdm_value operands[] = {
-      tdm_gradient_input(gradient, RUNNING_MEAN), tdm_gradient_input(gradient, RUNNING_VAR),
-      tdm_gradient_input(gradient, BATCHES), tdm_gradient_output(gradient, MEAN),
-      tdm_gradient_output(gradient, VARIANCE)};
+  const tdm_value operands[] = {tdm_gradient_input(gradient, RUNNING_MEAN),
+                                tdm_gradient_input(gradient, RUNNING_VAR),
+                                tdm_gradient_input(gradient, BATCHES), statistic_of(gradient, MEAN),
+                                statistic_of(gradient, VARIANCE)};
   tdm_append(graph, &batch_norm_statistics, tdm_gradient_name(gradient), &attributes, operands, 5,
              NULL);
   return tdm_graph_status(graph);
@@ -186,6 +200,43 @@ static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix
   return tdm_declare_state_for_layer(graph, name, suffix, dtype, &shape, &constant, like);
 }
 
+/* By the statistics among the operands, which are there up to the bias; x is what comes first. */
+static tdm_value append_norm(tdm_graph *graph, const char *name, tdm_value x, tdm_value *operands,
+                             const tdm_operation *operation,
+                             const tdm_batch_norm_attributes *attributes) {
+  const tdm_value invalid = {0, 0};
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  operands[X] = shape.rank == 5 ? tdm_flatten(graph, name, x, 3, 4) : x;
+  if (!tdm_value_is_valid(operands[X])) return invalid;
+  const tdm_value y = tdm_append(graph, operation, name, attributes, operands, 6, NULL);
+  const int8_t sources[] = {0, 1, 2, -1, -1};
+  if (shape.rank != 5 || !tdm_value_is_valid(y)) return y;
+  return tdm_reshape_from(graph, name, y, shape, sources);
+}
+
+/* running_mean, running_var and num_batches_tracked, placed like what is there. */
+static void declare_statistics(tdm_graph *graph, const char *name, tdm_shape channels,
+                               tdm_value like, tdm_value *operands) {
+  const tdm_dtype dtype = tdm_graph_dtype(graph);
+  operands[RUNNING_MEAN] = state_of(graph, name, ".running_mean", dtype, channels, 0.0, like);
+  operands[RUNNING_VAR] = state_of(graph, name, ".running_var", dtype, channels, 1.0, like);
+  operands[BATCHES] =
+      state_of(graph, name, ".num_batches_tracked", TDM_INT64, tdm_shape_scalar(), 0.0, like);
+}
+
+tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value x, double epsilon,
+                                  double momentum, tdm_value like) {
+  const tdm_shape channels = tdm_shape_of(1, tdm_value_shape(graph, x).dims[1]);
+  tdm_value operands[6] = {x};
+  declare_statistics(graph, name, channels, like, operands);
+  tdm_batch_norm_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.epsilon = epsilon;
+  attributes.momentum = momentum;
+  attributes.instances = 1;
+  return append_norm(graph, name, x, operands, &batch_norm_operation, &attributes);
+}
+
 tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                               const tdm_batch_norm_options *options) {
   name = tdm_graph_name(graph, name);
@@ -202,7 +253,6 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                           tdm_shape_text(&shape, text, sizeof text));
   }
   const tdm_shape channels = tdm_shape_of(1, shape.dims[1]);
-  const tdm_dtype dtype = tdm_graph_dtype(graph);
   const tdm_initializer ones = {TDM_INIT_CONSTANT, 1.0, 0.0, -1};
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
   tdm_value operands[6] = {x};
@@ -210,25 +260,15 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
     operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", channels, &ones);
     operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", channels, &zeros);
   }
-  if (!chosen.without_statistics) {
-    const tdm_value like = operands[WEIGHT];
-    operands[RUNNING_MEAN] = state_of(graph, name, ".running_mean", dtype, channels, 0.0, like);
-    operands[RUNNING_VAR] = state_of(graph, name, ".running_var", dtype, channels, 1.0, like);
-    operands[BATCHES] =
-        state_of(graph, name, ".num_batches_tracked", TDM_INT64, tdm_shape_scalar(), 0.0, like);
-  }
+  if (!chosen.without_statistics)
+    declare_statistics(graph, name, channels, operands[WEIGHT], operands);
   tdm_batch_norm_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
   attributes.momentum = chosen.momentum != 0 ? chosen.momentum : 0.1;
-  operands[X] = shape.rank == 5 ? tdm_flatten(graph, name, x, 3, 4) : x;
-  if (!tdm_value_is_valid(operands[X])) return invalid;
-  const tdm_value y =
-      tdm_append(graph, chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
-                 name, &attributes, operands, 6, NULL);
-  const int8_t sources[] = {0, 1, 2, -1, -1};
-  if (shape.rank != 5 || !tdm_value_is_valid(y)) return y;
-  return tdm_reshape_from(graph, name, y, shape, sources);
+  return append_norm(graph, name, x, operands,
+                     chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
+                     &attributes);
 }
 
 tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x) {

@@ -119,6 +119,10 @@ tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_val
  * is -1, a size or, once, TDM_INFER. */
 tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
                            const int8_t *sources);
+/* x (n, channels, ...) by each channel of an image in runs that train, which move running
+ * statistics by momentum; by these, placed like `like`, in others. Without weight and bias. */
+tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value x, double epsilon,
+                                  double momentum, tdm_value like);
 /* x padded as its attributes, which are checked, say. */
 tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
                        const tdm_pad_attributes *attributes);

@@ -39,7 +39,15 @@ static tdm_value of_channels(tdm_graph *graph, const char *name, const char *suf
   return aligned.rank > 1 ? tdm_reshape(graph, name, parameter, aligned) : parameter;
 }
 
-/* By groups of channels, then times a weight and with a bias of each channel. */
+/* y times a weight and with a bias of each channel. */
+static tdm_value scale_channels(tdm_graph *graph, const char *name, tdm_value y) {
+  if (!tdm_value_is_valid(y)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, y);
+  y = tdm_mul(graph, name, y, of_channels(graph, name, ".weight", &shape, 1));
+  return tdm_add(graph, name, y, of_channels(graph, name, ".bias", &shape, 0));
+}
+
+/* By groups of channels, then, if affine, as above. */
 static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                            int64_t groups, double epsilon, bool affine) {
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -59,10 +67,18 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
       .struct_size = sizeof options, .epsilon = epsilon, .without_affine = true};
   if (!tdm_value_is_valid(grouped)) return invalid;
   const tdm_value normal = tdm_layer_norm_with(graph, name, grouped, 1, &options);
-  tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
-  if (!affine || !tdm_value_is_valid(y)) return y;
-  y = tdm_mul(graph, name, y, of_channels(graph, name, ".weight", &shape, 1));
-  return tdm_add(graph, name, y, of_channels(graph, name, ".bias", &shape, 0));
+  const tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
+  return affine ? scale_channels(graph, name, y) : y;
+}
+
+/* With running statistics. */
+static tdm_value normalize_tracked(tdm_graph *graph, const char *name, tdm_value x,
+                                   const tdm_instance_norm_options *options) {
+  const double epsilon = tdm_or_default(options->epsilon, 1e-5);
+  const double momentum = tdm_or_default(options->momentum, 0.1);
+  const tdm_value y =
+      tdm_normalize_instances(graph, name, x, epsilon, momentum > 0 ? momentum : 0, invalid);
+  return options->affine ? scale_channels(graph, name, y) : y;
 }
 
 tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, int64_t groups,
@@ -95,6 +111,13 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
                           "instance_norm %s: x has two dimensions, and so one element a channel; "
                           "(n, channels, ...) has more, also for one image",
                           name);
+  if (shape.rank > 5 && chosen.track_statistics)
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "instance_norm %s: running statistics are of (n, channels, ...) with 3 to "
+        "5 dimensions, x has %d",
+        name, (int)shape.rank);
+  if (chosen.track_statistics) return normalize_tracked(graph, name, x, &chosen);
   return normalize(graph, "instance_norm", name, x, shape.dims[1], chosen.epsilon, chosen.affine);
 }
 

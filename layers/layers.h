@@ -85,10 +85,15 @@ typedef struct tdm_instance_norm_options {
   size_t struct_size;
   double epsilon; /* 0: 1e-5 */
   bool affine;    /* with weight and bias, as tdm_group_norm has them */
+  /* PyTorch's track_running_stats: the mean of the images' statistics moves name.running_mean
+   * (zeros at first) and name.running_var (ones) when a run trains; others normalize by these. As
+   * there, name.num_batches_tracked stays 0. */
+  bool track_statistics;
+  double momentum; /* of these; 0: 0.1; negative: they stay as they are, PyTorch's None */
 } tdm_instance_norm_options;
 
-/* The same over each channel of an image, of more than one element; without weight and bias unless
- * options say so, as PyTorch's, and without running statistics. */
+/* The same over each channel of an image, of more than one element; without weight and bias, and
+ * without running statistics, unless options say so, as PyTorch's. */
 TDM_API tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                          const tdm_instance_norm_options *options);

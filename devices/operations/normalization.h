@@ -29,15 +29,18 @@ typedef struct tdm_layer_norm_attributes {
  * the count of elements for y and inverse, by one less in the output. Without elements: 0,
  * 1 / sqrt(epsilon), 0. */
 #define TDM_OP_BATCH_NORM_TRAINING "batch_norm_training"
-/* d_y, x, mean, inverse, [weight] -> d_x, d_weight (channels), d_bias (channels). */
+/* d_y, x, mean, inverse, [weight] -> d_x, d_weight (channels), d_bias (channels). Both with
+ * `instances`: each channel of an image by itself, with (n, channels) for (channels), and neither
+ * weight nor bias (Ulyanov, Vedaldi, Lempitsky, "Instance normalization", 2016). */
 #define TDM_OP_BATCH_NORM_GRADIENT "batch_norm_gradient"
 /* running_mean F (channels), running_var, batches int64 (), mean, variance -> =running_mean,
  * =running_var, =batches: moved by momentum toward the batch's; momentum below 0: their average
- * over all batches. */
+ * over all batches. With `instances` batches stay. */
 #define TDM_OP_BATCH_NORM_STATISTICS "batch_norm_statistics"
 typedef struct tdm_batch_norm_attributes {
   double epsilon;
   double momentum;
+  int64_t instances; /* 0 or 1 */
 } tdm_batch_norm_attributes;
 
 #endif

@@ -12,6 +12,7 @@ typedef struct batch_norm_sizes {
   int64_t inner;
   double epsilon;
   double momentum;
+  int64_t instances; /* 0 or 1 */
 } batch_norm_sizes;
 
 static inline void batch_norm_sizes_read(batch_norm_sizes *sizes, const tdm_kernel_request *request,
@@ -23,6 +24,17 @@ static inline void batch_norm_sizes_read(batch_norm_sizes *sizes, const tdm_kern
   sizes->inner = dims_product(x, 2, x->shape.rank);
   sizes->epsilon = attributes->epsilon;
   sizes->momentum = attributes->momentum;
+  sizes->instances = attributes->instances;
+}
+
+/* The same where x is normalized by its own statistics: every channel of an image is one of a
+ * single image if instances are normalized. */
+static inline void batch_norm_sizes_read_own(batch_norm_sizes *sizes,
+                                             const tdm_kernel_request *request, const tdm_spec *x) {
+  batch_norm_sizes_read(sizes, request, x);
+  if (sizes->instances == 0) return;
+  sizes->channels *= sizes->n;
+  sizes->n = 1;
 }
 
 /* x as (rows, count). */

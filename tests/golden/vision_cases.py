@@ -84,6 +84,24 @@ def instance_norm(case, shape, affine):
     case.judge("y", case.module("layer", layer)(case.parameter("x", *shape)))
 
 
+def tracked_instance_norm(case, shape, affine, momentum):
+    options(case, "tracked_instance_norm", affine, -1 if momentum is None else momentum)
+    make = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[len(shape) - 3]
+    layer = make(shape[1], affine=affine, momentum=momentum, track_running_stats=True)
+    case.module("layer", layer)
+    with torch.no_grad():
+        layer.running_mean.copy_(case.draw(shape[1]))
+        layer.running_var.copy_(case.draw(shape[1]).abs() + 0.5)
+    for key, value in layer.named_buffers():
+        case.record("buffer.layer." + key, value)
+    x = case.parameter("x", *shape)
+    case.judge("y", layer(x))
+    for key, value in layer.named_buffers():
+        case.record("state.layer." + key, value)
+    layer.eval()
+    case.record("evaluated.y", layer(x))
+
+
 def local_response_norm(case, shape, size, alpha, beta, k):
     options(case, "local_response_norm", size, alpha, beta, k)
     case.judge("y", F.local_response_norm(case.parameter("x", *shape), size, alpha, beta, k))
@@ -121,6 +139,12 @@ def more_cases(cases):
         ))
     for i, (shape, affine) in enumerate((((2, 3, 7), False), ((2, 3, 4, 5), True))):
         cases["instance_norm_%d" % i] = (instance_norm, dict(shape=shape, affine=affine))
+    for i, (shape, affine, momentum) in enumerate((
+            ((2, 3, 7), False, 0.1), ((2, 3, 4, 5), True, 0.1), ((3, 4, 2, 3), True, 0.7),
+            ((2, 3, 2, 3, 2), True, 0.1), ((2, 3, 2, 2, 3), False, 0.3), ((2, 3, 5), True, None))):
+        cases["tracked_instance_norm_%d" % i] = (tracked_instance_norm, dict(
+            shape=shape, affine=affine, momentum=momentum
+        ))
     for i, (shape, size) in enumerate((((2, 5, 4), 3), ((2, 6, 3, 2), 4), ((3, 4, 2, 2), 1))):
         cases["local_response_norm_%d" % i] = (local_response_norm, dict(
             shape=shape, size=size, alpha=0.7, beta=0.75, k=1.5

@@ -50,6 +50,9 @@ static tdm_value see_volume(tdm_graph *graph, tdm_value x) {
   tdm_value taken;
   y = tdm_max_pool3d_with_indices(graph, "pool", y, pooled, NULL, &taken);
   y = tdm_max_unpool(graph, "unpool", y, taken, (const int64_t[]){4, 4, 5}, 3);
+  const tdm_instance_norm_options tracked = {
+      .struct_size = sizeof tracked, .affine = true, .track_statistics = true};
+  y = tdm_instance_norm_with(graph, "norm", y, &tracked);
   return tdm_adaptive_avg_pool3d(graph, "shared", y, kernel);
 }
 

@@ -167,6 +167,16 @@ static void instance_norm(layer_test *test, const layer_case *options) {
   layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
 }
 
+/* affine, momentum */
+static void tracked_instance_norm(layer_test *test, const layer_case *options) {
+  const tdm_instance_norm_options chosen = {.struct_size = sizeof chosen,
+                                            .affine = options->numbers[0] != 0,
+                                            .track_statistics = true,
+                                            .momentum = options->numbers[1]};
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
+}
+
 /* size, alpha, beta, k */
 static void local_response_norm(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
@@ -215,6 +225,7 @@ const layer_builder vision_builders[] = {
     {"layer_norm_without_bias", {.build = layer_norm_without_bias}},
     {"group_norm", {.build = group_norm}},
     {"instance_norm", {.build = instance_norm}},
+    {"tracked_instance_norm", {.build = tracked_instance_norm, .in_training = true}},
     {"local_response_norm", {.build = local_response_norm}},
     {"transposed", {.build = transposed}},
     {"interpolate", {.build = interpolate}},

@@ -55,13 +55,13 @@ def batch_norm(g, m, x):
 
 
 def instance_norm(g, m, x):
-    if m.track_running_stats:
-        raise Refused("track_running_stats")
     if x.ndim != (4 if isinstance(m, torch.nn.InstanceNorm2d) else 3):
         raise Refused("an image without a batch")
     if m.affine and m.bias is None:
         raise Refused("a weight without a bias")
-    options = g.options("instance_norm_options", epsilon=m.eps, affine=m.affine)
+    options = g.options("instance_norm_options", epsilon=m.eps, affine=m.affine,
+                        track_statistics=m.track_running_stats,
+                        momentum=-1 if m.momentum is None else m.momentum)
     return g.instance_norm_with(x, options, name="m")
 
 

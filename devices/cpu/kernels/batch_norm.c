@@ -13,11 +13,14 @@ typedef struct norm_state {
   bool splits;
 } norm_state;
 
+typedef void (*sizes_reader)(batch_norm_sizes *sizes, const tdm_kernel_request *request,
+                             const tdm_spec *x);
+
 static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                                     const tdm_spec *x) {
+                                     const tdm_spec *x, sizes_reader read) {
   norm_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
-  batch_norm_sizes_read(&state->sizes, request, x);
+  read(&state->sizes, request, x);
   state->splits = answer->splits =
       tdm_cpu_splits(request, (double)count_of(x) * sizeof(stored) / 8.0);
   return TDM_OK;
@@ -94,7 +97,7 @@ static void evaluate_range(void *user, int64_t begin, int64_t end) {
 }
 
 static tdm_status prepare_forward(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return batch_norm_prepare(request, answer, &request->inputs[0]);
+  return batch_norm_prepare(request, answer, &request->inputs[0], batch_norm_sizes_read);
 }
 
 static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
@@ -158,6 +161,10 @@ static void training_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
+static tdm_status training_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  return batch_norm_prepare(request, answer, &request->inputs[0], batch_norm_sizes_read_own);
+}
+
 static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
   return batch_norm_run(call, training_range);
 }
@@ -207,7 +214,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
 
 static tdm_status batch_norm_gradient_prepare(const tdm_kernel_request *request,
                                               tdm_kernel_answer *answer) {
-  return batch_norm_prepare(request, answer, &request->inputs[1]);
+  return batch_norm_prepare(request, answer, &request->inputs[1], batch_norm_sizes_read_own);
 }
 
 static tdm_status batch_norm_gradient_execute(const tdm_kernel_call *call) {
@@ -227,7 +234,7 @@ static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *reques
 static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   int64_t *batches = call->outputs[2]; /* () */
-  *batches += 1;
+  *batches += 1 - state->sizes.instances;
   const double share = state->sizes.momentum < 0 ? 1 / (double)*batches : state->sizes.momentum;
   for (int output = 0; output < 2; output++) {
     stored *running = call->outputs[output];           /* (channels) */
@@ -240,7 +247,7 @@ static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
 }
 
 KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, prepare_forward, batch_norm_execute),
-        KERNEL(TDM_OP_BATCH_NORM_TRAINING, prepare_forward, batch_norm_training_execute),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, training_prepare, batch_norm_training_execute),
         KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_gradient_prepare,
                batch_norm_gradient_execute),
         KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_statistics_prepare,

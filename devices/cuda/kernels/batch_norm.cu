@@ -5,12 +5,13 @@
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
 
-/* x: the operand of that number. */
-template <size_t operand>
+/* x: the operand of that number, normalized by its own statistics or by others. */
+template <size_t operand, bool own>
 static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   batch_norm_sizes *sizes = state_create<batch_norm_sizes>(answer);
   if (!sizes) return TDM_OUT_OF_MEMORY;
-  batch_norm_sizes_read(sizes, request, &request->inputs[operand]);
+  (own ? batch_norm_sizes_read_own : batch_norm_sizes_read)(sizes, request,
+                                                            &request->inputs[operand]);
   return TDM_OK;
 }
 
@@ -138,7 +139,7 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
 template <class stored>
 static __global__ void move_statistics(stored *running_mean, stored *running_var, int64_t *batches,
                                        const stored *mean, const stored *variance, double momentum,
-                                       int64_t channels) {
+                                       int64_t channels, int64_t counted) {
   typedef real_of<stored> real;
   const double share = momentum < 0 ? 1 / (double)(*batches + 1) : momentum;
   EACH_OF_BLOCK(i, channels) {
@@ -146,18 +147,19 @@ static __global__ void move_statistics(stored *running_mean, stored *running_var
     running_var[i] = (real)((1 - share) * (double)running_var[i] + share * (double)variance[i]);
   }
   __syncthreads(); /* all have read batches */
-  if (threadIdx.x == 0) *batches += 1;
+  if (threadIdx.x == 0) *batches += counted;
 }
 
 template <class stored> static tdm_status run_statistics(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(call, "batch_norm_statistics", move_statistics<stored>, 1, BLOCK,
-                       output_of<stored>(call, 0), output_of<stored>(call, 1),
-                       output_of<int64_t>(call, 2), input_of<stored>(call, 3),
-                       input_of<stored>(call, 4), state->momentum, state->channels);
+  return kernel_launch(
+      call, "batch_norm_statistics", move_statistics<stored>, 1, BLOCK, output_of<stored>(call, 0),
+      output_of<stored>(call, 1), output_of<int64_t>(call, 2), input_of<stored>(call, 3),
+      input_of<stored>(call, 4), state->momentum, state->channels, 1 - state->instances);
 }
 
-KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, batch_norm_prepare<0>, run_evaluate<stored>),
-        KERNEL(TDM_OP_BATCH_NORM_TRAINING, batch_norm_prepare<0>, run_train<stored>),
-        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, batch_norm_prepare<1>, run_gradient<stored>),
-        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, batch_norm_prepare<0>, run_statistics<stored>))
+KERNELS(batch_norm, KERNEL(TDM_OP_BATCH_NORM, (batch_norm_prepare<0, false>), run_evaluate<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_TRAINING, (batch_norm_prepare<0, true>), run_train<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_GRADIENT, (batch_norm_prepare<1, true>), run_gradient<stored>),
+        KERNEL(TDM_OP_BATCH_NORM_STATISTICS, (batch_norm_prepare<0, false>),
+               run_statistics<stored>))

@@ -16,6 +16,15 @@ static layout layout_of(const tdm_shape *x) {
   return found;
 }
 
+/* If the case normalizes instances, every channel of an image is one of a single image. */
+static layout own_layout_of(const kernel_case *self, const tdm_shape *x) {
+  layout found = layout_of(x);
+  if (self->attributes.batch_norm.instances == 0) return found;
+  found.channels *= x->dims[0];
+  found.count = found.inner;
+  return found;
+}
+
 static int64_t place_of(const layout *of, int64_t channel, int64_t i) {
   return (i / of->inner * of->channels + channel) * of->inner + i % of->inner;
 }
@@ -36,7 +45,7 @@ static void evaluation_reference(const kernel_case *self, const double *const *i
 
 static void training_reference(const kernel_case *self, const double *const *inputs,
                                double *const *outputs) {
-  const layout of = layout_of(&self->inputs[0].spec.shape);
+  const layout of = own_layout_of(self, &self->inputs[0].spec.shape);
   for (int64_t c = 0; c < of.channels; c++) {
     double mean = 0, squares = 0;
     for (int64_t i = 0; i < of.count; i++)
@@ -58,7 +67,7 @@ static void training_reference(const kernel_case *self, const double *const *inp
 
 static void gradient_reference(const kernel_case *self, const double *const *inputs,
                                double *const *outputs) {
-  const layout of = layout_of(&self->inputs[1].spec.shape);
+  const layout of = own_layout_of(self, &self->inputs[1].spec.shape);
   for (int64_t c = 0; c < of.channels; c++) {
     const double mean = inputs[2][c], inverse = inputs[3][c];
     double sum = 0, product = 0;
@@ -81,7 +90,7 @@ static void gradient_reference(const kernel_case *self, const double *const *inp
 static void statistics_reference(const kernel_case *self, const double *const *inputs,
                                  double *const *outputs) {
   const double momentum = self->attributes.batch_norm.momentum;
-  outputs[2][0] = inputs[2][0] + 1;
+  outputs[2][0] = inputs[2][0] + (self->attributes.batch_norm.instances == 0);
   const double share = momentum < 0 ? 1 / outputs[2][0] : momentum;
   for (int k = 0; k < 2; k++)
     for (int64_t c = 0; c < input_count_of(self, 0); c++)
@@ -99,14 +108,15 @@ static void add_affine(kernel_case *test, tdm_dtype dtype, tdm_shape channels, i
   }
 }
 
-static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, kernel_visit visit,
-                           void *user) {
+static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, bool instances,
+                           kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];
   tdm_shape_text(&x, text, sizeof text);
-  const tdm_shape channels = tdm_shape_of(1, x.dims[1]);
+  tdm_shape channels = tdm_shape_of(1, x.dims[1]);
   kernel_case evaluation =
       kernel_case_make(TDM_OP_BATCH_NORM, dtype, evaluation_reference, "%s", text);
-  evaluation.attributes.batch_norm = (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1};
+  evaluation.attributes.batch_norm =
+      (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1, .instances = instances};
   kernel_case_input(&evaluation, dtype, x, -1, 3);
   kernel_case training = evaluation;
   kernel_case_input(&evaluation, dtype, channels, -1, 1);
@@ -115,6 +125,7 @@ static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, kernel_vis
   kernel_case_output(&evaluation, dtype, x);
   visit(&evaluation, user);
 
+  if (instances) channels = tdm_shape_of(2, x.dims[0], x.dims[1]);
   training.operation = TDM_OP_BATCH_NORM_TRAINING;
   training.reference = training_reference;
   kernel_case_absent_input(&training);
@@ -139,11 +150,12 @@ static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, kernel_vis
   visit(&back, user);
 }
 
-static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, kernel_visit visit,
-                            void *user) {
+static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, bool instances,
+                            kernel_visit visit, void *user) {
   kernel_case test = kernel_case_make(TDM_OP_BATCH_NORM_STATISTICS, dtype, statistics_reference,
                                       "%d channels, momentum %g", (int)channels, momentum);
-  test.attributes.batch_norm = (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = momentum};
+  test.attributes.batch_norm =
+      (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = momentum, .instances = instances};
   kernel_case_input(&test, dtype, tdm_shape_of(1, channels), -1, 1);
   kernel_case_input(&test, dtype, tdm_shape_of(1, channels), 0.5, 1);
   kernel_case_input(&test, TDM_INT64, tdm_shape_scalar(), 3, 3.5);
@@ -155,16 +167,20 @@ static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, 
 }
 
 void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
-  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 4, 7), true, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(3, 4, 3, 9), false, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(2, 7, 37), true, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(2, 300, 3), false, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(4, 6, 9, 30, 30), true, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(3, 1, 2, 20), true, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(2, 0, 37), true, visit, user);
-  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 0, 7), false, visit, user);
-  statistics_case(dtype, 1, 0.1, visit, user);
-  statistics_case(dtype, 37, 0.3, visit, user);
-  statistics_case(dtype, 300, -1, visit, user);
-  statistics_case(dtype, 20, 0, visit, user); /* only the count moves */
+  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 4, 7), true, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 4, 3, 9), false, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 7, 37), true, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 300, 3), false, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(4, 6, 9, 30, 30), true, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 1, 2, 20), true, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(2, 0, 37), true, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 0, 7), false, false, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 4, 7), false, true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 4, 3, 900), false, true, visit, user);
+  shape_cases_of(dtype, tdm_shape_of(3, 7, 5, 1), false, true, visit, user);
+  statistics_case(dtype, 37, 0.3, true, visit, user);
+  statistics_case(dtype, 1, 0.1, false, visit, user);
+  statistics_case(dtype, 37, 0.3, false, visit, user);
+  statistics_case(dtype, 300, -1, false, visit, user);
+  statistics_case(dtype, 20, 0, false, visit, user); /* only the count moves */
 }

@@ -229,7 +229,8 @@ static void ask_for_points(tdm_worker *worker) {
   }
 }
 
-/* Spins on, or yields? No: there is nothing to do soon, or others want the core. */
+/* Spins on, or yields? No: there is nothing to do soon, or others want the core. Of a core that the
+ * worker beside it computes on, none of its time is spun away once a yield has told so. */
 static bool keeps_spinning(const tdm_worker *worker, uint64_t now_ns, uint64_t spun_ns,
                            uint64_t due_ns) {
   const bool shared = worker->cores.shared;
@@ -238,7 +239,7 @@ static bool keeps_spinning(const tdm_worker *worker, uint64_t now_ns, uint64_t s
   if (!shared && spun_ns < ALONE_NS) return true;
   return tdm_oversubscription_yield(tdm_context_oversubscription(worker->executor.device->context),
                                     now_ns) ||
-         due_soon;
+         (due_soon && !shared);
 }
 
 /* Called again and again while nothing can be done: spins, then asks, then parks. */

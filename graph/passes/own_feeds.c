@@ -1,11 +1,16 @@
 /* Inputs in a job of several ranks. All ranks are fed the same, and the graph has an input where
- * rank 0 is fed; whoever reads it, or a view of it, on another rank reads that rank's own instead.
- * Invariant: nothing reads an input of another rank, but through kernels that work on it there. */
+ * rank 0 is fed; whoever reads it, or a view or a part of it, on another rank reads that rank's own
+ * instead. Invariant: nothing reads an input of another rank, but through kernels that work on it
+ * there. */
+#include <string.h>
+
+#include "devices/operations/shape.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 typedef struct own_state {
   tdm_graph *graph;
+  tdm_prepared_cache *cache;
   size_t value_count; /* before the pass */
   size_t rank_count;
   uint32_t *own; /* (value_count, rank_count): what stands for a value on a rank; 0: not known */
@@ -25,7 +30,14 @@ static tdm_status own_input(own_state *state, uint32_t value, const tdm_device *
   return TDM_OK;
 }
 
-/* What stands for a view of an input, or an input, on a rank; 0: the value is neither. */
+/* Does it make views, or copies of parts, as parallel regions cut inputs that have rows behind
+ * other dimensions? */
+static bool shows_input(const tdm_ir_node *node) {
+  return node && node->operation && node->input_count == 1 &&
+         (node->operation->is_view || strcmp(node->operation->name, TDM_OP_SPLIT) == 0);
+}
+
+/* What stands for an input, or for a view or part of one, on a rank; 0: the value is none. */
 static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_node *before,
                             uint32_t *out_own) {
   tdm_graph *graph = state->graph;
@@ -38,8 +50,7 @@ static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_n
   if (*own == 0 && device && is->kind == TDM_VALUE_INPUT)
     TDM_TRY(own_input(state, value, device, own));
   const tdm_ir_node *view = tdm_producer(graph, value);
-  if (*own == 0 && device && view && view->operation && view->operation->is_view &&
-      view->input_count == 1) {
+  if (*own == 0 && device && shows_input(view)) {
     uint32_t source;
     TDM_TRY(own_value(state, view->inputs[0], rank, before, &source));
     if (source) {
@@ -47,6 +58,7 @@ static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_n
       like.device = (int16_t)device->context_index;
       tdm_ir_node *made;
       TDM_TRY(tdm_insert_like(graph, before, &like, &source, &made));
+      if (!made->operation->is_view) TDM_TRY(tdm_prepare_node(graph, state->cache, made));
       *own = made->first_output + (value - view->first_output);
     }
   }
@@ -69,8 +81,9 @@ static tdm_status read_own(own_state *state) {
   return TDM_OK;
 }
 
-tdm_status tdm_pass_own_feeds(tdm_graph *graph) {
+tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) {
   own_state state = {.graph = graph,
+                     .cache = cache,
                      .value_count = graph->values.count,
                      .rank_count = (size_t)tdm_context_rank_count(graph->context)};
   if (state.rank_count == 1) return TDM_OK;

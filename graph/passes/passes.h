@@ -173,7 +173,7 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
 /* Of a job of several ranks, each of which is fed the same: what a device reads of an input it
  * reads of what its own rank was fed, so that no input crosses between ranks. Placed, before
  * transfer. */
-tdm_status tdm_pass_own_feeds(tdm_graph *graph) TDM_WARN_UNUSED;
+tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */
 

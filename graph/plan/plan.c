@@ -185,7 +185,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   if (!request->unfused)
     TDM_TRY(tdm_pass_fuse(graph, request->cache, plan->deliveries, plan->delivery_count));
   report(request, "fuse", plan);
-  TDM_TRY(tdm_pass_own_feeds(graph));
+  TDM_TRY(tdm_pass_own_feeds(graph, request->cache));
   report(request, "own_feeds", plan);
   TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_devices,
                             plan->delivery_count));

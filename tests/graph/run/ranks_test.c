@@ -1,5 +1,8 @@
 /* Runs over several ranks of a job: what is placed on other ranks, trained over ranks, parallel
  * over ranks, has the bits of one process. */
+#include <math.h>
+
+#include "graph/run/session.h"
 #include "tests/graph/job.h"
 
 enum { ROWS = 12 };
@@ -121,6 +124,66 @@ static void replicas_on_ranks_train_as_in_one_process(void **state) {
   job_trains_alike(&model, 4, &(job_options){0});
 }
 
+/* Rows of both inputs behind other dimensions: parts of what is fed are copied, by each rank. */
+static tdm_graph *columns_over_ranks(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, 1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value steps = tdm_rnn(graph, "rnn", words, MODEL_WIDTH, NULL, NULL);
+  const tdm_value last = tdm_last_step(graph, "last", steps);
+  tdm_scope_pop(graph);
+  *out_loss = tdm_cross_entropy(graph, "loss", last, targets);
+  const tdm_scatter scatter = {ids, 1};
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = "host:*/cpu:0",
+                                        .scatter = &scatter,
+                                        .scatter_count = 1};
+  tdm_data_parallel(graph, "model", &options);
+  return graph;
+}
+
+/* Messages of integers: only inputs are such. */
+static uint64_t count_inputs_sent(const tdm_graph *graph) {
+  uint64_t count = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (tdm_ir_is_message(graph, node))
+      count += tdm_ir_value_at(graph, node->inputs[0])->spec.dtype == TDM_INT64;
+  }
+  return count;
+}
+
+static tdm_status train_columns(job_rank *rank) {
+  const job_model model = {.optimizer = tdm_sgd(0.1)};
+  tdm_value loss;
+  tdm_graph *graph = columns_over_ranks(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &model);
+  if (!session) return TDM_INTERNAL;
+  test_batch batch;
+  test_batch_make(&batch, rank->context, ROWS, 1);
+  tdm_tensor *ids = tdm_tensor_view(batch.feeds[0].tensor, tdm_shape_of(2, 1, ROWS));
+  const tdm_feed feeds[] = {{"ids", ids, false}, batch.feeds[1]};
+  const tdm_status status = tdm_train_step(session, feeds, 2, NULL, 0, &rank->loss);
+  if (status == TDM_OK) rank->number = count_inputs_sent(&session->newest->graph);
+  tdm_tensor_release(ids);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  return status;
+}
+
+static void parts_of_inputs_do_not_cross(void **state) {
+  (void)state;
+  job_rank alone[1], ranks[3];
+  job_must(&(job_options){.rank_count = 1}, train_columns, alone);
+  job_must(&(job_options){.rank_count = 3}, train_columns, ranks);
+  for (int r = 0; r < 3; r++) {
+    assert_int_equal(ranks[r].number, 0);
+    assert_true(fabs(ranks[r].loss - alone->loss) < 1e-5);
+  }
+}
+
 /* ---- Plain names -------------------------------------------------------------------------------
  */
 
@@ -200,6 +263,7 @@ static void every_device_of_every_rank_is_a_replica(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(parts_of_inputs_do_not_cross),
       cmocka_unit_test(a_layer_on_another_rank_gives_every_rank_its_result),
       cmocka_unit_test(what_is_placed_on_ranks_trains_as_in_one_process),
       cmocka_unit_test(a_parameter_that_two_ranks_read_is_refreshed),

@@ -54,6 +54,13 @@ typedef enum tdm_precision {
 /* The record of an operation: all that building, gradients, micro-batches, fusing, precision and
  * forecasts know of it. How it is computed is its kernels' part, which its name finds.
  * A field that is zero, or behind struct_size, says nothing. */
+/* The sizes of named dimensions in a run. */
+typedef struct tdm_bound_names {
+  tdm_dim (*size_of)(const void *user, tdm_dim name); /* name itself, where it is not known */
+  const void *user;
+  tdm_dim batch; /* the name that stays one: what it counts may be cut later on */
+} tdm_bound_names;
+
 typedef struct tdm_operation {
   size_t struct_size;
   const char *name; /* finds the kernel; static storage, as the rest of the struct */
@@ -120,6 +127,10 @@ typedef struct tdm_operation {
   /* Its inputs are a list, as those of a concatenation: rules and kernels read input_count. Of
    * other operations they find max_inputs of them: those that a node is not given are absent. */
   bool takes_list;
+  /* Of an operation whose attributes have names of dimensions, once the sizes of all that were fed
+   * are known: puts sizes for those that its inputs will not tell, in a copy of the attributes.
+   * NULL: there are none. */
+  void (*bind)(void *attributes, const tdm_bound_names *names);
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope, NULL the scope's next number; attributes are

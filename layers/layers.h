@@ -259,7 +259,9 @@ TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, cons
  * PyTorch's default correction is 1. */
 TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);
-/* shape: sizes, names, and at most one TDM_INFER. */
+/* shape: sizes, names, and at most one TDM_INFER. A name is the size of x's dimension of that name,
+ * or else of an input's, so that (length x batch, features) can be seen as (length, batch,
+ * features) again. */
 TDM_API tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* x without dimension (negative: from the end), at index (negative: from the end). */
 TDM_API tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,

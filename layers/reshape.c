@@ -1,6 +1,7 @@
 /* Reshape: a view under another shape. A name in the wanted shape is the size of x's dimension of
- * that name; what is not known by then, one dimension at most, follows from the element counts.
- * Invariant: `source` is filled when the graph is built, because names are gone when it runs. */
+ * that name, or, where x has none and another dimension is open too, of the inputs'; what is not
+ * known by then, one dimension at most, follows from the element counts. Invariant: `source` is
+ * filled when the graph is built, because names are gone when it runs. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -74,17 +75,48 @@ static tdm_status settle(const tdm_shape *x, tdm_shape *out, int open) {
   return TDM_OK;
 }
 
+/* Neither a size nor one of x's. */
+static bool is_open(const reshape_rule *rule, int dimension) {
+  return !tdm_dim_is_size(rule->wanted.dims[dimension]) && rule->source[dimension] < 0;
+}
+
+/* All but one get sizes: that of the batch, which may be cut, stays open before others. */
+static void bind_names(void *attributes, const tdm_bound_names *names) {
+  reshape_rule *rule = attributes;
+  int open_count = 0;
+  for (int i = 0; i < rule->wanted.rank; i++)
+    open_count += is_open(rule, i);
+  for (int of_batch = 0; of_batch < 2; of_batch++)
+    for (int i = 0; i < rule->wanted.rank && open_count > 1; i++) {
+      const tdm_dim name = rule->wanted.dims[i];
+      if (!is_open(rule, i) || !tdm_dim_is_named(name) || (name == names->batch) != of_batch)
+        continue;
+      rule->wanted.dims[i] = names->size_of(names->user, name);
+      open_count -= !is_open(rule, i);
+    }
+}
+
 static tdm_status infer_reshape(tdm_infer *infer) {
   const reshape_rule *rule = infer->attributes;
   const tdm_shape *x = tdm_infer_shape(infer, 0);
   tdm_shape out = {.rank = (int32_t)rule->wanted.rank};
-  int open = -1;
+  int open = -1, open_count = 0;
   for (int i = 0; i < out.rank; i++) {
     out.dims[i] = rule->wanted.dims[i];
     if (rule->source[i] >= 0 && rule->source[i] < x->rank) out.dims[i] = x->dims[rule->source[i]];
-    if (!tdm_dim_is_size(out.dims[i]) && rule->source[i] < 0) open = i;
+    if (!is_open(rule, i)) continue;
+    open = i;
+    open_count++;
   }
-  TDM_TRY(settle(x, &out, open));
+  if (open_count > 1 && tdm_shape_is_concrete(x)) {
+    char text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%s has %d dimensions that are not known: no input that is fed names them",
+                    tdm_shape_text(&out, text, sizeof text), open_count);
+  }
+  for (int i = 0; open_count > 1 && i < out.rank; i++)
+    if (out.dims[i] == TDM_INFER) out.dims[i] = TDM_DIM_UNKNOWN;
+  if (open_count <= 1) TDM_TRY(settle(x, &out, open));
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
   return TDM_OK;
 }
@@ -101,6 +133,7 @@ static const tdm_operation reshape_operation = {
     .output_count = 1,
     .is_view = true,
     .infer = infer_reshape,
+    .bind = bind_names,
     .gradient = append_gradient,
     .chunk = chunk_reshape,
     .work = tdm_work_streams,
@@ -163,19 +196,19 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal", name);
   const tdm_shape has = tdm_value_shape(graph, x);
   reshape_rule rule = {.wanted.rank = shape.rank};
-  int open_count = 0;
+  int nameless_count = 0; /* open ones that no name decides */
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
     rule.source[i] = -1;
     if (i >= shape.rank || tdm_dim_is_size(shape.dims[i])) continue;
     if (tdm_dim_is_named(shape.dims[i])) rule.source[i] = find_dimension(&has, shape.dims[i]);
-    open_count += rule.source[i] < 0;
+    nameless_count += rule.source[i] < 0 && !tdm_dim_is_named(shape.dims[i]);
   }
-  if (open_count > 1)
+  if (nameless_count > 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "reshape %s: %s leaves %d dimensions open: one may be -1, or a name that "
-                          "the input does not have",
-                          name, tdm_shape_text(&shape, text, sizeof text), open_count);
+                          "reshape %s: %s leaves %d dimensions open: one may be -1, or more names "
+                          "that inputs have",
+                          name, tdm_shape_text(&shape, text, sizeof text), nameless_count);
   return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
 }
 

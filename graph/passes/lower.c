@@ -185,10 +185,34 @@ static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node
   return found;
 }
 
+static tdm_dim size_of_name(const void *user, tdm_dim name) {
+  const lowering_state *state = user;
+  for (size_t i = 0; i < state->name_count; i++)
+    if (state->names[i].name == name) return state->names[i].size;
+  return name;
+}
+
+/* Names in the attributes, where inputs do not tell their sizes. */
+static tdm_status bind_attributes(const lowering_state *state, tdm_ir_node *node) {
+  const tdm_operation *operation = node->operation;
+  if (!state->lowering->feeds || !TDM_OPERATION_HAS(operation, bind) || !operation->bind)
+    return TDM_OK;
+  void *attributes =
+      tdm_region_take(&state->out->region, operation->attribute_bytes, operation->name);
+  if (!attributes) return TDM_OUT_OF_MEMORY;
+  memcpy(attributes, node->attributes, operation->attribute_bytes);
+  const tdm_dim batch = state->lowering->batch;
+  const tdm_bound_names names = {size_of_name, state, batch != 0 ? batch : TDM_DIM("batch")};
+  operation->bind(attributes, &names);
+  node->attributes = attributes;
+  return TDM_OK;
+}
+
 static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
-  const tdm_ir_node chosen = node_for(state, described);
+  tdm_ir_node chosen = node_for(state, described);
   const tdm_ir_node *node = &chosen;
   tdm_graph *out = state->out;
+  TDM_TRY(bind_attributes(state, &chosen));
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   const uint32_t *old = node->inputs;

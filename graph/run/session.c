@@ -228,7 +228,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   const size_t count = all_targets(session, targets);
   if (count == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
-  const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train};
+  const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train, 0};
   if (session->batching.count > 1)
     TDM_TRY(tdm_check_micro_batch(&session->batching, targets, count, session->can_train));
   TDM_TRY(tdm_lower(&lowering, copy, targets));

@@ -1,5 +1,6 @@
 /* Shape rules while sizes are not known: names are kept where they are certain, and the same graph
  * runs and trains with several sizes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -67,6 +68,11 @@ static tdm_value new_name(tdm_graph *graph) {
   return tdm_reshape(graph, "view", sequence(graph), tdm_shape_of(2, TDM_DIM("rows"), 12));
 }
 
+static tdm_value two_names(tdm_graph *graph) {
+  return tdm_reshape(graph, "view", unknown(graph),
+                     tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 4));
+}
+
 static tdm_value exchanged(tdm_graph *graph) {
   return tdm_swap_first_dimensions(graph, "swap", sequence(graph));
 }
@@ -97,6 +103,7 @@ static const shape_case shape_cases[] = {
     {inferred_batch, "[batch, 12]"},
     {split_features, "[length, batch, 3, 4]"},
     {new_name, "[rows, 12]"},
+    {two_names, "[length, batch, 4]"},
     {exchanged, "[batch, length, 12]"},
     {last, "[batch, 12]"},
     {merged, "[6, 4]"},
@@ -176,6 +183,84 @@ static void test_training_with_several_sizes(void **state) {
   tdm_context_release(context);
 }
 
+/* The loss of steps of a model that flattens (length, batch, 12) and sees what it makes as such
+ * again, by names that the flat value does not have. */
+static void train_names(tdm_context *context, int micro_batches, const char *devices,
+                        double out_losses[3]) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = sequence(graph);
+  const tdm_value targets = tdm_input(graph, "targets", TDM_FLOAT32,
+                                      tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 12));
+  tdm_scope_push(graph, "model");
+  tdm_value y = tdm_reshape(graph, "flat", x, tdm_shape_of(2, TDM_INFER, 12));
+  y = tdm_tanh(graph, "tanh", tdm_linear(graph, "fc", y, 12));
+  y = tdm_reshape(graph, "sequence", y, tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 12));
+  y = tdm_rnn(graph, "rnn", y, 12, NULL, NULL);
+  tdm_scope_pop(graph);
+  if (devices) {
+    const tdm_scatter scatter[] = {{x, 1}};
+    const tdm_parallel_options parallel = {
+        .struct_size = sizeof parallel, .devices = devices, .scatter = scatter, .scatter_count = 1};
+    tdm_data_parallel(graph, "model", &parallel);
+  }
+  const tdm_optimizer optimizer = tdm_sgd(0.2);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_mse(graph, "loss", y, targets),
+                                       .optimizer = &optimizer,
+                                       .batch_dimension = "batch",
+                                       .micro_batches = micro_batches};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  const int64_t sizes[][2] = {{4, 5}, {2, 7}, {3, 4}};
+  for (int step = 0; step < 3; step++) {
+    const tdm_shape shape = tdm_shape_of(3, sizes[step][0], sizes[step][1], 12);
+    tdm_tensor *fed = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, shape, 1, -1.0, 1.0);
+    const tdm_feed feeds[] = {{.name = "x", .tensor = fed}, {.name = "targets", .tensor = fed}};
+    if (tdm_train_step(session, feeds, 2, NULL, 0, &out_losses[step]) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+    tdm_tensor_release(fed);
+  }
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static void test_names_that_inputs_have(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  double whole[3], parts[3], replicas[3];
+  train_names(context, 0, NULL, whole);
+  train_names(context, 2, NULL, parts);
+  train_names(context, 0, "cpu:0,sim:0", replicas);
+  for (int i = 0; i < 3; i++) {
+    if (!(fabs(parts[i] - whole[i]) < 1e-5 && fabs(replicas[i] - whole[i]) < 1e-5))
+      fail_msg("step %d: %g whole, %g in parts, %g in replicas", i, whole[i], parts[i],
+               replicas[i]);
+  }
+  tdm_context_release(context);
+}
+
+/* A name that nothing is fed for stays unknown. */
+static void test_a_name_of_no_input(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_output(graph, "y",
+             tdm_reshape(graph, "view", sequence(graph),
+                         tdm_shape_of(3, TDM_DIM("rows"), TDM_DIM("columns"), 12)));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *x = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, 1, 3, 12));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  assert_int_equal(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
+  if (!strstr(tdm_last_message(), "no input that is fed names them"))
+    fail_msg("%s", tdm_last_message());
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 /* Sizes that no plan can have are found when they are fed. */
 static void test_sizes_that_do_not_fit(void **state) {
   (void)state;
@@ -200,6 +285,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rules),
       cmocka_unit_test(test_training_with_several_sizes),
+      cmocka_unit_test(test_names_that_inputs_have),
+      cmocka_unit_test(test_a_name_of_no_input),
       cmocka_unit_test(test_sizes_that_do_not_fit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,8 +256,8 @@ static const mistake mistakes[] = {
     {split_of_other_sizes, "split halves: its parts have 7 of dimension 1 together, x has 8"},
     {reshape_to_other_count,
      "reshape view: [batch, 8] cannot be seen as [batch, 9]: other element counts"},
-    {reshape_with_two_open, "reshape view: [-1, -1] leaves 2 dimensions open: one may be -1, or a "
-                            "name that the input does not have"},
+    {reshape_with_two_open, "reshape view: [-1, -1] leaves 2 dimensions open: one may be -1, or "
+                            "more names that inputs have"},
     {softmax_beyond_the_last, "softmax soft: there is no dimension 2 in [batch, 8]"},
     {transpose_beyond_the_last, "transpose turned: there is no dimension 5 in [batch, 8]"},
     {select_beyond_the_last, "select picked: index 8 is outside dimension 1 of [batch, 8]"},

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Installs Tandem for programs that are built without Bazel: the public headers, one static and one
-shared library, the command `tandem`, and what pkg-config and CMake ask for.
+shared library, the command `tandem` with its manual page and bash completion, and what pkg-config
+and CMake ask for.
 
     bazel run //tools:install -- [--prefix /usr/local] [--root FOLDER]
 
@@ -112,6 +113,8 @@ def install(to, prefix):
     to.link("lib/libtandem.so", soname)
     to.copy("libtandem.a", "lib/libtandem.a")
     to.copy("tools/tandem", "bin/tandem", 0o755)
+    to.copy("tools/tandem.1", "share/man/man1/tandem.1")
+    to.copy("tools/tandem.bash", "share/bash-completion/completions/tandem")
     for plugin in PLUGINS:
         if os.path.exists(f"net/{plugin}"):
             to.copy(f"net/{plugin}", f"lib/tandem/{plugin}", 0o755)

@@ -10,6 +10,7 @@
 #include "tools/forecast/forecast.h"
 #include "tools/inspect/inspect.h"
 #include "tools/launch/launch.h"
+#include "tools/manual/manual.h"
 #include "tools/options/command_line.h"
 #include "tools/options/option_table.h"
 #include "tools/plan/plan.h"
@@ -34,7 +35,8 @@ static void print_help(FILE *out) {
   fprintf(out, "tandem COMMAND ...\n\n");
   for (int i = 0; i < TOOLS; i++)
     fprintf(out, "  %-10s %s\n", tools[i]->name, tools[i]->about);
-  fprintf(out, "\ntandem COMMAND --help tells more, tandem --version which one this is.\n");
+  fprintf(out, "\ntandem COMMAND --help tells more, tandem --version which one this is.\n"
+               "tandem --manual prints a page for man, tandem --completion a script for bash.\n");
 }
 
 /* argv[0] is the tool's name. */
@@ -66,6 +68,14 @@ int main(int argc, char **argv) {
   }
   if (strcmp(wanted, "--version") == 0) {
     printf("tandem %s\n", tdm_version());
+    return 0;
+  }
+  if (strcmp(wanted, "--manual") == 0) {
+    manual_print(tools, TOOLS, stdout);
+    return 0;
+  }
+  if (strcmp(wanted, "--completion") == 0) {
+    completion_print(tools, TOOLS, stdout);
     return 0;
   }
   if (*wanted) fprintf(stderr, "tandem: there is no command %s\n\n", wanted);

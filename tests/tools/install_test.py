@@ -73,6 +73,12 @@ class InstallTest(unittest.TestCase):
         self.run_program(program)
         self.assertIn("libtandem.so.", output("ldd", program, env=self.environment))
 
+    def test_the_command_has_a_page_and_a_completion(self):
+        with open(self.prefix + "/share/man/man1/tandem.1", encoding="utf-8") as page:
+            self.assertIn(".SH DEVICES", page.read())
+        script = self.prefix + "/share/bash-completion/completions/tandem"
+        self.assertIn("-F _tandem", output("bash", "-c", f"source {script}; complete -p tandem"))
+
     def test_a_program_links_with_the_static_library(self):
         program = os.path.join(self.folder, "static")
         libraries = [f"{self.prefix}/lib/libtandem.a" if flag == "-ltandem" else flag

@@ -90,6 +90,35 @@ static void devices_and_links_are_told(void **state) {
   must_print("devices > /dev/full", 1, (const char *const[]){"cannot write", NULL});
 }
 
+/* Of the tables that help prints: every command, and an option of one. */
+static void the_manual_and_the_completion_know_all(void **state) {
+  (void)state;
+  must_print("--manual", 0,
+             (const char *const[]){".SH DEVICES", ".SH TRACE", ".B \\-\\-calibrate",
+                                   ".B tandem inspect [OPTION...] FILE", NULL});
+  static const struct {
+    const char *words;
+    const char *completed;
+  } cases[] = {{"tandem ins", "inspect"},
+               {"tandem devices --cal", "--calibrate"},
+               {"tandem plan --d", "--dot"},
+               {"tandem launch --h", "--hostfile\n--help"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[PATH_MAX + 256];
+    (void)snprintf(line, sizeof line,
+                   "bash -c 'eval \"$(\"$1\" --completion)\"; COMP_WORDS=($2); "
+                   "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tandem; "
+                   "printf \"%%s\\n\" \"${COMPREPLY[@]}\"' - '%s' '%s'",
+                   command, cases[i].words);
+    outcome ended = program_run_as(line);
+    char wanted[64];
+    (void)snprintf(wanted, sizeof wanted, "%s\n", cases[i].completed);
+    if (strcmp(ended.output, wanted) != 0)
+      fail_msg("%s: %s, not %s", cases[i].words, ended.output, wanted);
+    outcome_free(&ended);
+  }
+}
+
 /* What a JSON reader of somebody else's makes of it. */
 static void json_is_json(void **state) {
   (void)state;
@@ -206,6 +235,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_folder_that_is_gone_is_named),
       cmocka_unit_test(commands_are_listed),
       cmocka_unit_test(devices_and_links_are_told),
+      cmocka_unit_test(the_manual_and_the_completion_know_all),
       cmocka_unit_test(json_is_json),
       cmocka_unit_test(the_doctor_tells_what_is_wrong),
       cmocka_unit_test(colours_are_for_terminals),

@@ -1,0 +1,103 @@
+/* See manual.h. */
+#include "tools/manual/manual.h"
+
+#include <ctype.h>
+
+/* ---- The page, for man(7) -------------------------------------------------------------------- */
+
+/* Text as it stands: a hyphen is a minus, so that options can be copied, and no line is a request.
+ * Indented lines of a text, tables of it, are kept apart. */
+static void print_text(const char *text, FILE *out) {
+  bool begins = true;
+  for (; *text; text++) {
+    if (begins && (*text == '.' || *text == '\'')) fputs("\\&", out);
+    if (begins && *text == ' ') fputs(".br\n", out);
+    if (*text == '\\')
+      fputs("\\e", out);
+    else if (*text == '-')
+      fputs("\\-", out);
+    else
+      fputc(*text, out);
+    begins = *text == '\n';
+  }
+}
+
+/* For a line of a request: upper case where that is wanted. */
+static void print_upper(const char *text, FILE *out) {
+  for (; *text; text++)
+    fputc(toupper((unsigned char)*text), out);
+}
+
+static void print_row(void *user, const option *row, const char *left, const char *right) {
+  (void)row;
+  fputs(".TP\n.B ", user);
+  print_text(left, user);
+  fputs("\n", user);
+  print_text(right, user);
+  fputs("\n", user);
+}
+
+static void print_tool(const tool *self, FILE *out) {
+  char usage[OPTION_USAGE_TEXT];
+  fputs(".SH ", out);
+  print_upper(self->name, out);
+  fputs("\n.B ", out);
+  print_text(option_table_usage(self->table, usage), out);
+  fputs("\n.PP\n", out);
+  print_text(self->table->about, out);
+  fputs("\n", out);
+  option_table_each(self->table, print_row, out);
+}
+
+void manual_print(const tool *const *tools, int tool_count, FILE *out) {
+  fprintf(out,
+          ".TH TANDEM 1 \"\" \"tandem %s\" \"User Commands\"\n"
+          ".SH NAME\ntandem \\- looks at devices, plans and files of the library Tandem\n"
+          ".SH SYNOPSIS\n.B tandem\n.I COMMAND\n[OPTION...]\n.SH COMMANDS\n",
+          tdm_version());
+  for (int i = 0; i < tool_count; i++) {
+    fprintf(out, ".TP\n.B %s\n", tools[i]->name);
+    print_text(tools[i]->about, out);
+    fputs("\n", out);
+  }
+  for (int i = 0; i < tool_count; i++)
+    print_tool(tools[i], out);
+  fputs(".SH EXIT STATUS\n0, or 1 where the command failed, or 2 where it was called wrongly;\n"
+        "that of \\fBlaunch\\fR is the launcher's.\n"
+        ".SH ENVIRONMENT\n"
+        "\\fBNO_COLOR\\fR: nothing is coloured. Variables of the library: docs/environment.md.\n",
+        out);
+}
+
+/* ---- Completion ------------------------------------------------------------------------------ */
+
+static void print_word(void *user, const option *row, const char *left, const char *right) {
+  (void)left;
+  (void)right;
+  fprintf(user, " %s", row->name);
+}
+
+void completion_print(const tool *const *tools, int tool_count, FILE *out) {
+  fputs("# bash completion of tandem\n"
+        "_tandem() {\n"
+        "  local word=${COMP_WORDS[COMP_CWORD]} words\n"
+        "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+        "    words=\"--help --version",
+        out);
+  for (int i = 0; i < tool_count; i++)
+    fprintf(out, " %s", tools[i]->name);
+  fputs("\"\n  else\n    case ${COMP_WORDS[1]} in\n", out);
+  for (int i = 0; i < tool_count; i++) {
+    fprintf(out, "      %s) words=\"", tools[i]->name);
+    option_table_each(tools[i]->table, print_word, out);
+    fputs("\" ;;\n", out);
+  }
+  fputs("    esac\n  fi\n"
+        "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+        "  if [ \"$COMP_CWORD\" -gt 1 ] && [ ${#COMPREPLY[@]} -eq 0 ]; then\n"
+        "    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+        "  fi\n"
+        "}\n"
+        "complete -o filenames -F _tandem tandem\n",
+        out);
+}

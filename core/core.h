@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+/* Of prototypes: what the shared library offers, whose answer is to be looked at, whose arguments
+ * are printf's. */
 #if defined(__GNUC__)
 #define TDM_API __attribute__((visibility("default")))
 #define TDM_WARN_UNUSED __attribute__((warn_unused_result))
@@ -21,6 +23,7 @@ extern "C" {
 #define TDM_PRINTF(text, first)
 #endif
 
+/* The version of the headers. */
 #define TDM_VERSION_MAJOR 0
 #define TDM_VERSION_MINOR 2
 #define TDM_VERSION_PATCH 0
@@ -62,6 +65,8 @@ TDM_API const char *tdm_last_message(void);
  * user say why they fail. Never allocates; long messages are cut. */
 TDM_API tdm_status tdm_fail(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
 
+/* How much a message matters: of how things stand, of what works but should not be so, of what has
+ * failed. */
 typedef enum tdm_log_level { TDM_LOG_INFO, TDM_LOG_WARNING, TDM_LOG_ERROR } tdm_log_level;
 
 /* Called from any thread; must not call back into the library. message ends without newline. */
@@ -105,6 +110,7 @@ TDM_API tdm_dtype tdm_dtype_from_name(const char *name);
 
 /* ---- Shapes -------------------------------------------------------------------------------- */
 
+/* The most dimensions that a shape has. */
 #define TDM_MAX_RANK 8
 
 /* A dimension is a size (>= 0), a name, TDM_INFER, or unknown. */
@@ -112,6 +118,7 @@ typedef int64_t tdm_dim;
 
 #define TDM_INFER ((tdm_dim)-1) /* in a reshape: whatever makes the element counts agree */
 #define TDM_DIM_UNKNOWN ((tdm_dim)INT64_MIN) /* symbolic, and not equal to any name */
+/* What tdm_dim_named answers for no name. */
 #define TDM_DIM_INVALID ((tdm_dim)(INT64_MIN + 1))
 
 /* A named dimension: 1 to 12 characters of a-z, 0-9 and _. Two equal names are equal sizes within
@@ -120,6 +127,7 @@ typedef int64_t tdm_dim;
 TDM_API tdm_dim tdm_dim_named(const char *name);
 #define TDM_DIM(name) tdm_dim_named(name)
 
+/* Is it a name; a size? Neither: TDM_INFER, unknown, invalid. */
 TDM_API bool tdm_dim_is_named(tdm_dim dim);
 static inline bool tdm_dim_is_size(tdm_dim dim) {
   return dim >= 0;
@@ -161,6 +169,8 @@ typedef struct tdm_random {
   uint32_t step;   /* which training step; 0 outside training */
 } tdm_random;
 
+/* The stream of a name, a hash of it; the four numbers of a block, which follow from it and its
+ * number alone; number index among those of all blocks, 4 each. Any thread. */
 TDM_API uint64_t tdm_random_stream(const char *name);
 TDM_API void tdm_random_block(const tdm_random *random, uint64_t block, uint32_t out[4]);
 TDM_API uint32_t tdm_random_uint32(const tdm_random *random, uint64_t index);

@@ -11,6 +11,7 @@ extern "C" {
 
 /* ---- Datasets: a length and an item --------------------------------------------------------- */
 
+/* The most fields of an item. */
 #define TDM_DATASET_MAX_FIELDS 8
 
 /* One field of an item: shape without the batch dimension. */
@@ -20,6 +21,7 @@ typedef struct tdm_field {
   tdm_shape shape;
 } tdm_field;
 
+/* Items by number, each of the same fields. Counted references. */
 typedef struct tdm_dataset tdm_dataset;
 
 /* A dataset of a user's own. item writes one item's fields, each dense, to out_fields; it may be
@@ -37,6 +39,7 @@ typedef struct tdm_dataset_source {
   bool skips_fields;
 } tdm_dataset_source;
 
+/* source is copied. NULL on failure: INVALID_ARGUMENT where it is none, OUT_OF_MEMORY. */
 TDM_API tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *source);
 /* Items are the rows (dimension 0) of tensors on the host, which are retained; equal row counts. */
 TDM_API tdm_dataset *tdm_dataset_from_tensors(tdm_context *context, const char *const *names,
@@ -82,8 +85,11 @@ typedef struct tdm_loader_options {
   int replicas;
 } tdm_loader_options;
 
+/* Batches of a dataset, epoch by epoch. One thread at a time. */
 typedef struct tdm_loader tdm_loader;
 
+/* Retains the dataset; options may be NULL. NULL on failure, with a message that names the option.
+ */
 TDM_API tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options);
 TDM_API void tdm_loader_release(tdm_loader *loader); /* ends its thread; NULL is legal */
 TDM_API int64_t tdm_loader_batch_count(const tdm_loader *loader); /* an epoch's */
@@ -123,10 +129,13 @@ typedef struct tdm_word_list {
   const char *path;
 } tdm_word_list;
 
+/* Reads lists (count), a class each; options may be NULL. NULL on failure, with a message that
+ * names the file. The caller releases it; NULL is legal there. */
 TDM_API tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, size_t count,
                                     const tdm_words_options *options);
 TDM_API void tdm_words_release(tdm_words *words);
 TDM_API int64_t tdm_words_character_count(const tdm_words *words); /* ids are below it; 0 pads */
+/* Lists, and the language of one of them; borrowed, NULL where there is none of that number. */
 TDM_API size_t tdm_words_class_count(const tdm_words *words);
 TDM_API const char *tdm_words_class_name(const tdm_words *words, size_t index);
 /* Fields "characters" int64 (length padded to max_length with 0), "length" int64 (), "class" int64
@@ -156,10 +165,13 @@ typedef enum tdm_tokens {
   TDM_TOKENS_CHARACTERS /* code points, white space too */
 } tdm_tokens;
 
+/* Of the tokens of texts (count), which are not kept. NULL on failure, with a message. The caller
+ * releases it. */
 TDM_API tdm_vocabulary *tdm_vocabulary_create(tdm_context *context, tdm_tokens kind,
                                               const char *const *texts, size_t count);
 TDM_API tdm_vocabulary *tdm_vocabulary_retain(tdm_vocabulary *vocabulary);
 TDM_API void tdm_vocabulary_release(tdm_vocabulary *vocabulary); /* NULL is legal */
+/* How many tokens. */
 TDM_API int64_t tdm_vocabulary_size(const tdm_vocabulary *vocabulary);
 /* Borrowed; NULL, with a message, where there is none of that number. */
 TDM_API const char *tdm_vocabulary_token(const tdm_vocabulary *vocabulary, int64_t number);

@@ -15,8 +15,13 @@ struct uv_loop_s;
 extern "C" {
 #endif
 
+/* The devices of a program, and all that the library knows of them. Counted references. */
 typedef struct tdm_context tdm_context;
+
+/* A device of a context, which has it as long as it lives: what kernels of one's own are given. */
 typedef struct tdm_device tdm_device;
+
+/* Elements of one dtype in the memory of one device, dense, row-major. Counted references. */
 typedef struct tdm_tensor tdm_tensor;
 
 /* ---- Context ------------------------------------------------------------------------------- */
@@ -151,6 +156,8 @@ TDM_API tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor);
 /* Any thread, also after the context was closed; NULL is legal. */
 TDM_API void tdm_tensor_release(tdm_tensor *tensor);
 
+/* What it was made with; the device's name, "cpu:0", is borrowed. Of NULL: none,
+ * invalid, 0, NULL. */
 TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
 TDM_API tdm_shape tdm_tensor_shape(const tdm_tensor *tensor);
 TDM_API size_t tdm_tensor_bytes(const tdm_tensor *tensor);

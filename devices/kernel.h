@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* The most that a kernel reads and writes. */
 #define TDM_KERNEL_MAX_INPUTS 64
 #define TDM_KERNEL_MAX_OUTPUTS 64
 #define TDM_KERNEL_FORMATS 16 /* inputs and outputs behind these are dense */
@@ -63,6 +64,7 @@ typedef struct tdm_run_scalars {
   double momentum;
 } tdm_run_scalars;
 
+/* The threads that share a kernel's work (tdm_team_run). */
 typedef struct tdm_team tdm_team;
 
 typedef struct tdm_kernel_call {

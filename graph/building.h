@@ -22,6 +22,7 @@
 extern "C" {
 #endif
 
+/* What is described: nodes, parameters, where each lives. Counted references; one thread builds. */
 typedef struct tdm_graph tdm_graph;
 
 /* One result of one node of one graph. All zeros: invalid. */
@@ -35,6 +36,8 @@ static inline bool tdm_value_is_valid(tdm_value value) {
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
+/* Empty; retains the context. NULL, with a message, where memory is short. The caller releases it.
+ */
 TDM_API tdm_graph *tdm_graph_create(tdm_context *context);
 TDM_API tdm_graph *tdm_graph_retain(tdm_graph *graph);
 TDM_API void tdm_graph_release(tdm_graph *graph); /* NULL is legal */

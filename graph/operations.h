@@ -26,7 +26,10 @@ TDM_API bool tdm_dim_agree(tdm_dim a, tdm_dim b);
 /* The more certain of two agreeing dimensions: a size before a name before unknown. */
 TDM_API tdm_dim tdm_dim_merge(tdm_dim a, tdm_dim b);
 
+/* What a gradient rule works with: one forward node, and the adjoints of its outputs. */
 typedef struct tdm_gradient tdm_gradient;
+
+/* What a rule `chunk` works with: one node, and the parts of the batch. */
 typedef struct tdm_chunked tdm_chunked;
 
 /* What one execution of a kernel computes and moves, which says how long it takes on a machine that
@@ -175,6 +178,8 @@ typedef struct tdm_cut {
   int64_t outer; /* 1; more where a reshape made (length, batch) one dimension */
 } tdm_cut;
 
+/* What the rule is asked about: the graph to append to, the node's path and attributes, how many
+ * parts there are, where an input is cut, the shapes of the whole, an input of one part. */
 TDM_API tdm_graph *tdm_chunked_graph(tdm_chunked *chunked);
 TDM_API const char *tdm_chunked_name(const tdm_chunked *chunked); /* of the node */
 TDM_API const void *tdm_chunked_attributes(const tdm_chunked *chunked);
@@ -201,6 +206,7 @@ TDM_API tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts);
 
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
+/* What an optimizer's rule works with: the parameters of a training plan. */
 typedef struct tdm_update tdm_update;
 
 /* Appends the update phase: called once a training plan, with every parameter that has a gradient,
@@ -229,6 +235,8 @@ typedef struct tdm_optimizer {
   double settings[8]; /* the rule's own */
 } tdm_optimizer;
 
+/* The graph to append to; the optimizer, with its settings; how many parameters there are; of one
+ * its value, its path, and whether its gradient is rows. Borrowed. */
 TDM_API tdm_graph *tdm_update_graph(tdm_update *update);
 TDM_API const tdm_optimizer *tdm_update_optimizer(const tdm_update *update);
 TDM_API size_t tdm_update_count(const tdm_update *update);

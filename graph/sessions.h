@@ -12,7 +12,10 @@
 extern "C" {
 #endif
 
+/* The values of parameters and states, by name. Counted references. */
 typedef struct tdm_store tdm_store;
+
+/* A graph that can be run: its plans, its store, its runs in flight. Counted references. */
 typedef struct tdm_session tdm_session;
 
 /* ---- The store ------------------------------------------------------------------------------- */
@@ -55,6 +58,7 @@ typedef struct tdm_parameter_group {
 } tdm_parameter_group;
 #define TDM_MAX_PARAMETER_GROUPS 15
 
+/* The most that tdm_session_options takes. */
 #define TDM_MAX_DEPTH 1024
 #define TDM_MAX_QUEUE_LIMIT 1000000
 #define TDM_MAX_PLAN_LIMIT 1000000

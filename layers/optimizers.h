@@ -12,6 +12,7 @@
 extern "C" {
 #endif
 
+/* Stochastic gradient descent, with momentum if wanted, Nesterov's too. */
 typedef struct tdm_sgd_options {
   double learning_rate;
   double momentum;
@@ -22,6 +23,8 @@ typedef struct tdm_sgd_options {
 TDM_API tdm_optimizer tdm_sgd(double learning_rate);
 TDM_API tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options);
 
+/* D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015; adamw: I.
+ * Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019. */
 typedef struct tdm_adam_options {
   double learning_rate; /* 0: 1e-3 */
   double beta1;         /* 0: 0.9 */
@@ -111,6 +114,8 @@ typedef struct tdm_adagrad_options {
 TDM_API tdm_optimizer tdm_adagrad(double learning_rate);
 TDM_API tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options);
 
+/* Divides by the root of a moving mean of squares (T. Tieleman, G. Hinton, lecture 6.5 of "Neural
+ * networks for machine learning", 2012). */
 typedef struct tdm_rmsprop_options {
   double learning_rate; /* 0: 1e-2 */
   double alpha;         /* 0: 0.99 */

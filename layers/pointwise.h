@@ -35,6 +35,7 @@ TDM_API tdm_value tdm_remainder(tdm_graph *graph, const char *name, tdm_value a,
 /* a to the power of b; tdm_pow is quicker where b is one number. */
 TDM_API tdm_value tdm_power(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
+/* What tdm_compare asks of two numbers. */
 typedef enum tdm_relation {
   TDM_LESS,
   TDM_LESS_EQUAL,
@@ -82,6 +83,7 @@ TDM_API tdm_value tdm_relu6(tdm_graph *graph, const char *name, tdm_value x);
 /* ---- Of one value -----------------------------------------------------------------------------
  */
 
+/* The absolute value, sine, cosine, and the error function, of each element of x. */
 TDM_API tdm_value tdm_abs(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_sin(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_cos(tdm_graph *graph, const char *name, tdm_value x);

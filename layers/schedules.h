@@ -18,6 +18,7 @@ extern "C" {
 /* The factor that a schedule of a user's own multiplies the base rate with after step steps. */
 typedef double (*tdm_rate_schedule_factor)(void *user, int64_t step);
 
+/* The most steps at which a schedule changes its factor. */
 #define TDM_RATE_SCHEDULE_MAX_MILESTONES 16
 
 /* Made by the functions below; not to be filled by hand. */

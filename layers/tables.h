@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* What a bag's rows become: their mean, their sum, the largest of each element. */
 typedef enum tdm_bag_mode { TDM_BAG_MEAN, TDM_BAG_SUM, TDM_BAG_MAX } tdm_bag_mode;
 
 typedef struct tdm_embedding_bag_options {

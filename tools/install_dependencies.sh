@@ -5,6 +5,7 @@
 #   tools/install_dependencies.sh            to build, and to run the examples
 #   tools/install_dependencies.sh --test     also for sanitizers, valgrind, style, MPIs, pictures
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
+#   tools/install_dependencies.sh --docs     also Doxygen, which makes the reference
 #   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
 set -eu
 if [ "${1:-}" = --help ]; then
@@ -25,9 +26,10 @@ for option in "$@"; do
         openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz chromium" ;;
     # Debian's PyTorch multiplies by whichever BLAS is there, and the one it asks for is slow.
     --peers) packages="$packages python3-torch libopenblas0-openmp" ;;
+    --docs) packages="$packages doxygen" ;;
     --plot) packages="$packages gnuplot-nox" ;;
     *)
-      echo "$0: unknown option $option (known: --test, --peers, --plot)" >&2
+      echo "$0: unknown option $option (known: --docs, --test, --peers, --plot)" >&2
       exit 2 ;;
   esac
 done

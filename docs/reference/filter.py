@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""Turns a public header into one with comments in the form that Doxygen reads.
+
+    filter.py HEADER             prints the header for Doxygen
+    filter.py --check HEADER...  tells functions, types and macros that no comment documents
+
+A comment above a declaration documents it, and those that follow without an empty line in between;
+a comment behind one documents it alone. The first comment of a file documents the file.
+"""
+import re
+import sys
+
+NAME_OF_FUNCTION = re.compile(r"\b(tdm_\w+)\s*\(")
+NAME_OF_POINTER = re.compile(r"\(\*\s*(tdm_\w+)\)")
+NAME_OF_TYPE = re.compile(r"\b(tdm_\w+)\s*(?:\[[^\]]*\])?;\s*(?:/\*.*)?$", re.S)
+MACRO = re.compile(r"#define\s+(\w+)")
+SKIPPED = re.compile(r"#\s*(if|ifdef|ifndef|endif|else|elif|include|error|undef)|extern \"C\"|^}")
+GUARD = re.compile(r"TANDEM_\w+_H$|TANDEM_H$")
+
+
+class Piece:
+    """Some lines: a comment, a declaration with the comment that documents it, or others."""
+
+    def __init__(self, kind, text, name=None, comment=None, comes_first=False):
+        self.kind, self.text, self.name = kind, text, name
+        self.comment, self.comes_first = comment, comes_first
+
+
+def read_comment(lines, at):
+    """The comment that begins at a line, and the line behind it."""
+    end = at
+    while "*/" not in lines[end]:
+        end += 1
+    return "\n".join(lines[at:end + 1]), end + 1
+
+
+def read_declaration(lines, at):
+    """A declaration with its comment behind, and the line behind it."""
+    end, depth, in_comment = at, 0, False
+    while True:
+        line = lines[end]
+        code = re.sub(r"/\*.*?\*/", "", line) if not in_comment else line
+        if in_comment:
+            code = code.split("*/", 1)[1] if "*/" in code else ""
+            in_comment = "*/" not in line
+        if "/*" in code:
+            in_comment, code = True, code.split("/*")[0]
+        depth += code.count("{") + code.count("(") - code.count("}") - code.count(")")
+        is_macro = lines[at].startswith("#define")
+        ends = not line.endswith("\\") if is_macro else code.rstrip().endswith((";", "}"))
+        if depth == 0 and ends and not in_comment:
+            return "\n".join(lines[at:end + 1]), end + 1
+        end += 1
+
+
+def name_of(text):
+    """What a declaration declares."""
+    if text.startswith("#define"):
+        return MACRO.match(text)[1]
+    pointer = NAME_OF_POINTER.search(text) if text.startswith("typedef") else None
+    if pointer:
+        return pointer[1]
+    if text.startswith("typedef"):
+        found = NAME_OF_TYPE.search(text)
+        return found[1] if found else None
+    code = re.sub(r"__attribute__\(\(.*?\)\)", "", text)
+    found = NAME_OF_FUNCTION.search(code)
+    return found[1] if found else None
+
+
+def pieces_of(text):
+    """The header, piece by piece."""
+    lines, at, comment, is_new = text.split("\n"), 0, None, False
+    pieces = []
+    while at < len(lines):
+        line = lines[at]
+        if line.startswith("/*"):
+            body, at = read_comment(lines, at)
+            comment, is_new = (None, False) if body.startswith("/* ----") else (body, True)
+            pieces.append(Piece("comment", body))
+            continue
+        if not line.strip() or SKIPPED.match(line):
+            if not line.strip():
+                comment = None
+            pieces.append(Piece("other", line))
+            at += 1
+            continue
+        body, at = read_declaration(lines, at)
+        pieces.append(Piece("declaration", body, name_of(body), comment, is_new))
+        is_new = False
+    return pieces
+
+
+def has_comment_behind(text):
+    """Behind its last token, or, of what has members, inside."""
+    return "/*" in text.split("{")[0] or bool(re.search(r";\s*/\*|\*/\s*$", text)) or "/*" in text
+
+
+def undocumented(text):
+    """Names that a user may write, without a comment; forward declarations of opaque types are told
+    of where they are made."""
+    found = []
+    for piece in pieces_of(text):
+        if piece.kind != "declaration" or not piece.name or GUARD.match(piece.name):
+            continue
+        if not piece.comment and not has_comment_behind(piece.text):
+            found.append(piece.name)
+    return found
+
+
+def as_doxygen(text):
+    """The same header with Doxygen's comments."""
+    out, pieces = [], pieces_of(text)
+    for number, piece in enumerate(pieces):
+        if piece.kind == "comment" and number == 0:
+            out.append("/** @file\n" + piece.text[2:])
+        elif piece.kind == "comment":
+            follows = pieces[number + 1] if number + 1 < len(pieces) else None
+            documents = follows and follows.kind == "declaration"
+            out.append("" if documents else piece.text)
+        elif piece.kind == "declaration":
+            if piece.comment:
+                out.append("/**" + piece.comment[2:])
+            out.append(re.sub(r"(\S[ \t]+)/\*(?!\*)", r"\1/**<", piece.text))
+        else:
+            out.append(piece.text)
+    return "\n".join(out)
+
+
+def main():
+    """The exit status."""
+    if sys.argv[1:2] != ["--check"]:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            sys.stdout.write(as_doxygen(file.read()))
+        return 0
+    missing = 0
+    for path in sys.argv[2:]:
+        with open(path, encoding="utf-8") as file:
+            for name in undocumented(file.read()):
+                print(f"{path}: {name} is not documented")
+                missing += 1
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@
 #include "graph/report/explain.h"
 
 static const char what[] = "a picture of a plan";
-enum { MOST_VALUES = 1 << 26 };
+enum { MOST_VALUES = 1 << 24 };
 
 void tdm_picture_deinit(tdm_picture *picture) {
   tdm_region_deinit(&picture->region);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS_PROCESS = 1, MOST_DEVICES = 4096, MOST_COMMANDS = 1 << 22 };
+/* Of all runs together MOST_COMMANDS: a short file takes no memory of a long one's size. */
+enum { RUNS_PROCESS = 1, MOST_DEVICES = 4096, MOST_ROWS = 4096, MOST_COMMANDS = 1 << 22 };
 static const char what[] = "a timeline";
 
 typedef struct reader {
@@ -57,7 +58,8 @@ static tdm_status read_rows(reader *self) {
     if (!is(event, "ph", "M") || !is(event, "name", "thread_name")) continue;
     const json_int_t process = json_integer_value(json_object_get(event, "pid"));
     const json_int_t thread = json_integer_value(json_object_get(event, "tid"));
-    if (process <= RUNS_PROCESS || process > MOST_DEVICES || thread < 0 || thread > UINT32_MAX)
+    if (process <= RUNS_PROCESS || process > MOST_DEVICES || thread < 0 || thread > UINT32_MAX ||
+        timeline->row_count == MOST_ROWS)
       return fail(self, "a queue of no device");
     tdm_timeline_row *row = &timeline->rows[timeline->row_count++];
     row->device = copy(self, process_name(self, process));
@@ -133,8 +135,11 @@ static tdm_status read_runs(reader *self) {
     if (command >= self->widths[run]) self->widths[run] = (uint32_t)command + 1;
   }
   tdm_timeline *timeline = self->timeline;
+  uint64_t commands = 0;
   for (uint32_t r = 0; r < timeline->run_count; r++) {
     tdm_timeline_plan *plan = &timeline->plans[r];
+    commands += self->widths[r];
+    if (commands > MOST_COMMANDS) return fail(self, "it has too many commands");
     plan->key = plan;
     plan->node_count = self->widths[r];
     plan->nodes =

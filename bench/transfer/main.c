@@ -1,8 +1,6 @@
 /* transfer: measures copies between all devices, or with --model those of two models, and writes
  * what was asked for. Exit code 2: the arguments; 1: anything else. */
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/transfer/measure.h"
 #include "bench/transfer/model.h"
@@ -130,13 +128,6 @@ static tdm_status measure_all(program *self) {
 
 /* ---- The program ----------------------------------------------------------------------------- */
 
-/* `bazel run` starts a program in a folder of its own; relative paths are of the user's. */
-static tdm_status enter_working_folder(void) {
-  const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-  if (!folder || chdir(folder) == 0) return TDM_OK;
-  return tdm_fail(TDM_IO, "%s cannot be entered", folder);
-}
-
 static tdm_status run(program *self) {
   const transfer_options *given = &self->given;
   TDM_TRY(check_outputs(given));
@@ -156,8 +147,7 @@ static tdm_status run(program *self) {
 
 int main(int argc, char **argv) {
   program self = {.context = NULL};
-  tdm_status status = enter_working_folder();
-  if (status == TDM_OK) status = transfer_options_read(argc, argv, &self.given);
+  tdm_status status = transfer_options_read(argc, argv, &self.given);
   if (status == TDM_OK) status = check_cases(self.given.cases);
   if (status != TDM_OK) {
     fprintf(stderr, "transfer: %s\n", tdm_last_message());

@@ -241,7 +241,7 @@ static void print_errors(FILE *out, const transfer_options *given, json_t *error
           "\nprediction: off by %.0f%% in the median, %.0f%% at the 90th per cent, over the %d "
           "transfers of 1 KiB and more;\n  medians of %d rounds",
           100 * number_of(errors, "median_error"), 100 * number_of(errors, "p90_error"),
-          (int)number_of(errors, "transfers"), given->rounds);
+          (int)number_of(errors, "transfers"), (int)given->rounds);
   if (given->calibrate)
     fprintf(out, "; one calibration was %.0f%% off the median of all",
             100 * number_of(errors, "drift"));

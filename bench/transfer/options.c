@@ -1,5 +1,4 @@
-/* Reads the command line: a table of options, each with the function that takes its value. The help
- * text and the parser both read that table. */
+/* The table of options, and what takes the values that are more than a number or a path. */
 #include "bench/transfer/options.h"
 
 #include <errno.h>
@@ -8,20 +7,13 @@
 #include <string.h>
 
 #include "core/status.h"
-
-typedef struct option {
-  const char *name;
-  const char *value; /* what follows it, as help calls it; NULL: nothing does */
-  const char *help;
-  tdm_status (*take)(transfer_options *out, const char *name, const char *text);
-} option;
+#include "tools/options/command_line.h"
+#include "tools/options/option_table.h"
 
 static const size_t DEFAULT_SIZES[] = {1u << 10,   4u << 10,   16u << 10, 64u << 10,
                                        256u << 10, 1u << 20,   4u << 20,  16u << 20,
                                        64u << 20,  256u << 20, 512u << 20};
 static const size_t LARGEST_SIZE = (size_t)4 << 30;
-enum { MOST_SAMPLES = 1000, DEFAULT_STEPS = 28, DEFAULT_ROUNDS = 3, SMALLEST_BATCH = 16 };
-static const int64_t DEFAULT_TABLE_ROWS = 2000000;
 
 /* ---- Lists and numbers ----------------------------------------------------------------------- */
 
@@ -42,17 +34,6 @@ bool list_has(const char *list, const char *name) {
   while (list_next(&list, item, sizeof item))
     if (strcmp(item, name) == 0) return true;
   return false;
-}
-
-static tdm_status read_whole(const char *name, const char *text, long long low, long long high,
-                             long long *out_number) {
-  char *end = NULL;
-  errno = 0;
-  *out_number = strtoll(text, &end, 10);
-  if (end == text || *end != '\0' || errno != 0 || *out_number < low || *out_number > high)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes a whole number from %lld to %lld, not \"%s\"",
-                    name, low, high, text);
-  return TDM_OK;
 }
 
 /* "4096", "64K", "1M", "512MiB", "1G". */
@@ -76,7 +57,18 @@ static tdm_status read_bytes(const char *name, const char *text, size_t *out_byt
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-static tdm_status take_sizes(transfer_options *out, const char *name, const char *text) {
+/* The word behind an option, in *out_text. */
+static tdm_status read_word(const char *name, char **behind, const char **out_text) {
+  *out_text = behind[0];
+  if (*out_text && **out_text) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes a value, and got nothing", name);
+}
+
+static tdm_status take_sizes(void *given, const char *name, char **behind, int *out_taken) {
+  transfer_options *out = given;
+  const char *text;
+  (void)out_taken;
+  TDM_TRY(read_word(name, behind, &text));
   char item[64];
   out->size_count = 0;
   while (list_next(&text, item, sizeof item)) {
@@ -89,46 +81,18 @@ static tdm_status take_sizes(transfer_options *out, const char *name, const char
   return TDM_OK;
 }
 
-static tdm_status take_samples(transfer_options *out, const char *name, const char *text) {
-  long long number = 0;
-  TDM_TRY(read_whole(name, text, 3, MOST_SAMPLES, &number));
-  out->samples = (int)number;
-  return TDM_OK;
-}
-
-static tdm_status take_devices(transfer_options *out, const char *name, const char *text) {
-  (void)name;
-  out->devices = text;
-  return TDM_OK;
-}
-
-static tdm_status take_cases(transfer_options *out, const char *name, const char *text) {
-  (void)name;
-  out->cases = text;
-  return TDM_OK;
-}
-
-static tdm_status take_memories(transfer_options *out, const char *name, const char *text) {
-  const char *cursor = text;
+static tdm_status take_memories(void *given, const char *name, char **behind, int *out_taken) {
+  transfer_options *out = given;
+  const char *cursor;
+  (void)out_taken;
+  TDM_TRY(read_word(name, behind, &cursor));
+  out->memories = cursor;
   char item[32];
   while (list_next(&cursor, item, sizeof item))
     if (!list_has("pageable,pinned,registered", item))
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "%s: there is no memory \"%s\"; there are pageable, pinned and registered",
                       name, item);
-  out->memories = text;
-  return TDM_OK;
-}
-
-static tdm_status take_json(transfer_options *out, const char *name, const char *text) {
-  (void)name;
-  out->json_path = text;
-  return TDM_OK;
-}
-
-static tdm_status take_csv(transfer_options *out, const char *name, const char *text) {
-  (void)name;
-  out->csv_path = text;
   return TDM_OK;
 }
 
@@ -137,112 +101,82 @@ static bool ends_with(const char *text, const char *end) {
   return length > strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
-static tdm_status take_plot(transfer_options *out, const char *name, const char *text) {
-  if (!ends_with(text, ".svg") && !ends_with(text, ".png"))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.svg or FILE.png, not \"%s\"", name, text);
-  out->plot_path = text;
+static tdm_status take_plot(void *given, const char *name, char **behind, int *out_taken) {
+  transfer_options *out = given;
+  (void)out_taken;
+  TDM_TRY(read_word(name, behind, &out->plot_path));
+  if (!ends_with(out->plot_path, ".svg") && !ends_with(out->plot_path, ".png"))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.svg or FILE.png, not \"%s\"", name,
+                    out->plot_path);
   return TDM_OK;
 }
 
-static tdm_status take_model(transfer_options *out, const char *name, const char *text) {
-  (void)name, (void)text;
-  out->model = true;
-  return TDM_OK;
-}
-
-static tdm_status take_calibrate(transfer_options *out, const char *name, const char *text) {
-  (void)name, (void)text;
-  out->calibrate = true;
-  return TDM_OK;
-}
-
-static tdm_status take_words(transfer_options *out, const char *name, const char *text) {
+static tdm_status take_words(void *given, const char *name, char **behind, int *out_taken) {
+  transfer_options *out = given;
+  (void)out_taken;
   if (out->list_count == MOST_LISTS)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: at most %d languages", name, MOST_LISTS);
-  out->lists[out->list_count++] = text;
-  return TDM_OK;
+  return read_word(name, behind, &out->lists[out->list_count++]);
 }
 
-static tdm_status take_accelerator(transfer_options *out, const char *name, const char *text) {
+static tdm_status take_accelerator(void *given, const char *name, char **behind, int *out_taken) {
+  transfer_options *out = given;
+  const char *text;
+  (void)out_taken;
+  TDM_TRY(read_word(name, behind, &text));
   if (strlen(text) > 32 || strcspn(text, ",=") != strlen(text))
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: \"%s\" is no device", name, text);
   out->accelerator = text;
   return TDM_OK;
 }
 
-static tdm_status take_table_rows(transfer_options *out, const char *name, const char *text) {
-  long long number = 0;
-  TDM_TRY(read_whole(name, text, 1, 100000000, &number));
-  out->table_rows = number;
-  return TDM_OK;
-}
-
-static tdm_status take_largest_batch(transfer_options *out, const char *name, const char *text) {
-  long long number = 0;
-  TDM_TRY(read_whole(name, text, SMALLEST_BATCH, INT32_MAX, &number));
-  out->largest_batch = number;
-  return TDM_OK;
-}
-
-static tdm_status take_steps(transfer_options *out, const char *name, const char *text) {
-  long long number = 0;
-  TDM_TRY(read_whole(name, text, 1, 1000000, &number));
-  out->steps = (int)number;
-  return TDM_OK;
-}
-
-static tdm_status take_rounds(transfer_options *out, const char *name, const char *text) {
-  long long number = 0;
-  TDM_TRY(read_whole(name, text, 1, 1000, &number));
-  out->rounds = (int)number;
-  return TDM_OK;
-}
-
-static tdm_status take_help(transfer_options *out, const char *name, const char *text) {
-  (void)name, (void)text;
-  out->help = true;
-  return TDM_OK;
-}
-
-static const option table[] = {
-    {"--case", "LIST", "only these cases, as host_to_device,device_to_host", take_cases},
-    {"--device", "LIST", "only copies between these devices, as cpu:0,sim:0", take_devices},
-    {"--memory", "LIST", "only these of pageable, pinned, registered", take_memories},
-    {"--sizes", "LIST", "bytes of a copy, as 1K,64K,16M (11 sizes from 1K to 512M)", take_sizes},
+#define FIELD(name) offsetof(transfer_options, name)
+static const option rows[] = {
+    {"--case", "LIST", "only these cases, as host_to_device,device_to_host", OPTION_TEXT,
+     FIELD(cases), 0, 0, 0, NULL},
+    {"--device", "LIST", "only copies between these devices, as cpu:0,sim:0", OPTION_TEXT,
+     FIELD(devices), 0, 0, 0, NULL},
+    {"--memory", "LIST", "only these of pageable, pinned, registered", OPTION_TAKEN, 0, 0, 0, 0,
+     take_memories},
+    {"--sizes", "LIST", "bytes of a copy, as 1K,64K,16M (11 sizes from 1K to 512M)", OPTION_TAKEN,
+     0, 0, 0, 0, take_sizes},
     {"--samples", "N", "of each figure, at least 3 (25 up to 1 MiB, 5 up to 64 MiB, then 3)",
-     take_samples},
-    {"--json", "FILE", "write all figures as JSON; -: to standard output", take_json},
-    {"--csv", "FILE", "write all figures as CSV; -: to standard output", take_csv},
-    {"--plot", "FILE", "draw bandwidth over size, FILE.svg or FILE.png (needs gnuplot)", take_plot},
-    {"--model", NULL, "instead: transfers of two models, predicted and measured", take_model},
+     OPTION_INTEGER, FIELD(samples), 3, 1000, 0, NULL},
+    {"--json", "FILE", "write all figures as JSON; -: to standard output", OPTION_TEXT,
+     FIELD(json_path), 0, 0, 0, NULL},
+    {"--csv", "FILE", "write all figures as CSV; -: to standard output", OPTION_TEXT,
+     FIELD(csv_path), 0, 0, 0, NULL},
+    {"--plot", "FILE", "draw bandwidth over size, FILE.svg or FILE.png (needs gnuplot)",
+     OPTION_TAKEN, 0, 0, 0, 0, take_plot},
+    {"--model", NULL, "instead: transfers of two models, predicted and measured", OPTION_FLAG,
+     FIELD(model), 0, 0, 0, NULL},
     {"--calibrate", NULL, "with --model: measure the links first, and keep them for predictions",
-     take_calibrate},
+     OPTION_FLAG, FIELD(calibrate), 0, 0, 0, NULL},
     {"--words", "LANGUAGE=FILE", "with --model: a word list of the main model; repeated",
-     take_words},
+     OPTION_TAKEN, 0, 0, 0, 0, take_words},
     {"--accelerator", "DEVICE", "with --model: where the dense parts live (a GPU, else sim:0)",
-     take_accelerator},
-    {"--table-rows", "N", "with --model: rows of the embedding model's table (2000000)",
-     take_table_rows},
-    {"--largest-batch", "N", "with --model: leave out larger batches than this (4096)",
-     take_largest_batch},
-    {"--steps", "N", "with --model: training steps measured of each model (28)", take_steps},
-    {"--rounds", "N", "with --model: how often all is measured; medians are told (3)", take_rounds},
-    {"--help", NULL, "print this", take_help},
+     OPTION_TAKEN, 0, 0, 0, 0, take_accelerator},
+    {"--table-rows", "N", "with --model: rows of the embedding model's table", OPTION_INTEGER,
+     FIELD(table_rows), 1, 100000000, 0, NULL},
+    {"--largest-batch", "N", "with --model: leave out larger batches than this", OPTION_INTEGER,
+     FIELD(largest_batch), 16, INT32_MAX, 0, NULL},
+    {"--steps", "N", "with --model: training steps measured of each model", OPTION_INTEGER,
+     FIELD(steps), 1, 1000000, 0, NULL},
+    {"--rounds", "N", "with --model: how often all is measured; medians are told", OPTION_INTEGER,
+     FIELD(rounds), 1, 1000, 0, NULL},
+    {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
+};
+static const transfer_options defaults = {
+    .table_rows = 2000000, .largest_batch = INT32_MAX, .steps = 28, .rounds = 3};
+static const option_table table = {
+    .program = "transfer",
+    .about = "What copies between the devices of this machine cost.",
+    OPTION_DEFAULTS(defaults),
+    OPTION_ROWS(rows),
 };
 
 void transfer_options_print_help(void) {
-  puts("transfer: what copies between the devices of this machine cost.\n");
-  for (size_t i = 0; i < TDM_COUNT_OF(table); i++) {
-    char left[64];
-    snprintf(left, sizeof left, "%s %s", table[i].name, table[i].value ? table[i].value : "");
-    printf("  %-24s %s\n", left, table[i].help);
-  }
-}
-
-static const option *find_option(const char *name) {
-  for (size_t i = 0; i < TDM_COUNT_OF(table); i++)
-    if (strcmp(table[i].name, name) == 0) return &table[i];
-  return NULL;
+  option_table_print_help(&table, stdout);
 }
 
 static bool is_standard_output(const char *path) {
@@ -263,27 +197,11 @@ static tdm_status check_together(const transfer_options *out) {
 }
 
 tdm_status transfer_options_read(int argc, char **argv, transfer_options *out_options) {
-  *out_options = (transfer_options){.size_count = TDM_COUNT_OF(DEFAULT_SIZES),
-                                    .table_rows = DEFAULT_TABLE_ROWS,
-                                    .largest_batch = INT32_MAX,
-                                    .steps = DEFAULT_STEPS,
-                                    .rounds = DEFAULT_ROUNDS};
-  memcpy(out_options->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
-  for (int i = 1; i < argc; i++) {
-    const option *found = find_option(argv[i]);
-    if (!found)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "there is no %s; --help lists what there is", argv[i]);
-    const char *text = NULL;
-    if (found->value) {
-      if (i + 1 == argc)
-        return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes %s, and got nothing", argv[i],
-                        found->value);
-      text = argv[++i];
-      if (text[0] == '\0')
-        return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes %s, and got nothing", found->name,
-                        found->value);
-    }
-    TDM_TRY(found->take(out_options, found->name, text));
+  TDM_TRY(enter_working_folder());
+  TDM_TRY(option_table_read(&table, argc, argv, out_options));
+  if (out_options->size_count == 0) {
+    out_options->size_count = TDM_COUNT_OF(DEFAULT_SIZES);
+    memcpy(out_options->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
   }
-  return check_together(out_options);
+  return out_options->help ? TDM_OK : check_together(out_options);
 }

@@ -9,7 +9,7 @@ enum { MOST_SIZES = 64, MOST_LISTS = 32 };
 typedef struct transfer_options {
   size_t sizes[MOST_SIZES]; /* bytes, in the order given (size_count) */
   size_t size_count;
-  int samples;         /* 0: by size */
+  int64_t samples;     /* 0: by size */
   const char *devices; /* comma lists, checked against what there is; NULL: all */
   const char *cases;
   const char *memories;
@@ -21,14 +21,15 @@ typedef struct transfer_options {
   const char *accelerator; /* of the models' dense parts; NULL: a GPU, else sim:0 */
   int64_t table_rows;      /* of the embedding model */
   int64_t largest_batch;   /* larger ones of the models are left out */
-  int steps;               /* measured, of each model */
-  int rounds;              /* of all of that */
+  int64_t steps;           /* measured, of each model */
+  int64_t rounds;          /* of all of that */
   bool model;
   bool calibrate; /* measure the links before the models' transfers are predicted */
   bool help;
 } transfer_options;
 
-/* Fills out_options from the arguments, defaults where there are none. Fails naming the argument;
+/* Goes to the user's folder where `bazel run` has left it, then fills out_options from the
+ * arguments, defaults where there are none. Fails naming the argument;
  * names of cases and devices are not looked at here. */
 tdm_status transfer_options_read(int argc, char **argv,
                                  transfer_options *out_options) TDM_WARN_UNUSED;

@@ -21,9 +21,9 @@ static void expect(const char *arguments, int exit_code, const char *text) {
 
 static void bad_arguments(void **state) {
   (void)state;
-  expect("--frobnicate", 2, "there is no --frobnicate");
-  expect("--sizes", 2, "--sizes takes LIST, and got nothing");
-  expect("--sizes ''", 2, "--sizes takes LIST, and got nothing");
+  expect("--frobnicate", 2, "there is no option \"--frobnicate\"");
+  expect("--sizes", 2, "--sizes takes a value, and got nothing");
+  expect("--sizes ''", 2, "--sizes takes a value, and got nothing");
   expect("--sizes 1K,banana", 2, "\"banana\" is none");
   expect("--sizes 0", 2, "\"0\" is none");
   expect("--sizes -4", 2, "\"-4\" is none");

@@ -33,11 +33,14 @@ def linear(g, m, input):
 
 def convolution(layer):
     def build(g, m, x):
-        if m.padding_mode != "zeros" or isinstance(m.padding, str):
-            raise Refused("padding=%s, padding_mode=%s" % (m.padding, m.padding_mode))
-        members = {"stride": list(m.stride), "padding": paddings(m.padding),
-                   "dilation": list(m.dilation)}
+        members = {"stride": list(m.stride), "dilation": list(m.dilation)}
+        if not isinstance(m.padding, str):
+            members["padding"] = paddings(m.padding)
         kind = "conv_options"
+        if "transpose" not in layer:
+            members["same"] = m.padding == "same"
+            mode = m.padding_mode.replace("zeros", "constant").upper()
+            members["padding_mode"] = g.constant("TDM_PAD_" + mode)
         if "transpose" in layer:
             kind = "conv_transpose_options"
             members["output_padding"] = paddings(m.output_padding)

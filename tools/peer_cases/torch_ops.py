@@ -1,6 +1,8 @@
 """PyTorch's samples of operations (torch.testing._internal.common_methods_invocations.op_db), in
 float32 and float64 with gradients, and in int64 where an operation takes it."""
 
+import math
+
 import numpy
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -131,14 +133,15 @@ def linear(g, input, weight, bias=None):
 def convolution(layer, rank):
     def build(g, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1,
               output_padding=0):
+        same = padding == "same"
         if isinstance(padding, str):
-            if padding != "valid":
-                raise Refused("padding=%s" % padding)
             padding = 0
         g.named("c.weight", weight)
         g.named("c.bias", bias)
         members = {"stride": pair(stride), "padding": paddings(padding), "dilation": pair(dilation)}
         kind, out = "conv_options", weight.shape[0]
+        if same:
+            members["same"] = True
         if "transpose" in layer:
             kind, out = "conv_transpose_options", weight.shape[1] * groups
             members["output_padding"] = paddings(output_padding)
@@ -171,6 +174,19 @@ def pool(layer, rank):
         only(given)
         numbers = (*pair(kernel_size)[:rank], g.options("pool_options", **members))
         return with_indices(g, layer, x, *numbers) if indices else getattr(g, layer)(x, *numbers)
+    return build
+
+
+def unpool(rank):
+    def build(g, x, indices, kernel_size, stride=None, padding=0, output_size=None):
+        planes = indices.reshape(-1, math.prod(indices.shape[-rank:]))
+        if any(len(set(plane.tolist())) < len(plane) for plane in planes):
+            raise Refused("several elements of one place, which share their gradient here")
+        numbers = ([value] * rank if isinstance(value, int) else list(value)
+                   for value in (kernel_size, stride or kernel_size, padding))
+        sizes = [(size - 1) * step - 2 * pad + kernel
+                 for size, kernel, step, pad in zip(x.shape[-rank:], *numbers)]
+        return g.max_unpool(x, indices, list((output_size or sizes)[-rank:]), rank)
     return build
 
 
@@ -486,6 +502,7 @@ BUILDERS = {
     "nn.functional.conv_transpose2d": convolution("conv_transpose2d", 2),
     "nn.functional.max_pool1d": pool("max_pool1d", 1),
     "nn.functional.max_pool2d": pool("max_pool2d", 2),
+    **{"nn.functional.max_unpool%dd" % rank: unpool(rank) for rank in (1, 2, 3)},
     "nn.functional.avg_pool1d": pool("avg_pool1d", 1),
     "nn.functional.avg_pool2d": pool("avg_pool2d", 2),
     "nn.functional.adaptive_avg_pool1d": adaptive("adaptive_avg_pool1d", 1),

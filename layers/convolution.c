@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/volume.h"
 #include "tandem/layers/layers.h"
 
 enum { X, WEIGHT, BIAS };
@@ -228,7 +227,7 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
         options->dilation[from] ? options->dilation[from] : options->dilation[0];
     attributes->stride[axis] = flat || stride == 0 ? 1 : stride;
     attributes->dilation[axis] = flat || dilation == 0 ? 1 : dilation;
-    attributes->padding[axis] = flat ? 0 : tdm_layer_padding(options->padding, from);
+    attributes->padding[axis] = flat ? 0 : options->padding[from];
     attributes->kernel[axis] = kernel[axis];
     legal = legal && tdm_layer_is_window(attributes->stride[axis], 1) &&
             tdm_layer_is_window(attributes->dilation[axis], 1) &&

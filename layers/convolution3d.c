@@ -46,7 +46,7 @@ static bool read_convolution(volume_convolution *self, const char *layer, const 
   for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
     self->kernel[axis] = kernel[axis];
     self->stride[axis] = tdm_volume_axis(stride, axis, 1);
-    self->padding[axis] = tdm_layer_padding(padding, axis);
+    self->padding[axis] = padding[axis];
     self->dilation[axis] = tdm_volume_axis(dilation, axis, 1);
     legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
             tdm_layer_is_window(self->stride[axis], 1) &&
@@ -305,10 +305,7 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
       !read_convolution(&self, "conv_transpose3d", kernel, chosen.stride, chosen.padding,
                         chosen.dilation, chosen.groups, out_channels))
     return invalid;
-  int64_t more[TDM_VOLUME_AXES];
-  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++)
-    more[axis] = tdm_layer_padding(chosen.output_padding, axis);
-  const int64_t depth = depth_of_transposed(&self, more);
+  const int64_t depth = depth_of_transposed(&self, chosen.output_padding);
   if (depth == 0) return invalid;
   const tdm_initializer uniform =
       uniform_within((double)(out_channels / self.groups) * kernel_count(&self));
@@ -324,10 +321,8 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
   const tdm_conv_transpose_options of_planes = {
       .struct_size = sizeof of_planes,
       .stride = {self.stride[TDM_HEIGHT], self.stride[TDM_WIDTH]},
-      .padding = {tdm_layer_padding_alone(self.padding[TDM_HEIGHT]),
-                  tdm_layer_padding_alone(self.padding[TDM_WIDTH])},
-      .output_padding = {tdm_layer_padding_alone(more[TDM_HEIGHT]),
-                         tdm_layer_padding_alone(more[TDM_WIDTH])},
+      .padding = {self.padding[TDM_HEIGHT], self.padding[TDM_WIDTH]},
+      .output_padding = {chosen.output_padding[TDM_HEIGHT], chosen.output_padding[TDM_WIDTH]},
       .dilation = {self.dilation[TDM_HEIGHT], self.dilation[TDM_WIDTH]},
       .groups = self.groups,
   };

@@ -17,8 +17,7 @@ static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64
 }
 
 static int64_t padding_of(const int64_t numbers[2], int dimensions, int axis) {
-  if (dimensions == 2) return tdm_layer_padding(numbers, axis);
-  return axis == 0 ? 0 : tdm_layer_padding(numbers, 0);
+  return dimensions == 2 ? numbers[axis] : axis == 0 ? 0 : numbers[0];
 }
 
 /* Fills attributes, of which `input` is y's height and width; false, with the graph's error, when

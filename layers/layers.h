@@ -106,18 +106,15 @@ TDM_API tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, td
 /* ---- Images ---------------------------------------------------------------------------------- */
 /* No kernel, stride, padding or dilation is beyond 2^31 - 1.
  * 2d: x (n, channels, height, width), and options have a number for the height and one for the
- * width; the first alone, {1}, is for both, and {1, TDM_NO_PADDING} pads the height alone. 1d: x
- * (n, channels, width), and the first number counts. channels must be a size. Convolutions and
- * pooling also take one image, without n, and answer one. layers/volumes.h has those of three
+ * width; 1d: x (n, channels, width), and the first number counts. A padding of 0 is none, so that
+ * {1} pads the height alone: PyTorch's padding=1 is {1, 1}. channels must be a size. Convolutions
+ * and pooling also take one image, without n, and answer one. layers/volumes.h has those of three
  * dimensions. */
-
-/* In a list of paddings: none along this dimension, where 0 stands for the first number. */
-#define TDM_NO_PADDING INT64_MIN
 
 typedef struct tdm_conv_options {
   size_t struct_size;
   int64_t stride[2];   /* 0: 1; a second that is 0: as the first */
-  int64_t padding[2];  /* zeros on both sides; a second that is 0: as the first */
+  int64_t padding[2];  /* zeros on both sides, of the height and of the width */
   int64_t dilation[2]; /* 0: 1; a second that is 0: as the first */
   int64_t groups;      /* 0: 1 */
   bool without_bias;
@@ -137,8 +134,8 @@ TDM_API tdm_value tdm_conv1d(tdm_graph *graph, const char *name, tdm_value x, in
 typedef struct tdm_conv_transpose_options {
   size_t struct_size;
   int64_t stride[2];         /* 0: 1; a second that is 0: as the first */
-  int64_t padding[2];        /* taken away on both sides of y; a second that is 0: as the first */
-  int64_t output_padding[2]; /* likewise, added behind y: less than stride or dilation */
+  int64_t padding[2];        /* taken away on both sides of y */
+  int64_t output_padding[2]; /* added behind y: less than stride or dilation */
   int64_t dilation[2];       /* 0: 1; a second that is 0: as the first */
   int64_t groups;            /* 0: 1 */
   bool without_bias;
@@ -173,7 +170,7 @@ TDM_API tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value 
 typedef struct tdm_pool_options {
   size_t struct_size;
   int64_t stride[2];    /* 0: the kernel; a second that is 0: as the first */
-  int64_t padding[2];   /* at most half the kernel; never the maximum; a second as above */
+  int64_t padding[2];   /* at most half the kernel; never the maximum */
   int64_t dilation[2];  /* of the maximum only; 0: 1; a second that is 0: as the first */
   bool ceil;            /* a last window may reach beyond the padding */
   bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "layers/common.h"
-#include "layers/volume.h"
 #include "tandem/layers/layers.h"
 
 static int dimension_of(const tdm_shape *shape, int axis) {
@@ -207,7 +206,7 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
     attributes.kernel[axis] = kernel[axis];
     attributes.stride[axis] = flat ? 1 : first_of(stride, kernel[axis]);
     attributes.dilation[axis] = flat || operation != &max_pool ? 1 : first_of(dilation, 1);
-    attributes.padding[axis] = flat ? 0 : tdm_layer_padding(chosen.padding, from);
+    attributes.padding[axis] = flat ? 0 : chosen.padding[from];
     legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
             tdm_layer_is_window(attributes.stride[axis], 1) &&
             tdm_layer_is_window(attributes.dilation[axis], 1) &&

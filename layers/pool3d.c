@@ -163,13 +163,12 @@ static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const
     asked.kernel[axis] = kernel[axis];
     stride[axis] = tdm_volume_axis(chosen.stride, axis, kernel[axis]);
     dilation[axis] = tdm_volume_axis(chosen.dilation, axis, 1);
-    padding[axis] = tdm_layer_padding(chosen.padding, axis);
+    padding[axis] = chosen.padding[axis];
   }
   asked.plane = (tdm_pool_options){
       .struct_size = sizeof asked.plane,
       .stride = {stride[TDM_HEIGHT], stride[TDM_WIDTH]},
-      .padding = {tdm_layer_padding_alone(padding[TDM_HEIGHT]),
-                  tdm_layer_padding_alone(padding[TDM_WIDTH])},
+      .padding = {padding[TDM_HEIGHT], padding[TDM_WIDTH]},
       .dilation = {dilation[TDM_HEIGHT], dilation[TDM_WIDTH]},
       .ceil = chosen.ceil,
       .exclude_padding = chosen.exclude_padding,
@@ -178,7 +177,7 @@ static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const
   asked.depth = (tdm_pool_options){
       .struct_size = sizeof asked.depth,
       .stride = {stride[TDM_DEPTH], 1},
-      .padding = {padding[TDM_DEPTH], TDM_NO_PADDING},
+      .padding = {padding[TDM_DEPTH], 0},
       .dilation = {dilation[TDM_DEPTH], 1},
       .ceil = chosen.ceil,
       .exclude_padding = chosen.exclude_padding,

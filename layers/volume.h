@@ -1,5 +1,5 @@
-/* What convolutions and pooling share: lists of paddings; of three dimensions lists of three
- * numbers, and how a volume is read. */
+/* What convolutions and pooling of three dimensions share: lists of three numbers, and how a volume
+ * is read. */
 #ifndef TANDEM_LAYERS_VOLUME_H
 #define TANDEM_LAYERS_VOLUME_H
 
@@ -22,16 +22,6 @@ bool tdm_volume_has_list(tdm_graph *graph, const char *layer, const char *name,
  * height, width), without bias; all dimensions of x but n are sizes. */
 tdm_value tdm_conv_transpose_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                                 const tdm_conv_transpose_options *options);
-
-/* What a list of paddings says of an axis: a later number that is 0 is as the first. */
-static inline int64_t tdm_layer_padding(const int64_t *numbers, int axis) {
-  const int64_t number = numbers[axis] != 0 ? numbers[axis] : numbers[0];
-  return number == TDM_NO_PADDING ? 0 : number;
-}
-/* A padding of one axis, as such a list has it. */
-static inline int64_t tdm_layer_padding_alone(int64_t padding) {
-  return padding != 0 ? padding : TDM_NO_PADDING;
-}
 
 /* What a list says of an axis: a later number that is 0 is as the first. */
 static inline int64_t tdm_volume_axis(const int64_t numbers[TDM_VOLUME_AXES], int axis,

@@ -1,7 +1,7 @@
 /* Public part of layers/: convolutions and pooling of three dimensions, x (n, channels, depth,
  * height, width), or one volume without n. Included by layers/layers.h, whose rules hold here too.
- * Lists of three numbers are of depth, height and width; a padding of TDM_NO_PADDING is none, where
- * 0 would stand for the first. channels must be a size, and depth too. */
+ * Lists of three numbers are of depth, height and width; a padding of 0 is none: PyTorch's
+ * padding=1 is {1, 1, 1}. channels must be a size, and depth too. */
 #ifndef TANDEM_LAYERS_VOLUMES_H
 #define TANDEM_LAYERS_VOLUMES_H
 
@@ -14,7 +14,7 @@ extern "C" {
 typedef struct tdm_conv3d_options {
   size_t struct_size;
   int64_t stride[3];   /* 0: 1; a later one that is 0: as the first */
-  int64_t padding[3];  /* zeros on both sides; a later one that is 0: as the first */
+  int64_t padding[3];  /* zeros on both sides */
   int64_t dilation[3]; /* 0: 1; a later one that is 0: as the first */
   int64_t groups;      /* 0: 1 */
   bool without_bias;
@@ -31,9 +31,9 @@ TDM_API tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, in
 
 typedef struct tdm_conv_transpose3d_options {
   size_t struct_size;
-  int64_t stride[3];  /* 0: 1; a later one that is 0: as the first */
-  int64_t padding[3]; /* taken away on both sides of y; a later one that is 0: as the first */
-  int64_t output_padding[3]; /* likewise, added behind y: less than stride or dilation */
+  int64_t stride[3];         /* 0: 1; a later one that is 0: as the first */
+  int64_t padding[3];        /* taken away on both sides of y */
+  int64_t output_padding[3]; /* added behind y: less than stride or dilation */
   int64_t dilation[3];       /* 0: 1; a later one that is 0: as the first */
   int64_t groups;            /* 0: 1 */
   bool without_bias;
@@ -49,7 +49,7 @@ TDM_API tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_v
 typedef struct tdm_pool3d_options {
   size_t struct_size;
   int64_t stride[3];    /* 0: the kernel; a later one that is 0: as the first */
-  int64_t padding[3];   /* at most half the kernel; never the maximum; a later one as above */
+  int64_t padding[3];   /* at most half the kernel; never the maximum */
   int64_t dilation[3];  /* of the maximum only; 0: 1; a later one that is 0: as the first */
   bool ceil;            /* a last window may reach beyond the padding */
   bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */

@@ -63,7 +63,7 @@ static tdm_value batched(tdm_graph *graph, sizes n) {
 }
 
 static tdm_value convolution(tdm_graph *graph, sizes n) {
-  const tdm_conv_options options = {.struct_size = sizeof options, .padding = {1}};
+  const tdm_conv_options options = {.struct_size = sizeof options, .padding = {1, 1}};
   return tdm_conv2d(graph, TIMED, images(graph, n), n.b, 3, 3, &options);
 }
 

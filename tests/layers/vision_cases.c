@@ -58,12 +58,6 @@ static void read_pair(const double *numbers, int64_t pair[2]) {
   pair[1] = (int64_t)numbers[1];
 }
 
-static void read_paddings(const double *numbers, int64_t pair[2]) {
-  read_pair(numbers, pair);
-  for (int i = 0; i < 2; i++)
-    if (pair[i] == 0) pair[i] = TDM_NO_PADDING;
-}
-
 /* dimensions, out, kernel (2), stride (2), padding (2), dilation (2), groups, bias */
 static void convolution(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
@@ -74,7 +68,7 @@ static void convolution(layer_test *test, const layer_case *options) {
   const int64_t out = (int64_t)numbers[1];
   read_pair(numbers + 2, kernel);
   read_pair(numbers + 4, chosen.stride);
-  read_paddings(numbers + 6, chosen.padding);
+  read_pair(numbers + 6, chosen.padding);
   read_pair(numbers + 8, chosen.dilation);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
@@ -94,7 +88,7 @@ static void pool(layer_test *test, const layer_case *options) {
   int64_t kernel[2];
   read_pair(numbers + 2, kernel);
   read_pair(numbers + 4, chosen.stride);
-  read_paddings(numbers + 6, chosen.padding);
+  read_pair(numbers + 6, chosen.padding);
   read_pair(numbers + 8, chosen.dilation);
   const tdm_value x = layer_parameter(test, "x");
   tdm_value y;
@@ -198,8 +192,8 @@ static void transposed(layer_test *test, const layer_case *options) {
     chosen.stride[i] = (int64_t)numbers[4 + i];
     chosen.dilation[i] = (int64_t)numbers[10 + i];
   }
-  read_paddings(numbers + 6, chosen.padding);
-  read_paddings(numbers + 8, chosen.output_padding);
+  read_pair(numbers + 6, chosen.padding);
+  read_pair(numbers + 8, chosen.output_padding);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(
       test, "y",

@@ -10,14 +10,6 @@ static const double *take(const double *numbers, int64_t out[AXES]) {
   return numbers + AXES;
 }
 
-/* Three paddings. */
-static const double *take_paddings(const double *numbers, int64_t out[AXES]) {
-  const double *next = take(numbers, out);
-  for (int i = 0; i < AXES; i++)
-    if (out[i] == 0) out[i] = TDM_NO_PADDING;
-  return next;
-}
-
 /* dimensions, kernel (2), same, padding, dilation, groups, mode */
 static void padded(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
@@ -66,7 +58,7 @@ static void convolution3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take_paddings(numbers, chosen.padding);
+  numbers = take(numbers, chosen.padding);
   numbers = take(numbers, chosen.dilation);
   chosen.groups = (int64_t)numbers[0];
   chosen.without_bias = numbers[1] == 0;
@@ -81,7 +73,8 @@ static void padded3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers, kernel);
   chosen.same = numbers[0] != 0;
-  chosen.padding[0] = (int64_t)numbers[1];
+  for (int i = 0; i < AXES; i++)
+    chosen.padding[i] = (int64_t)numbers[1];
   chosen.dilation[0] = (int64_t)numbers[2];
   chosen.padding_mode = (tdm_pad_mode)numbers[3];
   layer_judge(test, "y",
@@ -94,8 +87,8 @@ static void transposed3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take_paddings(numbers, chosen.padding);
-  numbers = take_paddings(numbers, chosen.output_padding);
+  numbers = take(numbers, chosen.padding);
+  numbers = take(numbers, chosen.output_padding);
   numbers = take(numbers, chosen.dilation);
   chosen.groups = (int64_t)numbers[0];
   chosen.without_bias = numbers[1] == 0;
@@ -110,7 +103,7 @@ static void pool3d(layer_test *test, const layer_case *options) {
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers, kernel);
   numbers = take(numbers, chosen.stride);
-  numbers = take_paddings(numbers, chosen.padding);
+  numbers = take(numbers, chosen.padding);
   numbers = take(numbers, chosen.dilation);
   chosen.ceil = numbers[0] != 0;
   chosen.exclude_padding = numbers[1] != 0;
@@ -128,12 +121,12 @@ static void pool_indices(layer_test *test, const layer_case *options) {
   const int64_t padding = (int64_t)numbers[3], dilation = (int64_t)numbers[4];
   const tdm_pool_options chosen = {.struct_size = sizeof chosen,
                                    .stride = {stride},
-                                   .padding = {padding},
+                                   .padding = {padding, padding},
                                    .dilation = {dilation},
                                    .ceil = numbers[5] != 0};
   const tdm_pool3d_options deep = {.struct_size = sizeof deep,
                                    .stride = {stride},
-                                   .padding = {padding},
+                                   .padding = {padding, padding, padding},
                                    .dilation = {dilation},
                                    .ceil = numbers[5] != 0};
   const int64_t cube[] = {kernel, kernel, kernel};

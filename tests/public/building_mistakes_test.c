@@ -279,7 +279,7 @@ static const mistake mistakes[] = {
     {options_of_another_size, "convolution conv: struct_size of its options is 0, not 72"},
     {pooling_with_too_much_padding,
      "pool pool: kernel, stride and dilation must be positive and at most 2147483647, and padding "
-     "at most half the kernel; kernel is 2 x 2, stride 2 x 2, padding 2 x 2"},
+     "at most half the kernel; kernel is 2 x 2, stride 2 x 2, padding 2 x 0"},
     {batch_norm_of_a_vector, "batch_norm norm: dimension 1 of x must be a size, x is [4]"},
     {layer_norm_of_too_many,
      "layer_norm norm: the last 3 dimensions of x must be sizes, x is [batch, 8]"},

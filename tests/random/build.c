@@ -86,25 +86,20 @@ static tdm_value build_table(tdm_graph *graph, const random_node *what, tdm_valu
   return tdm_embedding_bag(graph, "it", ids, what->count, dim, &options);
 }
 
-static void copy_paddings(int64_t to[2], const int64_t from[2]) {
-  for (int i = 0; i < 2; i++)
-    to[i] = from[i] != 0 ? from[i] : TDM_NO_PADDING;
-}
-
 static tdm_value build_image(tdm_graph *graph, const random_node *what, tdm_value x,
                              int64_t channels) {
   const int64_t height = what->kernel[0], width = what->kernel[1];
   if (what->kind == NODE_CONVOLUTION) {
     tdm_conv_options options = {.struct_size = sizeof options, .groups = what->groups};
     memcpy(options.stride, what->stride, sizeof options.stride);
-    copy_paddings(options.padding, what->padding);
+    memcpy(options.padding, what->padding, sizeof options.padding);
     memcpy(options.dilation, what->dilation, sizeof options.dilation);
     options.without_bias = what->parameter_count == 1;
     return tdm_conv2d(graph, "it", x, channels, height, width, &options);
   }
   tdm_pool_options options = {.struct_size = sizeof options};
   memcpy(options.stride, what->stride, sizeof options.stride);
-  copy_paddings(options.padding, what->padding);
+  memcpy(options.padding, what->padding, sizeof options.padding);
   if (what->which == POOL_MAX) return tdm_max_pool2d(graph, "it", x, height, width, &options);
   return tdm_avg_pool2d(graph, "it", x, height, width, &options);
 }

@@ -6,7 +6,6 @@ import onnx
 from onnx.backend.test.case.node import collect_testcases
 
 from cases import Case, Refused
-from torch_ops import paddings
 
 
 class Node:
@@ -95,7 +94,7 @@ def window(n, rank):
     pads = n.ints("pads") or [0] * (2 * rank)
     if pads[:rank] != pads[rank:]:
         raise Refused("pads that differ on both sides")
-    return {"stride": n.ints("strides") or [1] * rank, "padding": paddings(pads[:rank]),
+    return {"stride": n.ints("strides") or [1] * rank, "padding": pads[:rank],
             "dilation": n.ints("dilations") or [1] * rank}
 
 
@@ -115,7 +114,7 @@ def convolution(transposed):
         if transposed:
             if n.get("output_shape"):
                 raise Refused("output_shape")
-            members["output_padding"] = paddings(n.ints("output_padding") or [0] * rank)
+            members["output_padding"] = n.ints("output_padding") or [0] * rank
         g.named("c.weight", weight)
         g.named("c.bias", n.input(2))
         kind = "conv_transpose" if transposed else "conv"

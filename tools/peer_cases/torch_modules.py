@@ -6,7 +6,7 @@ import torch
 from torch.testing._internal.common_modules import module_db
 
 from cases import Case, Refused
-from torch_ops import BUILDERS, Arrays, detached, judge, paddings, pairwise_distance
+from torch_ops import BUILDERS, Arrays, detached, judge, pairwise_distance
 
 DTYPES = [torch.float64, torch.float32]
 
@@ -35,7 +35,7 @@ def convolution(layer):
     def build(g, m, x):
         members = {"stride": list(m.stride), "dilation": list(m.dilation)}
         if not isinstance(m.padding, str):
-            members["padding"] = paddings(m.padding)
+            members["padding"] = list(m.padding)
         kind = "conv_options"
         if "transpose" not in layer:
             members["same"] = m.padding == "same"
@@ -43,7 +43,7 @@ def convolution(layer):
             members["padding_mode"] = g.constant("TDM_PAD_" + mode)
         if "transpose" in layer:
             kind = "conv_transpose_options"
-            members["output_padding"] = paddings(m.output_padding)
+            members["output_padding"] = list(m.output_padding)
         options = g.options(kind, groups=m.groups, without_bias=m.bias is None, **members)
         return getattr(g, layer)(x, m.out_channels, *m.kernel_size, options, name="m")
     return build

@@ -35,14 +35,6 @@ def pair(value):
     return [value, value] if isinstance(value, int) else list(value)
 
 
-NO_PADDING = -2**63  # TDM_NO_PADDING
-
-
-def paddings(value):
-    """As the library's lists have them, where a 0 is as the first number."""
-    return [number or NO_PADDING for number in pair(value)]
-
-
 # ---- Builders: (graph, the sample's input and arguments) -> values ----
 
 def unary(layer, *numbers):
@@ -138,13 +130,13 @@ def convolution(layer, rank):
             padding = 0
         g.named("c.weight", weight)
         g.named("c.bias", bias)
-        members = {"stride": pair(stride), "padding": paddings(padding), "dilation": pair(dilation)}
+        members = {"stride": pair(stride), "padding": pair(padding), "dilation": pair(dilation)}
         kind, out = "conv_options", weight.shape[0]
         if same:
             members["same"] = True
         if "transpose" in layer:
             kind, out = "conv_transpose_options", weight.shape[1] * groups
-            members["output_padding"] = paddings(output_padding)
+            members["output_padding"] = pair(output_padding)
         options = g.options(kind, groups=groups, without_bias=bias is None, **members)
         return getattr(g, layer)(x, out, *weight.shape[2:], options, name="c")
     return build
@@ -164,7 +156,7 @@ def pool(layer, rank):
         ceil_mode = given.pop("ceil_mode", False)
         indices = given.pop("return_indices", False)
         dilation = given.pop("dilation", 1)
-        members = {"padding": paddings(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
+        members = {"padding": pair(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
         if stride is not None and stride != ():
             members["stride"] = pair(stride)
         if "avg" in layer:

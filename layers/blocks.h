@@ -56,6 +56,7 @@ typedef struct tdm_transformer_options {
   tdm_value padding;        /* bool (batch, length): PyTorch's key_padding_mask; or invalid */
   tdm_value memory_mask;    /* of a decoder's attention to the memory */
   tdm_value memory_padding; /* likewise */
+  bool without_bias;        /* of the linear layers, the norms and the attentions */
 } tdm_transformer_options;
 
 /* PyTorch's TransformerEncoderLayer, with its names (name.self_attn.in_proj_weight, ...,

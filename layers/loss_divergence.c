@@ -11,7 +11,6 @@ static tdm_status infer_divergence(tdm_infer *infer) {
   TDM_TRY(tdm_expect_floating(infer, 0, "log-probabilities"));
   TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "log-probabilities", "targets"));
   TDM_TRY(tdm_expect_one_shape(infer, 0, "log-probabilities", 1, "targets", &shape));
-  TDM_TRY(tdm_expect_rank(infer, 0, "log-probabilities", 1, TDM_MAX_RANK));
   TDM_TRY(tdm_loss_expect_last(infer, 2, "log-probabilities", "weight", &shape));
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_loss_reduces(infer) ? &scalar : &shape);
   return TDM_OK;

@@ -66,8 +66,9 @@ TDM_API tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *na
                                                 const tdm_loss_options *options);
 
 /* The Kullback-Leibler divergence of log_probabilities and targets of one shape, PyTorch's kl_div:
- * of target (log target - log_probability), 0 where target is 0. TDM_LOSS_MEAN divides by all
- * elements, TDM_LOSS_BATCH_MEAN by dimension 0. No gradient flows into targets. */
+ * of target (log target - log_probability), 0 where target is 0, NaN where it is negative.
+ * TDM_LOSS_MEAN divides by all elements, TDM_LOSS_BATCH_MEAN by dimension 0. No gradient flows into
+ * targets. */
 TDM_API tdm_value tdm_kl_div(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                              tdm_value targets);
 TDM_API tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,

@@ -21,7 +21,8 @@ typedef struct transformer_layer {
 static tdm_value norm(const transformer_layer *self, const char *suffix, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
   const tdm_layer_norm_options options = {.struct_size = sizeof options,
-                                          .epsilon = self->options.epsilon};
+                                          .epsilon = self->options.epsilon,
+                                          .without_bias = self->options.without_bias};
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
     return invalid;
   return tdm_layer_norm_with(self->graph, text, x, 1, &options);
@@ -39,7 +40,8 @@ static tdm_value linear(const transformer_layer *self, const char *suffix, tdm_v
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
     return invalid;
-  return tdm_linear(self->graph, text, x, out_features);
+  return (self->options.without_bias ? tdm_linear_without_bias : tdm_linear)(self->graph, text, x,
+                                                                             out_features);
 }
 
 /* x attends to memory, which may be x. */
@@ -48,6 +50,7 @@ static tdm_value attend(const transformer_layer *self, const char *suffix, tdm_v
   char text[TDM_LAYER_NAME_BYTES];
   const tdm_multi_head_attention_options options = {.struct_size = sizeof options,
                                                     .batch_first = self->options.batch_first,
+                                                    .without_bias = self->options.without_bias,
                                                     .causal = causal,
                                                     .mask = mask,
                                                     .padding = padding,

@@ -57,8 +57,8 @@ ALWAYS_INLINE vec divergence_at(const loss_job *job, vec x, vec t, int64_t i) {
   const vec p = probability_of(state, t), none = {0};
   vec loss = -p * x;
   if (state->entropy) {
-    const vec logarithm = state->logarithms ? t : vec_log(vec_select(p > none, p, vec_set(1)));
-    loss += vec_select(p > none, p * logarithm, none);
+    const vec logarithm = state->logarithms ? t : vec_log_of_any(p);
+    loss += vec_select(p == none, none, p * logarithm);
   }
   return loss * repeated(job->weight, state->weights, i);
 }
@@ -97,7 +97,7 @@ ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
 
 static double divisor_of(int32_t reduction, const tdm_spec *x) {
   if (reduction == TDM_REDUCTION_MEAN) return (double)count_of(x);
-  return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)x->shape.dims[0] : 1;
+  return reduction == TDM_REDUCTION_BATCH_MEAN && x->shape.rank > 0 ? (double)x->shape.dims[0] : 1;
 }
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */

@@ -64,7 +64,7 @@ struct divergence {
   static __device__ real loss(real x, real target, real weight, real, target_rule rule) {
     const real p = probability(target, rule);
     real loss = -p * x;
-    if (rule.entropy && p > 0) loss += p * (rule.logarithms ? target : log(p));
+    if (rule.entropy && p != 0) loss += p * (rule.logarithms ? target : log(p));
     return loss * weight;
   }
   template <class real>
@@ -148,7 +148,7 @@ static __global__ void slopes_of(const stored *d_loss, bool each, const stored *
 
 static double divisor_of(int32_t reduction, const tdm_spec *x) {
   if (reduction == TDM_REDUCTION_MEAN) return (double)count_of(x);
-  return reduction == TDM_REDUCTION_BATCH_MEAN ? (double)x->shape.dims[0] : 1;
+  return reduction == TDM_REDUCTION_BATCH_MEAN && x->shape.rank > 0 ? (double)x->shape.dims[0] : 1;
 }
 
 /* x: the operand of that number, after which target, weight and pos_weight follow. */

@@ -138,7 +138,7 @@ static double divergence_of(const tdm_loss_attributes *a, double x, double t, in
                             bool slope) {
   const double p = a->logarithms ? exp(t) : (1 - a->smoothing) * t + a->smoothing / (double)classes;
   if (slope) return -p;
-  return (a->entropy && p > 0 ? p * (a->logarithms ? t : log(p)) : 0) - p * x;
+  return (a->entropy && p != 0 ? p * (a->logarithms ? t : log(p)) : 0) - p * x;
 }
 
 static double repeated(const kernel_case *self, const double *const *inputs, size_t input,
@@ -259,16 +259,17 @@ static void elementwise_cases_of(tdm_dtype dtype, int32_t reduction, kernel_visi
   }
 }
 
-/* Targets around 0, where the entropy ends. */
+/* Targets around 0, below which the entropy is NaN; where they are summed, from 0 on. */
 static void divergence_cases(tdm_dtype dtype, int32_t reduction, kernel_visit visit, void *user) {
   const tdm_shape shapes[] = {tdm_shape_of(2, 30, 10), tdm_shape_of(1, 1), tdm_shape_of(2, 0, 3),
                               tdm_shape_of(3, 8, 41, 29)};
   for (size_t i = 0; i < (reduction == TDM_REDUCTION_MEAN ? 4 : 3); i++)
     for (int form = 0; form < 4; form++) {
       const bool logarithms = form == 1;
+      const double least = form == 0 && reduction != TDM_REDUCTION_NONE ? 0 : -0.5;
       const pointwise kind = {TDM_OP_DIVERGENCE,
                               TDM_OP_DIVERGENCE_GRADIENT,
-                              logarithms ? -6 : -0.5,
+                              logarithms ? -6 : least,
                               logarithms ? 0 : 1,
                               {.reduction = reduction,
                                .smoothing = form == 3 ? 0.3 : 0,

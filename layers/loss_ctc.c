@@ -138,6 +138,19 @@ typedef struct sequences {
   bool alone; /* there was no n */
 } sequences;
 
+/* Are targets and lengths integers? If not, the graph's error names the one that is none. */
+static bool has_integers(tdm_graph *graph, const char *name, const tdm_value integers[3]) {
+  static const char *const called[] = {"targets", "input_lengths", "target_lengths"};
+  for (size_t i = 0; i < 3; i++) {
+    const tdm_dtype dtype = tdm_value_dtype(graph, integers[i]);
+    if (dtype == TDM_INT32 || dtype == TDM_INT64) continue;
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "ctc %s: %s is %s, and must be int32 or int64",
+                   name ? name : "?", called[i], tdm_dtype_name(dtype));
+    return false;
+  }
+  return true;
+}
+
 static bool read_sequences(tdm_graph *graph, const char *name, sequences *of) {
   const tdm_shape x = tdm_value_shape(graph, of->x);
   const int ranks[] = {tdm_value_shape(graph, of->targets).rank,
@@ -146,6 +159,7 @@ static bool read_sequences(tdm_graph *graph, const char *name, sequences *of) {
   const tdm_value all[] = {of->x, of->targets, of->input_lengths, of->target_lengths};
   for (size_t i = 0; i < 4; i++)
     if (!tdm_layer_accepts(graph, "ctc", name, all[i])) return false;
+  if (!has_integers(graph, name, all + 1)) return false;
   of->alone = x.rank == 2;
   if ((x.rank != 2 && x.rank != 3) || ranks[0] != x.rank - 1 || ranks[1] != x.rank - 2 ||
       ranks[2] != x.rank - 2) {

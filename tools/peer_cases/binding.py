@@ -99,6 +99,7 @@ class Library:
 
     def read_function(self, answer, name, parameters):
         parts = [" ".join(part.split()) for part in parameters.split(",")]
+        parts = [re.sub(r"\w+\[\w*\]$", "*", part) for part in parts]  # an array is a pointer
         parts = [re.sub(r"\w+$", "", part) for part in parts if part not in ("void", "...")]
         kinds = [self.type_of(part) for part in parts]
         plain = answer.replace("const", "").strip()

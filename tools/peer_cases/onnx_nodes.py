@@ -6,6 +6,8 @@ import onnx
 from onnx.backend.test.case.node import collect_testcases
 
 from cases import Case, Refused
+from torch_arrays import matmul as product
+from torch_layers import options_of, spatial
 
 
 class Node:
@@ -87,11 +89,27 @@ def extreme(layer):
     return build
 
 
+def computed_pads(n, rank):
+    """Those of auto_pad: as many as make ceil(size / stride) windows, the odd one on one side."""
+    kernel = n.ints("kernel_shape") or list(n.input(1).shape[2:])
+    strides, dilations = n.ints("strides") or [1] * rank, n.ints("dilations") or [1] * rank
+    before, after = [], []
+    for size, extent, stride, dilation in zip(n.input(0).shape[2:], kernel, strides, dilations):
+        whole = max((-(-size // stride) - 1) * stride + dilation * (extent - 1) + 1 - size, 0)
+        small = whole // 2
+        lower = n.get("auto_pad") == "SAME_LOWER"
+        before.append(whole - small if lower else small)
+        after.append(small if lower else whole - small)
+    return before + after
+
+
 def window(n, rank):
-    """Symmetric pads of a window; others, and those that ONNX computes, are refused."""
-    if n.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise Refused("auto_pad")
+    """Symmetric pads of a window; others are refused."""
     pads = n.ints("pads") or [0] * (2 * rank)
+    if n.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        if n.proto.op_type == "ConvTranspose":
+            raise Refused("auto_pad")
+        pads = computed_pads(n, rank)
     if pads[:rank] != pads[rank:]:
         raise Refused("pads that differ on both sides")
     return {"stride": n.ints("strides") or [1] * rank, "padding": pads[:rank],
@@ -100,7 +118,7 @@ def window(n, rank):
 
 def rank_of(n):
     rank = n.input(0).ndim - 2
-    if rank not in (1, 2):
+    if rank not in (1, 2, 3):
         raise Refused("%d spatial dimensions" % rank)
     return rank
 
@@ -118,11 +136,11 @@ def convolution(transposed):
         g.named("c.weight", weight)
         g.named("c.bias", n.input(2))
         kind = "conv_transpose" if transposed else "conv"
-        options = g.options(kind + "_options", groups=groups, without_bias=n.input(2) is None,
-                            **members)
+        options = options_of(g, kind, rank, groups=groups, without_bias=n.input(2) is None,
+                             **members)
         out = weight.shape[1] * groups if transposed else weight.shape[0]
-        return getattr(g, "%s%dd" % (kind, rank))(n.input(0), out, *weight.shape[2:], options,
-                                                  name="c")
+        return spatial(g, "%s%dd" % (kind, rank), rank, n.input(0), weight.shape[2:], options,
+                       out, "c")
     return build
 
 
@@ -135,10 +153,12 @@ def pool(layer):
             members["exclude_padding"] = not n.get("count_include_pad", 0)
             if members.pop("dilation") != [1] * rank:
                 raise Refused("dilation")
-        elif len(n.proto.output) > 1 or n.get("storage_order", 0):
-            raise Refused("indices")
-        return getattr(g, "%s%dd" % (layer, rank))(
-            n.input(0), *n.ints("kernel_shape"), g.options("pool_options", **members))
+        if n.get("storage_order", 0):
+            raise Refused("storage_order")
+        if len(n.proto.output) > 1:
+            raise Refused("indices over images and channels")
+        return spatial(g, "%s%dd" % (layer, rank), rank, n.input(0), n.ints("kernel_shape"),
+                       options_of(g, "pool", rank, **members))
     return build
 
 
@@ -165,9 +185,7 @@ def gemm(g, n):
 
 
 def matmul(g, n):
-    if min(n.input(0).ndim, n.input(1).ndim) < 2:
-        raise Refused("vectors")
-    return g.matmul(n.input(0), n.input(1))
+    return product(g, n.input(0), n.input(1))
 
 
 def clip(g, n):
@@ -262,17 +280,15 @@ def gather(g, n):
     x, index, axis = n.input(0), n.input(1), n.get("axis", 0)
     if index.ndim == 0:
         return g.select(x, axis, int(index))
-    if (index < 0).any():
-        raise Refused("indices that are negative")
+    index = numpy.where(index < 0, index + x.shape[axis], index)
     flat = g.index_select(x, axis, g.reshape(index, g.shape(index.size)))
     axis %= x.ndim
     return g.reshape(flat, g.shape(*x.shape[:axis], *index.shape, *x.shape[axis + 1:]))
 
 
 def gather_elements(g, n):
-    if (n.input(1) < 0).any():
-        raise Refused("indices that are negative")
-    return g.gather(n.input(0), n.get("axis", 0), n.input(1))
+    x, axis, index = n.input(0), n.get("axis", 0), n.input(1)
+    return g.gather(x, axis, numpy.where(index < 0, index + x.shape[axis], index))
 
 
 def scatter(g, n):
@@ -340,10 +356,6 @@ def prelu(g, n):
     return g.where(g.compare_scalar(x, g.constant("TDM_LESS"), 0.0), g.mul(x, slope), x)
 
 
-def resize(g, n):
-    raise Refused("Resize")
-
-
 def triangle(g, n):
     k = int(n.input(1)) if n.input(1) is not None else 0
     return (g.triu if n.get("upper", 1) else g.tril)(n.input(0), k)
@@ -407,6 +419,110 @@ def cross_entropy(layer):
     return build
 
 
+def einsum(g, n):
+    return g.einsum(n.get("equation"), *g.list_of(n.inputs))
+
+
+def topk(g, n):
+    indices = g.none()
+    n.get("sorted")
+    largest = bool(n.get("largest", 1))
+    return [g.topk(n.input(0), int(n.input(1)[0]), n.get("axis", -1), largest, indices), indices]
+
+
+def resize(g, n):
+    """What PyTorch's interpolate does: nearest of the place below, linear and cubic by half
+    pixels or corners, to sizes."""
+    x, scales, sizes = n.input(0), n.input(2), n.ints("sizes", 3)
+    mode, place = n.get("mode", "nearest"), n.get("coordinate_transformation_mode", "half_pixel")
+    if n.get("antialias", 0) or n.get("exclude_outside", 0) or n.get("axes"):
+        raise Refused("antialias, exclude_outside or axes")
+    if n.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise Refused("keep_aspect_ratio_policy")
+    if sizes is None:
+        exact = [float(scale) * size for scale, size in zip(scales, x.shape)]
+        sizes = [int(one) for one in exact]
+        if sizes != exact:
+            raise Refused("scales that lead between sizes")
+    if list(sizes[:2]) != list(x.shape[:2]):
+        raise Refused("batch or channels")
+    corners = place == "align_corners"
+    known = {("nearest", "asymmetric"): "NEAREST", ("linear", "half_pixel"): "LINEAR",
+             ("linear", "align_corners"): "LINEAR", ("cubic", "half_pixel"): "CUBIC",
+             ("cubic", "align_corners"): "CUBIC"}
+    if (mode, place) not in known:
+        raise Refused("mode=%s, %s" % (mode, place))
+    if mode == "nearest" and n.get("nearest_mode", "round_prefer_floor") != "floor":
+        raise Refused("nearest_mode")
+    if mode == "cubic" and n.get("cubic_coeff_a", -0.75) != -0.75:
+        raise Refused("cubic_coeff_a")
+    return g.interpolate(x, sizes[2:], len(sizes) - 2,
+                         g.constant("TDM_INTERPOLATE_" + known[mode, place]), corners)
+
+
+def depth_to_space(g, n):
+    x, size = n.input(0), n.get("blocksize")
+    batch, depth, height, width = x.shape
+    if n.get("mode", "DCR") == "DCR":
+        shape, order = [batch, size, size, depth // size ** 2, height, width], [0, 3, 4, 1, 5, 2]
+    else:
+        shape, order = [batch, depth // size ** 2, size, size, height, width], [0, 1, 4, 2, 5, 3]
+    y = g.permute(g.reshape(x, g.shape(*shape)), order, 6)
+    return g.reshape(y, g.shape(batch, depth // size ** 2, height * size, width * size))
+
+
+def space_to_depth(g, n):
+    x, size = n.input(0), n.get("blocksize")
+    batch, depth, height, width = x.shape
+    y = g.reshape(x, g.shape(batch, depth, height // size, size, width // size, size))
+    y = g.permute(y, [0, 3, 5, 1, 2, 4], 6)
+    return g.reshape(y, g.shape(batch, depth * size ** 2, height // size, width // size))
+
+
+def lp_norm(g, n):
+    x, axis = n.input(0), n.get("axis", -1)
+    size = g.norm(x, float(n.get("p", 2)), [axis], 1, True)
+    zero = g.compare_scalar(size, g.constant("TDM_EQUAL"), 0.0)
+    return g.div(x, g.masked_fill(size, zero, 1.0))
+
+
+def mean_variance(g, n):
+    axes = n.ints("axes") or [0, 2, 3]
+    centred = g.sub(n.input(0), g.mean(n.input(0), axes, len(axes), True))
+    spread = g.sqrt(g.mean(g.square(centred), axes, len(axes), True))
+    return g.div(centred, g.add_scalar(spread, 1e-9))
+
+
+def selu(g, n):
+    alpha, gamma = n.get("alpha", 1.6732632423543772), n.get("gamma", 1.0507009873554805)
+    return g.mul_scalar(g.elu(n.input(0), float(alpha)), float(gamma))
+
+
+def celu(g, n):
+    alpha = float(n.get("alpha", 1.0))
+    return g.mul_scalar(g.elu(g.mul_scalar(n.input(0), 1 / alpha), 1.0), alpha)
+
+
+def shrink(g, n):
+    x, bias, lambd = n.input(0), float(n.get("bias", 0.0)), float(n.get("lambd", 0.5))
+    above = g.compare_scalar(x, g.constant("TDM_GREATER"), lambd)
+    below = g.compare_scalar(x, g.constant("TDM_LESS"), -lambd)
+    zeros = numpy.zeros((), x.dtype)
+    return g.where(above, g.add_scalar(x, -bias), g.where(below, g.add_scalar(x, bias), zeros))
+
+
+def thresholded(g, n):
+    x = n.input(0)
+    above = g.compare_scalar(x, g.constant("TDM_GREATER"), float(n.get("alpha", 1.0)))
+    return g.where(above, x, numpy.zeros((), x.dtype))
+
+
+def cumprod(g, n):
+    if n.get("exclusive", 0) or n.get("reverse", 0):
+        raise Refused("exclusive or reverse")
+    return g.cumprod(n.input(0), int(n.input(1)))
+
+
 def joined(g, n):
     values = [g.value(one) for one in n.inputs]
     return g.concat(values, len(values), n.get("axis"))
@@ -460,6 +576,11 @@ BUILDERS = {
     "Conv": convolution(False), "ConvTranspose": convolution(True),
     "MaxPool": pool("max_pool"), "AveragePool": pool("avg_pool"),
     "GlobalAveragePool": whole_pool("mean"), "GlobalMaxPool": whole_pool("max"),
+    "Einsum": einsum, "TopK": topk, "Resize": resize, "CumProd": cumprod,
+    "DepthToSpace": depth_to_space, "SpaceToDepth": space_to_depth, "LpNormalization": lp_norm,
+    "MeanVarianceNormalization": mean_variance, "Selu": selu, "Celu": celu, "Shrink": shrink,
+    "ThresholdedRelu": thresholded,
+    "Softsign": lambda g, n: g.div(n.input(0), g.add_scalar(g.abs(n.input(0)), 1.0)),
     "Gemm": gemm, "MatMul": matmul, "Transpose": permute, "Concat": joined, "Split": split,
     "Slice": slice_of, "Reshape": reshape, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
     "Flatten": flatten, "Expand": expand, "Tile": tile, "Pad": pad, "Gather": gather,

@@ -51,7 +51,7 @@ def run_group(library, make):
     return results
 
 
-def run_apart(library, make):
+def run_apart(library, make, work=run_group):
     """In a process of its own, which may end as it likes."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -59,7 +59,7 @@ def run_apart(library, make):
         signal.alarm(SECONDS)
         os.close(reader)
         with os.fdopen(writer, "wb") as file:
-            pickle.dump(run_group(library, make), file)
+            pickle.dump(work(library, make), file)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as file:

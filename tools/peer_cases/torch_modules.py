@@ -1,11 +1,14 @@
 """PyTorch's samples of modules (torch.testing._internal.common_modules.module_db): as they answer
 when they evaluate, and as they train, with the gradients of their parameters and inputs."""
 
+import ctypes
+
 import numpy
 import torch
 from torch.testing._internal.common_modules import module_db
 
 from cases import Case, Refused
+from torch_layers import options_of, same_padding, spatial
 from torch_ops import BUILDERS, Arrays, detached, judge, pairwise_distance
 
 DTYPES = [torch.float64, torch.float32]
@@ -31,21 +34,20 @@ def linear(g, m, input):
     return layer(x, m.out_features, name="m")
 
 
-def convolution(layer):
+def convolution(layer, rank):
     def build(g, m, x):
-        members = {"stride": list(m.stride), "dilation": list(m.dilation)}
-        if not isinstance(m.padding, str):
-            members["padding"] = list(m.padding)
-        kind = "conv_options"
-        if "transpose" not in layer:
-            members["same"] = m.padding == "same"
-            mode = m.padding_mode.replace("zeros", "constant").upper()
-            members["padding_mode"] = g.constant("TDM_PAD_" + mode)
+        members = {"stride": list(m.stride), "dilation": list(m.dilation), "groups": m.groups,
+                   "without_bias": m.bias is None}
+        same_padding(g, rank, members, m.padding if isinstance(m.padding, str)
+                     else list(m.padding))
+        kind = "conv"
         if "transpose" in layer:
-            kind = "conv_transpose_options"
+            kind = "conv_transpose"
             members["output_padding"] = list(m.output_padding)
-        options = g.options(kind, groups=m.groups, without_bias=m.bias is None, **members)
-        return getattr(g, layer)(x, m.out_channels, *m.kernel_size, options, name="m")
+        if m.padding_mode != "zeros":
+            members["padding_mode"] = g.constant("TDM_PAD_" + m.padding_mode.upper())
+        return spatial(g, layer, rank, x, m.kernel_size, options_of(g, kind, rank, **members),
+                       m.out_channels, "m")
     return build
 
 
@@ -58,10 +60,15 @@ def batch_norm(g, m, x):
 
 
 def instance_norm(g, m, x):
-    if x.ndim != (4 if isinstance(m, torch.nn.InstanceNorm2d) else 3):
-        raise Refused("an image without a batch")
+    rank = 3 + isinstance(m, torch.nn.InstanceNorm2d) + 2 * isinstance(m, torch.nn.InstanceNorm3d)
     if m.affine and m.bias is None:
         raise Refused("a weight without a bias")
+    if x.ndim < rank:
+        return g.squeeze(normalized(g, m, g.unsqueeze(x, 0)), 0)
+    return normalized(g, m, x)
+
+
+def normalized(g, m, x):
     options = g.options("instance_norm_options", epsilon=m.eps, affine=m.affine,
                         track_statistics=m.track_running_stats,
                         momentum=-1 if m.momentum is None else m.momentum)
@@ -88,9 +95,9 @@ def rms_norm(g, m, x):
 
 def recurrent(layer):
     def build(g, m, x, states=None):
-        if getattr(m, "proj_size", 0):
-            raise Refused("proj_size")
         members = {}
+        if getattr(m, "proj_size", 0):
+            members["projection"] = m.proj_size
         if layer == "rnn":
             members["relu"] = m.nonlinearity == "relu"
         for name, state in zip(("h0", "c0"), states if isinstance(states, tuple) else [states]):
@@ -149,11 +156,84 @@ def prelu(g, m, x):
     return g.prelu(x, m.num_parameters, name="m")
 
 
+def cell(layer):
+    def build(g, m, x, state=None):
+        states = state if isinstance(state, tuple) else [state]
+        states = [g.none() if one is None else one for one in states]
+        members = {"relu": m.nonlinearity == "relu"} if layer == "rnn_cell" else {}
+        options = g.options("cell_options", without_bias=not m.bias, **members)
+        if layer != "lstm_cell":
+            return getattr(g, layer)(x, *states, m.hidden_size, options, name="m")
+        c = g.none()
+        states = states if len(states) == 2 else states * 2
+        return [g.lstm_cell(x, *states, m.hidden_size, options, c, name="m"), c]
+    return build
+
+
+def mask_of(g, mask):
+    """No gradient flows into what is added."""
+    if mask is None:
+        return g.none()
+    g.constants(mask)
+    return g.value(mask)
+
+
+def multi_head(g, m, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+               average_attn_weights=True, is_causal=False):
+    if key_padding_mask is not None and key_padding_mask.dtype != bool:
+        raise Refused("a padding that is added")
+    weights = g.none()
+    options = g.options("multi_head_attention_options", batch_first=m.batch_first,
+                        without_bias=m.in_proj_bias is None, padding=mask_of(g, key_padding_mask),
+                        mask=mask_of(g, attn_mask), add_bias_kv=m.bias_k is not None,
+                        add_zero_attn=m.add_zero_attn, dropout=m.dropout,
+                        weights_by_head=not average_attn_weights)
+    if need_weights:
+        options.out_weights = ctypes.addressof(weights)
+    y = g.multi_head_attention(query, key, value, m.num_heads, options, name="m")
+    return [y, weights] if need_weights else [y]
+
+
+def transformer_options(g, m, **members):
+    known = {torch.nn.functional.relu: False, torch.nn.functional.gelu: True}
+    if m.activation not in known:
+        raise Refused("activation=%s" % m.activation)
+    return g.options("transformer_options", feedforward=m.linear1.out_features,
+                     dropout=m.dropout.p or -1, epsilon=m.norm1.eps, gelu=known[m.activation],
+                     norm_first=m.norm_first, batch_first=m.self_attn.batch_first,
+                     without_bias=m.linear1.bias is None, **members)
+
+
+def encoder_layer(g, m, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+    options = transformer_options(g, m, mask=mask_of(g, src_mask),
+                                  padding=mask_of(g, src_key_padding_mask))
+    return g.transformer_encoder_layer(src, m.self_attn.num_heads, options, name="m")
+
+
+def decoder_layer(g, m, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+                  memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
+    options = transformer_options(g, m, mask=mask_of(g, tgt_mask),
+                                  padding=mask_of(g, tgt_key_padding_mask),
+                                  memory_mask=mask_of(g, memory_mask),
+                                  memory_padding=mask_of(g, memory_key_padding_mask))
+    return g.transformer_decoder_layer(tgt, memory, m.self_attn.num_heads, options, name="m")
+
+
+def bilinear(g, m, a, b):
+    layer = g.bilinear if m.bias is not None else g.bilinear_without_bias
+    return layer(a, b, m.out_features, name="m")
+
+
 BUILDERS_OF = {
-    "Linear": linear, "Conv1d": convolution("conv1d"), "Conv2d": convolution("conv2d"),
-    "ConvTranspose1d": convolution("conv_transpose1d"),
-    "ConvTranspose2d": convolution("conv_transpose2d"), "BatchNorm1d": batch_norm,
-    "BatchNorm2d": batch_norm, "InstanceNorm1d": instance_norm, "InstanceNorm2d": instance_norm,
+    "Linear": linear, "Bilinear": bilinear,
+    **{"%s%s%dd" % (lazy, kind, rank): convolution("%s%dd" % (layer, rank), rank)
+       for lazy in ("", "Lazy") for kind, layer in
+       (("Conv", "conv"), ("ConvTranspose", "conv_transpose")) for rank in (1, 2, 3)},
+    **{"BatchNorm%dd" % rank: batch_norm for rank in (1, 2, 3)},
+    **{"InstanceNorm%dd" % rank: instance_norm for rank in (1, 2, 3)},
+    "RNNCell": cell("rnn_cell"), "LSTMCell": cell("lstm_cell"), "GRUCell": cell("gru_cell"),
+    "MultiheadAttention": multi_head, "TransformerEncoderLayer": encoder_layer,
+    "TransformerDecoderLayer": decoder_layer,
     "GroupNorm": group_norm, "LayerNorm": layer_norm, "RMSNorm": rms_norm,
     "RNN": recurrent("rnn"), "LSTM": recurrent("lstm"), "GRU": recurrent("gru"),
     "Embedding": embedding, "EmbeddingBag": embedding_bag, "Flatten": flatten, "PReLU": prelu,
@@ -168,13 +248,22 @@ BUILDERS_OF = {
     "Hardtanh": function("nn.functional.hardtanh", "min_val", "max_val"),
     "Softmax": lambda g, m, x: g.softmax(x, m.dim),
     "LogSoftmax": lambda g, m, x: g.log_softmax(x, m.dim),
+    "CELU": function("nn.functional.celu", "alpha"), "SELU": function("nn.functional.selu"),
+    "Softsign": function("nn.functional.softsign"),
+    "Softmin": function("nn.functional.softmin", "dim"),
+    "Softshrink": function("nn.functional.softshrink", "lambd"),
+    "Hardshrink": function("nn.functional.hardshrink", "lambd"),
+    "Tanhshrink": function("nn.functional.tanhshrink"),
+    "Threshold": function("nn.functional.threshold", "threshold", "value"),
+    "LogSigmoid": function("nn.functional.logsigmoid"),
+    "CTCLoss": function("nn.functional.ctc_loss", "blank", "reduction", "zero_infinity"),
     "Softmax2d": lambda g, m, x: g.softmax(x, -3),
     "LocalResponseNorm": lambda g, m, x: g.local_response_norm(x, m.size, m.alpha, m.beta, m.k),
     **{"%sPool%dd" % (kind, rank): pool("nn.functional.%s_pool%dd" % (kind.lower(), rank))
-       for kind in ("Max", "Avg") for rank in (1, 2)},
+       for kind in ("Max", "Avg") for rank in (1, 2, 3)},
     **{"Adaptive%sPool%dd" % (kind, rank):
        function("nn.functional.adaptive_%s_pool%dd" % (kind.lower(), rank), "output_size")
-       for kind in ("Max", "Avg") for rank in (1, 2)},
+       for kind in ("Max", "Avg") for rank in (1, 2, 3)},
     **{"%sPad%dd" % (kind, rank): padding(mode) for rank in (1, 2, 3) for kind, mode in
        (("Constant", "CONSTANT"), ("Zero", "CONSTANT"), ("Reflection", "REFLECT"),
         ("Replication", "REPLICATE"), ("Circular", "CIRCULAR"))},
@@ -213,6 +302,8 @@ BUILDERS_OF = {
 def flat(answer):
     if isinstance(answer, torch.Tensor):
         return [answer]
+    if answer is None:
+        return []
     return [tensor for one in answer for tensor in flat(one)]
 
 
@@ -267,6 +358,8 @@ def samples_of(info, builder):
                 try:
                     made = sample.constructor_input
                     module = info.module_cls(*made.args, **made.kwargs).to(dtype).train(training)
+                    if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
+                        module(*sample.forward_input.args)  # now it knows its shapes
                     yield label, make_case(builder, module, sample.forward_input, training)
                 except Refused as refused:
                     yield label, refused

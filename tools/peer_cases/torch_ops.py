@@ -1,38 +1,16 @@
 """PyTorch's samples of operations (torch.testing._internal.common_methods_invocations.op_db), in
 float32 and float64 with gradients, and in int64 where an operation takes it."""
 
-import math
-
 import numpy
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+import torch_arrays
+import torch_layers
+from arguments import as_vector, cast, dims_of, is_array, only, pair
 from cases import Case, Refused
 
 DTYPES = [torch.float64, torch.float32, torch.int64]
-NONE = (None,)
-
-
-def only(given, **defaults):
-    """Refuses arguments that have no counterpart, unless they are the defaults."""
-    for name, value in given.items():
-        if name not in defaults or value not in (defaults[name] if isinstance(
-                defaults[name], tuple) else (defaults[name],)):
-            raise Refused("%s=%s" % (name, str(value)[:60]))
-
-
-def is_array(x):
-    return isinstance(x, numpy.ndarray)
-
-
-def dims_of(dim):
-    if dim is None:
-        return []
-    return [dim] if isinstance(dim, int) else list(dim)
-
-
-def pair(value):
-    return [value, value] if isinstance(value, int) else list(value)
 
 
 # ---- Builders: (graph, the sample's input and arguments) -> values ----
@@ -44,16 +22,37 @@ def unary(layer, *numbers):
     return build
 
 
-def binary(layer):
+def common_dtype(g, a, b):
+    """Of two arrays, or an array and a number, as PyTorch promotes them."""
+    arrays = [x for x in (a, b) if is_array(x)]
+    if not arrays:
+        raise Refused("two numbers")
+    tensors = [torch.from_numpy(x) if is_array(x) else x for x in (a, b)]
+    dtype = torch.result_type(*tensors)
+    return [g.cast(x, g.constant(DTYPE_NAMES[dtype])) if is_array(x) and
+            torch.from_numpy(x).dtype != dtype else
+            x if is_array(x) else numpy.asarray(x, str(dtype)[6:]) for x in (a, b)]
+
+
+DTYPE_NAMES = {torch.float64: "TDM_FLOAT64", torch.float32: "TDM_FLOAT32",
+               torch.int64: "TDM_INT64", torch.bool: "TDM_BOOL"}
+
+
+def rounded(g, x, mode):
+    if mode == "floor":
+        return g.floor(x)
+    return x if mode is None else g.mul(g.sign(x), g.floor(g.abs(x)))
+
+
+def binary(layer, turned=False):
     def build(g, a, b, **given):
-        only(given, alpha=1, rounding_mode=None)
-        if not is_array(a) and not is_array(b):
-            raise Refused("two numbers")
-        dtype = (a if is_array(a) else b).dtype
-        if is_array(a) and is_array(b) and a.dtype != b.dtype:
-            raise Refused("two dtypes")
-        a, b = (x if is_array(x) else numpy.asarray(x, dtype) for x in (a, b))
-        return getattr(g, layer)(a, b)
+        alpha, mode = given.pop("alpha", 1), given.pop("rounding_mode", None)
+        only(given)
+        a, b = common_dtype(g, b, a) if turned else common_dtype(g, a, b)
+        if alpha != 1:
+            b = g.mul(b, numpy.asarray(alpha, b.dtype)) if is_array(b) else \
+                g.mul_scalar(b, float(alpha))
+        return rounded(g, getattr(g, layer)(a, b), mode)
     return build
 
 
@@ -72,10 +71,9 @@ def power(g, a, b):
 
 
 def reduction(layer):
-    def build(g, x, dim=None, keepdim=False, **given):
-        only(given, dtype=None)
+    def build(g, x, dim=None, keepdim=False, dtype=None):
         dims = dims_of(dim)
-        return getattr(g, layer)(x, dims, len(dims), keepdim)
+        return getattr(g, layer)(cast(g, x, dtype), dims, len(dims), keepdim)
     return build
 
 
@@ -89,28 +87,36 @@ def variance(g, x, dim=None, unbiased=None, correction=None, keepdim=False):
 
 
 def along(layer):
-    def build(g, x, dim=None, keepdim=False, **given):
-        only(given, dtype=None)
-        if dim is None or not isinstance(dim, int):
-            raise Refused("over %s" % ("all elements" if dim is None else "several dimensions"))
-        return getattr(g, layer)(x, dim, keepdim)
+    """Over one dimension, several one after the other, or all elements as one vector."""
+    def build(g, x, dim=None, keepdim=False, dtype=None):
+        x = cast(g, x, dtype)
+        if dim is None:
+            if keepdim:
+                raise Refused("over all elements, kept")
+            return getattr(g, layer)(as_vector(g, x), 0, False)
+        if not isinstance(dim, int) and layer.startswith("arg"):
+            raise Refused("over several dimensions")
+        rank = len(x.shape) if is_array(x) else len(g.value_shape(x))
+        for one in sorted((one % max(rank, 1) for one in dims_of(dim)), reverse=True):
+            x = getattr(g, layer)(x, one, keepdim)
+        return x
     return build
 
 
 def extreme(layer):
     def build(g, x, dim=None, keepdim=False):
-        if not isinstance(dim, int):
-            raise Refused("over all elements")
-        indices = g.library.types["tdm_value"]()
-        largest = getattr(g, layer)(x, dim, keepdim, indices)
-        return largest, indices
+        indices = g.none()
+        if is_array(dim):
+            return g.maximum(x, dim) if layer == "max" else g.minimum(x, dim)
+        if dim is None:
+            return getattr(g, layer)(as_vector(g, x), 0, False, indices)
+        return getattr(g, layer)(x, dim, keepdim, indices), indices
     return build
 
 
 def softmax(layer):
-    def build(g, x, dim, **given):
-        only(given, dtype=None)
-        return getattr(g, layer)(x, dim)
+    def build(g, x, dim, dtype=None):
+        return getattr(g, layer)(cast(g, x, dtype), dim)
     return build
 
 
@@ -122,78 +128,9 @@ def linear(g, input, weight, bias=None):
     return layer(x, weight.shape[0], name="l")
 
 
-def convolution(layer, rank):
-    def build(g, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1,
-              output_padding=0):
-        same = padding == "same"
-        if isinstance(padding, str):
-            padding = 0
-        g.named("c.weight", weight)
-        g.named("c.bias", bias)
-        members = {"stride": pair(stride), "padding": pair(padding), "dilation": pair(dilation)}
-        kind, out = "conv_options", weight.shape[0]
-        if same:
-            members["same"] = True
-        if "transpose" in layer:
-            kind, out = "conv_transpose_options", weight.shape[1] * groups
-            members["output_padding"] = pair(output_padding)
-        options = g.options(kind, groups=groups, without_bias=bias is None, **members)
-        return getattr(g, layer)(x, out, *weight.shape[2:], options, name="c")
-    return build
-
-
-def with_indices(g, layer, x, *numbers):
-    indices = g.library.types["tdm_value"]()
-    return [getattr(g, layer + "_with_indices")(x, *numbers, indices), indices]
-
-
-def pool(layer, rank):
-    last = ["ceil_mode", "count_include_pad", "divisor_override"] if "avg" in layer else \
-        ["dilation", "ceil_mode", "return_indices"]
-
-    def build(g, x, kernel_size, stride=None, padding=0, *others, **given):
-        given.update(zip(last, others))
-        ceil_mode = given.pop("ceil_mode", False)
-        indices = given.pop("return_indices", False)
-        dilation = given.pop("dilation", 1)
-        members = {"padding": pair(padding), "ceil": ceil_mode, "dilation": pair(dilation)}
-        if stride is not None and stride != ():
-            members["stride"] = pair(stride)
-        if "avg" in layer:
-            members["exclude_padding"] = not given.pop("count_include_pad", True)
-            members["divisor"] = given.pop("divisor_override", None) or 0
-            del members["dilation"]
-        only(given)
-        numbers = (*pair(kernel_size)[:rank], g.options("pool_options", **members))
-        return with_indices(g, layer, x, *numbers) if indices else getattr(g, layer)(x, *numbers)
-    return build
-
-
-def unpool(rank):
-    def build(g, x, indices, kernel_size, stride=None, padding=0, output_size=None):
-        planes = indices.reshape(-1, math.prod(indices.shape[-rank:]))
-        if any(len(set(plane.tolist())) < len(plane) for plane in planes):
-            raise Refused("several elements of one place, which share their gradient here")
-        numbers = ([value] * rank if isinstance(value, int) else list(value)
-                   for value in (kernel_size, stride or kernel_size, padding))
-        sizes = [(size - 1) * step - 2 * pad + kernel
-                 for size, kernel, step, pad in zip(x.shape[-rank:], *numbers)]
-        return g.max_unpool(x, indices, list((output_size or sizes)[-rank:]), rank)
-    return build
-
-
-def adaptive(layer, rank):
-    def build(g, x, output_size, return_indices=False):
-        sizes = [output_size] * rank if isinstance(output_size, int) else list(output_size)
-        sizes = [x.shape[2 + i] if size is None else size
-                 for i, size in enumerate(sizes * (rank if len(sizes) == 1 else 1))]
-        return with_indices(g, layer, x, *sizes) if return_indices else getattr(g, layer)(x, *sizes)
-    return build
-
-
 def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5):
     if weight is None and bias is not None:
-        raise Refused("a bias without a weight")
+        return g.add(layer_norm(g, x, normalized_shape, eps=eps), bias)
     g.named("n.weight", weight)
     g.named("n.bias", bias)
     options = g.options("layer_norm_options", epsilon=eps, without_affine=weight is None,
@@ -209,14 +146,23 @@ def rms_norm(g, x, normalized_shape, weight=None, eps=None):
 
 def group_norm(g, x, num_groups, weight=None, bias=None, eps=1e-5):
     if (weight is None) != (bias is None):
-        raise Refused("a weight or a bias alone")
+        shape = g.shape(-1, *[1] * (x.ndim - 2))
+        y = group_norm(g, x, num_groups, eps=eps)
+        return g.mul(y, g.reshape(weight, shape)) if bias is None else \
+            g.add(y, g.reshape(bias, shape))
     g.named("n.weight", weight)
     g.named("n.bias", bias)
     options = g.options("group_norm_options", epsilon=eps, without_affine=weight is None)
     return g.group_norm_with(x, num_groups, options, name="n")
 
 
+def ids_first(a, b):
+    """PyTorch's samples have the table first, its functions the ids."""
+    return (b, a) if a.dtype.kind == "f" else (a, b)
+
+
 def embedding(g, ids, weight, padding_idx=None, **given):
+    ids, weight = ids_first(ids, weight)
     only(given, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False)
     g.named("e.weight", weight)
     options = g.options("embedding_options", has_padding_index=padding_idx is not None,
@@ -226,6 +172,7 @@ def embedding(g, ids, weight, padding_idx=None, **given):
 
 def embedding_bag(g, ids, weight, offsets=None, padding_idx=None, mode="mean",
                   include_last_offset=False, per_sample_weights=None, **given):
+    ids, weight = ids_first(ids, weight)
     only(given, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False)
     g.named("e.weight", weight)
     members = {}
@@ -248,6 +195,10 @@ def loss(layer, *numbers):
         if layer not in ("mse", "l1", "smooth_l1", "huber"):
             g.constants(target)  # no gradient flows into what is aimed at
         members = {"label_smoothing": label_smoothing, "log_target": log_target}
+        if layer == "binary_cross_entropy":
+            target = target.astype(x.dtype)
+            weight, pos_weight = (None if one is None else numpy.broadcast_to(
+                one, x.shape[x.ndim - one.ndim:]).astype(x.dtype) for one in (weight, pos_weight))
         if weight is not None:
             members["weight"] = g.value(weight)
         if pos_weight is not None:
@@ -311,34 +262,6 @@ def pad(mode):
     return build
 
 
-def interpolate(mode, aligns):
-    def build(g, x, size=None, scale_factor=None, **given):
-        given.pop("mode", None)
-        corners = bool(given.pop("align_corners", False))
-        only(given, recompute_scale_factor=(None, False), antialias=(False, None))
-        if size is None:
-            raise Refused("scale_factor")
-        sizes = [size] * (x.ndim - 2) if isinstance(size, int) else list(size)
-        return g.interpolate(x, sizes, len(sizes), g.constant("TDM_INTERPOLATE_" + mode), corners)
-    return build
-
-
-def attention(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, **given):
-    only(given, enable_gqa=False, scale=None)
-    if dropout_p:
-        raise Refused("dropout")
-    if q.ndim != 4:
-        raise Refused("%d dimensions" % q.ndim)
-    if attn_mask is not None:
-        raise Refused("attn_mask")  # a bool one means the opposite, one that is added is trained
-    heads = q.shape[1]
-    flat = [g.flatten(g.transpose(x, 1, 2), 2, 3) for x in (q, k, v)]
-    options = g.options("attention_options", heads=heads, causal=is_causal)
-    y = g.attention(*flat, options)
-    shape = g.shape(q.shape[0], q.shape[2], heads, v.shape[3])
-    return g.transpose(g.reshape(y, shape), 1, 2)
-
-
 def split(g, x, sizes, dim=0):
     if isinstance(sizes, int):
         whole = x.shape[dim]
@@ -372,7 +295,8 @@ def dims_list(layer):
 
 def roll(g, x, shifts=None, dims=None):
     if dims is None or dims == ():
-        raise Refused("without a dimension")
+        shape = g.shape(*x.shape)
+        return g.reshape(g.roll(as_vector(g, x), dims_of(shifts)[0], 0), shape)
     for shift, dim in zip(pair(shifts)[:1] if isinstance(shifts, int) else shifts,
                           dims_of(dims)):
         x = g.roll(x, shift, dim)
@@ -386,7 +310,8 @@ def sizes_of(given):
 
 def clamp(g, x, min=None, max=None):
     if is_array(min) or is_array(max):
-        raise Refused("bounds that are tensors")
+        x = x if min is None else binary("maximum")(g, x, min)
+        return x if max is None else g.minimum(x, max)
     return g.clamp(x, float("-inf") if min is None else float(min),
                    float("inf") if max is None else float(max))
 
@@ -397,18 +322,20 @@ def where(g, a, condition, b):
 
 def masked_fill(g, x, mask, value):
     if is_array(value):
-        raise Refused("a value that is a tensor")
+        return g.where(mask, value, x)
     return g.masked_fill(x, mask, float(value))
 
 
 def slice_of(g, x, dim, start, length):
-    if is_array(start):
-        raise Refused("a start that is a tensor")
+    start = int(start)
     return g.slice(x, dim, start, start + length if start >= 0 or start + length < 0
                    else 2**63 - 1, 1)
 
 
 def prelu(g, x, weight):
+    if weight.ndim == 0:
+        below = g.compare_scalar(x, g.constant("TDM_LESS"), 0.0)
+        return g.where(below, g.mul(x, weight), x)
     g.named("a.weight", weight)
     return g.prelu(x, weight.size, name="a")
 
@@ -437,18 +364,16 @@ def hardtanh(g, x, min_val=-1.0, max_val=1.0, **given):
 
 
 def one_hot(g, ids, num_classes=-1):
-    if num_classes < 0:
-        raise Refused("num_classes=-1")
-    return g.one_hot(ids, num_classes)
-
-
-def matmul(g, a, b):
-    if a.ndim < 2 or b.ndim < 2:
-        raise Refused("vectors")
-    return g.matmul(a, b)
+    return g.one_hot(ids, int(ids.max()) + 1 if num_classes < 0 else num_classes)
 
 
 BUILDERS = {
+    **torch_arrays.BUILDERS, **torch_layers.BUILDERS,
+    "__radd__": binary("add"), "__rmul__": binary("mul"), "rsub": binary("sub", True),
+    "__rsub__": binary("sub", True), "__rdiv__": binary("div", True),
+    "__rmod__": binary("remainder", True), "__rpow__": binary("power", True),
+    "div/no_rounding_mode": binary("div"), "floor_divide":
+        lambda g, a, b: binary("div")(g, a, b, rounding_mode="floor"),
     **{name: unary(name) for name in
        "neg abs sin cos erf floor round sign exp log sqrt rsqrt tanh sigmoid square".split()},
     **{"nn.functional." + name: unary(name) for name in
@@ -462,14 +387,14 @@ BUILDERS = {
     "sum": reduction("sum"), "mean": reduction("mean"), "var": variance,
     "max": extreme("max"), "min": extreme("min"), "argmax": along("argmax"),
     "argmin": along("argmin"), "prod": along("prod"), "logsumexp": along("logsumexp"),
-    "cumsum": lambda g, x, dim, **given: (only(given, dtype=None), g.cumsum(x, dim))[1],
+    "cumsum": lambda g, x, dim, dtype=None: g.cumsum(cast(g, x, dtype), dim),
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
-    "matmul": matmul, "mm": matmul, "bmm": matmul,
     "transpose": lambda g, x, first, second: g.transpose(x, first, second),
     "permute": dims_list("permute"), "flip": dims_list("flip"), "roll": roll,
     "reshape": lambda g, x, shape: g.reshape(x, g.shape(*shape)),
     "view": lambda g, x, *shape: g.reshape(x, g.shape(*sizes_of(shape))),
-    "flatten": lambda g, x, start_dim=0, end_dim=-1: g.flatten(x, start_dim, end_dim),
+    "flatten": lambda g, x, start_dim=0, end_dim=-1:
+        g.flatten(x, start_dim, end_dim) if x.ndim else as_vector(g, x),
     "select": lambda g, x, dim, index: g.select(x, dim, index),
     "narrow": slice_of,
     "unsqueeze": lambda g, x, dim: g.unsqueeze(x, dim),
@@ -488,19 +413,6 @@ BUILDERS = {
     "nn.functional.prelu": prelu, "nn.functional.glu": lambda g, x, dim=-1: g.glu(x, dim),
     "nn.functional.linear": linear, "nn.functional.embedding": embedding,
     "nn.functional.embedding_bag": embedding_bag,
-    "nn.functional.conv1d": convolution("conv1d", 1),
-    "nn.functional.conv2d": convolution("conv2d", 2),
-    "nn.functional.conv_transpose1d": convolution("conv_transpose1d", 1),
-    "nn.functional.conv_transpose2d": convolution("conv_transpose2d", 2),
-    "nn.functional.max_pool1d": pool("max_pool1d", 1),
-    "nn.functional.max_pool2d": pool("max_pool2d", 2),
-    **{"nn.functional.max_unpool%dd" % rank: unpool(rank) for rank in (1, 2, 3)},
-    "nn.functional.avg_pool1d": pool("avg_pool1d", 1),
-    "nn.functional.avg_pool2d": pool("avg_pool2d", 2),
-    "nn.functional.adaptive_avg_pool1d": adaptive("adaptive_avg_pool1d", 1),
-    "nn.functional.adaptive_avg_pool2d": adaptive("adaptive_avg_pool2d", 2),
-    "nn.functional.adaptive_max_pool1d": adaptive("adaptive_max_pool1d", 1),
-    "nn.functional.adaptive_max_pool2d": adaptive("adaptive_max_pool2d", 2),
     "nn.functional.layer_norm": layer_norm, "nn.functional.rms_norm": rms_norm,
     "nn.functional.group_norm": group_norm,
     "nn.functional.local_response_norm":
@@ -524,20 +436,23 @@ BUILDERS = {
     "nn.functional.poisson_nll_loss": margins("poisson_nll", 2, 1, "full", "eps"),
     "nn.functional.cosine_similarity": cosine_similarity,
     "nn.functional.pairwise_distance": pairwise_distance, "pairwise_distance": pairwise_distance,
-    "nn.functional.scaled_dot_product_attention": attention,
     **{"nn.functional.pad/" + mode: pad(mode) for mode in
        ("constant", "reflect", "replicate", "circular")},
-    "nn.functional.interpolate/nearest": interpolate("NEAREST", False),
-    "nn.functional.interpolate/linear": interpolate("LINEAR", True),
-    "nn.functional.interpolate/bilinear": interpolate("LINEAR", True),
-    "nn.functional.interpolate/trilinear": interpolate("LINEAR", True),
 }
+
+
+for name in ("sum mean prod logsumexp max min argmax argmin softmax log_softmax cumsum cumprod "
+             "logcumsumexp sort argsort topk kthvalue median msort amax amin aminmax norm "
+             "linalg.vector_norm std var flip index_select").split():
+    BUILDERS[name] = torch_arrays.of_numbers(BUILDERS[name])
 
 
 OF_INTEGERS = set(
     "add sub mul maximum minimum eq ne lt le gt ge where masked_fill transpose permute flip roll "
     "reshape view flatten select narrow unsqueeze split split_with_sizes cat stack expand "
-    "expand_as repeat gather index_select one_hot nn.functional.one_hot".split())
+    "expand_as repeat gather index_select one_hot nn.functional.one_hot unbind chunk squeeze "
+    "unflatten movedim ravel view_as reshape_as broadcast_to hstack vstack fliplr flipud tile "
+    "take_along_dim repeat_interleave slice T t mT rsub __radd__ __rsub__ __rmul__".split())
 
 
 # ---- Samples as cases ----
@@ -550,6 +465,9 @@ class Arrays:
 
     def of(self, given):
         if isinstance(given, torch.Tensor):
+            for array, tensor in self.tensors:
+                if tensor is given:
+                    return array
             array = numpy.ascontiguousarray(given.detach().numpy()).reshape(given.shape)
             array = array.copy()
             self.tensors.append((array, given))

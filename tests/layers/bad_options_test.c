@@ -18,7 +18,6 @@ typedef struct bad_case {
 } bad_case;
 
 static const tdm_value none = {0, 0};
-
 /* Good values of the graph of the case under way. */
 static tdm_value flat;  /* (batch, 6) */
 static tdm_value steps; /* (5, batch, 6) */
@@ -429,6 +428,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"huber", "-1", huber_beta},
     {"mse", "margin", mse_margin},
     {"margin_ranking", "swap", ranking_swaps},
+    {"gaussian_nll", "swap", likely_swap},
     {"multi_margin", "p is 3", cubic_margin},
     {"multi_margin", "(n, classes) and (n)", margin_of_images},
     {"multilabel_margin", "(n, classes) and (n, classes)", margin_of_labels},

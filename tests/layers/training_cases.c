@@ -119,7 +119,7 @@ static size_t adam_cases(training_case *cases) {
 static size_t cycle_cases(training_case *cases) {
   const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
   const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true};
-  const tdm_rmsprop_options rmsprop = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_rmsprop_options rmsprop = {.learning_rate = 0.01, .momentum = 0.9};
   const tdm_adam_options largest = {.learning_rate = 0.1, .weight_decay = 0.01, .amsgrad = true};
   size_t count = 0;
   cases[count++] = make_case("cycle_sgd", tdm_sgd_with(&momentum));

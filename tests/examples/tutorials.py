@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """tutorials.py GUIDE FILE...: every block of C and Python in the guide is one of the sources, each
-source stands there, and behind each of C what its program prints. Words are the same; numbers,
-which are sums of another order on another processor, nearly."""
+source but headers stands there, and behind each program of C what it prints. A program of NAME.c is
+called WORD_NAME. Words are the same; numbers, which are sums of another order on another processor,
+nearly."""
 
 import os
 import re
@@ -31,11 +32,11 @@ def main():
     guide, sources, programs = sys.argv[1], {}, {}
     for path in sys.argv[2:]:
         name = os.path.basename(path)
-        if name.endswith((".c", ".py")):
+        if name.endswith((".c", ".h", ".py")):
             with open(path) as file:
                 sources[name] = file.read()
-        elif name.startswith("tutorial_"):
-            programs[name[len("tutorial_"):]] = path
+        else:
+            programs[name.split("_", 1)[1]] = path
     with open(guide) as file:
         blocks = FENCE.findall(file.read())
     names = {text: name for name, text in sources.items()}
@@ -50,7 +51,8 @@ def main():
             found = run(programs.pop(latest[:-2]))
             if not same(found, text):
                 sys.exit("%s prints\n%s\nand the guide says\n%s" % (latest, found, text))
-    missing = sorted(set(sources) - shown) + sorted(programs)
+    asked = {name for name in sources if not name.endswith(".h")}
+    missing = sorted(asked - shown) + sorted(programs)
     if missing or not shown:
         sys.exit("not in the guide: " + ", ".join(missing))
     print("%d sources, as they are and as they run" % len(shown))

@@ -38,6 +38,7 @@ TDM_API const char *tdm_version(void);
 
 /* ---- Statuses and messages ---------------------------------------------------------------- */
 
+/* How a call went. */
 typedef enum tdm_status {
   TDM_OK = 0,
   TDM_INVALID_ARGUMENT, /* the caller passed something that does not fit; the message names it */
@@ -87,6 +88,7 @@ TDM_API tdm_allocator tdm_allocator_default(void);
 
 /* ---- Dtypes -------------------------------------------------------------------------------- */
 
+/* What elements are: the bits of floating numbers and integers, bytes, truth values. */
 typedef enum tdm_dtype {
   TDM_DTYPE_NONE = 0,
   TDM_FLOAT32,

@@ -16,7 +16,7 @@ extern "C" {
 
 /* One field of an item: shape without the batch dimension. */
 typedef struct tdm_field {
-  const char *name;
+  const char *name; /* what batches and loaders call it */
   tdm_dtype dtype;
   tdm_shape shape;
 } tdm_field;
@@ -31,7 +31,7 @@ typedef struct tdm_dataset tdm_dataset;
 typedef struct tdm_dataset_source {
   size_t struct_size;
   void *user;
-  int64_t length;
+  int64_t length;          /* items */
   const tdm_field *fields; /* copied */
   size_t field_count;
   tdm_status (*item)(void *user, int64_t index, void *const *out_fields);

@@ -19,26 +19,27 @@ extern "C" {
 typedef uint32_t tdm_format;
 #define TDM_FORMAT_DENSE 0u
 
+/* What is known of a value before it is there. */
 typedef struct tdm_spec {
-  tdm_dtype dtype;
-  tdm_format format;
-  tdm_shape shape; /* concrete */
+  tdm_dtype dtype;   /* of its elements */
+  tdm_format format; /* its layout in memory */
+  tdm_shape shape;   /* concrete */
 } tdm_spec;
 
 /* Which part of a value one replica of a parallel region has, so that what is keyed by an element's
  * place in the whole value stays the same however it is cut. All zeros: the whole. */
 typedef struct tdm_chunk {
-  int64_t dimension;
-  int64_t offset; /* where the part begins in it */
-  int64_t whole;  /* the dimension's extent in the whole value; 0: this is all of it */
+  int64_t dimension; /* that was cut, from 0 */
+  int64_t offset;    /* where the part begins in it */
+  int64_t whole;     /* the dimension's extent in the whole value; 0: this is all of it */
 } tdm_chunk;
 
 /* What prepare is told. Pointers are borrowed for the call. */
 typedef struct tdm_kernel_request {
-  const void *attributes; /* the operation's attribute struct */
-  const tdm_spec *inputs; /* format: the one on offer */
-  size_t input_count;     /* an absent optional input has dtype TDM_DTYPE_NONE */
-  const tdm_spec *outputs;
+  const void *attributes;  /* the operation's attribute struct */
+  const tdm_spec *inputs;  /* format: the one on offer */
+  size_t input_count;      /* an absent optional input has dtype TDM_DTYPE_NONE */
+  const tdm_spec *outputs; /* (output_count): what the shape rule has found */
   size_t output_count;
   size_t team_size;   /* threads of the device that will execute */
   bool deterministic; /* results must not depend on team size, or on other rows of the batch */
@@ -58,7 +59,7 @@ typedef struct tdm_kernel_answer {
 typedef struct tdm_run_scalars {
   uint64_t step; /* training steps done by the session's store before this run */
   uint64_t seed;
-  double learning_rate;
+  double learning_rate; /* of the parameters' group */
   bool
       has_momentum; /* `momentum` stands for what the optimizer's attributes say: momentum, beta1 */
   double momentum;
@@ -67,15 +68,16 @@ typedef struct tdm_run_scalars {
 /* The threads that share a kernel's work (tdm_team_run). */
 typedef struct tdm_team tdm_team;
 
+/* What execute is told. Pointers are borrowed for the call. */
 typedef struct tdm_kernel_call {
-  const void *attributes;
-  void *state;
-  const tdm_spec *input_specs;
-  const tdm_spec *output_specs;
-  const void *const *inputs; /* NULL for an absent optional input */
-  void *const *outputs;      /* an output that overwrites an input has that input's address */
-  void *workspace;
-  tdm_team *team; /* NULL: this thread alone */
+  const void *attributes;       /* the operation's attribute struct */
+  void *state;                  /* what prepare has answered; NULL without prepare */
+  const tdm_spec *input_specs;  /* (input_count) of the request, in the formats agreed */
+  const tdm_spec *output_specs; /* (output_count) */
+  const void *const *inputs;    /* NULL for an absent optional input */
+  void *const *outputs;         /* an output that overwrites an input has that input's address */
+  void *workspace;              /* as many bytes as prepare asked for */
+  tdm_team *team;               /* NULL: this thread alone */
   const tdm_run_scalars *scalars;
   /* For kernels that execute "cuda": points to the cudaStream_t to enqueue on; operands are the
    * GPU's addresses, and execute returns without waiting. NULL elsewhere. */

@@ -27,8 +27,8 @@ typedef struct tdm_graph tdm_graph;
 
 /* One result of one node of one graph. All zeros: invalid. */
 typedef struct tdm_value {
-  uint32_t graph;
-  uint32_t index;
+  uint32_t graph; /* whose it is */
+  uint32_t index; /* its number there, from 1 */
 } tdm_value;
 static inline bool tdm_value_is_valid(tdm_value value) {
   return value.index != 0;
@@ -88,6 +88,7 @@ TDM_API tdm_status tdm_graph_print(const tdm_graph *graph, FILE *out) TDM_WARN_U
 TDM_API tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value);
 TDM_API tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value);
 
+/* How a parameter begins: which numbers, by a and b of tdm_initializer. */
 typedef enum tdm_initializer_kind {
   TDM_INIT_ZEROS,
   TDM_INIT_CONSTANT, /* a */
@@ -95,11 +96,12 @@ typedef enum tdm_initializer_kind {
   TDM_INIT_NORMAL,   /* mean a, deviation b */
 } tdm_initializer_kind;
 
+/* The same, with its numbers. */
 typedef struct tdm_initializer {
-  tdm_initializer_kind kind;
-  double a;
-  double b;
-  int64_t zero_row; /* >= 0: this row of dimension 0 is zeros instead; -1: none */
+  tdm_initializer_kind kind; /* 0: zeros */
+  double a;                  /* the constant, the least value, the mean */
+  double b;                  /* the bound that values stay below, the deviation */
+  int64_t zero_row;          /* >= 0: this row of dimension 0 is zeros instead; -1: none */
 } tdm_initializer;
 
 /* What layers made from here on under `name` would declare as parameters and states are those under

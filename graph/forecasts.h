@@ -46,8 +46,8 @@ typedef struct tdm_forecast_link {
   char name[56]; /* "paper:3 to its peers", "cpu:0 -> cpu:1" */
   double bytes;  /* in a step */
   double busy_ns;
-  double critical_ns;
-  uint32_t copies;
+  double critical_ns; /* what of the step's longest chain is spent on it */
+  uint32_t copies;    /* in a step */
 } tdm_forecast_link;
 
 typedef struct tdm_forecast {

@@ -14,10 +14,10 @@ extern "C" {
 /* What a shape rule reads and writes. Dimensions may be names or unknown. An absent optional input
  * has dtype TDM_DTYPE_NONE. Rules set dtype and shape of every output; format stays dense. */
 typedef struct tdm_infer {
-  const void *attributes;
-  const tdm_spec *inputs;
+  const void *attributes; /* the operation's attribute struct */
+  const tdm_spec *inputs; /* (input_count) */
   size_t input_count;
-  tdm_spec *outputs;
+  tdm_spec *outputs; /* (output_count) */
   size_t output_count;
 } tdm_infer;
 
@@ -66,11 +66,11 @@ typedef struct tdm_bound_names {
 
 typedef struct tdm_operation {
   size_t struct_size;
-  const char *name; /* finds the kernel; static storage, as the rest of the struct */
-  size_t attribute_bytes;
-  uint8_t min_inputs;
+  const char *name;       /* finds the kernel; static storage, as the rest of the struct */
+  size_t attribute_bytes; /* of the struct that tdm_append copies */
+  uint8_t min_inputs;     /* the least and the most that a node reads */
   uint8_t max_inputs;
-  uint8_t output_count;
+  uint8_t output_count; /* see count_outputs */
   bool is_view; /* the outputs are the first input's memory, one after the other: no kernel */
   /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
   uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
@@ -118,8 +118,8 @@ typedef struct tdm_operation {
    * are to be read; work comes with no flops and every operand once, and the rule changes what is
    * not so. NULL: nobody knows, and a forecast refuses the operation unless it was measured. */
   void (*work)(const tdm_infer *node, tdm_work *work);
-  uint8_t gradient_reads;
-  uint8_t precision; /* tdm_precision */
+  uint8_t gradient_reads; /* TDM_READS_X, TDM_READS_Y, both, or 0 */
+  uint8_t precision;      /* tdm_precision */
   /* The library's own: how rows of a table (input 0) are looked up by ids (input 1) where it lies
    * in shards. NULL: what it reads cannot be sharded. */
   const struct tdm_look_up *look_up;
@@ -213,8 +213,8 @@ typedef struct tdm_update tdm_update;
  * in the order the graph declares them. Nodes it appends that overwrite persistent values form the
  * last phase; each update follows its parameter's device. */
 typedef struct tdm_optimizer_rule {
-  const char *name;
-  bool accepts_sparse;
+  const char *name;    /* which checkpoints compare */
+  bool accepts_sparse; /* gradients that are rows */
   tdm_status (*append)(tdm_update *update);
   int momentum; /* which of the settings tdm_session_set_momentum stands for, from 1 on; 0: none */
 } tdm_optimizer_rule;
@@ -223,6 +223,7 @@ typedef struct tdm_optimizer_rule {
 #define TDM_AVERAGE_STATE "average"
 #define TDM_AVERAGE_MEAN (-1.0)
 
+/* An optimizer and its numbers: a value, which sessions copy. */
 typedef struct tdm_optimizer {
   const tdm_optimizer_rule *rule;
   double learning_rate; /* the first; tdm_session_set_learning_rate changes it */

@@ -92,8 +92,8 @@ typedef struct tdm_session_options {
   const tdm_optimizer *optimizer; /* copied */
   /* A parameter belongs to the first group that names it; those that none names go by `optimizer`.
    * An optimizer's clip_norm is about the gradients of its own parameters. */
-  const tdm_parameter_group *groups;
-  size_t group_count;
+  const tdm_parameter_group *groups; /* (group_count) */
+  size_t group_count;                /* at most TDM_MAX_PARAMETER_GROUPS */
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=host:1/cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
@@ -222,9 +222,10 @@ TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, s
                                   tdm_fetch *fetches, size_t fetch_count,
                                   double *out_loss) TDM_WARN_UNUSED;
 
+/* How a run has ended. */
 typedef struct tdm_run_result {
-  uint64_t run_id;
-  tdm_status status;
+  uint64_t run_id;     /* as tdm_submit_with has told it */
+  tdm_status status;   /* TDM_OK, or why it failed or was stopped */
   const char *message; /* "" when status is TDM_OK; borrowed for the call */
   double loss;         /* of a training run */
   tdm_fetch *fetches;  /* tensors belong to the callback; names borrowed for the call */
@@ -244,9 +245,9 @@ TDM_API tdm_status tdm_submit(tdm_session *session, bool training, const tdm_fee
 
 typedef struct tdm_submit_options {
   size_t struct_size;
-  bool training;
-  tdm_run_callback callback;
-  void *user;
+  bool training;                 /* a step; false: the fetches alone */
+  tdm_run_callback callback;     /* called once, when the run has ended */
+  void *user;                    /* which it is given */
   uint64_t deadline_ns;          /* from now; a run that has not ended by then is stopped, as by
                                     tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
   struct tdm_sequence *sequence; /* whose run it is (below); NULL: none's */

@@ -13,8 +13,8 @@ extern "C" {
 
 typedef struct tdm_cell_options {
   size_t struct_size;
-  bool without_bias;
-  bool relu; /* of tdm_rnn_cell only; else tanh */
+  bool without_bias; /* without name.bias_ih and name.bias_hh */
+  bool relu;         /* of tdm_rnn_cell only; else tanh */
 } tdm_cell_options;
 
 /* PyTorch's RNNCell: x (batch, in), h (batch, hidden) or invalid for zeros -> h' (batch, hidden);

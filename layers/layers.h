@@ -26,9 +26,9 @@ extern "C" {
 
 typedef struct tdm_embedding_options {
   size_t struct_size;
-  bool has_padding_index;
-  int64_t padding_index; /* negative: from the end; its row starts as zeros and is never trained */
-  bool sparse;           /* gradients as rows: for plain sgd and adagrad, and sparse_adam, only */
+  bool has_padding_index; /* else padding_index says nothing */
+  int64_t padding_index;  /* negative: from the end; its row starts as zeros and is never trained */
+  bool sparse;            /* gradients as rows: for plain sgd and adagrad, and sparse_adam, only */
 } tdm_embedding_options;
 
 /* ids int32 or int64 (...) -> (..., dim). name.weight (rows, dim), normal(0, 1). */

@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* What the losses of a batch become: their mean, their sum, themselves. */
 typedef enum tdm_loss_reduction {
   TDM_LOSS_MEAN,
   TDM_LOSS_SUM,
@@ -20,8 +21,8 @@ typedef enum tdm_loss_reduction {
 /* A loss refuses what it has no use for. */
 typedef struct tdm_loss_options {
   size_t struct_size;
-  tdm_loss_reduction reduction;
-  bool has_ignore_index;
+  tdm_loss_reduction reduction; /* 0: the mean */
+  bool has_ignore_index;        /* ignore_index is meant */
   int64_t ignore_index; /* of targets that are classes; -100 where has_ignore_index is false */
   /* An input, or a state, of what is judged's dtype, that no gradient flows into. Of classes:
    * (classes), and a mean is divided by the weights of its targets. Of the binary cross-entropy: of

@@ -62,8 +62,9 @@ TDM_API tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x,
 TDM_API tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
                              size_t count);
 
+/* What stands around a value that is padded. */
 typedef enum tdm_pad_mode {
-  TDM_PAD_CONSTANT,
+  TDM_PAD_CONSTANT,  /* a number: 00|abcd|00 */
   TDM_PAD_REFLECT,   /* without the border's own element: cb|abcd|cb */
   TDM_PAD_REPLICATE, /* the border's element: aa|abcd|dd */
   TDM_PAD_CIRCULAR   /* cd|abcd|ab */

@@ -14,11 +14,11 @@ extern "C" {
 
 /* Stochastic gradient descent, with momentum if wanted, Nesterov's too. */
 typedef struct tdm_sgd_options {
-  double learning_rate;
-  double momentum;
-  double dampening;
-  double weight_decay;
-  bool nesterov; /* needs momentum and no dampening */
+  double learning_rate; /* what gradients are times, before they are taken off */
+  double momentum;      /* how much of the sum of gradients so far is kept; 0: there is none */
+  double dampening;     /* the share of a gradient that does not enter that sum */
+  double weight_decay;  /* times the parameter, added to its gradient */
+  bool nesterov;        /* needs momentum and no dampening */
 } tdm_sgd_options;
 TDM_API tdm_optimizer tdm_sgd(double learning_rate);
 TDM_API tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options);
@@ -62,7 +62,7 @@ typedef struct tdm_radam_options {
   double beta2;         /* 0: 0.999 */
   double epsilon;       /* 0: 1e-8 */
   double weight_decay;
-  bool decoupled_weight_decay;
+  bool decoupled_weight_decay; /* of the parameter itself, as AdamW's */
 } tdm_radam_options;
 TDM_API tdm_optimizer tdm_radam(double learning_rate);
 TDM_API tdm_optimizer tdm_radam_with(const tdm_radam_options *options);
@@ -121,8 +121,8 @@ typedef struct tdm_rmsprop_options {
   double alpha;         /* 0: 0.99 */
   double epsilon;       /* 0: 1e-8 */
   double weight_decay;
-  double momentum;
-  bool centered; /* by an estimate of the variance instead of the mean of squares */
+  double momentum; /* 0: none */
+  bool centered;   /* by an estimate of the variance instead of the mean of squares */
 } tdm_rmsprop_options;
 TDM_API tdm_optimizer tdm_rmsprop(double learning_rate);
 TDM_API tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options);

@@ -45,9 +45,9 @@ TDM_API tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q,
 
 typedef struct tdm_multi_head_attention_options {
   size_t struct_size;
-  bool batch_first; /* (batch, length, features) instead of (length, batch, features) */
-  bool without_bias;
-  bool causal;
+  bool batch_first;  /* (batch, length, features) instead of (length, batch, features) */
+  bool without_bias; /* of all four products */
+  bool causal;       /* query i sees the keys up to i */
   tdm_value padding; /* bool (batch, keys): PyTorch's key_padding_mask; or invalid */
   double dropout;
   tdm_value mask;     /* as of tdm_attention: PyTorch's attn_mask */

@@ -115,10 +115,10 @@ typedef struct tdm_plateau_options {
  * copied, and kept in a file. */
 typedef struct tdm_plateau {
   tdm_plateau_options options; /* filled in */
-  double rate;
-  double best;
-  int64_t bad_count;
-  int64_t cooldown_left;
+  double rate;                 /* of now */
+  double best;                 /* metric so far */
+  int64_t bad_count;           /* metrics in a row that were no better */
+  int64_t cooldown_left;       /* metrics that are not counted yet */
 } tdm_plateau;
 
 /* options may be NULL. */

@@ -14,7 +14,7 @@ typedef enum tdm_bag_mode { TDM_BAG_MEAN, TDM_BAG_SUM, TDM_BAG_MAX } tdm_bag_mod
 
 typedef struct tdm_embedding_bag_options {
   size_t struct_size;
-  tdm_bag_mode mode;
+  tdm_bag_mode mode; /* 0: means */
   tdm_value offsets; /* int (bags): where each bag begins in ids of one dimension; or invalid */
   bool include_last_offset; /* offsets has one more, where the last bag ends */
   tdm_value scales; /* like ids: PyTorch's per_sample_weights, with their gradient; of sums only */

@@ -35,7 +35,7 @@ def main():
     archive, doxyfile, *paths = (os.path.abspath(path) for path in sys.argv[1:])
     texts = public_ones(paths)
     missing = [f"{name}: {what} is not documented" for name, text in sorted(texts.items())
-               for what in headers.undocumented(text)]
+               for what in headers.undocumented(text) + headers.undocumented_members(text)]
     if missing:
         print("\n".join(missing))
         return 1

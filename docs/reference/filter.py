@@ -2,10 +2,11 @@
 """Turns a public header into one with comments in the form that Doxygen reads.
 
     filter.py HEADER             prints the header for Doxygen
-    filter.py --check HEADER...  tells functions, types and macros that no comment documents
+    filter.py --check HEADER...  tells names that no comment documents, and members of structs
 
 A comment above a declaration documents it, and those that follow without an empty line in between;
-a comment behind one documents it alone. The first comment of a file documents the file.
+a comment behind one documents it alone. A member of a struct is documented by a comment beside it,
+or by one of the struct's that has its name. The first comment of a file documents the file.
 """
 import re
 import sys
@@ -108,6 +109,36 @@ def undocumented(text):
     return found
 
 
+def members_of(text):
+    """The members of a struct: (name, stands beside a comment); none of another declaration."""
+    found = re.match(r"(?:typedef )?struct \w* ?\{(.*)\}", text, re.S)
+    if not found:
+        return []
+    code = re.sub(r"/\*.*?\*/", "\0", found[1], flags=re.S)
+    pieces = [piece for piece in re.split("(\0|;)", code) if piece.strip(" \n;")]
+    members = []
+    for at, piece in enumerate(pieces):
+        if piece == "\0":
+            continue
+        pointer = re.search(r"\(\*(\w+)\)", piece)
+        words = re.findall(r"\w+", re.sub(r"\[.*?\]", "", piece))
+        beside = "\0" in pieces[max(at - 1, 0):at + 2]
+        members.append((pointer[1] if pointer else words[-1], beside))
+    return members
+
+
+def undocumented_members(text):
+    """Members of structs that no comment tells of, as STRUCT.MEMBER."""
+    found = []
+    for piece in pieces_of(text):
+        if piece.kind != "declaration" or not piece.name:
+            continue
+        told = (piece.comment or "") + " ".join(re.findall(r"/\*.*?\*/", piece.text, re.S))
+        found += [f"{piece.name}.{name}" for name, beside in members_of(piece.text)
+                  if not beside and name != "struct_size" and not re.search(rf"\b{name}\b", told)]
+    return found
+
+
 def as_doxygen(text):
     """The same header with Doxygen's comments."""
     out, pieces = [], pieces_of(text)
@@ -136,7 +167,8 @@ def main():
     missing = 0
     for path in sys.argv[2:]:
         with open(path, encoding="utf-8") as file:
-            for name in undocumented(file.read()):
+            text = file.read()
+            for name in undocumented(text) + undocumented_members(text):
                 print(f"{path}: {name} is not documented")
                 missing += 1
     return 1 if missing else 0

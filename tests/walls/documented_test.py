@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Every function, type and macro of the public headers has a comment, by the rule that makes the
-reference (docs/reference/filter.py)."""
+"""Every function, type, macro and member of a struct in the public headers has a comment, by the
+rule that makes the reference (docs/reference/filter.py)."""
 import os
 import sys
 
@@ -18,11 +18,15 @@ def main():
     folders = ("checkpoint/", "core/", "data/", "devices/", "graph/", "layers/", "tandem.h")
     texts = build.public_ones([path for path, _ in read_files((".h",)) if path.startswith(folders)])
     complaints = [f"{path}: {name} is not documented" for path, text in sorted(texts.items())
-                  for name in headers.undocumented(text)]
+                  for name in headers.undocumented(text) + headers.undocumented_members(text)]
     planted = ("/* A file. */\n\nTDM_API int tdm_untold(void);\n"
                "/* Told. */\nTDM_API int tdm_told(void);\n")
     if headers.undocumented(planted) != ["tdm_untold"]:
         complaints.append("the test would not see a function without a comment")
+    planted = ("/* A file. */\n\n/* Has what is named: told. */\ntypedef struct tdm_two {\n"
+               "  int told;\n  void (*untold)(int told);\n} tdm_two;\n")
+    if headers.undocumented_members(planted) != ["tdm_two.untold"]:
+        complaints.append("the test would not see a member without a comment")
     return verdict(complaints, len(texts))
 
 

@@ -5,7 +5,7 @@
 #   tools/install_dependencies.sh            to build, and to run the examples
 #   tools/install_dependencies.sh --test     also for sanitizers, valgrind, style, MPIs, pictures
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
-#   tools/install_dependencies.sh --docs     also Doxygen, which makes the reference
+#   tools/install_dependencies.sh --docs     also Doxygen and Markdown, which make the documentation
 #   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
 set -eu
 if [ "${1:-}" = --help ]; then
@@ -23,10 +23,10 @@ for option in "$@"; do
     --test)
       packages="$packages
         clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind
-        openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz chromium" ;;
+        openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz chromium doxygen python3-markdown" ;;
     # Debian's PyTorch multiplies by whichever BLAS is there, and the one it asks for is slow.
     --peers) packages="$packages python3-torch libopenblas0-openmp" ;;
-    --docs) packages="$packages doxygen" ;;
+    --docs) packages="$packages doxygen python3-markdown" ;;
     --plot) packages="$packages gnuplot-nox" ;;
     *)
       echo "$0: unknown option $option (known: --docs, --test, --peers, --plot)" >&2

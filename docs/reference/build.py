@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Makes the reference of the public headers by Doxygen. Fails where one declares what no comment
-documents, and where Doxygen warns.
+"""Makes the documentation: the reference of the public headers by Doxygen, and the pages beside it.
+Fails where a header declares what no comment documents, where Doxygen warns, and where a page leads
+to one that is not there.
 
-    build.py ARCHIVE DOXYFILE HEADER...    of the headers, those that tandem.h leads to
+    build.py ARCHIVE DOXYFILE FILE...    headers, of which those count that tandem.h leads to; pages
 """
 import os
 import re
@@ -30,34 +31,61 @@ def public_ones(paths, name="tandem.h", found=None):
     return found
 
 
+def make_reference(folder, doxyfile, texts):
+    """Doxygen's pages of the headers, in folder/html, and folder/tags; what went wrong, or None."""
+    for name, text in texts.items():
+        path = os.path.join(folder, "tandem", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(headers.as_doxygen(text))
+    with open(doxyfile, encoding="utf-8") as file:
+        settings = file.read() + ("INPUT = tandem\nRECURSIVE = YES\nFILE_PATTERNS = *.h\n"
+                                  "GENERATE_TAGFILE = tags\n")
+    try:
+        done = subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    except FileNotFoundError:
+        return "doxygen is not here: tools/install_dependencies.sh --docs installs it"
+    return done.stdout if done.returncode else None
+
+
+def make_pages(folder, paths):
+    """The pages in HTML, in folder/pages; what went wrong, or None."""
+    try:
+        import pages  # needs Debian's python3-markdown
+    except ImportError:
+        return "python3-markdown is not here: tools/install_dependencies.sh --docs installs it"
+    texts = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            texts[os.path.basename(path)[:-len(".md")]] = file.read()
+    made = os.path.join(folder, "pages")
+    os.mkdir(made)
+    try:
+        pages.write(made, texts, os.path.join(folder, "tags"))
+    except ValueError as wrong:
+        return str(wrong)
+    return None
+
+
 def main():
     """The exit status."""
     archive, doxyfile, *paths = (os.path.abspath(path) for path in sys.argv[1:])
-    texts = public_ones(paths)
+    texts = public_ones([path for path in paths if not path.endswith(".md")])
     missing = [f"{name}: {what} is not documented" for name, text in sorted(texts.items())
                for what in headers.undocumented(text) + headers.undocumented_members(text)]
     if missing:
         print("\n".join(missing))
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in texts.items():
-            path = os.path.join(folder, "tandem", name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(headers.as_doxygen(text))
-        with open(doxyfile, encoding="utf-8") as file:
-            settings = file.read() + "INPUT = tandem\nRECURSIVE = YES\nFILE_PATTERNS = *.h\n"
-        try:
-            done = subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=folder,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        except FileNotFoundError:
-            print("doxygen is not here: tools/install_dependencies.sh --docs installs it")
-            return 1
-        if done.returncode:
-            print(done.stdout)
+        wrong = make_reference(folder, doxyfile, texts)
+        wrong = wrong or make_pages(folder, [path for path in paths if path.endswith(".md")])
+        if wrong:
+            print(wrong)
             return 1
         with tarfile.open(archive, "w:gz") as tar:
-            tar.add(os.path.join(folder, "html"), "reference")
+            tar.add(os.path.join(folder, "pages"), "tandem")
+            tar.add(os.path.join(folder, "html"), "tandem/reference")
     return 0
 
 

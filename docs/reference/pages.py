@@ -1,0 +1,120 @@
+"""Turns the pages of the tree, which are Markdown, into HTML beside Doxygen's reference.
+
+Names of the library in code lead to the reference; links between pages lead from page to page, and
+what leads elsewhere in the tree stays text. A link to a page that is not there is an error.
+"""
+import html
+import os
+import re
+import xml.etree.ElementTree
+
+import markdown
+
+# What the menu shows, in the order in which one reads; pages that it does not name come last.
+MENU = ["README", "tutorial", "concepts", "examples", "pytorch_guide", "layers", "performance",
+        "several_machines", "forecast", "timelines", "tool", "messages", "environment", "glossary",
+        "architecture", "building", "changing", "versions", "CHANGELOG"]
+CODE = re.compile(r"<code>(.*?)</code>", re.S)
+PAGE = re.compile(r"<code>(docs/)?([A-Z]\w*|(?<=docs/)\w+)\.md</code>")
+NAME = re.compile(r"\b(?:tdm_\w+|TDM_\w+)\b")
+LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.S)
+HEADING = re.compile(r"^# (.*)$", re.M)
+STYLE = """
+body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1d2430; background: #fff; }
+nav { position: fixed; top: 0; bottom: 0; width: 13em; overflow: auto; padding: 1.5em;
+  background: #f3f5f8; box-sizing: border-box; }
+nav a { display: block; color: #1d2430; text-decoration: none; padding: .15em 0; }
+nav a.here { font-weight: 600; }
+main { margin-left: 13em; padding: 1.5em 3em; max-width: 56em; }
+a { color: #0b57a4; }
+pre { background: #f3f5f8; padding: .8em 1em; overflow-x: auto; font-size: 85%; line-height: 1.4; }
+code { font-family: ui-monospace, monospace; font-size: 92%; }
+pre code { font-size: 100%; }
+pre a, code a { color: inherit; text-decoration: underline dotted; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+td, th { border-bottom: 1px solid #d5dae2; padding: .3em .7em; text-align: left;
+  vertical-align: top; }
+@media (max-width: 50em) {
+  nav { position: static; width: auto; }
+  main { margin: 0; padding: 1em; }
+}
+"""
+
+
+def names_of(tagfile):
+    """{name: where the reference tells of it}, by the file of tags that Doxygen writes."""
+    found = {}
+    for compound in xml.etree.ElementTree.parse(tagfile).getroot():
+        if compound.get("kind") == "struct":
+            found[compound.findtext("name")] = compound.findtext("filename")
+        for member in compound.iter("member"):
+            name, file = member.findtext("name"), member.findtext("anchorfile")
+            if file and (name.startswith("tdm_") or name.startswith("TDM_")):
+                found.setdefault(name, f"{file}#{member.findtext('anchor')}")
+    return found
+
+
+def title_of(text, name):
+    """The page's first heading."""
+    found = HEADING.search(text)
+    return found[1].replace("`", "") if found else name
+
+
+def leads_to(target, pages):
+    """What a link leads to in HTML; None: to what is no page."""
+    if re.match(r"https?:|#", target):
+        return target
+    path, _, anchor = target.partition("#")
+    name = os.path.basename(path)
+    if not name.endswith(".md") or "/fuzz/" in path:
+        return None
+    if name[:-3] not in pages:
+        raise ValueError(f"a page leads to {target}, which is no page")
+    return name[:-3] + ".html" + ("#" + anchor if anchor else "")
+
+
+def body_of(text, pages, names):
+    """A page's HTML."""
+    made = markdown.markdown(text, extensions=["tables", "fenced_code", "toc", "sane_lists"])
+
+    def link(match):
+        target = leads_to(html.unescape(match[1]), pages)
+        return f'<a href="{html.escape(target)}">{match[2]}</a>' if target else match[2]
+
+    def refer(match):
+        where = names.get(match[0])
+        return f'<a href="reference/{where}">{match[0]}</a>' if where else match[0]
+
+    def page(match):
+        there = match[2] in pages
+        return f'<a href="{match[2]}.html">{match[0]}</a>' if there else match[0]
+
+    made = LINK.sub(link, made)
+    made = PAGE.sub(page, made)
+    made = re.sub(r"<pre><code[^>]*>", "<pre><code>", made)
+    return CODE.sub(lambda code: "<code>" + NAME.sub(refer, code[1]) + "</code>", made)
+
+
+def menu_of(pages, here):
+    """The links to all pages, and to the reference."""
+    order = [name for name in MENU if name in pages]
+    order += sorted(name for name in pages if name not in MENU)
+    rows = [f'<a href="{name}.html"{" class=here" if name == here else ""}>'
+            f"{html.escape(title_of(pages[name], name))}</a>" for name in order]
+    rows.append('<a href="reference/globals.html">All public names</a>')
+    return "\n".join(rows)
+
+
+def write(folder, pages, tagfile):
+    """Writes {name: Markdown} as folder/NAME.html, and folder/index.html, which is the README."""
+    names = names_of(tagfile)
+    for name, text in pages.items():
+        whole = (f"<!doctype html>\n<html lang=en><meta charset=utf-8>"
+                 f"<meta name=viewport content='width=device-width'>"
+                 f"<link rel=icon href='data:,'>"
+                 f"<title>{html.escape(title_of(text, name))} - Tandem</title>"
+                 f"<style>{STYLE}</style>\n<nav>\n{menu_of(pages, name)}\n</nav>\n"
+                 f"<main>\n{body_of(text, pages, names)}\n</main>\n</html>\n")
+        for file in [name] + (["index"] if name == "README" else []):
+            with open(os.path.join(folder, file + ".html"), "w", encoding="utf-8") as out:
+                out.write(whole)

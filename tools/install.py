@@ -15,8 +15,8 @@ import shutil
 import sys
 
 VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
-# Those whose MPI was there when they were to be built.
-PLUGINS = ("libtandem_mpich.so", "libtandem_openmpi.so")
+# Those whose MPI, or CUDA toolkit, was there when they were to be built.
+PLUGINS = ("net/libtandem_mpich.so", "net/libtandem_openmpi.so", "devices/cuda/libtandem_cuda.so")
 INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
 PKG_CONFIG = """prefix={prefix}
@@ -101,8 +101,7 @@ def install(to, prefix):
     version = f"{major}.{minor}.{patch}"
     shared, soname = f"libtandem.so.{version}", f"libtandem.so.{major}.{minor}"
     with open("tandem.libs", encoding="utf-8") as text:
-        flags, *archives = text.read().split("\n")
-    archives = [archive for archive in archives if archive]
+        flags = text.read().strip()
 
     for header in public_headers():
         to.copy(header, f"include/tandem/{header}")
@@ -112,18 +111,14 @@ def install(to, prefix):
     to.link(f"lib/{soname}", shared)
     to.link("lib/libtandem.so", soname)
     to.copy("libtandem.a", "lib/libtandem.a")
-    to.copy("tools/tandem", "bin/tandem", 0o755)
+    to.copy("tools/tandem_apart", "bin/tandem", 0o755)
     to.copy("tools/tandem.1", "share/man/man1/tandem.1")
     to.copy("tools/tandem.bash", "share/bash-completion/completions/tandem")
     for plugin in PLUGINS:
-        if os.path.exists(f"net/{plugin}"):
-            to.copy(f"net/{plugin}", f"lib/tandem/{plugin}", 0o755)
-    for archive in archives:
-        to.copy(archive, f"lib/tandem/{os.path.basename(archive)}")
-    # Whole paths: the linker finds each by itself, whatever else is called so.
-    private = [f"${{libdir}}/tandem/{os.path.basename(archive)}" for archive in archives] + [flags]
+        if os.path.exists(plugin):
+            to.copy(plugin, f"lib/tandem/{os.path.basename(plugin)}", 0o755)
     values = {"prefix": prefix, "version": version, "major": major, "minor": minor,
-              "shared": shared, "soname": soname, "private": " ".join(private)}
+              "shared": shared, "soname": soname, "private": flags}
     to.write("lib/pkgconfig/tandem.pc", PKG_CONFIG.format(**values))
     to.write("lib/cmake/tandem/tandem-config.cmake", CMAKE.format(**values))
     to.write("lib/cmake/tandem/tandem-config-version.cmake", CMAKE_VERSION.format(**values))

@@ -7,9 +7,8 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 def _contents(dep):
-    """What dep consists of: (its objects, archives that came as such, flags of the linker)."""
+    """What dep consists of: (its objects, flags of the linker)."""
     objects = []
-    archives = []
     flags = []
     for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
         flags += [flag for flag in linked.user_link_flags if flag not in flags]
@@ -17,14 +16,12 @@ def _contents(dep):
             if library.pic_objects:
                 objects += library.pic_objects
             elif library.pic_static_library or library.static_library:
-                archives.append(library.pic_static_library or library.static_library)
-    if archives:
-        flags.append("-lstdc++")  # the host's part of what nvcc compiles wants it
-    return objects, archives, flags
+                fail("%s is an archive that is not ours to install" % linked.owner)
+    return objects, flags
 
 def _libraries_impl(ctx):
     tools = find_cc_toolchain(ctx)
-    objects, archives, flags = _contents(ctx.attr.dep)
+    objects, flags = _contents(ctx.attr.dep)
     static = ctx.actions.declare_file("lib%s.a" % ctx.attr.soname)
     shared = ctx.actions.declare_file("lib%s.so.%s" % (ctx.attr.soname, ctx.attr.version))
     needed = ctx.actions.declare_file(ctx.attr.soname + ".libs")
@@ -47,25 +44,20 @@ def _libraries_impl(ctx):
     link = ctx.actions.args()
     link.add_all(["-shared", "-o", shared, "-Wl,-soname," + abi, "-Wl,-z,defs", "-Wl,--as-needed"])
     link.add_all(objects)
-    link.add_all(archives)
-
-    # What came as an archive (CUDA's runtime) is not ours to offer.
-    link.add("-Wl,--exclude-libs,ALL")
     link.add_all(flags)
     link.add("-lm")
     ctx.actions.run(
         executable = tools.compiler_executable,
         arguments = [link],
-        inputs = objects + archives,
+        inputs = objects,
         tools = tools.all_files,
         outputs = [shared],
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin"},
         mnemonic = "LinkLibrary",
     )
 
-    ctx.actions.write(needed, " ".join(flags + ["-lm"]) + "\n" +
-                              "\n".join([archive.short_path for archive in archives]) + "\n")
-    files = depset([static, shared, needed] + archives)
+    ctx.actions.write(needed, " ".join(flags + ["-lm"]) + "\n")
+    files = depset([static, shared, needed])
     return [DefaultInfo(files = files, runfiles = ctx.runfiles(transitive_files = files))]
 
 libraries = rule(

@@ -100,11 +100,30 @@ static tdm_status register_kernel(void *context, const tdm_kernel *kernel) {
   return tdm_kernel_registry_add(&((tdm_context *)context)->kernels, kernel);
 }
 
+/* How many devices have their kernels of kind: of this rank, or of any. */
+static size_t count_executing(const tdm_context *context, const tdm_kind *kind, bool any_rank) {
+  size_t count = 0;
+  for (size_t i = 0; i < context->device_count; i++) {
+    const tdm_device *device = context->devices[i];
+    if (strcmp(device->ops->executes, kind->name) != 0) continue;
+    count += any_rank || device->rank == context->rank;
+  }
+  return count;
+}
+
+/* Of kinds that some device executes. A rank that has no such device itself wants them to plan for
+ * others, and can do other things without. */
 static tdm_status register_kernels(tdm_context *context) {
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
     const tdm_kind *kind = tdm_device_kinds[i];
-    if (kind->absent || !kind->each_kernel) continue;
-    TDM_TRY(kind->each_kernel(register_kernel, context));
+    if (kind->absent || !kind->each_kernel || count_executing(context, kind, true) == 0) continue;
+    const tdm_status status = kind->each_kernel(register_kernel, context);
+    if (status == TDM_UNAVAILABLE && count_executing(context, kind, false) == 0) {
+      tdm_context_log(context, TDM_LOG_WARNING, "nothing can be planned for %s of other ranks: %s",
+                      kind->name, tdm_last_message());
+    } else if (status != TDM_OK) {
+      return status;
+    }
   }
   return TDM_OK;
 }

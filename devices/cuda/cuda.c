@@ -11,7 +11,7 @@
 #include "devices/cuda/commands.h"
 #include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
-#include "devices/cuda/kernels.h"
+#include "devices/cuda/library.h"
 #include "devices/topology/topology.h"
 
 enum { MOST_LOGICAL = 16 };
@@ -176,30 +176,40 @@ static tdm_status read_logical(const tdm_kind_options *options, uint64_t *out_lo
                              out_logical);
 }
 
+static tdm_status not_offered(tdm_context *context, int count, const char *reason) {
+  tdm_context_log(context, TDM_LOG_WARNING, "%d GPU%s not offered: %s", count,
+                  count == 1 ? " is" : "s are", reason);
+  return TDM_OK;
+}
+
 static tdm_status cuda_count(tdm_context *context, const tdm_kind_options *options,
                              size_t *out_count, const char **out_reason) {
   *out_reason = NULL;
   *out_count = 0;
-  const tdm_cuda_api *api = tdm_cuda_api_linked();
   uint64_t logical;
   TDM_TRY(read_logical(options, &logical));
   int count = 0;
+  const tdm_cuda_library *library = tdm_cuda_library_for_gpus(&count, out_reason);
+  if (!library) return count > 0 ? not_offered(context, count, *out_reason) : TDM_OK;
+  const tdm_cuda_api *api = library->api();
   const tdm_cuda_code code = api->device_count(&count);
   if (code != TDM_CUDA_SUCCESS || count <= 0) {
     *out_reason = tdm_cuda_absence(api, code);
     return TDM_OK;
   }
   *out_reason = tdm_cuda_blas_absence(api);
-  if (*out_reason) {
-    tdm_context_log(context, TDM_LOG_WARNING, "%d GPU%s not offered: %s", count,
-                    count == 1 ? " is" : "s are", *out_reason);
-    return TDM_OK;
-  }
+  if (*out_reason) return not_offered(context, count, *out_reason);
   *out_count = (size_t)count * logical;
   if (options->count > 0 && *out_count > (size_t)options->count) {
     *out_count = (size_t)options->count;
   }
   return TDM_OK;
+}
+
+static tdm_status cuda_each_kernel(tdm_kernel_visitor visit, void *user) {
+  const char *reason;
+  const tdm_cuda_library *library = tdm_cuda_library_open(&reason);
+  return library ? library->each_kernel(visit, user) : tdm_fail(TDM_UNAVAILABLE, "%s", reason);
 }
 
 /* What measured links are kept by. */
@@ -217,7 +227,10 @@ static tdm_status identify(tdm_cuda_device *cuda) {
 static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *options, int index,
                               tdm_device **out_device) {
   *out_device = NULL;
-  const tdm_cuda_api *api = tdm_cuda_api_linked();
+  const char *reason;
+  const tdm_cuda_library *library = tdm_cuda_library_open(&reason);
+  if (!library) return tdm_fail(TDM_UNAVAILABLE, "%s", reason);
+  const tdm_cuda_api *api = library->api();
   const tdm_allocator *allocator = tdm_context_allocator(context);
   uint64_t logical;
   TDM_TRY(read_logical(options, &logical));
@@ -259,5 +272,5 @@ const tdm_kind tdm_cuda_kind = {
     .settings_variable = "TANDEM_CUDA_LOGICAL",
     .count = cuda_count,
     .create = cuda_create,
-    .each_kernel = tdm_cuda_each_kernel,
+    .each_kernel = cuda_each_kernel,
 };

@@ -12,5 +12,8 @@ DEVICE_KINDS = {
     "described": ["absent", "context", "contract", "machine"],
 }
 
+# Those of which the installed library has another target than programs that Bazel builds.
+KINDS_APART = {"cuda": ":apart"}
+
 # Those whose devices compute, so that the definition of a device is asked of them.
 COMPUTING_KINDS = [kind for kind in DEVICE_KINDS if kind != "described"]

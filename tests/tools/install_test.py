@@ -35,6 +35,9 @@ OWN_HEADERS = """#include "core/core.h"
 int main(void) { return core_of_its_own + tandem_of_its_own + (TDM_OK != 0); }
 """
 
+# Half of what it had with the kernels for GPUs in it.
+MOST_BYTES = 37_000_000 // 2
+
 DECLARED = re.compile(r"^TDM_API\b[^;(]*?\b(tdm_\w+)\(", re.MULTILINE)
 
 
@@ -92,11 +95,22 @@ class InstallTest(unittest.TestCase):
         self.assertIn("cpu:0", told)
 
     def test_plugins_lie_where_the_library_looks_for_them(self):
-        built = os.listdir("net") if os.path.isdir("net") else []
+        built = [name for folder in ("net", "devices/cuda") if os.path.isdir(folder)
+                 for name in os.listdir(folder) if name.startswith("libtandem_")]
         folder = self.prefix + "/lib/tandem"
         installed = os.listdir(folder) if os.path.isdir(folder) else []
-        self.assertEqual([name for name in sorted(built) if name.startswith("libtandem_")],
-                         [name for name in sorted(installed) if name.startswith("libtandem_")])
+        self.assertEqual(sorted(built), sorted(installed))
+
+    def test_the_library_has_nothing_of_nvcc_and_half_of_its_size_with_it(self):
+        library = self.prefix + "/lib/libtandem.so"
+        stripped = os.path.join(self.folder, "stripped.so")
+        output("strip", "-o", stripped, library)
+        print(f"libtandem.so, stripped: {os.path.getsize(stripped)} bytes")
+        self.assertLess(os.path.getsize(stripped), MOST_BYTES)
+        needed = output("readelf", "--dynamic", library)
+        for name in ("libstdc++", "libcuda", "libcublas"):
+            self.assertNotIn(name, needed)
+        self.assertNotIn("cudaRegister", output("nm", library))
 
     def test_a_cxx_program_compiles_without_warnings(self):
         source = os.path.join(self.folder, "program.cc")

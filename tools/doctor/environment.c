@@ -12,13 +12,21 @@ static const char prefix[] = "TANDEM_";
 enum { NAME_BYTES = 64, MOST_EDITS = 3 };
 
 static const char *const known_names[] = {
-    "TANDEM_CACHE",    "TANDEM_CPU_DEVICES",
-    "TANDEM_CPU_ISA",  "TANDEM_CUDA_LOGICAL",
-    "TANDEM_DEVICES",  "TANDEM_LINKS",
-    "TANDEM_NET",      "TANDEM_NET_INTERFACE",
-    "TANDEM_NET_PATH", "TANDEM_NET_STALL_SECONDS",
-    "TANDEM_PLACE",    "TANDEM_RED_ZONES",
-    "TANDEM_SIM",      "TANDEM_STAGING_BYTES",
+    "TANDEM_CACHE",
+    "TANDEM_CPU_DEVICES",
+    "TANDEM_CPU_ISA",
+    "TANDEM_CUDA_LOGICAL",
+    "TANDEM_CUDA_PATH",
+    "TANDEM_DEVICES",
+    "TANDEM_LINKS",
+    "TANDEM_NET",
+    "TANDEM_NET_INTERFACE",
+    "TANDEM_NET_PATH",
+    "TANDEM_NET_STALL_SECONDS",
+    "TANDEM_PLACE",
+    "TANDEM_RED_ZONES",
+    "TANDEM_SIM",
+    "TANDEM_STAGING_BYTES",
     "TANDEM_TF32",
 };
 enum { KNOWN_NAMES = sizeof known_names / sizeof *known_names };

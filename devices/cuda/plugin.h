@@ -1,0 +1,36 @@
+/* What the library and libtandem_cuda.so agree on: the one gives the other what its kernels call,
+ * and gets CUDA's calls and the kernels. Invariant: a plug-in calls nothing of the library's but
+ * through tdm_cuda_host, so that it may be opened by a program that is linked with either library;
+ * both are of one set of headers, which interface tells. */
+#ifndef TANDEM_DEVICES_CUDA_PLUGIN_H
+#define TANDEM_DEVICES_CUDA_PLUGIN_H
+
+#include "devices/cuda/interface_digest.h" /* TDM_CUDA_INTERFACE: a digest of those headers */
+#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library.h"
+
+/* Functions by the names that they have in the library, but for fail: tdm_fail of a text. */
+typedef struct tdm_cuda_host {
+  tdm_status (*fail)(tdm_status status, const char *text);
+  tdm_status (*fail_memory)(size_t bytes, const char *what);
+  size_t (*dtype_bytes)(tdm_dtype dtype);
+  bool (*dtype_is_floating)(tdm_dtype dtype);
+  int64_t (*shape_count)(const tdm_shape *shape);
+  tdm_status (*launch)(tdm_cuda_kernel_stream *stream, tdm_cuda_launch *launch);
+  tdm_status (*fill)(tdm_cuda_kernel_stream *stream, void *to, int byte, size_t bytes);
+  tdm_status (*copy)(tdm_cuda_kernel_stream *stream, void *to, const void *from, size_t bytes);
+  tdm_status (*product)(tdm_cuda_kernel_stream *stream, const tdm_cuda_product *product);
+  tdm_cuda_report *(*report)(tdm_cuda_kernel_stream *stream, tdm_cuda_report_kind kind,
+                             int64_t bound);
+} tdm_cuda_host;
+
+typedef struct tdm_cuda_plugin {
+  const char *interface; /* TDM_CUDA_INTERFACE; what follows is valid only where it is the same */
+  /* What the plug-in has, static; host lives until the process ends. Any thread. */
+  const tdm_cuda_library *(*open)(const tdm_cuda_host *host);
+} tdm_cuda_plugin;
+
+/* The symbol of the object that is the table. */
+#define TDM_CUDA_PLUGIN_SYMBOL "tdm_cuda_plugin_table"
+
+#endif

@@ -69,7 +69,7 @@ static void dimensions(layer_test *test, const layer_case *options) {
 /* count, dimension */
 static void stack(layer_test *test, const layer_case *options) {
   const size_t count = (size_t)options->numbers[0];
-  static char names[MOST_NUMBERS][8];
+  static char names[MOST_NUMBERS][24];
   tdm_value parts[MOST_NUMBERS];
   for (size_t i = 0; i < count; i++) {
     (void)snprintf(names[i], sizeof names[i], "x%zu", i);

@@ -64,7 +64,7 @@ static tdm_graph *build(const variant *of, bool wrapped, tdm_value *out_loss) {
   tdm_scope_push(graph, "model");
   tdm_value y = x;
   for (int i = 0; i < LAYERS; i++) {
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof name, "l%d", i);
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }

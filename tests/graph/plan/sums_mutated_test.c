@@ -27,7 +27,7 @@ static tdm_session *planned(tdm_collective collective, int depth) {
   tdm_scope_push(graph, "model");
   tdm_value y = x;
   for (int i = 0; i < LAYERS; i++) {
-    char name[8];
+    char name[16];
     (void)snprintf(name, sizeof name, "l%d", i);
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }

@@ -44,7 +44,7 @@ static const char *place_of(const job_rank *rank, uint64_t seed, uint64_t part, 
 }
 
 static tdm_value add_layer(tdm_graph *graph, uint64_t seed, int layer, tdm_value x) {
-  char name[16];
+  char name[24];
   (void)snprintf(name, sizeof name, "layer%d", layer);
   const int64_t width = 4 + (int64_t)draw(seed, FIRST_PLACE + 50 + (uint64_t)layer, 13);
   const tdm_value y = tdm_linear(graph, name, x, width);

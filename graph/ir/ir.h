@@ -98,9 +98,10 @@ typedef struct tdm_node_order {
 #define TDM_EACH_NODE_FROM(first_node, node)                                                       \
   for (tdm_ir_node *node = (first_node), *node##_next; node && (node##_next = node->next, true);   \
        node = node##_next)
-/* The same as the first from the last node to the first. */
-#define TDM_EACH_NODE_BACKWARD(graph, node)                                                        \
-  for (tdm_ir_node *node = (graph)->order.last, *node##_next;                                      \
+/* The same as these two from the last node, or from that one, to the first. */
+#define TDM_EACH_NODE_BACKWARD(graph, node) TDM_EACH_NODE_BACKWARD_FROM((graph)->order.last, node)
+#define TDM_EACH_NODE_BACKWARD_FROM(last_node, node)                                               \
+  for (tdm_ir_node *node = (last_node), *node##_next;                                              \
        node && (node##_next = node->previous, true); node = node##_next)
 
 /* How a value of the graph enters a parallel region. */

@@ -75,14 +75,14 @@ static uint32_t turn_of(const place_in_time *place) {
 
 static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns) {
   const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
-  const tdm_ir_node *last = updates ? updates->previous : graph->order.last;
   uint32_t turn_count = 0;
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
     if (node->role != TDM_ROLE_REFRESH) find_needs(graph, node, places);
   }
-  for (const tdm_ir_node *node = last; node; node = node->previous)
+  TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node) {
     if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, places);
+  }
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
     if (node->role != TDM_ROLE_REFRESH) find_place(graph, node, places); /* these stay first */

@@ -1,6 +1,7 @@
 /* The passes from description to plan, in order, each in the file of its name. They rewrite one
  * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h), and
- * shard and collectives have rooms of their own (graph/sharding, graph/collectives).
+ * shard, gradient and collectives have rooms of their own (graph/sharding, graph/gradient,
+ * graph/collectives).
  *
  *   lower -> micro_batch -> data_parallel -> place -> shard -> sink_gather -> gradient ->
  *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
@@ -11,7 +12,6 @@
 #ifndef TANDEM_GRAPH_PASSES_PASSES_H
 #define TANDEM_GRAPH_PASSES_PASSES_H
 
-#include "graph/describe/update_groups.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/prepared.h"
 #include "graph/schedule/schedule.h"
@@ -109,20 +109,6 @@ tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
  * Of a placed graph whose shapes are sizes. */
 tdm_status tdm_pass_sink_gather(tdm_graph *graph, const uint32_t *deliveries,
                                 size_t delivery_count) TDM_WARN_UNUSED;
-
-/* ---- gradient ---- */
-
-typedef struct tdm_training {
-  uint32_t loss;                   /* a value of the graph */
-  const tdm_update_groups *groups; /* NULL: nothing is trained, and there need be no loss */
-  bool check_finite;
-  bool deterministic;
-  int alike_ranks; /* that the plan is one of, in forecasts; 0 or 1: it is all there is */
-} tdm_training;
-
-/* Also gives nodes the gradients that they ask for (describe/gradient_of.h): it is for graphs that
- * train or have such. */
-tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) TDM_WARN_UNUSED;
 
 /* ---- common_subexpressions ---- */
 

@@ -7,6 +7,7 @@
 #include "devices/staging/staged_memory.h"
 #include "devices/tensors/tensor.h"
 #include "graph/collectives/collectives.h"
+#include "graph/gradient/gradient.h"
 #include "graph/passes/passes.h"
 #include "graph/plan/profile.h"
 #include "graph/sharding/sharding.h"

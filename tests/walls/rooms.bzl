@@ -40,6 +40,7 @@ GRAPH_ROOMS = [
     "describe",
     "passes",
     "sharding",
+    "gradient",
     "collectives",
     "plan",
     "report",

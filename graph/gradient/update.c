@@ -1,7 +1,7 @@
 /* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
  * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
  * have the role UPDATE, and nothing else reads what they wrote. */
-#include "graph/passes/gradient.h"
+#include "graph/gradient/walk.h"
 
 tdm_graph *tdm_update_graph(tdm_update *update) {
   return update ? update->graph : NULL;
@@ -116,13 +116,13 @@ static tdm_insertion update_insertion(const char *name) {
   return tdm_adjoint_insertion(NULL, name, TDM_NO_DEVICE, 0);
 }
 
-static tdm_status persist_node(tdm_gradient *gradient, tdm_ir_node *node) {
-  tdm_graph *graph = gradient->graph;
+static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {
+  tdm_graph *graph = walk->rule.graph;
   if (!node->later_replica) {
     const tdm_insertion at = update_insertion(node->name);
-    gradient->node = node;
+    walk->rule.node = node;
     tdm_lend_insertion(graph, &at);
-    const tdm_status status = node->operation->persist(gradient);
+    const tdm_status status = node->operation->persist(&walk->rule);
     tdm_take_insertion_back(graph);
     if (status != TDM_OK)
       return tdm_fail_within(status, "%s %s", node->operation->name, node->name);
@@ -135,10 +135,10 @@ static tdm_status persist_node(tdm_gradient *gradient, tdm_ir_node *node) {
 
 /* In plan order, so that of two nodes that share a state the later has the last word. What the
  * rules append is no forward node. */
-static tdm_status persist_all(tdm_gradient *gradient) {
-  TDM_EACH_NODE(gradient->graph, node) {
+static tdm_status persist_all(tdm_walk *walk) {
+  TDM_EACH_NODE(walk->rule.graph, node) {
     if (node->role == TDM_ROLE_FORWARD && node->operation->persist)
-      TDM_TRY(persist_node(gradient, node));
+      TDM_TRY(persist_node(walk, node));
   }
   return TDM_OK;
 }
@@ -195,11 +195,11 @@ static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
   return status;
 }
 
-tdm_status tdm_append_updates(tdm_gradient *gradient, const tdm_training *training,
+tdm_status tdm_append_updates(tdm_walk *walk, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
-  tdm_graph *graph = gradient->graph;
+  tdm_graph *graph = walk->rule.graph;
   tdm_ir_node *last = graph->order.last;
-  TDM_TRY(persist_all(gradient));
+  TDM_TRY(persist_all(walk));
   TDM_TRY(append_groups(graph, training, items, count));
   TDM_TRY(settle_roles(graph, last->next));
   for (size_t i = 0; i < count; i++)

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "graph/gradient/walk.h"
 #include "graph/passes/device_sums.h"
-#include "graph/passes/gradient.h"
 
 enum {
   SUM_OPERANDS =
@@ -52,8 +52,8 @@ static bool is_dense(const tdm_adjoint *adjoint) {
   return adjoint->dense != 0 || adjoint->added;
 }
 
-static bool same_lane(const tdm_gradient *gradient, const tdm_adjoint *a, const tdm_adjoint *b) {
-  return a->replica == b->replica && (gradient->any_device || a->device == b->device);
+static bool same_lane(const tdm_walk *walk, const tdm_adjoint *a, const tdm_adjoint *b) {
+  return a->replica == b->replica && (walk->any_device || a->device == b->device);
 }
 
 /* total with the rows added, in its own memory. */
@@ -69,32 +69,32 @@ static uint32_t spread_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t 
   return add_rows(graph, at, tdm_insert_constant(graph, at, 0, value), of);
 }
 
-uint32_t tdm_spread_adjoint(tdm_gradient *gradient, uint32_t value, const char *name,
+uint32_t tdm_spread_adjoint(tdm_walk *walk, uint32_t value, const char *name,
                             const tdm_adjoint *adjoint) {
-  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
-  const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, home, 0);
-  return spread_rows(gradient->graph, &at, value, adjoint);
+  const int16_t home = tdm_ir_value_at(walk->rule.graph, value)->device;
+  const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, home, 0);
+  return spread_rows(walk->rule.graph, &at, value, adjoint);
 }
 
 /* Sums the contributions of one micro-batch to `value` in a lane, in consumer order, in chunks of
  * the stack's size. Rows to be added that are alone stay what they are. */
-static tdm_adjoint sum_group(tdm_gradient *gradient, const tdm_insertion *at, uint32_t value,
+static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t value,
                              const tdm_adjoint *lane, uint32_t head) {
-  tdm_graph *graph = gradient->graph;
+  tdm_graph *graph = walk->rule.graph;
   tdm_adjoint latest = {0};
   size_t count = 0;
-  for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
-    const tdm_adjoint *adjoint = &gradient->adjoints.items[i];
-    if (!same_lane(gradient, adjoint, lane) || adjoint->micro != at->micro) continue;
+  for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
+    const tdm_adjoint *adjoint = &walk->rule.adjoints.items[i];
+    if (!same_lane(walk, adjoint, lane) || adjoint->micro != at->micro) continue;
     latest = *adjoint;
     count++;
   }
   if (count == 1 && latest.added) return latest;
   uint32_t batch[64];
   size_t used = 0;
-  for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
-    const tdm_adjoint adjoint = gradient->adjoints.items[i];
-    if (!same_lane(gradient, &adjoint, lane) || adjoint.micro != at->micro) continue;
+  for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
+    const tdm_adjoint adjoint = walk->rule.adjoints.items[i];
+    if (!same_lane(walk, &adjoint, lane) || adjoint.micro != at->micro) continue;
     if (used == TDM_COUNT_OF(batch)) {
       batch[0] = sum_dense(graph, at, batch, used);
       used = 1;
@@ -106,28 +106,27 @@ static tdm_adjoint sum_group(tdm_gradient *gradient, const tdm_insertion *at, ui
 }
 
 /* The first micro-batch behind `after` that contributes; -1: none. lane NULL: any. */
-static int next_micro(const tdm_gradient *gradient, const tdm_adjoint *lane, uint32_t head,
-                      int after) {
+static int next_micro(const tdm_walk *walk, const tdm_adjoint *lane, uint32_t head, int after) {
   int found = -1;
-  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    const tdm_adjoint *adjoint = &gradient->adjoints.items[at];
+  for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
+    const tdm_adjoint *adjoint = &walk->rule.adjoints.items[at];
     if (adjoint->micro <= after || (found >= 0 && adjoint->micro >= found)) continue;
-    if (!lane || same_lane(gradient, adjoint, lane)) found = adjoint->micro;
+    if (!lane || same_lane(walk, adjoint, lane)) found = adjoint->micro;
   }
   return found;
 }
 
 /* Does only this sum read the value, so that it may be overwritten? What contributes it to several
  * values, or reads it, stands behind its producer. */
-static bool is_own(const tdm_gradient *gradient, uint32_t value) {
-  const tdm_graph *graph = gradient->graph;
+static bool is_own(const tdm_walk *walk, uint32_t value) {
+  const tdm_graph *graph = walk->rule.graph;
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_node *producer = tdm_producer(graph, value);
   if (is->root != value || is->readers > 0 || !producer || producer->role != TDM_ROLE_GRADIENT)
     return false;
   size_t contributions = 0;
-  for (size_t i = 1; i < gradient->adjoints.count; i++)
-    contributions += gradient->adjoints.items[i].dense == value;
+  for (size_t i = 1; i < walk->rule.adjoints.count; i++)
+    contributions += walk->rule.adjoints.items[i].dense == value;
   return contributions <= 1;
 }
 
@@ -149,11 +148,11 @@ static uint32_t sum_devices(tdm_graph *graph, const tdm_insertion *at, const uin
 }
 
 /* Adds a micro-batch's part to the total of a lane, in its memory where it may be overwritten. */
-static uint32_t add_part(tdm_gradient *gradient, const tdm_insertion *at, uint32_t total,
+static uint32_t add_part(tdm_walk *walk, const tdm_insertion *at, uint32_t total,
                          const tdm_adjoint *part, bool owned) {
-  tdm_graph *graph = gradient->graph;
+  tdm_graph *graph = walk->rule.graph;
   if (graph->status != TDM_OK) return 0;
-  owned = owned || is_own(gradient, total);
+  owned = owned || is_own(walk, total);
   if (part->added) {
     if (!owned) total = tdm_insert(graph, at, &tdm_operation_accumulate, NULL, &total, 1);
     return add_rows(graph, at, total, part);
@@ -164,84 +163,83 @@ static uint32_t add_part(tdm_gradient *gradient, const tdm_insertion *at, uint32
 }
 
 /* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
-static uint32_t sum_lane(tdm_gradient *gradient, const char *name, uint32_t value, uint32_t head,
+static uint32_t sum_lane(tdm_walk *walk, const char *name, uint32_t value, uint32_t head,
                          const tdm_adjoint *lane) {
   uint32_t total = 0;
   bool owned = false;
-  for (int micro = next_micro(gradient, lane, head, -1); micro >= 0;
-       micro = next_micro(gradient, lane, head, micro)) {
-    const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, lane->device, micro);
-    const tdm_adjoint part = sum_group(gradient, &at, value, lane, head);
+  for (int micro = next_micro(walk, lane, head, -1); micro >= 0;
+       micro = next_micro(walk, lane, head, micro)) {
+    const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, lane->device, micro);
+    const tdm_adjoint part = sum_group(walk, &at, value, lane, head);
     if (total) {
-      total = add_part(gradient, &at, total, &part, owned);
+      total = add_part(walk, &at, total, &part, owned);
       owned = true;
     } else {
       owned = part.added; /* among zeros of its own */
-      total = part.added ? spread_rows(gradient->graph, &at, value, &part) : part.dense;
+      total = part.added ? spread_rows(walk->rule.graph, &at, value, &part) : part.dense;
     }
   }
   return total;
 }
 
-static tdm_adjoint sum_all_sparse(tdm_gradient *gradient, const char *name, uint32_t head) {
-  tdm_graph *graph = gradient->graph;
+static tdm_adjoint sum_all_sparse(tdm_walk *walk, const char *name, uint32_t head) {
+  tdm_graph *graph = walk->rule.graph;
   tdm_adjoint total = {0};
-  for (int micro = next_micro(gradient, NULL, head, -1); micro >= 0;
-       micro = next_micro(gradient, NULL, head, micro)) {
+  for (int micro = next_micro(walk, NULL, head, -1); micro >= 0;
+       micro = next_micro(walk, NULL, head, micro)) {
     tdm_adjoint part = {0};
-    for (uint32_t i = head; i; i = gradient->adjoints.items[i].next) {
-      const tdm_adjoint adjoint = gradient->adjoints.items[i];
+    for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
+      const tdm_adjoint adjoint = walk->rule.adjoints.items[i];
       if (adjoint.micro != micro) continue;
-      const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, part.device, micro);
+      const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, part.device, micro);
       part = part.rows ? sum_sparse(graph, &at, part, adjoint) : adjoint;
     }
-    const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, total.device, micro);
+    const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, total.device, micro);
     total = total.rows ? sum_sparse(graph, &at, total, part) : part;
   }
   return total;
 }
 
-static tdm_status sum_all_dense(tdm_gradient *gradient, uint32_t value, const char *name,
-                                uint32_t head, uint32_t *out_sum) {
+static tdm_status sum_all_dense(tdm_walk *walk, uint32_t value, const char *name, uint32_t head,
+                                uint32_t *out_sum) {
   tdm_adjoint firsts[MAX_SUMS];
   uint32_t sums[MAX_SUMS];
   size_t sum_count = 0;
-  gradient->any_device = gradient->deterministic;
-  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
-    gradient->any_device &= !gradient->adjoints.items[at].added; /* to a total, where that is */
-  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next) {
-    const tdm_adjoint adjoint = gradient->adjoints.items[at];
+  walk->any_device = walk->deterministic;
+  for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next)
+    walk->any_device &= !walk->rule.adjoints.items[at].added; /* to a total, where that is */
+  for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
+    const tdm_adjoint adjoint = walk->rule.adjoints.items[at];
     size_t k = 0;
-    while (k < sum_count && !same_lane(gradient, &firsts[k], &adjoint))
+    while (k < sum_count && !same_lane(walk, &firsts[k], &adjoint))
       k++;
     if (k < sum_count) continue;
     if (sum_count == MAX_SUMS)
       return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
                       MAX_SUMS);
     firsts[sum_count] = adjoint;
-    sums[sum_count++] = sum_lane(gradient, name, value, head, &adjoint);
+    sums[sum_count++] = sum_lane(walk, name, value, head, &adjoint);
   }
-  const int16_t home = tdm_ir_value_at(gradient->graph, value)->device;
-  const tdm_insertion at = tdm_adjoint_insertion(gradient->before, name, home, 0);
-  const bool late = tdm_ir_value_at(gradient->graph, value)->kind == TDM_VALUE_PERSISTENT &&
-                    !(gradient->before && gradient->asked[value]);
-  *out_sum = sum_devices(gradient->graph, &at, sums, sum_count, late);
+  const int16_t home = tdm_ir_value_at(walk->rule.graph, value)->device;
+  const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, home, 0);
+  const bool late = tdm_ir_value_at(walk->rule.graph, value)->kind == TDM_VALUE_PERSISTENT &&
+                    !(walk->before && walk->asked[value]);
+  *out_sum = sum_devices(walk->rule.graph, &at, sums, sum_count, late);
   return TDM_OK;
 }
 
-tdm_status tdm_sum_adjoints(tdm_gradient *gradient, uint32_t value, const char *name,
-                            tdm_adjoint *out) {
+tdm_status tdm_sum_adjoints(tdm_walk *walk, uint32_t value, const char *name, tdm_adjoint *out) {
   memset(out, 0, sizeof *out);
-  const uint32_t head = gradient->heads[value];
+  const uint32_t head = walk->rule.heads[value];
   if (!head) return TDM_OK;
-  *out = gradient->adjoints.items[head];
+  *out = walk->rule.adjoints.items[head];
   const bool dense = is_dense(out);
-  for (uint32_t at = head; at; at = gradient->adjoints.items[at].next)
-    if (is_dense(&gradient->adjoints.items[at]) != dense)
+  for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next)
+    if (is_dense(&walk->rule.adjoints.items[at]) != dense)
       return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
   if (dense)
-    TDM_TRY(sum_all_dense(gradient, value, name, head, &out->dense));
+    TDM_TRY(sum_all_dense(walk, value, name, head, &out->dense));
   else
-    *out = sum_all_sparse(gradient, name, head);
-  return tdm_graph_status(gradient->graph);
+    *out = sum_all_sparse(walk, name, head);
+  return tdm_graph_status(walk->rule.graph);
 }

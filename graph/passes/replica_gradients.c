@@ -1,0 +1,64 @@
+/* Gradients that nodes ask for of values in a parallel region: each replica is asked, and what they
+ * answer is put together, or added up where no rows had gone in. */
+#include "graph/describe/gradient_of.h"
+#include "graph/ir/rewriter.h"
+#include "graph/passes/chunked.h"
+#include "graph/passes/parts.h"
+
+/* The replicas' gradients as one: put together along dimension, or (-1) added up. */
+static uint32_t join(const tdm_chunked *chunked, const tdm_insertion *at, const uint32_t *gradients,
+                     int dimension) {
+  tdm_graph *graph = chunked->graph;
+  if (dimension >= 0) {
+    const tdm_parts_attributes attributes = {.dimension = dimension,
+                                             .count = (int64_t)chunked->count};
+    return tdm_insert(graph, at, &tdm_operation_concat, &attributes, gradients, chunked->count);
+  }
+  uint32_t total = gradients[0];
+  for (size_t r = 1; r < chunked->count && total; r++) {
+    const uint32_t terms[] = {total, gradients[r]};
+    total = tdm_insert(graph, at, &tdm_operation_accumulate, NULL, terms, 2);
+  }
+  return total;
+}
+
+/* A node for each replica, and one that stands for all of them. */
+static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *region,
+                           const int16_t *devices, tdm_ir_node *node) {
+  tdm_graph *graph = chunked->graph;
+  const uint32_t value = node->inputs[TDM_GRADIENT_VALUE];
+  const int cut = chunked->cuts[value].dimension;
+  tdm_insertion at = {
+      .before = node, .name = node->name, .micro = node->micro, .parallel_region = region->parent};
+  uint32_t gradients[TDM_MAX_PARTS];
+  for (size_t r = 0; r < chunked->count; r++) {
+    const uint32_t inputs[] = {[TDM_GRADIENT_LOSS] = node->inputs[TDM_GRADIENT_LOSS],
+                               [TDM_GRADIENT_VALUE] = tdm_chunked_version(chunked, value, r)};
+    at.device = devices[r];
+    at.replica = (uint16_t)(r + 1);
+    gradients[r] = tdm_insert(graph, &at, &tdm_operation_gradient_of, NULL, inputs, 2);
+    if (!gradients[r]) return tdm_graph_status(graph);
+  }
+  at.device = region->output_device;
+  at.replica = 0;
+  const uint32_t whole = join(chunked, &at, gradients, cut == TDM_CUT_REPEATED ? -1 : cut);
+  if (!whole) return tdm_graph_status(graph);
+  if (chunked->before == node) chunked->before = tdm_producer(graph, gradients[0]);
+  tdm_exchange_outputs(graph, tdm_producer(graph, whole), node);
+  tdm_remove_node(graph, node);
+  return TDM_OK;
+}
+
+tdm_status tdm_ask_replicas(tdm_chunked *chunked, const tdm_parallel_region *region,
+                            const int16_t *devices, tdm_ir_node *node) {
+  const uint32_t value = node->inputs[TDM_GRADIENT_VALUE];
+  const int cut = chunked->cuts[value].dimension;
+  if (cut >= 0 || cut == TDM_CUT_REPEATED) return ask_each(chunked, region, devices, node);
+  if (cut == TDM_CUT_REDUCED)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "data parallel over %s: %s is the gradient of %s, which is no sum or mean over "
+                    "the rows",
+                    region->name, node->name, tdm_value_name(chunked->graph, value));
+  tdm_set_input(chunked->graph, node, TDM_GRADIENT_VALUE, tdm_chunked_version(chunked, value, 0));
+  return TDM_OK;
+}

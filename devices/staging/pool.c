@@ -40,10 +40,10 @@ static tdm_status read_cap(const tdm_context *context, size_t asked, size_t *out
   return TDM_OK;
 }
 
-tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options,
+tdm_status tdm_pool_create(tdm_context *context, const tdm_staging_pool_options *options,
                            tdm_pool **out_pool) {
   *out_pool = NULL;
-  const tdm_pool_options defaults = {0};
+  const tdm_staging_pool_options defaults = {0};
   if (!options) options = &defaults;
   size_t cap_bytes = 0;
   TDM_TRY(read_cap(context, options->cap_bytes, &cap_bytes));

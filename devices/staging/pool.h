@@ -35,11 +35,11 @@ typedef struct tdm_pool_system {
   void *user;
 } tdm_pool_system;
 
-typedef struct tdm_pool_options {
+typedef struct tdm_staging_pool_options {
   size_t cap_bytes; /* of all buffers; 0: TANDEM_STAGING_BYTES, else a quarter of a node's memory */
   bool exact;       /* sizes are rounded to a page, not to a class (a quarter above at most) */
   const tdm_pool_system *system; /* copied; NULL: the machine's */
-} tdm_pool_options;
+} tdm_staging_pool_options;
 
 typedef struct tdm_pool_counters {
   uint64_t taken, reused, made, released;
@@ -51,7 +51,7 @@ typedef struct tdm_pool_counters {
 } tdm_pool_counters;
 
 /* options NULL: all defaults. INVALID_ARGUMENT where TANDEM_STAGING_BYTES is no size. */
-tdm_status tdm_pool_create(tdm_context *context, const tdm_pool_options *options,
+tdm_status tdm_pool_create(tdm_context *context, const tdm_staging_pool_options *options,
                            tdm_pool **out_pool) TDM_WARN_UNUSED;
 /* Every copy has ended; the devices are still there. NULL is legal. */
 void tdm_pool_destroy(tdm_pool *pool);

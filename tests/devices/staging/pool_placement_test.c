@@ -57,7 +57,7 @@ static void every_buffer_lies_on_the_node_asked_for(void **state) {
                             test_device(context, "sim:0"), test_device(context, "sim:1")};
   for (size_t i = 0; i < 4; i++)
     assert_true(devices[i]->node >= 0);
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 8 << 20});
+  tdm_pool *pool = test_pool(context, &(tdm_staging_pool_options){.cap_bytes = 8 << 20});
   churn(pool, devices, 4, verify_by_the_kernel, (void *)(uintptr_t)topology);
   const tdm_pool_counters counters = test_counters(pool);
   assert_int_equal(counters.taken, REQUESTS);
@@ -76,7 +76,7 @@ static void large_buffers_lie_there_too(void **state) {
   tdm_context *context = test_context(NULL);
   const tdm_topology *topology = tdm_context_topology(context);
   tdm_device *device = test_device(context, "sim:0");
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.exact = true});
+  tdm_pool *pool = test_pool(context, &(tdm_staging_pool_options){.exact = true});
   for (size_t bytes = (2 << 20) - PAGE; bytes <= (4 << 20) + PAGE; bytes += (1 << 20) - PAGE) {
     tdm_staging *staging = NULL;
     assert_ok(tdm_pool_take(pool, device, bytes, &staging));
@@ -116,8 +116,8 @@ static void lying_pool_init(lying_pool *lying, test_system system) {
   lying->system = system;
   lying->doubles = test_system_of(&lying->system);
   test_pinner_init(&lying->pinner, lying->context);
-  lying->pool = test_pool(lying->context,
-                          &(tdm_pool_options){.system = &lying->doubles, .cap_bytes = 8 << 20});
+  lying->pool = test_pool(
+      lying->context, &(tdm_staging_pool_options){.system = &lying->doubles, .cap_bytes = 8 << 20});
 }
 
 static void lying_pool_deinit(lying_pool *lying) {
@@ -229,7 +229,8 @@ static void pages_are_looked_at_all_over_a_buffer(void **state) {
     const tdm_pool_system system = {
         .map = map_noted, .unmap = unmap_noted, .node_of = note_page, .user = &asked};
     tdm_pool *pool = test_pool(
-        lying.context, &(tdm_pool_options){.system = &system, .cap_bytes = 8 << 20, .exact = true});
+        lying.context,
+        &(tdm_staging_pool_options){.system = &system, .cap_bytes = 8 << 20, .exact = true});
     tdm_staging *staging = NULL;
     assert_ok(tdm_pool_take(pool, &lying.pinner.device, cases[i].pages * PAGE, &staging));
     tdm_pool_give_back(pool, staging, NULL, 0);

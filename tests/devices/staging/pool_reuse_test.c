@@ -76,7 +76,7 @@ static void contents_survive(const char *sim_settings) {
   assert_ok(tdm_context_start(context));
   tdm_device *devices[2] = {test_device(context, "sim:0"), test_device(context, "sim:1")};
   tdm_pool *pool =
-      test_pool(context, &(tdm_pool_options){.cap_bytes = BUFFERS * BYTES, .exact = true});
+      test_pool(context, &(tdm_staging_pool_options){.cap_bytes = BUFFERS * BYTES, .exact = true});
   upload *uploads = calloc(COPIES, sizeof(*uploads));
   assert_non_null(uploads);
   atomic_store(&settled_count, 0);
@@ -130,7 +130,8 @@ static void a_take_waits_for_the_point_and_not_a_try(void **state) {
   tdm_context *context = test_context(NULL);
   assert_ok(tdm_context_start(context));
   tdm_device *device = test_device(context, "sim:0");
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = BYTES, .exact = true});
+  tdm_pool *pool =
+      test_pool(context, &(tdm_staging_pool_options){.cap_bytes = BYTES, .exact = true});
   waiting_take waiting = {.pool = pool, .device = device};
   tdm_staging *staging = NULL;
   assert_ok(tdm_pool_take(pool, device, BYTES, &staging));
@@ -168,7 +169,8 @@ static void a_waiting_take_is_told_of_what_comes_back(void **state) {
   tdm_context *context = test_context(NULL);
   assert_ok(tdm_context_start(context));
   tdm_device *device = test_device(context, "sim:0");
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 2 * BYTES, .exact = true});
+  tdm_pool *pool =
+      test_pool(context, &(tdm_staging_pool_options){.cap_bytes = 2 * BYTES, .exact = true});
   waiting_take waiting = {.pool = pool, .device = device};
   tdm_staging *held = NULL;
   tdm_staging *out = NULL;
@@ -230,7 +232,7 @@ static void threads_share_a_pool(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
   tdm_pool *pool =
-      test_pool(context, &(tdm_pool_options){.cap_bytes = THREADS * BYTES, .exact = true});
+      test_pool(context, &(tdm_staging_pool_options){.cap_bytes = THREADS * BYTES, .exact = true});
   _Atomic uint32_t failures = 0;
   pthread_t threads[THREADS];
   pool_user users[THREADS];

@@ -60,7 +60,7 @@ void test_pinner_init(test_pinner *pinner, tdm_context *context) {
       (tdm_device){.ops = &pinner->ops, .context = context, .name = "pinner:0", .node = NODE};
 }
 
-tdm_pool *test_pool(tdm_context *context, const tdm_pool_options *options) {
+tdm_pool *test_pool(tdm_context *context, const tdm_staging_pool_options *options) {
   tdm_pool *pool = NULL;
   assert_ok(tdm_pool_create(context, options, &pool));
   return pool;

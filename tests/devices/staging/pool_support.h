@@ -21,7 +21,7 @@ typedef struct test_system {
 } test_system;
 enum { TEST_TRUTH = 1000 };
 
-/* For tdm_pool_options.system; one thread. */
+/* For tdm_staging_pool_options.system; one thread. */
 tdm_pool_system test_system_of(test_system *system);
 
 /* A device on node 3 whose driver answers pin with `answer`; nothing else of it may be used. */
@@ -33,7 +33,7 @@ typedef struct test_pinner {
 } test_pinner;
 void test_pinner_init(test_pinner *pinner, tdm_context *context);
 
-tdm_pool *test_pool(tdm_context *context, const tdm_pool_options *options);
+tdm_pool *test_pool(tdm_context *context, const tdm_staging_pool_options *options);
 tdm_pool_counters test_counters(tdm_pool *pool);
 
 #endif

@@ -35,7 +35,7 @@ static void exact_sizes_waste_at_most_a_page(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
   tdm_device *device = test_device(context, "sim:0");
-  tdm_pool *exact = test_pool(context, &(tdm_pool_options){.exact = true});
+  tdm_pool *exact = test_pool(context, &(tdm_staging_pool_options){.exact = true});
   tdm_pool *classes = test_pool(context, NULL);
   for (size_t bytes = 0; bytes < 3 * MEBIBYTE; bytes += 1 + bytes / 7) {
     tdm_staging *staging = NULL;
@@ -128,7 +128,8 @@ static void the_cap_holds(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
   tdm_device *sim = test_device(context, "sim:0");
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 8 * PAGE, .exact = true});
+  tdm_pool *pool =
+      test_pool(context, &(tdm_staging_pool_options){.cap_bytes = 8 * PAGE, .exact = true});
   tdm_staging *staging[8] = {NULL};
   for (size_t i = 0; i < 8; i++)
     assert_ok(tdm_pool_take(pool, sim, PAGE, &staging[i]));
@@ -162,7 +163,7 @@ static void the_environment_sets_the_cap(void **state) {
   pool = test_pool(context, NULL);
   assert_int_equal(test_counters(pool).cap_bytes, 40960);
   tdm_pool_destroy(pool);
-  pool = test_pool(context, &(tdm_pool_options){.cap_bytes = 5000});
+  pool = test_pool(context, &(tdm_staging_pool_options){.cap_bytes = 5000});
   assert_int_equal(test_counters(pool).cap_bytes, 5000); /* what is asked for wins */
   tdm_pool_destroy(pool);
   (void)setenv("TANDEM_STAGING_BYTES", "4 MiB", 1);
@@ -186,7 +187,7 @@ static void refused_pins_are_told_once(void **state) {
   test_pinner pinner;
   test_pinner_init(&pinner, context);
   pinner.answer = TDM_OUT_OF_MEMORY;
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.system = &doubles});
+  tdm_pool *pool = test_pool(context, &(tdm_staging_pool_options){.system = &doubles});
   tdm_staging *staging[3] = {NULL};
   for (size_t i = 0; i < 3; i++) {
     assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging[i]));
@@ -203,7 +204,7 @@ static void refused_pins_are_told_once(void **state) {
   assert_int_equal(system.mapped_bytes, 0);
 
   pinner.answer = TDM_OK;
-  pool = test_pool(context, &(tdm_pool_options){.system = &doubles});
+  pool = test_pool(context, &(tdm_staging_pool_options){.system = &doubles});
   assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging[0]));
   assert_true(staging[0]->pinned);
   assert_int_equal(pinner.pinned_bytes, PAGE);
@@ -221,7 +222,7 @@ static void refused_binds_are_told_once(void **state) {
   const tdm_pool_system doubles = test_system_of(&system);
   test_pinner pinner;
   test_pinner_init(&pinner, context);
-  tdm_pool *pool = test_pool(context, &(tdm_pool_options){.system = &doubles});
+  tdm_pool *pool = test_pool(context, &(tdm_staging_pool_options){.system = &doubles});
   tdm_staging *staging = NULL;
   for (size_t i = 0; i < 3; i++) {
     assert_ok(tdm_pool_take(pool, &pinner.device, PAGE, &staging));
@@ -248,7 +249,7 @@ static void memory_that_is_short_is_an_error(void **state) {
   test_system system = {.reported = TEST_TRUTH, .refuses_maps = true};
   const tdm_pool_system doubles = test_system_of(&system);
   tdm_pool *pool =
-      test_pool(context, &(tdm_pool_options){.system = &doubles, .cap_bytes = 4 * PAGE});
+      test_pool(context, &(tdm_staging_pool_options){.system = &doubles, .cap_bytes = 4 * PAGE});
   tdm_staging *staging = NULL;
   assert_status(tdm_pool_take(pool, test_device(context, "sim:0"), PAGE, &staging),
                 TDM_OUT_OF_MEMORY);

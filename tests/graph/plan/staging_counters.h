@@ -1,5 +1,4 @@
-/* What the staging pool of a context has counted, for tests that see tandem.h: that has another
- * tdm_pool_options. */
+/* What the staging pool of a context has counted, for tests of plans. */
 #ifndef TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 #define TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 

@@ -181,7 +181,7 @@ def overhead(check, limit_s):
 
 def transfer(check, limit_s):
     words = [check.path("bin", "transfer"), "--device", "cpu:0,cuda:0", "--sizes",
-             "1K,64K" if check.rehearses else "1K,64K,1M,16M,256M", "--samples", "3", "--json",
+             "1K,64K" if check.rehearses else "1K,64K,1M,16M,256M", "--samples", "3", "--save",
              os.path.join(check.out, "transfer.json")]
     if check.rehearses:
         words += ["--case", "host_to_device,device_to_host"]
@@ -189,7 +189,7 @@ def transfer(check, limit_s):
 
 
 def transfer_of_models(check, limit_s):
-    words = [check.path("bin", "transfer"), "--model", "--calibrate", "--rounds", "1", "--json",
+    words = [check.path("bin", "transfer"), "--model", "--calibrate", "--rounds", "1", "--save",
              os.path.join(check.out, "models.json")] + word_options(check)
     if check.rehearses:
         words += ["--table-rows", "500", "--largest-batch", "16", "--steps", "3"]

@@ -6,7 +6,7 @@
 #   tools/install_dependencies.sh --test     also for sanitizers, valgrind, style, MPIs, pictures
 #   tools/install_dependencies.sh --peers    also PyTorch, which benchmarks are compared with
 #   tools/install_dependencies.sh --docs     also Doxygen and Markdown, which make the documentation
-#   tools/install_dependencies.sh --plot     also gnuplot, with which bench/transfer draws
+#   tools/install_dependencies.sh --plot     also gnuplot, which draws curves and bandwidths
 set -eu
 if [ "${1:-}" = --help ]; then
   sed -n '2,/^[^#]/{s/^# \{0,1\}//;/^set /d;p}' "$0"

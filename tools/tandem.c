@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tandem/tandem.h"
+#include "tools/bench/bench.h"
 #include "tools/devices/devices.h"
 #include "tools/doctor/doctor.h"
 #include "tools/forecast/forecast.h"
@@ -26,20 +27,30 @@ static bool enter_folder(void) {
 }
 
 static const tool *const tools[] = {
-    &devices_tool, &doctor_tool, &forecast_tool, &inspect_tool,
-    &launch_tool,  &plan_tool,   &trace_tool,
+    &bench_overhead_tool, &bench_transfer_tool, &devices_tool, &doctor_tool, &forecast_tool,
+    &inspect_tool,        &launch_tool,         &plan_tool,    &trace_tool,
 };
 enum { TOOLS = sizeof tools / sizeof *tools };
 
+/* The tools whose names begin with a word; NULL: all. Answers how many. */
+static int print_tools(FILE *out, const char *word) {
+  int found = 0;
+  for (int i = 0; i < TOOLS; i++) {
+    if (word && !tool_begins(tools[i], word)) continue;
+    fprintf(out, "  %-16s %s\n", tools[i]->name, tools[i]->about);
+    found++;
+  }
+  return found;
+}
+
 static void print_help(FILE *out) {
   fprintf(out, "tandem COMMAND ...\n\n");
-  for (int i = 0; i < TOOLS; i++)
-    fprintf(out, "  %-10s %s\n", tools[i]->name, tools[i]->about);
+  (void)print_tools(out, NULL);
   fprintf(out, "\ntandem COMMAND --help tells more, tandem --version which one this is.\n"
                "tandem --manual prints a page for man, tandem --completion a script for bash.\n");
 }
 
-/* argv[0] is the tool's name. */
+/* argv[0] is the last word of the tool's name. */
 static int run(const tool *self, int argc, char **argv) {
   void *options = calloc(1, self->table->options_bytes);
   int code = BAD_USAGE;
@@ -57,28 +68,48 @@ static int run(const tool *self, int argc, char **argv) {
   return code;
 }
 
-int main(int argc, char **argv) {
-  const char *wanted = argc > 1 ? argv[1] : "";
-  if (!enter_folder()) return 1;
-  for (int i = 0; i < TOOLS; i++)
-    if (strcmp(wanted, tools[i]->name) == 0) return run(tools[i], argc - 1, argv + 1);
+/* What is told of the command itself; -1: nothing of that name. */
+static int tell(const char *wanted) {
   if (strcmp(wanted, "--help") == 0) {
     print_help(stdout);
-    return 0;
-  }
-  if (strcmp(wanted, "--version") == 0) {
+  } else if (strcmp(wanted, "--version") == 0) {
     printf("tandem %s\n", tdm_version());
-    return 0;
-  }
-  if (strcmp(wanted, "--manual") == 0) {
+  } else if (strcmp(wanted, "--manual") == 0) {
     manual_print(tools, TOOLS, stdout);
-    return 0;
-  }
-  if (strcmp(wanted, "--completion") == 0) {
+  } else if (strcmp(wanted, "--completion") == 0) {
     completion_print(tools, TOOLS, stdout);
-    return 0;
+  } else {
+    return -1;
   }
-  if (*wanted) fprintf(stderr, "tandem: there is no command %s\n\n", wanted);
+  return 0;
+}
+
+/* Names of tools begin with the first word, or no name does. */
+static int refuse(const char *first, const char *second) {
+  bool is_group = false;
+  for (int i = 0; i < TOOLS; i++)
+    is_group |= tool_begins(tools[i], first);
+  if (is_group && strcmp(second, "--help") == 0) return print_tools(stdout, first) > 0 ? 0 : 1;
+  if (is_group) {
+    if (*second) fprintf(stderr, "tandem: there is no command %s %s\n\n", first, second);
+    (void)print_tools(stderr, first);
+    return BAD_USAGE;
+  }
+  if (*first) fprintf(stderr, "tandem: there is no command %s\n\n", first);
   print_help(stderr);
   return BAD_USAGE;
+}
+
+int main(int argc, char **argv) {
+  const char *first = argc > 1 ? argv[1] : "";
+  const char *second = argc > 2 ? argv[2] : "";
+  if (!enter_folder()) return 1;
+  for (int i = 0; i < TOOLS; i++) {
+    if (!tool_begins(tools[i], first)) continue;
+    const char *other = tool_second_word(tools[i]);
+    const int words = other ? 2 : 1;
+    if (!other || strcmp(second, other) == 0) return run(tools[i], argc - words, argv + words);
+  }
+  const int told = tell(first);
+  return told >= 0 ? told : refuse(first, second);
 }

@@ -11,6 +11,16 @@ static const option rows[] = {
 };
 const option_table tool_table = {OPTION_ROWS(rows)};
 
+bool tool_begins(const tool *self, const char *word) {
+  const size_t length = strcspn(self->name, " ");
+  return strlen(word) == length && strncmp(self->name, word, length) == 0;
+}
+
+const char *tool_second_word(const tool *self) {
+  const char *space = strchr(self->name, ' ');
+  return space ? space + 1 : NULL;
+}
+
 int tool_ended(const tool *self, tdm_status status) {
   if (status == TDM_OK && (fflush(stdout) != 0 || ferror(stdout)))
     status = tdm_fail(TDM_IO, "cannot write it all: %s", strerror(errno));

@@ -16,12 +16,16 @@ typedef struct tool_options {
 extern const option_table tool_table;
 
 typedef struct tool {
-  const char *name;  /* "devices" */
+  const char *name;  /* "devices", "bench transfer": one word, or two */
   const char *about; /* one line */
   const option_table *table;
   int (*run)(const void *options); /* answers the exit status: 0; 1 failed; 2 misused */
 } tool;
 
+/* Is the first word of its name that one? */
+bool tool_begins(const tool *self, const char *word);
+/* The other one; NULL: there is none. */
+const char *tool_second_word(const tool *self);
 /* The exit status of what has ended so, after its message, if it has failed, and what is left of
  * stdout are written. */
 int tool_ended(const tool *self, tdm_status status);

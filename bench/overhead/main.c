@@ -6,6 +6,15 @@
 #include "bench/help.h"
 #include "bench/overhead/rows.h"
 
+static void begins(void *user, const char *what) {
+  (void)user, (void)what;
+}
+
+static void print_row(void *user, const char *name, double ns) {
+  (void)user;
+  bench_print(name, ns);
+}
+
 int main(int argc, char **argv) {
   bench_help(
       argc, argv,
@@ -16,7 +25,9 @@ int main(int argc, char **argv) {
       fprintf(stderr, "overhead: unknown argument %s (known: runs, planning)\n", argv[i]);
       return 2;
     }
-  if (all || strcmp(argv[1], "runs") == 0) rows_of_runs();
-  if (all || strcmp(argv[argc - 1], "planning") == 0) rows_of_planning();
+  const overhead_listener to = {begins, print_row, NULL};
+  if (all || strcmp(argv[1], "runs") == 0) bench_check(rows_of_runs(&to), "runs");
+  if (all || strcmp(argv[argc - 1], "planning") == 0)
+    bench_check(rows_of_planning(&to, OVERHEAD_LAYERS), "planning");
   return 0;
 }

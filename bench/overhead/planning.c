@@ -36,52 +36,68 @@ typedef struct planned {
 } planned;
 
 /* Plans for `rows` rows. */
-static planned plan_once(tdm_session *session, int64_t rows) {
+static tdm_status plan_once(tdm_session *session, int64_t rows, planned *out_planned) {
   tdm_context *context = tdm_graph_context(session->graph);
   const tdm_shape shape = tdm_shape_of(2, rows, WIDTH);
   tdm_tensor *zeros = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, shape);
-  if (!zeros) bench_fail("planning");
+  if (!zeros) return TDM_OUT_OF_MEMORY;
   const tdm_feed feeds[] = {{"x", zeros, false}, {"y", zeros, false}};
   const uint64_t began_ns = bench_now_ns();
-  bench_check(tdm_session_prepare(session, feeds, 2, NULL, 0, true), "planning");
+  const tdm_status status = tdm_session_prepare(session, feeds, 2, NULL, 0, true);
   const double took_ns = (double)(bench_now_ns() - began_ns);
   tdm_tensor_release(zeros);
+  if (status != TDM_OK) return status;
   const size_t nodes = session->last_asked->graph.order.count;
-  return (planned){nodes, (double)session->last_asked->made_ns / (double)nodes,
-                   took_ns / (double)nodes};
+  *out_planned = (planned){nodes, (double)session->last_asked->made_ns / (double)nodes,
+                           took_ns / (double)nodes};
+  return TDM_OK;
 }
 
-static void row_of(int cpu_devices, int sim_devices, int64_t layer_count) {
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .cpu_devices = cpu_devices, .sim_devices = sim_devices};
-  tdm_context *context = tdm_context_create(&wanted);
-  if (!context) bench_fail("context");
-  tdm_graph *graph = tdm_graph_create(context);
-  const size_t device_count = (size_t)cpu_devices + (size_t)sim_devices;
-  tdm_session *session = make_deep(graph, layer_count, device_count);
-  if (!session) bench_fail("planning");
+/* The first plan does not count. */
+static tdm_status plan_often(tdm_session *session, size_t device_count,
+                             const overhead_listener *to) {
   double passes[PLANS];
   double whole[PLANS];
-  planned last = plan_once(session, 1);
+  planned last;
+  TDM_TRY(plan_once(session, 1, &last));
   for (int i = 0; i < PLANS; i++) {
-    last = plan_once(session, i + 2);
+    TDM_TRY(plan_once(session, i + 2, &last));
     passes[i] = last.passes_ns;
     whole[i] = last.whole_ns;
   }
   char row[96];
   snprintf(row, sizeof row, "planning a node, %zu devices, %zu nodes", device_count, last.nodes);
-  bench_print(row, bench_median(passes, PLANS));
+  to->row(to->user, row, bench_median(passes, PLANS));
   snprintf(row, sizeof row, "with kernels, %zu devices, %zu nodes", device_count, last.nodes);
-  bench_print(row, bench_median(whole, PLANS));
+  to->row(to->user, row, bench_median(whole, PLANS));
+  return TDM_OK;
+}
+
+static tdm_status row_of(int cpu_devices, int sim_devices, int64_t layer_count,
+                         const overhead_listener *to) {
+  const tdm_context_options wanted = {
+      .struct_size = sizeof wanted, .cpu_devices = cpu_devices, .sim_devices = sim_devices};
+  tdm_context *context = tdm_context_create(&wanted);
+  if (!context) return TDM_UNAVAILABLE;
+  const size_t device_count = (size_t)cpu_devices + (size_t)sim_devices;
+  char what[96];
+  snprintf(what, sizeof what, "planning %lld layers, %zu devices", (long long)layer_count,
+           device_count);
+  to->begins(to->user, what);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_session *session = make_deep(graph, layer_count, device_count);
+  const tdm_status status = session ? plan_often(session, device_count, to) : TDM_INVALID_ARGUMENT;
   tdm_session_release(session);
   tdm_graph_release(graph);
   tdm_context_release(context);
+  return status;
 }
 
-void rows_of_planning(void) {
-  static const int64_t layer_counts[] = {190, 19000}; /* about 1,000 and 100,000 nodes */
+tdm_status rows_of_planning(const overhead_listener *to, int64_t layers) {
+  const int64_t layer_counts[] = {layers / 100, layers};
   for (size_t i = 0; i < sizeof layer_counts / sizeof *layer_counts; i++) {
-    row_of(1, 1, layer_counts[i]);
-    row_of(2, 2, layer_counts[i]);
+    TDM_TRY(row_of(1, 1, layer_counts[i], to));
+    TDM_TRY(row_of(2, 2, layer_counts[i], to));
   }
+  return TDM_OK;
 }

@@ -1,11 +1,23 @@
-/* The rows of the overhead benchmark; bench/peers/overhead.py prints rows of the same names for
- * PyTorch. */
+/* The rows of the overhead benchmark, which `tandem bench overhead` tells as well;
+ * bench/peers/overhead.py prints rows of the same names for PyTorch. */
 #ifndef BENCH_OVERHEAD_ROWS_H
 #define BENCH_OVERHEAD_ROWS_H
 
 #include "bench/timing.h"
 
-void rows_of_runs(void);
-void rows_of_planning(void);
+/* Who is told. Of planning, names begin with "planning a node" and "with kernels". */
+typedef struct overhead_listener {
+  void (*begins)(void *user, const char *what); /* before each measurement */
+  void (*row)(void *user, const char *name, double ns);
+  void *user;
+} overhead_listener;
+
+enum { OVERHEAD_RUNS = 6, OVERHEAD_PLANNINGS = 4 }; /* so many measurements each tells of */
+enum { OVERHEAD_LAYERS = 19000 };                   /* about 100,000 nodes */
+
+/* Runs so small that their arithmetic is next to nothing. */
+tdm_status rows_of_runs(const overhead_listener *to);
+/* Models of layers (at least 100), and of a hundredth of that, over two and four devices. */
+tdm_status rows_of_planning(const overhead_listener *to, int64_t layers);
 
 #endif

@@ -4,8 +4,9 @@
 
 enum { ROWS = 30, WORDS = 1000, WIDTH = 10, CHAIN = 100 };
 
-/* A session, and what one run of it is fed and fetches. */
+/* A session, what one run of it is fed and fetches, and how the runs went. */
 typedef struct bench_model {
+  tdm_status status; /* of the first that failed */
   tdm_graph *graph;
   tdm_session *session;
   tdm_feed feeds[2];
@@ -15,14 +16,16 @@ typedef struct bench_model {
 
 static void run_forward(void *user) {
   bench_model *model = user;
-  bench_check(tdm_run(model->session, model->feeds, 1, &model->fetch, 1), "forward");
+  if (model->status != TDM_OK) return;
+  model->status = tdm_run(model->session, model->feeds, 1, &model->fetch, 1);
   tdm_tensor_release(model->fetch.tensor);
+  model->fetch.tensor = NULL;
 }
 
 static void run_training_step(void *user) {
   bench_model *model = user;
-  bench_check(tdm_train_step(model->session, model->feeds, model->feed_count, NULL, 0, NULL),
-              "training step");
+  if (model->status != TDM_OK) return;
+  model->status = tdm_train_step(model->session, model->feeds, model->feed_count, NULL, 0, NULL);
 }
 
 /* Embedding(1000, 10) and Linear(10, 10), the linear layer on `second`; (30) ids. */
@@ -44,7 +47,7 @@ static bench_model make_small(tdm_context *context, const char *second) {
       .optimizer = &sgd,
   };
   made.session = tdm_session_create(graph, &options);
-  if (!made.session) bench_fail("small model");
+  if (!made.session) made.status = TDM_INVALID_ARGUMENT;
   int64_t id_values[ROWS];
   int64_t class_values[ROWS];
   for (int i = 0; i < ROWS; i++) {
@@ -71,7 +74,7 @@ static bench_model make_chain(tdm_context *context) {
   }
   tdm_output(graph, "y", x);
   made.session = tdm_session_create(graph, NULL);
-  if (!made.session) bench_fail("chain");
+  if (!made.session) made.status = TDM_INVALID_ARGUMENT;
   made.feeds[0] = (tdm_feed){
       "x",
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1),
@@ -87,36 +90,53 @@ static void drop(bench_model *model) {
   tdm_graph_release(model->graph);
 }
 
-static void rows_on_cpu(void) {
-  tdm_context *context = tdm_context_create(NULL);
-  if (!context) bench_fail("context");
-  bench_model small = make_small(context, "cpu:0");
-  bench_print("forward", bench_hot_ns(run_forward, &small));
-  bench_print("training step", bench_hot_ns(run_training_step, &small));
-  drop(&small);
-  bench_model chain = make_chain(context);
-  bench_print("chain of 100", bench_hot_ns(run_forward, &chain));
-  drop(&chain);
-  tdm_context_release(context);
+/* Measures a model in one way; nothing once it has failed. */
+static void measure(const overhead_listener *to, const char *row, bench_model *model,
+                    double (*time)(void (*work)(void *user), void *user),
+                    void (*work)(void *user)) {
+  if (model->status != TDM_OK) return;
+  to->begins(to->user, row);
+  const double ns = time(work, model);
+  if (model->status == TDM_OK) to->row(to->user, row, ns);
 }
 
-static void rows_on_two_devices(void) {
+static tdm_status rows_on_cpu(const overhead_listener *to) {
+  tdm_context *context = tdm_context_create(NULL);
+  if (!context) return TDM_UNAVAILABLE;
+  bench_model small = make_small(context, "cpu:0");
+  measure(to, "forward", &small, bench_hot_ns, run_forward);
+  measure(to, "training step", &small, bench_hot_ns, run_training_step);
+  tdm_status status = small.status;
+  drop(&small);
+  if (status == TDM_OK) {
+    bench_model chain = make_chain(context);
+    measure(to, "chain of 100", &chain, bench_hot_ns, run_forward);
+    status = chain.status;
+    drop(&chain);
+  }
+  tdm_context_release(context);
+  return status;
+}
+
+static tdm_status rows_on_two_devices(const overhead_listener *to) {
   const tdm_context_options ideal = {
       .struct_size = sizeof ideal,
       .sim_devices = 1,
       .sim = "latency_us=0,gigabytes_per_second=0",
   };
   tdm_context *context = tdm_context_create(&ideal);
-  if (!context) bench_fail("context");
+  if (!context) return TDM_UNAVAILABLE;
   bench_model mixed = make_small(context, "sim:0");
-  bench_print("mixed forward, hot", bench_hot_ns(run_forward, &mixed));
-  bench_print("mixed forward, cold", bench_cold_ns(run_forward, &mixed));
-  bench_print("mixed training step, hot", bench_hot_ns(run_training_step, &mixed));
+  measure(to, "mixed forward, hot", &mixed, bench_hot_ns, run_forward);
+  measure(to, "mixed forward, cold", &mixed, bench_cold_ns, run_forward);
+  measure(to, "mixed training step, hot", &mixed, bench_hot_ns, run_training_step);
+  const tdm_status status = mixed.status;
   drop(&mixed);
   tdm_context_release(context);
+  return status;
 }
 
-void rows_of_runs(void) {
-  rows_on_cpu();
-  rows_on_two_devices();
+tdm_status rows_of_runs(const overhead_listener *to) {
+  const tdm_status status = rows_on_cpu(to);
+  return status == TDM_OK ? rows_on_two_devices(to) : status;
 }

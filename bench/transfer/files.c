@@ -1,15 +1,13 @@
-/* Results as JSON and CSV, what machine they are of, and files that appear when they are whole. */
-#include <errno.h>
+/* Results as JSON and CSV, and what machine they are of. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/peers/cuda_copies.h"
 #include "bench/transfer/measure.h"
 #include "bench/transfer/report.h"
+#include "tools/options/output_file.h"
 
 /* ---- The machine ----------------------------------------------------------------------------- */
 
@@ -27,67 +25,21 @@ static void read_processor(char *out, size_t capacity) {
   (void)fclose(file);
 }
 
-void machine_describe(const tdm_context *context, machine *out_machine) {
+void machine_describe(tdm_context *context, machine *out_machine) {
   *out_machine = (machine){.processing_units = (int)sysconf(_SC_NPROCESSORS_ONLN)};
   read_processor(out_machine->processor, sizeof out_machine->processor);
   size_t length = 0;
   for (size_t i = 0; i < tdm_device_count(context) && length < sizeof out_machine->devices; i++)
     length += (size_t)snprintf(out_machine->devices + length, sizeof out_machine->devices - length,
                                "%s%s", i ? " " : "", tdm_device_name_at(context, i));
-  cuda_copies_device_name(0, out_machine->gpu, sizeof out_machine->gpu);
+  tdm_device_properties gpu = {.struct_size = sizeof gpu};
+  if (tdm_device_count_of(context, "cuda") > 0 &&
+      tdm_device_get_properties(context, "cuda:0", &gpu) == TDM_OK)
+    snprintf(out_machine->gpu, sizeof out_machine->gpu, "%s", gpu.model);
   const time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc))
     strftime(out_machine->utc, sizeof out_machine->utc, "%Y-%m-%d %H:%M UTC", &utc);
-}
-
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-static bool is_standard_output(const char *path) {
-  return strcmp(path, "-") == 0;
-}
-
-tdm_status output_open(const char *path, output_file *out_file) {
-  *out_file = (output_file){.path = path};
-  if (is_standard_output(path)) {
-    out_file->stream = stdout;
-    return TDM_OK;
-  }
-  struct stat about; /* renaming would replace a device or a pipe */
-  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-    return tdm_fail(TDM_IO, "%s cannot be written: no regular file", path);
-  const int length = snprintf(out_file->unfinished, sizeof out_file->unfinished,
-                              "%s.unfinished-%ld", path, (long)getpid());
-  if (length < 0 || (size_t)length >= sizeof out_file->unfinished)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the path is too long", path);
-  out_file->stream = fopen(out_file->unfinished, "w");
-  if (out_file->stream) return TDM_OK;
-  return tdm_fail(TDM_IO, "%s cannot be written: %s", path, strerror(errno));
-}
-
-tdm_status output_close(output_file *file, bool written) {
-  bool good = written && fflush(file->stream) == 0 && !ferror(file->stream);
-  if (is_standard_output(file->path))
-    return good ? TDM_OK : tdm_fail(TDM_IO, "standard output could not be written");
-  good = fclose(file->stream) == 0 && good;
-  good = good && rename(file->unfinished, file->path) == 0;
-  if (good) return TDM_OK;
-  (void)remove(file->unfinished);
-  return tdm_fail(TDM_IO, "%s could not be written", file->path);
-}
-
-tdm_status output_check(const char *option, const char *path) {
-  if (!path || is_standard_output(path)) return TDM_OK;
-  output_file file;
-  const tdm_status status = output_open(path, &file);
-  if (status != TDM_OK) {
-    char message[TDM_MESSAGE_BYTES];
-    snprintf(message, sizeof message, "%s", tdm_last_message());
-    return tdm_fail(status, "%s: %s", option, message);
-  }
-  (void)fclose(file.stream);
-  (void)remove(file.unfinished);
-  return TDM_OK;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -191,25 +143,20 @@ static json_t *fits_json(const results *list) {
   return fits;
 }
 
-tdm_status json_write(const char *path, const machine *told, const results *list) {
+tdm_status json_print(FILE *out, const machine *told, const results *list, bool is_complete) {
   json_t *measurements = json_array();
   for (size_t i = 0; i < list->count; i++)
     json_array_append_new(measurements, result_json(&list->items[i]));
-  json_t *root =
-      json_pack("{s:s, s:o, s:{s:i, s:i, s:i}, s:o, s:o, s:o}", "version", tdm_version(), "machine",
-                machine_json(told), "method", "warm_up_copies", WARM_UP_COPIES, "timed_copies",
-                TIMED_COPIES, "timed_copies_below_1_MiB", TIMED_SMALL_COPIES, "matrices",
-                matrices_json(list), "measurements", measurements, "links", fits_json(list));
+  json_t *root = json_pack(
+      "{s:s, s:o, s:b, s:{s:i, s:i, s:i}, s:o, s:o, s:o}", "version", tdm_version(), "machine",
+      machine_json(told), "complete", is_complete, "method", "warm_up_copies", WARM_UP_COPIES,
+      "timed_copies", TIMED_COPIES, "timed_copies_below_1_MiB", TIMED_SMALL_COPIES, "matrices",
+      matrices_json(list), "measurements", measurements, "links", fits_json(list));
   if (!root) return tdm_fail(TDM_OUT_OF_MEMORY, "the results as JSON");
-  output_file file;
-  tdm_status status = output_open(path, &file);
-  if (status == TDM_OK) {
-    const int failed = json_dumpf(root, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    fputc('\n', file.stream);
-    status = output_close(&file, failed == 0);
-  }
+  const int failed = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  fputc('\n', out);
   json_decref(root);
-  return status;
+  return failed == 0 ? TDM_OK : tdm_fail(TDM_IO, "the results could not be written as JSON");
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
@@ -224,10 +171,7 @@ static void print_quoted(FILE *out, const char *text) {
   fputc('"', out);
 }
 
-tdm_status csv_write(const char *path, const results *list) {
-  output_file file;
-  TDM_TRY(output_open(path, &file));
-  FILE *out = file.stream;
+static void csv_print(FILE *out, const results *list) {
   fputs("case,memory,from,to,node,bytes,unit,samples,median,low,high,p99,copy_ns,problem\n", out);
   for (size_t i = 0; i < list->count; i++) {
     const result *item = &list->items[i];
@@ -242,5 +186,19 @@ tdm_status csv_write(const char *path, const results *list) {
       fputc('\n', out);
     }
   }
-  return output_close(&file, true);
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+tdm_status files_write(const transfer_options *given, const machine *told, const results *list,
+                       bool is_complete) {
+  output_file file;
+  if (given->json_path) {
+    TDM_TRY(output_begin("--save", given->json_path, &file));
+    TDM_TRY(output_end(&file, json_print(file.stream, told, list, is_complete)));
+  }
+  if (!given->csv_path) return TDM_OK;
+  TDM_TRY(output_begin("--save", given->csv_path, &file));
+  csv_print(file.stream, list);
+  return output_end(&file, TDM_OK);
 }

@@ -20,6 +20,12 @@ int timed_copies_of(size_t bytes) {
   return bytes < SMALL_BYTES ? TIMED_SMALL_COPIES : TIMED_COPIES;
 }
 
+double copies_weight_ns(size_t pairs, size_t bytes, int samples, int copies) {
+  const double call_ns = 2000, copied_ns = 1.0 / 8, looked_at_ns = 3; /* a byte */
+  const double one_ns = call_ns + copied_ns * (double)bytes;
+  return (double)pairs * (one_ns * samples * copies + looked_at_ns * (double)bytes);
+}
+
 /* ---- Results --------------------------------------------------------------------------------- */
 
 static result describe(const measurement *wanted, const hop *copied, const hop_ends *ends,
@@ -111,10 +117,15 @@ static tdm_status add_results(sampling *mine, const copy_counts *counts, int cou
   return TDM_OK;
 }
 
+/* How many samples a size gets. */
+static int count_samples(const measurement *wanted, size_t bytes) {
+  if (!wanted->subject->is_latency) return samples_of(wanted->samples, bytes);
+  return wanted->samples ? wanted->samples : LATENCY_SAMPLES;
+}
+
 static tdm_status measure_size(sampling *mine, size_t bytes, results *out_results) {
   const bool whole = mine->wanted->subject->is_latency;
-  const int asked = mine->wanted->samples;
-  const int count = whole ? (asked ? asked : LATENCY_SAMPLES) : samples_of(asked, bytes);
+  const int count = count_samples(mine->wanted, bytes);
   const copy_counts counts = {.bytes = bytes,
                               .warm_ups = whole ? 0 : WARM_UP_COPIES,
                               .timed = whole ? 1 : timed_copies_of(bytes),
@@ -144,6 +155,18 @@ static tdm_status create_ends(sampling *mine, size_t bytes) {
                           &mine->ends[i].to));
   }
   return TDM_OK;
+}
+
+/* Is the size to be measured? */
+static bool begin_size(const measurement *wanted, const group *one, size_t bytes,
+                       const results *list) {
+  const hop *first = &one->hops[0];
+  for (size_t i = one->hop_count; i-- > 0;)
+    if (one->hops[i].counted) first = &one->hops[i];
+  const result next = describe(wanted, first, NULL, bytes);
+  const int copies = wanted->subject->is_latency ? 1 : WARM_UP_COPIES + timed_copies_of(bytes);
+  return results_begin(
+      list, &next, copies_weight_ns(one->hop_count, bytes, count_samples(wanted, bytes), copies));
 }
 
 /* Sizes at least as large as this one had no room. */
@@ -186,7 +209,8 @@ tdm_status measure_group(const measurement *wanted, const group *one, results *o
     const size_t *sizes = whole ? &latency_bytes : wanted->sizes;
     size_t limit = SIZE_MAX;
     for (size_t i = 0; status == TDM_OK && i < (whole ? 1 : wanted->size_count); i++)
-      status = measure_or_tell(mine, sizes[i], out_results, &limit);
+      if (begin_size(wanted, one, sizes[i], out_results))
+        status = measure_or_tell(mine, sizes[i], out_results, &limit);
   }
   free(samples);
   free(mine);

@@ -28,6 +28,8 @@ typedef struct measurement {
 tdm_status measure_group(const measurement *wanted, const group *one,
                          results *out_results) TDM_WARN_UNUSED;
 
+/* About how long it takes to measure copies of so many bytes between so many pairs at once. */
+double copies_weight_ns(size_t pairs, size_t bytes, int samples, int copies);
 /* How many copies are timed together. */
 int timed_copies_of(size_t bytes);
 /* How many samples a figure has unless it was said: cheap ones get more. */

@@ -15,6 +15,7 @@
 #include "core/thread.h"
 #include "devices/context/context.h"
 #include "devices/topology/topology.h"
+#include "tools/options/output_file.h"
 
 enum { WARM_UP_STEPS = 5, MOST_BATCHES = 4 };
 
@@ -156,7 +157,7 @@ static void collect(const model_run *run, json_t *transfers, json_t *runs) {
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 /* Is there a batch i, and is it wanted? They are in rising order. */
-static bool has_batch(const model_case *one, const transfer_options *given, int i) {
+static bool has_batch(const model_case *one, const model_options *given, int i) {
   return i < MOST_BATCHES && one->batches[i] > 0 && one->batches[i] <= given->largest_batch;
 }
 
@@ -169,7 +170,7 @@ static tdm_status calibrate(tdm_context *context) {
 }
 
 /* The batches of a model in one session; profiled, it fills plans, else step_ns. */
-static tdm_status run_session(tdm_context *context, const transfer_options *given,
+static tdm_status run_session(tdm_context *context, const model_options *given,
                               const model_case *one, bool profile, model_run *runs) {
   subject opened;
   TDM_TRY(one->open(context, given, profile, &opened));
@@ -189,8 +190,8 @@ static tdm_status run_session(tdm_context *context, const transfer_options *give
   return status;
 }
 
-static tdm_status run_model(tdm_context *context, const transfer_options *given,
-                            const model_case *one, json_t *transfers, json_t *summary) {
+static tdm_status run_model(tdm_context *context, const model_options *given, const model_case *one,
+                            json_t *transfers, json_t *summary) {
   model_run runs[MOST_BATCHES] = {{.batch = 0}};
   tdm_status status = run_session(context, given, one, false, runs);
   if (status == TDM_OK) status = run_session(context, given, one, true, runs);
@@ -219,12 +220,18 @@ static void print_shares(FILE *out, json_t *runs) {
         out);
 }
 
-static tdm_status write_json(const char *path, json_t *root) {
+static tdm_status print_json(FILE *out, const json_t *root) {
+  const int failed = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+  fputc('\n', out);
+  return failed == 0 ? TDM_OK : tdm_fail(TDM_IO, "the models' transfers could not be written");
+}
+
+static tdm_status write_json(const transfer_options *given, const json_t *root) {
+  if (given->json) TDM_TRY(print_json(stdout, root));
+  if (!given->json_path) return TDM_OK;
   output_file file;
-  TDM_TRY(output_open(path, &file));
-  const int failed = json_dumpf(root, file.stream, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-  fputc('\n', file.stream);
-  return output_close(&file, failed == 0);
+  TDM_TRY(output_begin("--save", given->json_path, &file));
+  return output_end(&file, print_json(file.stream, root));
 }
 
 static void print_transfers(FILE *out, json_t *transfers) {
@@ -236,7 +243,7 @@ static void print_transfers(FILE *out, json_t *transfers) {
   json_array_foreach(transfers, index, transfer) print_transfer(out, transfer);
 }
 
-static void print_errors(FILE *out, const transfer_options *given, json_t *errors) {
+static void print_errors(FILE *out, const model_options *given, json_t *errors) {
   fprintf(out,
           "\nprediction: off by %.0f%% in the median, %.0f%% at the 90th per cent, over the %d "
           "transfers of 1 KiB and more;\n  medians of %d rounds",
@@ -249,7 +256,7 @@ static void print_errors(FILE *out, const transfer_options *given, json_t *error
 }
 
 /* all_transfers: of every round; transfers, runs: merged. */
-static tdm_status report(FILE *out, const transfer_options *given, const machine *told,
+static tdm_status report(FILE *out, const model_options *given, const machine *told,
                          json_t *all_transfers, json_t *transfers, json_t *runs) {
   json_t *errors = rounds_errors(transfers, least_judged_bytes);
   if (!errors) return tdm_fail(TDM_INTERNAL, "no transfer of either model was measured");
@@ -259,17 +266,18 @@ static tdm_status report(FILE *out, const transfer_options *given, const machine
   print_transfers(out, transfers);
   print_shares(out, runs);
   print_errors(out, given, errors);
-  json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:O, s:O, s:o}", "processor", told->processor,
-                           "devices", told->devices, "gpu", told->gpu, "measured", told->utc,
-                           "transfers", transfers, "runs", runs, "prediction", errors);
+  json_t *root =
+      json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:O, s:o}", "version", tdm_version(), "processor",
+                told->processor, "devices", told->devices, "gpu", told->gpu, "measured", told->utc,
+                "transfers", transfers, "runs", runs, "prediction", errors);
   tdm_status status = TDM_OK;
   if (!root) status = tdm_fail(TDM_OUT_OF_MEMORY, "the models' transfers as JSON");
-  if (status == TDM_OK && given->json_path) status = write_json(given->json_path, root);
+  if (status == TDM_OK) status = write_json(&given->copies, root);
   json_decref(root);
   return status;
 }
 
-static tdm_status merge_and_report(FILE *out, const transfer_options *given, const machine *told,
+static tdm_status merge_and_report(FILE *out, const model_options *given, const machine *told,
                                    json_t *all_transfers, json_t *all_runs) {
   static const char *const transfer_keys[] = {"predicted_ns", "measured_ns", "ratio", NULL};
   static const char *const run_keys[] = {"step_ns", "transfers_ns", "share", NULL};
@@ -283,8 +291,8 @@ static tdm_status merge_and_report(FILE *out, const transfer_options *given, con
   return status;
 }
 
-static tdm_status run_round(tdm_context *context, const transfer_options *given,
-                            json_t *all_transfers, json_t *all_runs) {
+static tdm_status run_round(tdm_context *context, const model_options *given, json_t *all_transfers,
+                            json_t *all_runs) {
   json_t *transfers = json_array();
   json_t *runs = json_array();
   tdm_status status = TDM_OK;
@@ -297,14 +305,14 @@ static tdm_status run_round(tdm_context *context, const transfer_options *given,
 
 /* Who runs a step blocking executes a queue of it, here the accelerator's if that is a cpu device:
  * on whose core that is decides whose caches the bytes to copy lie in. */
-static void bind_to_accelerator(tdm_context *context, const transfer_options *given) {
+static void bind_to_accelerator(tdm_context *context, const model_options *given) {
   const tdm_device *device =
       given->accelerator ? tdm_context_find_device(context, given->accelerator) : NULL;
   if (!device || !device->host_addressable) device = tdm_context_device(context, 0);
   (void)tdm_topology_bind_thread(tdm_context_topology(context), tdm_context_cores(context, device));
 }
 
-tdm_status model_transfers(tdm_context *context, const transfer_options *given, const machine *told,
+tdm_status model_transfers(tdm_context *context, const model_options *given, const machine *told,
                            FILE *out) {
   json_t *transfers = json_array();
   json_t *runs = json_array();

@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-#include "bench/transfer/options.h"
+#include "bench/transfer/model_options.h"
 #include "bench/transfer/report.h"
 
-/* Measures both models on cpu:0 and the accelerator, prints a table to out and writes the options'
- * JSON. */
-tdm_status model_transfers(tdm_context *context, const transfer_options *given, const machine *told,
+/* Measures both models on cpu:0 and the accelerator, prints a table to out, and JSON as the options
+ * say. */
+tdm_status model_transfers(tdm_context *context, const model_options *given, const machine *told,
                            FILE *out) TDM_WARN_UNUSED;
 
 #endif

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "tools/draw/draw.h"
 #include "tools/options/command_line.h"
-#include "tools/options/option_table.h"
 
 static const size_t DEFAULT_SIZES[] = {1u << 10,   4u << 10,   16u << 10, 64u << 10,
                                        256u << 10, 1u << 20,   4u << 20,  16u << 20,
@@ -57,8 +57,7 @@ static tdm_status read_bytes(const char *name, const char *text, size_t *out_byt
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* The word behind an option, in *out_text. */
-static tdm_status read_word(const char *name, char **behind, const char **out_text) {
+tdm_status read_word(const char *name, char **behind, const char **out_text) {
   *out_text = behind[0];
   if (*out_text && **out_text) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes a value, and got nothing", name);
@@ -96,44 +95,32 @@ static tdm_status take_memories(void *given, const char *name, char **behind, in
   return TDM_OK;
 }
 
-static bool ends_with(const char *text, const char *end) {
-  const size_t length = strlen(text);
-  return length > strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
 static tdm_status take_plot(void *given, const char *name, char **behind, int *out_taken) {
   transfer_options *out = given;
   (void)out_taken;
   TDM_TRY(read_word(name, behind, &out->plot_path));
-  if (!ends_with(out->plot_path, ".svg") && !ends_with(out->plot_path, ".png"))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.svg or FILE.png, not \"%s\"", name,
-                    out->plot_path);
-  return TDM_OK;
+  TDM_TRY(plot_check_path(name, out->plot_path));
+  return check_writable(name, out->plot_path);
 }
 
-static tdm_status take_words(void *given, const char *name, char **behind, int *out_taken) {
+/* A file of each form. */
+static tdm_status take_save(void *given, const char *name, char **behind, int *out_taken) {
   transfer_options *out = given;
+  const char *path;
   (void)out_taken;
-  if (out->list_count == MOST_LISTS)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: at most %d languages", name, MOST_LISTS);
-  return read_word(name, behind, &out->lists[out->list_count++]);
-}
-
-static tdm_status take_accelerator(void *given, const char *name, char **behind, int *out_taken) {
-  transfer_options *out = given;
-  const char *text;
-  (void)out_taken;
-  TDM_TRY(read_word(name, behind, &text));
-  if (strlen(text) > 32 || strcspn(text, ",=") != strlen(text))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: \"%s\" is no device", name, text);
-  out->accelerator = text;
-  return TDM_OK;
+  TDM_TRY(read_word(name, behind, &path));
+  const char *end = strrchr(path, '.');
+  const bool is_json = end && strcmp(end, ".json") == 0;
+  if (!is_json && !(end && strcmp(end, ".csv") == 0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.json or FILE.csv, not \"%s\"", name, path);
+  *(is_json ? &out->json_path : &out->csv_path) = path;
+  return check_writable(name, path);
 }
 
 #define FIELD(name) offsetof(transfer_options, name)
 static const option rows[] = {
-    {"--case", "LIST", "only these cases, as host_to_device,device_to_host", OPTION_TEXT,
-     FIELD(cases), 0, 0, 0, NULL},
+    {"--case", "LIST", "only these cases, as host_to_device,device_to_host; --list tells all",
+     OPTION_TEXT, FIELD(cases), 0, 0, 0, NULL},
     {"--device", "LIST", "only copies between these devices, as cpu:0,sim:0", OPTION_TEXT,
      FIELD(devices), 0, 0, 0, NULL},
     {"--memory", "LIST", "only these of pageable, pinned, registered", OPTION_TAKEN, 0, 0, 0, 0,
@@ -142,66 +129,29 @@ static const option rows[] = {
      0, 0, 0, 0, take_sizes},
     {"--samples", "N", "of each figure, at least 3 (25 up to 1 MiB, 5 up to 64 MiB, then 3)",
      OPTION_INTEGER, FIELD(samples), 3, 1000, 0, NULL},
-    {"--json", "FILE", "write all figures as JSON; -: to standard output", OPTION_TEXT,
-     FIELD(json_path), 0, 0, 0, NULL},
-    {"--csv", "FILE", "write all figures as CSV; -: to standard output", OPTION_TEXT,
-     FIELD(csv_path), 0, 0, 0, NULL},
+    {"--json", NULL, "all figures as JSON, once they are there, instead of tables", OPTION_FLAG,
+     FIELD(json), 0, 0, 0, NULL},
+    {"--save", "FILE", "write all figures to FILE.json or FILE.csv as they come; repeated: to both",
+     OPTION_TAKEN, 0, 0, 0, 0, take_save},
     {"--plot", "FILE", "draw bandwidth over size, FILE.svg or FILE.png (needs gnuplot)",
      OPTION_TAKEN, 0, 0, 0, 0, take_plot},
-    {"--model", NULL, "instead: transfers of two models, predicted and measured", OPTION_FLAG,
-     FIELD(model), 0, 0, 0, NULL},
-    {"--calibrate", NULL, "with --model: measure the links first, and keep them for predictions",
-     OPTION_FLAG, FIELD(calibrate), 0, 0, 0, NULL},
-    {"--words", "LANGUAGE=FILE", "with --model: a word list of the main model; repeated",
-     OPTION_TAKEN, 0, 0, 0, 0, take_words},
-    {"--accelerator", "DEVICE", "with --model: where the dense parts live (a GPU, else sim:0)",
-     OPTION_TAKEN, 0, 0, 0, 0, take_accelerator},
-    {"--table-rows", "N", "with --model: rows of the embedding model's table", OPTION_INTEGER,
-     FIELD(table_rows), 1, 100000000, 0, NULL},
-    {"--largest-batch", "N", "with --model: leave out larger batches than this", OPTION_INTEGER,
-     FIELD(largest_batch), 16, INT32_MAX, 0, NULL},
-    {"--steps", "N", "with --model: training steps measured of each model", OPTION_INTEGER,
-     FIELD(steps), 1, 1000000, 0, NULL},
-    {"--rounds", "N", "with --model: how often all is measured; medians are told", OPTION_INTEGER,
-     FIELD(rounds), 1, 1000, 0, NULL},
-    {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
+    {"--list", NULL, "tell which cases there are, and measure nothing", OPTION_FLAG, FIELD(lists),
+     0, 0, 0, NULL},
 };
-static const transfer_options defaults = {
-    .table_rows = 2000000, .largest_batch = INT32_MAX, .steps = 28, .rounds = 3};
-static const option_table table = {
-    .program = "transfer",
-    .about = "What copies between the devices of this machine cost.",
+static const transfer_options defaults = {.samples = 0};
+const option_table transfer_table = {
+    .program = "tandem bench transfer",
+    .about =
+        "What copies between the devices of this machine cost, by way of the library's queues:\n"
+        "each case is a table on stdout as soon as it is measured. Contents are compared\n"
+        "afterwards, and a plain loop of memcpy is measured beside them.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
+    .below = &tool_table,
 };
 
-void transfer_options_print_help(void) {
-  option_table_print_help(&table, stdout);
-}
-
-static bool is_standard_output(const char *path) {
-  return path && strcmp(path, "-") == 0;
-}
-
-/* What only some options together mean. */
-static tdm_status check_together(const transfer_options *out) {
-  if (is_standard_output(out->json_path) && is_standard_output(out->csv_path))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--json and --csv cannot both write standard output");
-  if (out->model && (out->plot_path || out->csv_path))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--model writes a table or --json, no --csv or --plot");
-  if (!out->model && out->calibrate)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--calibrate goes with --model");
-  if (!out->model && out->list_count > 0)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--words goes with --model");
-  return TDM_OK;
-}
-
-tdm_status transfer_options_read(int argc, char **argv, transfer_options *out_options) {
-  TDM_TRY(enter_working_folder());
-  TDM_TRY(option_table_read(&table, argc, argv, out_options));
-  if (out_options->size_count == 0) {
-    out_options->size_count = TDM_COUNT_OF(DEFAULT_SIZES);
-    memcpy(out_options->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
-  }
-  return out_options->help ? TDM_OK : check_together(out_options);
+void transfer_options_complete(transfer_options *given) {
+  if (given->size_count > 0) return;
+  given->size_count = TDM_COUNT_OF(DEFAULT_SIZES);
+  memcpy(given->sizes, DEFAULT_SIZES, sizeof DEFAULT_SIZES);
 }

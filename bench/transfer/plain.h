@@ -8,21 +8,20 @@
 #include "bench/transfer/results.h"
 #include "devices/context/context.h"
 
-/* Each measures what the options' cases, devices, memories and sizes admit, and calls told after
- * each case with the index of its first result. */
+/* Called after each case with the index of its first result. */
 typedef void (*plain_told)(void *user, size_t first, const char *title);
 
+typedef struct plain_copies {
+  /* Measures what the options' cases, devices, memories and sizes admit. */
+  tdm_status (*measure)(tdm_context *context, const transfer_options *given, results *out_results,
+                        plain_told told, void *user);
+  /* Its cases. */
+  void (*each_case)(void (*tell)(void *user, const char *name, const char *title), void *user);
+} plain_copies;
+
 /* One thread, bound to each cpu device's cores, memory of that device. */
-tdm_status plain_host(tdm_context *context, const transfer_options *given, results *out_results,
-                      plain_told told, void *user) TDM_WARN_UNUSED;
+extern const plain_copies plain_host;
 /* A cudaMemcpyAsync loop; nothing where there is no GPU. */
-tdm_status plain_cuda(const transfer_options *given, results *out_results, plain_told told,
-                      void *user) TDM_WARN_UNUSED;
-/* Is name one of these cases? */
-bool plain_host_has_case(const char *name);
-bool plain_cuda_has_case(const char *name);
-/* Print a line for each, for --help. */
-void plain_host_print_cases(void);
-void plain_cuda_print_cases(void);
+extern const plain_copies plain_cuda;
 
 #endif

@@ -25,17 +25,6 @@ static const plain_case cases[] = {
      CUDA_COPIES_DOWNLOAD_BUSY},
 };
 
-bool plain_cuda_has_case(const char *name) {
-  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++)
-    if (strcmp(cases[i].name, name) == 0) return true;
-  return false;
-}
-
-void plain_cuda_print_cases(void) {
-  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++)
-    printf("  %-34s %s\n", cases[i].name, cases[i].told);
-}
-
 static bool is_upload(const plain_case *plain) {
   return plain->direction == CUDA_COPIES_UPLOAD || plain->direction == CUDA_COPIES_UPLOAD_BUSY;
 }
@@ -68,6 +57,9 @@ static tdm_status measure_size(const plain_case *plain, int device, host_memory 
   char *const gpu = is_upload(plain) ? made.to : made.from;
   memcpy(host, "cpu:0", sizeof "cpu:0");
   name_of(device, gpu);
+  if (!results_begin(out_results, &made,
+                     copies_weight_ns(1, bytes, wanted.samples, wanted.warm_ups + wanted.timed)))
+    return TDM_OK;
   double values[MOST_SAMPLES];
   if (cuda_copies_measure(&wanted, values, made.problem, sizeof made.problem)) {
     for (int i = 0; i < wanted.samples; i++)
@@ -91,8 +83,9 @@ static tdm_status measure_case(const transfer_options *given, const plain_case *
   return TDM_OK;
 }
 
-tdm_status plain_cuda(const transfer_options *given, results *out_results, plain_told told,
-                      void *user) {
+static tdm_status measure(tdm_context *context, const transfer_options *given, results *out_results,
+                          plain_told told, void *user) {
+  (void)context;
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
     if (!list_has(given->cases, cases[i].name)) continue;
     for (int memory = 0; memory < MEMORY_KINDS; memory++) {
@@ -104,3 +97,10 @@ tdm_status plain_cuda(const transfer_options *given, results *out_results, plain
   }
   return TDM_OK;
 }
+
+static void each_case(void (*tell)(void *user, const char *name, const char *title), void *user) {
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++)
+    tell(user, cases[i].name, cases[i].told);
+}
+
+const plain_copies plain_cuda = {measure, each_case};

@@ -118,6 +118,10 @@ static tdm_status measure_size(tdm_context *context, tdm_device *device, const p
                   .copy = plain->copy,
                   .bytes = bytes,
                   .samples = samples_of(samples, bytes)};
+  if (!results_begin(
+          out_results, &made,
+          copies_weight_ns(1, bytes, mine.samples, WARM_UP_COPIES + timed_copies_of(bytes))))
+    return TDM_OK;
   buffer from = {.node = -1};
   buffer to = {.node = -1};
   tdm_status status = buffer_create(context, device, device, MEMORY_PAGEABLE, bytes, &from);
@@ -145,8 +149,8 @@ static tdm_status measure_case(tdm_context *context, const transfer_options *giv
   return TDM_OK;
 }
 
-tdm_status plain_host(tdm_context *context, const transfer_options *given, results *out_results,
-                      plain_told told, void *user) {
+static tdm_status measure(tdm_context *context, const transfer_options *given, results *out_results,
+                          plain_told told, void *user) {
   for (size_t i = 0; i < TDM_COUNT_OF(copies); i++) {
     if (!list_has(given->cases, copies[i].name)) continue;
     const size_t first = out_results->count;
@@ -158,13 +162,9 @@ tdm_status plain_host(tdm_context *context, const transfer_options *given, resul
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-bool plain_host_has_case(const char *name) {
+static void each_case(void (*tell)(void *user, const char *name, const char *title), void *user) {
   for (size_t i = 0; i < TDM_COUNT_OF(copies); i++)
-    if (strcmp(copies[i].name, name) == 0) return true;
-  return false;
+    tell(user, copies[i].name, copies[i].told);
 }
 
-void plain_host_print_cases(void) {
-  for (size_t i = 0; i < TDM_COUNT_OF(copies); i++)
-    printf("  %-34s %s\n", copies[i].name, copies[i].told);
-}
+const plain_copies plain_host = {measure, each_case};

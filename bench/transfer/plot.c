@@ -2,24 +2,11 @@
  * device, the median over the pairs where there are several. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/transfer/report.h"
+#include "tools/draw/draw.h"
 
 enum { MOST_LINES = 64, MOST_PAIRS = 256 };
-
-tdm_status plot_check(void) {
-  const char *path = getenv("PATH");
-  while (path && *path != '\0') {
-    const size_t length = strcspn(path, ":");
-    char candidate[4096];
-    snprintf(candidate, sizeof candidate, "%.*s/gnuplot", (int)length, path);
-    if (access(candidate, X_OK) == 0) return TDM_OK;
-    path += length + (path[length] == ':');
-  }
-  return tdm_fail(TDM_UNAVAILABLE, "--plot needs gnuplot, which is not there; on Debian: "
-                                   "tools/install_dependencies.sh --plot");
-}
 
 /* "cpu" of "cpu:1". */
 static int kind_length(const char *device) {
@@ -85,28 +72,13 @@ static size_t print_blocks(FILE *out, const results *list, const result **lines)
   return count;
 }
 
-/* gnuplot's strings in double quotes: backslashes and quotes are escaped. */
-static void print_string(FILE *out, const char *text) {
-  fputc('"', out);
-  for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', out);
-    fputc(*text, out);
-  }
-  fputc('"', out);
-}
-
-static void print_script(FILE *out, const char *path, const machine *told, const results *list) {
+static void print_script(FILE *out, const machine *told, const results *list) {
   const result *lines[MOST_LINES];
-  const bool svg = strcmp(path + strlen(path) - 4, ".svg") == 0;
-  fprintf(out, "set terminal %s noenhanced size 1400,800 background rgb 'white'\n",
-          svg ? "svg" : "pngcairo");
-  fputs("set output ", out);
-  print_string(out, path);
-  fputs("\nset title ", out);
+  fputs("set title ", out);
   char title[512];
   snprintf(title, sizeof title, "Copies between devices: %s%s%s", told->processor,
            told->gpu[0] ? ", " : "", told->gpu);
-  print_string(out, title);
+  plot_string(out, title);
   fputs("\nset logscale x 2\nset logscale y 10\nset grid\nset key outside right\n"
         "set xlabel 'bytes of a copy'\nset ylabel 'GB/s'\nset format y '%g'\n"
         "set xtics ('1 KiB' 1024, '16 KiB' 16384, '256 KiB' 262144, '4 MiB' 4194304, "
@@ -117,7 +89,7 @@ static void print_script(FILE *out, const char *path, const machine *told, const
   for (size_t i = 0; i < count; i++) {
     char text[128];
     fprintf(out, "%s$line%zu using 1:2 with linespoints title ", i ? ", " : "", i);
-    print_string(out, line_title(lines[i], text, sizeof text));
+    plot_string(out, line_title(lines[i], text, sizeof text));
   }
   fputc('\n', out);
 }
@@ -127,9 +99,8 @@ tdm_status plot_write(const char *path, const machine *told, const results *list
   for (size_t i = 0; i < list->count; i++)
     any |= is_drawn(&list->items[i]);
   if (!any) return tdm_fail(TDM_UNAVAILABLE, "--plot: no bandwidth was measured");
-  FILE *gnuplot = popen("gnuplot", "w");
-  if (!gnuplot) return tdm_fail(TDM_UNAVAILABLE, "gnuplot could not be started");
-  print_script(gnuplot, path, told, list);
-  if (pclose(gnuplot) == 0) return TDM_OK;
-  return tdm_fail(TDM_IO, "gnuplot did not draw %s", path);
+  plot_script script;
+  TDM_TRY(plot_begin("--plot", path, 1400, 800, &script));
+  print_script(script.stream, told, list);
+  return plot_end(&script, TDM_OK);
 }

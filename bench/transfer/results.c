@@ -11,6 +11,10 @@
 
 enum { LEAST_SIZES = 3 };
 
+bool results_begin(const results *list, const result *next, double weight_ns) {
+  return !list->watch || list->watch->begins(list->watch->user, next, weight_ns);
+}
+
 tdm_status results_add(results *list, const result *item) {
   if (list->count == list->capacity) {
     const size_t capacity = list->capacity ? 2 * list->capacity : 64;

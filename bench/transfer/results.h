@@ -21,11 +21,22 @@ typedef struct result {
   char problem[192];        /* "": measured, and the contents verified */
 } result;
 
+/* Who follows a measurement. Called before each part of it: next says of what (without figures),
+ * weight_ns, a guess, how long it takes beside others. False: it is counted, and not taken. */
+typedef struct results_watch {
+  bool (*begins)(void *user, const result *next, double weight_ns);
+  void *user;
+} results_watch;
+
 typedef struct results {
   result *items;
   size_t count;
   size_t capacity;
+  const results_watch *watch; /* borrowed; NULL: nobody follows */
 } results;
+
+/* Tells who follows what comes next; is it to be measured? */
+bool results_begin(const results *list, const result *next, double weight_ns);
 
 /* Appends a copy. */
 tdm_status results_add(results *list, const result *item) TDM_WARN_UNUSED;

@@ -72,7 +72,7 @@ static tdm_value describe(tdm_graph *graph, const char *accelerator, int64_t row
   return tdm_mse(graph, "loss", tdm_linear(graph, "out", x, 1), target);
 }
 
-tdm_status subject_open_embedding(tdm_context *context, const transfer_options *given, bool profile,
+tdm_status subject_open_embedding(tdm_context *context, const model_options *given, bool profile,
                                   subject *out_subject) {
   *out_subject = (subject){.context = context, .make_feeds = make_feeds, .close = close_embedding};
   embedding_model *mine = calloc(1, sizeof *mine);

@@ -3,7 +3,7 @@
 #ifndef BENCH_TRANSFER_SUBJECT_H
 #define BENCH_TRANSFER_SUBJECT_H
 
-#include "bench/transfer/options.h"
+#include "bench/transfer/model_options.h"
 #include "tandem/tandem.h"
 
 enum { SUBJECT_FEEDS = 2 };
@@ -19,13 +19,13 @@ typedef struct subject {
 
 /* Each opens a model with its embedding on cpu:0 and the rest on the accelerator; profile records
  * the times of its transfers. On failure *out_subject is closed. */
-typedef tdm_status (*subject_open)(tdm_context *context, const transfer_options *given,
-                                   bool profile, subject *out_subject);
+typedef tdm_status (*subject_open)(tdm_context *context, const model_options *given, bool profile,
+                                   subject *out_subject);
 /* examples/distributed_model, over words. */
-tdm_status subject_open_main(tdm_context *context, const transfer_options *given, bool profile,
+tdm_status subject_open_main(tdm_context *context, const model_options *given, bool profile,
                              subject *out_subject) TDM_WARN_UNUSED;
 /* A table of many rows, trained by sparse gradients, and a small dense part. */
-tdm_status subject_open_embedding(tdm_context *context, const transfer_options *given, bool profile,
+tdm_status subject_open_embedding(tdm_context *context, const model_options *given, bool profile,
                                   subject *out_subject) TDM_WARN_UNUSED;
 
 /* int64 numbers in [low, high) of that shape, on cpu:0; NULL on failure. */

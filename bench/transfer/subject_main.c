@@ -44,7 +44,7 @@ static tdm_status make_feeds(const subject *self, int64_t batch, tdm_feed *out_f
 }
 
 /* Its own command line, so that its defaults are its own. */
-static tdm_status read_options(const transfer_options *given, options *out_options) {
+static tdm_status read_options(const model_options *given, options *out_options) {
   char program[] = "transfer";
   char words[] = "--words";
   char *arguments[MOST_ARGUMENTS] = {program};
@@ -56,7 +56,7 @@ static tdm_status read_options(const transfer_options *given, options *out_optio
   return options_read(count, arguments, out_options);
 }
 
-static tdm_status open_model(const transfer_options *given, bool profile, subject *self) {
+static tdm_status open_model(const model_options *given, bool profile, subject *self) {
   main_model *mine = self->state;
   TDM_TRY(read_options(given, &mine->given));
   mine->given.common.explain = profile; /* profiles its session, no more */
@@ -71,7 +71,7 @@ static tdm_status open_model(const transfer_options *given, bool profile, subjec
   return TDM_OK;
 }
 
-tdm_status subject_open_main(tdm_context *context, const transfer_options *given, bool profile,
+tdm_status subject_open_main(tdm_context *context, const model_options *given, bool profile,
                              subject *out_subject) {
   *out_subject = (subject){.context = context, .make_feeds = make_feeds, .close = close_main};
   main_model *mine = calloc(1, sizeof *mine);

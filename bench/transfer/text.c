@@ -138,15 +138,21 @@ static void print_latencies(FILE *out, const results *list, size_t first) {
   }
 }
 
-void text_case(FILE *out, const results *list, size_t first, const char *title) {
+/* Bold on a terminal. */
+static void print_heading(FILE *out, const result *example, const char *title, const char *place) {
+  const bool bold = out == stdout && tool_colours();
+  fprintf(out, "\n%s%s%s", bold ? "\033[1m" : "", example->case_name, bold ? "\033[0m" : "");
+  if (strcmp(example->memory, "-") != 0) fprintf(out, ", %s memory", example->memory);
+  if (example->node >= 0) fprintf(out, " on node %d", example->node);
+  fprintf(out, ": %s (%s)\n", title, place);
+}
+
+void text_case(FILE *out, const results *list, size_t first, const char *title, const char *place) {
   if (first >= list->count) return;
   const result *example = &list->items[first];
   const size_t bytes = largest_measured(list, first);
   char size[32];
-  fprintf(out, "\n%s", example->case_name);
-  if (strcmp(example->memory, "-") != 0) fprintf(out, ", %s memory", example->memory);
-  if (example->node >= 0) fprintf(out, " on node %d", example->node);
-  fprintf(out, ": %s\n", title);
+  print_heading(out, example, title, place);
   if (bytes > 0 && strcmp(example->unit, "us") == 0) {
     fprintf(out, "us, %s\n", bytes_text(bytes, size, sizeof size));
     print_latencies(out, list, first);

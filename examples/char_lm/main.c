@@ -7,7 +7,7 @@
 #include "examples/char_lm/sample.h"
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
-#include "examples/common/output_file.h"
+#include "examples/common/written.h"
 #include "examples/common/program.h"
 #include "tools/options/command_line.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "examples/common/evaluate.h"
-#include "examples/common/output_file.h"
+#include "tools/options/output_file.h"
 
 /* So many shapes are kept apart, so many batches looked at: enough to know the common one. */
 enum { MOST_SHAPES = 64, MOST_BATCHES = 2000 };

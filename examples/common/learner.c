@@ -6,9 +6,9 @@
 
 #include "examples/common/interrupt.h"
 #include "examples/common/middle.h"
-#include "examples/common/output_file.h"
-#include "examples/common/progress.h"
+#include "examples/common/written.h"
 #include "tools/options/command_line.h"
+#include "tools/progress/progress.h"
 
 typedef struct training {
   const learner *self;

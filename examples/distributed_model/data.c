@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "examples/common/output_file.h"
+#include "examples/common/written.h"
 #include "tools/options/command_line.h"
 
 static const double HELD_OUT_SHARE = 0.1;

@@ -2,7 +2,7 @@
  * live on two devices: the transfers between them appear by themselves. */
 #include "examples/distributed_model/model.h"
 
-#include "examples/common/output_file.h"
+#include "examples/common/written.h"
 #include "tools/options/command_line.h"
 
 enum { EMBEDDING_SIZE = 32, HIDDEN_SIZE = 128 };

@@ -7,7 +7,7 @@
 
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
-#include "examples/common/output_file.h"
+#include "examples/common/written.h"
 #include "examples/common/program.h"
 #include "examples/gpt/write.h"
 #include "tools/options/command_line.h"

@@ -39,7 +39,7 @@ static void both_models(void **state) {
   (void)state;
   static const char *const texts[] = {"embedding -> rnn", "share of a step", "prediction: off by",
                                       NULL};
-  program_expect(QUICK "--json models.json", 0, texts);
+  program_expect(QUICK "--save models.json", 0, texts);
   json_t *root = json_load_file("models.json", 0, NULL);
   assert_non_null(root);
   json_t *transfers = json_object_get(root, "transfers");
@@ -71,7 +71,7 @@ static void both_models(void **state) {
 static void calibrated(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_LINKS", "off", 1), 0);
-  program_expect(QUICK "--calibrate --json calibrated.json", 0,
+  program_expect(QUICK "--calibrate --save calibrated.json", 0,
                  (const char *[]){"calibrated", NULL});
   assert_int_equal(unsetenv("TANDEM_LINKS"), 0);
   json_t *root = json_load_file("calibrated.json", 0, NULL);

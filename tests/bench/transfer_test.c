@@ -35,17 +35,18 @@ static void bad_arguments(void **state) {
   expect("--memory pinned,wooden", 2, "there is no memory \"wooden\"");
   expect("--case host_to_moon", 2, "there is no case \"host_to_moon\"");
   expect("--plot picture.jpeg", 2, "FILE.svg or FILE.png");
-  expect("--json - --csv -", 2, "cannot both write standard output");
+  expect("--save", 2, "--save takes a value, and got nothing");
+  expect("--save figures.txt", 2, "--save takes FILE.json or FILE.csv, not \"figures.txt\"");
   expect("--words a=b", 2, "--words goes with --model");
-  expect("--model --csv x.csv", 2, "no --csv or --plot");
+  expect("--model --save x.csv", 2, "no CSV, and no --plot");
 }
 
 static void what_is_not_there(void **state) {
   (void)state;
   expect("--device sim:7", 1, "sim:7");
   expect("--device warp:0", 1, "warp:0");
-  expect("--json no/such/folder/x.json", 1, "--json: no/such/folder/x.json cannot be written");
-  expect("--csv /dev/null/x.csv", 1, "--csv: /dev/null/x.csv cannot be written");
+  expect("--save no/such/folder/x.json", 2, "--save no/such/folder/x.json: folder");
+  expect("--save /dev/null/x.csv", 2, "--save /dev/null/x.csv: folder /dev/null");
   expect(QUICK "--device cpu:0 --case host_to_device", 1, "nothing to measure");
   assert_int_equal(setenv("TANDEM_SIM", "gigabytes_per_second=many", 1), 0);
   expect(QUICK, 1, "gigabytes_per_second");
@@ -59,7 +60,7 @@ static void no_gnuplot(void **state) {
   char *path = strdup(given ? given : "");
   assert_non_null(path);
   assert_int_equal(setenv("PATH", "/nowhere", 1), 0);
-  expect(QUICK "--plot x.svg", 1, "--plot needs gnuplot");
+  expect(QUICK "--plot x.svg", 1, "--plot: gnuplot is not in PATH");
   assert_int_equal(setenv("PATH", path, 1), 0);
   free(path);
   assert_false(file_exists("x.svg"));
@@ -67,10 +68,10 @@ static void no_gnuplot(void **state) {
 
 static void help_lists_cases(void **state) {
   (void)state;
-  static const char *const texts[] = {"--sizes",    "--plot",       "host_to_device_bidirectional",
-                                      "one_to_all", "plain_memcpy", "device_local_copy",
-                                      NULL};
-  program_expect("--help", 0, texts);
+  static const char *const texts[] = {"host_to_device_bidirectional", "one_to_all", "plain_memcpy",
+                                      "device_local_copy", NULL};
+  program_expect("--list", 0, texts);
+  expect("--help", 0, "--list");
 }
 
 static json_t *read_json(const char *path) {
@@ -153,7 +154,7 @@ static void all_cases(void **state) {
                                       "links: time of a copy",
                                       "against a plain loop",
                                       NULL};
-  outcome ended = program_run(QUICK "--json all.json --csv all.csv");
+  outcome ended = program_run(QUICK "--save all.json --save all.csv");
   if (ended.exit_code != 0) fail_msg("%s", ended.output);
   for (size_t i = 0; texts[i]; i++)
     if (!strstr(ended.output, texts[i]))
@@ -183,7 +184,7 @@ static void all_cases(void **state) {
 static void one_and_all(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_DEVICES", "sim=3", 1), 0);
-  expect("--sizes 2K --samples 3 --case one_to_all,all_to_one --json one.json", 0, "one_to_all");
+  expect("--sizes 2K --samples 3 --case one_to_all,all_to_one --save one.json", 0, "one_to_all");
   assert_int_equal(setenv("TANDEM_DEVICES", "sim=2", 1), 0);
   json_t *root = read_json("one.json");
   assert_int_equal(count_of(json_object_get(root, "measurements"), "one_to_all", "-"), 6);
@@ -194,7 +195,7 @@ static void one_and_all(void **state) {
 /* A matrix of what goes from each sim to each: filled off the diagonal, with its sum. */
 static void matrices(void **state) {
   (void)state;
-  expect("--sizes 2K --samples 3 --case device_to_device_read --json read.json", 0, "sum");
+  expect("--sizes 2K --samples 3 --case device_to_device_read --save read.json", 0, "sum");
   json_t *root = read_json("read.json");
   json_t *found = json_array_get(json_object_get(root, "matrices"), 0);
   assert_string_equal(text_of(found, "case"), "device_to_device_read");
@@ -218,19 +219,32 @@ static void matrices(void **state) {
 /* Figures on standard output stand alone there. */
 static void standard_output(void **state) {
   (void)state;
-  const char *const quick = "--sizes 2K --samples 3 --case host_to_host ";
-  char arguments[256];
-  snprintf(arguments, sizeof arguments, "%s --csv - 2>table.txt >out.csv && echo well", quick);
-  expect(arguments, 0, "well");
-  char *csv = read_whole("out.csv", NULL);
-  assert_ptr_equal(strstr(csv, "case,memory,"), csv);
-  free(csv);
+  expect("--sizes 2K --samples 3 --case host_to_host --json 2>table.txt >out.json && echo well", 0,
+         "well");
+  json_t *root = read_json("out.json");
+  assert_true(json_is_true(json_object_get(root, "complete")));
+  json_decref(root);
   char *table = read_whole("table.txt", NULL);
-  assert_non_null(strstr(table, "host_to_host"));
+  assert_string_equal(table, "");
   free(table);
-  snprintf(arguments, sizeof arguments, "%s --json - 2>table.txt >out.json && echo well", quick);
-  expect(arguments, 0, "well");
-  json_decref(read_json("out.json"));
+}
+
+/* What is killed on the way has left whole files with what it had measured. */
+static void a_killed_run_leaves_its_figures(void **state) {
+  (void)state;
+  expect("--sizes 4K,64M --samples 1000 --case host_to_host --device cpu:0 --save part.json "
+         "--save part.csv & for i in $(seq 600); do [ -s part.csv ] && break; sleep 0.1; done; "
+         "kill -9 $!; wait $! 2>/dev/null; echo well",
+         0, "well");
+  json_t *root = read_json("part.json");
+  assert_true(json_is_false(json_object_get(root, "complete")));
+  json_t *measurements = json_object_get(root, "measurements");
+  assert_int_equal(json_array_size(measurements), 1);
+  check_measurement(json_array_get(measurements, 0));
+  json_decref(root);
+  char *csv = read_whole("part.csv", NULL);
+  assert_non_null(strstr(csv, "\nhost_to_host,-,cpu:0,cpu:0,"));
+  free(csv);
 }
 
 /* More than there is memory for is told, in every output, and does not end the program. */
@@ -238,7 +252,7 @@ static void too_large(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_STAGING_BYTES", "65536", 1), 0);
   expect("--sizes 4K,1M --samples 3 --case host_to_device --memory pinned --device cpu:0,sim:0 "
-         "--csv large.csv --json large.json",
+         "--save large.csv --save large.json",
          0, "not measured: cpu:0 > sim:0, 1 MiB:");
   assert_int_equal(unsetenv("TANDEM_STAGING_BYTES"), 0);
   char *csv = read_whole("large.csv", NULL);
@@ -257,10 +271,15 @@ int main(int argc, char **argv) {
   if (setenv("TANDEM_CPU_DEVICES", "2", 1) != 0 || setenv("TANDEM_DEVICES", "sim=2", 1) != 0)
     return 2;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bad_arguments), cmocka_unit_test(what_is_not_there),
-      cmocka_unit_test(no_gnuplot),    cmocka_unit_test(help_lists_cases),
-      cmocka_unit_test(all_cases),     cmocka_unit_test(one_and_all),
-      cmocka_unit_test(matrices),      cmocka_unit_test(standard_output),
+      cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(what_is_not_there),
+      cmocka_unit_test(no_gnuplot),
+      cmocka_unit_test(help_lists_cases),
+      cmocka_unit_test(all_cases),
+      cmocka_unit_test(one_and_all),
+      cmocka_unit_test(matrices),
+      cmocka_unit_test(standard_output),
+      cmocka_unit_test(a_killed_run_leaves_its_figures),
       cmocka_unit_test(too_large),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

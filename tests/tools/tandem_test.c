@@ -94,14 +94,18 @@ static void devices_and_links_are_told(void **state) {
 static void the_manual_and_the_completion_know_all(void **state) {
   (void)state;
   must_print("--manual", 0,
-             (const char *const[]){".SH DEVICES", ".SH TRACE", ".B \\-\\-calibrate",
-                                   ".B tandem inspect [OPTION...] FILE", NULL});
+             (const char *const[]){".SH BENCH TRANSFER", ".SH DEVICES", ".SH TRACE",
+                                   ".B \\-\\-calibrate", ".B tandem inspect [OPTION...] FILE",
+                                   NULL});
   static const struct {
     const char *words;
     const char *completed;
   } cases[] = {{"tandem ins", "inspect"},
                {"tandem devices --cal", "--calibrate"},
                {"tandem plan --d", "--dot"},
+               {"tandem ben", "bench"},
+               {"tandem bench tr", "transfer"},
+               {"tandem bench overhead --pl", "--planning"},
                {"tandem launch --h", "--hostfile\n--help"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char line[PATH_MAX + 256];
@@ -119,6 +123,8 @@ static void the_manual_and_the_completion_know_all(void **state) {
   }
 }
 
+#define SMALL_COPIES "bench transfer --sizes 1K,4K --samples 3 --case host_to_device "
+
 /* What a JSON reader of somebody else's makes of it. */
 static void json_is_json(void **state) {
   (void)state;
@@ -135,14 +141,16 @@ static void json_is_json(void **state) {
   (void)snprintf(forecasts, sizeof forecasts, "forecast --machine %s --devices 2 --json", machine);
   char ranks[2 * PATH_MAX];
   (void)snprintf(ranks, sizeof ranks, "forecast --machine %s --ranks 4 --json", machine);
-  const char *const others[] = {"doctor --json", forecasts, ranks};
+  const char *const others[] = {"doctor --json", forecasts, ranks, SMALL_COPIES "--json",
+                                "bench overhead --planning --layers 100 --json"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     (void)snprintf(line, sizeof line,
                    "'%s' %s | python3 -c 'import json, sys; told = json.load(sys.stdin); "
-                   "print(len(told.get(\"findings\", told.get(\"scaling\"))) > 2)'",
+                   "print(list(told)[0] == \"version\", max(len(told[key]) for key in told "
+                   "if isinstance(told[key], list)) > 2)'",
                    command, others[i]);
     ended = program_run_as(line);
-    if (strcmp(ended.output, "True\n") != 0) fail_msg("%s: %s", line, ended.output);
+    if (strcmp(ended.output, "True True\n") != 0) fail_msg("%s: %s", line, ended.output);
     outcome_free(&ended);
   }
 }
@@ -174,6 +182,56 @@ static void the_doctor_tells_what_is_wrong(void **state) {
       fail_msg("%s ended with %d:\n%s", line, ended.exit_code, ended.output);
     outcome_free(&ended);
   }
+}
+
+/* What the command prints on a terminal. */
+static outcome run_on_terminal(const char *arguments) {
+  char line[PATH_MAX + 512];
+  (void)snprintf(line, sizeof line,
+                 "TANDEM_LINKS=off NO_COLOR= python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "
+                 "'%s' %s",
+                 command, arguments);
+  return program_run_as(line);
+}
+
+static void copies_are_measured(void **state) {
+  (void)state;
+  must_print("bench --help", 0, (const char *const[]){"bench overhead", "bench transfer", NULL});
+  must_print("bench", 2, (const char *const[]){"bench overhead", "bench transfer", NULL});
+  must_print("bench copies", 2,
+             (const char *const[]){"no command bench copies", "bench transfer", NULL});
+  must_print("bench transfer --help", 0, (const char *const[]){"--save FILE", "--list", NULL});
+  must_print("bench transfer --list", 0,
+             (const char *const[]){"host_to_device ", "plain_memcpy", NULL});
+  must_print("bench transfer --case host_to_moon", 2,
+             (const char *const[]){"no case \"host_to_moon\"", NULL});
+  must_print("bench transfer --model", 2, (const char *const[]){"--model", NULL});
+  must_print("bench transfer --device sim:77", 1, (const char *const[]){"sim:77", NULL});
+  must_print(SMALL_COPIES "--memory pinned,pageable --save copies.csv", 0,
+             (const char *const[]){"host_to_device, pinned memory", "(1 of 2, about ", "(2 of 2",
+                                   "4 KiB", NULL});
+  outcome saved = program_run_as("cut -d, -f1,2,6 copies.csv");
+  assert_string_equal(saved.output, "case,memory,bytes\n"
+                                    "host_to_device,pageable,1024\n"
+                                    "host_to_device,pageable,4096\n"
+                                    "host_to_device,pinned,1024\n"
+                                    "host_to_device,pinned,4096\n");
+  outcome_free(&saved);
+  outcome shown = run_on_terminal(SMALL_COPIES);
+  if (!strstr(shown.output, "\033[1mhost_to_device") || !strstr(shown.output, ", 5 left"))
+    fail_msg("on a terminal: %s", shown.output);
+  outcome_free(&shown);
+}
+
+static void overheads_are_measured(void **state) {
+  (void)state;
+  must_print("bench overhead --planning --layers 100", 0,
+             (const char *const[]){"planning a node, 2 devices", "with kernels, 4 devices", NULL});
+  must_print("bench overhead --layers 1", 2, (const char *const[]){"--layers", NULL});
+  outcome ended = run("bench overhead --runs", 0);
+  assert_non_null(strstr(ended.output, "\nchain of 100 "));
+  assert_null(strstr(ended.output, "planning"));
+  outcome_free(&ended);
 }
 
 /* Colours are a terminal's, and NO_COLOR takes them away. */
@@ -238,6 +296,8 @@ int main(int count, char **arguments) {
       cmocka_unit_test(the_manual_and_the_completion_know_all),
       cmocka_unit_test(json_is_json),
       cmocka_unit_test(the_doctor_tells_what_is_wrong),
+      cmocka_unit_test(copies_are_measured),
+      cmocka_unit_test(overheads_are_measured),
       cmocka_unit_test(colours_are_for_terminals),
       cmocka_unit_test(a_file_is_inspected),
   };

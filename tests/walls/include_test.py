@@ -56,7 +56,8 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"layers/.*", ABOVE_DEVICES + r"|graph/.*|layers/.*"),
     (r"data/.*", ABOVE_DEVICES + r"|data/.*"),
     (r"checkpoint/.*", ABOVE_DEVICES + r"|graph/.*|data/.*|checkpoint/.*"),
-    (r"(examples|tools/options)/.*", r"tandem\.h|(examples|tools/options)/.*\.h"),
+    (r"(tools/(draw|options|progress))/.*", r"tandem\.h|tools/(draw|options|progress)/.*\.h"),
+    (r"examples/.*", r"tandem\.h|(examples|tools/options|tools/progress)/.*\.h"),
 )]
 
 

@@ -2,6 +2,7 @@
 #include "tools/manual/manual.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* ---- The page, for man(7) -------------------------------------------------------------------- */
 
@@ -77,6 +78,28 @@ static void print_word(void *user, const option *row, const char *left, const ch
   fprintf(user, " %s", row->name);
 }
 
+static int first_length(const tool *self) {
+  return (int)strcspn(self->name, " ");
+}
+
+/* Is the tool before it of the same first word? */
+static bool is_second_of_group(const tool *const *tools, int index) {
+  const int length = first_length(tools[index]);
+  return index > 0 && first_length(tools[index - 1]) == length &&
+         strncmp(tools[index - 1]->name, tools[index]->name, (size_t)length) == 0;
+}
+
+/* First words, each once, or second ones of those that share their first with `like`. */
+static void print_words(const tool *const *tools, int tool_count, const tool *like, FILE *out) {
+  for (int i = 0; i < tool_count; i++) {
+    const int length = first_length(tools[i]);
+    if (!like && !is_second_of_group(tools, i)) fprintf(out, " %.*s", length, tools[i]->name);
+    if (like && length == first_length(like) &&
+        strncmp(tools[i]->name, like->name, (size_t)length) == 0)
+      fprintf(out, " %s", tool_second_word(tools[i]));
+  }
+}
+
 void completion_print(const tool *const *tools, int tool_count, FILE *out) {
   fputs("# bash completion of tandem\n"
         "_tandem() {\n"
@@ -84,11 +107,16 @@ void completion_print(const tool *const *tools, int tool_count, FILE *out) {
         "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
         "    words=\"--help --version",
         out);
-  for (int i = 0; i < tool_count; i++)
-    fprintf(out, " %s", tools[i]->name);
-  fputs("\"\n  else\n    case ${COMP_WORDS[1]} in\n", out);
+  print_words(tools, tool_count, NULL, out);
+  fputs("\"\n  else\n    case \"$COMP_CWORD ${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n", out);
   for (int i = 0; i < tool_count; i++) {
-    fprintf(out, "      %s) words=\"", tools[i]->name);
+    const char *second = tool_second_word(tools[i]);
+    if (second && !is_second_of_group(tools, i)) {
+      fprintf(out, "      \"2 %.*s \"*) words=\"--help", first_length(tools[i]), tools[i]->name);
+      print_words(tools, tool_count, tools[i], out);
+      fputs("\" ;;\n", out);
+    }
+    fprintf(out, "      *\" %s\"%s) words=\"", tools[i]->name, second ? "" : "*");
     option_table_each(tools[i]->table, print_word, out);
     fputs("\" ;;\n", out);
   }

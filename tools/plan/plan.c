@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/json_load.h"
 #include "graph/report/page.h"
 #include "graph/report/picture.h"
+#include "tools/draw/draw.h"
 
 enum { MOST_BYTES = 1 << 30, MOST_TRANSFERS = 12 };
 
@@ -118,33 +117,11 @@ static tdm_status print_text(tdm_picture *picture) {
 
 /* ---- As a picture ---------------------------------------------------------------------------- */
 
-/* Becomes graphviz's dot, which reads the file. */
-static void become_dot(int input) {
-  if (dup2(input, STDIN_FILENO) >= 0) (void)execlp("dot", "dot", "-Tsvg", (char *)NULL);
-  _exit(errno == ENOENT ? 127 : 126);
-}
-
-static tdm_status draw(FILE *graph) {
-  if (fflush(graph) != 0 || fflush(stdout) != 0 || fseek(graph, 0, SEEK_SET) != 0)
-    return tdm_fail(TDM_IO, "a picture: %s", strerror(errno));
-  const pid_t child = fork();
-  if (child < 0) return tdm_fail(TDM_UNAVAILABLE, "a picture: %s", strerror(errno));
-  if (child == 0) become_dot(fileno(graph));
-  int ended = 0;
-  if (waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
-    return TDM_OK;
-  if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
-    return tdm_fail(TDM_UNAVAILABLE,
-                    "--svg: graphviz's dot is not in PATH (Debian's package graphviz); --dot "
-                    "writes what it reads, and --html needs nothing");
-  return tdm_fail(TDM_UNAVAILABLE, "--svg: graphviz's dot has failed");
-}
-
 static tdm_status write_svg(tdm_picture *picture) {
   FILE *graph = tmpfile();
   if (!graph) return tdm_fail(TDM_IO, "a picture: %s", strerror(errno));
   tdm_status status = tdm_picture_dot(picture, graph);
-  if (status == TDM_OK) status = draw(graph);
+  if (status == TDM_OK) status = draw(&dot_drawer, "--svg", graph);
   (void)fclose(graph);
   return status;
 }

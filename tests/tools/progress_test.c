@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "examples/common/progress.h"
+#include "tools/progress/progress.h"
 
 /* What a bar draws on a terminal of so many columns, without what moves the cursor. */
 static void drawn_on(int columns, int64_t done, char *out, size_t capacity) {
@@ -76,18 +76,22 @@ static void the_rate_and_what_is_left_are_told(void **state) {
   static const struct {
     int64_t done;
     double rate;
+    bool is_weighed;
     const char *line;
   } cases[] = {
-      {100, 0, "epoch 1 [###############...............]  50%  loss"},
-      {100, 2.5, "epoch 1 [###############...............]  50%  loss  2.5/s, 0:40 left"},
-      {100, 0.5, "epoch 1 [###############...............]  50%  loss  0.5/s, 3:20 left"},
-      {0, 0.01, "epoch 1 [..............................]   0%  loss  0.0/s, 5:33:20 left"},
-      {0, 0.0001, "epoch 1 [..............................]   0%  loss"},
-      {200, 1234, "epoch 1 [##############################] 100%  loss  1234/s, 0:00 left"},
+      {100, 0, false, "epoch 1 [###############...............]  50%  loss"},
+      {100, 2.5, false, "epoch 1 [###############...............]  50%  loss  2.5/s, 0:40 left"},
+      {100, 0.5, false, "epoch 1 [###############...............]  50%  loss  0.5/s, 3:20 left"},
+      {0, 0.01, false, "epoch 1 [..............................]   0%  loss  0.0/s, 5:33:20 left"},
+      {0, 0.0001, false, "epoch 1 [..............................]   0%  loss"},
+      {200, 1234, false, "epoch 1 [##############################] 100%  loss  1234/s, 0:00 left"},
+      {50, 1, true, "epoch 1 [#######.......................]  25%  loss  2:30 left"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char line[PROGRESS_LINE];
-    progress_line(line, 120, "epoch 1", cases[i].done, 200, "loss", cases[i].rate);
+    const progress_state shown = {"epoch 1", cases[i].done, 200,
+                                  "loss",    cases[i].rate, cases[i].is_weighed};
+    progress_line(line, 120, &shown);
     assert_string_equal(line, cases[i].line);
   }
 }

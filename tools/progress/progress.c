@@ -1,6 +1,6 @@
 /* The progress bar. Invariant: it takes one line, however narrow the terminal is; an invisible bar
  * writes nothing; a cleared one leaves nothing. */
-#include "examples/common/progress.h"
+#include "tools/progress/progress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,31 +29,32 @@ static int columns_of_terminal(void) {
   return told ? size.ws_col : 80;
 }
 
-/* "12.3/s, 1:05 left"; "": nothing is known. */
-static void rate_text(char *text, size_t capacity, double rate, int64_t left) {
+/* "12.3/s, 1:05 left", "1:05 left" of what is weighed; "": nothing is known. */
+static void rate_text(char *text, size_t capacity, const progress_state *shown) {
+  const double rate = shown->rate;
   text[0] = '\0';
   if (rate <= 0) return;
-  const double seconds = (double)left / rate;
+  const double seconds = (double)(shown->total - shown->done) / rate;
   if (seconds >= 359999) return; /* 99:59:59 */
   const int whole = (int)(seconds + 0.5);
-  char left_text[32];
+  char left_text[32], pace[32] = "";
   if (whole >= 3600)
     (void)snprintf(left_text, sizeof left_text, "%d:%02d:%02d", whole / 3600, whole / 60 % 60,
                    whole % 60);
   else
     (void)snprintf(left_text, sizeof left_text, "%d:%02d", whole / 60, whole % 60);
-  (void)snprintf(text, capacity, "  %.*f/s, %s left", rate < 10 ? 1 : 0, rate, left_text);
+  if (!shown->is_weighed) (void)snprintf(pace, sizeof pace, "%.*f/s, ", rate < 10 ? 1 : 0, rate);
+  (void)snprintf(text, capacity, "  %s%s left", pace, left_text);
 }
 
 /* No terminal goes on in another line, which the next drawing would leave behind: the bar gives way
  * first, then the end of the text. */
-void progress_line(char line[PROGRESS_LINE], int columns, const char *label, int64_t done,
-                   int64_t total, const char *note, double rate) {
-  const int percent = (int)(done * 100 / total);
+void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *shown) {
+  const int percent = (int)((double)shown->done * 100 / (double)shown->total);
   const int room = columns - 1 < PROGRESS_LINE - 1 ? columns - 1 : PROGRESS_LINE - 1;
   char text[PROGRESS_LINE], pace[RATE_TEXT];
-  rate_text(pace, sizeof pace, rate, total - done);
-  snprintf(text, sizeof text, "%s %3d%%  %s%s", label, percent, note, pace);
+  rate_text(pace, sizeof pace, shown);
+  snprintf(text, sizeof text, "%s %3d%%  %s%s", shown->label, percent, shown->note, pace);
   const int left = room - (int)strlen(text) - BAR_FRAME;
   const int width = left < BAR_COLUMNS ? left : BAR_COLUMNS;
   if (width < LEAST_BAR) {
@@ -61,11 +62,12 @@ void progress_line(char line[PROGRESS_LINE], int columns, const char *label, int
     return;
   }
   char drawing[BAR_COLUMNS + 1];
-  const int64_t filled = done * width / total;
+  const int filled = (int)((double)shown->done * width / (double)shown->total);
   memset(drawing, '.', (size_t)width);
   memset(drawing, '#', (size_t)(filled < width ? filled : width));
   drawing[width] = '\0';
-  snprintf(line, PROGRESS_LINE, "%s [%s] %3d%%  %s%s", label, drawing, percent, note, pace);
+  snprintf(line, PROGRESS_LINE, "%s [%s] %3d%%  %s%s", shown->label, drawing, percent, shown->note,
+           pace);
 }
 
 /* Of what was done since it began to be shown. */
@@ -86,15 +88,20 @@ void progress_show(progress *bar, const char *label, int64_t done, int64_t total
   if (bar->drawn_ns != 0 && now_ns - bar->drawn_ns < REDRAW_NS) return;
   bar->drawn_ns = now_ns;
   char line[PROGRESS_LINE];
-  progress_line(line, columns_of_terminal(), label, done, total, note, rate);
+  const progress_state shown = {label, done, total, note, rate, bar->is_weighed};
+  progress_line(line, columns_of_terminal(), &shown);
   fprintf(stderr, "\r%s\033[K", line);
   fflush(stderr);
 }
 
-void progress_clear(progress *bar) {
-  bar->began_ns = 0;
+void progress_hide(progress *bar) {
   if (!bar->visible || bar->drawn_ns == 0) return;
   fputs("\r\033[K", stderr);
   fflush(stderr);
   bar->drawn_ns = 0;
+}
+
+void progress_clear(progress *bar) {
+  bar->began_ns = 0;
+  progress_hide(bar);
 }

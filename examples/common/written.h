@@ -1,24 +1,9 @@
-/* Files that programs write in one go: what is there stays until the new one is whole. Functions
- * fail by tdm_fail, naming the option and the path. */
-#ifndef EXAMPLES_COMMON_OUTPUT_FILE_H
-#define EXAMPLES_COMMON_OUTPUT_FILE_H
-
-#include <limits.h>
-#include <stdio.h>
+/* What examples write of a session, each in one go: what is there stays until the new one is whole.
+ * Functions fail by tdm_fail, naming the option and the path. */
+#ifndef EXAMPLES_COMMON_WRITTEN_H
+#define EXAMPLES_COMMON_WRITTEN_H
 
 #include <tandem/tandem.h>
-
-typedef struct output_file {
-  const char *option;
-  char path[PATH_MAX]; /* where a symbolic link leads */
-  char partial[PATH_MAX + 16];
-  FILE *stream;
-} output_file;
-
-/* Opens a file beside path to write to. */
-tdm_status output_begin(const char *option, const char *path, output_file *out);
-/* Renames it to path if status, what writing it came to, is TDM_OK; else removes it. */
-tdm_status output_end(output_file *out, tdm_status status);
 
 /* Writes list to path, as safetensors, if status, what making it came to, is TDM_OK. In a job rank
  * 0 writes, and all ranks, which call this together, learn how it went. */

@@ -1,0 +1,29 @@
+/* The command line of //bench:transfer: that of copies, and what --model is asked. Invariant: see
+ * options.h. */
+#ifndef BENCH_TRANSFER_MODEL_OPTIONS_H
+#define BENCH_TRANSFER_MODEL_OPTIONS_H
+
+#include "bench/transfer/options.h"
+
+enum { MOST_LISTS = 32 };
+
+typedef struct model_options {
+  transfer_options copies;
+  const char *lists[MOST_LISTS]; /* LANGUAGE=FILE, for the main model (list_count) */
+  size_t list_count;
+  const char *accelerator; /* of the models' dense parts; NULL: a GPU, else sim:0 */
+  int64_t table_rows;      /* of the embedding model */
+  int64_t largest_batch;   /* larger ones of the models are left out */
+  int64_t steps;           /* measured, of each model */
+  int64_t rounds;          /* of all of that */
+  bool model;
+  bool calibrate; /* measure the links before the models' transfers are predicted */
+} model_options;
+
+extern const option_table model_table;
+
+/* Fills out_options from the arguments, defaults where there are none. Fails naming the argument;
+ * names of cases and devices are not looked at here. */
+tdm_status model_options_read(int argc, char **argv, model_options *out_options) TDM_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,43 @@
+/* The progress bar of examples and tools, on a terminal; nothing where output goes to a file or a
+ * pipe, so that logs hold plain lines only. One line of stderr, redrawn at most ten times a second.
+ */
+#ifndef TOOLS_PROGRESS_PROGRESS_H
+#define TOOLS_PROGRESS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct progress {
+  bool visible;
+  bool is_weighed;   /* what is counted are weights of unequal parts: their rate says nothing */
+  uint64_t drawn_ns; /* when it was drawn last */
+  uint64_t began_ns; /* when what is shown began, with began_done done; 0: with the next */
+  int64_t began_done;
+} progress;
+
+progress progress_start(void);
+/* Draws label, done of total, note ("loss 0.61"), and, once two of them took some time, how many
+ * are done a second, and how long the others will take at that rate. */
+void progress_show(progress *bar, const char *label, int64_t done, int64_t total, const char *note);
+
+/* What a line tells. */
+typedef struct progress_state {
+  const char *label;
+  int64_t done;
+  int64_t total;
+  const char *note;
+  double rate; /* done a second; 0: not known */
+  bool is_weighed;
+} progress_state;
+/* The line that it draws, of fewer than columns. */
+enum { PROGRESS_LINE = 256 };
+void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *shown);
+/* Removes it, before a plain line is printed; the next is drawn at once. */
+void progress_hide(progress *bar);
+/* The same; what is shown next begins anew. */
+void progress_clear(progress *bar);
+
+/* A clock that never goes back. */
+uint64_t monotonic_ns(void);
+
+#endif

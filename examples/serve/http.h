@@ -49,5 +49,9 @@ void http_server_stop(http_server *server, void (*stopped)(void *user));
  * client may have gone by now: then nothing is sent. */
 void http_answer(http_connection *connection, int status, const char *type, const char *extra,
                  const char *body);
+/* The same with a body that stays where it is for as long as the server runs, however long it is.
+ */
+void http_answer_standing(http_connection *connection, int status, const char *type,
+                          const char *extra, const char *body);
 
 #endif

@@ -3,6 +3,7 @@
  * hand, whichever is last. */
 #include "examples/serve/http_connection.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,29 +86,38 @@ static void on_written(uv_write_t *request, int code) {
   sent(connection);
 }
 
-/* Sends output, bytes long: what fits at once, the rest as the client takes it. */
-static void send_output(http_connection *connection, size_t bytes) {
+/* Sends output, bytes long, then a body that stands elsewhere: what fits at once, the rest as the
+ * client takes it. */
+static void send_output(http_connection *connection, size_t bytes, const char *body) {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
-  uv_buf_t buffer = uv_buf_init(connection->output, (unsigned)bytes);
+  const size_t body_bytes = strlen(body), whole = bytes + body_bytes;
+  uv_buf_t buffers[2] = {uv_buf_init(connection->output, (unsigned)bytes),
+                         uv_buf_init((char *)(uintptr_t)body, (unsigned)body_bytes)};
+  const unsigned count = body_bytes > 0 ? 2 : 1;
   connection->sending = true;
-  const int tried = uv_try_write(stream, &buffer, 1);
-  if (tried == (int)bytes) {
+  const int tried = uv_try_write(stream, buffers, count);
+  if (tried >= 0 && (size_t)tried == whole) {
     sent(connection);
     return;
   }
-  if (tried > 0)
-    buffer = uv_buf_init(connection->output + tried, (unsigned)(bytes - (size_t)tried));
+  const size_t begun = tried > 0 ? (size_t)tried : 0;
+  const size_t of_output = begun < bytes ? begun : bytes;
+  buffers[0] = uv_buf_init(connection->output + of_output, (unsigned)(bytes - of_output));
+  buffers[1] = uv_buf_init(buffers[1].base + (begun - of_output),
+                           (unsigned)(body_bytes - (begun - of_output)));
+  const unsigned first = of_output == bytes ? 1 : 0;
   connection->write.data = connection;
   (void)uv_timer_again(&connection->timer);
   if ((tried < 0 && tried != UV_EAGAIN) ||
-      uv_write(&connection->write, stream, &buffer, 1, on_written) != 0) {
+      uv_write(&connection->write, stream, buffers + first, count - first, on_written) != 0) {
     connection->sending = false;
     http_connection_close(connection);
   }
 }
 
-void http_answer(http_connection *connection, int status, const char *type, const char *extra,
-                 const char *body) {
+/* inside goes into output, behind the header; standing does not. */
+static void answer(http_connection *connection, int status, const char *type, const char *extra,
+                   const char *inside, const char *standing) {
   const http_server *server = connection->server;
   const bool was_complete = connection->complete;
   connection->handling = connection->begun = connection->complete = false;
@@ -122,14 +132,24 @@ void http_answer(http_connection *connection, int status, const char *type, cons
   const int bytes = snprintf(connection->output, sizeof connection->output,
                              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                              "%s%s\r\n%s",
-                             status, reason_of(status), type, strlen(body), extra,
-                             ends ? "Connection: close\r\n" : "", body);
+                             status, reason_of(status), type, strlen(inside) + strlen(standing),
+                             extra, ends ? "Connection: close\r\n" : "", inside);
   if (bytes < 0 || (size_t)bytes >= sizeof connection->output) {
     http_connection_close(connection);
     return;
   }
   connection->ends = ends;
-  send_output(connection, (size_t)bytes);
+  send_output(connection, (size_t)bytes, standing);
+}
+
+void http_answer(http_connection *connection, int status, const char *type, const char *extra,
+                 const char *body) {
+  answer(connection, status, type, extra, body, "");
+}
+
+void http_answer_standing(http_connection *connection, int status, const char *type,
+                          const char *extra, const char *body) {
+  answer(connection, status, type, extra, "", body);
 }
 
 /* Answers what cannot be handed on; nothing of this client is read any more. */

@@ -10,6 +10,7 @@
 #include "examples/serve/http.h"
 #include "examples/serve/learn.h"
 #include "examples/serve/options.h"
+#include "examples/serve/page.h"
 #include "tools/options/command_line.h"
 
 #define JSON "application/json"
@@ -143,20 +144,26 @@ static void answer_metrics(program *self, http_connection *connection) {
   http_answer(connection, HTTP_STATUS_OK, PLAIN, "", page);
 }
 
+/* Is it a GET? Answers that only that is taken, if not. */
+static bool is_get(http_connection *connection, const http_request *request) {
+  if (request->method == HTTP_GET) return true;
+  answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: GET\r\n", "only GET");
+  return false;
+}
+
 static void handle(void *user, http_connection *connection, const http_request *request) {
   program *self = user;
-  if (strcmp(request->path, "/language") == 0) {
+  if (strcmp(request->path, "/") == 0) {
+    if (is_get(connection, request)) page_answer(connection);
+  } else if (strcmp(request->path, "/language") == 0) {
     if (request->method == HTTP_POST)
       take_word(self, connection, request);
     else
       answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: POST\r\n", "POST a word");
   } else if (strcmp(request->path, "/metrics") == 0) {
-    if (request->method == HTTP_GET)
-      answer_metrics(self, connection);
-    else
-      answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: GET\r\n", "only GET");
+    if (is_get(connection, request)) answer_metrics(self, connection);
   } else {
-    answer_error(connection, HTTP_STATUS_NOT_FOUND, "", "there are /language and /metrics");
+    answer_error(connection, HTTP_STATUS_NOT_FOUND, "", "there are /, /language and /metrics");
   }
 }
 

@@ -36,8 +36,8 @@ static const serve_options defaults = {
 
 const option_table serve_table = {
     .program = "serve",
-    .about = "POST a word to /language, get its language as JSON; GET /metrics. The model that it\n"
-             "asks is trained at the start, or loaded by --load.",
+    .about = "POST a word to /language, get its language as JSON; GET /metrics; a page at / does\n"
+             "both. The model that it asks is trained at the start, or loaded by --load.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     OPTION_HELPS(helps),

@@ -176,6 +176,53 @@ static void an_older_client_is_answered_and_left(void **state) {
   close(client);
 }
 
+/* The page stands for itself, and its policy lets nothing else in. */
+static void the_page_is_answered_whole(void **state) {
+  (void)state;
+  static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  char answer[ANSWER_BYTES];
+  assert_int_equal(ask_bytes(request, sizeof request - 1, answer), 200);
+  static const char *const wanted[] = {
+      "Content-Type: text/html; charset=utf-8\r\n", "Content-Security-Policy: default-src 'none'; ",
+      "frame-ancestors 'none'\r\n", "nosniff\r\n", "<form id=\"ask\">"};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    if (!strstr(answer, wanted[i])) fail_msg("no %s in:\n%s", wanted[i], answer);
+  static const char *const never[] = {
+      "unsafe", "http:", "https:", "innerHTML", " style=\"", " onclick"};
+  for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+    if (strstr(answer, never[i])) fail_msg("the page has %s", never[i]);
+  static const char end[] = "</html>\n";
+  assert_string_equal(answer + strlen(answer) - strlen(end), end);
+}
+
+/* Many at once, by clients that take their time: every byte comes, in its place. */
+static void the_page_comes_as_it_is_taken(void **state) {
+  (void)state;
+  static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  enum { ASKED = 100 };
+  char *one = malloc(ANSWER_BYTES), *got = malloc(ANSWER_BYTES);
+  assert_true(one && got);
+  (void)ask_bytes(request, sizeof request - 1, one);
+  const size_t bytes = strlen(one);
+  const int client = connect_client();
+  const int small = 16384; /* the kernel's memory of it: the server has to wait */
+  assert_int_equal(setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+  for (int i = 0; i < ASKED; i++)
+    send_bytes(client, request, sizeof request - 1);
+  for (int i = 0; i < ASKED; i++) {
+    size_t count = 0;
+    while (count < bytes) {
+      const ssize_t some = recv(client, got + count, bytes - count, 0);
+      assert_true(some > 0);
+      count += (size_t)some;
+    }
+    assert_memory_equal(got, one, bytes);
+  }
+  close(client);
+  free(one);
+  free(got);
+}
+
 /* ---- Malformed ------------------------------------------------------------------------------- */
 
 typedef struct bad_request {
@@ -202,7 +249,8 @@ static void malformed_requests_are_refused(void **state) {
       {400, "GET /metrics HTTP/1.0\r\nHost: x\r\nhost: x\r\n\r\n"},
       {200, "GET /metrics HTTP/1.1\r\nX: Host\r\nhOsT:\r\n\r\n"},
       {413, "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 1025\r\n\r\n"},
-      {404, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+      {404, "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"},
+      {405, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"},
       {404, "POST /language/x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"},
       {405, "GET /language HTTP/1.1\r\nHost: x\r\n\r\n"},
       {405, "DELETE /metrics HTTP/1.1\r\nHost: x\r\n\r\n"},
@@ -388,6 +436,8 @@ int main(int argc, char **argv) {
       SERVED(the_load_tool_counts_what_is_refused),
       SERVED(pipelined_requests_are_answered_in_order),
       SERVED(a_flood_of_requests_is_answered),
+      SERVED(the_page_is_answered_whole),
+      SERVED(the_page_comes_as_it_is_taken),
       SERVED(an_older_client_is_answered_and_left),
       SERVED(malformed_requests_are_refused),
       SERVED(requests_beyond_the_limits_are_refused),

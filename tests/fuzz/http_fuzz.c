@@ -19,8 +19,10 @@ typedef struct clients {
 
 static void answer(http_connection *connection, uint8_t how) {
   static const char *const bodies[] = {"", "{\"language\":\"german\"}\n", "a\n"};
-  http_answer(connection, how & 1 ? 200 : 422, "text/plain", how & 2 ? "Allow: GET\r\n" : "",
-              bodies[how / 4 % 3]);
+  void (*give)(http_connection *, int, const char *, const char *, const char *) =
+      how & 128 ? http_answer_standing : http_answer;
+  give(connection, how & 1 ? 200 : 422, "text/plain", how & 2 ? "Allow: GET\r\n" : "",
+       bodies[how / 4 % 3]);
 }
 
 static void handle(void *user, http_connection *connection, const http_request *request) {

@@ -116,10 +116,13 @@ int uv_read_stop(uv_stream_t *stream) {
 }
 
 int uv_try_write(uv_stream_t *stream, const uv_buf_t buffers[], unsigned int count) {
-  fuzz_expect(count == 1, "one buffer");
+  fuzz_expect(count > 0, "no buffer");
   if (find(stream)->write) return UV_EAGAIN;
   if (sending < 0) return sending;
-  return sending < (int)buffers[0].len ? sending : (int)buffers[0].len;
+  int whole = 0;
+  for (unsigned int i = 0; i < count; i++)
+    whole += (int)buffers[i].len;
+  return sending < whole ? sending : whole;
 }
 
 int uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t buffers[], unsigned int count,
@@ -127,8 +130,13 @@ int uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t buffers[],
   double_handle *self = find(stream);
   if (self->closing) return UV_EBADF;
   fuzz_expect(!self->write, "a write before the last one's end, whose request is in use");
-  volatile char last = count && buffers[0].len ? buffers[0].base[buffers[0].len - 1] : 0;
-  (void)last;
+  size_t whole = 0;
+  for (unsigned int i = 0; i < count; i++) {
+    volatile char last = buffers[i].len ? buffers[i].base[buffers[i].len - 1] : 0;
+    (void)last;
+    whole += buffers[i].len;
+  }
+  fuzz_expect(whole > 0 && whole < 65536, "%zu bytes are left to write", whole);
   request->handle = stream;
   self->write = request;
   self->written = written;

@@ -15,6 +15,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/examples/program.h"
+#include "tests/tools/browser.h"
 
 static char command[PATH_MAX];
 
@@ -161,16 +162,6 @@ static void what_is_none_is_refused(void **state) {
   must_print("plan", 2, "FILE is wanted");
 }
 
-static bool has(const char *program) {
-  char line[64];
-  (void)snprintf(line, sizeof line, "command -v %s", program);
-  outcome ended = program_run_as(line);
-  const bool found = ended.exit_code == 0;
-  outcome_free(&ended);
-  if (!found) print_message("%s is not here: what asks it is left out\n", program);
-  return found;
-}
-
 static void graphviz_draws(void **state) {
   (void)state;
   char line[PATH_MAX + 64];
@@ -179,26 +170,8 @@ static void graphviz_draws(void **state) {
   assert_int_equal(ended.exit_code, 1);
   assert_non_null(strstr(ended.output, "graphviz"));
   outcome_free(&ended);
-  if (!has("dot")) skip();
+  if (!is_program_here("dot")) skip();
   must_print("plan plan.json --svg", 0, "</svg>");
-}
-
-/* What a browser has on its page once its scripts are through; its console goes to stderr. */
-static void opens(const char *page, const char *const *texts) {
-  char line[2 * PATH_MAX];
-  (void)snprintf(line, sizeof line,
-                 "HOME=\"$PWD\" XDG_CONFIG_HOME=\"$PWD\" chromium --headless --no-sandbox "
-                 "--disable-gpu --disable-dev-shm-usage --user-data-dir=\"$PWD/browser\" "
-                 "--enable-logging=stderr --dump-dom \"file://$PWD/%s\" 2> console",
-                 page);
-  outcome ended = program_run_as(line);
-  if (ended.exit_code != 0) fail_msg("%s: %d\n%s", line, ended.exit_code, ended.output);
-  for (; *texts; texts++)
-    if (!strstr(ended.output, *texts)) fail_msg("%s: no %s in\n%s", page, *texts, ended.output);
-  outcome_free(&ended);
-  ended = program_run_as("grep CONSOLE console");
-  if (ended.exit_code != 1) fail_msg("%s: the browser says %s", page, ended.output);
-  outcome_free(&ended);
 }
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -209,10 +182,11 @@ static void browsers_open_the_pages(void **state) {
   outcome outside = program_run_as("grep -E '(src|href)=\"?https?:|@import|url\\(' run.html");
   assert_int_equal(outside.exit_code, 1); /* nothing from elsewhere */
   outcome_free(&outside);
-  if (!has("chromium")) skip();
-  opens("run.html", TEXTS("A training step", "parameters and their states", "updates (adam)",
-                          "bound by", "a&lt;/script&gt;", "<canvas width="));
-  opens("plan.html", TEXTS("A training step", "updates (adam)"));
+  if (!is_program_here("chromium")) skip();
+  browser_expect("file://$PWD/run.html", 0,
+                 TEXTS("A training step", "parameters and their states", "updates (adam)",
+                       "bound by", "a&lt;/script&gt;", "<canvas width="));
+  browser_expect("file://$PWD/plan.html", 0, TEXTS("A training step", "updates (adam)"));
 }
 
 int main(int count, char **arguments) {

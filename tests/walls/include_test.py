@@ -57,7 +57,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"data/.*", ABOVE_DEVICES + r"|data/.*"),
     (r"checkpoint/.*", ABOVE_DEVICES + r"|graph/.*|data/.*|checkpoint/.*"),
     (r"(tools/(draw|options|progress))/.*", r"tandem\.h|tools/(draw|options|progress)/.*\.h"),
-    (r"examples/.*", r"tandem\.h|(examples|tools/options|tools/progress)/.*\.h"),
+    (r"examples/.*", r"tandem\.h|(examples|tools/options|tools/progress)/.*\.(h|inc)"),
 )]
 
 

@@ -1,0 +1,10 @@
+/* The server's page, at /: words are asked there, and rates are seen. */
+#ifndef EXAMPLES_SERVE_PAGE_H
+#define EXAMPLES_SERVE_PAGE_H
+
+#include "examples/serve/http.h"
+
+/* Answers a request with it. */
+void page_answer(http_connection *connection);
+
+#endif

@@ -83,6 +83,8 @@ typedef enum tdm_collective {
                                 gradients at once, wherever each rank has one */
   TDM_COLLECTIVE_COUNT
 } tdm_collective;
+/* "auto", "home", "chain", "ring", "tree", "all-reduce"; NULL of any other number. */
+TDM_API const char *tdm_collective_name(tdm_collective collective);
 
 /* A number outside its range is INVALID_ARGUMENT, and so is a count without its list. */
 typedef struct tdm_session_options {

@@ -59,9 +59,8 @@ static _Noreturn void refuse(const char *word) {
 }
 
 static tdm_collective read_collective(const char *name) {
-  static const char *const names[] = {"auto", "home", "chain", "ring", "tree", "all-reduce"};
   for (int i = 0; i < TDM_COLLECTIVE_COUNT; i++)
-    if (strcmp(names[i], name) == 0) return (tdm_collective)i;
+    if (strcmp(tdm_collective_name((tdm_collective)i), name) == 0) return (tdm_collective)i;
   refuse(name);
 }
 

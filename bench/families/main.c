@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/help.h"
 #include "bench/timing.h"
 #include "graph/report/explain.h"
 #include "graph/run/session.h"
@@ -275,6 +276,10 @@ static void measure_overhead(tdm_context *context, const char *device) {
 }
 
 int main(int count, char **words) {
+  bench_help(count, words,
+             "usage: families FAMILY [DEVICE [--small]]\n"
+             "Times the kernels of one family, each by itself, on a device (cuda:0), or, as the\n"
+             "family \"overhead\", a run that has hardly anything to compute; prints JSON.\n");
   const char *family = count > 1 ? words[1] : "";
   const char *device = count > 2 ? words[2] : "cuda:0";
   const bool is_small = count > 3 && strcmp(words[3], "--small") == 0;

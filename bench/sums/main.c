@@ -14,7 +14,6 @@
 enum { DEVICES = 8, LAYERS = 16, WIDTH = 1024, ROWS = DEVICES, WARM_STEPS = 2, STEPS = 15 };
 
 enum { WAYS = TDM_COLLECTIVE_TREE + 1 }; /* over the devices of one machine */
-static const char *const names[WAYS] = {"chosen", "home", "chain", "ring", "tree"};
 
 static tdm_context *open_context(void) {
   const tdm_context_options options = {
@@ -95,7 +94,9 @@ static void tell(tdm_context *context, tdm_collective collective, const tdm_feed
   bench_check(tdm_session_forecast(session, &options, &forecast), "a forecast");
   double in, out;
   home_traffic(forecast, &in, &out);
-  printf("%-8s %12.1f %12.1f %12.1f\n", names[collective], step_ms, in, out);
+  printf("%-8s %12.1f %12.1f %12.1f\n",
+         collective == TDM_COLLECTIVE_AUTO ? "chosen" : tdm_collective_name(collective), step_ms,
+         in, out);
   tdm_forecast_release(forecast);
   tdm_costs_release(costs);
   tdm_session_release(session);

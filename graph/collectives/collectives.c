@@ -89,6 +89,12 @@ static bool is_quicker(const tdm_collective_choice *choice, tdm_collective a, td
   return choice->predicted_ns[a] > 0 && choice->predicted_ns[a] < choice->predicted_ns[b];
 }
 
+const char *tdm_collective_name(tdm_collective collective) {
+  static const char *const names[TDM_COLLECTIVE_COUNT] = {"auto", "home", "chain",
+                                                          "ring", "tree", "all-reduce"};
+  return (unsigned)collective < TDM_COLLECTIVE_COUNT ? names[collective] : NULL;
+}
+
 /* The quickest of all ways; where latencies take most of the time, other ways than at home are not
  * worth their messages, but for all-reduces, of which there are few. */
 static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective_choice *choice) {

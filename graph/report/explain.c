@@ -34,16 +34,6 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
   return text;
 }
 
-const char *tdm_explain_way(tdm_collective way) {
-  static const char *const names[] = {"",          "at home",   "in a chain",
-                                      "in a ring", "in a tree", "by all-reduces"};
-  return names[way];
-}
-
-const char *tdm_explain_collective(const tdm_ir_node *node) {
-  return node->collective ? tdm_explain_way((tdm_collective)node->collective) : NULL;
-}
-
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_graph *graph = &plan->graph;
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;

@@ -13,10 +13,6 @@ const char *tdm_explain_role(tdm_queue_role role);
 const char *tdm_explain_action(const tdm_ir_node *node);
 /* Of a fused node the operations of its members, "gelu, mul"; else "". */
 const char *tdm_explain_members(const tdm_ir_node *node, char *text);
-/* "at home", "in a chain", "in a ring", "in a tree". */
-const char *tdm_explain_way(tdm_collective way);
-/* The same of what makes a sum over devices; NULL: of nothing else. */
-const char *tdm_explain_collective(const tdm_ir_node *node);
 /* "direct", "peer", "staged", "between ranks" or "same device". */
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
 /* "embedding -> rnn": what made the value and who asked first. */

@@ -44,7 +44,8 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
   tdm_json_put_string(json, "name", node->name);
   tdm_json_put_string(json, "action", tdm_explain_action(node));
-  if (node->collective) tdm_json_put_string(json, "sum", tdm_explain_collective(node));
+  if (node->collective)
+    tdm_json_put_string(json, "sum", tdm_collective_name((tdm_collective)node->collective));
   tdm_json_put_string(json, "device", tdm_explain_device(plan, node->device));
   tdm_json_put_string(json, "dtype", tdm_dtype_name(value->spec.dtype));
   put_shape(json, &value->spec.shape);
@@ -108,11 +109,11 @@ static void put_sums(tdm_json_writer *json, const tdm_collective_choice *sums) {
   tdm_json_put_integer(json, "sums", (int64_t)sums->sums);
   tdm_json_put_integer(json, "bytes", (int64_t)sums->bytes);
   tdm_json_put_integer(json, "updated_by_every_device", (int64_t)sums->own_updates);
-  tdm_json_put_string(json, "way", tdm_explain_way(sums->way));
+  tdm_json_put_string(json, "way", tdm_collective_name(sums->way));
   tdm_json_put_string(json, "reason", sums->reason);
   tdm_json_open(json, "predicted_ns", '{');
   for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++)
-    tdm_json_put_real(json, tdm_explain_way((tdm_collective)way), sums->predicted_ns[way]);
+    tdm_json_put_real(json, tdm_collective_name((tdm_collective)way), sums->predicted_ns[way]);
   tdm_json_close(json, '}');
   tdm_json_close(json, '}');
 }

@@ -36,13 +36,13 @@ static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   if (sums->sums == 0) return;
   fprintf(out, "  %-9s %llu of gradients over devices, ", "sums", (unsigned long long)sums->sums);
   print_bytes(sums->bytes, out);
-  fprintf(out, ", %s: %s; ", tdm_explain_way(sums->way), sums->reason);
+  fprintf(out, ", %s: %s; ", tdm_collective_name(sums->way), sums->reason);
   fprintf(out, "%llu updated by every device\n", (unsigned long long)sums->own_updates);
   fprintf(out, "  %-9s busiest link", "");
   for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++) {
     if (sums->predicted_ns[way] > 0)
       fprintf(out, "%s %.1f us %s", way == TDM_COLLECTIVE_HOME ? "" : ",",
-              sums->predicted_ns[way] / 1000, tdm_explain_way((tdm_collective)way));
+              sums->predicted_ns[way] / 1000, tdm_collective_name((tdm_collective)way));
   }
   fputc('\n', out);
 }
@@ -140,8 +140,9 @@ static void print_storage(const tdm_plan *plan, const tdm_ir_node *node, FILE *o
 }
 
 static void print_collective(const tdm_ir_node *node, FILE *out) {
-  const char *name = tdm_explain_collective(node);
-  if (name) fprintf(out, ", of a sum over devices, %s", name);
+  if (node->collective)
+    fprintf(out, ", of a sum over devices, %s",
+            tdm_collective_name((tdm_collective)node->collective));
 }
 
 static void print_step(const tdm_plan *plan, size_t index, FILE *out) {

@@ -14,8 +14,8 @@ from source_tree import C_ENDINGS, read_file, read_files, verdict  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"|<(?=tandem/))([^">]+)[">]', re.MULTILINE)
 GRAPH = "graph/[^/]*"
-LAYERS = ("layers/(arrays|blocks|layers|losses|moves|optimizers|pointwise|products|recurrent|"
-          "schedules|tables|volumes)")
+LAYERS = "layers/(layers|%s)" % "|".join(
+    re.findall(r'"tandem/layers/(\w+)\.h"', read_file("layers/layers.h")))
 PUBLIC = "(checkpoint/checkpoint|core/core|devices/(devices|kernel|properties)|%s|%s|data/data)" % (
     GRAPH, LAYERS)
 IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)

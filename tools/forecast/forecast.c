@@ -68,12 +68,12 @@ static tdm_status tell_step(const forecaster *self) {
     tdm_json_put_string(self->json, "model", request->model);
     tdm_json_put_integer(self->json, "rows", batch_for(self, devices));
     tdm_json_put_integer(self->json, "devices", devices);
-    tdm_json_put_string(self->json, "sums", summing_ways[request->way]);
+    tdm_json_put_string(self->json, "sums", summing_name(request->way));
     report_step_json(forecast, &traffic, self->json);
   } else if (status == TDM_OK) {
     printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
            (long long)batch_for(self, devices), devices, self->device_count,
-           summing_ways[request->way]);
+           summing_name(request->way));
     report_step(forecast, &traffic);
   }
   tdm_forecast_release(forecast);

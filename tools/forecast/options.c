@@ -8,7 +8,10 @@ static tdm_status take_way(void *given, const char *name, char **words, int *out
   forecast_request *out = given;
   (void)out_taken;
   if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs WAY", name);
-  return read_choice(name, words[0], summing_ways, SUMMING_WAYS, &out->way);
+  const char *ways[SUMMING_WAYS];
+  for (int way = 0; way < SUMMING_WAYS; way++)
+    ways[way] = summing_name(way);
+  return read_choice(name, words[0], ways, SUMMING_WAYS, &out->way);
 }
 
 #define FIELD(name) offsetof(forecast_request, name)

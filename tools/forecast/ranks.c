@@ -17,8 +17,10 @@ typedef struct rank_row {
   double busiest_ns;
 } rank_row;
 
-static const char *const way_names[TDM_COLLECTIVE_COUNT] = {"-",    "home", "chain",
-                                                            "ring", "tree", "all-reduce"};
+/* "-" where one rank has nothing to sum. */
+static const char *sum_name(const rank_row *row) {
+  return row->sum == TDM_COLLECTIVE_AUTO ? "-" : tdm_collective_name(row->sum);
+}
 
 static double most_held(const opened_model *model, int devices) {
   double most = 0;
@@ -80,7 +82,7 @@ static void print_row(const rank_row *first, const rank_row *row) {
   const double faster = first->step_ns / row->step_ns * (double)row->batch / (double)first->batch;
   const bool fits = row->room_bytes <= 0 || row->held_bytes <= row->room_bytes;
   printf("  %6d %9lld %12.1f %9.2f %5.1f%%  %-10s %9.3f%c %s", row->ranks, (long long)row->batch,
-         row->step_ns / 1e3, faster, 100 * faster / row->ranks, way_names[row->sum],
+         row->step_ns / 1e3, faster, 100 * faster / row->ranks, sum_name(row),
          row->held_bytes / 1e9, fits ? ' ' : '!', row->busiest);
   if (row->busiest_ns > 0) printf(", %.0f%% of the step", 100 * row->busiest_ns / row->step_ns);
   printf("\n");
@@ -97,7 +99,7 @@ static void put_row(const rank_row *row, tdm_json_writer *json) {
   tdm_json_put_integer(json, "ranks", row->ranks);
   tdm_json_put_integer(json, "rows", row->batch);
   tdm_json_put_real(json, "step_ns", row->step_ns);
-  tdm_json_put_string(json, "sums", way_names[row->sum]);
+  tdm_json_put_string(json, "sums", sum_name(row));
   tdm_json_put_real(json, "held_bytes", row->held_bytes);
   tdm_json_put_real(json, "room_bytes", row->room_bytes);
   tdm_json_put_string(json, "busiest_link", row->busiest);

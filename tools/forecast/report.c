@@ -5,7 +5,9 @@
 
 enum { MOST_LINES = 12 };
 
-const char *const summing_ways[SUMMING_WAYS] = {"plan", "home", "chain", "ring", "tree"};
+const char *summing_name(int way) {
+  return way == TDM_COLLECTIVE_AUTO ? "plan" : tdm_collective_name((tdm_collective)way);
+}
 
 static void print_queues(const tdm_forecast *forecast) {
   printf("\n  %-30s %12s %8s %22s\n", "queue", "busy us", "of step", "of the longest chain");
@@ -64,7 +66,7 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
 void report_scaling(const scaling_row *rows, size_t count) {
   printf("\n  %-8s %10s", "devices", "rows");
   for (int s = 0; s < SUMMING_WAYS; s++)
-    printf("  %10s %-9s", summing_ways[s], "us   x");
+    printf("  %10s %-9s", summing_name(s), "us   x");
   printf("\n");
   for (size_t i = 0; i < count; i++) {
     printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
@@ -122,7 +124,7 @@ void report_scaling_json(const scaling_row *rows, size_t count, tdm_json_writer 
     tdm_json_put_integer(json, "rows", rows[i].batch);
     tdm_json_open(json, "step_ns", '{');
     for (int way = 0; way < SUMMING_WAYS; way++)
-      tdm_json_put_real(json, summing_ways[way], rows[i].step_ns[way]);
+      tdm_json_put_real(json, summing_name(way), rows[i].step_ns[way]);
     tdm_json_close(json, '}');
     tdm_json_close(json, '}');
   }

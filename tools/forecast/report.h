@@ -5,10 +5,10 @@
 #include "core/json_writer.h"
 #include "tandem/tandem.h"
 
-/* How gradients are summed, by tdm_collective: "plan" (its own choice), "home", "chain", ... */
-/* Over the devices of one machine. */
+/* How gradients are summed over the devices of one machine, by tdm_collective. */
 enum { SUMMING_WAYS = TDM_COLLECTIVE_TREE + 1 };
-extern const char *const summing_ways[SUMMING_WAYS];
+/* "plan" (its own choice), "home", "chain", ... */
+const char *summing_name(int way);
 
 /* One step: its time, what it is made of, traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);

@@ -1,0 +1,46 @@
+#!/usr/bin/python3
+"""Lists that have to name all files of their kind do: a source that one of them lacks would be
+missed in silence."""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+from source_tree import C_ENDINGS, ROOT, read_file, read_files, verdict  # noqa: E402
+
+RECORDS = "layers/records.c"
+KERNELS = "devices/cuda/kernels"
+
+
+def compare(where, listed, found):
+    """The complaints about a list, given the names in it and those that there are."""
+    return (["%s: lacks %s" % (where, name) for name in sorted(set(found) - set(listed))] +
+            ["%s: names %s, and there is none" % (where, name)
+             for name in sorted(set(listed) - set(found))])
+
+
+def record_lists():
+    """Every source's list of operations (TDM_RECORDS)."""
+    made = []
+    for path, text in read_files(C_ENDINGS):
+        if path.startswith(("graph/", "layers/")):
+            made += re.findall(r"^TDM_RECORDS\(\s*(\w+)", text, re.MULTILINE)
+    return compare(RECORDS, re.findall(r"^  X\((\w+)\)", read_file(RECORDS), re.MULTILINE), made)
+
+
+def cuda_sources():
+    """Every source of kernels for GPUs, which several packages compile."""
+    listed = {"__builtins__": {}}
+    exec(read_file(KERNELS + "/sources.bzl"), listed)
+    there = [name for name in os.listdir(os.path.join(ROOT, KERNELS)) if name.endswith(".cu")]
+    return compare(KERNELS + "/sources.bzl", listed["KERNEL_SOURCES"], there)
+
+
+def main():
+    control = compare("control", ["both", "listed"], ["both", "found"])
+    complaints = [] if len(control) == 2 else ["a list that lacks one is not refused"]
+    return verdict(complaints + record_lists() + cuda_sources(), 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

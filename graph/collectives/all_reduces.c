@@ -71,6 +71,10 @@ static double stream_ns(const tdm_graph *graph, double bytes) {
   return tdm_ring_messages(k) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
 }
 
+double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes) {
+  return stream_ns(graph, bytes) + latency_ns(graph);
+}
+
 double tdm_bucket_bytes(const tdm_sums *sums) {
   double bytes = 0;
   for (size_t i = 0; i < sums->count; i++)

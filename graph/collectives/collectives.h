@@ -26,4 +26,8 @@ typedef struct tdm_collective_choice {
 tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *request,
                                 tdm_collective_choice *out_choice) TDM_WARN_UNUSED;
 
+/* What the engine's all-reduce of a value of so many bytes over all ranks of a job is predicted to
+ * take, once all have come to it. */
+double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes);
+
 #endif

@@ -257,7 +257,7 @@ static tdm_status find_meeting(tdm_forecasting *state, size_t device, uint32_t *
 }
 
 static uint32_t *task_of(const tdm_forecasting *state, uint32_t rank, size_t step) {
-  return &state->task_of[rank * state->plan->lowered.schedule.step_count + step];
+  return &state->ranks[rank].task_of[step];
 }
 
 /* All that its bucket holds is shared, behind the ranks' tasks of this step, and ends for each rank

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "devices/network/network.h"
 #include "graph/run/session.h"
 
 #define NONE TDM_VIRTUAL_NONE
@@ -14,37 +15,71 @@ static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
   return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
 }
 
+/* Of a rank; the steps of alike ones take what the first one's take. */
+static tdm_status make_rank_room(tdm_forecasting *state, uint32_t index) {
+  tdm_forecast_rank *rank = &state->ranks[index];
+  if (!state->is_job) rank->lowered = &state->plan->lowered;
+  const size_t steps = rank->lowered->schedule.step_count;
+  const bool shares = index > 0 && !state->is_job;
+  rank->task_of = take(state, steps, sizeof *rank->task_of);
+  rank->queue_of = take(state, rank->lowered->schedule.queue_count, sizeof *rank->queue_of);
+  rank->step_ns = shares ? state->ranks[0].step_ns : take(state, steps, sizeof *rank->step_ns);
+  rank->crowded = shares ? state->ranks[0].crowded : take(state, steps, sizeof *rank->crowded);
+  const bool made = rank->task_of && rank->queue_of && rank->step_ns && rank->crowded;
+  return made ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
 static tdm_status make_room(tdm_forecasting *state) {
-  const tdm_plan *plan = state->plan;
-  const size_t steps = plan->lowered.schedule.step_count;
-  const size_t queues = plan->lowered.schedule.queue_count;
-  const size_t devices = tdm_device_count(plan->graph.context);
-  const size_t ranks = state->alike.simulated;
+  const size_t devices = tdm_device_count(state->plan->graph.context);
   const size_t machine_links = state->machine ? tdm_machine_link_count(state->machine) : 0;
+  size_t queues = 0;
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    TDM_TRY(make_rank_room(state, r));
+    queues += state->ranks[r].lowered->schedule.queue_count + devices;
+  }
   /* Every rank's of the plan and of its network, the devices' meetings, and between the phases. */
-  const size_t queue_names = ranks * (queues + devices) + devices + 1;
-  state->task_of = take(state, ranks * steps, sizeof *state->task_of);
-  state->kernel_ns = take(state, steps, sizeof *state->kernel_ns);
-  state->crowded = take(state, steps, sizeof *state->crowded);
-  state->queue_of = take(state, ranks * queues, sizeof *state->queue_of);
+  const size_t queue_names = queues + devices + 1;
+  const size_t links = machine_links + devices * devices + 2 * (size_t)state->rank_count;
   state->pair_link_of = take(state, devices * devices, sizeof *state->pair_link_of);
+  state->port_of = take(state, 2 * (size_t)state->rank_count, sizeof *state->port_of);
   state->queue_names = take(state, queue_names, sizeof *state->queue_names);
-  state->link_names = take(state, machine_links + devices * devices, sizeof *state->link_names);
-  if (!state->task_of || !state->kernel_ns || !state->crowded || !state->queue_of ||
-      !state->pair_link_of || !state->queue_names || !state->link_names)
+  state->link_names = take(state, links, sizeof *state->link_names);
+  if (!state->pair_link_of || !state->port_of || !state->queue_names || !state->link_names)
     return TDM_OUT_OF_MEMORY;
   memset(state->pair_link_of, 0xff, devices * devices * sizeof *state->pair_link_of);
+  memset(state->port_of, 0xff, 2 * (size_t)state->rank_count * sizeof *state->port_of);
   return TDM_OK;
+}
+
+/* The ranks that are simulated, and their steps. */
+static tdm_status find_ranks(tdm_forecasting *state) {
+  state->is_job = tdm_context_rank_count(state->plan->graph.context) > 1;
+  if (state->is_job) {
+    state->alike.ranks = state->alike.simulated = 1;
+    return tdm_job_find(state);
+  }
+  TDM_TRY(tdm_alike_find(state));
+  state->rank_count = state->alike.simulated;
+  state->ranks = take(state, state->rank_count, sizeof *state->ranks);
+  return state->ranks ? TDM_OK : TDM_OUT_OF_MEMORY;
+}
+
+/* All that has to be known before anything is simulated; of a job, what this rank knows. */
+static tdm_status prepare(tdm_forecasting *state) {
+  TDM_TRY(find_ranks(state));
+  TDM_TRY(make_room(state));
+  TDM_TRY(tdm_alike_begin(state));
+  state->rank = (uint32_t)tdm_context_rank(state->plan->graph.context);
+  return tdm_forecast_price(state);
 }
 
 /* ---- Simulating ---- */
 
 static tdm_status simulate(tdm_forecasting *state) {
-  TDM_TRY(tdm_alike_find(state));
-  TDM_TRY(make_room(state));
-  TDM_TRY(tdm_alike_begin(state));
-  TDM_TRY(tdm_forecast_price(state));
+  const tdm_status prepared = prepare(state);
+  TDM_TRY(state->is_job ? tdm_job_tell_prices(state, prepared) : prepared);
   TDM_TRY(tdm_forecast_add_main(state));
+  if (state->is_job) TDM_TRY(tdm_job_join(state));
   TDM_TRY(tdm_forecast_add_update(state));
   return tdm_virtual_run(&state->schedule);
 }
@@ -96,8 +131,8 @@ static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast
   forecast->links = (tdm_forecast_link *)((char *)(made + 1) + queue_bytes);
   forecast->step_ns = state->schedule.end_ns;
   forecast->room_bytes = state->machine ? state->machine->device.memory_bytes : 0;
-  forecast->ranks = state->alike.ranks;
-  forecast->simulated_ranks = state->alike.simulated;
+  forecast->ranks = state->is_job ? state->rank_count : state->alike.ranks;
+  forecast->simulated_ranks = state->rank_count;
   forecast->ranks_sum = state->alike.ranks > 1 ? state->alike.way : TDM_COLLECTIVE_AUTO;
   forecast->measured_kernels = state->measured_kernels;
   forecast->modelled_kernels = state->modelled_kernels;
@@ -126,6 +161,8 @@ static tdm_status forecast_way(const tdm_plan *plan, const tdm_forecast_options 
   tdm_virtual_init(&state.schedule, plan->graph.allocator);
   tdm_status status = simulate(&state);
   if (status == TDM_OK) status = tell(&state, out_forecast);
+  for (uint32_t r = 0; state.lowered && r < state.rank_count; r++)
+    tdm_lowered_deinit(&state.lowered[r]);
   tdm_virtual_deinit(&state.schedule);
   tdm_region_deinit(&state.region);
   return status;
@@ -134,7 +171,8 @@ static tdm_status forecast_way(const tdm_plan *plan, const tdm_forecast_options 
 /* Where alike ranks may sum as they like, each way is simulated. */
 static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
-  if (options->ranks_sum != TDM_COLLECTIVE_AUTO)
+  const bool is_job = tdm_context_rank_count(plan->graph.context) > 1;
+  if (is_job || options->ranks_sum != TDM_COLLECTIVE_AUTO)
     return forecast_way(plan, options, options->ranks_sum, out_forecast);
   for (int way = TDM_COLLECTIVE_RING; way <= TDM_COLLECTIVE_ALL_REDUCE; way++) {
     tdm_forecast *made;
@@ -176,14 +214,13 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   *out_forecast = NULL;
   TDM_TRY(check(session, options));
   TDM_TRY(tdm_context_check(session->context));
-  if (tdm_context_rank_count(session->context) > 1)
-    return tdm_fail(TDM_UNSUPPORTED, "a rank of a job knows its own steps, which say too little of "
-                                     "when those of others end");
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
-  const tdm_status status =
-      plan ? forecast_plan(plan, options, out_forecast)
-           : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  tdm_status status =
+      plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
+  if (tdm_context_rank_count(session->context) > 1)
+    status = tdm_network_agree(tdm_context_network(session->context), status);
+  if (status == TDM_OK) status = forecast_plan(plan, options, out_forecast);
   pthread_mutex_unlock(&session->lock);
   return status;
 }

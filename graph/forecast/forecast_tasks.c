@@ -10,7 +10,7 @@
 #define NONE TDM_VIRTUAL_NONE
 
 static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
-  return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
+  return tdm_forecast_node(state, state->rank, step);
 }
 
 static const tdm_device *device_at(const tdm_forecasting *state, int16_t device) {
@@ -25,6 +25,21 @@ static int16_t origin_of(const tdm_forecasting *state, const tdm_ir_node *node) 
 
 static bool moves(const tdm_forecasting *state, const tdm_ir_node *node) {
   return !node->operation && origin_of(state, node) != node->device;
+}
+
+/* Is it a device of the machine that is described? Those of other ranks are there. */
+static bool is_described(const tdm_forecasting *state, int16_t device) {
+  return state->machine && device_at(state, device)->described;
+}
+
+/* Do both ends of the copy execute what they are asked for? */
+static bool is_real_copy(const tdm_forecasting *state, const tdm_ir_node *node) {
+  return !is_described(state, origin_of(state, node)) && !is_described(state, node->device);
+}
+
+static bool is_received(const tdm_forecasting *state, const tdm_ir_node *node) {
+  const tdm_graph *graph = &state->plan->graph;
+  return tdm_ir_is_message(graph, node) && tdm_rank_of(graph, node->device) == (int)state->rank;
 }
 
 /* ---- Prices ---- */
@@ -48,10 +63,11 @@ static tdm_status price(tdm_forecasting *state, size_t step) {
   tdm_cost_class(device, class_name);
   tdm_cost_kernel(graph, node, kernel, sizeof kernel);
   const tdm_cost cost = tdm_costs_find(state->options->costs, class_name, kernel);
-  state->crowded[step] = 1;
+  const tdm_forecast_rank *rank = &state->ranks[state->rank];
+  rank->crowded[step] = 1;
   if (cost.alone_ns > 0) {
-    state->kernel_ns[step] = cost.alone_ns;
-    if (cost.crowded_ns > cost.alone_ns) state->crowded[step] = cost.crowded_ns / cost.alone_ns;
+    rank->step_ns[step] = cost.alone_ns;
+    if (cost.crowded_ns > cost.alone_ns) rank->crowded[step] = cost.crowded_ns / cost.alone_ns;
     state->measured_kernels++;
     return TDM_OK;
   }
@@ -60,13 +76,26 @@ static tdm_status price(tdm_forecasting *state, size_t step) {
     return tdm_fail(TDM_UNSUPPORTED, "%s: what it takes on %s was not measured: %s %s", node->name,
                     device->name, class_name, kernel);
   state->modelled_kernels++;
-  return tdm_roofline_ns(processor, graph, node, &state->kernel_ns[step]);
+  return tdm_roofline_ns(processor, graph, node, &rank->step_ns[step]);
 }
 
+/* Has the step no kernel, and is no copy either? */
+static bool is_exchange(const tdm_ir_node *node) {
+  return tdm_ir_is_share(node) || tdm_ir_is_all_reduce(node);
+}
+
+/* Of copies the plan knows which of their host memory is pinned. */
 tdm_status tdm_forecast_price(tdm_forecasting *state) {
-  for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++)
-    if (!moves(state, node_of(state, i)) && !tdm_ir_is_share(node_of(state, i)))
+  const tdm_forecast_rank *rank = &state->ranks[state->rank];
+  for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
+    const tdm_ir_node *node = node_of(state, i);
+    if (is_exchange(node)) continue;
+    if (!moves(state, node)) {
       TDM_TRY(price(state, i));
+    } else if (is_real_copy(state, node)) {
+      rank->step_ns[i] = tdm_plan_predict_ns(state->plan, node);
+    }
+  }
   return TDM_OK;
 }
 
@@ -90,7 +119,10 @@ static int machine_end(const tdm_forecasting *state, const tdm_device *device) {
 static void name_queue(const tdm_forecasting *state, const tdm_queue *queue, char *name) {
   const size_t capacity = sizeof *state->queue_names;
   const char *role = tdm_explain_role(queue->role);
-  if (state->rank == 0)
+  if (state->is_job)
+    (void)snprintf(name, capacity, "host:%u/%.8s:%d %s", state->rank, queue->device->ops->kind,
+                   queue->device->index, role);
+  else if (state->rank == 0)
     (void)snprintf(name, capacity, "%.24s %s", queue->device->name, role);
   else if (queue->device->described)
     (void)snprintf(name, capacity, "paper:%d %s", machine_end(state, queue->device), role);
@@ -98,19 +130,15 @@ static void name_queue(const tdm_forecasting *state, const tdm_queue *queue, cha
     (void)snprintf(name, capacity, "rank %u %.16s %s", state->rank, queue->device->name, role);
 }
 
-/* Of the rank. */
-static uint32_t *queue_of(const tdm_forecasting *state, uint32_t queue) {
-  return &state->queue_of[state->rank * state->plan->lowered.schedule.queue_count + queue];
-}
-static uint32_t *task_of(const tdm_forecasting *state, size_t step) {
-  return &state->task_of[state->rank * state->plan->lowered.schedule.step_count + step];
+static uint32_t task_of(const tdm_forecasting *state, size_t step) {
+  return state->ranks[state->rank].task_of[step];
 }
 
 static tdm_status add_queues(tdm_forecasting *state) {
-  const tdm_lowered *lowered = &state->plan->lowered;
-  for (uint32_t q = 0; q < lowered->schedule.queue_count; q++) {
-    const tdm_queue *queue = lowered->queues[q];
-    uint32_t *number = queue_of(state, q);
+  const tdm_forecast_rank *rank = &state->ranks[state->rank];
+  for (uint32_t q = 0; q < rank->lowered->schedule.queue_count; q++) {
+    const tdm_queue *queue = rank->lowered->queues[q];
+    uint32_t *number = &rank->queue_of[q];
     TDM_TRY(tdm_virtual_add_queue(&state->schedule, group_of(state, queue), number));
     name_queue(state, queue, state->queue_names[*number]);
   }
@@ -143,28 +171,23 @@ static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, ui
   return TDM_OK;
 }
 
-/* A task that copies bytes from one device to another, without waits, on a virtual queue. */
-static tdm_status add_copy(tdm_forecasting *state, int16_t from, int16_t to, double bytes,
-                           uint32_t queue, uint64_t order, uint32_t *out_task) {
-  const tdm_device *source = device_at(state, from);
-  const tdm_device *destination = device_at(state, to);
-  tdm_virtual_task task = {
-      .queue = queue, .copies = true, .order = order, .work = bytes, .crowded = 1};
-  if (source->described || destination->described) {
-    tdm_machine_route route;
-    tdm_machine_find_route(state->machine, machine_end(state, source),
-                           machine_end(state, destination), &route);
-    task.latency_ns = route.latency_ns;
-    task.hop_count = route.hop_count;
-    memcpy(task.hops, route.hops, sizeof route.hops);
-  } else {
-    tdm_link_estimate link;
-    tdm_context_link(state->plan->graph.context, source, destination, true, &link);
-    task.latency_ns = tdm_link_predict_ns(&link, bytes);
-    TDM_TRY(pair_link(state, from, to, &task.hops[0]));
-    task.hop_count = 1;
+/* Where the bytes of a copy flow, and what passes before they do. */
+static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, double ns,
+                             tdm_virtual_task *task) {
+  const int16_t from = origin_of(state, node);
+  if (tdm_ir_is_message(&state->plan->graph, node)) return tdm_job_send(state, node, ns, task);
+  if (is_real_copy(state, node)) {
+    task->latency_ns = ns;
+    task->hop_count = 1;
+    return pair_link(state, from, node->device, &task->hops[0]);
   }
-  return tdm_virtual_add(&state->schedule, &task, out_task);
+  tdm_machine_route route;
+  tdm_machine_find_route(state->machine, machine_end(state, device_at(state, from)),
+                         machine_end(state, device_at(state, node->device)), &route);
+  task->latency_ns = route.latency_ns;
+  task->hop_count = route.hop_count;
+  memcpy(task->hops, route.hops, sizeof route.hops);
+  return TDM_OK;
 }
 
 /* ---- Steps ---- */
@@ -176,75 +199,95 @@ static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
   return refreshes && state->plan->refreshes[node->condition - 1].updated;
 }
 
+/* Of state->rank's step. One that all ranks of a job take part in is two tasks, one after the
+ * other: at the end of the first the rank has come to it, before the second begins all of them
+ * have. What is received takes no time behind the task that sends it. */
 static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
   const tdm_ir_node *node = node_of(state, step);
-  uint32_t *task = task_of(state, step);
-  const bool spared = is_spared(state, node);
-  if (!spared && moves(state, node)) {
-    const int16_t from = origin_of(state, node);
-    const double bytes = (double)tdm_ir_value_at(&state->plan->graph, node->first_output)->bytes;
-    TDM_TRY(add_copy(state, from, node->device, bytes, queue, order, task));
-    const bool described =
-        device_at(state, from)->described || device_at(state, node->device)->described;
-    /* The plan knows which of its host memory is pinned. */
-    if (!described)
-      state->schedule.tasks[*task].latency_ns = tdm_plan_predict_ns(state->plan, node);
-    return TDM_OK;
+  const tdm_forecast_rank *rank = &state->ranks[state->rank];
+  tdm_virtual_task task = {.queue = queue, .order = order, .crowded = 1};
+  if (tdm_ir_is_all_reduce(node)) {
+    uint32_t come;
+    TDM_TRY(tdm_virtual_add(&state->schedule, &task, &come));
+  } else if (!is_spared(state, node) && !is_exchange(node) && !is_received(state, node)) {
+    task.copies = moves(state, node);
+    if (task.copies) {
+      task.work = (double)tdm_ir_value_at(&state->plan->graph, node->first_output)->bytes;
+      TDM_TRY(find_links(state, node, rank->step_ns[step], &task));
+    } else {
+      task.work = rank->step_ns[step];
+      task.crowded = rank->crowded[step];
+    }
   }
-  const bool idle = spared || tdm_ir_is_share(node);
-  const tdm_virtual_task computing = {.queue = queue,
-                                      .order = order,
-                                      .work = idle ? 0 : state->kernel_ns[step],
-                                      .crowded = idle ? 1 : state->crowded[step]};
-  return tdm_virtual_add(&state->schedule, &computing, task);
+  return tdm_virtual_add(&state->schedule, &task, &rank->task_of[step]);
 }
 
 static tdm_status add_waits(tdm_forecasting *state, size_t index) {
-  const tdm_schedule *schedule = &state->plan->lowered.schedule;
+  const tdm_schedule *schedule = &state->ranks[state->rank].lowered->schedule;
   const tdm_step *step = &schedule->steps[index];
-  const uint32_t task = *task_of(state, index);
+  const uint32_t first =
+      task_of(state, index) - (tdm_ir_is_all_reduce(node_of(state, index)) ? 1 : 0);
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
     if (!wait->previous) /* runs follow one another */
-      TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, *task_of(state, wait->step)));
+      TDM_TRY(tdm_virtual_add_wait(&state->schedule, first, task_of(state, wait->step)));
   }
   if (step->phase == TDM_PHASE_UPDATE && state->barrier != NONE)
-    TDM_TRY(tdm_virtual_add_wait(&state->schedule, task, state->barrier));
+    TDM_TRY(tdm_virtual_add_wait(&state->schedule, first, state->barrier));
   return TDM_OK;
 }
 
-/* Where the update phase is submitted apart, it begins when all of the main phase has ended. */
+/* Where the update phase is submitted apart, it begins when all of the main phase has ended; in a
+ * job, when all ranks have voted. */
 static tdm_status add_barrier(tdm_forecasting *state) {
+  const tdm_plan *plan = state->plan;
   const uint32_t before = (uint32_t)state->schedule.task_count;
   state->barrier = NONE;
-  if (!state->plan->lowered.schedule.two_phase) return TDM_OK;
+  if (!(state->is_job ? plan->writes_persistent : plan->lowered.schedule.two_phase)) return TDM_OK;
   uint32_t queue;
   TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, &queue));
   (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "between the phases");
-  const tdm_virtual_task barrier = {.queue = queue, .crowded = 1, .work = tdm_alike_vote_ns(state)};
+  const tdm_virtual_task barrier = {.queue = queue,
+                                    .crowded = 1,
+                                    .work = state->is_job ? tdm_job_vote_ns(state)
+                                                          : tdm_alike_vote_ns(state)};
   TDM_TRY(tdm_virtual_add(&state->schedule, &barrier, &state->barrier));
   for (uint32_t task = 0; task < before; task++)
     TDM_TRY(tdm_virtual_add_wait(&state->schedule, state->barrier, task));
   return TDM_OK;
 }
 
-static tdm_status add_phase(tdm_forecasting *state, tdm_phase phase) {
-  const tdm_schedule *schedule = &state->plan->lowered.schedule;
-  for (size_t i = 0; i < schedule->step_count; i++) {
-    const tdm_step *step = &schedule->steps[i];
-    if (step->phase != phase) continue;
-    for (state->rank = 0; state->rank < state->alike.simulated; state->rank++) {
-      TDM_TRY(add_task(state, i, *queue_of(state, step->queue), (uint64_t)i + 1));
-      TDM_TRY(add_waits(state, i));
-    }
-    if (tdm_ir_is_share(node_of(state, i))) TDM_TRY(tdm_alike_share(state, i));
+static tdm_status add_step(tdm_forecasting *state, size_t index, tdm_phase phase) {
+  const tdm_forecast_rank *rank = &state->ranks[state->rank];
+  const tdm_step *step = &rank->lowered->schedule.steps[index];
+  if (step->phase != phase) return TDM_OK;
+  TDM_TRY(add_task(state, index, rank->queue_of[step->queue], (uint64_t)index + 1));
+  return add_waits(state, index);
+}
+
+/* What alike ranks share they come to together, step by step. */
+static tdm_status add_alike_phase(tdm_forecasting *state, tdm_phase phase) {
+  for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++) {
+    for (state->rank = 0; state->rank < state->rank_count; state->rank++)
+      TDM_TRY(add_step(state, i, phase));
+    state->rank = 0;
+    if (state->plan->lowered.schedule.steps[i].phase == phase && tdm_ir_is_share(node_of(state, i)))
+      TDM_TRY(tdm_alike_share(state, i));
   }
+  return TDM_OK;
+}
+
+static tdm_status add_phase(tdm_forecasting *state, tdm_phase phase) {
+  if (!state->is_job) return add_alike_phase(state, phase);
+  for (state->rank = 0; state->rank < state->rank_count; state->rank++)
+    for (size_t i = 0; i < state->ranks[state->rank].lowered->schedule.step_count; i++)
+      TDM_TRY(add_step(state, i, phase));
   return TDM_OK;
 }
 
 tdm_status tdm_forecast_add_main(tdm_forecasting *state) {
   state->barrier = NONE;
-  for (state->rank = 0; state->rank < state->alike.simulated; state->rank++)
+  for (state->rank = 0; state->rank < state->rank_count; state->rank++)
     TDM_TRY(add_queues(state));
   TDM_TRY(add_machine_links(state));
   return add_phase(state, TDM_PHASE_MAIN);

@@ -156,6 +156,10 @@ tdm_status tdm_plan_digest(tdm_plan *plan, const tdm_plan_request *request) TDM_
 /* Compares the plan with that of every other rank, all of which call it, before its first run.
  * INVALID_ARGUMENT, naming what differs first and what it is on both ranks. */
 tdm_status tdm_plan_agree(tdm_plan *plan) TDM_WARN_UNUSED;
+/* The steps of another rank of the plan's job, and their waits, as that rank makes them itself; the
+ * caller deinits them, on failure too. */
+tdm_status tdm_plan_lower_rank(const tdm_plan *plan, int rank,
+                               tdm_lowered *out_lowered) TDM_WARN_UNUSED;
 /* Proves that the programs of all ranks fit one another (verify_ranks.h). */
 tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) TDM_WARN_UNUSED;
 

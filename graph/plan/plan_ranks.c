@@ -35,12 +35,11 @@ static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_l
   return messages;
 }
 
-/* The steps and waits of another rank. */
-static tdm_status lower_rank(const tdm_plan *plan, int rank, tdm_lowered *lowered) {
+tdm_status tdm_plan_lower_rank(const tdm_plan *plan, int rank, tdm_lowered *out_lowered) {
   const uint32_t *deliveries = plan->all_deliveries + (size_t)rank * plan->delivery_count;
   TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, deliveries, plan->delivery_count,
-                             plan->lowered.schedule.depth, lowered));
-  return tdm_pass_schedule(&lowered->schedule);
+                             plan->lowered.schedule.depth, out_lowered));
+  return tdm_pass_schedule(&out_lowered->schedule);
 }
 
 static tdm_status verify(const tdm_plan *plan, tdm_lowered *others, tdm_rank_steps *ranks,
@@ -50,7 +49,7 @@ static tdm_status verify(const tdm_plan *plan, tdm_lowered *others, tdm_rank_ste
   for (int rank = 0; rank < rank_count; rank++) {
     const tdm_lowered *lowered = &plan->lowered;
     if (rank != tdm_context_rank(context)) {
-      TDM_TRY(lower_rank(plan, rank, &others[rank]));
+      TDM_TRY(tdm_plan_lower_rank(plan, rank, &others[rank]));
       lowered = &others[rank];
     }
     ranks[rank].schedule = &lowered->schedule;

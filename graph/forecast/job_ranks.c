@@ -1,0 +1,214 @@
+/* Ranks of a job, in virtual time: each has steps, queues and prices of its own, and waits for the
+ * others in three ways:
+ *
+ *   message      its bytes flow on the sender's queue, and what receives it ends behind that
+ *   all-reduce   begins when all ranks have come to it, and ends for all together
+ *   vote         between the phases: the same, of all that the ranks have done
+ *
+ * Invariant: every rank simulates all ranks by the same numbers, so all come to the same answer: of
+ * a step the rank whose it is says what it takes. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "devices/network/network.h"
+#include "graph/forecast/forecast.h"
+#include "graph/passes/device_sums.h"
+
+#define NONE TDM_VIRTUAL_NONE
+
+static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
+  return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
+}
+
+static tdm_context *context_of(const tdm_forecasting *state) {
+  return state->plan->graph.context;
+}
+
+/* ---- The ranks' steps, and what they take ---- */
+
+tdm_status tdm_job_find(tdm_forecasting *state) {
+  const tdm_plan *plan = state->plan;
+  const uint32_t ranks = (uint32_t)tdm_context_rank_count(context_of(state));
+  state->ranks = take(state, ranks, sizeof *state->ranks);
+  state->lowered = take(state, ranks, sizeof *state->lowered);
+  if (!state->ranks || !state->lowered) return TDM_OUT_OF_MEMORY;
+  state->rank_count = ranks;
+  for (uint32_t r = 0; r < ranks; r++) {
+    const bool own = (int)r == tdm_context_rank(context_of(state));
+    if (!own) TDM_TRY(tdm_plan_lower_rank(plan, (int)r, &state->lowered[r]));
+    state->ranks[r].lowered = own ? &plan->lowered : &state->lowered[r];
+  }
+  return TDM_OK;
+}
+
+/* All ranks are asked about the same plan, or all fail. */
+static tdm_status compare_plans(const tdm_forecasting *state, uint64_t *digests) {
+  TDM_TRY(tdm_network_gather(tdm_context_network(context_of(state)), &state->plan->digest,
+                             sizeof *digests, digests));
+  for (uint32_t r = 1; r < state->rank_count; r++)
+    if (digests[r] != digests[0])
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "forecast: the latest plan of rank %u is another than that of rank 0: all "
+                      "ranks run the same",
+                      r);
+  return TDM_OK;
+}
+
+tdm_status tdm_job_tell_prices(tdm_forecasting *state, tdm_status priced) {
+  tdm_network *network = tdm_context_network(context_of(state));
+  uint64_t *digests = NULL;
+  if (priced == TDM_OK) digests = take(state, state->rank_count, sizeof *digests);
+  if (priced == TDM_OK && !digests) priced = TDM_OUT_OF_MEMORY;
+  TDM_TRY(tdm_network_agree(network, priced));
+  TDM_TRY(compare_plans(state, digests));
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    const tdm_forecast_rank *rank = &state->ranks[r];
+    const size_t bytes = rank->lowered->schedule.step_count * sizeof(double);
+    if (bytes == 0) continue;
+    TDM_TRY(tdm_network_pass(network, (int)r, -1, rank->step_ns, bytes));
+    TDM_TRY(tdm_network_pass(network, (int)r, -1, rank->crowded, bytes));
+  }
+  return TDM_OK;
+}
+
+/* ---- Messages ---- */
+
+/* Of the link between the hosts of two ranks; no limit: INFINITY. */
+static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t to) {
+  tdm_link_estimate link;
+  tdm_context_link(context_of(state), tdm_context_host_of(context_of(state), (int)from),
+                   tdm_context_host_of(context_of(state), (int)to), false, &link);
+  return link.link.bytes_per_ns > 0 ? link.link.bytes_per_ns : INFINITY;
+}
+
+/* All that a rank sends, or receives, goes through a port as wide as the widest of its links. */
+static tdm_status find_port(tdm_forecasting *state, uint32_t rank, bool receives,
+                            uint32_t *out_link) {
+  uint32_t *port = &state->port_of[2 * rank + receives];
+  if (*port == NONE) {
+    double widest = 0;
+    for (uint32_t r = 0; r < state->rank_count; r++)
+      if (r != rank)
+        widest =
+            fmax(widest, receives ? rate_between(state, r, rank) : rate_between(state, rank, r));
+    TDM_TRY(tdm_virtual_add_link(&state->schedule, widest, port));
+    (void)snprintf(state->link_names[*port], sizeof *state->link_names, "host:%u %s", rank,
+                   receives ? "receives" : "sends");
+  }
+  *out_link = *port;
+  return TDM_OK;
+}
+
+static tdm_status find_pair(tdm_forecasting *state, const tdm_device *from, const tdm_device *to,
+                            uint32_t *out_link) {
+  const size_t devices = tdm_device_count(context_of(state));
+  uint32_t *link =
+      &state->pair_link_of[(size_t)from->context_index * devices + (size_t)to->context_index];
+  if (*link == NONE) {
+    TDM_TRY(tdm_virtual_add_link(
+        &state->schedule, rate_between(state, (uint32_t)from->rank, (uint32_t)to->rank), link));
+    (void)snprintf(state->link_names[*link], sizeof *state->link_names, "host:%d -> host:%d",
+                   from->rank, to->rank);
+  }
+  *out_link = *link;
+  return TDM_OK;
+}
+
+/* The whole of it takes ns where nothing else flows: what its bytes do not take passes before. */
+tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double ns,
+                        tdm_virtual_task *task) {
+  const tdm_graph *graph = &state->plan->graph;
+  const tdm_device *from =
+      tdm_context_device(graph->context, (size_t)tdm_ir_value_at(graph, node->inputs[0])->device);
+  const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
+  const double rate = rate_between(state, (uint32_t)from->rank, (uint32_t)to->rank);
+  task->work = fmin(task->work, ns * rate);
+  task->latency_ns = ns - task->work / rate;
+  TDM_TRY(find_pair(state, from, to, &task->hops[task->hop_count++]));
+  if (state->rank_count == 2) return TDM_OK;
+  TDM_TRY(find_port(state, (uint32_t)from->rank, false, &task->hops[task->hop_count++]));
+  return find_port(state, (uint32_t)to->rank, true, &task->hops[task->hop_count++]);
+}
+
+/* sent: per node, the task that sends what it brings. */
+static tdm_status join_messages(tdm_forecasting *state, const uint32_t *sent) {
+  const tdm_graph *graph = &state->plan->graph;
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    const tdm_forecast_rank *rank = &state->ranks[r];
+    for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
+      const tdm_ir_node *node = tdm_forecast_node(state, r, i);
+      if (!tdm_ir_is_message(graph, node) || tdm_rank_of(graph, node->device) != (int)r) continue;
+      if (sent[node->index] == NONE)
+        return tdm_fail(TDM_INTERNAL, "forecast: %s is received and not sent", node->name);
+      TDM_TRY(tdm_virtual_add_wait(&state->schedule, rank->task_of[i], sent[node->index]));
+    }
+  }
+  return TDM_OK;
+}
+
+static tdm_status find_sent(tdm_forecasting *state, uint32_t **out_sent) {
+  const tdm_graph *graph = &state->plan->graph;
+  uint32_t *sent = take(state, graph->nodes.count, sizeof *sent);
+  if (!sent) return TDM_OUT_OF_MEMORY;
+  memset(sent, 0xff, (graph->nodes.count + 1) * sizeof *sent);
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    const tdm_forecast_rank *rank = &state->ranks[r];
+    for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
+      const tdm_ir_node *node = tdm_forecast_node(state, r, i);
+      if (tdm_ir_is_message(graph, node) && tdm_rank_of(graph, node->device) != (int)r)
+        sent[node->index] = rank->task_of[i];
+    }
+  }
+  *out_sent = sent;
+  return TDM_OK;
+}
+
+/* ---- What all ranks do together ---- */
+
+/* A task between what a rank's step is: before it, the rank has come; behind it, it goes on. */
+static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, size_t step,
+                       const tdm_ir_node *node, uint32_t queue, uint32_t *meetings) {
+  const tdm_all_reduce_attributes *attributes = node->attributes;
+  uint32_t *meeting = &meetings[attributes->number];
+  if (*meeting == NONE) {
+    const double bytes = (double)tdm_ir_value_at(&state->plan->graph, node->first_output)->bytes;
+    const tdm_virtual_task task = {.queue = queue,
+                                   .order = (uint64_t)attributes->number,
+                                   .crowded = 1,
+                                   .work = tdm_all_reduce_of_ranks_ns(&state->plan->graph, bytes)};
+    TDM_TRY(tdm_virtual_add(&state->schedule, &task, meeting));
+  }
+  const uint32_t end = rank->task_of[step];
+  TDM_TRY(tdm_virtual_add_wait(&state->schedule, *meeting, end - 1));
+  return tdm_virtual_add_wait(&state->schedule, end, *meeting);
+}
+
+static tdm_status join_all_reduces(tdm_forecasting *state) {
+  const size_t most = state->ranks[0].lowered->schedule.step_count; /* each rank has the same */
+  uint32_t *meetings = take(state, most, sizeof *meetings);
+  if (!meetings) return TDM_OUT_OF_MEMORY;
+  memset(meetings, 0xff, (most + 1) * sizeof *meetings);
+  uint32_t queue;
+  TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, &queue));
+  (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "all ranks");
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    const tdm_forecast_rank *rank = &state->ranks[r];
+    for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
+      const tdm_ir_node *node = tdm_forecast_node(state, r, i);
+      if (tdm_ir_is_all_reduce(node)) TDM_TRY(meet(state, rank, i, node, queue, meetings));
+    }
+  }
+  return TDM_OK;
+}
+
+tdm_status tdm_job_join(tdm_forecasting *state) {
+  uint32_t *sent;
+  TDM_TRY(find_sent(state, &sent));
+  TDM_TRY(join_messages(state, sent));
+  return join_all_reduces(state);
+}
+
+double tdm_job_vote_ns(const tdm_forecasting *state) {
+  return tdm_all_reduce_of_ranks_ns(&state->plan->graph, 0);
+}

@@ -59,7 +59,7 @@ typedef struct tdm_forecast {
   uint32_t measured_kernels; /* whose time was measured */
   uint32_t modelled_kernels; /* whose time follows from a machine's description */
   double room_bytes;         /* of a described device's memory; 0: nothing tells */
-  uint32_t ranks;            /* alike, that it is about; 1: the plan alone */
+  uint32_t ranks;            /* alike, or a job's, that it is about; 1: the plan alone */
   uint32_t simulated_ranks;  /* whose queues and links are listed */
   tdm_collective ranks_sum;  /* how they sum gradients; AUTO where there is one rank */
 } tdm_forecast;
@@ -69,7 +69,9 @@ typedef struct tdm_forecast {
  * tdm_context_options.machine. Copies take what links tell, calibrated or not. options may be NULL.
  * UNSUPPORTED names a kernel whose time is neither in costs nor follows from a description. Of a
  * plan that is one of alike ranks', a step of them all: INVALID_ARGUMENT unless they fit the
- * machine as it is described. The caller releases *out_forecast. */
+ * machine as it is described. In a job of several ranks all of them call it, for the same plan,
+ * with costs of their own steps, and get the same answer, or the same failure. The caller releases
+ * *out_forecast. */
 TDM_API tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
                                         tdm_forecast **out_forecast) TDM_WARN_UNUSED;
 TDM_API void tdm_forecast_release(tdm_forecast *forecast); /* NULL is legal */

@@ -202,6 +202,10 @@ static tdm_status check(const tdm_session *session, const tdm_forecast_options *
   if (options->struct_size != sizeof *options)
     return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: struct_size is %zu, expected %zu",
                     options->struct_size, sizeof *options);
+  if (options->ranks_sum != TDM_COLLECTIVE_AUTO && tdm_context_rank_count(session->context) > 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "forecast options: ranks_sum is for plans of alike ranks; a job's plan has "
+                    "chosen its own");
   return check_way(options->ranks_sum);
 }
 

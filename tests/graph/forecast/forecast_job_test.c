@@ -1,0 +1,235 @@
+/* Forecasts of jobs of several ranks: by hand, with prices that are put; every rank comes to the
+ * same; and what is wrong on one rank all are told. */
+#include "graph/collectives/collectives.h"
+#include "graph/forecast/costs.h"
+#include "graph/run/session.h"
+#include "tests/graph/forecast/support.h"
+#include "tests/graph/job.h"
+
+enum { IN = 4, ROWS = 4096, KERNEL_NS = 1000 };
+
+/* What links between ranks are taken to be before they are measured: 50 us, 1 Gbit/s. */
+static double message_ns(double bytes) {
+  return 50000 + bytes / 0.125;
+}
+
+/* Each kernel of this rank's steps takes as long. */
+static tdm_costs *price(const tdm_session *session) {
+  const tdm_plan *plan = session->last_asked;
+  tdm_costs *costs = tdm_costs_create(plan->graph.context);
+  for (size_t i = 0; costs && i < plan->lowered.schedule.step_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[i].node);
+    char class_name[TDM_COST_CLASS], kernel[TDM_COST_KEY];
+    if (!node->operation) continue;
+    tdm_cost_class(tdm_context_device(plan->graph.context, (size_t)node->device), class_name);
+    tdm_cost_kernel(&plan->graph, node, kernel, sizeof kernel);
+    const tdm_cost cost = {.alone_ns = KERNEL_NS};
+    if (tdm_costs_put(costs, class_name, kernel, cost) != TDM_OK) return NULL;
+  }
+  return costs;
+}
+
+typedef struct asked {
+  tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
+  const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
+  tdm_collective collective;
+  bool trains;
+  int unpriced;   /* a rank that has no prices; -1: none */
+  int more_rows;  /* a rank whose latest plan is another one; -1: none */
+  int sum_option; /* of the forecast's options */
+} asked;
+
+static double busy_ns(const tdm_forecast *made, const char *name) {
+  for (size_t i = 0; i < made->queue_count; i++)
+    if (strcmp(made->queues[i].name, name) == 0) return made->queues[i].busy_ns;
+  return 0;
+}
+
+static tdm_status plan_session(const job_rank *rank, tdm_session *session) {
+  const asked *wanted = rank->user;
+  const int64_t rows = ROWS + (rank->rank == wanted->more_rows);
+  if (wanted->trains) {
+    test_batch batch;
+    test_batch_make(&batch, rank->context, rows, 1);
+    const tdm_status status = tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true);
+    test_batch_release(&batch);
+    return status;
+  }
+  tdm_fetch fetch = {"y", NULL};
+  const tdm_feed feed = {
+      "x", tdm_tensor_zeros(rank->context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, IN)), false};
+  const tdm_status status = tdm_session_prepare(session, &feed, 1, &fetch, 1, false);
+  tdm_tensor_release(feed.tensor);
+  return status;
+}
+
+static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
+  const asked *wanted = rank->user;
+  tdm_costs *costs = rank->rank == wanted->unpriced ? NULL : price(session);
+  const tdm_forecast_options options = {.struct_size = sizeof options,
+                                        .costs = costs,
+                                        .ranks_sum = (tdm_collective)wanted->sum_option};
+  tdm_forecast *made;
+  tdm_status status = tdm_session_forecast(session, &options, &made);
+  if (status == TDM_OK) {
+    rank->loss = made->step_ns;
+    if (wanted->queue) rank->number = (uint64_t)busy_ns(made, wanted->queue);
+    if (made->ranks != (uint32_t)rank->rank_count) status = tdm_fail(TDM_INTERNAL, "other ranks");
+  }
+  tdm_forecast_release(made);
+  tdm_costs_release(costs);
+  return status;
+}
+
+static tdm_status forecast_rank(job_rank *rank) {
+  const asked *wanted = rank->user;
+  tdm_value loss = {0};
+  tdm_graph *graph = wanted->build(rank, &loss);
+  const job_model model = {
+      .optimizer = tdm_sgd(0.1), .collective = wanted->collective, .any_order = true};
+  tdm_session *session = job_session(graph, loss, wanted->trains ? &model : NULL);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = plan_session(rank, session);
+  if (status == TDM_OK) status = forecast_session(rank, session);
+  tdm_session_release(session);
+  return status;
+}
+
+/* The step that all ranks come to. */
+static double step_ns(const asked *wanted, int rank_count, job_rank *ranks) {
+  const job_options options = {.rank_count = rank_count, .user = wanted};
+  job_must(&options, forecast_rank, ranks);
+  for (int r = 1; r < rank_count; r++)
+    assert_true(ranks[r].loss == ranks[0].loss);
+  return ranks[0].loss;
+}
+
+/* ---- By hand ---- */
+
+static tdm_value input_of(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), IN));
+}
+
+/* fc0 on rank 0, fc1 on rank 1, whose result both deliver. */
+static tdm_graph *build_chain(job_rank *rank, tdm_value *out_loss) {
+  (void)out_loss;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  tdm_place(graph, "host:0/cpu:0");
+  const tdm_value x = tdm_linear(graph, "fc0", input_of(graph), 3);
+  tdm_place(graph, "host:1/cpu:0");
+  tdm_output(graph, "y", tdm_linear(graph, "fc1", x, 2));
+  return graph;
+}
+
+static void a_chain_over_two_ranks_is_what_it_is_by_hand(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  const asked wanted = {.build = build_chain, .unpriced = -1, .more_rows = -1};
+  const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
+  assert_close(step_ns(&wanted, 2, ranks), 2 * KERNEL_NS + there_ns + back_ns);
+}
+
+/* fc1 on rank 1 and fc2 on rank 2, which rank 0 puts together. */
+static tdm_graph *build_fan(job_rank *rank, tdm_value *out_loss) {
+  (void)out_loss;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = input_of(graph);
+  tdm_place(graph, "host:1/cpu:0");
+  const tdm_value one = tdm_linear(graph, "fc1", x, 3);
+  tdm_place(graph, "host:2/cpu:0");
+  const tdm_value two = tdm_linear(graph, "fc2", x, 3);
+  tdm_place(graph, "host:0/cpu:0");
+  tdm_output(graph, "y", tdm_matmul(graph, "y", tdm_transpose(graph, "t", one, 0, 1), two));
+  return graph;
+}
+
+/* Both messages to rank 0 flow at once, and share what it can receive. Its result, (3, 3), goes to
+ * the others one behind the other. */
+static void messages_to_one_rank_share_its_port(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  const asked wanted = {
+      .build = build_fan, .queue = "host:0/cpu:0 compute", .unpriced = -1, .more_rows = -1};
+  const double both_ns = message_ns(2 * ROWS * 3 * 4.0), out_ns = message_ns(3 * 3 * 4.0);
+  const double found_ns = step_ns(&wanted, 3, ranks);
+  const double kernels_ns = KERNEL_NS + (double)ranks[0].number;
+  assert_close(found_ns, kernels_ns + both_ns + 2 * out_ns);
+}
+
+/* ---- Training ---- */
+
+static tdm_graph *build_replicas(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = seed_graph(rank->context, "host:0/cpu:0", "host:0/cpu:0", out_loss);
+  return graph;
+}
+
+static tdm_graph *build_parallel(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = build_replicas(rank, out_loss);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:0"};
+  tdm_data_parallel(graph, "", &options);
+  return graph;
+}
+
+/* Of rank 1's plan, found on rank 0: what the engine sums takes as long as is predicted of it, and
+ * the step at least that, the update, and the vote. */
+static void all_reduces_and_the_vote_hold_up_all_ranks(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  asked wanted = {.build = build_parallel,
+                  .queue = "all ranks",
+                  .collective = TDM_COLLECTIVE_ALL_REDUCE,
+                  .trains = true,
+                  .unpriced = -1,
+                  .more_rows = -1};
+  for (int count = 2; count <= 4; count++) {
+    const double found_ns = step_ns(&wanted, count, ranks);
+    const double rounds = count == 2 ? 1 : 2;
+    const double sums_ns = (double)ranks[0].number, vote_ns = 2 * rounds * 50000;
+    assert_true(sums_ns >= vote_ns); /* the latencies of one all-reduce at least */
+    assert_true(found_ns > sums_ns + vote_ns + 2 * KERNEL_NS);
+    assert_true(found_ns < 10 * (sums_ns + vote_ns));
+  }
+}
+
+/* ---- What is wrong ---- */
+
+static void must_fail(const asked *wanted, tdm_status status, const char *text) {
+  job_rank ranks[JOB_MOST_RANKS];
+  const job_options options = {.rank_count = 2, .user = wanted};
+  job_run(&options, forecast_rank, ranks);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].status, status);
+    if (!strstr(ranks[r].message, text)) fail_msg("rank %d: %s", r, ranks[r].message);
+  }
+}
+
+static void what_was_not_measured_on_one_rank_all_are_told(void **state) {
+  (void)state;
+  asked wanted = {.build = build_chain, .unpriced = 1, .more_rows = -1};
+  must_fail(&wanted, TDM_UNSUPPORTED, "fc1: what it takes on");
+}
+
+static void other_plans_are_refused(void **state) {
+  (void)state;
+  asked wanted = {.build = build_chain, .unpriced = -1, .more_rows = 1};
+  must_fail(&wanted, TDM_INVALID_ARGUMENT, "the latest plan of rank 1 is another");
+}
+
+static void ways_of_alike_ranks_are_refused(void **state) {
+  (void)state;
+  asked wanted = {
+      .build = build_chain, .unpriced = -1, .more_rows = -1, .sum_option = TDM_COLLECTIVE_RING};
+  must_fail(&wanted, TDM_INVALID_ARGUMENT, "alike ranks");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_chain_over_two_ranks_is_what_it_is_by_hand),
+      cmocka_unit_test(messages_to_one_rank_share_its_port),
+      cmocka_unit_test(all_reduces_and_the_vote_hold_up_all_ranks),
+      cmocka_unit_test(what_was_not_measured_on_one_rank_all_are_told),
+      cmocka_unit_test(other_plans_are_refused),
+      cmocka_unit_test(ways_of_alike_ranks_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

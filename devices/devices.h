@@ -107,8 +107,8 @@ TDM_API const char *tdm_simulator(tdm_context *context);
  * IO and UNAVAILABLE: the file could not be written (what stands there and is no regular file is
  * left alone), while this context is calibrated all the same.
  * In a job of several ranks all of them call it, and links between ranks are what is measured, by
- * which plans choose ways of summing. Rank 0 has the file, of the job's machines, and tells the
- * others when their contexts are created. A failure is that of all. */
+ * which plans choose algorithms of summing. Rank 0 has the file, of the job's machines, and tells
+ * the others when their contexts are created. A failure is that of all. */
 TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
                                          const char *cache_path) TDM_WARN_UNUSED;
 

@@ -1,5 +1,5 @@
-/* Describing a graph: values, inputs and outputs, scopes and places, parameters, parts that are
- * wrapped, places that are observed.
+/* Describing a graph: values, inputs and outputs, scopes and places, parameters, parallel
+ * regions, places that are observed.
  *
  * Building needs no check per call: invalid values pass through, the first error sticks and
  * tdm_session_create reports it. Names are UTF-8, at least one character. A graph is built by one
@@ -144,7 +144,7 @@ TDM_API tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char
 /* Puts the calling thread's last message, with its status, as the sticky error. */
 TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
 
-/* ---- Parts, and wrapping --------------------------------------------------------------------- */
+/* ---- Parts, and parallel regions ------------------------------------------------------------- */
 
 /* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
  * which add up to x's; what is a name, or unknown, is known when it runs. Parts that lie one after
@@ -180,18 +180,19 @@ typedef struct tdm_parallel_options {
   size_t scatter_count;
 } tdm_parallel_options;
 
-/* Wraps what has been built so far below scope ("block2", "" for everything, or several that are
- * one part together, "rnn,linear"): in every plan its nodes run once for each chunk of rows, on a
- * device of their own. Results are put together along the dimension that the rows went into;
- * gradients of parameters are summed at their home in the order of replicas. Values that are cut
- * must have equally many rows, at run time. Parallel regions may be nested, or follow one another.
+/* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
+ * or several that are one part together, "rnn,linear"): in every plan its nodes run once for each
+ * chunk of rows, on a device of their own. Results are put together along the dimension that the
+ * rows went into; gradients of parameters are summed at their home in the order of replicas. Values
+ * that are cut must have equally many rows, at run time. Parallel regions may be nested, or follow
+ * one another.
  *
  * A loss may be inside, so that no device has more of it than its rows' share: losses, sums and
  * means over the rows are the whole batch's, each replica's sum added in the order of replicas, on
  * the output device, a mean divided by what the whole batch counts (targets that are not ignored,
  * their weights, elements). What is made of these alone (two losses added) is computed there, once;
  * what goes on with them and with rows (x less its mean) waits for all replicas. So a loss differs
- * from the unwrapped one by the rounding of sums of so many parts, and by nothing else; where the
+ * from that of one device by the rounding of sums of so many parts, and by nothing else; where the
  * chunks lie changes no bit with `deterministic`, how many there are does. Other functions of all
  * rows (a maximum, a softmax along them, batch normalization) are those of each replica's rows, and
  * cannot leave the part where they have none. */
@@ -240,8 +241,8 @@ TDM_API void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules,
  *
  * In a run that trains it is the gradient that the optimizer gets, bit for bit, before clipping; in
  * another one the gradient of the model as it is evaluated (dropout drops nothing, batch
- * normalization reads its running statistics), and needs no optimizer. Wrapped models and
- * micro-batches sum it as training does. That of a table that is looked up is dense, with zeros
+ * normalization reads its running statistics), and needs no optimizer. Parallel regions
+ * and micro-batches sum it as training does. That of a table that is looked up is dense, with zeros
  * where no id was.
  *
  * A gradient is not differentiated again: a loss that depends on what is trained by way of one is

@@ -90,7 +90,7 @@ typedef struct tdm_operation {
   tdm_status (*persist)(tdm_gradient *gradient);
   /* Bit i: input i is there for `persist` alone; kernels see NULL in its place. */
   uint32_t persist_inputs;
-  /* 1 + where in the attributes a tdm_chunk stands, of output 0, which wrapping fills for every
+  /* 1 + where in the attributes a tdm_chunk stands, of output 0, which is filled for every
    * replica; 0: nowhere. */
   uint16_t chunk_at;
   /* How a node is computed of a batch in parts, where it is not row by row; NULL: tdm_chunked_each.

@@ -104,7 +104,8 @@ typedef struct tdm_session_options {
                       TDM_MAX_QUEUE_LIMIT; 0: any number */
   int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT; 0: 64 */
   /* Results have the same bits wherever nodes are placed, however large teams are, in whatever
-   * batch a row is; wraps and micro-batches still group the sums of gradients. */
+   * batch a row is; parallel regions and micro-batches still group the sums of
+   * gradients. */
   bool deterministic;
   bool check_finite;     /* a loss that is not finite fails the run with NOT_FINITE, before anything
                             is updated */

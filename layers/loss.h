@@ -35,7 +35,7 @@ static inline double tdm_loss_margin(const tdm_loss_options *options, double oth
 }
 
 /* What a loss that is put together of operations makes of its elements: their mean or sum, or
- * themselves. In micro-batches and wrapped parts these operations are the whole batch's. */
+ * themselves. In micro-batches and parallel regions these operations are the whole batch's. */
 tdm_value tdm_loss_reduce(tdm_graph *graph, const char *name, tdm_value elements,
                           tdm_loss_reduction reduction);
 /* max(0, x): at 0 the whole adjoint passes, as through PyTorch's clamp_min. */

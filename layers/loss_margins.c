@@ -1,6 +1,6 @@
 /* Losses by margins, put together of operations. Invariant: targets are read by comparisons, or are
- * factors of another dtype or value, so that what is known of means in micro-batches and wrapped
- * parts holds for these losses too. */
+ * factors of another dtype or value, so that what is known of means in micro-batches and parallel
+ * regions holds for these losses too. */
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 

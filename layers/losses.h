@@ -1,6 +1,6 @@
 /* Public part of layers/: losses, with PyTorch's arguments and numbers. A loss has the dtype of
- * what it judges, and is a scalar unless nothing is reduced. In micro-batches, and in a part that
- * is wrapped, it is that of the whole batch. */
+ * what it judges, and is a scalar unless nothing is reduced. In micro-batches, and in a parallel
+ * region, it is that of the whole batch. */
 #ifndef TANDEM_LAYERS_LOSSES_H
 #define TANDEM_LAYERS_LOSSES_H
 

@@ -138,8 +138,7 @@ TDM_API tdm_value tdm_argmax(tdm_graph *graph, const char *name, tdm_value x, in
 TDM_API tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                              bool keep);
 /* The share of rows whose class is that of the largest score, float32: scores (n, classes), classes
- * int (n). In micro-batches, and in a part that is wrapped, that of the whole batch. No gradient.
- */
+ * int (n). In micro-batches, and in a parallel region, that of the whole batch. No gradient. */
 TDM_API tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores,
                                tdm_value classes);
 /* The product, and the logarithm of the sum of exponentials. */

@@ -25,7 +25,7 @@ typedef struct tdm_embedding_bag_options {
 
 /* PyTorch's EmbeddingBag: ids int (bags, length), or (n) with offsets -> (bags, dim), the sum, mean
  * or maximum of a bag's rows; zeros for an empty bag. name.weight (rows, dim), normal(0, 1).
- * options may be NULL: means. Bags of one length can be cut along the batch, by wrapping and in
+ * options may be NULL: means. Bags of one length can be cut along the batch, in replicas and in
  * micro-batches; bags given by offsets cannot. */
 TDM_API tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                                     int64_t dim, const tdm_embedding_bag_options *options);

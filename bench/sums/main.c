@@ -1,6 +1,6 @@
 /* Sums over devices beside one another: training steps of sixteen layers of 4 MiB over eight
  * simulated devices whose links are modelled, 10 GB/s to the host and 50 GB/s between peers, each
- * way of summing in turn. What is measured is the wall time of a step, kernels of all devices
+ * algorithm in turn. What is measured is the wall time of a step, kernels of all devices
  * computing on this machine's cores; what a plan moves over the home's links is told by a forecast
  * of the same plan, priced by the kernels that were measured. */
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 enum { DEVICES = 8, LAYERS = 16, WIDTH = 1024, ROWS = DEVICES, WARM_STEPS = 2, STEPS = 15 };
 
-enum { WAYS = TDM_COLLECTIVE_TREE + 1 }; /* over the devices of one machine */
+enum { ALGORITHMS = TDM_COLLECTIVE_TREE + 1 }; /* over the devices of one machine */
 
 static tdm_context *open_context(void) {
   const tdm_context_options options = {
@@ -103,17 +103,18 @@ static void tell(tdm_context *context, tdm_collective collective, const tdm_feed
 }
 
 int main(int argc, char **argv) {
-  bench_help(argc, argv,
-             "bazel run //bench:sums\n\n"
-             "Training steps over eight simulated devices with modelled links, by each way of\n"
-             "summing gradients: the median step, and what the home's links carry in one.\n");
+  bench_help(
+      argc, argv,
+      "bazel run //bench:sums\n\n"
+      "Training steps over eight simulated devices with modelled links, by each algorithm of\n"
+      "summing gradients: the median step, and what the home's links carry in one.\n");
   tdm_context *context = open_context();
   tdm_tensor *x =
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1);
   const tdm_feed feed = {.name = "x", .tensor = x};
   printf("%-8s %12s %12s %12s\n", "sums", "step ms", "home in MB", "home out MB");
-  for (int way = 0; way < WAYS; way++)
-    tell(context, (tdm_collective)way, &feed);
+  for (int algorithm = 0; algorithm < ALGORITHMS; algorithm++)
+    tell(context, (tdm_collective)algorithm, &feed);
   tdm_tensor_release(x);
   tdm_context_release(context);
   return 0;

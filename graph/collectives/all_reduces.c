@@ -206,7 +206,7 @@ static bool fits(const tdm_graph *graph, const bucket *made, const tdm_sum *sum)
          first->spec.dtype == tdm_ir_value_at(graph, sum->value)->spec.dtype;
 }
 
-/* The sums that go this way, as they stand by now. */
+/* The sums of this algorithm, as they stand by now. */
 static tdm_sum **list_sums(const tdm_sums *sums, size_t *out_count) {
   const tdm_graph *graph = sums->graph;
   tdm_sum **of = tdm_region_take(sums->region, graph->nodes.count * sizeof(void *), "collectives");
@@ -214,7 +214,7 @@ static tdm_sum **list_sums(const tdm_sums *sums, size_t *out_count) {
   *out_count = 0;
   if (!of || !list) return NULL;
   for (size_t i = 0; i < sums->count; i++)
-    if (sums->items[i].way == TDM_COLLECTIVE_ALL_REDUCE)
+    if (sums->items[i].algorithm == TDM_COLLECTIVE_ALL_REDUCE)
       of[sums->items[i].node->index] = &sums->items[i];
   TDM_EACH_NODE(graph, node) {
     if (of[node->index]) list[(*out_count)++] = of[node->index];

@@ -1,4 +1,4 @@
-/* Sums at home and in chains, and what all ways are made of.
+/* Sums at home and in chains, and what all algorithms are made of.
  *
  *   at home   each term crosses to the sum's device, where it is added into one total.
  *   in a chain the first term goes to the second's device, which adds its own and sends the total
@@ -14,7 +14,7 @@
 #include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
 
-/* ---- What all ways are made of --------------------------------------------------------------- */
+/* ---- What all algorithms are made of --------------------------------------------------------- */
 
 tdm_insertion tdm_sum_insertion(const tdm_sum *sum, tdm_ir_node *before, int16_t device) {
   return (tdm_insertion){
@@ -44,7 +44,7 @@ uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *s
   const tdm_operation *operation = fresh ? &tdm_operation_accumulate : &tdm_operation_add_incoming;
   const uint32_t made = tdm_insert(graph, at, operation, NULL, operands, 2);
   if (!made) return 0;
-  tdm_producer(graph, made)->collective = (uint8_t)sum->way;
+  tdm_producer(graph, made)->collective = (uint8_t)sum->algorithm;
   tdm_producer(graph, made)->bucket = (uint8_t)(bucket % TDM_BUCKETS);
   return made;
 }

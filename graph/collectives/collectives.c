@@ -1,7 +1,7 @@
-/* Collectives: finds the sums over devices, chooses a way for each, and has them made.
+/* Collectives: finds the sums over devices, chooses an algorithm for each, and has them made.
  *
- * The sums that only updates need go one way together, the one whose busiest link is predicted to
- * be busy for the least time: at home, in chains, by all-reduces of the engine that connects ranks,
+ * The sums that only updates need have one together, that whose busiest link is predicted to be
+ * busy for the least time: at home, in chains, by all-reduces of the engine that connects ranks,
  * or around, where each goes in a ring or a tree, whichever is quicker for it. Where sums go
  * around, or are made by all-reduces, devices update their own copies. All others are made at home.
  * Except at home devices take turns in plan order, so that each adds right behind the gradient that
@@ -95,8 +95,8 @@ const char *tdm_collective_name(tdm_collective collective) {
   return (unsigned)collective < TDM_COLLECTIVE_COUNT ? names[collective] : NULL;
 }
 
-/* The quickest of all ways; where latencies take most of the time, other ways than at home are not
- * worth their messages, but for all-reduces, of which there are few. */
+/* The quickest of all; where latencies take most of the time, only sums at home are worth their
+ * messages, and all-reduces, of which there are few. */
 static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective_choice *choice) {
   static const tdm_collective around[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE};
   if (!has_room(sums)) {
@@ -105,22 +105,22 @@ static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective
   }
   if (!latencies) choice->reason = "predicted to be the quickest";
   for (size_t i = 0; i < TDM_COUNT_OF(around) && !latencies; i++)
-    if (is_quicker(choice, around[i], choice->way)) choice->way = around[i];
-  if (!is_quicker(choice, TDM_COLLECTIVE_ALL_REDUCE, choice->way)) return;
-  choice->way = TDM_COLLECTIVE_ALL_REDUCE;
+    if (is_quicker(choice, around[i], choice->algorithm)) choice->algorithm = around[i];
+  if (!is_quicker(choice, TDM_COLLECTIVE_ALL_REDUCE, choice->algorithm)) return;
+  choice->algorithm = TDM_COLLECTIVE_ALL_REDUCE;
   choice->reason = "predicted to be the quickest";
 }
 
 static void choose(const tdm_sums *sums, const tdm_collective_request *request,
                    tdm_collective_choice *choice) {
-  choice->way = request->asked;
+  choice->algorithm = request->asked;
   choice->reason = "as asked";
   if (request->asked != TDM_COLLECTIVE_AUTO) return;
-  choice->way = TDM_COLLECTIVE_HOME;
+  choice->algorithm = TDM_COLLECTIVE_HOME;
   choice->reason = "mostly latencies";
   const bool latencies = tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums);
-  if (!latencies && is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->way))
-    choice->way = TDM_COLLECTIVE_CHAIN;
+  if (!latencies && is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->algorithm))
+    choice->algorithm = TDM_COLLECTIVE_CHAIN;
   if (!request->deterministic)
     choose_quickest(sums, latencies, choice);
   else if (!latencies)
@@ -128,30 +128,33 @@ static void choose(const tdm_sums *sums, const tdm_collective_request *request,
 }
 
 /* A ring wants an element of each piece. */
-static tdm_collective way_around(const tdm_graph *graph, const tdm_sum *sum,
-                                 const tdm_collective_request *request, tdm_collective way) {
+static tdm_collective around_by(const tdm_graph *graph, const tdm_sum *sum,
+                                const tdm_collective_request *request, tdm_collective algorithm) {
   const bool asked = request->asked == TDM_COLLECTIVE_RING;
   const bool tree =
       asked ? tdm_shape_count(tdm_sum_shape(graph, sum)) < sum->count : tdm_is_for_tree(graph, sum);
-  return tree ? TDM_COLLECTIVE_TREE : way;
+  return tree ? TDM_COLLECTIVE_TREE : algorithm;
 }
 
 static void choose_for(const tdm_sums *sums, const tdm_collective_request *request,
                        tdm_collective_choice *choice, tdm_sum *sum) {
-  const bool around = choice->way == TDM_COLLECTIVE_RING || choice->way == TDM_COLLECTIVE_TREE;
+  const bool around =
+      choice->algorithm == TDM_COLLECTIVE_RING || choice->algorithm == TDM_COLLECTIVE_TREE;
   const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;
-  sum->way = TDM_COLLECTIVE_HOME;
-  if (choice->way == TDM_COLLECTIVE_CHAIN && sum->can_chain) sum->way = TDM_COLLECTIVE_CHAIN;
-  const bool reduced = choice->way == TDM_COLLECTIVE_ALL_REDUCE && sum->can_all_reduce;
+  sum->algorithm = TDM_COLLECTIVE_HOME;
+  if (choice->algorithm == TDM_COLLECTIVE_CHAIN && sum->can_chain)
+    sum->algorithm = TDM_COLLECTIVE_CHAIN;
+  const bool reduced = choice->algorithm == TDM_COLLECTIVE_ALL_REDUCE && sum->can_all_reduce;
   if (!reduced && (!around || !sum->can_go_around || !wanted)) return;
-  sum->way = reduced ? choice->way : way_around(sums->graph, sum, request, choice->way);
+  sum->algorithm =
+      reduced ? choice->algorithm : around_by(sums->graph, sum, request, choice->algorithm);
   sum->own = sum->can_own;
   choice->own_updates += sum->own;
 }
 
 /* The tree's root is the home, where that has terms. */
 static void put_home_first(tdm_sum *sum) {
-  for (uint32_t i = 1; i < sum->count && sum->way == TDM_COLLECTIVE_TREE; i++) {
+  for (uint32_t i = 1; i < sum->count && sum->algorithm == TDM_COLLECTIVE_TREE; i++) {
     if (sum->devices[i] != sum->node->device) continue;
     memmove(sum->devices + 1, sum->devices, i * sizeof *sum->devices);
     sum->devices[0] = sum->node->device;
@@ -192,13 +195,13 @@ static tdm_status interleave(const tdm_sums *sums) {
 static tdm_status lower_sums(const tdm_sums *sums) {
   bool at_home = true;
   for (size_t i = 0; i < sums->count; i++)
-    at_home &= sums->items[i].way == TDM_COLLECTIVE_HOME;
+    at_home &= sums->items[i].algorithm == TDM_COLLECTIVE_HOME;
   if (!at_home) TDM_TRY(interleave(sums));
   for (size_t i = 0; i < sums->count; i++)
-    if (sums->items[i].way == TDM_COLLECTIVE_HOME)
+    if (sums->items[i].algorithm == TDM_COLLECTIVE_HOME)
       TDM_TRY(tdm_sum_at_home(sums->graph, &sums->items[i]));
   for (size_t i = 0; i < sums->count; i++)
-    if (sums->items[i].way == TDM_COLLECTIVE_CHAIN)
+    if (sums->items[i].algorithm == TDM_COLLECTIVE_CHAIN)
       TDM_TRY(tdm_sum_in_chain(sums, &sums->items[i]));
   TDM_TRY(tdm_sum_by_all_reduces(sums));
   TDM_TRY(tdm_sum_in_rounds(sums));
@@ -210,7 +213,7 @@ static tdm_status run(tdm_sums *sums, const tdm_collective_request *request,
   TDM_TRY(find_sums(sums));
   count_late(sums, choice);
   if (choice->sums > 0) {
-    tdm_predict_ways(sums, choice->predicted_ns);
+    tdm_predict_sums(sums, choice->predicted_ns);
     choose(sums, request, choice);
   }
   for (size_t i = 0; i < sums->count; i++) {

@@ -1,5 +1,5 @@
-/* The pass `collectives`: every sum over devices becomes copies and additions, in the way that the
- * links and the memory ask for. */
+/* The pass `collectives`: every sum over devices becomes copies and additions, by the algorithm
+ * that the links and the memory ask for. */
 #ifndef TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 #define TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 
@@ -12,13 +12,13 @@ typedef struct tdm_collective_request {
 
 /* What was chosen for the sums that only updates need, and why. */
 typedef struct tdm_collective_choice {
-  tdm_collective way; /* AUTO: there are none over several devices */
-  const char *reason; /* static */
+  tdm_collective algorithm; /* AUTO: there are none over several devices */
+  const char *reason;       /* static */
   uint64_t sums;
   uint64_t bytes;       /* of their results */
   uint64_t own_updates; /* sums that every device has in the end, and updates its copy by */
-  /* By way: how long the busiest link is busy with gradients and parameters; 0: that way cannot be
-   * gone. */
+  /* By algorithm: how long the busiest link is busy with gradients and parameters; 0: it is not
+   * possible. */
   double predicted_ns[TDM_COLLECTIVE_COUNT];
 } tdm_collective_choice;
 

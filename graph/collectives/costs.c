@@ -1,4 +1,4 @@
-/* What ways of summing cost, by the links' estimates. Invariant: a prediction counts what the
+/* What algorithms of summing cost, by the links' estimates. Invariant: a prediction counts what the
  * busiest link carries, in sums and in the parameters that are copied out for the next step; of
  * sums that follow one another one, the longest, is waited for to its end, and so of copies. */
 #include <math.h>
@@ -136,10 +136,10 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
 
 /* ---- All ---- */
 
-double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective way) {
+double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algorithm) {
   const tdm_graph *graph = sums->graph;
   const double bytes = tdm_sum_bytes(graph, sum);
-  switch (way) {
+  switch (algorithm) {
   case TDM_COLLECTIVE_CHAIN:
     return slowest_hop_ns(graph, sum, bytes);
   case TDM_COLLECTIVE_RING:
@@ -157,23 +157,24 @@ double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective way) 
 }
 
 /* What the end of a step waits for of its last sum, behind what links are busy with. */
-static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
-  if (way == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
-  if (way == TDM_COLLECTIVE_RING) return ring_ns(graph, sum) / 2; /* finished pieces go around */
-  if (way != TDM_COLLECTIVE_CHAIN) return 0;
+  if (algorithm == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
+  if (algorithm == TDM_COLLECTIVE_RING)
+    return ring_ns(graph, sum) / 2; /* finished pieces go around */
+  if (algorithm != TDM_COLLECTIVE_CHAIN) return 0;
   return all_hops_ns(graph, sum, bytes / (double)tdm_chain_pieces(graph, sum));
 }
 
 /* Do the devices update their own copies, so that none is refreshed? */
-static bool updates_own(const tdm_sum *sum, tdm_collective way) {
-  return way != TDM_COLLECTIVE_HOME && way != TDM_COLLECTIVE_CHAIN && sum->can_own;
+static bool updates_own(const tdm_sum *sum, tdm_collective algorithm) {
+  return algorithm != TDM_COLLECTIVE_HOME && algorithm != TDM_COLLECTIVE_CHAIN && sum->can_own;
 }
 
 /* Parameters go from copy to copy, as gradients do in a chain, or all out of the home. */
-static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
-  if (updates_own(sum, way)) return 0;
+  if (updates_own(sum, algorithm)) return 0;
   if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes);
   double ns = 0;
   for (uint32_t i = 0; i < sum->count; i++)
@@ -182,33 +183,35 @@ static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collect
 }
 
 /* What the last copy of a parameter waits for beyond that: it goes from copy to copy as a whole. */
-static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
+static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
-  if (updates_own(sum, way) || !sum->can_chain) return 0;
+  if (updates_own(sum, algorithm) || !sum->can_chain) return 0;
   return all_hops_ns(graph, sum, bytes) - slowest_hop_ns(graph, sum, bytes);
 }
 
-/* What the sum does if the plan's way is that. */
-static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum, tdm_collective way) {
-  if (way == TDM_COLLECTIVE_HOME) return way;
-  if (way == TDM_COLLECTIVE_CHAIN) return sum->can_chain ? way : TDM_COLLECTIVE_HOME;
-  if (way == TDM_COLLECTIVE_ALL_REDUCE) return sum->can_all_reduce ? way : TDM_COLLECTIVE_HOME;
+/* What the sum does if the plan's algorithm is that. */
+static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum,
+                              tdm_collective algorithm) {
+  if (algorithm == TDM_COLLECTIVE_HOME) return algorithm;
+  if (algorithm == TDM_COLLECTIVE_CHAIN) return sum->can_chain ? algorithm : TDM_COLLECTIVE_HOME;
+  if (algorithm == TDM_COLLECTIVE_ALL_REDUCE)
+    return sum->can_all_reduce ? algorithm : TDM_COLLECTIVE_HOME;
   if (!sum->can_go_around) return TDM_COLLECTIVE_HOME;
-  return tdm_is_for_tree(graph, sum) ? TDM_COLLECTIVE_TREE : way;
+  return tdm_is_for_tree(graph, sum) ? TDM_COLLECTIVE_TREE : algorithm;
 }
 
-void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]) {
+void tdm_predict_sums(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]) {
   for (int w = TDM_COLLECTIVE_AUTO + 1; w < TDM_COLLECTIVE_COUNT; w++) {
-    const tdm_collective way = (tdm_collective)w;
+    const tdm_collective algorithm = (tdm_collective)w;
     double longest_ns = 0, longest_refresh_ns = 0;
     bool any = false;
     out_ns[w] = 0;
     for (size_t i = 0; i < sums->count; i++) {
       const tdm_sum *sum = &sums->items[i];
       if (!sum->late) continue;
-      const tdm_collective done = done_by(sums->graph, sum, way);
+      const tdm_collective done = done_by(sums->graph, sum, algorithm);
       const double ends_ns = end_ns(sums->graph, sum, done);
-      any |= way == TDM_COLLECTIVE_HOME || done != TDM_COLLECTIVE_HOME;
+      any |= algorithm == TDM_COLLECTIVE_HOME || done != TDM_COLLECTIVE_HOME;
       out_ns[w] += tdm_sum_ns(sums, sum, done) + refresh_ns(sums->graph, sum, done);
       longest_ns = fmax(longest_ns, ends_ns);
       longest_refresh_ns = fmax(longest_refresh_ns, refresh_end_ns(sums->graph, sum, done));

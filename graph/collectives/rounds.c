@@ -23,7 +23,7 @@
 #include "graph/passes/passes.h"
 
 static bool goes_around(const tdm_sum *sum) {
-  return sum->way == TDM_COLLECTIVE_RING || sum->way == TDM_COLLECTIVE_TREE;
+  return sum->algorithm == TDM_COLLECTIVE_RING || sum->algorithm == TDM_COLLECTIVE_TREE;
 }
 
 /* ---- Before the first round ------------------------------------------------------------------ */
@@ -72,7 +72,7 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
   const uint32_t view = tdm_view_there(graph, at, &shape, piece);
   if (!view) return 0;
-  tdm_producer(graph, view)->collective = (uint8_t)sum->way;
+  tdm_producer(graph, view)->collective = (uint8_t)sum->algorithm;
   tdm_producer(graph, view)->bucket = (uint8_t)(bucket % TDM_BUCKETS);
   return view;
 }
@@ -166,7 +166,7 @@ static tdm_status end_tree(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static uint32_t reducing_rounds(const tdm_sum *sum) {
-  return sum->way == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
+  return sum->algorithm == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
 }
 
 /* The last is for what does no work but on links: sending the sum out, and putting it together. */
@@ -176,7 +176,7 @@ static uint32_t rounds_of(const tdm_sum *sum) {
 
 static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
-  const bool ring = sum->way == TDM_COLLECTIVE_RING;
+  const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
   const uint32_t gathering = sum->own ? reducing_rounds(sum) : 0;
   for (uint32_t round = 0; round < gathering; round++)
     TDM_TRY(ring ? gather_ring(graph, sum, round, before)
@@ -187,7 +187,7 @@ static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
 static tdm_status insert_round(const tdm_sums *sums, tdm_sum *sum, size_t index, uint32_t round,
                                tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
-  const bool ring = sum->way == TDM_COLLECTIVE_RING;
+  const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
   if (round == 0) {
     TDM_TRY(sum_own_terms(graph, sum, before));
     if (ring) TDM_TRY(begin_ring(sums, sum, before));
@@ -202,7 +202,7 @@ tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
   bool *reads = tdm_region_take(sums->region, graph->nodes.count * sizeof *reads, "collectives");
   if (!reads) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < sums->count; i++)
-    reads[sums->items[i].node->index] = sums->items[i].way >= TDM_COLLECTIVE_RING;
+    reads[sums->items[i].node->index] = sums->items[i].algorithm >= TDM_COLLECTIVE_RING;
   const tdm_ir_node *last = sums->updates->previous;
   *out_first = sums->updates;
   TDM_EACH_NODE(graph, node) {

@@ -9,9 +9,9 @@
 
 typedef struct tdm_sum {
   tdm_ir_node *node;
-  uint32_t value;     /* the sum, on the node's device */
-  tdm_collective way; /* AUTO: not chosen yet */
-  bool late;          /* only updates need it */
+  uint32_t value;           /* the sum, on the node's device */
+  tdm_collective algorithm; /* AUTO: not chosen yet */
+  bool late;                /* only updates need it */
   bool can_chain;
   bool can_go_around;  /* in a ring or a tree */
   bool can_all_reduce; /* every rank of a job has terms */
@@ -43,16 +43,16 @@ static inline const tdm_shape *tdm_sum_shape(const tdm_graph *graph, const tdm_s
   return &tdm_ir_value_at(graph, sum->value)->spec.shape;
 }
 
-/* ---- What ways cost (costs.c) ---- */
+/* ---- What algorithms cost (costs.c) ---- */
 
 /* How long the busiest link is busy with all late sums, and with the parameters that are copied out
- * again, by way. What a way cannot do is done at home. */
-void tdm_predict_ways(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]);
+ * again, by algorithm. What an algorithm cannot do is done at home. */
+void tdm_predict_sums(const tdm_sums *sums, double out_ns[TDM_COLLECTIVE_COUNT]);
 /* Of the late sums alone, at home; what of that is latencies. */
 double tdm_home_ns(const tdm_sums *sums);
 double tdm_home_latencies_ns(const tdm_sums *sums);
-/* A sum's time in one of the ways. */
-double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective way);
+/* A sum's time by one of the algorithms. */
+double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algorithm);
 /* Whether a tree is for it what a ring is for others: messages are few, or latencies most of them.
  */
 bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum);
@@ -60,7 +60,7 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum);
 double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum);
 double tdm_bucket_bytes(const tdm_sums *sums);
 bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum);
-/* Whether each hop of a way has a link of its own. */
+/* Whether each hop of an algorithm has a link of its own. */
 bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum);
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum);
 /* Pieces that a chain cuts the value into. */

@@ -122,7 +122,8 @@ static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
       only_new |= members[node->index] && !in_old;
     }
     if (shared && only_old && only_new)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "a part of %s, which is wrapped, and not all of it",
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "a part of %s, which is a parallel region, and not all of it",
                       graph->parallel_regions.items[w].name);
   }
   return TDM_OK;
@@ -166,7 +167,7 @@ static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region
   }
 }
 
-/* ---- Wrapping ---- */
+/* ---- Making them ---- */
 
 static tdm_status fail_nothing_below(const tdm_graph *graph, const char *scope, size_t length) {
   char given[64];

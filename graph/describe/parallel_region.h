@@ -1,5 +1,5 @@
 /* Which nodes of a user's graph a parallel region has, given by the values at its boundary: for the
- * calls that wrap (parallel_region.c). */
+ * calls that make one (parallel_region.c). */
 #ifndef TANDEM_GRAPH_DESCRIBE_PARALLEL_REGION_H
 #define TANDEM_GRAPH_DESCRIBE_PARALLEL_REGION_H
 

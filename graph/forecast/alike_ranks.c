@@ -4,7 +4,7 @@
  *   ring         2 (k - 1) messages of 1 / k of the bytes go from each rank to the next
  *   tree         whole gradients go up a binomial tree and down again, round by round
  *   all-reduce   the engine's: a ring's bytes, a tree's latencies; gradients in buckets
- *   rows         of tables, in either way: those of each rank go to all others
+ *   rows         of tables, however gradients are summed: those of each rank go to all others
  *
  * Invariant: the ranks that are not simulated do at every time what those do that are, so links
  * carry the same, and the simulated ones' links stand for theirs. */
@@ -205,8 +205,8 @@ static tdm_status go_around(exchange *self) {
   double latency_ns = 2 * rounds * alike->latency_ns;
   if (self->gathers) {
     bytes = (k - 1) * self->bytes;
-    latency_ns = (alike->way == TDM_COLLECTIVE_RING ? k - 1 : rounds) * alike->latency_ns;
-  } else if (alike->way == TDM_COLLECTIVE_RING) {
+    latency_ns = (alike->algorithm == TDM_COLLECTIVE_RING ? k - 1 : rounds) * alike->latency_ns;
+  } else if (alike->algorithm == TDM_COLLECTIVE_RING) {
     latency_ns =
         tdm_ring_messages(k) * alike->latency_ns + (k - 1) * add_ns(self->state, self->bytes / k);
   }
@@ -235,7 +235,7 @@ static tdm_status climb(exchange *self, uint32_t distance, bool up) {
 
 static tdm_status exchange_all(exchange *self) {
   const tdm_alike *alike = &self->state->alike;
-  if (self->gathers || alike->way != TDM_COLLECTIVE_TREE) return go_around(self);
+  if (self->gathers || alike->algorithm != TDM_COLLECTIVE_TREE) return go_around(self);
   const uint32_t rounds = tdm_tree_rounds(alike->ranks);
   for (uint32_t round = 0; round < rounds; round++)
     TDM_TRY(climb(self, 1u << round, true));
@@ -290,7 +290,7 @@ tdm_status tdm_alike_share(tdm_forecasting *state, size_t step) {
   const bool gathers = share_of(state, step)->gathers != 0;
   const double bytes = bytes_of(state, step);
   alike->next[step] = NONE;
-  if (gathers || alike->way != TDM_COLLECTIVE_ALL_REDUCE)
+  if (gathers || alike->algorithm != TDM_COLLECTIVE_ALL_REDUCE)
     return close_bucket(state, step, bytes, gathers, (uint32_t)step);
   tdm_alike_bucket *bucket = &alike->buckets[node_of(state, step)->device];
   if (bucket->first == NONE)

@@ -133,7 +133,7 @@ static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast
   forecast->room_bytes = state->machine ? state->machine->device.memory_bytes : 0;
   forecast->ranks = state->is_job ? state->rank_count : state->alike.ranks;
   forecast->simulated_ranks = state->rank_count;
-  forecast->ranks_sum = state->alike.ranks > 1 ? state->alike.way : TDM_COLLECTIVE_AUTO;
+  forecast->ranks_sum = state->alike.ranks > 1 ? state->alike.algorithm : TDM_COLLECTIVE_AUTO;
   forecast->measured_kernels = state->measured_kernels;
   forecast->modelled_kernels = state->modelled_kernels;
   tell_queues(state, forecast);
@@ -151,12 +151,12 @@ void tdm_forecast_release(tdm_forecast *forecast) {
 
 /* ---- The call ---- */
 
-static tdm_status forecast_way(const tdm_plan *plan, const tdm_forecast_options *options,
-                               tdm_collective way, tdm_forecast **out_forecast) {
+static tdm_status forecast_algorithm(const tdm_plan *plan, const tdm_forecast_options *options,
+                                     tdm_collective algorithm, tdm_forecast **out_forecast) {
   tdm_forecasting state = {.plan = plan,
                            .options = options,
                            .machine = tdm_context_machine(plan->graph.context),
-                           .alike = {.way = way}};
+                           .alike = {.algorithm = algorithm}};
   tdm_region_init(&state.region, plan->graph.allocator);
   tdm_virtual_init(&state.schedule, plan->graph.allocator);
   tdm_status status = simulate(&state);
@@ -168,15 +168,15 @@ static tdm_status forecast_way(const tdm_plan *plan, const tdm_forecast_options 
   return status;
 }
 
-/* Where alike ranks may sum as they like, each way is simulated. */
+/* Where alike ranks may sum as they like, each algorithm is simulated. */
 static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
   const bool is_job = tdm_context_rank_count(plan->graph.context) > 1;
   if (is_job || options->ranks_sum != TDM_COLLECTIVE_AUTO)
-    return forecast_way(plan, options, options->ranks_sum, out_forecast);
-  for (int way = TDM_COLLECTIVE_RING; way <= TDM_COLLECTIVE_ALL_REDUCE; way++) {
+    return forecast_algorithm(plan, options, options->ranks_sum, out_forecast);
+  for (int algorithm = TDM_COLLECTIVE_RING; algorithm <= TDM_COLLECTIVE_ALL_REDUCE; algorithm++) {
     tdm_forecast *made;
-    const tdm_status status = forecast_way(plan, options, (tdm_collective)way, &made);
+    const tdm_status status = forecast_algorithm(plan, options, (tdm_collective)algorithm, &made);
     tdm_forecast *worse = made;
     if (status != TDM_OK || !*out_forecast || made->step_ns < (*out_forecast)->step_ns) {
       worse = *out_forecast;
@@ -188,13 +188,13 @@ static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options
   return TDM_OK;
 }
 
-static tdm_status check_way(tdm_collective way) {
-  if (way == TDM_COLLECTIVE_AUTO ||
-      (way >= TDM_COLLECTIVE_RING && way <= TDM_COLLECTIVE_ALL_REDUCE))
+static tdm_status check_algorithm(tdm_collective algorithm) {
+  if (algorithm == TDM_COLLECTIVE_AUTO ||
+      (algorithm >= TDM_COLLECTIVE_RING && algorithm <= TDM_COLLECTIVE_ALL_REDUCE))
     return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "forecast options: ranks_sum is %d, not ring, tree, all-reduce or auto",
-                  (int)way);
+                  (int)algorithm);
 }
 
 static tdm_status check(const tdm_session *session, const tdm_forecast_options *options) {
@@ -206,7 +206,7 @@ static tdm_status check(const tdm_session *session, const tdm_forecast_options *
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "forecast options: ranks_sum is for plans of alike ranks; a job's plan has "
                     "chosen its own");
-  return check_way(options->ranks_sum);
+  return check_algorithm(options->ranks_sum);
 }
 
 tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,

@@ -25,7 +25,7 @@ typedef struct tdm_alike {
   uint32_t width;      /* devices of a rank */
   uint32_t simulated;  /* ranks */
   tdm_machine machine; /* the simulated hosts alone, whose links stand for those of the others */
-  tdm_collective way;
+  tdm_collective algorithm;
   double latency_ns;         /* of the slowest way from a rank to the next */
   double bytes_per_ns;       /* of the narrowest */
   size_t device_count;       /* of the context */

@@ -52,7 +52,8 @@ static bool is_dense(const tdm_adjoint *adjoint) {
   return adjoint->dense != 0 || adjoint->added;
 }
 
-static bool same_lane(const tdm_walk *walk, const tdm_adjoint *a, const tdm_adjoint *b) {
+/* Are both contributions to one term of the sum: one device's and replica's? */
+static bool same_term(const tdm_walk *walk, const tdm_adjoint *a, const tdm_adjoint *b) {
   return a->replica == b->replica && (walk->any_device || a->device == b->device);
 }
 
@@ -76,16 +77,16 @@ uint32_t tdm_spread_adjoint(tdm_walk *walk, uint32_t value, const char *name,
   return spread_rows(walk->rule.graph, &at, value, adjoint);
 }
 
-/* Sums the contributions of one micro-batch to `value` in a lane, in consumer order, in chunks of
+/* Sums the contributions of one micro-batch to a term of `value`, in consumer order, in chunks of
  * the stack's size. Rows to be added that are alone stay what they are. */
 static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t value,
-                             const tdm_adjoint *lane, uint32_t head) {
+                             const tdm_adjoint *term, uint32_t head) {
   tdm_graph *graph = walk->rule.graph;
   tdm_adjoint latest = {0};
   size_t count = 0;
   for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
     const tdm_adjoint *adjoint = &walk->rule.adjoints.items[i];
-    if (!same_lane(walk, adjoint, lane) || adjoint->micro != at->micro) continue;
+    if (!same_term(walk, adjoint, term) || adjoint->micro != at->micro) continue;
     latest = *adjoint;
     count++;
   }
@@ -94,24 +95,24 @@ static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t v
   size_t used = 0;
   for (uint32_t i = head; i; i = walk->rule.adjoints.items[i].next) {
     const tdm_adjoint adjoint = walk->rule.adjoints.items[i];
-    if (!same_lane(walk, &adjoint, lane) || adjoint.micro != at->micro) continue;
+    if (!same_term(walk, &adjoint, term) || adjoint.micro != at->micro) continue;
     if (used == TDM_COUNT_OF(batch)) {
       batch[0] = sum_dense(graph, at, batch, used);
       used = 1;
     }
     batch[used++] = adjoint.added ? spread_rows(graph, at, value, &adjoint) : adjoint.dense;
   }
-  assert(used > 0); /* the lane has one of them */
+  assert(used > 0); /* the term has one of them */
   return (tdm_adjoint){.dense = sum_dense(graph, at, batch, used)};
 }
 
-/* The first micro-batch behind `after` that contributes; -1: none. lane NULL: any. */
-static int next_micro(const tdm_walk *walk, const tdm_adjoint *lane, uint32_t head, int after) {
+/* The first micro-batch behind `after` that contributes; -1: none. term NULL: any. */
+static int next_micro(const tdm_walk *walk, const tdm_adjoint *term, uint32_t head, int after) {
   int found = -1;
   for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
     const tdm_adjoint *adjoint = &walk->rule.adjoints.items[at];
     if (adjoint->micro <= after || (found >= 0 && adjoint->micro >= found)) continue;
-    if (!lane || same_lane(walk, adjoint, lane)) found = adjoint->micro;
+    if (!term || same_term(walk, adjoint, term)) found = adjoint->micro;
   }
   return found;
 }
@@ -147,7 +148,7 @@ static uint32_t sum_devices(tdm_graph *graph, const tdm_insertion *at, const uin
   return total;
 }
 
-/* Adds a micro-batch's part to the total of a lane, in its memory where it may be overwritten. */
+/* Adds a micro-batch's part to the total of a term, in its memory where it may be overwritten. */
 static uint32_t add_part(tdm_walk *walk, const tdm_insertion *at, uint32_t total,
                          const tdm_adjoint *part, bool owned) {
   tdm_graph *graph = walk->rule.graph;
@@ -162,15 +163,15 @@ static uint32_t add_part(tdm_walk *walk, const tdm_insertion *at, uint32_t total
   return tdm_insert(graph, at, &tdm_operation_add_incoming, NULL, terms, 2);
 }
 
-/* One device's and replica's sum: a micro-batch's is added as soon as it is there. */
-static uint32_t sum_lane(tdm_walk *walk, const char *name, uint32_t value, uint32_t head,
-                         const tdm_adjoint *lane) {
+/* One term: a micro-batch's is added as soon as it is there. */
+static uint32_t sum_term(tdm_walk *walk, const char *name, uint32_t value, uint32_t head,
+                         const tdm_adjoint *term) {
   uint32_t total = 0;
   bool owned = false;
-  for (int micro = next_micro(walk, lane, head, -1); micro >= 0;
-       micro = next_micro(walk, lane, head, micro)) {
-    const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, lane->device, micro);
-    const tdm_adjoint part = sum_group(walk, &at, value, lane, head);
+  for (int micro = next_micro(walk, term, head, -1); micro >= 0;
+       micro = next_micro(walk, term, head, micro)) {
+    const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, term->device, micro);
+    const tdm_adjoint part = sum_group(walk, &at, value, term, head);
     if (total) {
       total = add_part(walk, &at, total, &part, owned);
       owned = true;
@@ -211,14 +212,14 @@ static tdm_status sum_all_dense(tdm_walk *walk, uint32_t value, const char *name
   for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
     const tdm_adjoint adjoint = walk->rule.adjoints.items[at];
     size_t k = 0;
-    while (k < sum_count && !same_lane(walk, &firsts[k], &adjoint))
+    while (k < sum_count && !same_term(walk, &firsts[k], &adjoint))
       k++;
     if (k < sum_count) continue;
     if (sum_count == MAX_SUMS)
       return tdm_fail(TDM_UNSUPPORTED, "%s: used by more than %d devices and replicas", name,
                       MAX_SUMS);
     firsts[sum_count] = adjoint;
-    sums[sum_count++] = sum_lane(walk, name, value, head, &adjoint);
+    sums[sum_count++] = sum_term(walk, name, value, head, &adjoint);
   }
   const int16_t home = tdm_ir_value_at(walk->rule.graph, value)->device;
   const tdm_insertion at = tdm_adjoint_insertion(walk->before, name, home, 0);

@@ -79,7 +79,7 @@ static void settle_micro(const tdm_chunked *chunked, tdm_ir_node *like, size_t i
 }
 
 /* A node that no row reaches stays, and reads what stands for its inputs. What goes on with values
- * of the whole batch leaves the part that was wrapped. */
+ * of the whole batch leaves the parallel region. */
 static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
   if (tdm_chunked_joins(chunked, node)) {
     node->parallel_region = 0;
@@ -101,7 +101,7 @@ static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *n
     if (producer && producer->parallel_region == node->parallel_region)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "micro-batches: %s goes on with rows and with %s, which is of the whole "
-                      "batch, in a part that is wrapped",
+                      "batch, in a parallel region",
                       node->name, producer->name);
   }
   return TDM_OK;

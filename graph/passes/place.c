@@ -125,8 +125,8 @@ tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
   TDM_EACH_NODE(graph, node) {
     if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
     if (node->replica && mapped_device(map, node->name))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "device map: %s is wrapped, its devices are given",
-                      node->name);
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "device map: %s is in a parallel region, which has its devices", node->name);
     for (uint32_t k = 0; k < node->output_count; k++)
       tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
     const uint32_t *inputs = node->inputs;

@@ -109,11 +109,12 @@ static void put_sums(tdm_json_writer *json, const tdm_collective_choice *sums) {
   tdm_json_put_integer(json, "sums", (int64_t)sums->sums);
   tdm_json_put_integer(json, "bytes", (int64_t)sums->bytes);
   tdm_json_put_integer(json, "updated_by_every_device", (int64_t)sums->own_updates);
-  tdm_json_put_string(json, "way", tdm_collective_name(sums->way));
+  tdm_json_put_string(json, "algorithm", tdm_collective_name(sums->algorithm));
   tdm_json_put_string(json, "reason", sums->reason);
   tdm_json_open(json, "predicted_ns", '{');
-  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++)
-    tdm_json_put_real(json, tdm_collective_name((tdm_collective)way), sums->predicted_ns[way]);
+  for (int algorithm = TDM_COLLECTIVE_HOME; algorithm < TDM_COLLECTIVE_COUNT; algorithm++)
+    tdm_json_put_real(json, tdm_collective_name((tdm_collective)algorithm),
+                      sums->predicted_ns[algorithm]);
   tdm_json_close(json, '}');
   tdm_json_close(json, '}');
 }

@@ -31,18 +31,18 @@ static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
   fputc('\n', out);
 }
 
-/* The way that sums go which only updates need, why, and what was predicted of each way. */
+/* By which algorithm sums are made that only updates need, why, and what was predicted of each. */
 static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   if (sums->sums == 0) return;
   fprintf(out, "  %-9s %llu of gradients over devices, ", "sums", (unsigned long long)sums->sums);
   print_bytes(sums->bytes, out);
-  fprintf(out, ", %s: %s; ", tdm_collective_name(sums->way), sums->reason);
+  fprintf(out, ", %s: %s; ", tdm_collective_name(sums->algorithm), sums->reason);
   fprintf(out, "%llu updated by every device\n", (unsigned long long)sums->own_updates);
   fprintf(out, "  %-9s busiest link", "");
-  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++) {
-    if (sums->predicted_ns[way] > 0)
-      fprintf(out, "%s %.1f us %s", way == TDM_COLLECTIVE_HOME ? "" : ",",
-              sums->predicted_ns[way] / 1000, tdm_collective_name((tdm_collective)way));
+  for (int algorithm = TDM_COLLECTIVE_HOME; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
+    if (sums->predicted_ns[algorithm] > 0)
+      fprintf(out, "%s %.1f us %s", algorithm == TDM_COLLECTIVE_HOME ? "" : ",",
+              sums->predicted_ns[algorithm] / 1000, tdm_collective_name((tdm_collective)algorithm));
   }
   fputc('\n', out);
 }

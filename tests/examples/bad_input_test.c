@@ -68,7 +68,7 @@ static void names_the_device(void **state) {
   expect_failure(TRAIN "--place 'embedding'", "embedding", "NAME=DEVICE");
   expect_failure(TRAIN "--data-parallel cpu:0,cpu:99", "cpu:99", "the context has");
   expect_failure(TRAIN "--data-parallel cpu:0,,cpu:0", "cpu:0,,cpu:0", "no list of devices");
-  expect_failure(TRAIN "--data-parallel cpu:0,cpu:0 --place '*=cpu:0'", "rnn", "wrapped");
+  expect_failure(TRAIN "--data-parallel cpu:0,cpu:0 --place '*=cpu:0'", "rnn", "parallel region");
 }
 
 static void names_the_word_list(void **state) {

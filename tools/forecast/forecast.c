@@ -32,7 +32,8 @@ static void list_devices(int devices, char *text, size_t capacity) {
 }
 
 /* The plan of a training step over the first devices of the machine. */
-static tdm_status plan_for(const forecaster *self, int devices, int way, opened_model *out_model) {
+static tdm_status plan_for(const forecaster *self, int devices, int algorithm,
+                           opened_model *out_model) {
   char list[MOST_DEVICES * DEVICE_NAME];
   list_devices(devices, list, sizeof list);
   const model_request request = {.name = self->request->model,
@@ -40,7 +41,7 @@ static tdm_status plan_for(const forecaster *self, int devices, int way, opened_
                                  .body = "paper:0",
                                  .replicas = devices > 1 ? list : NULL,
                                  .batch = batch_for(self, devices),
-                                 .collective = (tdm_collective)way};
+                                 .collective = (tdm_collective)algorithm};
   tdm_status status = model_open(self->context, &request, out_model);
   if (status != TDM_OK) return status;
   status = model_prepare(out_model);
@@ -58,7 +59,7 @@ static tdm_status tell_step(const forecaster *self) {
   const forecast_request *request = self->request;
   const int devices = request->devices ? (int)request->devices : self->device_count;
   opened_model model;
-  tdm_status status = plan_for(self, devices, request->way, &model);
+  tdm_status status = plan_for(self, devices, request->algorithm, &model);
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
   tdm_traffic traffic;
@@ -68,12 +69,12 @@ static tdm_status tell_step(const forecaster *self) {
     tdm_json_put_string(self->json, "model", request->model);
     tdm_json_put_integer(self->json, "rows", batch_for(self, devices));
     tdm_json_put_integer(self->json, "devices", devices);
-    tdm_json_put_string(self->json, "sums", summing_name(request->way));
+    tdm_json_put_string(self->json, "sums", summing_name(request->algorithm));
     report_step_json(forecast, &traffic, self->json);
   } else if (status == TDM_OK) {
     printf("%s, %lld rows on %d of %d devices, sums: %s\n", request->model,
            (long long)batch_for(self, devices), devices, self->device_count,
-           summing_name(request->way));
+           summing_name(request->algorithm));
     report_step(forecast, &traffic);
   }
   tdm_forecast_release(forecast);
@@ -81,9 +82,10 @@ static tdm_status tell_step(const forecaster *self) {
   return status;
 }
 
-static tdm_status forecast_way(const forecaster *self, int devices, int way, double *out_step_ns) {
+static tdm_status forecast_algorithm(const forecaster *self, int devices, int algorithm,
+                                     double *out_step_ns) {
   opened_model model;
-  tdm_status status = plan_for(self, devices, way, &model);
+  tdm_status status = plan_for(self, devices, algorithm, &model);
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
   status = forecast_with(self, model.session, &forecast);
@@ -95,8 +97,9 @@ static tdm_status forecast_way(const forecaster *self, int devices, int way, dou
 
 static tdm_status fill_row(const forecaster *self, int devices, scaling_row *row) {
   *row = (scaling_row){.devices = devices, .batch = batch_for(self, devices)};
-  for (int way = 0; way < SUMMING_WAYS; way++) {
-    const tdm_status status = forecast_way(self, devices, way, &row->step_ns[way]);
+  for (int algorithm = 0; algorithm < SUMMING_ALGORITHMS; algorithm++) {
+    const tdm_status status =
+        forecast_algorithm(self, devices, algorithm, &row->step_ns[algorithm]);
     if (status != TDM_OK) return status;
   }
   return TDM_OK;

@@ -4,14 +4,14 @@
 #include "tools/forecast/report.h"
 #include "tools/options/command_line.h"
 
-static tdm_status take_way(void *given, const char *name, char **words, int *out_taken) {
+static tdm_status take_algorithm(void *given, const char *name, char **words, int *out_taken) {
   forecast_request *out = given;
   (void)out_taken;
-  if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs WAY", name);
-  const char *ways[SUMMING_WAYS];
-  for (int way = 0; way < SUMMING_WAYS; way++)
-    ways[way] = summing_name(way);
-  return read_choice(name, words[0], ways, SUMMING_WAYS, &out->way);
+  if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs NAME", name);
+  const char *algorithms[SUMMING_ALGORITHMS];
+  for (int algorithm = 0; algorithm < SUMMING_ALGORITHMS; algorithm++)
+    algorithms[algorithm] = summing_name(algorithm);
+  return read_choice(name, words[0], algorithms, SUMMING_ALGORITHMS, &out->algorithm);
 }
 
 #define FIELD(name) offsetof(forecast_request, name)
@@ -24,9 +24,9 @@ static const option rows[] = {
      FIELD(per_device), 0, 0, 0, NULL},
     {"--devices", "N", "whose step is told in detail; else all", OPTION_INTEGER, FIELD(devices), 1,
      64, 0, NULL},
-    {"--sums", "WAY",
+    {"--sums", "NAME",
      "how its gradients are summed: plan (as it chooses), home, chain, ring, tree (plan)",
-     OPTION_TAKEN, FIELD(way), 0, 0, 0, take_way},
+     OPTION_TAKEN, FIELD(algorithm), 0, 0, 0, take_algorithm},
     {"--ranks", "N", "1, 2, 4, ... to N ranks that are alike instead, each with rows of its own",
      OPTION_INTEGER, FIELD(ranks), 1, TDM_MAX_ALIKE_RANKS, 0, NULL},
     {"--costs", "FILE", "kernel times that were measured (tdm_costs_save)", OPTION_TEXT,

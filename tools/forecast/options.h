@@ -15,7 +15,7 @@ typedef struct forecast_request {
   int64_t devices; /* that the step's details are told for; 0: all of the machine's */
   int64_t ranks;   /* most alike ranks that are told; 0: the machine's devices in one plan are */
   bool per_device;
-  int way; /* of the step's details: tdm_collective */
+  int algorithm; /* of the step's details: tdm_collective */
   bool json;
 } forecast_request;
 

@@ -5,8 +5,8 @@
 
 enum { MOST_LINES = 12 };
 
-const char *summing_name(int way) {
-  return way == TDM_COLLECTIVE_AUTO ? "plan" : tdm_collective_name((tdm_collective)way);
+const char *summing_name(int algorithm) {
+  return algorithm == TDM_COLLECTIVE_AUTO ? "plan" : tdm_collective_name((tdm_collective)algorithm);
 }
 
 static void print_queues(const tdm_forecast *forecast) {
@@ -65,12 +65,12 @@ void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic) {
 
 void report_scaling(const scaling_row *rows, size_t count) {
   printf("\n  %-8s %10s", "devices", "rows");
-  for (int s = 0; s < SUMMING_WAYS; s++)
+  for (int s = 0; s < SUMMING_ALGORITHMS; s++)
     printf("  %10s %-9s", summing_name(s), "us   x");
   printf("\n");
   for (size_t i = 0; i < count; i++) {
     printf("  %-8d %10lld", rows[i].devices, (long long)rows[i].batch);
-    for (int s = 0; s < SUMMING_WAYS; s++) {
+    for (int s = 0; s < SUMMING_ALGORITHMS; s++) {
       /* Rows a second, against one device's. */
       const double faster =
           rows[0].step_ns[s] / rows[i].step_ns[s] * (double)rows[i].batch / (double)rows[0].batch;
@@ -123,8 +123,8 @@ void report_scaling_json(const scaling_row *rows, size_t count, tdm_json_writer 
     tdm_json_put_integer(json, "devices", rows[i].devices);
     tdm_json_put_integer(json, "rows", rows[i].batch);
     tdm_json_open(json, "step_ns", '{');
-    for (int way = 0; way < SUMMING_WAYS; way++)
-      tdm_json_put_real(json, summing_name(way), rows[i].step_ns[way]);
+    for (int algorithm = 0; algorithm < SUMMING_ALGORITHMS; algorithm++)
+      tdm_json_put_real(json, summing_name(algorithm), rows[i].step_ns[algorithm]);
     tdm_json_close(json, '}');
     tdm_json_close(json, '}');
   }

@@ -6,20 +6,20 @@
 #include "tandem/tandem.h"
 
 /* How gradients are summed over the devices of one machine, by tdm_collective. */
-enum { SUMMING_WAYS = TDM_COLLECTIVE_TREE + 1 };
+enum { SUMMING_ALGORITHMS = TDM_COLLECTIVE_TREE + 1 };
 /* "plan" (its own choice), "home", "chain", ... */
-const char *summing_name(int way);
+const char *summing_name(int algorithm);
 
 /* One step: its time, what it is made of, traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
 void report_step_json(const tdm_forecast *forecast, const tdm_traffic *traffic,
                       tdm_json_writer *json);
 
-/* A row of the scaling table: step_ns of each way of summing, and of one device. */
+/* A row of the scaling table: step_ns by each algorithm, and of one device. */
 typedef struct scaling_row {
   int devices;
   int64_t batch;
-  double step_ns[SUMMING_WAYS];
+  double step_ns[SUMMING_ALGORITHMS];
 } scaling_row;
 
 /* rows (count); the first is of one device. */

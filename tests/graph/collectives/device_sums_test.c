@@ -179,7 +179,7 @@ static bool goes_around(tdm_collective collective) {
 static tdm_tensor_list *trained_state(const variant *of, tdm_collective collective) {
   tdm_session *session = make_session(of, collective);
   train(session, STEPS);
-  if (count_of(session, collective) == 0) fail_msg("%s: not summed that way", of->devices);
+  if (count_of(session, collective) == 0) fail_msg("%s: not summed by that algorithm", of->devices);
   tdm_tensor_list *state = state_of(session);
   tdm_session_release(session);
   return state;
@@ -310,7 +310,7 @@ static void a_ring_is_chosen_where_order_is_free(void **unused) {
   train(home, 1);
   train(chosen, 1);
   const tdm_collective_choice *choice = &chosen->newest->sums;
-  assert_int_equal(choice->way, TDM_COLLECTIVE_RING);
+  assert_int_equal(choice->algorithm, TDM_COLLECTIVE_RING);
   assert_int_equal(choice->own_updates, 2 * LAYERS);
   assert_true(choice->predicted_ns[TDM_COLLECTIVE_RING] <
               choice->predicted_ns[TDM_COLLECTIVE_CHAIN]);
@@ -345,7 +345,7 @@ static void free_links_leave_sums_at_home(void **unused) {
   context = linked;
 }
 
-static void plans_tell_the_way(void **unused) {
+static void plans_tell_the_algorithm(void **unused) {
   (void)unused;
   const variant of = {.devices = ALL};
   tdm_session *ring = make_session(&of, TDM_COLLECTIVE_RING);
@@ -372,7 +372,7 @@ static void plans_tell_the_way(void **unused) {
   tdm_session_release(session);
 }
 
-static void unknown_ways_are_refused(void **unused) {
+static void unknown_algorithms_are_refused(void **unused) {
   (void)unused;
   const variant of = {.devices = A(0) "," A(1)};
   tdm_value loss;
@@ -398,8 +398,8 @@ int main(void) {
       cmocka_unit_test(a_chain_brings_the_home_one_total),
       cmocka_unit_test(a_ring_is_chosen_where_order_is_free),
       cmocka_unit_test(free_links_leave_sums_at_home),
-      cmocka_unit_test(plans_tell_the_way),
-      cmocka_unit_test(unknown_ways_are_refused),
+      cmocka_unit_test(plans_tell_the_algorithm),
+      cmocka_unit_test(unknown_algorithms_are_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -1,5 +1,6 @@
-/* Sums over ranks in each way: close to the sum in order, alike on all ranks, the same again; and
- * all-reduces in buckets, which stand between the gradients they are made of and those behind. */
+/* Sums over ranks by each algorithm: close to the sum in order, alike on all ranks, the same again;
+ * and all-reduces in buckets, which stand between the gradients they are made of and those behind.
+ */
 #include <math.h>
 
 #include "graph/passes/device_sums.h"
@@ -77,15 +78,17 @@ static void each_way_trains_as_the_sum_in_order(const job_model *of, int rank_co
   const double in_order = train(&model, rank_count, &hash);
   assert_true(isfinite(in_order) && in_order > 0);
   model.any_order = true;
-  for (int way = TDM_COLLECTIVE_AUTO; way < TDM_COLLECTIVE_COUNT; way++) {
+  for (int algorithm = TDM_COLLECTIVE_AUTO; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
     uint64_t again;
-    model.collective = (tdm_collective)way;
+    model.collective = (tdm_collective)algorithm;
     const double loss = train(&model, rank_count, &hash);
     if (fabs(loss - in_order) > 1e-4 * in_order)
-      fail_msg("%d ranks, way %d: loss %.9f, in order %.9f", rank_count, way, loss, in_order);
+      fail_msg("%d ranks, algorithm %d: loss %.9f, in order %.9f", rank_count, algorithm, loss,
+               in_order);
     if (rank_count > 3) continue;
     (void)train(&model, rank_count, &again);
-    if (hash != again) fail_msg("%d ranks, way %d: other bits when run again", rank_count, way);
+    if (hash != again)
+      fail_msg("%d ranks, algorithm %d: other bits when run again", rank_count, algorithm);
   }
 }
 
@@ -139,7 +142,7 @@ static tdm_status look_at_buckets(job_rank *rank) {
   }
   rank->number = plan->network.reduced_sums;
   rank->hash = plan->network.reduced_bytes;
-  if (plan->sums.way != TDM_COLLECTIVE_ALL_REDUCE)
+  if (plan->sums.algorithm != TDM_COLLECTIVE_ALL_REDUCE)
     return tdm_fail(TDM_INTERNAL, "sums are not made by all-reduces");
   tdm_session_release(session);
   return status;

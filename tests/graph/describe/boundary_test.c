@@ -250,7 +250,8 @@ static void parts_that_overlap_are_refused(void **unused) {
   (void)unused;
   skip_model model = build();
   wrap_scope(model.graph, "a,part/b", "cpu:0,cpu:1");
-  expect_refused(model, &model.a, 1, &model.sum, 1, "a part of a,part/b, which is wrapped", "");
+  expect_refused(model, &model.a, 1, &model.sum, 1,
+                 "a part of a,part/b, which is a parallel region", "");
   model = build();
   wrap_between(model.graph, model.a, model.sum, "cpu:0,cpu:1");
   const tdm_value inputs[] = {model.b, model.a};

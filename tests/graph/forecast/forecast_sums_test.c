@@ -1,5 +1,5 @@
-/* Forecasts of sums over devices: rings and trees by their formulas, which way is chosen and how it
- * compares with the others, 1 to 64 devices. */
+/* Forecasts of sums over devices: rings and trees by their formulas, which algorithm is chosen and
+ * how it compares with the others, 1 to 64 devices. */
 #include <math.h>
 
 #include "graph/run/session.h"
@@ -50,8 +50,8 @@ static tdm_forecast_link sent_by(const tdm_forecast *made, int index) {
   return *forecast_link(made, name);
 }
 
-/* Beside what all ways move (rows of results and of their gradients), a device that is no home
- * sends each gradient once to the home; in a ring 2 (k - 1) pieces of 1 / k of it. */
+/* Beside what all algorithms move (rows of results and of their gradients), a device that is no
+ * home sends each gradient once to the home; in a ring 2 (k - 1) pieces of 1 / k of it. */
 static void rings_and_trees_move_what_their_formulas_say(void **state) {
   (void)state;
   tdm_forecast *home = forecast_wrapped(tdm_sgd(0.1), TDM_COLLECTIVE_HOME);
@@ -71,7 +71,7 @@ static void rings_and_trees_move_what_their_formulas_say(void **state) {
                  gradients * (2.0 * (DEVICES - 1) / DEVICES) - gradients);
     assert_int_equal(sent[1].copies - sent[0].copies, PARAMETERS * (2 * (DEVICES - 1) - 1));
   }
-  /* In all, each way moves 2 (k - 1) times the gradients: the home's with the refreshes. */
+  /* In all, each algorithm moves 2 (k - 1) times the gradients: the home's with the refreshes. */
   assert_close(totals[1], totals[0]);
   assert_close(totals[2], totals[0]);
   assert_int_equal(copies[1] - copies[0], PARAMETERS * 2 * (DEVICES - 1) * (DEVICES - 1));
@@ -198,9 +198,9 @@ static void the_choice_is_close_to_the_quickest(void **state) {
   tdm_context *context = context_of(deep_text);
   tdm_forecast *made[TDM_COLLECTIVE_COUNT];
   double least_ns = INFINITY;
-  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
-    made[way] = forecast_deep(context, &(deep){LAYERS, 8, (tdm_collective)way, false});
-    least_ns = fmin(least_ns, made[way]->step_ns);
+  for (int algorithm = 0; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
+    made[algorithm] = forecast_deep(context, &(deep){LAYERS, 8, (tdm_collective)algorithm, false});
+    least_ns = fmin(least_ns, made[algorithm]->step_ns);
   }
   const tdm_forecast *chosen = made[TDM_COLLECTIVE_AUTO];
   const tdm_forecast *home = made[TDM_COLLECTIVE_HOME];
@@ -208,11 +208,11 @@ static void the_choice_is_close_to_the_quickest(void **state) {
    * but the round before: 4.89 ms. */
   if (chosen->step_ns > 1.1 * 4.89e6 || chosen->step_ns > 1.05 * least_ns ||
       home->step_ns < 4 * chosen->step_ns)
-    fail_msg("%.0f us; of all ways %.0f, at home %.0f", chosen->step_ns / 1e3, least_ns / 1e3,
+    fail_msg("%.0f us; of all algorithms %.0f, at home %.0f", chosen->step_ns / 1e3, least_ns / 1e3,
              home->step_ns / 1e3);
   assert_true(sent_by(chosen, 0).bytes < 0.3 * sent_by(home, 0).bytes);
-  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++)
-    tdm_forecast_release(made[way]);
+  for (int algorithm = 0; algorithm < TDM_COLLECTIVE_COUNT; algorithm++)
+    tdm_forecast_release(made[algorithm]);
   tdm_context_release(context);
 }
 
@@ -221,7 +221,7 @@ static void the_choice_is_close_to_the_quickest(void **state) {
 static void without_room_the_home_updates(void **state) {
   (void)state;
   static const double rooms[] = {20e6, 30e6};
-  static const tdm_collective ways[] = {TDM_COLLECTIVE_CHAIN, TDM_COLLECTIVE_RING};
+  static const tdm_collective algorithms[] = {TDM_COLLECTIVE_CHAIN, TDM_COLLECTIVE_RING};
   for (size_t i = 0; i < TDM_COUNT_OF(rooms); i++) {
     const char *rates = strstr(deep_text, "\"memory_bytes_per_second\"");
     char text[sizeof deep_text + 64];
@@ -230,7 +230,7 @@ static void without_room_the_home_updates(void **state) {
     tdm_context *context = context_of(text);
     tdm_session *session = deep_session(context, &(deep){2, 8, TDM_COLLECTIVE_AUTO, false});
     const tdm_collective_choice *choice = &session->newest->sums;
-    if (choice->way != ways[i]) fail_msg("%.0f bytes: %s", rooms[i], choice->reason);
+    if (choice->algorithm != algorithms[i]) fail_msg("%.0f bytes: %s", rooms[i], choice->reason);
     assert_int_equal(strcmp(choice->reason, "no room for updates of their own") == 0, i == 0);
     tdm_session_release(session);
     tdm_context_release(context);
@@ -238,7 +238,7 @@ static void without_room_the_home_updates(void **state) {
 }
 
 /* One code for any number of devices: with a batch that grows with them, a step grows by what sums
- * take alone, and the choice is never much behind the quickest way. */
+ * take alone, and the choice is never much behind the quickest algorithm. */
 static void any_number_of_devices_is_forecast(void **state) {
   (void)state;
   tdm_context *context = context_of(deep_text);
@@ -246,15 +246,16 @@ static void any_number_of_devices_is_forecast(void **state) {
   for (int devices = 1; devices <= 64; devices *= 2) {
     double ns[TDM_COLLECTIVE_COUNT];
     double least_ns = INFINITY;
-    for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
-      tdm_forecast *made = forecast_deep(context, &(deep){2, devices, (tdm_collective)way, false});
-      ns[way] = made->step_ns;
-      least_ns = fmin(least_ns, ns[way]);
+    for (int algorithm = 0; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
+      tdm_forecast *made =
+          forecast_deep(context, &(deep){2, devices, (tdm_collective)algorithm, false});
+      ns[algorithm] = made->step_ns;
+      least_ns = fmin(least_ns, ns[algorithm]);
       tdm_forecast_release(made);
     }
     if (devices == 1) one_ns = least_ns;
     if (ns[TDM_COLLECTIVE_AUTO] > 1.1 * least_ns || ns[TDM_COLLECTIVE_AUTO] < one_ns)
-      fail_msg("%d devices: %.0f us, and %.0f the quickest way", devices, ns[0] / 1e3,
+      fail_msg("%d devices: %.0f us, and %.0f the quickest algorithm", devices, ns[0] / 1e3,
                least_ns / 1e3);
   }
   tdm_context_release(context);
@@ -262,9 +263,9 @@ static void any_number_of_devices_is_forecast(void **state) {
 
 static void forecasts_repeat(void **state) {
   (void)state;
-  for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
-    tdm_forecast *a = forecast_wrapped(tdm_adam(0.1), (tdm_collective)way);
-    tdm_forecast *b = forecast_wrapped(tdm_adam(0.1), (tdm_collective)way);
+  for (int algorithm = 0; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
+    tdm_forecast *a = forecast_wrapped(tdm_adam(0.1), (tdm_collective)algorithm);
+    tdm_forecast *b = forecast_wrapped(tdm_adam(0.1), (tdm_collective)algorithm);
     assert_true(a->step_ns == b->step_ns);
     assert_int_equal(a->queue_count, b->queue_count);
     assert_memory_equal(a->queues, b->queues, a->queue_count * sizeof *a->queues);

@@ -247,7 +247,7 @@ static void bad_options_are_refused(void **unused) {
   expect_refused(linear_graph("gone", "cpu:0"), NULL, "gone");
   expect_refused(linear_graph("fc,gone", "cpu:0"), NULL, "gone");
   expect_refused(linear_graph("fc,", "cpu:0"), NULL, "nothing has been built");
-  expect_refused(linear_graph("fc", "cpu:0,cpu:1"), "fc=sim:0", "wrapped");
+  expect_refused(linear_graph("fc", "cpu:0,cpu:1"), "fc=sim:0", "parallel region");
 }
 
 static void rows_that_disagree_are_both_named(void **unused) {
@@ -351,7 +351,7 @@ static void parts_that_cross_are_refused(void **unused) {
     wrap(graph, pairs[i][1], "cpu:0,cpu:1", NULL, 0);
     if (i == 0) {
       assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
-      assert_message("a part of a,b, which is wrapped");
+      assert_message("a part of a,b, which is a parallel region");
     } else {
       assert_ok(tdm_graph_status(graph));
     }

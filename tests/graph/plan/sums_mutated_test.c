@@ -1,5 +1,5 @@
-/* Whatever is taken from a real plan's sums over devices, verify refuses it: each wait of every way
- * of summing, and the places of the pieces that a ring puts together. */
+/* Whatever is taken from a real plan's sums over devices, verify refuses it: each wait of every
+ * algorithm, and the places of the pieces that a ring puts together. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 
@@ -74,11 +74,11 @@ static int assert_waits_needed(tdm_plan *plan) {
 
 static void every_wait_of_a_sum_is_needed(void **unused) {
   (void)unused;
-  for (int way = TDM_COLLECTIVE_HOME; way < TDM_COLLECTIVE_COUNT; way++)
+  for (int algorithm = TDM_COLLECTIVE_HOME; algorithm < TDM_COLLECTIVE_COUNT; algorithm++)
     for (int depth = 1; depth <= 2; depth++) {
-      tdm_session *session = planned((tdm_collective)way, depth);
+      tdm_session *session = planned((tdm_collective)algorithm, depth);
       const int of_sums = assert_waits_needed(session->newest);
-      if (of_sums < 2 * LAYERS) fail_msg("way %d: %d waits of additions", way, of_sums);
+      if (of_sums < 2 * LAYERS) fail_msg("algorithm %d: %d waits of additions", algorithm, of_sums);
       tdm_session_release(session);
     }
 }

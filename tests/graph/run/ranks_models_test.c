@@ -140,11 +140,13 @@ static void replicas_on_accelerators_of_ranks_train_alike(void **state) {
 
 static void every_deterministic_way_of_summing_trains_alike(void **state) {
   (void)state;
-  static const tdm_collective ways[] = {TDM_COLLECTIVE_AUTO, TDM_COLLECTIVE_HOME,
-                                        TDM_COLLECTIVE_CHAIN};
-  for (size_t i = 0; i < TDM_COUNT_OF(ways); i++) {
-    const job_model model = {
-        .build = replicas_on_hosts, .optimizer = tdm_adam(0.01), .rows = 20, .collective = ways[i]};
+  static const tdm_collective algorithms[] = {TDM_COLLECTIVE_AUTO, TDM_COLLECTIVE_HOME,
+                                              TDM_COLLECTIVE_CHAIN};
+  for (size_t i = 0; i < TDM_COUNT_OF(algorithms); i++) {
+    const job_model model = {.build = replicas_on_hosts,
+                             .optimizer = tdm_adam(0.01),
+                             .rows = 20,
+                             .collective = algorithms[i]};
     job_trains_alike(&model, 3, &(job_options){0});
   }
 }

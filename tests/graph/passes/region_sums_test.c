@@ -1,4 +1,4 @@
-/* Sums over the rows in a part that is wrapped: they are of all replicas, for who reads them inside
+/* Sums over the rows in a parallel region: they are of all replicas, for who reads them inside
  * and outside. What all kinds of losses are then is tested in
  * tests/layers/losses_in_parts_test.c. */
 #include <stdlib.h>

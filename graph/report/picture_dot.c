@@ -5,8 +5,12 @@
 #include "graph/report/picture.h"
 
 enum { MOST_COLOURS = 8 };
-static const char *const fills[MOST_COLOURS] = {"#cfe3ff", "#ffe0b8", "#d5f0d0", "#f5d0e6",
-                                                "#e3d9f7", "#f7efb2", "#cdeef0", "#e4e4e4"};
+/* Of nodes, and of what is around them. */
+static const char *const fills[MOST_COLOURS] = {"#9cc4f5", "#f7c27a", "#a5dc9b", "#eba6cb",
+                                                "#c3b1ee", "#e8d86b", "#92d7db", "#c4c4c4"};
+static const char *const tints[MOST_COLOURS] = {"#f0f6fe", "#fef7ec", "#f1faf0", "#fdf2f8",
+                                                "#f6f3fd", "#fcfae9", "#effafa", "#f6f6f6"};
+#define MOVED "#c0504d" /* what goes from device to device */
 
 typedef struct drawing {
   const tdm_picture *picture;
@@ -81,7 +85,7 @@ static void print_node(const drawing *self, uint32_t index) {
   const tdm_picture_node *node = &self->picture->nodes[index];
   FILE *out = self->out;
   char bytes[TDM_BYTES_TEXT];
-  fprintf(out, "    n%u [shape=%s, label=\"", index, node->route ? "box" : "ellipse");
+  fprintf(out, "    n%u [label=\"", index);
   if (node->route) {
     fprintf(out, "%s\\n%s", tdm_bytes_text(node->bytes, bytes), node->route);
   } else {
@@ -93,7 +97,10 @@ static void print_node(const drawing *self, uint32_t index) {
   }
   print_time(node, out);
   fputs("\"", out);
-  if (node->route) fputs(", style=\"dashed,filled\", fillcolor=\"#ffffff\", fontsize=10", out);
+  if (node->route)
+    fputs(", style=\"rounded,filled\", fillcolor=\"#ffffff\", color=\"" MOVED
+          "\", fontcolor=\"" MOVED "\", fontsize=11, penwidth=1",
+          out);
   if (node->cause) {
     fputs(", tooltip=", out);
     print_quoted(node->cause, out);
@@ -122,14 +129,24 @@ static void print_updates(const drawing *self, uint32_t device) {
 }
 
 static void print_device(const drawing *self, uint32_t device) {
-  fprintf(self->out, "  subgraph cluster_%u {\n    style=rounded;\n    label=", device);
+  fprintf(self->out,
+          "  subgraph cluster_%u {\n    style=\"rounded,filled\";\n    color=\"%s\";\n"
+          "    fontsize=16;\n    label=",
+          device, tints[device % MOST_COLOURS]);
   print_quoted(self->devices[device], self->out);
-  fprintf(self->out, ";\n    node [style=filled, fillcolor=\"%s\"];\n",
+  fprintf(self->out,
+          ";\n    node [shape=box, style=\"rounded,filled\", penwidth=0, fillcolor=\"%s\"];\n",
           fills[device % MOST_COLOURS]);
   for (uint32_t i = 0; i < self->picture->node_count; i++)
     if (self->device_of[i] == device && !self->picture->nodes[i].update) print_node(self, i);
   print_updates(self, device);
   fputs("  }\n", self->out);
+}
+
+/* Of an edge from producer, 1 + a node, to what reads it. */
+static const char *colour_of(const drawing *self, uint32_t producer, const tdm_picture_node *to) {
+  const bool moved = to->route || self->picture->nodes[producer - 1].route;
+  return moved ? " [color=\"" MOVED "\"]" : "";
 }
 
 static void print_edges(const drawing *self, uint32_t index) {
@@ -140,7 +157,8 @@ static void print_edges(const drawing *self, uint32_t index) {
     const uint32_t producer = self->producers[value];
     if (!node->update) {
       if (producer)
-        fprintf(self->out, "  n%u -> n%u;\n", producer - 1, index);
+        fprintf(self->out, "  n%u -> n%u%s;\n", producer - 1, index,
+                colour_of(self, producer, node));
       else if (self->named[value])
         fprintf(self->out, "  v%u -> n%u;\n", value, index);
       continue;
@@ -158,7 +176,7 @@ tdm_status tdm_picture_dot(tdm_picture *picture, FILE *out) {
   drawing self = {.picture = picture, .out = out};
   TDM_TRY(prepare(&self, &picture->region));
   fputs("digraph plan {\n  rankdir=LR;\n  fontname=\"sans-serif\";\n"
-        "  node [fontname=\"sans-serif\"];\n",
+        "  node [fontname=\"sans-serif\", fontsize=13];\n  edge [color=\"#5c6675\"];\n",
         out);
   for (uint32_t d = 0; d < self.device_count; d++)
     print_device(&self, d);

@@ -6,6 +6,7 @@
 
 #include "tandem/tandem.h"
 #include "tools/bench/bench.h"
+#include "tools/curves/curves.h"
 #include "tools/devices/devices.h"
 #include "tools/doctor/doctor.h"
 #include "tools/forecast/forecast.h"
@@ -27,8 +28,8 @@ static bool enter_folder(void) {
 }
 
 static const tool *const tools[] = {
-    &bench_overhead_tool, &bench_transfer_tool, &devices_tool, &doctor_tool, &forecast_tool,
-    &inspect_tool,        &launch_tool,         &plan_tool,    &trace_tool,
+    &bench_overhead_tool, &bench_transfer_tool, &curves_tool, &devices_tool, &doctor_tool,
+    &forecast_tool,       &inspect_tool,        &launch_tool, &plan_tool,    &trace_tool,
 };
 enum { TOOLS = sizeof tools / sizeof *tools };
 

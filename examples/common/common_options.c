@@ -47,6 +47,8 @@ static const option rows[] = {
      OPTION_INTEGER, FIELD(checkpoint_steps), 0, INT64_MAX, 0, NULL},
     {"--resume", "FILE", "go on from there, as if training had never stopped", OPTION_TEXT,
      FIELD(resume_path), 0, 0, 0, NULL},
+    {"--log", "FILE", "write losses, scores and rates as they come, for `tandem curves`",
+     OPTION_OUTPUT, FIELD(log_path), 0, 0, 0, NULL},
     {"--deterministic", NULL, "the same bits on any number of devices, threads and machines",
      OPTION_FLAG, FIELD(deterministic), 0, 0, 0, NULL},
     {"--explain", NULL, "print the plan of a training step with every transfer", OPTION_FLAG,

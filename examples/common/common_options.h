@@ -12,6 +12,7 @@ typedef struct common_options {
   const char *save_path;
   const char *resume_path;     /* a checkpoint to go on from */
   const char *checkpoint_path; /* written after every epoch, and as checkpoint_steps say */
+  const char *log_path;        /* what training comes to, which `tandem curves` reads */
   const char *plan_path;       /* JSON, which `tandem plan` reads */
   const char *dot_path;
   const char *report_path;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "examples/common/curve_log.h"
 #include "examples/common/interrupt.h"
 #include "examples/common/middle.h"
 #include "examples/common/written.h"
@@ -14,6 +15,7 @@ typedef struct training {
   const learner *self;
   const common_options *given;
   progress bar;
+  curve_log log;
   middle from;          /* where an epoch goes on in its middle */
   int64_t step;         /* submitted, over all epochs */
   int64_t step_count;   /* of all epochs */
@@ -41,12 +43,15 @@ static tdm_status train_carrying(training *run, steps *counted, carrier *state, 
   return TDM_OK;
 }
 
+/* Of the next step. */
+static double learning_rate_of(const training *run) {
+  return run->given->learning_rate * (1.0 - (double)run->step / (double)run->step_count);
+}
+
 static tdm_status train_batch(training *run, steps *under_way, carrier *state, const batch *taken,
                               double *mean_loss) {
   const learner *self = run->self;
-  const double left = 1.0 - (double)run->step / (double)run->step_count;
-  const tdm_status status =
-      tdm_session_set_learning_rate(self->session, run->given->learning_rate * left);
+  const tdm_status status = tdm_session_set_learning_rate(self->session, learning_rate_of(run));
   if (status != TDM_OK) return status;
   run->step++;
   if (self->carry_count) return train_carrying(run, under_way, state, taken, mean_loss);
@@ -94,8 +99,24 @@ static void begin_state(training *run, carrier *state) {
   }
 }
 
+/* A line of the log, if it is time, inside an epoch of which so many batches are done. */
+static void log_step(training *run, steps *under_way, int64_t epoch, int64_t done,
+                     int64_t batch_count) {
+  if (done >= batch_count || !curve_log_is_due(&run->log, run->step)) return;
+  int64_t rows;
+  double loss_sum;
+  steps_tell(under_way, &rows, &loss_sum);
+  if (rows == run->log.rows) return; /* no step has ended since the last line */
+  curve_log_take(&run->log, rows, loss_sum);
+  curve_log_write(&run->log, run->step, (double)epoch + (double)done / (double)batch_count, NULL,
+                  learning_rate_of(run));
+}
+
 /* Submits all batches that are left of the epoch that the loader has begun. */
-static tdm_status submit_epoch(training *run, steps *under_way, const char *label) {
+static tdm_status submit_epoch(training *run, steps *under_way, int64_t epoch) {
+  char label[64];
+  snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
+           (long long)run->given->epochs);
   tdm_loader *loader = run->self->training;
   const int64_t batch_count = tdm_loader_batch_count(loader);
   carrier state;
@@ -112,6 +133,7 @@ static tdm_status submit_epoch(training *run, steps *under_way, const char *labe
     snprintf(note, sizeof note, "loss %.3f", loss);
     progress_show(&run->bar, label, done, batch_count, note);
     const bool is_last = !goes_on(run);
+    if (!is_last) log_step(run, under_way, epoch, done, batch_count);
     if (is_time_for_checkpoint(run, is_last, done, batch_count))
       status = middle_save(run->self, under_way, &state, run->given->checkpoint_path);
     if (status != TDM_OK || is_last) break;
@@ -124,9 +146,6 @@ static tdm_status submit_epoch(training *run, steps *under_way, const char *labe
 
 /* One pass over what is learnt from; out_loss gets the mean loss of a row. */
 static tdm_status train_epoch(training *run, int64_t epoch, double *out_loss) {
-  char label[64];
-  snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch + 1,
-           (long long)run->given->epochs);
   steps under_way;
   tdm_status status = TDM_OK;
   if (!run->from.is_there) status = tdm_loader_start(run->self->training, (uint64_t)epoch);
@@ -135,8 +154,10 @@ static tdm_status train_epoch(training *run, int64_t epoch, double *out_loss) {
   const int64_t rows_before = run->from.is_there ? run->from.rows : 0;
   under_way.rows = rows_before;
   if (run->from.is_there) under_way.loss_sum = run->from.loss_sum;
-  const tdm_status submitted = submit_epoch(run, &under_way, label);
+  curve_log_begin_epoch(&run->log, under_way.rows, under_way.loss_sum);
+  const tdm_status submitted = submit_epoch(run, &under_way, epoch);
   status = steps_finish(&under_way);
+  curve_log_take(&run->log, under_way.rows, under_way.loss_sum);
   progress_clear(&run->bar);
   run->row_count += under_way.rows - rows_before;
   *out_loss = under_way.rows ? under_way.loss_sum / (double)under_way.rows : 0;
@@ -166,9 +187,12 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   if (status == TDM_OK) status = evaluate(self);
   if (status == TDM_OK && interrupt_came()) return fail_interrupted(run);
   if (status != TDM_OK) return status;
+  const double score = self->judging.score(self->judging.user);
+  curve_log_write(&run->log, run->step,
+                  (double)epoch + (double)done / (double)tdm_loader_batch_count(self->training),
+                  &score, learning_rate_of(run));
   printf("epoch %lld/%lld  loss %.4f  %s %.4f  %.0f %s/s\n", (long long)epoch + 1,
-         (long long)run->given->epochs, loss, self->judging.score_name,
-         self->judging.score(self->judging.user),
+         (long long)run->given->epochs, loss, self->judging.score_name, score,
          (double)units_of(self, run->row_count - rows_before) / ((double)took_ns / 1e9),
          self->unit);
   fflush(stdout);
@@ -210,9 +234,12 @@ tdm_status learner_train(const learner *self, const common_options *given) {
   const bool alone = given->rank_count <= 1;
   if (alone) interrupt_watch();
   tdm_status status = given->resume_path ? resume(&run, &first) : TDM_OK;
+  if (status == TDM_OK) status = curve_log_begin(self, given, run.step, &run.log);
   for (int64_t epoch = first; status == TDM_OK && epoch < given->epochs && goes_on(&run); epoch++)
     status = train_and_judge(&run, epoch);
   if (status == TDM_OK && interrupt_came()) status = fail_interrupted(&run);
+  const tdm_status logged = curve_log_end(&run.log);
+  if (status == TDM_OK) status = logged;
   middle_release(&run.from, self);
   if (alone) interrupt_leave();
   if (status == TDM_OK) {

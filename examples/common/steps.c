@@ -59,6 +59,13 @@ tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, in
   return status;
 }
 
+void steps_tell(steps *all, int64_t *out_rows, double *out_loss_sum) {
+  pthread_mutex_lock(&all->lock);
+  *out_rows = all->rows;
+  *out_loss_sum = all->loss_sum;
+  pthread_mutex_unlock(&all->lock);
+}
+
 tdm_status steps_wait(steps *all) {
   pthread_mutex_lock(&all->lock);
   for (int i = 0; i < STEPS_IN_FLIGHT; i++)

@@ -32,6 +32,8 @@ void steps_start(steps *all, tdm_session *session);
  * the first step that has failed. mean_loss (may be NULL) gets that of the rows so far. */
 tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, int64_t rows,
                         double *mean_loss);
+/* Rows of the steps that have ended, and the sum of their losses. */
+void steps_tell(steps *all, int64_t *out_rows, double *out_loss_sum);
 /* Waits for all of them; others may follow. */
 tdm_status steps_wait(steps *all);
 /* The same, at the end. */

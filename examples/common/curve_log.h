@@ -1,0 +1,39 @@
+/* What a training comes to on its way, a line of tab-separated values as soon as it is known, which
+ * `tandem curves` draws: losses, scores and rates over steps and epochs. A run that is killed
+ * leaves its lines. */
+#ifndef EXAMPLES_COMMON_CURVE_LOG_H
+#define EXAMPLES_COMMON_CURVE_LOG_H
+
+#include <stdio.h>
+
+#include "examples/common/learner.h"
+
+typedef struct curve_log {
+  FILE *stream; /* NULL: none was asked for, and nothing below does anything */
+  const char *path;
+  int64_t row_units;
+  int64_t every;     /* steps from line to line */
+  int64_t rows;      /* of the epoch, when the last line was taken, */
+  double loss_sum;   /* with their losses, */
+  uint64_t taken_ns; /* and when that was */
+  double loss;       /* what the line under way tells: the mean of its rows, NaN: it has none, */
+  double rate;       /* and units a second */
+} curve_log;
+
+/* Opens what given asks for, to be released by curve_log_end; with `step` steps behind it, lines of
+ * up to that one are kept. Rank 0 writes. */
+tdm_status curve_log_begin(const learner *self, const common_options *given, int64_t step,
+                           curve_log *out_log);
+/* An epoch begins, with so many of its rows behind it. */
+void curve_log_begin_epoch(curve_log *log, int64_t rows, double loss_sum);
+/* Is there a line after this step? The last one of an epoch has its own. */
+bool curve_log_is_due(const curve_log *log, int64_t step);
+/* Takes what is new since the last line: of the epoch are `rows`, and the sum of their losses. */
+void curve_log_take(curve_log *log, int64_t rows, double loss_sum);
+/* Writes the line: epoch counts parts of epochs; score is NULL where none was made. */
+void curve_log_write(curve_log *log, int64_t step, double epoch, const double *score,
+                     double learning_rate);
+/* IO where it could not all be written. */
+tdm_status curve_log_end(curve_log *log);
+
+#endif

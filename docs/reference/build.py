@@ -4,9 +4,11 @@ Fails where a header declares what no comment documents, where Doxygen warns, an
 to one that is not there.
 
     build.py ARCHIVE DOXYFILE FILE...    headers, of which those count that tandem.h leads to; pages
+                                         and their pictures
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -49,7 +51,7 @@ def make_reference(folder, doxyfile, texts):
     return done.stdout if done.returncode else None
 
 
-def make_pages(folder, paths):
+def make_pages(folder, paths, pictures):
     """The pages in HTML, in folder/pages; what went wrong, or None."""
     try:
         import pages  # needs Debian's python3-markdown
@@ -60,7 +62,9 @@ def make_pages(folder, paths):
         with open(path, encoding="utf-8") as file:
             texts[os.path.basename(path)[:-len(".md")]] = file.read()
     made = os.path.join(folder, "pages")
-    os.mkdir(made)
+    os.makedirs(os.path.join(made, "pictures"))
+    for path in pictures:
+        shutil.copy(path, os.path.join(made, "pictures"))
     try:
         pages.write(made, texts, os.path.join(folder, "tags"))
     except ValueError as wrong:
@@ -71,7 +75,8 @@ def make_pages(folder, paths):
 def main():
     """The exit status."""
     archive, doxyfile, *paths = (os.path.abspath(path) for path in sys.argv[1:])
-    texts = public_ones([path for path in paths if not path.endswith(".md")])
+    of_kind = {end: [path for path in paths if path.endswith(end)] for end in (".md", ".svg")}
+    texts = public_ones([path for path in paths if not path.endswith((".md", ".svg"))])
     missing = [f"{name}: {what} is not documented" for name, text in sorted(texts.items())
                for what in headers.undocumented(text) + headers.undocumented_members(text)]
     if missing:
@@ -79,7 +84,7 @@ def main():
         return 1
     with tempfile.TemporaryDirectory() as folder:
         wrong = make_reference(folder, doxyfile, texts)
-        wrong = wrong or make_pages(folder, [path for path in paths if path.endswith(".md")])
+        wrong = wrong or make_pages(folder, of_kind[".md"], of_kind[".svg"])
         if wrong:
             print(wrong)
             return 1

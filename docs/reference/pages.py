@@ -18,6 +18,7 @@ CODE = re.compile(r"<code>(.*?)</code>", re.S)
 PAGE = re.compile(r"<code>(docs/)?([A-Z]\w*|(?<=docs/)\w+)\.md</code>")
 NAME = re.compile(r"\b(?:tdm_\w+|TDM_\w+)\b")
 LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.S)
+PICTURE = re.compile(r'(<img [^>]*src=")docs/(pictures/)')
 HEADING = re.compile(r"^# (.*)$", re.M)
 STYLE = """
 body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1d2430; background: #fff; }
@@ -31,6 +32,7 @@ pre { background: #f3f5f8; padding: .8em 1em; overflow-x: auto; font-size: 85%; 
 code { font-family: ui-monospace, monospace; font-size: 92%; }
 pre code { font-size: 100%; }
 pre a, code a { color: inherit; text-decoration: underline dotted; }
+img { max-width: 100%; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 td, th { border-bottom: 1px solid #d5dae2; padding: .3em .7em; text-align: left;
   vertical-align: top; }
@@ -91,6 +93,7 @@ def body_of(text, pages, names):
 
     made = LINK.sub(link, made)
     made = PAGE.sub(page, made)
+    made = PICTURE.sub(r"\1\2", made)
     made = re.sub(r"<pre><code[^>]*>", "<pre><code>", made)
     return CODE.sub(lambda code: "<code>" + NAME.sub(refer, code[1]) + "</code>", made)
 

@@ -18,7 +18,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.links, self.anchors = [], set()
+        self.links, self.pictures, self.anchors = [], [], set()
         with open(path, encoding="utf-8") as file:
             self.feed(file.read())
 
@@ -28,6 +28,8 @@ class Page(html.parser.HTMLParser):
                 self.anchors.add(value)
             if tag == "a" and name == "href":
                 self.links.append(value)
+            if tag == "img" and name == "src":
+                self.pictures.append(value)
 
 
 def complaints_about(folder):
@@ -41,6 +43,8 @@ def complaints_about(folder):
     found = [f"{name} is not there" for name in ("index.html", "tutorial.html")
              if name not in files]
     for name in files:
+        found += [f"{name} shows {picture}, which is not there" for picture in read(name).pictures
+                  if not os.path.exists(os.path.join(folder, picture))]
         for link in read(name).links:
             path, _, anchor = link.partition("#")
             if ":" in link:
@@ -48,6 +52,8 @@ def complaints_about(folder):
             there = read(os.path.normpath(path or name))
             if not there or (anchor and anchor not in there.anchors):
                 found.append(f"{name} leads to {link}, which is not there")
+    if not read("index.html").pictures:
+        found.append("the first page shows no picture")
     if not any("reference/" in link for link in read("tutorial.html").links):
         found.append("names in the tutorial do not lead to the reference")
     return found

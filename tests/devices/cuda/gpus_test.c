@@ -1,5 +1,7 @@
-/* Emulated GPUs as they are in a process of others: one that nobody uses is not opened, one without
- * cuBLAS is not offered, and what befalls one is told wherever that GPU is used next. */
+/* Emulated GPUs as they are in a process of others: one that nobody uses is not opened, how one
+ * copies from another is told, one without cuBLAS is not offered, and what befalls one is told
+ * wherever that GPU is used next. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +43,55 @@ static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
   assert_true(emulation_opened(1));
   assert_false(emulation_opened(0));
   assert_int_equal(emulation_outstanding(), 0);
+}
+
+/* ---- Peers ----------------------------------------------------------------------------------- */
+
+typedef struct told_copies {
+  char text[512];
+} told_copies;
+
+static void note_copies(void *user, tdm_log_level level, const char *message) {
+  told_copies *told = user;
+  const size_t used = strlen(told->text);
+  if (level == TDM_LOG_INFO && strstr(message, "copies from"))
+    snprintf(told->text + used, sizeof told->text - used, "%s; ", message);
+}
+
+static void carry(tdm_context *context, const char *from, const char *to) {
+  const int64_t values[] = {4, 5, 6};
+  int64_t read[3] = {0};
+  tdm_tensor *here = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 3), values);
+  tdm_tensor *there = tdm_tensor_to(here, from, TDM_DTYPE_NONE);
+  tdm_tensor *beyond = tdm_tensor_to(there, to, TDM_DTYPE_NONE);
+  assert_ok(tdm_tensor_read(beyond, read, sizeof(read)));
+  assert_memory_equal(read, values, sizeof(values));
+  tdm_tensor_release(here);
+  tdm_tensor_release(there);
+  tdm_tensor_release(beyond);
+}
+
+/* Two logical devices a GPU, of which the first GPU reaches the second one, and not the other way:
+ * told once a direction and device, also where the GPU was let reach it for another device. */
+static void how_gpus_copy_from_each_other_is_told(void **state) {
+  (void)state;
+  emulation_close();
+  told_copies told = {.text = ""};
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .log = note_copies, .log_user = &told};
+  assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "2", 1), 0);
+  tdm_context *context = tdm_context_create(&options);
+  assert_int_equal(unsetenv("TANDEM_CUDA_LOGICAL"), 0);
+  assert_non_null(context);
+  assert_ok(tdm_context_start(context)); /* before that, copies wait for the GPU, and are its own */
+  carry(context, "cuda:2", "cuda:0");
+  carry(context, "cuda:2", "cuda:0");
+  carry(context, "cuda:2", "cuda:1");
+  carry(context, "cuda:0", "cuda:2");
+  tdm_context_release(context);
+  assert_string_equal(told.text, "cuda:0 copies from cuda:2 directly; "
+                                 "cuda:1 copies from cuda:2 directly; "
+                                 "cuda:2 copies from cuda:0 through the host; ");
 }
 
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
@@ -188,6 +239,7 @@ static void a_fault_is_told_by_all_of_its_gpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
+      cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
       cmocka_unit_test(a_gpu_without_cublas_is_not_offered),
       cmocka_unit_test(a_device_lost_is_told_through_cublas),
       cmocka_unit_test(a_full_gpu_is_told_through_cublas),

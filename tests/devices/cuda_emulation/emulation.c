@@ -23,7 +23,8 @@ static struct {
   _Atomic int64_t outstanding;
   _Atomic bool full;
   _Atomic bool hidden_blas;
-  _Atomic uint64_t opened; /* GPUs, by ordinal */
+  _Atomic uint64_t opened;                /* GPUs, by ordinal */
+  _Atomic uint64_t reached[MOST_DEVICES]; /* GPUs that each of them may reach, by ordinal */
   _Atomic uint64_t fault_at;
   _Atomic int fault_ordinal;
   _Atomic int fault_code;
@@ -97,6 +98,8 @@ bool emulated_blas_is_hidden(void) {
 
 void emulation_close(void) {
   atomic_store(&settings.opened, 0);
+  for (size_t i = 0; i < MOST_DEVICES; i++)
+    atomic_store(&settings.reached[i], 0);
 }
 
 bool emulation_opened(int ordinal) {
@@ -294,10 +297,16 @@ static tdm_cuda_code peer_possible(int *out_possible, int ordinal, int peer) {
   return code;
 }
 
+/* A second time it is said to be so already, which is no error. */
 static tdm_cuda_code peer_enable(int peer) {
   if (!emulated_is_device(peer)) return TDM_CUDA_INVALID_VALUE;
   emulated_open(peer);
-  return emulated_strike(emulated_opened_ordinal());
+  const int ordinal = emulated_opened_ordinal();
+  const tdm_cuda_code code = emulated_strike(ordinal);
+  if (code != TDM_CUDA_SUCCESS) return code;
+  const uint64_t bit = (uint64_t)1 << peer;
+  const bool again = (atomic_fetch_or(&settings.reached[ordinal], bit) & bit) != 0;
+  return again ? TDM_CUDA_PEER_ENABLED : TDM_CUDA_SUCCESS;
 }
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */

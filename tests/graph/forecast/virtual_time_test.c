@@ -196,6 +196,42 @@ static void what_one_link_cannot_use_goes_to_others(void **state) {
   end(&f);
 }
 
+/* Three links with one flow each, of which each can give a little more than the one before: none of
+ * them holds the others' flows. */
+static void links_of_their_own_give_what_they_have(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 3);
+  const double rates[] = {0.25, 0.375, 0.5};
+  uint32_t copies[3];
+  for (uint32_t i = 0; i < 3; i++)
+    copies[i] = copy(&f, i, 600, 0, add_link(&f, rates[i]));
+  run(&f);
+  for (uint32_t i = 0; i < 3; i++)
+    assert_task(&f, copies[i], 0, 600 / rates[i]);
+  end(&f);
+}
+
+/* 60 flows of i + 1 bytes over one link that gives 1 byte a ns to all of them together: each byte
+ * more of those that are left is 1 ns for each of them. */
+static void many_copies_share_a_link(void **state) {
+  (void)state;
+  enum { FLOWS = 60 };
+  struct fixture f;
+  begin(&f, FLOWS);
+  const uint32_t link = add_link(&f, 1);
+  uint32_t copies[FLOWS];
+  for (uint32_t i = 0; i < FLOWS; i++)
+    copies[i] = copy(&f, i, i + 1, 0, link);
+  run(&f);
+  double ns = 0;
+  for (uint32_t i = 0; i < FLOWS; i++) {
+    ns += FLOWS - i;
+    assert_task(&f, copies[i], 0, ns);
+  }
+  end(&f);
+}
+
 /* Two of a group of two, twice as slow together: 10 alone and 4 beside it. The short one ends at 8,
  * when 4 of the long one are done; its other 6 take 6. A copy disturbs nobody. */
 static void a_crowded_group_is_slower(void **state) {
@@ -301,6 +337,8 @@ int main(void) {
       cmocka_unit_test(a_copy_takes_latency_and_bytes),
       cmocka_unit_test(copies_share_a_link),
       cmocka_unit_test(what_one_link_cannot_use_goes_to_others),
+      cmocka_unit_test(links_of_their_own_give_what_they_have),
+      cmocka_unit_test(many_copies_share_a_link),
       cmocka_unit_test(a_crowded_group_is_slower),
       cmocka_unit_test(a_circle_is_refused),
       cmocka_unit_test(it_repeats),

@@ -329,6 +329,69 @@ static void a_pass_is_printed_for_feeds_where_they_lie(void **unused) {
   tdm_session_release(session);
 }
 
+static void pass_by(void *user, const tdm_observation *observation) {
+  (void)user;
+  (void)observation;
+}
+
+/* Wrapped over two devices: three elementwise operations, one of them twice; observed between. */
+static tdm_session *asking_session(const tdm_session_options *options) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  tdm_scope_push(graph, "module");
+  const tdm_value y = tdm_observe(graph, "seen", tdm_linear(graph, "fc", x, 3));
+  const tdm_value a = tdm_tanh(graph, "a", y);
+  const tdm_value b = tdm_tanh(graph, "b", y);
+  const tdm_value sum = tdm_add(graph, "sum", a, b);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "cpu:0,sim:0,sim:1"};
+  tdm_data_parallel(graph, "module", &wrap);
+  const tdm_value loss = tdm_mse(graph, "loss", sum, x);
+  return train_session(graph, loss, tdm_sgd(0.1), options);
+}
+
+/* Of a plan printed as JSON; the caller's. */
+static json_t *commands_of(char *text) {
+  json_t *plan = json_loads(text, 0, NULL);
+  assert_non_null(plan);
+  json_t *commands = json_incref(json_object_get(plan, "commands"));
+  assert_true(json_array_size(commands) > 0);
+  json_decref(plan);
+  free(text);
+  return commands;
+}
+
+/* Whatever the session was asked for is asked for once more when a plan is printed pass by pass:
+ * what the last one leaves is the plan that ran. Each option makes another plan. */
+static void the_last_pass_leaves_the_plan_that_ran(void **unused) {
+  (void)unused;
+  const tdm_session_options options[] = {{.seed = 1},
+                                         {.seed = 1, .observer = pass_by},
+                                         {.seed = 1, .unfused = true},
+                                         {.seed = 1, .unmerged = true, .unfused = true},
+                                         {.seed = 1, .collective = TDM_COLLECTIVE_CHAIN},
+                                         {.seed = 1, .micro_batches = 3},
+                                         {.seed = 1, .check_finite = true}};
+  json_t *told[TDM_COUNT_OF(options)];
+  for (size_t i = 0; i < TDM_COUNT_OF(options); i++) {
+    tdm_session *session = asking_session(&options[i]);
+    tdm_tensor *x = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 9, 3));
+    const tdm_feed feed = {"x", x, false};
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+    told[i] = commands_of(printed(session, print_explain, NULL, TDM_PLAN_JSON));
+    json_t *last = commands_of(printed(session, tdm_session_print_pass, "verify", TDM_PLAN_JSON));
+    if (!json_equal(last, told[i])) fail_msg("options %zu: the last pass leaves another plan", i);
+    for (size_t k = 0; k < i; k++)
+      if (json_equal(told[k], told[i])) fail_msg("options %zu and %zu: one plan", k, i);
+    json_decref(last);
+    tdm_tensor_release(x);
+    tdm_session_release(session);
+  }
+  for (size_t i = 0; i < TDM_COUNT_OF(options); i++)
+    json_decref(told[i]);
+}
+
 /* Of the latest plan: "pinned" or "pageable", where the text says it. */
 static void expect_said(tdm_session *session, const char *said, bool expected) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
@@ -414,6 +477,7 @@ int main(void) {
       cmocka_unit_test(the_dot_is_well_formed),
       cmocka_unit_test(every_pass_can_be_printed),
       cmocka_unit_test(a_pass_is_printed_for_feeds_where_they_lie),
+      cmocka_unit_test(the_last_pass_leaves_the_plan_that_ran),
       cmocka_unit_test(host_memory_of_a_plan_is_pinned),
       cmocka_unit_test(strict_refuses_pageable_inputs),
       cmocka_unit_test(a_full_staging_pool_is_told),

@@ -1,0 +1,142 @@
+/* When a team leaves a thread out and asks it again, by clocks that the test sets: threads whose
+ * pieces cost what they take stay, and a rest is as long as what it was for asks. */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "devices/host/team.h"
+#include "tests/devices/support.h"
+
+static _Atomic uint64_t now_ns = 1000000000;
+static _Thread_local uint64_t processor_ns;
+
+/* What the linker calls in the place of clock_gettime (BUILD), and what that is. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time);
+int __real_clock_gettime(clockid_t clock, struct timespec *out_time);
+
+/* The clock of all, and the processors' time of each thread. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time) {
+  if (clock != CLOCK_MONOTONIC && clock != CLOCK_THREAD_CPUTIME_ID)
+    return __real_clock_gettime(clock, out_time);
+  const uint64_t ns = clock == CLOCK_MONOTONIC ? atomic_load(&now_ns) : processor_ns;
+  *out_time = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+  return 0;
+}
+
+enum { PIECES = 16 };
+
+/* What each of PIECES pieces costs. */
+typedef struct piece_cost {
+  uint64_t all_ns;       /* of the clock of all */
+  uint64_t processor_ns; /* of the thread's */
+} piece_cost;
+
+static void cost(void *user, int64_t begin, int64_t end) {
+  const piece_cost *piece = user;
+  atomic_fetch_add(&now_ns, (uint64_t)(end - begin) * piece->all_ns);
+  processor_ns += (uint64_t)(end - begin) * piece->processor_ns;
+}
+
+static void run_region(tdm_team *team, piece_cost piece) {
+  tdm_team_run(team, PIECES, 1, cost, &piece);
+}
+
+static tdm_team *make_team(size_t size) {
+  static tdm_allocator allocator;
+  allocator = tdm_allocator_default();
+  tdm_team *team = NULL;
+  assert_ok(tdm_team_create(&allocator, NULL, NULL, size, &team));
+  return team;
+}
+
+/* Two threads that work all the time: a region takes half of what its pieces cost. */
+static const piece_cost shared = {50000, 100000};
+/* As long as its pieces cost, and 10 us more: one thread would do. */
+static const piece_cost late = {100625, 100000};
+/* Much longer than that. */
+static const piece_cost stuck = {10000000, 100000};
+
+static void threads_that_share_the_work_stay(void **state) {
+  (void)state;
+  tdm_team *team = make_team(2);
+  for (int i = 0; i < 1000; i++) {
+    run_region(team, shared);
+    assert_int_equal(tdm_team_active(team), 2);
+  }
+  tdm_team_destroy(team);
+}
+
+/* Until one rests: how many regions that took. */
+static int count_to_rest(tdm_team *team, piece_cost piece) {
+  const size_t active = tdm_team_active(team);
+  int count = 0;
+  while (tdm_team_active(team) == active && count < 10000) {
+    run_region(team, piece);
+    count++;
+  }
+  return count;
+}
+
+/* 10 us lost a region: half a millisecond of debt is exceeded in the 51st. */
+static void small_losses_add_up(void **state) {
+  (void)state;
+  tdm_team *team = make_team(3);
+  const piece_cost of_three = {50625, 100000}; /* as long as two would take, and 10 us more */
+  assert_int_equal(count_to_rest(team, of_three), 51);
+  assert_int_equal(tdm_team_active(team), 2);
+  assert_int_equal(count_to_rest(team, stuck), 1); /* while the third one rests */
+  assert_int_equal(tdm_team_active(team), 1);
+  tdm_team_destroy(team);
+}
+
+/* What was gained counts, as far as two milliseconds: 50 us of them each region. */
+static void gains_make_up_for_losses(void **state) {
+  (void)state;
+  for (int gains = 1; gains <= 8; gains++) {
+    tdm_team *team = make_team(2);
+    for (int i = 0; i < gains; i++)
+      run_region(team, shared);
+    const int credit_us = 800 * gains < 2000 ? 800 * gains : 2000;
+    assert_int_equal(count_to_rest(team, late), (500 + credit_us) / 10 + 1);
+    tdm_team_destroy(team);
+  }
+}
+
+/* The most that one region counts is 4 ms; it rests for 20 times that, the next time for 40 times,
+ * and 320 times at most. */
+static void a_rest_is_longer_each_time(void **state) {
+  (void)state;
+  tdm_team *team = make_team(2);
+  for (uint64_t times = 20; times <= 1280; times *= 2) {
+    run_region(team, stuck);
+    assert_int_equal(tdm_team_active(team), 1);
+    const uint64_t rest_ns = 4000000 * (times < 320 ? times : 320);
+    const uint64_t until_ns = atomic_load(&now_ns) + rest_ns;
+    atomic_store(&now_ns, until_ns - 1);
+    run_region(team, (piece_cost){0, 0});
+    assert_int_equal(tdm_team_active(team), 1);
+    atomic_store(&now_ns, until_ns);
+    if (times < 1280) continue;
+    run_region(team, shared); /* and more than enough gains: as in the beginning */
+    run_region(team, shared);
+    run_region(team, shared);
+    assert_int_equal(tdm_team_active(team), 2);
+    assert_int_equal(count_to_rest(team, late), 251);
+    atomic_fetch_add(&now_ns, 20 * 510000 - 1);
+    run_region(team, (piece_cost){0, 0});
+    assert_int_equal(tdm_team_active(team), 1);
+    atomic_fetch_add(&now_ns, 1);
+    run_region(team, shared);
+    assert_int_equal(tdm_team_active(team), 2);
+  }
+  tdm_team_destroy(team);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(threads_that_share_the_work_stay),
+      cmocka_unit_test(small_losses_add_up),
+      cmocka_unit_test(gains_make_up_for_losses),
+      cmocka_unit_test(a_rest_is_longer_each_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+/* Tables whose rows updates log: where the pieces of a log lie, and what refreshing copies by them
+ * is said to cost. */
+#include "graph/forecast/costs.h"
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
+
+static tdm_context *context; /* of the group */
+
+static int begin_group(void **unused) {
+  (void)unused;
+  context = graph_context();
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_context_release(context);
+  return 0;
+}
+
+/* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. */
+static tdm_session *trained_session(void) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  tdm_place(graph, "cpu:0");
+  const tdm_value near = tdm_embedding_with(graph, "table", ids, ROWS, WIDTH, &sparse);
+  tdm_place(graph, "sim:0");
+  tdm_tie(graph, "table", "table");
+  const tdm_value far = tdm_embedding_with(graph, "table", ids, ROWS, WIDTH, &sparse);
+  const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", far, WIDTH), near);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, BATCH));
+  const tdm_feed feed = {"ids", fed, false};
+  for (int step = 0; step < 3; step++)
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_release(fed);
+  return session;
+}
+
+/* Those of five versions that follow one another are apart, within the log's memory; then they are
+ * the first one's again. */
+static void pieces_of_a_log_are_apart(void **unused) {
+  (void)unused;
+  tdm_session *session = trained_session();
+  const tdm_store_entry *entry = session->store->first;
+  while (entry && !entry->log.storage)
+    entry = entry->next;
+  assert_non_null(entry);
+  const tdm_memory *memory = &entry->log.storage->memory;
+  const uint64_t piece_bytes = atomic_load(&entry->log.window) * sizeof(int64_t);
+  assert_true(piece_bytes >= BATCH * sizeof(int64_t));
+  assert_true(memory->bytes >= (TDM_LOGGED_VERSIONS + 1) * piece_bytes);
+  for (uint64_t version = 0; version < 100; version++)
+    assert_int_equal(tdm_row_log_piece(entry, version),
+                     memory->address + version % (TDM_LOGGED_VERSIONS + 1) * piece_bytes);
+  tdm_session_release(session);
+}
+
+/* Whoever puts rows into a copy writes as many as there are values, and does not read the copy. */
+static void a_refresh_costs_the_rows_it_moves(void **unused) {
+  (void)unused;
+  tdm_session *session = trained_session();
+  const tdm_graph *graph = &session->newest->graph;
+  int refreshes = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (node->operation != &tdm_operation_put_rows) continue;
+    tdm_work work;
+    assert_ok(tdm_work_of(graph, node, &work));
+    const double values = (double)tdm_ir_value_at(graph, node->inputs[1])->bytes;
+    const double indices = (double)tdm_ir_value_at(graph, node->inputs[2])->bytes;
+    assert_true(values > 0 && values < ROWS * WIDTH * 4);
+    assert_true(work.bytes_read == values + indices);
+    assert_true(work.bytes_written == values);
+    assert_true(work.flops == 0);
+    refreshes++;
+  }
+  assert_int_equal(refreshes, TDM_LOGGED_VERSIONS);
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pieces_of_a_log_are_apart),
+      cmocka_unit_test(a_refresh_costs_the_rows_it_moves),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

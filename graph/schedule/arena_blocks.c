@@ -19,7 +19,6 @@ void tdm_arena_pool_init(tdm_arena_pool *pool, const tdm_allocator *allocator) {
 }
 
 void tdm_arena_pool_deinit(tdm_arena_pool *pool) {
-  if (!pool->allocator) return;
   tdm_release(pool->allocator, pool->blocks, pool->capacity * sizeof(tdm_arena_block));
 }
 
@@ -36,7 +35,7 @@ static inline uint32_t bin_of(uint64_t bytes) {
   return (power - 1) * 4 + (uint32_t)(units >> (power - 2) & 3);
 }
 
-/* The first filled bin from bin on; TDM_ARENA_BINS when there is none. */
+/* The first filled bin from bin on, which may be TDM_ARENA_BINS; that when there is none. */
 static inline uint32_t next_filled(const tdm_arena *arena, uint32_t bin) {
   for (uint32_t word = bin / 64; word < TDM_ARENA_BINS / 64; word++) {
     uint64_t bits = arena->filled[word];
@@ -140,7 +139,7 @@ static uint32_t best_fit(const tdm_arena *arena, const tdm_arena_pool *pool,
   for (uint32_t looks = 0; bin < TDM_ARENA_BINS && looks < LOOKS; looks += LOOKS_PER_BIN) {
     const uint32_t best = best_of_bin(arena, pool, lifetimes, bin, lifetime);
     if (best != 0) return best;
-    bin = bin + 1 < TDM_ARENA_BINS ? next_filled(arena, bin + 1) : TDM_ARENA_BINS;
+    bin = next_filled(arena, bin + 1);
   }
   return 0;
 }

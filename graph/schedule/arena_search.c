@@ -4,6 +4,7 @@
  * that may not share is in the pairs of both. */
 #include "graph/schedule/arena_search.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,11 +200,11 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
 }
 
 /* Places the values in order, as far as they stay below the best known top: keeps them if all do.
- * Those before `first` are as the latest try has placed them. The index in order of the value that
- * is in the way of a lower top. */
+ * Those before `first`, which is no later than what the latest try answered, are as that one has
+ * placed them: below the best top, since they did not make up the try's own. The index in order of
+ * the value that is in the way of a lower top. */
 static uint32_t place_in_order(struct search *search, uint32_t first) {
-  while (first > 0 && search->marks[first - 1].top >= search->best_bytes)
-    first--; /* the best has become lower since */
+  assert(first == 0 || search->marks[first - 1].top < search->best_bytes);
   struct mark mark = {.looks = search->value_count};
   if (first > 0) mark = search->marks[first];
   for (uint32_t i = first; i < search->tried; i++)
@@ -233,7 +234,7 @@ static int compare_ranks(const void *left, const void *right) {
   const struct rank *a = left;
   const struct rank *b = right;
   if (a->key != b->key) return a->key > b->key ? -1 : 1;
-  return a->value < b->value ? -1 : 1;
+  return (a->value > b->value) - (a->value < b->value);
 }
 
 static double key_of(const tdm_lifetime *lifetime, int list) {

@@ -61,8 +61,8 @@ static tdm_status touch(tdm_lifetimes *lifetimes, uint32_t touched, uint32_t ste
     if (plan->part_count > 0) TDM_TRY(begin(lifetimes, &lifetime->begins, step));
     return extend(lifetimes, &lifetime->ends, step);
   }
-  const uint64_t bytes = plan->bytes == 0 ? 1 : plan->bytes;
-  lifetime->bytes = (bytes + TDM_ARENA_ALIGNMENT - 1) / TDM_ARENA_ALIGNMENT * TDM_ARENA_ALIGNMENT;
+  lifetime->bytes =
+      (plan->bytes + TDM_ARENA_ALIGNMENT - 1) / TDM_ARENA_ALIGNMENT * TDM_ARENA_ALIGNMENT;
   lifetime->first = lifetime->begins.step = lifetime->ends.step = step;
   return TDM_OK;
 }
@@ -105,7 +105,6 @@ tdm_status tdm_lifetimes_init(tdm_lifetimes *lifetimes, const tdm_schedule *sche
 
 void tdm_lifetimes_deinit(tdm_lifetimes *lifetimes) {
   const tdm_allocator *allocator = lifetimes->clocks.allocator;
-  if (!allocator) return;
   tdm_release(allocator, lifetimes->items, lifetimes->count * sizeof(tdm_lifetime));
   tdm_release(allocator, lifetimes->further, lifetimes->further_capacity * sizeof(tdm_ends));
   tdm_clocks_deinit(&lifetimes->clocks);

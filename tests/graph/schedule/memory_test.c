@@ -74,6 +74,28 @@ static void sharing_needs_order(void **state) {
   }
 }
 
+/* A wait for what its step knows already gives it nothing more. */
+static void a_wait_too_many_changes_nothing(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  const uint32_t first = produce(&f, 0, UINT32_MAX, 640); /* step 0 */
+  const uint32_t message = produce(&f, 0, first, 64);     /* 1 */
+  (void)produce(&f, 0, UINT32_MAX, 640);                  /* 2, which nobody waits for */
+  const uint32_t second = produce(&f, 1, message, 640);   /* 3 behind 1 */
+  plan(&f);
+  assert_int_equal(f.schedule.steps[3].wait_count, 1);
+  const uint64_t offsets[] = {offset_of(&f, first), offset_of(&f, second)};
+  builder_wait(&f.builder, 1, false); /* of step 3, once more */
+  builder_wait(&f.builder, 0, false); /* and of what was before that */
+  assert_int_equal(f.schedule.steps[3].wait_count, 3);
+  assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OK);
+  assert_int_equal(tdm_pass_verify(&f.schedule), TDM_OK);
+  assert_int_equal(offset_of(&f, first), offsets[0]);
+  assert_int_equal(offset_of(&f, second), offsets[1]);
+  tdm_schedule_deinit(&f.schedule);
+}
+
 static void what_no_step_touches_takes_no_room(void **state) {
   (void)state;
   struct fixture f;
@@ -204,6 +226,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_takes_turns),
       cmocka_unit_test(sharing_needs_order),
+      cmocka_unit_test(a_wait_too_many_changes_nothing),
       cmocka_unit_test(what_no_step_touches_takes_no_room),
       cmocka_unit_test(values_of_one_step_lie_apart),
       cmocka_unit_test(arenas_are_apart),

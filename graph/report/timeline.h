@@ -136,6 +136,19 @@ tdm_status tdm_timeline_summarize(tdm_timeline *timeline,
 /* ---- Printing ---- */
 
 tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
+/* Events of one command, or of one link. */
+typedef struct tdm_timeline_share {
+  const tdm_timeline_node *node; /* of the first */
+  const tdm_timeline_row *row;
+  uint64_t busy_ns;
+  uint64_t bytes;
+  uint32_t count;
+} tdm_timeline_share;
+/* Of a sorted timeline, those with most time first: by name, action and queue; or, where links,
+ * transfers by where from and where to. The list lies in its region. */
+tdm_status tdm_timeline_share_out(tdm_timeline *timeline, bool links,
+                                  const tdm_timeline_share *const **out_list,
+                                  uint32_t *out_count) TDM_WARN_UNUSED;
 /* The part of the text that tells the nodes that most of the commands' time went to, and the bytes
  * of every link (timeline_shares.c). */
 tdm_status tdm_timeline_print_shares(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;

@@ -8,14 +8,7 @@
 
 enum { MOST_NODES = 8 };
 
-/* Events of one key. */
-typedef struct share {
-  const tdm_timeline_node *node; /* of the first */
-  const tdm_timeline_row *row;
-  uint64_t busy_ns;
-  uint64_t bytes;
-  uint32_t count;
-} share;
+typedef tdm_timeline_share share;
 
 typedef struct shares {
   tdm_map map;
@@ -67,22 +60,22 @@ static tdm_status collect(tdm_timeline *timeline, bool links, shares *out) {
   return TDM_OK;
 }
 
-static void print_nodes(const shares *all, uint64_t whole_ns, FILE *out) {
-  if (all->count == 0) return;
+static void print_nodes(const share *const *list, uint32_t count, uint64_t whole_ns, FILE *out) {
+  if (count == 0) return;
   fputs("most time went to\n", out);
-  for (uint32_t i = 0; i < all->count && i < MOST_NODES; i++) {
-    const share *of = all->list[i];
+  for (uint32_t i = 0; i < count && i < MOST_NODES; i++) {
+    const share *of = list[i];
     fprintf(out, "  %5.1f %% %10.3f ms %7u times  %s (%s), %s %s\n",
             whole_ns ? 100 * (double)of->busy_ns / (double)whole_ns : 0, (double)of->busy_ns / 1e6,
             of->count, of->node->name, of->node->action, of->row->device, of->row->queue);
   }
 }
 
-static void print_links(const shares *all, FILE *out) {
-  if (all->count == 0) return;
+static void print_links(const share *const *list, uint32_t count, FILE *out) {
+  if (count == 0) return;
   fputs("what moved\n", out);
-  for (uint32_t i = 0; i < all->count; i++) {
-    const share *of = all->list[i];
+  for (uint32_t i = 0; i < count; i++) {
+    const share *of = list[i];
     char bytes[TDM_BYTES_TEXT];
     fprintf(out, "  %-10s -> %-10s %12s in %u transfers, %.3f GB/s while they last\n",
             of->node->from, of->node->to, tdm_bytes_text(of->bytes, bytes), of->count,
@@ -90,20 +83,26 @@ static void print_links(const shares *all, FILE *out) {
   }
 }
 
+tdm_status tdm_timeline_share_out(tdm_timeline *timeline, bool links,
+                                  const tdm_timeline_share *const **out_list, uint32_t *out_count) {
+  shares all = {.count = 0};
+  tdm_map_init(&all.map, timeline->region.allocator);
+  const tdm_status status = collect(timeline, links, &all);
+  tdm_map_deinit(&all.map);
+  *out_list = (const share *const *)all.list;
+  *out_count = all.count;
+  return status;
+}
+
 tdm_status tdm_timeline_print_shares(tdm_timeline *timeline, FILE *out) {
   uint64_t whole_ns = 0;
   for (uint32_t i = 0; i < timeline->event_count; i++)
     whole_ns += timeline->events[i].end_ns - timeline->events[i].begin_ns;
-  for (int links = 0; links < 2; links++) {
-    shares all = {.count = 0};
-    tdm_map_init(&all.map, timeline->region.allocator);
-    const tdm_status status = collect(timeline, links != 0, &all);
-    tdm_map_deinit(&all.map);
-    if (status != TDM_OK) return status;
-    if (links)
-      print_links(&all, out);
-    else
-      print_nodes(&all, whole_ns, out);
-  }
+  const share *const *list;
+  uint32_t count;
+  TDM_TRY(tdm_timeline_share_out(timeline, false, &list, &count));
+  print_nodes(list, count, whole_ns, out);
+  TDM_TRY(tdm_timeline_share_out(timeline, true, &list, &count));
+  print_links(list, count, out);
   return TDM_OK;
 }

@@ -128,6 +128,35 @@ static void saved_timelines_are_told(void **state) {
   must_print("trace trace.json", 0, "cpu:0      -> sim:0 ");
 }
 
+/* The figures of the text, as JSON; somebody else's reader takes it. */
+static void both_are_told_as_json(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments;
+    const char *asked;
+  } cases[] = {
+      {"plan plan.json", "t['training'], sorted(d['name'] for d in t['devices']), sum(d['updates'] "
+                         "for d in t['devices']), "
+                         "all(x['bytes'] > 0 for x in t['transfers'])"},
+      {"trace trace.json",
+       "t['runs'] == 5, {d['device'] for d in t['queues']} == {'cpu:0', 'sim:0'}, "
+       "t['critical_path']['commands'] > 0, t['moved'][0]['times'] > 0 and "
+       "sum(c['busy_ns'] for c in t['commands']) == sum(q['busy_ns'] for q in t['queues'])"},
+  };
+  static const char *const wanted[] = {"True ['cpu:0', 'sim:0'] 4 True\n", "True True True True\n"};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[PATH_MAX + 1024];
+    (void)snprintf(line, sizeof line,
+                   "'%s' %s --json | python3 -c \"import json, sys; t = json.load(sys.stdin); "
+                   "assert next(iter(t)) == 'version'; print(%s)\"",
+                   command, cases[i].arguments, cases[i].asked);
+    outcome ended = program_run_as(line);
+    if (strcmp(ended.output, wanted[i]) != 0)
+      fail_msg("%s: %s, not %s", line, ended.output, wanted[i]);
+    outcome_free(&ended);
+  }
+}
+
 static void what_is_none_is_refused(void **state) {
   (void)state;
   static const struct {
@@ -193,9 +222,9 @@ int main(int count, char **arguments) {
   const char *folder = getenv("TEST_TMPDIR");
   if (count != 2 || !realpath(arguments[1], command) || !folder || chdir(folder) != 0) return 2;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(saved_plans_are_told),    cmocka_unit_test(saved_timelines_are_told),
-      cmocka_unit_test(what_is_none_is_refused), cmocka_unit_test(graphviz_draws),
-      cmocka_unit_test(browsers_open_the_pages),
+      cmocka_unit_test(saved_plans_are_told),  cmocka_unit_test(saved_timelines_are_told),
+      cmocka_unit_test(both_are_told_as_json), cmocka_unit_test(what_is_none_is_refused),
+      cmocka_unit_test(graphviz_draws),        cmocka_unit_test(browsers_open_the_pages),
   };
   return cmocka_run_group_tests(tests, write_files, NULL);
 }

@@ -81,10 +81,12 @@ static void devices_and_links_are_told(void **state) {
   (void)state;
   must_print("devices", 0,
              (const char *const[]){"cpu:0", "sim:0", "cpu:0    sim:0    pinned", "pageable",
-                                   "modelled", NULL});
+                                   "modelled", "hwloc           found", "libtandem_cuda ",
+                                   "openmpi ", NULL});
   must_print("devices --json", 0,
              (const char *const[]){"\"name\":\"cpu:0\"", "\"memory_bytes\":", "\"links\": [",
-                                   "\"from\":\"sim:0\",\"to\":\"cpu:0\",\"pinned\":true", NULL});
+                                   "\"from\":\"sim:0\",\"to\":\"cpu:0\",\"pinned\":true",
+                                   "\"name\":\"jansson\",\"use\":\"JSON\",\"found\":true", NULL});
   must_print("devices --all", 2, (const char *const[]){"--all", NULL});
   must_print("devices --help", 0, (const char *const[]){"--json", NULL});
   must_print("devices > /dev/full", 1, (const char *const[]){"cannot write", NULL});
@@ -158,8 +160,8 @@ static void json_is_json(void **state) {
 static void the_doctor_tells_what_is_wrong(void **state) {
   (void)state;
   must_print("doctor", 0,
-             (const char *const[]){"fine     a run", "processors", "links", "openmpi", "mpich",
-                                   "cuda", " 0 errors", NULL});
+             (const char *const[]){"fine     a run", "processors", "NUMA", "links", "openmpi",
+                                   "mpich", "cuda", " 0 errors", NULL});
   must_print("doctor --help", 0, (const char *const[]){"Exit status 1", NULL});
   must_print("doctor --all", 2, (const char *const[]){"--all", NULL});
   must_print("doctor > /dev/full", 1, (const char *const[]){"cannot write", NULL});

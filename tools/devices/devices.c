@@ -6,6 +6,7 @@
 
 #include "core/json_writer.h"
 #include "tandem/tandem.h"
+#include "tools/devices/libraries.h"
 #include "tools/options/option_table.h"
 
 static const char *const kinds[] = {"cpu", "sim", "cuda"};
@@ -26,8 +27,9 @@ static const option rows[] = {
 static const options defaults = {.json = false};
 static const option_table table = {
     .program = "tandem devices",
-    .about = "The devices that a program would find here, their memory, and what copies between\n"
-             "them cost: a model's figures until the links of this machine were measured.",
+    .about = "The devices that a program would find here, their memory, what copies between them\n"
+             "cost (a model's figures until the links of this machine were measured), and the\n"
+             "libraries that are there, or are not, and why.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .below = &tool_table,
@@ -107,6 +109,16 @@ static void print_link(tdm_context *context, size_t from, size_t to, bool pinned
          rate, link.measured ? "measured" : "modelled");
 }
 
+static void print_library(void *user, const library *one) {
+  (void)user;
+  printf("%-15s %-9s %s: %s\n", one->name, one->found ? "found" : "none", one->use, one->detail);
+}
+
+static void print_libraries(void) {
+  printf("\n%-15s\n", "library");
+  libraries_each(print_library, NULL);
+}
+
 static void print_links(tdm_context *context) {
   printf("\n%-8s %-8s %-9s %12s %10s\n", "from", "to", "host's", "latency, us", "GB/s");
   each_link(context, print_link, NULL);
@@ -160,6 +172,16 @@ static void json_link(tdm_context *context, size_t from, size_t to, bool pinned,
   tdm_json_close(out, '}');
 }
 
+static void json_library(void *user, const library *one) {
+  tdm_json_writer *out = user;
+  tdm_json_open(out, NULL, '{');
+  tdm_json_put_string(out, "name", one->name);
+  tdm_json_put_string(out, "use", one->use);
+  tdm_json_put_bool(out, "found", one->found);
+  tdm_json_put_string(out, one->found ? "detail" : "why", one->detail);
+  tdm_json_close(out, '}');
+}
+
 static tdm_status write_json(tdm_context *context) {
   tdm_json_writer out;
   tool_json_begin(&out);
@@ -169,6 +191,9 @@ static tdm_status write_json(tdm_context *context) {
   tdm_json_open(&out, "links", '[');
   each_link(context, json_link, &out);
   tdm_json_close(&out, ']');
+  tdm_json_open(&out, "libraries", '[');
+  libraries_each(json_library, &out);
+  tdm_json_close(&out, ']');
   return tool_json_end(&out);
 }
 
@@ -176,8 +201,10 @@ static tdm_status write_json(tdm_context *context) {
 
 static tdm_status print_text(tdm_context *context) {
   const tdm_status status = print_devices(context);
-  if (status == TDM_OK) print_links(context);
-  return status;
+  if (status != TDM_OK) return status;
+  print_links(context);
+  print_libraries();
+  return TDM_OK;
 }
 
 static int run(const void *given) {

@@ -127,6 +127,46 @@ static void check_huge_pages(doctor *self) {
   }
 }
 
+/* "Mems_allowed_list:\t0-1" of /proc/self/status; "" where it does not tell. */
+static void read_allowed_nodes(char *nodes, size_t capacity) {
+  static const char key[] = "Mems_allowed_list:";
+  nodes[0] = '\0';
+  FILE *file = fopen("/proc/self/status", "re");
+  char line[256];
+  while (file && fgets(line, sizeof line, file)) {
+    if (strncmp(line, key, sizeof key - 1) != 0) continue;
+    const char *value = line + sizeof key - 1 + strspn(line + sizeof key - 1, " \t");
+    (void)snprintf(nodes, capacity, "%.*s", (int)strcspn(value, "\n"), value);
+  }
+  if (file) (void)fclose(file);
+}
+
+static void check_nodes(doctor *self) {
+  char online[128], allowed[256], balancing[16];
+  if (!read_line("/sys/devices/system/node/online", online, sizeof online)) {
+    say(self, NOTE, "NUMA",
+        "the system does not tell of its nodes: memory lies where it happens to");
+    return;
+  }
+  read_allowed_nodes(allowed, sizeof allowed);
+  if (*allowed && strcmp(allowed, online) != 0)
+    say(self, NOTE, "NUMA", "memory of nodes %s alone may be used, of %s", allowed, online);
+  const bool several = strpbrk(online, "-,") != NULL;
+  const bool moves = several &&
+                     read_line("/proc/sys/kernel/numa_balancing", balancing, sizeof balancing) &&
+                     strcmp(balancing, "0") != 0;
+  if (moves) {
+    say(self, NOTE, "NUMA",
+        "nodes %s, between which the kernel moves pages while they are used; 0 in "
+        "/proc/sys/kernel/numa_balancing leaves them where the library has put them",
+        online);
+  } else if (several) {
+    say(self, FINE, "NUMA", "nodes %s, a cpu device each", online);
+  } else {
+    say(self, FINE, "NUMA", "one node");
+  }
+}
+
 static void check_clock(doctor *self) {
   char line[64];
   if (!read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", line, sizeof line))
@@ -248,8 +288,9 @@ static const option rows[] = {
 static const options defaults = {.json = false};
 static const option_table table = {
     .program = "tandem doctor",
-    .about = "What would go wrong, or slowly, on this machine: processors, memory, limits, GPUs,\n"
-             "MPI, links, the environment. Exit status 1: a program could not work.",
+    .about = "What would go wrong, or slowly, on this machine: processors, memory and its nodes, "
+             "limits,\n"
+             "GPUs, MPI, links, the environment. Exit status 1: a program could not work.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .below = &tool_table,
@@ -259,6 +300,7 @@ static void check_all(doctor *self) {
   environment_each(check_environment_entry, self);
   check_processors(self);
   check_huge_pages(self);
+  check_nodes(self);
   check_clock(self);
   check_files(self);
   const tdm_context_options plain = {

@@ -61,17 +61,17 @@ static bool find_launcher(mpi_name name, char path[PATH_MAX]) {
 
 /* ---- Plug-ins ---- */
 
-static bool has_plugin(const char *folder, int length, const char *sub, mpi_name name,
+static bool has_plugin(const char *folder, int length, const char *sub, const char *name,
                        char out_folder[PATH_MAX]) {
   char path[PATH_MAX + 32];
   const int written = snprintf(out_folder, PATH_MAX, "%.*s%s", length, folder, sub);
   if (length <= 0 || written >= PATH_MAX) return false;
-  (void)snprintf(path, sizeof path, "%s/libtandem_%s.so", out_folder, known[name].text);
+  (void)snprintf(path, sizeof path, "%s/libtandem_%s.so", out_folder, name);
   return access(path, R_OK) == 0;
 }
 
-static bool find_plugin(mpi_name name, char folder[PATH_MAX]) {
-  for (const char *folders = getenv("TANDEM_NET_PATH"); folders && *folders;) {
+bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]) {
+  for (const char *folders = getenv(variable); folders && *folders;) {
     const size_t length = strcspn(folders, ":");
     if (has_plugin(folders, (int)length, "", name, folder)) return true;
     folders += length + (folders[length] == ':');
@@ -89,5 +89,6 @@ static bool find_plugin(mpi_name name, char folder[PATH_MAX]) {
 void mpi_find(mpi_name name, mpi_found *out_found) {
   *out_found = (mpi_found){.has_launcher = false};
   out_found->has_launcher = find_launcher(name, out_found->launcher);
-  out_found->has_plugin = find_plugin(name, out_found->plugin_folder);
+  out_found->has_plugin =
+      find_plugin(known[name].text, "TANDEM_NET_PATH", out_found->plugin_folder);
 }

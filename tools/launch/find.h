@@ -20,6 +20,9 @@ const char *mpi_text(mpi_name name);
  * mpirun or mpiexec that says whose it is; and for libtandem_NAME.so in TANDEM_NET_PATH, then where
  * an installed or a built tool has it. */
 void mpi_find(mpi_name name, mpi_found *out_found);
+/* The folder of libtandem_NAME.so: one of those in the environment's variable, or where an
+ * installed or a built tool has it; false: in none of them. */
+bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]);
 /* The program's path in PATH; false: it is not there. */
 bool find_in_path(const char *program, char path[PATH_MAX]);
 

@@ -18,6 +18,7 @@ typedef struct options {
   bool dot;
   bool svg;
   bool html;
+  bool json;
 } options;
 
 #define FIELD(name) offsetof(options, name)
@@ -27,6 +28,8 @@ static const option rows[] = {
      NULL},
     {"--html", NULL, "as a page for a browser, which needs nothing else", OPTION_FLAG, FIELD(html),
      0, 0, 0, NULL},
+    {"--json", NULL, "what is told, as JSON, nanoseconds and bytes", OPTION_FLAG, FIELD(json), 0, 0,
+     0, NULL},
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
 static const options defaults = {.path = NULL};
@@ -82,7 +85,9 @@ static int compare_bytes(const void *a, const void *b) {
   return x->bytes == y->bytes ? strcmp(x->cause, y->cause) : (x->bytes < y->bytes ? 1 : -1);
 }
 
-static tdm_status print_transfers(tdm_picture *picture) {
+/* The largest first; in the picture's region. */
+static tdm_status list_transfers(tdm_picture *picture, const tdm_picture_node ***out_list,
+                                 uint32_t *out_count) {
   const tdm_picture_node **list = tdm_region_take(
       &picture->region, (picture->node_count + 1) * sizeof *list, "a list of transfers");
   if (!list) return TDM_OUT_OF_MEMORY;
@@ -90,6 +95,15 @@ static tdm_status print_transfers(tdm_picture *picture) {
   for (uint32_t i = 0; i < picture->node_count; i++)
     if (picture->nodes[i].route && picture->nodes[i].cause) list[found++] = &picture->nodes[i];
   qsort(list, found, sizeof *list, compare_bytes);
+  *out_list = list;
+  *out_count = found;
+  return TDM_OK;
+}
+
+static tdm_status print_transfers(tdm_picture *picture) {
+  const tdm_picture_node **list;
+  uint32_t found;
+  TDM_TRY(list_transfers(picture, &list, &found));
   printf("\n  %12s %12s  %-8s %-14s %s\n", "bytes", "us", "to", "route", "cause");
   for (uint32_t i = 0; i < found && i < MOST_TRANSFERS; i++) {
     char bytes[TDM_BYTES_TEXT];
@@ -113,6 +127,50 @@ static tdm_status print_text(tdm_picture *picture) {
            all.transfers, tdm_bytes_text(all.bytes, bytes), all.measured_ns / 1000);
   }
   return print_transfers(picture);
+}
+
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+static void json_device(const tdm_picture *picture, const char *device, tdm_json_writer *out) {
+  const tally all = count(picture, device);
+  tdm_json_open(out, NULL, '{');
+  tdm_json_put_string(out, "name", device);
+  tdm_json_put_integer(out, "kernels", all.kernels);
+  tdm_json_put_integer(out, "updates", all.updates);
+  tdm_json_put_integer(out, "transfers", all.transfers);
+  tdm_json_put_integer(out, "bytes", (int64_t)all.bytes);
+  tdm_json_put_real(out, "kernels_ns", all.measured_ns);
+  tdm_json_close(out, '}');
+}
+
+static void json_transfer(const tdm_picture_node *node, tdm_json_writer *out) {
+  tdm_json_open(out, NULL, '{');
+  tdm_json_put_string(out, "cause", node->cause);
+  tdm_json_put_string(out, "to", node->device);
+  tdm_json_put_string(out, "route", node->route);
+  tdm_json_put_integer(out, "bytes", (int64_t)node->bytes);
+  tdm_json_put_real(out, "ns", known_ns(node));
+  tdm_json_put_bool(out, "measured", node->measured_ns >= 0);
+  tdm_json_close(out, '}');
+}
+
+static tdm_status print_json(tdm_picture *picture) {
+  const tdm_picture_node **list;
+  uint32_t found;
+  TDM_TRY(list_transfers(picture, &list, &found));
+  tdm_json_writer out;
+  tool_json_begin(&out);
+  tdm_json_put_bool(&out, "training", picture->training);
+  tdm_json_put_integer(&out, "commands", picture->node_count);
+  tdm_json_open(&out, "devices", '[');
+  for (uint32_t i = 0; i < picture->node_count; i++)
+    if (is_first_of_device(picture, i)) json_device(picture, picture->nodes[i].device, &out);
+  tdm_json_close(&out, ']');
+  tdm_json_open(&out, "transfers", '[');
+  for (uint32_t i = 0; i < found; i++)
+    json_transfer(list[i], &out);
+  tdm_json_close(&out, ']');
+  return tool_json_end(&out);
 }
 
 /* ---- As a picture ---------------------------------------------------------------------------- */
@@ -142,12 +200,13 @@ static tdm_status tell(const options *given, const json_t *root, tdm_picture *pi
   if (given->dot) return tdm_picture_dot(picture, stdout);
   if (given->svg) return write_svg(picture);
   if (given->html) return write_html(root);
+  if (given->json) return print_json(picture);
   return print_text(picture);
 }
 
 static tdm_status show(const options *given) {
-  if (given->dot + given->svg + given->html > 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--dot, --svg and --html: one at a time");
+  if (given->dot + given->svg + given->html + given->json > 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--dot, --svg, --html and --json: one at a time");
   const tdm_allocator allocator = tdm_allocator_default();
   json_t *root = NULL;
   TDM_TRY(tdm_json_load_file(&allocator, "plan", given->path, MOST_BYTES, &root));

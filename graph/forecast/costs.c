@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "devices/fused.h"
+#include "graph/passes/device_sums.h"
 #include "graph/run/session.h"
 
 /* ---- Names ---- */
@@ -154,8 +155,9 @@ typedef struct learned {
   uint32_t count;
 } learned;
 
+/* What ranks do together takes as long as they wait for one another, which is no cost of it. */
 static bool is_kernel(const tdm_plan *plan, const tdm_ir_node *node) {
-  if (node->operation) return true;
+  if (node->operation) return !tdm_ir_is_all_reduce(node);
   const uint32_t source = node->inputs[0];
   return tdm_ir_value_at(&plan->graph, source)->device == node->device;
 }

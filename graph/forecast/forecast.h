@@ -56,7 +56,7 @@ typedef struct tdm_forecasting {
   tdm_virtual_schedule schedule;
   tdm_region region;
   uint32_t *pair_link_of;  /* per (from, to) of real devices: the link; NONE: none yet */
-  uint32_t *port_of;       /* per (rank, in or out) of a job: the link; NONE: none yet */
+  uint32_t *port_of;       /* per (host, in or out) of a job: the link; NONE: none yet */
   char (*queue_names)[40]; /* per virtual queue */
   char (*link_names)[56];  /* per virtual link */
   uint32_t barrier;        /* the task between the phases; TDM_VIRTUAL_NONE: there is none */
@@ -84,6 +84,8 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
                         tdm_virtual_task *task) TDM_WARN_UNUSED;
 tdm_status tdm_job_join(tdm_forecasting *state) TDM_WARN_UNUSED;
 double tdm_job_vote_ns(const tdm_forecasting *state);
+/* The first of the ranks that are on the same host as that one. */
+uint32_t tdm_job_host(const tdm_forecasting *state, uint32_t rank);
 
 /* The node that a step of the rank is. */
 static inline const tdm_ir_node *tdm_forecast_node(const tdm_forecasting *state, uint32_t rank,

@@ -101,11 +101,12 @@ tdm_status tdm_forecast_price(tdm_forecasting *state) {
 
 /* ---- Queues and links ---- */
 
-/* Kernels of a rank's cpu devices share a memory. */
+/* Kernels of a host's cpu devices share a memory. */
 static uint32_t group_of(const tdm_forecasting *state, const tdm_queue *queue) {
   const tdm_device *device = queue->device;
   const bool shares = device->host_addressable && queue->role == TDM_QUEUE_COMPUTE;
-  return shares ? state->rank : NONE;
+  if (!shares) return NONE;
+  return state->is_job ? tdm_job_host(state, state->rank) : state->rank;
 }
 
 /* Of the rank: its number among the machine's devices, or the host that it stands for. */
@@ -116,12 +117,24 @@ static int machine_end(const tdm_forecasting *state, const tdm_device *device) {
                         : TDM_MACHINE_HOST;
 }
 
+enum { NAME_BYTES = 28 };
+
+/* In a job a name that is the same on all ranks. */
+static const char *name_of(const tdm_forecasting *state, const tdm_device *device, char *text) {
+  if (state->is_job)
+    (void)snprintf(text, NAME_BYTES, "host:%d/%.8s:%d", device->rank, device->ops->kind,
+                   device->index);
+  else
+    (void)snprintf(text, NAME_BYTES, "%.24s", device->name);
+  return text;
+}
+
 static void name_queue(const tdm_forecasting *state, const tdm_queue *queue, char *name) {
   const size_t capacity = sizeof *state->queue_names;
   const char *role = tdm_explain_role(queue->role);
+  char text[NAME_BYTES];
   if (state->is_job)
-    (void)snprintf(name, capacity, "host:%u/%.8s:%d %s", state->rank, queue->device->ops->kind,
-                   queue->device->index, role);
+    (void)snprintf(name, capacity, "%s %s", name_of(state, queue->device, text), role);
   else if (state->rank == 0)
     (void)snprintf(name, capacity, "%.24s %s", queue->device->name, role);
   else if (queue->device->described)
@@ -164,8 +177,10 @@ static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, ui
   uint32_t *link = &state->pair_link_of[(size_t)from * devices + (size_t)to];
   if (*link == NONE) {
     TDM_TRY(tdm_virtual_add_link(&state->schedule, INFINITY, link));
-    (void)snprintf(state->link_names[*link], sizeof *state->link_names, "%s -> %s",
-                   device_at(state, from)->name, device_at(state, to)->name);
+    char texts[2][NAME_BYTES];
+    (void)snprintf(state->link_names[*link], sizeof *state->link_names, "%.25s -> %.25s",
+                   name_of(state, device_at(state, from), texts[0]),
+                   name_of(state, device_at(state, to), texts[1]));
   }
   *out_link = *link;
   return TDM_OK;

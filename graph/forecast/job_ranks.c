@@ -42,26 +42,37 @@ tdm_status tdm_job_find(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* All ranks are asked about the same plan, or all fail. */
-static tdm_status compare_plans(const tdm_forecasting *state, uint64_t *digests) {
-  TDM_TRY(tdm_network_gather(tdm_context_network(context_of(state)), &state->plan->digest,
-                             sizeof *digests, digests));
-  for (uint32_t r = 1; r < state->rank_count; r++)
-    if (digests[r] != digests[0])
+/* What a rank tells of its plan, and of its kernels. */
+typedef struct rank_word {
+  uint64_t digest;
+  uint32_t measured_kernels;
+  uint32_t modelled_kernels;
+} rank_word;
+
+/* All ranks are asked about the same plan, or all fail. Kernels are counted over all of them. */
+static tdm_status compare_plans(tdm_forecasting *state, rank_word *words) {
+  const rank_word own = {state->plan->digest, state->measured_kernels, state->modelled_kernels};
+  TDM_TRY(tdm_network_gather(tdm_context_network(context_of(state)), &own, sizeof own, words));
+  state->measured_kernels = state->modelled_kernels = 0;
+  for (uint32_t r = 0; r < state->rank_count; r++) {
+    state->measured_kernels += words[r].measured_kernels;
+    state->modelled_kernels += words[r].modelled_kernels;
+    if (words[r].digest != words[0].digest)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "forecast: the latest plan of rank %u is another than that of rank 0: all "
                       "ranks run the same",
                       r);
+  }
   return TDM_OK;
 }
 
 tdm_status tdm_job_tell_prices(tdm_forecasting *state, tdm_status priced) {
   tdm_network *network = tdm_context_network(context_of(state));
-  uint64_t *digests = NULL;
-  if (priced == TDM_OK) digests = take(state, state->rank_count, sizeof *digests);
-  if (priced == TDM_OK && !digests) priced = TDM_OUT_OF_MEMORY;
+  rank_word *words = NULL;
+  if (priced == TDM_OK) words = take(state, state->rank_count, sizeof *words);
+  if (priced == TDM_OK && !words) priced = TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_network_agree(network, priced));
-  TDM_TRY(compare_plans(state, digests));
+  TDM_TRY(compare_plans(state, words));
   for (uint32_t r = 0; r < state->rank_count; r++) {
     const tdm_forecast_rank *rank = &state->ranks[r];
     const size_t bytes = rank->lowered->schedule.step_count * sizeof(double);
@@ -70,6 +81,15 @@ tdm_status tdm_job_tell_prices(tdm_forecasting *state, tdm_status priced) {
     TDM_TRY(tdm_network_pass(network, (int)r, -1, rank->crowded, bytes));
   }
   return TDM_OK;
+}
+
+uint32_t tdm_job_host(const tdm_forecasting *state, uint32_t rank) {
+  const tdm_network *network = tdm_context_network(context_of(state));
+  const char *host = tdm_network_host(network, (int)rank);
+  uint32_t first = 0;
+  while (strcmp(tdm_network_host(network, (int)first), host) != 0)
+    first++;
+  return first;
 }
 
 /* ---- Messages ---- */
@@ -82,18 +102,24 @@ static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t
   return link.link.bytes_per_ns > 0 ? link.link.bytes_per_ns : INFINITY;
 }
 
-/* All that a rank sends, or receives, goes through a port as wide as the widest of its links. */
-static tdm_status find_port(tdm_forecasting *state, uint32_t rank, bool receives,
+/* The widest link from the ranks of a host to those of others. */
+static double widest_of(const tdm_forecasting *state, uint32_t host) {
+  double widest = 0;
+  for (uint32_t a = 0; a < state->rank_count; a++)
+    for (uint32_t b = 0; b < state->rank_count; b++)
+      if (tdm_job_host(state, a) == host && tdm_job_host(state, b) != host)
+        widest = fmax(widest, rate_between(state, a, b));
+  return widest;
+}
+
+/* All that goes out of a host, or comes in, goes through a port as wide as the widest of its links;
+ * it has the name of the first rank that is there. */
+static tdm_status find_port(tdm_forecasting *state, uint32_t host, bool receives,
                             uint32_t *out_link) {
-  uint32_t *port = &state->port_of[2 * rank + receives];
+  uint32_t *port = &state->port_of[2 * host + receives];
   if (*port == NONE) {
-    double widest = 0;
-    for (uint32_t r = 0; r < state->rank_count; r++)
-      if (r != rank)
-        widest =
-            fmax(widest, receives ? rate_between(state, r, rank) : rate_between(state, rank, r));
-    TDM_TRY(tdm_virtual_add_link(&state->schedule, widest, port));
-    (void)snprintf(state->link_names[*port], sizeof *state->link_names, "host:%u %s", rank,
+    TDM_TRY(tdm_virtual_add_link(&state->schedule, widest_of(state, host), port));
+    (void)snprintf(state->link_names[*port], sizeof *state->link_names, "host:%u %s", host,
                    receives ? "receives" : "sends");
   }
   *out_link = *port;
@@ -126,9 +152,11 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
   task->work = fmin(task->work, ns * rate);
   task->latency_ns = ns - task->work / rate;
   TDM_TRY(find_pair(state, from, to, &task->hops[task->hop_count++]));
-  if (state->rank_count == 2) return TDM_OK;
-  TDM_TRY(find_port(state, (uint32_t)from->rank, false, &task->hops[task->hop_count++]));
-  return find_port(state, (uint32_t)to->rank, true, &task->hops[task->hop_count++]);
+  const uint32_t sender = tdm_job_host(state, (uint32_t)from->rank);
+  const uint32_t receiver = tdm_job_host(state, (uint32_t)to->rank);
+  if (state->rank_count == 2 || sender == receiver) return TDM_OK;
+  TDM_TRY(find_port(state, sender, false, &task->hops[task->hop_count++]));
+  return find_port(state, receiver, true, &task->hops[task->hop_count++]);
 }
 
 /* sent: per node, the task that sends what it brings. */

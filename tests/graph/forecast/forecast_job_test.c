@@ -1,5 +1,6 @@
 /* Forecasts of jobs of several ranks: by hand, with prices that are put; every rank comes to the
  * same; and what is wrong on one rank all are told. */
+#include "core/hash.h"
 #include "graph/collectives/collectives.h"
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
@@ -39,6 +40,20 @@ typedef struct asked {
   int sum_option; /* of the forecast's options */
 } asked;
 
+/* Of all that it tells, so that ranks can be compared. */
+static uint64_t hash_forecast(const tdm_forecast *made) {
+  uint64_t hash = made->measured_kernels;
+  for (size_t i = 0; i < made->queue_count; i++) {
+    hash = tdm_hash_string(made->queues[i].name, hash);
+    hash = tdm_hash_bytes(&made->queues[i].busy_ns, sizeof(double), hash);
+  }
+  for (size_t i = 0; i < made->link_count; i++) {
+    hash = tdm_hash_string(made->links[i].name, hash);
+    hash = tdm_hash_bytes(&made->links[i].bytes, sizeof(double), hash);
+  }
+  return hash;
+}
+
 static double busy_ns(const tdm_forecast *made, const char *name) {
   for (size_t i = 0; i < made->queue_count; i++)
     if (strcmp(made->queues[i].name, name) == 0) return made->queues[i].busy_ns;
@@ -73,6 +88,7 @@ static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
   tdm_status status = tdm_session_forecast(session, &options, &made);
   if (status == TDM_OK) {
     rank->loss = made->step_ns;
+    rank->hash = hash_forecast(made);
     if (wanted->queue) rank->number = (uint64_t)busy_ns(made, wanted->queue);
     if (made->ranks != (uint32_t)rank->rank_count) status = tdm_fail(TDM_INTERNAL, "other ranks");
   }
@@ -95,12 +111,14 @@ static tdm_status forecast_rank(job_rank *rank) {
   return status;
 }
 
-/* The step that all ranks come to. */
+/* The step that all ranks come to, with all else that a forecast tells. */
 static double step_ns(const asked *wanted, int rank_count, job_rank *ranks) {
-  const job_options options = {.rank_count = rank_count, .user = wanted};
+  const job_options options = {.rank_count = rank_count, .cpu_devices = 2, .user = wanted};
   job_must(&options, forecast_rank, ranks);
-  for (int r = 1; r < rank_count; r++)
+  for (int r = 1; r < rank_count; r++) {
     assert_true(ranks[r].loss == ranks[0].loss);
+    assert_true(ranks[r].hash == ranks[0].hash);
+  }
   return ranks[0].loss;
 }
 
@@ -127,6 +145,25 @@ static void a_chain_over_two_ranks_is_what_it_is_by_hand(void **state) {
   const asked wanted = {.build = build_chain, .unpriced = -1, .more_rows = -1};
   const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
   assert_close(step_ns(&wanted, 2, ranks), 2 * KERNEL_NS + there_ns + back_ns);
+}
+
+/* The same on each rank's second device, from which the first one hands it out. */
+static tdm_graph *build_second_devices(job_rank *rank, tdm_value *out_loss) {
+  (void)out_loss;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  tdm_place(graph, "host:0/cpu:1");
+  const tdm_value x = tdm_linear(graph, "fc0", input_of(graph), 3);
+  tdm_place(graph, "host:1/cpu:1");
+  tdm_output(graph, "y", tdm_linear(graph, "fc1", x, 2));
+  return graph;
+}
+
+static void copies_within_ranks_are_told_alike_by_all(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  const asked wanted = {.build = build_second_devices, .unpriced = -1, .more_rows = -1};
+  const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
+  assert_true(step_ns(&wanted, 2, ranks) >= 2 * KERNEL_NS + there_ns + back_ns);
 }
 
 /* fc1 on rank 1 and fc2 on rank 2, which rank 0 puts together. */
@@ -206,7 +243,7 @@ static void must_fail(const asked *wanted, tdm_status status, const char *text) 
 static void what_was_not_measured_on_one_rank_all_are_told(void **state) {
   (void)state;
   asked wanted = {.build = build_chain, .unpriced = 1, .more_rows = -1};
-  must_fail(&wanted, TDM_UNSUPPORTED, "fc1: what it takes on");
+  must_fail(&wanted, TDM_UNSUPPORTED, "rank 1: fc1: what it takes on");
 }
 
 static void other_plans_are_refused(void **state) {
@@ -225,6 +262,7 @@ static void ways_of_alike_ranks_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_over_two_ranks_is_what_it_is_by_hand),
+      cmocka_unit_test(copies_within_ranks_are_told_alike_by_all),
       cmocka_unit_test(messages_to_one_rank_share_its_port),
       cmocka_unit_test(all_reduces_and_the_vote_hold_up_all_ranks),
       cmocka_unit_test(what_was_not_measured_on_one_rank_all_are_told),

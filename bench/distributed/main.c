@@ -4,7 +4,9 @@
  *     sent, explained    bytes a step: what this rank's network interfaces have sent, and what the
  *                        plan says of messages (of rank 0; an engine's all-reduces are its own)
  *     idle_share         with --idle: of a core, that the process uses between steps
- *     told_ms            with --lose: from rank 1's end to rank 0's step that fails
+ *     forecast_ns        with --forecast: what a step was forecast to take, by the kernels' times
+ * in these steps and the links between the ranks as they were measured told_ms            with
+ * --lose: from rank 1's end to rank 0's step that fails
  *
  * --help lists the options. */
 #define _GNU_SOURCE /* clock_gettime, usleep, kill */
@@ -36,6 +38,8 @@ static const char help[] =
     "  --deterministic\n"
     "  --calibrate       measure the link between the ranks first\n"
     "  --explain         print the plan, with measured times, instead\n"
+    "  --forecast        print what a step was forecast to take, too\n"
+    "  --queues          and of what its longest chain is made\n"
     "  --idle SECONDS    then do nothing for so long\n"
     "  --lose killed|stopped FILE   rank 1 does that to itself behind the timed steps\n";
 
@@ -49,6 +53,8 @@ typedef struct options {
   const char *file;
   bool calibrates;
   bool explains;
+  bool forecasts;
+  bool tells_queues;
 } options;
 
 /* ---- Options ---- */
@@ -70,6 +76,8 @@ static bool read_flag(const char *word, options *out) {
   if (strcmp(word, "--deterministic") == 0) return out->model.deterministic = true;
   if (strcmp(word, "--calibrate") == 0) return out->calibrates = true;
   if (strcmp(word, "--explain") == 0) return out->explains = out->model.profile = true;
+  if (strcmp(word, "--forecast") == 0) return out->forecasts = out->model.profile = true;
+  if (strcmp(word, "--queues") == 0) return out->tells_queues = true;
   return false;
 }
 
@@ -158,6 +166,23 @@ static void time_steps(opened_model *model, const options *asked, bool prints) {
   bench_print("step_ns", bench_median(samples, (size_t)asked->steps));
 }
 
+/* All ranks call it. */
+static void forecast(tdm_context *context, const opened_model *model, const options *asked,
+                     bool prints) {
+  tdm_costs *costs = tdm_costs_create(context);
+  if (!costs) bench_fail("costs");
+  bench_check(tdm_costs_learn(costs, model->session, false), "learning costs");
+  const tdm_forecast_options known = {.struct_size = sizeof known, .costs = costs};
+  tdm_forecast *made;
+  bench_check(tdm_session_forecast(model->session, &known, &made), "a forecast");
+  if (prints) bench_print("forecast_ns", made->step_ns);
+  for (size_t i = 0; i < made->queue_count && prints && asked->tells_queues; i++)
+    printf("%s: busy %.0f us, of the longest chain %.0f us\n", made->queues[i].name,
+           made->queues[i].busy_ns / 1e3, made->queues[i].critical_ns / 1e3);
+  tdm_forecast_release(made);
+  tdm_costs_release(costs);
+}
+
 static void idle(const options *asked, bool prints) {
   if (!(asked->idle_seconds > 0)) return;
   (void)usleep(100000); /* what is awake goes to sleep */
@@ -220,6 +245,7 @@ int main(int count, char **words) {
   time_steps(&model, &asked, rank == 0);
   if (asked.explains && rank == 0)
     bench_check(tdm_session_explain(model.session, TDM_PLAN_TEXT, stdout), "explaining");
+  if (asked.forecasts) forecast(context, &model, &asked, rank == 0);
   idle(&asked, rank == 0);
   if (asked.lose) lose(&model, &asked, rank);
   model_close(&model);

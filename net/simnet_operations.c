@@ -86,9 +86,13 @@ uint64_t sim_due_ns(tdm_simnet *net, uint64_t draw, size_t bytes) {
   if (options->delay_ns == 0 && options->bytes_per_second == 0) return 0;
   uint64_t across_ns = tdm_time_ns();
   if (options->bytes_per_second > 0) {
-    if (net->medium_free_ns > across_ns) across_ns = net->medium_free_ns;
-    across_ns += (uint64_t)((double)bytes * 1e9 / (double)options->bytes_per_second);
-    net->medium_free_ns = across_ns;
+    const double byte_ns = 1e9 / (double)options->bytes_per_second;
+    const uint64_t burst_ns = (uint64_t)((double)options->burst_bytes * byte_ns);
+    const uint64_t now_ns = across_ns;
+    const uint64_t rested_ns = now_ns > burst_ns ? now_ns - burst_ns : 0;
+    if (net->medium_free_ns < rested_ns) net->medium_free_ns = rested_ns;
+    net->medium_free_ns += (uint64_t)((double)bytes * byte_ns);
+    if (net->medium_free_ns > now_ns) across_ns = net->medium_free_ns;
   }
   return across_ns + (options->delay_ns > 0 ? draw % (options->delay_ns + 1) : 0);
 }

@@ -6,6 +6,8 @@
  *      "distances": [1048576, 8388608, 33554432],
  *      "knots": [[1024, 1.0, 1.1, 2.3, 2.9], [2048, 0.98, 1.1, 2.2, 2.7], ...]}, ...]}
  *
+ * A job's has an all-reduce over its ranks, too, from and to "all ranks".
+ *
  * Invariant: a file is taken as a whole or not at all; every field is there, of its type, and
  * within bounds, no field is there that is not known, and no link twice. */
 #include <errno.h>
@@ -22,6 +24,7 @@
 
 enum { VERSION = 2, LINK_FIELDS = 10, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
 static const char format_name[] = "tandem links";
+static const char all_ranks[] = "all ranks";
 static const size_t most_file_bytes = (size_t)16 << 20;
 static const double most_ns = 1e13;
 static const double most_bytes = 1e15;
@@ -68,11 +71,11 @@ tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-static void put_link(tdm_json_writer *json, const tdm_device *from, const tdm_device *to,
-                     bool pinned, const tdm_link_estimate *estimate) {
+static void put_link(tdm_json_writer *json, const char *from, const char *to, bool pinned,
+                     const tdm_link_estimate *estimate) {
   tdm_json_open(json, NULL, '{');
-  tdm_json_put_string(json, "from", from->name);
-  tdm_json_put_string(json, "to", to->name);
+  tdm_json_put_string(json, "from", from);
+  tdm_json_put_string(json, "to", to);
   tdm_json_put_bool(json, "pinned", pinned);
   tdm_json_put_real(json, "latency_ns", estimate->link.latency_ns);
   tdm_json_put_real(json, "bytes_per_ns", estimate->link.bytes_per_ns);
@@ -120,8 +123,12 @@ static tdm_status write_links(tdm_context *context, tdm_whole_file *file) {
     if (pinned && from->host_addressable == to->host_addressable) continue;
     tdm_link_estimate estimate;
     tdm_links_get(tdm_context_links(context), from, to, pinned, &estimate);
-    if (estimate.origin == TDM_LINK_CALIBRATED) put_link(&json, from, to, pinned, &estimate);
+    if (estimate.origin == TDM_LINK_CALIBRATED)
+      put_link(&json, from->name, to->name, pinned, &estimate);
   }
+  tdm_link_estimate all_reduce;
+  if (tdm_context_all_reduce(context, &all_reduce))
+    put_link(&json, all_ranks, all_ranks, false, &all_reduce);
   tdm_json_close(&json, ']');
   tdm_json_close(&json, '}');
   return tdm_json_writer_finish(&json);
@@ -226,15 +233,33 @@ static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
   return TDM_OK;
 }
 
-static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link_set *set) {
-  if (json_object_size(object) != LINK_FIELDS) return fail_field("links");
+static bool is_all_ranks(const json_t *object, const char *field) {
+  const char *name = json_string_value(json_object_get(object, field));
+  return name && strcmp(name, all_ranks) == 0;
+}
+
+/* Whose estimate a link of the file is, between two devices or over all ranks of a job. */
+static tdm_status find_place(tdm_context *context, const json_t *object, tdm_link_set *set,
+                             tdm_link_estimate **out_place) {
+  const json_t *pinned = json_object_get(object, "pinned");
+  *out_place = NULL;
+  if (!json_is_boolean(pinned)) return fail_field("pinned");
+  if (is_all_ranks(object, "from") && is_all_ranks(object, "to")) {
+    if (tdm_context_rank_count(context) > 1) *out_place = &set->all_reduce;
+    return TDM_OK;
+  }
   const tdm_device *from = read_device(context, object, "from");
   const tdm_device *to = read_device(context, object, "to");
-  const json_t *pinned = json_object_get(object, "pinned");
   if (!from) return fail_field("from");
   if (!to) return fail_field("to");
-  if (!json_is_boolean(pinned)) return fail_field("pinned");
-  tdm_link_estimate *found = tdm_link_set_at(set, from, to, json_is_true(pinned));
+  *out_place = tdm_link_set_at(set, from, to, json_is_true(pinned));
+  return TDM_OK;
+}
+
+static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link_set *set) {
+  if (json_object_size(object) != LINK_FIELDS) return fail_field("links");
+  tdm_link_estimate *found;
+  TDM_TRY(find_place(context, object, set, &found));
   if (!found || found->origin == TDM_LINK_CALIBRATED) return fail_field("links");
   tdm_link_estimate estimate = {.origin = TDM_LINK_CALIBRATED};
   TDM_TRY(read_number(object, "latency_ns", 0, most_ns, &estimate.link.latency_ns));

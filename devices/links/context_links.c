@@ -16,6 +16,14 @@ void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_de
   tdm_links_get(tdm_context_links(context), from, to, pinned, out_estimate);
 }
 
+bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate) {
+  tdm_link_estimate estimate;
+  tdm_links_get_all_reduce(tdm_context_links(context), &estimate);
+  if (estimate.origin != TDM_LINK_CALIBRATED) return false;
+  *out_estimate = estimate;
+  return true;
+}
+
 /* Of this machine with cores of their own for devices on the host that have none yet, which they
  * may be given before the start. */
 static bool is_for_own_cores(tdm_context *context, const char *path) {

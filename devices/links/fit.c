@@ -233,6 +233,24 @@ tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t sta
   return TDM_OK;
 }
 
+/* ---- Latency by itself ---------------------------------------------------------------------- */
+
+void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double error_ns) {
+  tdm_link *link = &estimate->link;
+  const double each_ns = link->latency_ns;
+  for (uint32_t i = 0; i < estimate->knot_count; i++) {
+    tdm_link_knot *knot = &estimate->knots[i];
+    const double each_line_ns = straight_ns(link, knot->bytes);
+    const double line_ns = each_line_ns - each_ns + latency_ns;
+    for (size_t state = 0; state < TDM_LINK_STATES; state++) {
+      const double bytes_ns = fmax(0, each_line_ns * knot->ratios[state] - each_ns);
+      knot->ratios[state] = (latency_ns + bytes_ns) / line_ns;
+    }
+  }
+  link->latency_ns = latency_ns;
+  estimate->latency_error_ns = error_ns;
+}
+
 /* ---- Predicting ---------------------------------------------------------------------------- */
 
 /* Where `at` lies between low and high, by its logarithm: 0 to 1. */

@@ -26,6 +26,10 @@ enum { TDM_LINK_MOST_SAMPLES_OF_SIZE = 64 };
  * a millisecond or two for 17 sizes. */
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
                         tdm_link_estimate *out_estimate) TDM_WARN_UNUSED;
+/* Of an estimate fitted to what each message takes of a train of them: the line's latency becomes
+ * that of a message by itself, which it takes longer by, and the ratios go on saying what its bytes
+ * take. */
+void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double error_ns);
 /* Sets what the estimate, which was fitted, says of one state (1 to TDM_LINK_STATES - 1), by copies
  * of the same sizes made in it. Its line stays. */
 tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t state,

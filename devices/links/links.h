@@ -46,6 +46,9 @@ typedef struct tdm_link_estimate {
  * end, where one end is the host. Any thread. */
 void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
                       bool pinned, tdm_link_estimate *out_estimate);
+/* In a job of several ranks: an all-reduce over all of them of so many bytes, by the network's
+ * engine. False: it was not measured, and out_estimate is left alone. Any thread. */
+bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate);
 /* The line, corrected between and beyond the sizes that were measured: where the source was just
  * written and the destination just read. */
 double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes);

@@ -1,7 +1,10 @@
-/* Links between the ranks of a job: measured by round trips of messages of every fourth size, or
- * read by rank 0 from the file of a former job on the same machines. Invariant: all ranks come to
- * the same figures, by which all plan alike: who measured or read them tells the others, and where
- * one rank fails nothing changes on any. */
+/* Links between the ranks of a job: measured, or read by rank 0 from the file of a former job on
+ * the same machines. What a message takes before its bytes do is measured by single round trips.
+ * What bytes take is measured by trains of messages, of every fourth size, behind one that is not
+ * timed: a link with a limit lets some pass at once when it has rested, which a plan's messages are
+ * not given. Invariant: all ranks come to the same figures, by which all plan alike: who measured
+ * or read them tells the others, and where one rank fails nothing changes on any. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,25 +20,36 @@ enum {
   DEFAULT_MOST_BYTES = 16 << 20,
   GROWTH = 4,
   LEAST_SIZES = 3,
-  LEAST_TRIPS = 4, /* of which the first is not counted */
-  SIZE_NS = 200000000,
-  MOST_TRIP_NS = 400000000, /* a size whose round trip would take longer is left out */
+  AHEAD_BYTES = 256 << 10, /* of the message that is ahead of a train */
+  TRAIN_BYTES = 256 << 10, /* of all messages of a train, if these are no larger themselves */
+  LEAST_MESSAGES = 2,
+  LEAST_TRAINS = 3,
+  MOST_TRAINS = 15,
+  SIZE_NS = 200000000,       /* for the trains of a size, if more than the least fit */
+  MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is left out */
 };
+_Static_assert(TRAIN_BYTES / LEAST_BYTES <= TDM_RANK_TRAIN_MOST_MESSAGES, "a train has its room");
 
-/* What the rank that leads tells the other one: bytes 0 is the end. */
+typedef enum order_kind { END, TRIPS, TRAIN } order_kind;
+
+/* What the rank that leads tells the other one. */
 typedef struct order {
+  uint64_t kind;
   uint64_t bytes;
-  uint64_t trips;
+  uint64_t count; /* of trips or messages */
+  uint64_t ahead_bytes;
 } order;
 
 typedef struct ranks_links {
   tdm_context *context;
   tdm_network *network;
   int rank_count;
-  tdm_link_estimate *pairs; /* (rank_count, rank_count): from the lower rank to the higher */
-  void *memory;             /* (most_bytes); NULL: nothing is measured */
+  tdm_link_estimate
+      *pairs; /* (rank_count, rank_count): from the lower rank to the higher; and an */
+  tdm_link_estimate *all_reduce; /* behind them */
+  void *memory;                  /* (most_bytes); NULL: nothing is measured */
   size_t most_bytes;
-  tdm_link_sample samples[TDM_LINK_MOST_KNOTS * TDM_RANK_TRIAL_MOST_TRIPS];
+  tdm_link_sample samples[TDM_LINK_MOST_KNOTS * MOST_TRAINS];
   size_t sample_count;
 } ranks_links;
 
@@ -46,7 +60,12 @@ static tdm_link_estimate *pair_at(const ranks_links *links, int a, int b) {
 }
 
 static size_t pairs_bytes(const ranks_links *links) {
-  return (size_t)links->rank_count * (size_t)links->rank_count * sizeof(tdm_link_estimate);
+  const size_t ranks = (size_t)links->rank_count;
+  return (ranks * ranks + 1) * sizeof(tdm_link_estimate);
+}
+
+static uint64_t ahead_bytes(const ranks_links *links) {
+  return links->most_bytes < AHEAD_BYTES ? links->most_bytes : AHEAD_BYTES;
 }
 
 static void release(ranks_links *links) {
@@ -64,9 +83,12 @@ static ranks_links *create(tdm_context *context) {
   links->network = tdm_context_network(context);
   links->rank_count = tdm_context_rank_count(context);
   links->pairs = tdm_allocate(allocator, pairs_bytes(links), "links between ranks");
-  if (links->pairs) return links;
-  release(links);
-  return NULL;
+  if (!links->pairs) {
+    release(links);
+    return NULL;
+  }
+  links->all_reduce = links->pairs + (size_t)links->rank_count * (size_t)links->rank_count;
+  return links;
 }
 
 /* ---- Making them the context's --------------------------------------------------------------- */
@@ -86,6 +108,7 @@ static tdm_status make_set(const ranks_links *links, tdm_link_set *set) {
     const tdm_device *to = tdm_context_device(links->context, i % count);
     if (from->rank != to->rank) set_pair(links, set, from, to);
   }
+  set->all_reduce = *links->all_reduce;
   return TDM_OK;
 }
 
@@ -108,17 +131,36 @@ static tdm_status make_trips(const ranks_links *links, int peer, bool leads, con
                                 .leads = leads,
                                 .memory = links->memory,
                                 .bytes = (size_t)asked->bytes,
-                                .trips = (uint32_t)asked->trips};
-  const tdm_status status = tdm_rank_trial_run(&trial, out_ns);
+                                .trips = (uint32_t)asked->count};
+  return tdm_rank_trial_run(&trial, out_ns);
+}
+
+static tdm_status make_train(const ranks_links *links, int peer, bool leads, const order *asked,
+                             double *out_ns) {
+  const tdm_rank_train train = {.context = links->context,
+                                .peer = peer,
+                                .leads = leads,
+                                .memory = links->memory,
+                                .ahead_bytes = (size_t)asked->ahead_bytes,
+                                .bytes = (size_t)asked->bytes,
+                                .messages = (uint32_t)asked->count};
+  return tdm_rank_train_run(&train, out_ns);
+}
+
+/* out_ns (TDM_RANK_TRIAL_MOST_TRIPS): of trips each, of a train the first is all of it. */
+static tdm_status make(const ranks_links *links, int peer, bool leads, const order *asked,
+                       double *out_ns) {
+  const tdm_status status =
+      (asked->kind == TRAIN ? make_train : make_trips)(links, peer, leads, asked, out_ns);
   tdm_network_give_up(links->network, status); /* the peer may be waiting for a message */
   return status;
 }
 
-/* As many as fit in the time for a size, by what a message of the last size took. */
-static uint64_t choose_trips(double last_ns) {
-  const double trips = SIZE_NS / (2 * GROWTH * last_ns);
-  if (trips <= LEAST_TRIPS) return LEAST_TRIPS;
-  return trips < TDM_RANK_TRIAL_MOST_TRIPS ? (uint64_t)trips : TDM_RANK_TRIAL_MOST_TRIPS;
+static tdm_status lead_one(ranks_links *links, int peer, const order *asked, double *out_ns) {
+  order told = *asked;
+  TDM_TRY(tdm_network_pass(links->network, tdm_context_rank(links->context), peer, &told,
+                           sizeof(told)));
+  return asked->kind == END ? TDM_OK : make(links, peer, true, asked, out_ns);
 }
 
 static int compare_ns(const void *a, const void *b) {
@@ -127,38 +169,67 @@ static int compare_ns(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-static tdm_status lead_size(ranks_links *links, int peer, const order *asked, double *out_last_ns) {
+/* Sorts what was measured. What else runs on the two machines only makes messages slower, so that
+ * the quickest third counts: answers how many these are. */
+static size_t keep_quickest(double *ns, size_t count) {
+  qsort(ns, count, sizeof(double), compare_ns);
+  return (count + 2) / 3;
+}
+
+/* What a message takes by itself, between two that rest. */
+static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, double *out_error_ns) {
   double ns[TDM_RANK_TRIAL_MOST_TRIPS];
-  int rank = tdm_context_rank(links->context);
-  order told = *asked;
-  TDM_TRY(tdm_network_pass(links->network, rank, peer, &told, sizeof(told)));
-  TDM_TRY(make_trips(links, peer, true, asked, ns));
-  /* What else runs on the two machines only makes messages slower: the quickest third counts. */
-  const size_t trips = (size_t)asked->trips - 1;
-  qsort(&ns[1], trips, sizeof(double), compare_ns);
-  for (size_t i = 0; i < (trips + 2) / 3; i++)
+  const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
+  TDM_TRY(lead_one(links, peer, &asked, ns));
+  const size_t kept = keep_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1);
+  *out_ns = ns[1 + kept / 2];
+  *out_error_ns = ns[kept] - ns[1];
+  return TDM_OK;
+}
+
+/* Trains of so many messages as fill TRAIN_BYTES, as often as there is time for. One whose first
+ * end this rank noticed late seems quicker than it was, and what else runs makes others slower: the
+ * middle third counts. Answers what a message takes. */
+static tdm_status lead_size(ranks_links *links, int peer, uint64_t bytes, double *out_ns) {
+  double ns[MOST_TRAINS];
+  const uint64_t fill = TRAIN_BYTES / bytes;
+  const order asked = {.kind = TRAIN,
+                       .bytes = bytes,
+                       .count = fill > LEAST_MESSAGES ? fill : LEAST_MESSAGES,
+                       .ahead_bytes = ahead_bytes(links)};
+  size_t count = 0, wanted = MOST_TRAINS;
+  while (count < wanted) {
+    TDM_TRY(lead_one(links, peer, &asked, &ns[count++]));
+    if (count == 1) wanted = (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / ns[0]));
+  }
+  qsort(ns, count, sizeof(double), compare_ns);
+  for (size_t i = count / 3; i < count - count / 3; i++)
     links->samples[links->sample_count++] =
-        (tdm_link_sample){.bytes = (double)asked->bytes, .ns = ns[1 + i]};
-  *out_last_ns = ns[1];
+        (tdm_link_sample){.bytes = (double)bytes, .ns = ns[i] / (double)asked.count};
+  *out_ns = ns[count / 2] / (double)asked.count;
+  return TDM_OK;
+}
+
+static tdm_status lead_sizes(ranks_links *links, int peer) {
+  double last_ns = 1;
+  int sizes = 0;
+  links->sample_count = 0;
+  for (uint64_t bytes = LEAST_BYTES; bytes <= links->most_bytes; bytes *= GROWTH) {
+    if (sizes++ >= LEAST_SIZES && LEAST_MESSAGES * GROWTH * last_ns > MOST_TRAIN_NS) break;
+    TDM_TRY(lead_size(links, peer, bytes, &last_ns));
+  }
   return TDM_OK;
 }
 
 static tdm_status lead(ranks_links *links, int peer) {
-  double last_ns = 1;
-  int sizes = 0;
-  links->sample_count = 0;
-  tdm_status status = TDM_OK;
-  for (uint64_t bytes = LEAST_BYTES; bytes <= links->most_bytes && status == TDM_OK;
-       bytes *= GROWTH) {
-    if (sizes++ >= LEAST_SIZES && 2 * GROWTH * last_ns > MOST_TRIP_NS) break;
-    status = lead_size(links, peer, &(order){bytes, choose_trips(last_ns)}, &last_ns);
-  }
-  order end = {0};
-  TDM_TRY(status);
-  TDM_TRY(
-      tdm_network_pass(links->network, tdm_context_rank(links->context), peer, &end, sizeof(end)));
-  return tdm_link_fit(links->samples, links->sample_count,
-                      pair_at(links, tdm_context_rank(links->context), peer));
+  double latency_ns = 0, error_ns = 0;
+  tdm_link_estimate *pair = pair_at(links, tdm_context_rank(links->context), peer);
+  TDM_TRY(lead_trips(links, peer, &latency_ns, &error_ns));
+  TDM_TRY(lead_sizes(links, peer));
+  TDM_TRY(lead_one(links, peer, &(order){.kind = END}, NULL));
+  TDM_TRY(tdm_link_fit(links->samples, links->sample_count, pair));
+  tdm_link_set_latency(pair, latency_ns, error_ns);
+  return TDM_OK;
 }
 
 static tdm_status follow(ranks_links *links, int peer) {
@@ -167,9 +238,59 @@ static tdm_status follow(ranks_links *links, int peer) {
   for (;;) {
     order asked = {0};
     TDM_TRY(tdm_network_pass(links->network, peer, rank, &asked, sizeof(asked)));
-    if (asked.bytes == 0) return TDM_OK;
-    TDM_TRY(make_trips(links, peer, false, &asked, ns));
+    if (asked.kind == END) return TDM_OK;
+    TDM_TRY(make(links, peer, false, &asked, ns));
   }
+}
+
+/* ---- Sums over all ranks --------------------------------------------------------------------- */
+
+/* All ranks do it, so that what fails on one is known to all. */
+static tdm_status sum_size(ranks_links *links, const order *asked, double *out_last_ns) {
+  double ns[TDM_RANK_SUMS_MOST] = {0};
+  const tdm_rank_sums sums = {.context = links->context,
+                              .memory = links->memory,
+                              .ahead_bytes = (size_t)asked->ahead_bytes,
+                              .bytes = (size_t)asked->bytes,
+                              .count = (uint32_t)asked->count};
+  const tdm_status status = tdm_rank_sums_run(&sums, ns);
+  tdm_network_give_up(links->network, status);
+  TDM_TRY(status);
+  const size_t kept = keep_quickest(ns, (size_t)asked->count);
+  for (size_t i = 0; i < kept; i++)
+    links->samples[links->sample_count++] =
+        (tdm_link_sample){.bytes = (double)asked->bytes, .ns = ns[i]};
+  *out_last_ns = ns[0];
+  return TDM_OK;
+}
+
+/* As many as there is time for, by what one of the size before took; rank 0 says. */
+static order next_sums(const ranks_links *links, uint64_t bytes, int sizes, double last_ns) {
+  const double fit = SIZE_NS / (GROWTH * last_ns);
+  const double count = fmax(LEAST_TRAINS, fmin(TDM_RANK_SUMS_MOST, fit));
+  order next = {.kind = TRAIN, .bytes = bytes, .count = (uint64_t)count};
+  next.ahead_bytes = ahead_bytes(links);
+  if (bytes > links->most_bytes || (sizes >= LEAST_SIZES && GROWTH * last_ns > MOST_TRAIN_NS))
+    next.kind = END;
+  return next;
+}
+
+static tdm_status measure_sums(ranks_links *links) {
+  double last_ns = 1;
+  int sizes = 0;
+  links->sample_count = 0;
+  memset(links->memory, 0, links->most_bytes);
+  for (uint64_t bytes = LEAST_BYTES;; bytes *= GROWTH) {
+    order asked = next_sums(links, bytes, sizes++, last_ns);
+    TDM_TRY(tdm_network_pass(links->network, 0, -1, &asked, sizeof(asked)));
+    if (asked.kind == END) break;
+    TDM_TRY(sum_size(links, &asked, &last_ns));
+  }
+  tdm_status status = TDM_OK;
+  if (tdm_context_rank(links->context) == 0)
+    status = tdm_link_fit(links->samples, links->sample_count, links->all_reduce);
+  TDM_TRY(tdm_network_agree(links->network, status));
+  return tdm_network_pass(links->network, 0, -1, links->all_reduce, sizeof(*links->all_reduce));
 }
 
 /* ---- All pairs ------------------------------------------------------------------------------- */
@@ -210,6 +331,7 @@ static tdm_status measure_all(ranks_links *links) {
       TDM_TRY(measure_pair(links, a, b));
     }
   }
+  TDM_TRY(measure_sums(links));
   return publish(links);
 }
 
@@ -249,6 +371,7 @@ static bool take_read(ranks_links *links) {
       any |= pair->origin == TDM_LINK_CALIBRATED;
     }
   }
+  any |= tdm_context_all_reduce(context, links->all_reduce);
   tdm_links_forget(tdm_context_links(context));
   return any;
 }

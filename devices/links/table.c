@@ -16,6 +16,7 @@ struct tdm_links {
   tdm_context *context;
   size_t device_count;
   tdm_link_estimate *estimates; /* (2 * device_count ^ 2): from, to, pinned */
+  tdm_link_estimate all_reduce; /* over the ranks of a job; modelled: it was not measured */
   pthread_mutex_t mutex;        /* of estimates */
 };
 
@@ -90,6 +91,7 @@ tdm_context *tdm_links_context(const tdm_links *links) {
 void tdm_links_forget(tdm_links *links) {
   (void)pthread_mutex_lock(&links->mutex);
   fill_modelled(links, links->estimates);
+  links->all_reduce = (tdm_link_estimate){.origin = TDM_LINK_MODELLED};
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
@@ -97,6 +99,12 @@ void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *t
                    tdm_link_estimate *out_estimate) {
   (void)pthread_mutex_lock(&links->mutex);
   *out_estimate = links->estimates[estimate_index(links, from, to, pinned)];
+  (void)pthread_mutex_unlock(&links->mutex);
+}
+
+void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate) {
+  (void)pthread_mutex_lock(&links->mutex);
+  *out_estimate = links->all_reduce;
   (void)pthread_mutex_unlock(&links->mutex);
 }
 
@@ -130,6 +138,7 @@ void tdm_link_set_publish(tdm_link_set *set) {
   for (size_t i = 0; i < estimate_count(links); i++) {
     if (set->estimates[i].origin == TDM_LINK_CALIBRATED) links->estimates[i] = set->estimates[i];
   }
+  if (set->all_reduce.origin == TDM_LINK_CALIBRATED) links->all_reduce = set->all_reduce;
   (void)pthread_mutex_unlock(&links->mutex);
 }
 

@@ -24,6 +24,8 @@ void tdm_links_forget(tdm_links *links); /* all modelled again */
 /* Any thread. pinned counts where just one of the two is the host. */
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate);
+/* What an all-reduce over the ranks of a job takes; its origin tells whether it was measured. */
+void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate);
 
 /* ---- A set of them, being made ------------------------------------------------------------- */
 
@@ -31,6 +33,7 @@ void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *t
 typedef struct tdm_link_set {
   tdm_links *links;
   tdm_link_estimate *estimates; /* (from, to, pinned); those not known are modelled */
+  tdm_link_estimate all_reduce; /* modelled: not known */
   size_t known_count;
 } tdm_link_set;
 
@@ -65,10 +68,11 @@ tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration
 /* All ranks call each of these, and have the same links afterwards. Links within a rank, of which
  * others know nothing, stay modelled. */
 
-/* Sends messages to and fro between ranks, one pair of machines after the other, through the queues
- * that plans use; ranks whose machines have the same names share what was measured. Messages have
- * 1 KiB to most_bytes (0: 16 MiB, or less where such a message would take long). Starts the
- * devices. On failure nothing changes on any rank. */
+/* Sends messages between ranks, to and fro and in trains, one pair of machines after the other,
+ * through the queues that plans use, and has the engine sum over all of them; ranks whose machines
+ * have the same names share what was measured. Messages have 1 KiB to most_bytes (0: 16 MiB, or
+ * less where such a message would take long). Starts the devices. On failure nothing changes on any
+ * rank. */
 tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) TDM_WARN_UNUSED;
 /* Once, when the context is made: rank 0 reads the job's file, if there is one, and tells. */
 tdm_status tdm_links_join(tdm_context *context) TDM_WARN_UNUSED;

@@ -38,7 +38,43 @@ typedef struct tdm_rank_trial {
  * rank that leads. Blocks. */
 tdm_status tdm_rank_trial_run(const tdm_rank_trial *trial, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- What both share ---- */
+/* ---- Trains of messages: as many as a plan's burst has, one way, close behind one another ---- */
+
+enum { TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
+
+/* The rank that leads asks for the train by an empty message, and receives it. A first message,
+ * ahead of it, uses up what a link lets pass at once before it slows down to its rate. */
+typedef struct tdm_rank_train {
+  tdm_context *context; /* started */
+  int peer;
+  bool leads;
+  void *memory;       /* of the host's: as much as the larger of the sizes */
+  size_t ahead_bytes; /* these three the same on both ranks */
+  size_t bytes;
+  uint32_t messages; /* 1 to TDM_RANK_TRAIN_MOST_MESSAGES */
+} tdm_rank_train;
+
+/* Both ranks call it. Answers, on the rank that leads, the time from when the message ahead has
+ * come until the last one has. Blocks. */
+tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_WARN_UNUSED;
+
+/* ---- All-reduces over all ranks of a job, one behind the other ---- */
+
+enum { TDM_RANK_SUMS_MOST = 16 };
+
+typedef struct tdm_rank_sums {
+  tdm_context *context; /* started */
+  void *memory;         /* of the host's, zeros: as much as the larger of the sizes */
+  size_t ahead_bytes;   /* of the first, which is not timed; these three the same on all ranks */
+  size_t bytes;
+  uint32_t count; /* 1 to TDM_RANK_SUMS_MOST, besides that */
+} tdm_rank_sums;
+
+/* All ranks call it. Answers what each took on this one (count); of the one before, all have just
+ * seen the end. Blocks. */
+tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) TDM_WARN_UNUSED;
+
+/* ---- What all share ---- */
 
 enum { TDM_TRIAL_MOST_PROGRAMS = 3 };
 

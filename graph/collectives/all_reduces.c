@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "devices/kernels.h"
+#include "devices/links/links.h"
 #include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"
@@ -59,14 +60,20 @@ static double slowest_ns(const tdm_graph *graph, double bytes) {
   return slowest;
 }
 
-/* As many messages follow one another as a tree up and down has levels. */
+/* What was measured says what the engine does of it; else as many messages follow one another as a
+ * tree up and down has levels. */
 static double latency_ns(const tdm_graph *graph) {
+  tdm_link_estimate measured;
+  if (tdm_context_all_reduce(graph->context, &measured)) return measured.link.latency_ns;
   const uint32_t ranks = (uint32_t)tdm_context_rank_count(graph->context);
   return 2 * tdm_tree_rounds(ranks) * slowest_ns(graph, 0);
 }
 
 /* What its bytes take: a ring sends and receives 2 (k - 1) / k of them. */
 static double stream_ns(const tdm_graph *graph, double bytes) {
+  tdm_link_estimate measured;
+  if (tdm_context_all_reduce(graph->context, &measured))
+    return fmax(0, tdm_link_predict_ns(&measured, bytes) - measured.link.latency_ns);
   const double k = tdm_context_rank_count(graph->context);
   return tdm_ring_messages(k) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
 }

@@ -54,6 +54,37 @@ static void exact_copies_give_the_exact_line(void **state) {
   }
 }
 
+/* What each message of a train takes, and a latency that it has only by itself. */
+static void a_message_by_itself_takes_its_latency_longer(void **state) {
+  (void)state;
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){5000, 0.5}, (noise){.bad_size = SIZES}, 1, samples);
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  tdm_link_set_latency(&estimate, 60000, 700);
+  assert_true(fabs(estimate.link.latency_ns - 60000) < 1e-3);
+  assert_true(estimate.latency_error_ns == 700);
+  for (double bytes = 1024; bytes < 1e8; bytes *= 3)
+    assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / (60000 + bytes / 0.5) - 1) < 1e-6);
+}
+
+/* Sizes of which bytes take less than the line says keep that. */
+static void what_is_not_straight_stays_so_with_another_latency(void **state) {
+  (void)state;
+  tdm_link_sample samples[] = {
+      {1000, 2000}, {2000, 3000}, {4000, 8000}, {8000, 9000}, {16000, 17000}};
+  tdm_link_estimate estimate;
+  assert_ok(tdm_link_fit(samples, 5, &estimate));
+  const double each_ns = estimate.link.latency_ns;
+  double before[5];
+  for (int i = 0; i < 5; i++)
+    before[i] = tdm_link_predict_ns(&estimate, estimate.knots[i].bytes);
+  tdm_link_set_latency(&estimate, 50000, 0);
+  for (int i = 0; i < 5; i++)
+    assert_true(fabs(tdm_link_predict_ns(&estimate, estimate.knots[i].bytes) -
+                     fmax(before[i] - each_ns, 0) - 50000) < 1e-6);
+}
+
 /* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */
 static void assert_recovers(tdm_link truth, noise kind, double widest) {
   size_t right = 0;
@@ -176,6 +207,8 @@ static void what_cannot_be_fitted_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exact_copies_give_the_exact_line),
+      cmocka_unit_test(a_message_by_itself_takes_its_latency_longer),
+      cmocka_unit_test(what_is_not_straight_stays_so_with_another_latency),
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
       cmocka_unit_test(outliers_do_not_move_it),
       cmocka_unit_test(a_bend_is_kept_in_the_prediction),

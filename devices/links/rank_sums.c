@@ -1,0 +1,29 @@
+/* All-reduces over the ranks of a job, in one flight of one program on each. Invariant: the calling
+ * thread waits for the end, so that whatever the flight refers to lies on its stack. */
+#include "devices/context/context.h"
+#include "devices/links/trial.h"
+
+enum { IDS = TDM_RANK_SUMS_MOST + 1 }; /* the one ahead is the first */
+
+tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) {
+  tdm_command commands[IDS] = {{0}};
+  const uint32_t count = sums->count + 1;
+  for (uint32_t i = 0; i < count; i++)
+    commands[i] = (tdm_command){.kind = TDM_COMMAND_ALL_REDUCE,
+                                .id = i,
+                                .message = {.number = i,
+                                            .dtype = TDM_FLOAT32,
+                                            .bytes = i == 0 ? sums->ahead_bytes : sums->bytes}};
+  tdm_program program = {.queue = tdm_context_host(sums->context)->queues[TDM_QUEUE_SEND],
+                         .commands = commands,
+                         .count = count};
+  tdm_address base = (tdm_address)sums->memory;
+  uint8_t failed_ids[IDS] = {0};
+  tdm_command_times times[IDS] = {{0}};
+  tdm_flight flight = {
+      .programs = &program, .bases = &base, .failed_ids = failed_ids, .times = times};
+  const tdm_status status = tdm_trial_fly(sums->context, &flight, 1, IDS);
+  for (uint32_t i = 1; i < count; i++)
+    out_ns[i - 1] = tdm_trial_ns(times[i].begin_ns, times[i].end_ns);
+  return status;
+}

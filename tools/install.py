@@ -3,10 +3,11 @@
 shared library, the command `tandem` with its manual page and bash completion, and what pkg-config
 and CMake ask for.
 
-    bazel run //tools:install -- [--prefix /usr/local] [--root FOLDER]
+    bazel run //tools:install -- [--prefix /usr/local] [--libdir lib] [--root FOLDER]
 
 A program then includes <tandem/tandem.h> and is built with `pkg-config --cflags --libs tandem`.
---root is put before every path that is written, and into none of the files (a package's DESTDIR).
+--libdir is where libraries lie below the prefix (Debian: lib/x86_64-linux-gnu). --root is put
+before every path that is written, and into none of the files (a package's DESTDIR).
 """
 import argparse
 import os
@@ -17,11 +18,14 @@ import sys
 VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
 # Those whose MPI, or CUDA toolkit, was there when they were to be built.
 PLUGINS = ("net/libtandem_mpich.so", "net/libtandem_openmpi.so", "devices/cuda/libtandem_cuda.so")
+# Those of docs/first_hour.md.
+EXAMPLES = ("examples/first_model.c", "examples/first_steps/baskets.h",
+            "examples/first_hour.c", "examples/first_steps/training.h")
 INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
 PKG_CONFIG = """prefix={prefix}
 includedir=${{prefix}}/include
-libdir=${{prefix}}/lib
+libdir=${{prefix}}/{libdir}
 
 Name: Tandem
 Description: Models that live on more than one device
@@ -32,11 +36,11 @@ Libs.private: {private}
 """
 
 CMAKE = """# find_package(tandem) makes the target tandem::tandem, the shared library.
-get_filename_component(_tandem_prefix "${{CMAKE_CURRENT_LIST_DIR}}/../../.." ABSOLUTE)
+get_filename_component(_tandem_prefix "${{CMAKE_CURRENT_LIST_DIR}}/{up}" ABSOLUTE)
 if(NOT TARGET tandem::tandem)
   add_library(tandem::tandem SHARED IMPORTED)
   set_target_properties(tandem::tandem PROPERTIES
-    IMPORTED_LOCATION "${{_tandem_prefix}}/lib/{shared}"
+    IMPORTED_LOCATION "${{_tandem_prefix}}/{libdir}/{shared}"
     IMPORTED_SONAME "{soname}"
     INTERFACE_INCLUDE_DIRECTORIES "${{_tandem_prefix}}/include")
 endif()
@@ -95,7 +99,19 @@ class Destination:
             file.write(text)
 
 
-def install(to, prefix):
+def copy_libraries(to, libdir, shared, soname):
+    """The libraries and the plug-ins, in libdir."""
+    to.copy(shared, f"{libdir}/{shared}", 0o755)
+    to.link(f"{libdir}/{soname}", shared)
+    to.link(f"{libdir}/libtandem.so", soname)
+    to.copy("libtandem.a", f"{libdir}/libtandem.a")
+    for plugin in PLUGINS:
+        if os.path.exists(plugin):
+            to.copy(plugin, f"{libdir}/tandem/{os.path.basename(plugin)}", 0o755)
+
+
+def install(to, prefix, libdir="lib"):
+    """Installs all; the version that it is."""
     with open("core/core.h", encoding="utf-8") as text:
         major, minor, patch = VERSION.findall(text.read())
     version = f"{major}.{minor}.{patch}"
@@ -107,21 +123,20 @@ def install(to, prefix):
         to.copy(header, f"include/tandem/{header}")
     to.copy("tandem.hpp", "include/tandem/tandem.hpp")
     to.copy("tools/moved_header.h", "include/tandem.h")
-    to.copy(shared, f"lib/{shared}", 0o755)
-    to.link(f"lib/{soname}", shared)
-    to.link("lib/libtandem.so", soname)
-    to.copy("libtandem.a", "lib/libtandem.a")
+    copy_libraries(to, libdir, shared, soname)
     to.copy("tools/tandem_apart", "bin/tandem", 0o755)
     to.copy("tools/tandem.1", "share/man/man1/tandem.1")
     to.copy("tools/tandem.bash", "share/bash-completion/completions/tandem")
-    for plugin in PLUGINS:
-        if os.path.exists(plugin):
-            to.copy(plugin, f"lib/tandem/{os.path.basename(plugin)}", 0o755)
-    values = {"prefix": prefix, "version": version, "major": major, "minor": minor,
+    up = "/".join([".."] * (libdir.count("/") + 3))  # from CMake's files to the prefix
+    values = {"prefix": prefix, "libdir": libdir, "up": up,
+              "version": version, "major": major, "minor": minor,
               "shared": shared, "soname": soname, "private": flags}
-    to.write("lib/pkgconfig/tandem.pc", PKG_CONFIG.format(**values))
-    to.write("lib/cmake/tandem/tandem-config.cmake", CMAKE.format(**values))
-    to.write("lib/cmake/tandem/tandem-config-version.cmake", CMAKE_VERSION.format(**values))
+    to.write(f"{libdir}/pkgconfig/tandem.pc", PKG_CONFIG.format(**values))
+    to.write(f"{libdir}/cmake/tandem/tandem-config.cmake", CMAKE.format(**values))
+    to.write(f"{libdir}/cmake/tandem/tandem-config-version.cmake",
+             CMAKE_VERSION.format(**values))
+    for example in EXAMPLES:
+        to.copy(example, f"share/tandem/{example}")
     to.copy("LICENSE", "share/doc/tandem/LICENSE")
     return version
 
@@ -131,19 +146,21 @@ def main():
         prog="install",
         description="Installs headers, libraries, the command tandem, pkg-config and CMake files.")
     parser.add_argument("--prefix", default="/usr/local", help="an absolute path (%(default)s)")
+    parser.add_argument("--libdir", default="lib", help="below the prefix (%(default)s)")
     parser.add_argument("--root", default="", help="put before every path that is written")
     options = parser.parse_args()
     if not os.path.isabs(options.prefix):
         parser.error(f"--prefix {options.prefix} is not an absolute path")
     to = Destination(options.root, options.prefix)
     try:
-        version = install(to, options.prefix)
+        version = install(to, options.prefix, options.libdir)
     except OSError as error:
         print(f"install: {error}", file=sys.stderr)
         return 1
     print(f"Tandem {version} is in {to.folder}")
     if options.prefix not in ("/usr", "/usr/local"):
-        print(f"PKG_CONFIG_PATH={options.prefix}/lib/pkgconfig lets pkg-config find it")
+        folder = f"{options.prefix}/{options.libdir}/pkgconfig"
+        print(f"PKG_CONFIG_PATH={folder} lets pkg-config find it")
     return 0
 
 

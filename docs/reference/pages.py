@@ -11,9 +11,9 @@ import xml.etree.ElementTree
 import markdown
 
 # What the menu shows, in the order in which one reads; pages that it does not name come last.
-MENU = ["README", "tutorial", "concepts", "examples", "pytorch_guide", "layers", "performance",
-        "several_machines", "forecast", "timelines", "tool", "messages", "environment", "glossary",
-        "architecture", "building", "changing", "versions", "CHANGELOG"]
+MENU = ["README", "first_hour", "tutorial", "concepts", "examples", "pytorch_guide", "layers",
+        "performance", "several_machines", "forecast", "timelines", "tool", "messages",
+        "environment", "glossary", "architecture", "building", "changing", "versions", "CHANGELOG"]
 CODE = re.compile(r"<code>(.*?)</code>", re.S)
 PAGE = re.compile(r"<code>(docs/)?([A-Z]\w*|(?<=docs/)\w+)\.md</code>")
 NAME = re.compile(r"\b(?:tdm_\w+|TDM_\w+)\b")

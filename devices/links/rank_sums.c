@@ -3,7 +3,7 @@
 #include "devices/context/context.h"
 #include "devices/links/trial.h"
 
-enum { IDS = TDM_RANK_SUMS_MOST + 1 }; /* the one ahead is the first */
+enum { IDS = TDM_RANK_TRAIN_MOST_MESSAGES + 1 }; /* the one ahead is the first */
 
 tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) {
   tdm_command commands[IDS] = {{0}};
@@ -23,7 +23,6 @@ tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) {
   tdm_flight flight = {
       .programs = &program, .bases = &base, .failed_ids = failed_ids, .times = times};
   const tdm_status status = tdm_trial_fly(sums->context, &flight, 1, IDS);
-  for (uint32_t i = 1; i < count; i++)
-    out_ns[i - 1] = tdm_trial_ns(times[i].begin_ns, times[i].end_ns);
+  *out_ns = tdm_trial_ns(times[0].end_ns, times[count - 1].end_ns);
   return status;
 }

@@ -187,26 +187,46 @@ static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, doubl
   return TDM_OK;
 }
 
-/* Trains of so many messages as fill TRAIN_BYTES, as often as there is time for. One whose first
- * end this rank noticed late seems quicker than it was, and what else runs makes others slower: the
- * middle third counts. Answers what a message takes. */
-static tdm_status lead_size(ranks_links *links, int peer, uint64_t bytes, double *out_ns) {
-  double ns[MOST_TRAINS];
+/* A train of so many messages as fill TRAIN_BYTES. */
+static order train_of(const ranks_links *links, uint64_t bytes) {
   const uint64_t fill = TRAIN_BYTES / bytes;
-  const order asked = {.kind = TRAIN,
-                       .bytes = bytes,
-                       .count = fill > LEAST_MESSAGES ? fill : LEAST_MESSAGES,
-                       .ahead_bytes = ahead_bytes(links)};
-  size_t count = 0, wanted = MOST_TRAINS;
-  while (count < wanted) {
-    TDM_TRY(lead_one(links, peer, &asked, &ns[count++]));
-    if (count == 1) wanted = (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / ns[0]));
-  }
+  return (order){.kind = TRAIN,
+                 .bytes = bytes,
+                 .count = fill > LEAST_MESSAGES ? fill : LEAST_MESSAGES,
+                 .ahead_bytes = ahead_bytes(links)};
+}
+
+/* As many trains as there is time for, by what the first has taken. */
+static size_t choose_trains(double first_ns) {
+  return (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / first_ns));
+}
+
+/* A train of which this rank noticed late that the message ahead had come seems quicker than it
+ * was, and what else runs makes others slower: the middle third counts. Answers what a message
+ * takes. */
+static double keep_middle(ranks_links *links, const order *asked, double *ns, size_t count) {
   qsort(ns, count, sizeof(double), compare_ns);
   for (size_t i = count / 3; i < count - count / 3; i++)
     links->samples[links->sample_count++] =
-        (tdm_link_sample){.bytes = (double)bytes, .ns = ns[i] / (double)asked.count};
-  *out_ns = ns[count / 2] / (double)asked.count;
+        (tdm_link_sample){.bytes = (double)asked->bytes, .ns = ns[i] / (double)asked->count};
+  return ns[count / 2] / (double)asked->count;
+}
+
+/* Is there a size behind, of which a message of the size before took last_ns? */
+static bool has_next(const ranks_links *links, uint64_t bytes, int sizes, double last_ns) {
+  if (bytes > links->most_bytes) return false;
+  return sizes < LEAST_SIZES || LEAST_MESSAGES * GROWTH * last_ns <= MOST_TRAIN_NS;
+}
+
+static tdm_status lead_size(ranks_links *links, int peer, uint64_t bytes, double *out_ns) {
+  double ns[MOST_TRAINS];
+  const order asked = train_of(links, bytes);
+  size_t count = 0, wanted = MOST_TRAINS;
+  while (count < wanted) {
+    TDM_TRY(lead_one(links, peer, &asked, &ns[count++]));
+    if (count == 1) wanted = choose_trains(ns[0]);
+  }
+  *out_ns = keep_middle(links, &asked, ns, count);
   return TDM_OK;
 }
 
@@ -214,10 +234,8 @@ static tdm_status lead_sizes(ranks_links *links, int peer) {
   double last_ns = 1;
   int sizes = 0;
   links->sample_count = 0;
-  for (uint64_t bytes = LEAST_BYTES; bytes <= links->most_bytes; bytes *= GROWTH) {
-    if (sizes++ >= LEAST_SIZES && LEAST_MESSAGES * GROWTH * last_ns > MOST_TRAIN_NS) break;
+  for (uint64_t bytes = LEAST_BYTES; has_next(links, bytes, sizes++, last_ns); bytes *= GROWTH)
     TDM_TRY(lead_size(links, peer, bytes, &last_ns));
-  }
   return TDM_OK;
 }
 
@@ -245,34 +263,30 @@ static tdm_status follow(ranks_links *links, int peer) {
 
 /* ---- Sums over all ranks --------------------------------------------------------------------- */
 
-/* All ranks do it, so that what fails on one is known to all. */
-static tdm_status sum_size(ranks_links *links, const order *asked, double *out_last_ns) {
-  double ns[TDM_RANK_SUMS_MOST] = {0};
+static tdm_status sum_once(const ranks_links *links, const order *asked, double *out_ns) {
   const tdm_rank_sums sums = {.context = links->context,
                               .memory = links->memory,
                               .ahead_bytes = (size_t)asked->ahead_bytes,
                               .bytes = (size_t)asked->bytes,
                               .count = (uint32_t)asked->count};
-  const tdm_status status = tdm_rank_sums_run(&sums, ns);
+  const tdm_status status = tdm_rank_sums_run(&sums, out_ns);
   tdm_network_give_up(links->network, status);
-  TDM_TRY(status);
-  const size_t kept = keep_quickest(ns, (size_t)asked->count);
-  for (size_t i = 0; i < kept; i++)
-    links->samples[links->sample_count++] =
-        (tdm_link_sample){.bytes = (double)asked->bytes, .ns = ns[i]};
-  *out_last_ns = ns[0];
-  return TDM_OK;
+  return status;
 }
 
-/* As many as there is time for, by what one of the size before took; rank 0 says. */
-static order next_sums(const ranks_links *links, uint64_t bytes, int sizes, double last_ns) {
-  const double fit = SIZE_NS / (GROWTH * last_ns);
-  const double count = fmax(LEAST_TRAINS, fmin(TDM_RANK_SUMS_MOST, fit));
-  order next = {.kind = TRAIN, .bytes = bytes, .count = (uint64_t)count};
-  next.ahead_bytes = ahead_bytes(links);
-  if (bytes > links->most_bytes || (sizes >= LEAST_SIZES && GROWTH * last_ns > MOST_TRAIN_NS))
-    next.kind = END;
-  return next;
+/* Rank 0 says how often. */
+static tdm_status sum_size(ranks_links *links, const order *asked, double *out_last_ns) {
+  double ns[MOST_TRAINS];
+  uint64_t wanted = MOST_TRAINS;
+  size_t count = 0;
+  while (count < wanted) {
+    TDM_TRY(sum_once(links, asked, &ns[count++]));
+    if (count > 1) continue;
+    wanted = choose_trains(ns[0]);
+    TDM_TRY(tdm_network_pass(links->network, 0, -1, &wanted, sizeof(wanted)));
+  }
+  *out_last_ns = keep_middle(links, asked, ns, count);
+  return TDM_OK;
 }
 
 static tdm_status measure_sums(ranks_links *links) {
@@ -281,9 +295,10 @@ static tdm_status measure_sums(ranks_links *links) {
   links->sample_count = 0;
   memset(links->memory, 0, links->most_bytes);
   for (uint64_t bytes = LEAST_BYTES;; bytes *= GROWTH) {
-    order asked = next_sums(links, bytes, sizes++, last_ns);
-    TDM_TRY(tdm_network_pass(links->network, 0, -1, &asked, sizeof(asked)));
-    if (asked.kind == END) break;
+    uint64_t more = has_next(links, bytes, sizes++, last_ns);
+    TDM_TRY(tdm_network_pass(links->network, 0, -1, &more, sizeof(more)));
+    if (!more) break;
+    const order asked = train_of(links, bytes);
     TDM_TRY(sum_size(links, &asked, &last_ns));
   }
   tdm_status status = TDM_OK;

@@ -58,20 +58,18 @@ typedef struct tdm_rank_train {
  * come until the last one has. Blocks. */
 tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- All-reduces over all ranks of a job, one behind the other ---- */
-
-enum { TDM_RANK_SUMS_MOST = 16 };
+/* ---- The same of all-reduces over all ranks of a job ---- */
 
 typedef struct tdm_rank_sums {
   tdm_context *context; /* started */
   void *memory;         /* of the host's, zeros: as much as the larger of the sizes */
-  size_t ahead_bytes;   /* of the first, which is not timed; these three the same on all ranks */
+  size_t ahead_bytes;   /* these three the same on all ranks */
   size_t bytes;
-  uint32_t count; /* 1 to TDM_RANK_SUMS_MOST, besides that */
+  uint32_t count; /* 1 to TDM_RANK_TRAIN_MOST_MESSAGES */
 } tdm_rank_sums;
 
-/* All ranks call it. Answers what each took on this one (count); of the one before, all have just
- * seen the end. Blocks. */
+/* All ranks call it. Answers the time from the end of the one ahead until the end of the last one.
+ * Blocks. */
 tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) TDM_WARN_UNUSED;
 
 /* ---- What all share ---- */

@@ -2,6 +2,7 @@
 """The Debian packages: what is in each, what each depends on, and what lintian says, where that is
 installed."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -51,6 +52,10 @@ class Packages(unittest.TestCase):
 
     def field(self, name, field):
         return output("dpkg-deb", "--field", self.debs[name], field).strip()
+
+    def test_all_recipes_are_of_one_version(self):
+        with open("packaging/vcpkg/vcpkg.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["version"], self.field("libtandem0.2", "Version"))
 
     def test_there_is_one_of_each_part(self):
         wanted = ALWAYS + [name for name, built in PLUGINS.items() if os.path.exists(built)]

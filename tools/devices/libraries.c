@@ -29,19 +29,25 @@ static void tell_linked(teller *tell, void *user) {
     tell(user, &linked[i]);
 }
 
-/* The first of the names that opens; files are the last NULL. */
-static void tell_opened(teller *tell, void *user, const char *name, const char *use,
-                        const char *const *files) {
-  char detail[DETAIL_BYTES] = "";
-  library one = {name, use, false, detail};
-  for (; *files && !one.found; files++) {
-    void *object = dlopen(*files, RTLD_LAZY | RTLD_LOCAL);
-    one.found = object != NULL;
-    const char *why = object ? NULL : dlerror();
-    (void)snprintf(detail, sizeof detail, "%s", why ? why : *files);
-    if (object) (void)dlclose(object);
+/* Of the driver, and of cuBLAS where that is there: without a driver nothing asks for it. What
+ * opens stays, as it would where it is used. */
+static void tell_nvidia(teller *tell, void *user) {
+  static const char *const products[] = {"libcublas.so.13", "libcublas.so.12"};
+  enum {
+    PRODUCTS = sizeof products / sizeof *products,
+    HOW = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE
+  };
+  char why[DETAIL_BYTES] = "without a driver nothing asks for it";
+  library driver = {"CUDA driver", "GPUs", false, "libcuda.so.1"};
+  library cublas = {"cuBLAS", "products of matrices on GPUs", false, why};
+  driver.found = dlopen("libcuda.so.1", HOW) != NULL;
+  if (!driver.found) driver.detail = dlerror();
+  tell(user, &driver);
+  for (int i = 0; i < PRODUCTS && driver.found && !cublas.found; i++) {
+    cublas.found = dlopen(products[i], HOW) != NULL;
+    (void)snprintf(why, sizeof why, "%s", cublas.found ? products[i] : dlerror());
   }
-  tell(user, &one);
+  tell(user, &cublas);
 }
 
 static void tell_plugin(teller *tell, void *user) {
@@ -74,11 +80,8 @@ static void tell_mpi(teller *tell, void *user, mpi_name name) {
 }
 
 void libraries_each(teller *tell, void *user) {
-  static const char *const drivers[] = {"libcuda.so.1", NULL};
-  static const char *const products[] = {"libcublas.so.13", "libcublas.so.12", NULL};
   tell_linked(tell, user);
-  tell_opened(tell, user, "CUDA driver", "GPUs", drivers);
-  tell_opened(tell, user, "cuBLAS", "products of matrices on GPUs", products);
+  tell_nvidia(tell, user);
   tell_plugin(tell, user);
   for (int name = 0; name < MPI_COUNT; name++)
     tell_mpi(tell, user, (mpi_name)name);

@@ -11,7 +11,7 @@ typedef struct library {
   const char *detail; /* its version or where it is; else why it is not there */
 } library;
 
-/* Calls tell for each. Libraries are opened, and nothing of them is called. */
+/* Calls tell for each. Some are opened, to see whether they are there, and not called. */
 void libraries_each(void (*tell)(void *user, const library *one), void *user);
 
 #endif

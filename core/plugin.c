@@ -11,6 +11,20 @@
 
 #include "core/status.h"
 
+/* Debian's name of the architecture, which folders of libraries have. */
+#if defined(__x86_64__)
+#define MULTIARCH "x86_64-linux-gnu"
+#elif defined(__aarch64__)
+#define MULTIARCH "aarch64-linux-gnu"
+#else
+#define MULTIARCH "."
+#endif
+
+/* Below the folder that this code is in: of a library first, then of a program in bin/, whose
+ * plug-ins lie in lib/. */
+static const char *const beside[] = {"/tandem", "", "/../lib/tandem",
+                                     "/../lib/" MULTIARCH "/tandem"};
+
 /* An address of the library or program that this code is in. */
 static const char here;
 
@@ -30,29 +44,34 @@ static bool own_folder(char folder[PATH_MAX]) {
   return true;
 }
 
-/* Opens folder, sub, "/libtandem_NAME.so" if it is there. */
-static tdm_status open_in(const char *folder, size_t folder_length, const char *sub,
-                          const char *name, void **out_object) {
-  char path[PATH_MAX];
-  const int length =
-      snprintf(path, sizeof(path), "%.*s%s/libtandem_%s.so", (int)folder_length, folder, sub, name);
-  if (length >= (int)sizeof(path) || access(path, R_OK) != 0) return TDM_OK;
+/* Is folder, sub, "/libtandem_NAME.so" there? */
+static bool is_in(const char *folder, size_t folder_length, const char *sub, const char *name,
+                  char path[TDM_PLUGIN_PATH]) {
+  const int length = snprintf(path, TDM_PLUGIN_PATH, "%.*s%s/libtandem_%s.so", (int)folder_length,
+                              folder, sub, name);
+  return length < TDM_PLUGIN_PATH && access(path, R_OK) == 0;
+}
+
+bool tdm_plugin_find(const char *name, const char *variable, char path[TDM_PLUGIN_PATH]) {
+  const char *folders = secure_getenv(variable);
+  while (folders) {
+    const size_t length = strcspn(folders, ":");
+    if (length > 0 && is_in(folders, length, "", name, path)) return true;
+    folders = folders[length] == ':' ? folders + length + 1 : NULL;
+  }
+  char own[PATH_MAX];
+  if (!own_folder(own)) return false;
+  for (size_t i = 0; i < TDM_COUNT_OF(beside); i++)
+    if (is_in(own, strlen(own), beside[i], name, path)) return true;
+  return false;
+}
+
+tdm_status tdm_plugin_open(const char *name, const char *variable, void **out_object) {
+  char path[TDM_PLUGIN_PATH];
+  *out_object = NULL;
+  if (!tdm_plugin_find(name, variable, path)) return TDM_OK;
   /* It stays: plug-ins have threads and handlers that outlive who asked for them. */
   *out_object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (*out_object) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE, "cannot open %s: %s", path, dlerror());
-}
-
-tdm_status tdm_plugin_open(const char *name, const char *variable, void **out_object) {
-  *out_object = NULL;
-  const char *folders = secure_getenv(variable);
-  while (folders && !*out_object) {
-    const size_t length = strcspn(folders, ":");
-    if (length > 0) TDM_TRY(open_in(folders, length, "", name, out_object));
-    folders = folders[length] == ':' ? folders + length + 1 : NULL;
-  }
-  char own[PATH_MAX];
-  if (*out_object || !own_folder(own)) return TDM_OK;
-  TDM_TRY(open_in(own, strlen(own), "/tandem", name, out_object));
-  return *out_object ? TDM_OK : open_in(own, strlen(own), "", name, out_object);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/plugin.h"
+
 /* What launchers are called, and what their --version says. */
 static const struct {
   const char *text;
@@ -61,29 +63,21 @@ static bool find_launcher(mpi_name name, char path[PATH_MAX]) {
 
 /* ---- Plug-ins ---- */
 
-static bool has_plugin(const char *folder, int length, const char *sub, const char *name,
-                       char out_folder[PATH_MAX]) {
-  char path[PATH_MAX + 32];
-  const int written = snprintf(out_folder, PATH_MAX, "%.*s%s", length, folder, sub);
-  if (length <= 0 || written >= PATH_MAX) return false;
-  (void)snprintf(path, sizeof path, "%s/libtandem_%s.so", out_folder, name);
-  return access(path, R_OK) == 0;
-}
-
 bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]) {
-  for (const char *folders = getenv(variable); folders && *folders;) {
-    const size_t length = strcspn(folders, ":");
-    if (has_plugin(folders, (int)length, "", name, folder)) return true;
-    folders += length + (folders[length] == ':');
+  char path[TDM_PLUGIN_PATH];
+  bool found = tdm_plugin_find(name, variable, path);
+  if (!found) { /* a tool that was built, tools/tandem, and net/ beside that */
+    char own[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0) return false;
+    own[length] = '\0';
+    *strrchr(own, '/') = '\0';
+    const int written = snprintf(path, sizeof path, "%s/../net/libtandem_%s.so", own, name);
+    found = written < (int)sizeof path && access(path, R_OK) == 0;
   }
-  char own[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-  if (length <= 0) return false;
-  own[length] = '\0';
-  const int end = (int)(strrchr(own, '/') - own);
-  /* bin/tandem beside lib/tandem/, and tools/tandem beside net/. */
-  return has_plugin(own, end, "/../lib/tandem", name, folder) ||
-         has_plugin(own, end, "/../net", name, folder);
+  if (!found) return false;
+  (void)snprintf(folder, PATH_MAX, "%.*s", (int)(strrchr(path, '/') - path), path);
+  return true;
 }
 
 void mpi_find(mpi_name name, mpi_found *out_found) {

@@ -11,4 +11,14 @@ case $told in
 esac
 TANDEM_CUDA_PATH=$PLUGIN_FOLDER "$5" devices | grep -q '^cuda:1 ' ||
   { echo "tandem devices does not show the second GPU" && exit 1; }
+# A command that is installed, in bin/, has its plug-ins in lib/, or where Debian has them.
+for folder in lib/tandem lib/$(uname -m)-linux-gnu/tandem; do
+  there=$TEST_TMPDIR/$folder/there
+  mkdir -p "$there/bin" "$there/$folder"
+  cp "$5" "$there/bin/tandem" && cp "$3" "$there/$folder/"
+  "$there/bin/tandem" devices | grep -q '^cuda:1 ' ||
+    { echo "tandem devices does not find the kernels in $folder" && exit 1; }
+  "$there/bin/tandem" devices | grep -q '^libtandem_cuda *found' ||
+    { echo "tandem devices does not tell of the kernels in $folder" && exit 1; }
+done
 exec "$1"

@@ -69,9 +69,12 @@ const option_table common_table = {OPTION_ROWS(rows)};
 const char *second_device(const common_options *given, tdm_context *context) {
   if (given->place || given->parallel || getenv("TANDEM_PLACE")) return NULL;
   if (tdm_is_available(context, "cuda")) return tdm_accelerator(context);
+  char reason[512];
+  snprintf(reason, sizeof reason, "%s", tdm_last_message());
   const char *simulator = tdm_simulator(context);
-  printf("no GPU: %s, which the CPU simulates, stands for one; --place '*=cpu:0' does without\n",
-         simulator);
+  printf("no GPU: %s, which the CPU simulates, stands for one; --place '*=cpu:0' does without\n"
+         "  %s\n",
+         simulator, reason);
   return simulator;
 }
 

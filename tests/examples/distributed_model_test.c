@@ -75,6 +75,7 @@ static void trains_and_tells(void **state) {
   assert_null(strchr(ended.output, '\r')); /* no progress bar in a pipe */
   static const char simulated[] = "no GPU: sim:0, which the CPU simulates, stands for one; ";
   assert_memory_equal(ended.output, simulated, sizeof simulated - 1);
+  assert_non_null(strstr(ended.output, "\n  there is no cuda: ")); /* and why */
   assert_non_null(strstr(ended.output, "epoch 1/3  loss "));
   assert_non_null(strstr(ended.output, "epoch 3/3  loss "));
   assert_null(strstr(ended.output, "epoch 4"));

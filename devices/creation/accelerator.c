@@ -20,9 +20,5 @@ const char *tdm_simulator(tdm_context *context) {
   if (!context) return NULL;
   if (!tdm_context_is_inherited(context) && tdm_context_divide_cores(context, true))
     tdm_links_read_again(context->links);
-  if (context->secondary_count > 0) {
-    const size_t first = context->own_begin + context->primary_count;
-    return tdm_device_plain_name(context, context->devices[first]);
-  }
-  return "sim:0"; /* absent, as the options asked: placing a node there is an error that says so */
+  return "sim:0"; /* where the options asked for none, placing a node there is an error */
 }

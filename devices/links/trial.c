@@ -5,6 +5,8 @@
  * lies on its stack. */
 #include "devices/links/trial.h"
 
+#include <assert.h>
+
 #include "devices/context/context.h"
 #include "devices/context/route.h"
 
@@ -22,6 +24,7 @@ enum {
   COMMANDS = FIRST_WAIT + MOST_PROGRAMS
 };
 enum { FROM_BASE, TO_BASE, BETWEEN_BASE, BASES };
+enum { LINE = 64 }; /* of caches */
 
 typedef struct touch {
   size_t bytes;
@@ -41,7 +44,6 @@ typedef struct flying {
 
 /* A byte of every cache line is enough: lines travel whole. */
 static tdm_status touch_memory(const tdm_kernel_call *call) {
-  enum { LINE = 64 };
   const touch *asked = call->attributes;
   volatile char *memory = call->outputs[0]; /* (bytes) */
   for (size_t i = 0; i < asked->bytes; i += LINE) {
@@ -181,6 +183,7 @@ double tdm_trial_ns(uint64_t begin_ns, uint64_t end_ns) {
 
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) {
   flying made = {.program_count = 0};
+  assert((trial->from | trial->to) % LINE == 0); /* as what plans copy */
   make_programs(trial, &made);
   tdm_address bases[BASES] = {trial->from, trial->to, trial->between};
   uint8_t failed_ids[COMMANDS] = {0};

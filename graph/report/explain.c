@@ -27,9 +27,8 @@ const char *tdm_explain_members(const tdm_ir_node *node, char *text) {
   if (node->operation != &tdm_operation_fused) return text;
   const tdm_fused_attributes *program = node->attributes;
   for (int64_t m = 0; m < program->member_count && at < TDM_EXPLAIN_TEXT; m++) {
-    const int length = snprintf(text + at, TDM_EXPLAIN_TEXT - at, "%s%s", m > 0 ? ", " : "",
-                                program->members[m].kernel->operation);
-    at += length > 0 ? (size_t)length : 0;
+    at += (size_t)snprintf(text + at, TDM_EXPLAIN_TEXT - at, "%s%s", m > 0 ? ", " : "",
+                           program->members[m].kernel->operation);
   }
   return text;
 }

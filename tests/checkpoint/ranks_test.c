@@ -312,6 +312,32 @@ static void a_rank_that_cannot_save_is_named_to_all(void **state) {
   }
 }
 
+/* What ranks pass to one another goes back to each rank's allocator, by the bytes that it gave:
+ * also where the file is not there. */
+static void ranks_give_their_memory_back(void **state) {
+  (void)state;
+  char path[PATH_BYTES], missing[PATH_BYTES];
+  const stages all[] = {{.first = 1, .steps = BEFORE, .save = path_of(path, "counted")},
+                        {.load = path, .first = BEFORE + 1, .steps = 1},
+                        {.load = path_of(missing, "counted_missing")}};
+  for (size_t i = 0; i < TDM_COUNT_OF(all); i++) {
+    tdm_faulty_allocator *counted[MOST];
+    tdm_allocator allocators[MOST];
+    for (int r = 0; r < MOST; r++) {
+      counted[r] = tdm_faulty_allocator_create();
+      allocators[r] = tdm_faulty_allocator_view(counted[r]);
+    }
+    job_rank ranks[MOST];
+    job_run(&(job_options){.rank_count = MOST, .allocators = allocators, .user = &all[i]},
+            take_part, ranks);
+    for (int r = 0; r < MOST; r++) {
+      assert_int_equal(ranks[r].status, i < 2 ? TDM_OK : TDM_UNAVAILABLE);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(counted[r]), 0);
+      tdm_faulty_allocator_destroy(counted[r]);
+    }
+  }
+}
+
 static void a_file_that_rank_0_cannot_read_is_told_to_all(void **state) {
   (void)state;
   char path[PATH_BYTES];
@@ -332,6 +358,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_fails_the_save_on_all_ranks),
       cmocka_unit_test(a_rank_that_cannot_save_is_named_to_all),
       cmocka_unit_test(a_file_that_rank_0_cannot_read_is_told_to_all),
+      cmocka_unit_test(ranks_give_their_memory_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,25 @@ static void what_is_kept_matters(void **unused) {
   trainer_release(&whole);
 }
 
+/* A list that nothing came into is nobody's. */
+static void a_load_that_fails_keeps_no_memory(void **unused) {
+  (void)unused;
+  tdm_faulty_allocator *counted = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(counted);
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1};
+  tdm_context *own = tdm_context_create(&options);
+  assert_non_null(own);
+  tdm_session *session = run_session(seed_graph(own, NULL, NULL, NULL), NULL);
+  tdm_tensor_list *back = NULL;
+  assert_status(tdm_checkpoint_load_with(session, NULL, "/nowhere", &back), TDM_UNAVAILABLE);
+  assert_null(back);
+  tdm_session_release(session);
+  tdm_context_release(own);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(counted), 0);
+  tdm_faulty_allocator_destroy(counted);
+}
+
 static void what_is_the_callers_own_comes_back(void **unused) {
   (void)unused;
   char path[512];
@@ -176,6 +195,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_variety_goes_on_bitwise),
       cmocka_unit_test(what_is_kept_matters),
+      cmocka_unit_test(a_load_that_fails_keeps_no_memory),
       cmocka_unit_test(what_is_the_callers_own_comes_back),
       cmocka_unit_test(a_loader_starts_where_it_is_told),
   };

@@ -193,6 +193,24 @@ static void all_misfits_are_told(void **unused) {
   tdm_session_release(session);
 }
 
+/* A file that does not fit is refused as the list in it is, and named. */
+static void a_file_that_does_not_fit_is_named(void **unused) {
+  (void)unused;
+  char path[512];
+  checkpoint_path(path, "misfit.safetensors");
+  tdm_session *other = session_of("block/fc", 4, 2);
+  tdm_session *session = session_of("block/fc", 5, 1);
+  tdm_session *untouched = session_of("block/fc", 5, 1);
+  assert_ok(tdm_state_dict_save(other, path, NULL));
+  assert_status(tdm_state_dict_load(session, path, NULL), TDM_INVALID_ARGUMENT);
+  assert_message(path);
+  assert_message("of another shape or dtype: block.fc.weight");
+  assert_same_parameters(session, untouched);
+  tdm_session_release(untouched);
+  tdm_session_release(session);
+  tdm_session_release(other);
+}
+
 /* What is there is taken, as asked for. */
 static void misfits_may_be_allowed(void **unused) {
   (void)unused;
@@ -328,6 +346,7 @@ int main(void) {
       cmocka_unit_test(every_file_of_ours_loads),
       cmocka_unit_test(rules_change_names),
       cmocka_unit_test(all_misfits_are_told),
+      cmocka_unit_test(a_file_that_does_not_fit_is_named),
       cmocka_unit_test(misfits_may_be_allowed),
       cmocka_unit_test(ambiguous_names_are_refused),
   };

@@ -25,12 +25,13 @@ def graph_tests(topics, deps = [], support = "//tests/graph:support", size = "sm
             **kwargs
         )
 
-def graph_tests_of_kinds(topics, cuda_tags = [], **kwargs):
+def graph_tests_of_kinds(topics, cuda_tags = [], deps = [], **kwargs):
     """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
 
     Args:
       topics: as of graph_tests
       cuda_tags: of the tests on emulated GPUs
+      deps: as of graph_tests
       **kwargs: of cc_test
     """
     for topic in topics:
@@ -44,7 +45,7 @@ def graph_tests_of_kinds(topics, cuda_tags = [], **kwargs):
                     "//graph",
                     "//tests/graph" + support,
                     "@cmocka//:lib",
-                ],
+                ] + deps,
                 tags = cuda_tags if kind == "cuda" else [],
                 **kwargs
             )

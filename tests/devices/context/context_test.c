@@ -165,6 +165,7 @@ static void the_simulator_gets_cores_before_the_start_only(void **state) {
   }
   assert_null(tdm_accelerator(NULL));
   assert_null(tdm_simulator(NULL));
+  assert_int_equal(tdm_context_rank(NULL), 0);
 }
 
 static void kernels_are_registered_once(void **state) {

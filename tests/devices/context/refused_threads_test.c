@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* pthread_setattr_default_np */
 #include <pthread.h>
 
+#include "core/allocate.h"
 #include "tests/devices/support.h"
 
 enum { REFUSED = 2 * TDM_MAX_WAITERS };
@@ -27,7 +28,14 @@ static size_t stack_bytes(void) {
 
 static void a_start_that_failed_takes_nothing(void **state) {
   (void)state;
-  tdm_context *context = test_context("latency_us=1,gigabytes_per_second=1");
+  tdm_faulty_allocator *counted = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(counted);
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .allocator = &allocator,
+                                       .cpu_devices = 1, /* of all cores: with a team */
+                                       .sim = "latency_us=1,gigabytes_per_second=1"};
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
   const size_t before = stack_bytes();
   set_stack_bytes((size_t)1 << 47); /* all addresses that a process has */
   for (int i = 0; i < REFUSED; i++) {
@@ -45,6 +53,8 @@ static void a_start_that_failed_takes_nothing(void **state) {
     tdm_context_bell_release(context, bell);
   assert_ok(tdm_context_start(context));
   tdm_context_release(context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(counted), 0);
+  tdm_faulty_allocator_destroy(counted);
 }
 
 int main(void) {

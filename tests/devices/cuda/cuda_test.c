@@ -73,6 +73,15 @@ static void one_gpu_is_several_logical_devices(void **state) {
   tdm_tensor_release(first);
   tdm_tensor_release(second);
   tdm_context_release(context);
+  static const char *const right[] = {"1", "16"};
+  for (size_t i = 0; i < TDM_COUNT_OF(right); i++) {
+    assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", right[i], 1), 0);
+    context = tdm_context_create(NULL);
+    assert_non_null(context);
+    assert_ok(tdm_device_check(context, i == 0 ? "cuda:0" : "cuda:15"));
+    assert_status(tdm_device_check(context, i == 0 ? "cuda:1" : "cuda:16"), TDM_UNAVAILABLE);
+    tdm_context_release(context);
+  }
   static const char *const wrong[] = {"0", "17", "two"};
   for (size_t i = 0; i < TDM_COUNT_OF(wrong); i++) {
     assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", wrong[i], 1), 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "devices/cuda/kernel_stream.h"
+#include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
 
@@ -94,6 +95,32 @@ static void how_gpus_copy_from_each_other_is_told(void **state) {
                                  "cuda:2 copies from cuda:0 through the host; ");
 }
 
+/* ---- Staging --------------------------------------------------------------------------------- */
+
+/* Pageable memory goes through a few buffers, which are kept from one upload to the next. */
+static void staging_buffers_are_kept(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  assert_ok(tdm_context_start(context));
+  tdm_tensor *here = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 1000));
+  tdm_pool_counters counters;
+  uint64_t made = 0;
+  for (int i = 0; i < 20; i++) {
+    tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
+    assert_non_null(there);
+    int64_t read[1000] = {1};
+    assert_ok(tdm_tensor_read(there, read, sizeof read));
+    assert_int_equal(read[0], 0);
+    tdm_tensor_release(there);
+    tdm_pool_counters_read(tdm_context_pool(context), &counters);
+    if (i == 0) made = counters.made;
+    assert_int_equal(counters.made, made);
+  }
+  assert_true(made > 0);
+  tdm_tensor_release(here);
+  tdm_context_release(context);
+}
+
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
 static void on_log(void *user, tdm_log_level level, const char *message) {
@@ -153,6 +180,19 @@ static tdm_status multiply(blas_test *test) {
                                     .b_stride = 1,
                                     .c_stride = 1};
   return tdm_cuda_kernel_stream_product(&test->stream, &product);
+}
+
+/* cuBLAS is not asked, which would not take strides of nothing. */
+static void a_product_of_nothing_is_none(void **state) {
+  (void)state;
+  for (int side = 0; side < 2; side++) {
+    blas_test test;
+    blas_begin(&test);
+    const tdm_cuda_product product = {.m = side, .n = 1 - side, .k = 1};
+    assert_ok(tdm_cuda_kernel_stream_product(&test.stream, &product));
+    assert_null(test.blas);
+    blas_end(&test);
+  }
 }
 
 static void do_nothing(const void *function, void **arguments) {
@@ -240,7 +280,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
       cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
+      cmocka_unit_test(staging_buffers_are_kept),
       cmocka_unit_test(a_gpu_without_cublas_is_not_offered),
+      cmocka_unit_test(a_product_of_nothing_is_none),
       cmocka_unit_test(a_device_lost_is_told_through_cublas),
       cmocka_unit_test(a_full_gpu_is_told_through_cublas),
       cmocka_unit_test(a_fault_is_told_by_all_of_its_gpu),

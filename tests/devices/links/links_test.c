@@ -44,6 +44,23 @@ static void before_calibrating_the_model_answers(void **state) {
   tdm_context_release(context);
 }
 
+/* docs/environment.md names these. */
+static void a_link_that_nobody_sets_is_modelled_all_the_same(void **state) {
+  (void)state;
+  (void)unsetenv("TANDEM_SIM");
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 2};
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
+  const char *const pairs[][2] = {{"cpu:0", "sim:0"}, {"sim:1", "cpu:0"}, {"sim:0", "sim:1"}};
+  for (size_t i = 0; i < TDM_COUNT_OF(pairs); i++) {
+    const tdm_link_estimate estimate = estimate_of(context, pairs[i][0], pairs[i][1], false);
+    assert_true(estimate.link.latency_ns == 5e3);
+    assert_true(estimate.link.bytes_per_ns == 16);
+  }
+  tdm_context_release(context);
+}
+
 static void a_modelled_link_is_recovered(void **state) {
   (void)state;
   tdm_context *context = test_context(slow_link);
@@ -80,6 +97,38 @@ static void a_modelled_link_is_recovered(void **state) {
   tdm_context_release(context);
 }
 
+/* Where caches end, half way between two doublings too. */
+static void sizes_are_closer_where_caches_end(void **state) {
+  (void)state;
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
+  const tdm_links_calibration large = {.least_bytes = 128 * KIBIBYTE,
+                                       .most_bytes = 1024 * KIBIBYTE,
+                                       .copies = 5,
+                                       .most_touched_bytes = 64 * KIBIBYTE};
+  size_t known_count = 0;
+  assert_ok(tdm_links_calibrate(context, &large, &known_count));
+  const tdm_link_estimate estimate = estimate_of(context, "cpu:0", "cpu:1", false);
+  const double sizes[] = {128, 256, 384, 512, 768, 1024};
+  assert_int_equal(estimate.knot_count, TDM_COUNT_OF(sizes));
+  for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++)
+    assert_true(estimate.knots[i].bytes == sizes[i] * KIBIBYTE);
+  tdm_context_release(context);
+}
+
+/* One device of each kind: four links. */
+static tdm_context *small_context(void) {
+  const tdm_context_options options = {.struct_size = sizeof(options),
+                                       .cpu_devices = 1,
+                                       .sim_devices = 1,
+                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  return context;
+}
+
 /* So many commands of a site a calibration comes to; no copy may be left out for its time. */
 static uint64_t count_struck(tdm_context *context, tdm_fault_site site) {
   const tdm_links_calibration small = {.least_bytes = KIBIBYTE,
@@ -94,6 +143,22 @@ static uint64_t count_struck(tdm_context *context, tdm_fault_site site) {
   tdm_faults_arm(faults, site, 0, false);
   assert_int_equal(known_count, 2);
   return count;
+}
+
+/* Between the host and a device whose memory it cannot reach, two sizes, five times, pageable and
+ * pinned, both ways; the device's memory is written once before it is read. */
+static void what_is_read_was_written_before(void **state) {
+  (void)state;
+  tdm_context *context = small_context();
+  const tdm_links_calibration small = {
+      .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
+  tdm_faults *faults = tdm_context_faults(context);
+  size_t known_count = 0;
+  tdm_faults_arm(faults, TDM_FAULT_COPY, UINT64_MAX, false);
+  assert_ok(tdm_links_calibrate(context, &small, &known_count));
+  assert_int_equal(atomic_load(&faults->calls[TDM_FAULT_COPY]), 2 * 5 * 2 * 2 + 2);
+  tdm_faults_arm(faults, TDM_FAULT_COPY, 0, false);
+  tdm_context_release(context);
 }
 
 /* Between two devices of the host, two sizes, five times: near, when nothing but the two sides is
@@ -118,17 +183,6 @@ static void assert_all_modelled(tdm_context *context) {
                      tdm_context_device(context, i / 2 % count), i % 2 == 1, &estimate);
     assert_int_equal(estimate.origin, TDM_LINK_MODELLED);
   }
-}
-
-/* One device of each kind: four links. */
-static tdm_context *small_context(void) {
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
-  tdm_context *context = tdm_context_create(&options);
-  if (!context) fail_msg("no context: %s", tdm_last_message());
-  return context;
 }
 
 static void a_failed_copy_changes_nothing(void **state) {
@@ -253,7 +307,10 @@ int main(void) {
   (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(before_calibrating_the_model_answers),
+      cmocka_unit_test(a_link_that_nobody_sets_is_modelled_all_the_same),
       cmocka_unit_test(a_modelled_link_is_recovered),
+      cmocka_unit_test(sizes_are_closer_where_caches_end),
+      cmocka_unit_test(what_is_read_was_written_before),
       cmocka_unit_test(each_state_touches_what_it_is_named_for),
       cmocka_unit_test(a_failed_copy_changes_nothing),
       cmocka_unit_test(a_failed_allocation_changes_nothing),

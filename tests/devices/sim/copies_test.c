@@ -60,6 +60,7 @@ static void copies_end_under_a_kernel(void **state) {
   copies_end_under_kernels_of("latency_us=2000,gigabytes_per_second=16");
   copies_end_under_kernels_of("latency_us=1,gigabytes_per_second=0");
   copies_end_under_kernels_of("latency_us=0,gigabytes_per_second=1");
+  copies_end_under_kernels_of("latency_us=0,gigabytes_per_second=0,peer_gigabytes_per_second=1");
 }
 
 int main(void) {

@@ -3,6 +3,8 @@
  * For accelerators of TEST_KIND; only simulated ones have links of a speed. */
 #include <stdlib.h>
 
+#include <jansson.h>
+
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 
@@ -328,6 +330,35 @@ static void a_ring_is_chosen_where_order_is_free(void **unused) {
   tdm_session_release(chosen);
 }
 
+/* Devices of the host add what lies on the others where it is: who reads whose is told. */
+static void what_is_read_in_place_is_told(void **unused) {
+  (void)unused;
+  const variant of = {.devices = "cpu:0,cpu:1"};
+  tdm_session *session = make_session(&of, TDM_COLLECTIVE_HOME);
+  train(session, 1);
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(text, 0, NULL);
+  assert_non_null(plan);
+  const json_t *commands = json_object_get(plan, "commands");
+  int reads = 0;
+  for (size_t i = 0; i < json_array_size(commands); i++) {
+    const json_t *command = json_array_get(commands, i);
+    const char *from = json_string_value(json_object_get(command, "reads_from"));
+    assert_int_equal(from != NULL, json_object_get(command, "reads_in_place") != NULL);
+    if (!from) continue;
+    assert_string_equal(json_string_value(json_object_get(command, "device")), "cpu:0");
+    assert_string_equal(from, "cpu:1");
+    reads++;
+  }
+  assert_int_equal(reads, 2 * LAYERS); /* of weights and biases */
+  json_decref(plan);
+  free(text);
+  text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  if (!strstr(text, " of cpu:1 in place")) fail_msg("%s", text);
+  free(text);
+  tdm_session_release(session);
+}
+
 /* Nothing is gained where copies take no time, or where sums read in place. */
 static void free_links_leave_sums_at_home(void **unused) {
   (void)unused;
@@ -397,6 +428,7 @@ int main(void) {
       cmocka_unit_test(copies_that_others_made_old_are_sent_again),
       cmocka_unit_test(a_chain_brings_the_home_one_total),
       cmocka_unit_test(a_ring_is_chosen_where_order_is_free),
+      cmocka_unit_test(what_is_read_in_place_is_told),
       cmocka_unit_test(free_links_leave_sums_at_home),
       cmocka_unit_test(plans_tell_the_algorithm),
       cmocka_unit_test(unknown_algorithms_are_refused),

@@ -1,0 +1,92 @@
+/* What a plan's text says of its commands is what the JSON says: predictions in another unit, and
+ * where the results of those that have a place in an arena lie. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+static tdm_context *context; /* of the group: a link of 4 ms */
+static tdm_session *session;
+
+static int begin_group(void **unused) {
+  (void)unused;
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .cpu_devices = 1,
+                                       .sim_devices = 1,
+                                       .sim = "latency_us=4000,gigabytes_per_second=1"};
+  context = tdm_context_create(&options);
+  assert_non_null(context);
+  tdm_value loss;
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
+  session = train_session(graph, loss, tdm_adam(0.1), NULL);
+  (void)train_steps(session, 6, 1);
+  return 0;
+}
+
+static int end_group(void **unused) {
+  (void)unused;
+  tdm_session_release(session);
+  tdm_context_release(context);
+  return 0;
+}
+
+/* How often part is in text. */
+static size_t count_of(const char *text, const char *part) {
+  size_t count = 0;
+  for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+    count++;
+  return count;
+}
+
+static void predictions_are_those_of_the_links(void **unused) {
+  (void)unused;
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  char *told = printed(session, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(told, 0, NULL);
+  assert_non_null(plan);
+  size_t index, transfers = 0;
+  json_t *command;
+  json_array_foreach(json_object_get(plan, "commands"), index, command) {
+    const json_t *predicted =
+        json_object_get(command, "route") ? json_object_get(command, "predicted_ns") : NULL;
+    if (!predicted) continue;
+    char part[64];
+    (void)snprintf(part, sizeof part, ", predicted %.1f us (modelled)",
+                   json_number_value(predicted) / 1000);
+    if (!strstr(text, part)) fail_msg("\"%s\" is not in\n%s", part, text);
+    transfers++;
+  }
+  assert_true(transfers > 4);
+  assert_int_equal(count_of(text, ", predicted "), transfers);
+  json_decref(plan);
+  free(told);
+  free(text);
+}
+
+static void places_in_arenas_are_told(void **unused) {
+  (void)unused;
+  const tdm_plan *plan = session->newest;
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  size_t in_arenas = 0, elsewhere = 0;
+  for (size_t s = 0; s < schedule->step_count; s++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[s].node);
+    const uint32_t storage = plan->lowered.storage_of[node->first_output];
+    if (storage == UINT32_MAX) continue;
+    in_arenas += schedule->storages[storage].kind == TDM_STORAGE_ARENA;
+    elsewhere += schedule->storages[storage].kind != TDM_STORAGE_ARENA;
+  }
+  assert_true(in_arenas > elsewhere && elsewhere > 0);
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  assert_int_equal(count_of(text, ", at "), in_arenas);
+  assert_int_equal(count_of(text, "activations of "), 2); /* of each device */
+  free(text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(predictions_are_those_of_the_links),
+      cmocka_unit_test(places_in_arenas_are_told),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

@@ -1,4 +1,7 @@
-/* Conversion between dtypes, block by block through int64 or double (devices/conversions.h). */
+/* Conversion between dtypes, block by block through int64 or double (devices/conversions.h), and of
+ * one number, with which a value is filled. */
+#include <string.h>
+
 #include "devices/conversions.h"
 #include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
@@ -67,7 +70,7 @@ void convert_from_int64(tdm_dtype dtype, const int64_t *from, void *to, int64_t 
   }
 }
 
-/* ---- The kernel ------------------------------------------------------------------------------ */
+/* ---- Casting --------------------------------------------------------------------------------- */
 
 typedef struct cast_state {
   int64_t count;
@@ -111,4 +114,38 @@ static tdm_status cast_execute(const tdm_kernel_call *call) {
   return tdm_cpu_run_parts(call, cast_part, state->splits, state->count, 8 * BLOCK);
 }
 
-KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, cast_execute, cast_part))
+/* ---- Filling --------------------------------------------------------------------------------- */
+
+typedef struct fill_state {
+  int64_t count;
+  tdm_dtype dtype;
+  double value;
+} fill_state;
+
+static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_fill_attributes *attributes = request->attributes;
+  fill_state *state = kernel_state_create(answer, sizeof *state);
+  if (!state) return TDM_OUT_OF_MEMORY;
+  state->count = count_of(&request->outputs[0]);
+  state->dtype = request->outputs[0].dtype;
+  state->value = attributes->value;
+  return TDM_OK;
+}
+
+static tdm_status fill_execute(const tdm_kernel_call *call) {
+  const fill_state *state = call->state;
+  const size_t element_bytes = tdm_dtype_bytes(state->dtype);
+  const size_t bytes = (size_t)state->count * element_bytes;
+  char *out = call->outputs[0];
+  if (bytes == 0) return TDM_OK;
+  convert_from_double(state->dtype, &state->value, out, 1);
+  for (size_t done = element_bytes; done < bytes;) { /* doubles what is filled */
+    const size_t more = done < bytes - done ? done : bytes - done;
+    memcpy(out + done, out, more);
+    done += more;
+  }
+  return TDM_OK;
+}
+
+KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, cast_execute, cast_part),
+        KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, fill_execute, NULL))

@@ -163,7 +163,7 @@ static const convolution_steps algorithms_forward[] = {
     [CONVOLUTION_COLUMNS] = {prepare_columns, execute_columns},
     [CONVOLUTION_SLIDES] = {convolution_slide_prepare, convolution_slide_execute},
     [CONVOLUTION_CHANNELS] = {convolution_channels_prepare, convolution_channels_execute},
-    [CONVOLUTION_POINTWISE] = {convolution_pointwise_prepare, convolution_pointwise_execute}};
+    [CONVOLUTION_ONE_TAP] = {convolution_one_tap_prepare, convolution_one_tap_execute}};
 
 static tdm_status convolution_prepare(const tdm_kernel_request *request,
                                       tdm_kernel_answer *answer) {

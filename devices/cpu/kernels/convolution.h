@@ -11,7 +11,7 @@
 #define TANDEM_DEVICES_CPU_KERNELS_CONVOLUTION_H
 
 #include "devices/cpu/kernels/channels.h"
-#include "devices/cpu/kernels/pointwise.h"
+#include "devices/cpu/kernels/one_tap.h"
 #include "devices/cpu/kernels/product.h"
 #include "devices/cpu/kernels/slide.h"
 #include "devices/cpu/kernels/vector.h"
@@ -21,7 +21,7 @@ typedef enum convolution_algorithm {
   CONVOLUTION_COLUMNS,
   CONVOLUTION_SLIDES,
   CONVOLUTION_CHANNELS,
-  CONVOLUTION_POINTWISE
+  CONVOLUTION_ONE_TAP
 } convolution_algorithm;
 
 typedef struct convolution_state {
@@ -38,7 +38,7 @@ typedef struct convolution_state {
   convolution_algorithm algorithm;
   slide_plan slide;    /* of what is read, x or d_y */
   int64_t block_bands; /* that the weight's gradient looks at together */
-  pointwise_plan pointwise;
+  one_tap_plan one_tap;
   channel_plan channels;
   int64_t item_images;  /* that go together, with channels in lanes */
   int64_t tile_parts;   /* that an item's tiles of channels are shared out to */
@@ -89,12 +89,12 @@ void convolution_channels_back_execute(const tdm_kernel_call *call);
 void convolution_channels_parameter_execute(const tdm_kernel_call *call);
 
 /* The same with pixels in lanes, where the kernel has one tap. */
-void convolution_pointwise_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                                   convolution_state *state);
-void convolution_pointwise_back_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer, convolution_state *state);
-void convolution_pointwise_execute(const tdm_kernel_call *call);
-void convolution_pointwise_back_execute(const tdm_kernel_call *call);
+void convolution_one_tap_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                 convolution_state *state);
+void convolution_one_tap_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                      convolution_state *state);
+void convolution_one_tap_execute(const tdm_kernel_call *call);
+void convolution_one_tap_back_execute(const tdm_kernel_call *call);
 
 /* What an algorithm does, by convolution_algorithm. */
 typedef struct convolution_steps {

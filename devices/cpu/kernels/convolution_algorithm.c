@@ -39,7 +39,7 @@ static convolution_algorithm quicker(const convolution_state *state, int64_t out
 }
 
 convolution_algorithm convolution_algorithm_forward(const convolution_state *state) {
-  if (state->direct) return CONVOLUTION_POINTWISE;
+  if (state->direct) return CONVOLUTION_ONE_TAP;
   if (!slides(state))
     return quicker(state, state->sizes.out, (double)state->k, CONVOLUTION_COLUMNS, COLUMNS_COST);
   return quicker(state, state->sizes.out, (double)state->k, CONVOLUTION_SLIDES,
@@ -47,7 +47,7 @@ convolution_algorithm convolution_algorithm_forward(const convolution_state *sta
 }
 
 convolution_algorithm convolution_algorithm_back(const convolution_state *state) {
-  if (state->direct) return CONVOLUTION_POINTWISE;
+  if (state->direct) return CONVOLUTION_ONE_TAP;
   const double phases = (double)(state->sizes.stride[0] * state->sizes.stride[1]);
   const double products =
       (double)(state->sizes.out * state->sizes.kernel[0] * state->sizes.kernel[1]) / phases;

@@ -82,8 +82,7 @@ static const convolution_steps algorithms_back[] = {
     [CONVOLUTION_COLUMNS] = {prepare_columns, execute_columns},
     [CONVOLUTION_SLIDES] = {convolution_slide_back_prepare, convolution_slide_back_execute},
     [CONVOLUTION_CHANNELS] = {convolution_channels_back_prepare, convolution_channels_back_execute},
-    [CONVOLUTION_POINTWISE] = {convolution_pointwise_back_prepare,
-                               convolution_pointwise_back_execute}};
+    [CONVOLUTION_ONE_TAP] = {convolution_one_tap_back_prepare, convolution_one_tap_back_execute}};
 
 static tdm_status convolution_input_gradient_prepare(const tdm_kernel_request *request,
                                                      tdm_kernel_answer *answer) {

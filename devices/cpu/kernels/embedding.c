@@ -1,9 +1,11 @@
-/* Embedding and its dense gradient. Invariant: contributions to a row of the gradient are summed in
- * the order of ids, whichever thread owns the row. */
+/* Embedding and its gradients, dense and sparse. Invariant: contributions to a row of a gradient
+ * are summed in the order of ids, whichever thread owns the row; indices of a sparse one ascend and
+ * are distinct in the first count entries, then are -1, with rows of zeros. */
 #include <stdatomic.h>
 
 #include "core/status.h"
 #include "devices/cpu/kernels/fetch.h"
+#include "devices/cpu/kernels/row_sums.h"
 #include "devices/operations/lookup.h"
 
 typedef struct embedding_state {
@@ -84,7 +86,7 @@ static tdm_status embedding_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* ---- Gradient -------------------------------------------------------------------------------- */
+/* ---- Dense gradient -------------------------------------------------------------------------- */
 
 typedef struct gradient_job {
   const embedding_state *state;
@@ -155,5 +157,53 @@ static tdm_status embedding_gradient_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
+/* ---- Sparse gradient ------------------------------------------------------------------------- */
+
+typedef struct sparse_state {
+  int64_t count; /* ids */
+  int64_t dim;
+  int64_t rows; /* of the table */
+  int64_t padding;
+  tdm_cpu_sorting sorting;
+  bool wide;
+  bool splits;
+} sparse_state;
+
+static tdm_status embedding_sparse_gradient_prepare(const tdm_kernel_request *request,
+                                                    tdm_kernel_answer *answer) {
+  const tdm_embedding_attributes *attributes = request->attributes;
+  const int64_t count = count_of(&request->inputs[1]);
+  tdm_cpu_sorting sorting;
+  TDM_TRY(tdm_cpu_sorting_of(attributes->rows, count, &sorting));
+  sparse_state *state = kernel_state_create(answer, sizeof *state);
+  if (!state) return TDM_OUT_OF_MEMORY;
+  state->count = count;
+  state->sorting = sorting;
+  state->dim = last_dim_of(&request->inputs[0]);
+  state->rows = attributes->rows;
+  state->padding = attributes->padding_index;
+  state->wide = request->inputs[1].dtype == TDM_INT64;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, row_sums_work_ns(state->count, state->dim));
+  answer->workspace_bytes = row_sums_bytes(state->count);
+  return TDM_OK;
+}
+
+static tdm_status embedding_sparse_gradient_execute(const tdm_kernel_call *call) {
+  const sparse_state *state = call->state;
+  const row_sums sums = {.ids = {call->inputs[1], state->count, state->wide},
+                         .padding = state->padding,
+                         .sorting = state->sorting,
+                         .source = {.d = call->inputs[0], .dim = state->dim},
+                         .rows = call->outputs[0],
+                         .indices = call->outputs[1],
+                         .used = call->outputs[2]};
+  TDM_TRY(tdm_cpu_ids_check(&sums.ids, state->rows));
+  row_sums_run(&sums, call->workspace, state->splits ? call->team : NULL);
+  return TDM_OK;
+}
+
 KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_execute),
-        KERNEL(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient_prepare, embedding_gradient_execute))
+        KERNEL(TDM_OP_EMBEDDING_GRADIENT, embedding_gradient_prepare, embedding_gradient_execute),
+        KERNEL(TDM_OP_EMBEDDING_SPARSE_GRADIENT, embedding_sparse_gradient_prepare,
+               embedding_sparse_gradient_execute))

@@ -1,13 +1,14 @@
-/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
- * cross-entropy of logits with weights, and the divergence of probabilities. Invariant: sums are
- * made in blocks of a fixed size, in vectors, then block after block in double, whatever the team.
+/* Losses of two tensors of one shape, element by element: squared errors, smooth L1 (with Huber's
+ * and L1), binary cross-entropy of logits with weights, and the divergence of probabilities.
+ * Invariant: sums are made in blocks of a fixed size, in vectors, then block after block in double,
+ * whatever the team.
  */
 #include "core/status.h"
 #include "devices/cpu/kernels/sums.h"
 #include "devices/cpu/kernels/vector_math.h"
 #include "devices/operations/losses.h"
 
-typedef enum loss_kind { SMOOTH_L1, BINARY, DIVERGENCE } loss_kind;
+typedef enum loss_kind { SQUARES, SMOOTH_L1, BINARY, DIVERGENCE } loss_kind;
 
 typedef struct loss_state {
   int64_t count;
@@ -67,6 +68,7 @@ ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
   const loss_state *state = job->state;
   const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
   if (state->kind == DIVERGENCE) return divergence_at(job, x, t, i);
+  if (state->kind == SQUARES) return (x - t) * (x - t);
   if (state->kind == SMOOTH_L1) {
     const vec d = vec_absolute(x - t);
     const vec near = d * d * (real)0.5 / state->beta, far = d - state->beta * (real)0.5;
@@ -83,6 +85,7 @@ ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
   const vec x = element_load(job->x + i, left), t = element_load(job->target + i, left);
   if (state->kind == DIVERGENCE)
     return -probability_of(state, t) * repeated(job->weight, state->weights, i);
+  if (state->kind == SQUARES) return (x - t) * 2;
   if (state->kind == SMOOTH_L1) {
     const vec d = x - t, none = {0};
     const vec sign = vec_select(d > none, vec_set(1), vec_select(d < none, vec_set(-1), d));
@@ -124,8 +127,9 @@ static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
     if (request->inputs[k].dtype == TDM_DTYPE_NONE) continue;
     *(k == x + 2 ? &state->weights : &state->pos_weights) = count_of(&request->inputs[k]);
   }
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)state->count * sizeof(stored) /
-                                                               (kind == SMOOTH_L1 ? 8.0 : 1.0));
+  const double bytes_per_ns = kind == SQUARES || kind == SMOOTH_L1 ? 8.0 : 1.0;
+  state->splits = answer->splits =
+      tdm_cpu_splits(request, (double)state->count * sizeof(stored) / bytes_per_ns);
   return TDM_OK;
 }
 
@@ -170,6 +174,18 @@ static void slopes_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
+/* The sum of all losses, in block sums of out. */
+static double sum_losses(const loss_job *job, tdm_team *team) {
+  const int64_t count = job->state->count, blocks = ceil_div(count, SUM_BLOCK);
+  if (job->state->kind == SQUARES)
+    return sum_of_squares(job->x, job->target, count, job->out, team);
+  tdm_team_run(team, blocks, 1, blocks_range, (void *)job);
+  double sum = 0;
+  for (int64_t block = 0; block < blocks; block++)
+    sum += (double)widened(job->out[block]);
+  return sum;
+}
+
 static tdm_status execute_loss(const tdm_kernel_call *call) {
   const loss_state *state = call->state;
   const bool reduces = state->reduction != TDM_REDUCTION_NONE;
@@ -184,12 +200,7 @@ static tdm_status execute_loss(const tdm_kernel_call *call) {
     tdm_team_run(team, state->count, 4096, losses_range, &job);
     return TDM_OK;
   }
-  const int64_t blocks = ceil_div(state->count, SUM_BLOCK);
-  tdm_team_run(team, blocks, 1, blocks_range, &job);
-  double sum = 0;
-  for (int64_t block = 0; block < blocks; block++)
-    sum += (double)widened(job.out[block]);
-  *(stored *)call->outputs[0] = narrowed((real)(sum / state->divisor));
+  *(stored *)call->outputs[0] = narrowed((real)(sum_losses(&job, team) / state->divisor));
   return TDM_OK;
 }
 
@@ -215,11 +226,14 @@ static tdm_status execute_gradient(const tdm_kernel_call *call) {
     return pointwise_losses_prepare(request, answer, 1, kind);                                     \
   }
 
+LOSS(mse, SQUARES)
 LOSS(smooth_l1, SMOOTH_L1)
 LOSS(binary_cross_entropy, BINARY)
 LOSS(divergence, DIVERGENCE)
 
-KERNELS(pointwise_losses, KERNEL(TDM_OP_SMOOTH_L1, smooth_l1_prepare, execute_loss),
+KERNELS(pointwise_losses, KERNEL(TDM_OP_MSE, mse_prepare, execute_loss),
+        KERNEL(TDM_OP_MSE_GRADIENT, mse_gradient_prepare, execute_gradient),
+        KERNEL(TDM_OP_SMOOTH_L1, smooth_l1_prepare, execute_loss),
         KERNEL(TDM_OP_SMOOTH_L1_GRADIENT, smooth_l1_gradient_prepare, execute_gradient),
         KERNEL(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy_prepare, execute_loss),
         KERNEL(TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT, binary_cross_entropy_gradient_prepare,

@@ -1,12 +1,9 @@
-/* Arithmetic of integers and the choice between them, of operands that are broadcast to one shape;
- * the formulas are elements.h's. Invariant: sums, differences and products wrap on overflow, as
+/* Arithmetic of integers, of operands that are broadcast to one shape; the formulas are
+ * elements.h's. Invariant: sums, differences and products wrap on overflow, as
  * those of unsigned numbers do. */
 #include "devices/cuda/kernels/broadcast.h"
-#include "devices/cuda/kernels/convert.h"
 #include "devices/cuda/kernels/elements.h"
 #include "devices/operations/pointwise.h"
-
-/* ---- Of two ---------------------------------------------------------------------------------- */
 
 static tdm_status binary_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
   broadcast_state *state = state_create<broadcast_state>(answer);
@@ -34,53 +31,9 @@ template <class number, int operation> static tdm_status integers_run(const tdm_
                        state->count);
 }
 
-/* ---- where ----------------------------------------------------------------------------------- */
-
-struct where_state {
-  broadcast_state shape;
-  tdm_dtype dtype;
-  double value; /* what stands for an absent operand */
-};
-
-static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  where_state *state = state_create<where_state>(answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  broadcast_prepare(request, 3, &state->shape);
-  state->dtype = request->outputs[0].dtype;
-  state->value = attributes_of<tdm_where_attributes>(request)->value;
-  return TDM_OK;
-}
-
-/* out: (sizes), count in all; the others lack the dimensions that they repeat, and a and b may be
- * NULL: value. */
-template <class number>
-static __global__ void where_integers(const uint8_t *condition, const number *a, const number *b,
-                                      number *out, number value, broadcast_sizes sizes,
-                                      int64_t count) {
-  EACH_ELEMENT(i, count) {
-    int64_t at[3];
-    find_places<3>(i, sizes, at);
-    const bool first = condition[at[0]] != 0;
-    const number *from = first ? a : b;
-    out[i] = from ? from[at[first ? 1 : 2]] : value;
-  }
-}
-
-template <class number> static tdm_status where_run(const tdm_kernel_call *call) {
-  const where_state *state = state_of<where_state>(call);
-  return kernel_launch(call, "where_integers", where_integers<number>,
-                       blocks_for(state->shape.count), BLOCK, input_of<uint8_t>(call, 0),
-                       input_of<number>(call, 1), input_of<number>(call, 2),
-                       output_of<number>(call, 0), word_of<number>(state->dtype, state->value),
-                       state->shape.sizes, state->shape.count);
-}
-
 #define LISTED(name)                                                                               \
   KERNEL_OF(TDM_INT32, #name, binary_prepare, (integers_run<int32_t, ELEMENT_##name>),             \
             ELEMENT_##name),                                                                       \
       KERNEL_OF(TDM_INT64, #name, binary_prepare, (integers_run<int64_t, ELEMENT_##name>),         \
                 ELEMENT_##name),
-TYPED_KERNELS(integers,
-              TDM_CUDA_INTEGERS(LISTED) KERNEL_OF(TDM_INT32, TDM_OP_WHERE, where_prepare,
-                                                  where_run<int32_t>, ELEMENT_WHERE),
-              KERNEL_OF(TDM_INT64, TDM_OP_WHERE, where_prepare, where_run<int64_t>, ELEMENT_WHERE))
+TYPED_KERNELS(integers, TDM_CUDA_INTEGERS(LISTED))

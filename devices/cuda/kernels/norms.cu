@@ -29,8 +29,7 @@ static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
 }
 
 template <class stored> static tdm_status run_sum(const tdm_kernel_call *call) {
-  const stored *none = NULL;
-  return sum_of_squares(call, input_of<stored>(call, 0), none, state_of<norm_state>(call)->count, 1,
+  return sum_of_squares(call, input_of<stored>(call, 0), state_of<norm_state>(call)->count,
                         output_of<stored>(call, 0));
 }
 

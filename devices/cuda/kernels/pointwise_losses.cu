@@ -1,5 +1,5 @@
-/* Losses of two tensors of one shape, element by element: smooth L1 (with Huber's and L1), binary
- * cross-entropy of logits with weights, and the divergence of probabilities. */
+/* Losses of two tensors of one shape, element by element: squared errors, smooth L1 (with Huber's
+ * and L1), binary cross-entropy of logits with weights, and the divergence of probabilities. */
 #include "devices/cuda/kernels/sums.h"
 #include "devices/operations/losses.h"
 
@@ -26,6 +26,17 @@ struct loss_state {
 
 /* One element: its loss and its slope. a, b: the options (beta, scale), or the element's weights
  * (weight, pos_weight). */
+struct squared_error {
+  static const bool weighs = false;
+  template <class real> static __device__ real loss(real x, real target, real, real, target_rule) {
+    const real d = x - target;
+    return d * d;
+  }
+  template <class real> static __device__ real slope(real x, real target, real, real, target_rule) {
+    return (x - target) * 2;
+  }
+};
+
 struct smooth_l1 {
   static const bool weighs = false;
   template <class real>
@@ -223,6 +234,6 @@ static tdm_status pointwise_losses_prepare(const tdm_kernel_request *request,
       KERNEL(operation##_GRADIENT, (pointwise_losses_prepare<kind, stored, 1>),                    \
              (run_gradient<kind, stored>))
 
-KERNELS(pointwise_losses, LOSS(TDM_OP_SMOOTH_L1, smooth_l1),
+KERNELS(pointwise_losses, LOSS(TDM_OP_MSE, squared_error), LOSS(TDM_OP_SMOOTH_L1, smooth_l1),
         LOSS(TDM_OP_BINARY_CROSS_ENTROPY, binary_cross_entropy),
         LOSS(TDM_OP_DIVERGENCE, divergence))

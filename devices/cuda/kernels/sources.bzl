@@ -27,7 +27,6 @@ _KERNELS = [
     "layer_norm",
     "linear",
     "matmul",
-    "mse",
     "nll",
     "norms",
     "parts",
@@ -66,5 +65,4 @@ UNCONTRACTED_SOURCES = [
     "dropout.cu",
     "elementwise.cu",
     "fused.cu",
-    "where.cu",
 ]

@@ -1,6 +1,6 @@
-/* Tiles of channels and pixels (pointwise.h). Invariant: an element of the result is bias, then
+/* Tiles of channels and pixels (one_tap.h). Invariant: an element of the result is bias, then
  * channel after channel, wherever it lies in a tile. */
-#include "devices/cpu/kernels/pointwise.h"
+#include "devices/cpu/kernels/one_tap.h"
 
 #include "devices/cpu/kernels/vector.h"
 
@@ -10,7 +10,7 @@
 /* The tallest tiles, so that sums of two vectors a channel fit the registers. */
 #define TALL (TDM_VECTOR_BYTES == 64 ? 11 : 6)
 
-void pointwise_plan_finish(pointwise_plan *plan) {
+void one_tap_plan_finish(one_tap_plan *plan) {
   const int64_t bytes = plan->in * PANEL * (int64_t)sizeof(real);
   const int64_t fit = bytes > 0 ? BLOCK_BYTES / bytes : 1;
   const int64_t panels = ceil_div(plan->pixels, PANEL);
@@ -19,17 +19,17 @@ void pointwise_plan_finish(pointwise_plan *plan) {
   if (plan->blocks > 0) plan->block_panels = ceil_div(panels, plan->blocks);
 }
 
-size_t pointwise_weight_bytes(const pointwise_plan *plan) {
+size_t one_tap_weight_bytes(const one_tap_plan *plan) {
   /* Packing stores whole vectors. */
   return aligned_bytes((size_t)(plan->in * plan->out + LANES) * sizeof(real));
 }
 
-size_t pointwise_panel_bytes(const pointwise_plan *plan) {
+size_t one_tap_panel_bytes(const one_tap_plan *plan) {
   return aligned_bytes((size_t)(plan->block_panels * plan->in * PANEL) * sizeof(real));
 }
 
 /* Channels of the tile that begins at channel `first`: tiles are of even heights. */
-static int64_t tile_height(const pointwise_plan *plan, int64_t first) {
+static int64_t tile_height(const one_tap_plan *plan, int64_t first) {
   const int64_t left = plan->out - first;
   return ceil_div(left, ceil_div(left, TALL));
 }
@@ -52,8 +52,8 @@ static void pack_turned(int64_t in, int64_t height, const real *weight, int64_t 
   }
 }
 
-void pointwise_weight(const pointwise_plan *plan, const real *weight, int64_t out_step,
-                      int64_t in_step, real *packed) {
+void one_tap_weight(const one_tap_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
+                    real *packed) {
   for (int64_t first = 0, height; first < plan->out; first += height) {
     height = tile_height(plan, first);
     real *to = packed + first * plan->in;
@@ -69,7 +69,7 @@ void pointwise_weight(const pointwise_plan *plan, const real *weight, int64_t ou
 
 /* panels of pixels first <= p < first + count of x (in, pixels); each row's next pixels are fetched
  * while the row before it is copied. */
-static void pack_panels(const pointwise_plan *plan, const real *x, int64_t first, int64_t count,
+static void pack_panels(const one_tap_plan *plan, const real *x, int64_t first, int64_t count,
                         real *panels) {
   const int64_t step = plan->in * PANEL;
   for (int64_t i = 0; i < plan->in; i++, panels += PANEL) {
@@ -158,8 +158,8 @@ static void fetch_next(tile_job *job, int64_t *lines) {
   (*lines)--;
 }
 
-void pointwise_block(const pointwise_plan *plan, const real *packed, const real *bias,
-                     const real *x, int64_t block, real *panels, real *y) {
+void one_tap_block(const one_tap_plan *plan, const real *packed, const real *bias, const real *x,
+                   int64_t block, real *panels, real *y) {
   const int64_t block_pixels = plan->block_panels * PANEL, begin = block * block_pixels;
   const int64_t count = lesser_of(plan->pixels - begin, block_pixels);
   const int64_t next = block + 1 < plan->blocks ? begin + count : plan->in * plan->pixels;

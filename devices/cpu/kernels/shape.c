@@ -1,56 +1,18 @@
-/* Kernels that serve several dtypes and do no floating arithmetic of their own: fill, select,
- * exchange of dimensions. */
+/* Kernels that move elements and compute nothing: select, its gradient, and the exchange of two
+ * dimensions. They go by the elements' size. */
 #include <string.h>
 
 #include "core/status.h"
-#include "devices/cpu/kernels/convert.h"
 #include "devices/cpu/kernels/family.h"
-#include "devices/operations/pointwise.h"
 #include "devices/operations/shape.h"
 
 /* The sizes of whatever is copied, in bytes; a tensor is (outer, size, inner). */
-typedef struct typed_state {
-  int64_t count; /* elements of the result */
+typedef struct shape_state {
   int64_t outer;
   int64_t size;
   int64_t index;
   size_t inner_bytes;
-  tdm_dtype dtype;
-  double value;
-} typed_state;
-
-static typed_state *state_create(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  typed_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return NULL;
-  state->dtype = request->outputs[0].dtype;
-  state->count = count_of(&request->outputs[0]);
-  return state;
-}
-
-/* ---- fill ------------------------------------------------------------------------------------ */
-
-static tdm_status fill_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  const tdm_fill_attributes *attributes = request->attributes;
-  typed_state *state = state_create(request, answer);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  state->value = attributes->value;
-  return TDM_OK;
-}
-
-static tdm_status fill_execute(const tdm_kernel_call *call) {
-  const typed_state *state = call->state;
-  const size_t element_bytes = tdm_dtype_bytes(state->dtype);
-  const size_t bytes = (size_t)state->count * element_bytes;
-  char *out = call->outputs[0];
-  if (bytes == 0) return TDM_OK;
-  convert_from_double(state->dtype, &state->value, out, 1);
-  for (size_t done = element_bytes; done < bytes;) { /* doubles what is filled */
-    const size_t more = done < bytes - done ? done : bytes - done;
-    memcpy(out + done, out, more);
-    done += more;
-  }
-  return TDM_OK;
-}
+} shape_state;
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
@@ -58,7 +20,7 @@ static tdm_status fill_execute(const tdm_kernel_call *call) {
 static tdm_status prepare_select(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                  const tdm_spec *whole) {
   const tdm_select_attributes *attributes = request->attributes;
-  typed_state *state = state_create(request, answer);
+  shape_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   const int64_t dimension = attributes->dimension;
   state->outer = dims_product(whole, 0, dimension);
@@ -74,7 +36,7 @@ static tdm_status select_prepare(const tdm_kernel_request *request, tdm_kernel_a
 }
 
 static tdm_status select_execute(const tdm_kernel_call *call) {
-  const typed_state *state = call->state;
+  const shape_state *state = call->state;
   const size_t inner = state->inner_bytes;
   const char *x = (const char *)call->inputs[0] + (size_t)state->index * inner;
   char *out = call->outputs[0];
@@ -90,7 +52,7 @@ static tdm_status select_gradient_prepare(const tdm_kernel_request *request,
 }
 
 static tdm_status select_gradient_execute(const tdm_kernel_call *call) {
-  const typed_state *state = call->state;
+  const shape_state *state = call->state;
   const size_t inner = state->inner_bytes;
   const size_t before = (size_t)state->index * inner;
   const size_t after = (size_t)(state->size - state->index - 1) * inner;
@@ -190,8 +152,7 @@ static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kerne
   return prepare_exchange(request, answer, (int)attributes->first, (int)attributes->second);
 }
 
-KERNELS(typed, KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, fill_execute, NULL),
-        KERNEL_OF_NUMBERS(TDM_OP_SELECT, select_prepare, select_execute),
+KERNELS(shape, KERNEL_OF_NUMBERS(TDM_OP_SELECT, select_prepare, select_execute),
         KERNEL_OF_FLOATS(TDM_OP_SELECT_GRADIENT, select_gradient_prepare, select_gradient_execute),
         KERNEL_OF_NUMBERS(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare, exchange),
         KERNEL_OF_NUMBERS(TDM_OP_TRANSPOSE, transpose_prepare, exchange))

@@ -5,34 +5,34 @@
  *   packed weight: tile after tile of channels that are written, (in, the tile's channels)
  *   panels of a block of pixels: panel after panel, (in, a panel's pixels), zeros behind the last
  */
-#ifndef TANDEM_DEVICES_CPU_KERNELS_POINTWISE_H
-#define TANDEM_DEVICES_CPU_KERNELS_POINTWISE_H
+#ifndef TANDEM_DEVICES_CPU_KERNELS_ONE_TAP_H
+#define TANDEM_DEVICES_CPU_KERNELS_ONE_TAP_H
 
 #include "devices/cpu/kernels/real.h"
 
-typedef struct pointwise_plan {
+typedef struct one_tap_plan {
   int64_t in;  /* channels of a group that are read */
   int64_t out; /* that are written */
   int64_t pixels;
   int64_t block_panels; /* of a block of pixels: they stay in the cache */
   int64_t blocks;       /* of an image */
-} pointwise_plan;
+} one_tap_plan;
 
 /* Fills block_panels and blocks from the rest. */
-void pointwise_plan_finish(pointwise_plan *plan);
+void one_tap_plan_finish(one_tap_plan *plan);
 
 /* Bytes of the packed weight, and of the panels of a block; multiples of 64. */
-size_t pointwise_weight_bytes(const pointwise_plan *plan);
-size_t pointwise_panel_bytes(const pointwise_plan *plan);
+size_t one_tap_weight_bytes(const one_tap_plan *plan);
+size_t one_tap_panel_bytes(const one_tap_plan *plan);
 
 /* Packs the weight of one group, whose element (o, i) is at o * out_step + i * in_step; one of the
  * steps is 1. */
-void pointwise_weight(const pointwise_plan *plan, const real *weight, int64_t out_step,
-                      int64_t in_step, real *packed);
+void one_tap_weight(const one_tap_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
+                    real *packed);
 
 /* Block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, of x (in, pixels): bias,
  * then channel after channel. panels is memory. */
-void pointwise_block(const pointwise_plan *plan, const real *packed, const real *bias,
-                     const real *x, int64_t block, real *panels, real *y);
+void one_tap_block(const one_tap_plan *plan, const real *packed, const real *bias, const real *x,
+                   int64_t block, real *panels, real *y);
 
 #endif

@@ -5,6 +5,14 @@
 #include "graph/ir/ir.h"
 #include "graph/ir/records.h"
 
+/* Reads `least` to `most` inputs; what else its record says follows. */
+#define INTRINSIC(operation, least, most, outputs, shapes, cost, class, ...)                       \
+  {                                                                                                \
+    .struct_size = sizeof(tdm_operation), .name = operation, .min_inputs = least,                  \
+    .max_inputs = most, .output_count = outputs, .infer = shapes, .work = cost,                    \
+    .precision = TDM_PRECISION_##class, __VA_ARGS__                                                \
+  }
+
 static tdm_status infer_same(tdm_infer *infer) {
   for (size_t i = 1; i < infer->input_count; i++)
     if (infer->inputs[i].dtype != infer->inputs[0].dtype ||
@@ -40,51 +48,20 @@ static tdm_status infer_sparse_add(tdm_infer *infer) {
   return TDM_OK;
 }
 
-const tdm_operation tdm_operation_fill = {.struct_size = sizeof(tdm_operation),
-                                          .name = TDM_OP_FILL,
-                                          .attribute_bytes = sizeof(tdm_fill_attributes),
-                                          .min_inputs = 1, /* only for its shape and dtype */
-                                          .max_inputs = 1,
-                                          .output_count = 1,
-                                          .infer = infer_fill,
-                                          .work = tdm_work_writes,
-                                          .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_accumulate = {.struct_size = sizeof(tdm_operation),
-                                                .name = TDM_OP_ACCUMULATE,
-                                                .min_inputs = 1,
-                                                .max_inputs = TDM_KERNEL_MAX_INPUTS,
-                                                .takes_list = true,
-                                                .output_count = 1,
-                                                .infer = infer_same,
-                                                .gradient = append_accumulate_gradient,
-                                                .elementwise = true,
-                                                .work = tdm_work_streams,
-                                                .precision = TDM_PRECISION_WIDEST};
-const tdm_operation tdm_operation_begin_sum = {.struct_size = sizeof(tdm_operation),
-                                               .name = TDM_OP_ACCUMULATE,
-                                               .min_inputs = 1,
-                                               .max_inputs = 1,
-                                               .output_count = 1,
-                                               .infer = infer_same,
-                                               .work = tdm_work_streams,
-                                               .precision = TDM_PRECISION_WIDEST};
-const tdm_operation tdm_operation_add_incoming = {.struct_size = sizeof(tdm_operation),
-                                                  .name = TDM_OP_ACCUMULATE,
-                                                  .min_inputs = 2,
-                                                  .max_inputs = 2,
-                                                  .output_count = 1,
-                                                  .overwrites = {1},
-                                                  .infer = infer_same,
-                                                  .work = tdm_work_streams,
-                                                  .precision = TDM_PRECISION_WIDEST};
-const tdm_operation tdm_operation_sparse_add = {.struct_size = sizeof(tdm_operation),
-                                                .name = TDM_OP_SPARSE_ADD,
-                                                .min_inputs = 6,
-                                                .max_inputs = 6,
-                                                .output_count = 3,
-                                                .infer = infer_sparse_add,
-                                                .work = tdm_work_streams,
-                                                .precision = TDM_PRECISION_WIDEST};
+/* The input is only for its shape and dtype. */
+const tdm_operation tdm_operation_fill =
+    INTRINSIC(TDM_OP_FILL, 1, 1, 1, infer_fill, tdm_work_writes, GIVEN,
+              .attribute_bytes = sizeof(tdm_fill_attributes));
+const tdm_operation tdm_operation_accumulate =
+    INTRINSIC(TDM_OP_ACCUMULATE, 1, TDM_KERNEL_MAX_INPUTS, 1, infer_same, tdm_work_streams, WIDEST,
+              .takes_list = true, .gradient = append_accumulate_gradient, .elementwise = true);
+const tdm_operation tdm_operation_begin_sum =
+    INTRINSIC(TDM_OP_ACCUMULATE, 1, 1, 1, infer_same, tdm_work_streams, WIDEST);
+const tdm_operation tdm_operation_add_incoming =
+    INTRINSIC(TDM_OP_ACCUMULATE, 2, 2, 1, infer_same, tdm_work_streams, WIDEST, .overwrites = {1});
+const tdm_operation tdm_operation_sparse_add =
+    INTRINSIC(TDM_OP_SPARSE_ADD, 6, 6, 3, infer_sparse_add, tdm_work_streams, WIDEST);
+
 /* table (rows, dim), indices (n) -> (n, dim), indices (n) */
 static tdm_status infer_take_rows(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];
@@ -106,40 +83,15 @@ static void put_rows_work(const tdm_infer *node, tdm_work *work) {
 }
 
 /* indices -> a log */
-const tdm_operation tdm_operation_log_rows = {.struct_size = sizeof(tdm_operation),
-                                              .name = TDM_OP_CAST,
-                                              .min_inputs = 1,
-                                              .max_inputs = 1,
-                                              .output_count = 1,
-                                              .infer = infer_same,
-                                              .work = tdm_work_streams,
-                                              .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_take_rows = {.struct_size = sizeof(tdm_operation),
-                                               .name = TDM_OP_TAKE_ROWS,
-                                               .min_inputs = 2,
-                                               .max_inputs = 2,
-                                               .output_count = 2,
-                                               .infer = infer_take_rows,
-                                               .work = tdm_work_looks_up,
-                                               .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_put_rows = {.struct_size = sizeof(tdm_operation),
-                                              .name = TDM_OP_PUT_ROWS,
-                                              .min_inputs = 3,
-                                              .max_inputs = 3,
-                                              .output_count = 1,
-                                              .overwrites = {1},
-                                              .infer = infer_put_rows,
-                                              .work = put_rows_work,
-                                              .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_add_rows = {.struct_size = sizeof(tdm_operation),
-                                              .name = TDM_OP_ADD_ROWS,
-                                              .min_inputs = 3,
-                                              .max_inputs = 3,
-                                              .output_count = 1,
-                                              .overwrites = {1},
-                                              .infer = infer_put_rows,
-                                              .work = tdm_work_updates_rows,
-                                              .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_log_rows =
+    INTRINSIC(TDM_OP_CAST, 1, 1, 1, infer_same, tdm_work_streams, GIVEN);
+const tdm_operation tdm_operation_take_rows =
+    INTRINSIC(TDM_OP_TAKE_ROWS, 2, 2, 2, infer_take_rows, tdm_work_looks_up, GIVEN);
+const tdm_operation tdm_operation_put_rows =
+    INTRINSIC(TDM_OP_PUT_ROWS, 3, 3, 1, infer_put_rows, put_rows_work, GIVEN, .overwrites = {1});
+const tdm_operation tdm_operation_add_rows = INTRINSIC(
+    TDM_OP_ADD_ROWS, 3, 3, 1, infer_put_rows, tdm_work_updates_rows, GIVEN, .overwrites = {1});
+
 /* ---- Kept between runs ---- */
 
 /* Has value that dtype, and may its shape be this one? */
@@ -178,55 +130,20 @@ static tdm_status infer_keep(tdm_infer *infer) {
   return TDM_OK;
 }
 
-const tdm_operation tdm_operation_index_copy = {.struct_size = sizeof(tdm_operation),
-                                                .name = TDM_OP_INDEX_COPY,
-                                                .min_inputs = 3,
-                                                .max_inputs = 3,
-                                                .output_count = 1,
-                                                .overwrites = {1},
-                                                .infer = infer_index_copy,
-                                                .has_effects = true,
-                                                .work = put_rows_work,
-                                                .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_keep = {.struct_size = sizeof(tdm_operation),
-                                          .name = TDM_OP_CAST,
-                                          .min_inputs = 2,
-                                          .max_inputs = 2,
-                                          .output_count = 1,
-                                          .overwrites = {2},
-                                          .infer = infer_keep,
-                                          .has_effects = true,
-                                          .work = tdm_work_moves,
-                                          .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_check_finite = {.struct_size = sizeof(tdm_operation),
-                                                  .name = TDM_OP_CHECK_FINITE,
-                                                  .min_inputs = 1,
-                                                  .max_inputs = 1,
-                                                  .output_count = 1,
-                                                  .overwrites = {1},
-                                                  .infer = infer_same,
-                                                  .work = tdm_work_streams,
-                                                  .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_reorder = {.struct_size = sizeof(tdm_operation),
-                                             .name = TDM_OP_REORDER,
-                                             .min_inputs = 1,
-                                             .max_inputs = 1,
-                                             .output_count = 1,
-                                             .infer = infer_same,
-                                             .work = tdm_work_streams,
-                                             .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_index_copy =
+    INTRINSIC(TDM_OP_INDEX_COPY, 3, 3, 1, infer_index_copy, put_rows_work, GIVEN, .overwrites = {1},
+              .has_effects = true);
+const tdm_operation tdm_operation_keep = INTRINSIC(TDM_OP_CAST, 2, 2, 1, infer_keep, tdm_work_moves,
+                                                   GIVEN, .overwrites = {2}, .has_effects = true);
+const tdm_operation tdm_operation_check_finite =
+    INTRINSIC(TDM_OP_CHECK_FINITE, 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .overwrites = {1});
+const tdm_operation tdm_operation_reorder =
+    INTRINSIC(TDM_OP_REORDER, 1, 1, 1, infer_same, tdm_work_streams, GIVEN);
 
 /* Shapes are its members'. */
-const tdm_operation tdm_operation_fused = {.struct_size = sizeof(tdm_operation),
-                                           .name = TDM_OP_FUSED,
-                                           .attribute_bytes = sizeof(tdm_fused_attributes),
-                                           .min_inputs = 1,
-                                           .max_inputs = TDM_FUSED_INPUTS,
-                                           .takes_list = true,
-                                           .output_count = 1,
-                                           .infer = infer_same,
-                                           .work = tdm_work_streams,
-                                           .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_fused =
+    INTRINSIC(TDM_OP_FUSED, 1, TDM_FUSED_INPUTS, 1, infer_same, tdm_work_streams, GIVEN,
+              .attribute_bytes = sizeof(tdm_fused_attributes), .takes_list = true);
 
 /* ---- Observing ---- */
 
@@ -235,16 +152,9 @@ static tdm_status append_observe_gradient(tdm_gradient *gradient) {
   return TDM_OK;
 }
 
-const tdm_operation tdm_operation_observe = {.struct_size = sizeof(tdm_operation),
-                                             .name = "observe",
-                                             .min_inputs = 1,
-                                             .max_inputs = 1,
-                                             .output_count = 1,
-                                             .is_view = true,
-                                             .infer = infer_same,
-                                             .gradient = append_observe_gradient,
-                                             .work = tdm_work_streams,
-                                             .precision = TDM_PRECISION_GIVEN};
+const tdm_operation tdm_operation_observe =
+    INTRINSIC("observe", 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .is_view = true,
+              .gradient = append_observe_gradient);
 
 tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
   return tdm_append(graph, &tdm_operation_observe, name, NULL, &value, 1, NULL);

@@ -150,29 +150,16 @@ static tdm_status chunk_split(tdm_chunked *chunked) {
   return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
 }
 
-const tdm_operation tdm_operation_split = {.struct_size = sizeof(tdm_operation),
-                                           .name = TDM_OP_SPLIT,
-                                           .attribute_bytes = sizeof(tdm_parts_attributes),
-                                           .min_inputs = 1,
-                                           .max_inputs = 1,
-                                           .infer = infer_split,
-                                           .gradient = append_split_gradient,
-                                           .chunk = chunk_split,
-                                           .count_outputs = count_parts,
-                                           .work = tdm_work_streams,
-                                           .precision = TDM_PRECISION_GIVEN};
-const tdm_operation tdm_operation_split_view = {.struct_size = sizeof(tdm_operation),
-                                                .name = TDM_OP_SPLIT,
-                                                .attribute_bytes = sizeof(tdm_parts_attributes),
-                                                .min_inputs = 1,
-                                                .max_inputs = 1,
-                                                .is_view = true,
-                                                .infer = infer_split,
-                                                .gradient = append_split_gradient,
-                                                .chunk = chunk_split,
-                                                .count_outputs = count_parts,
-                                                .work = tdm_work_streams,
-                                                .precision = TDM_PRECISION_GIVEN};
+#define SPLIT(lies_there)                                                                          \
+  {                                                                                                \
+    .struct_size = sizeof(tdm_operation), .name = TDM_OP_SPLIT,                                    \
+    .attribute_bytes = sizeof(tdm_parts_attributes), .min_inputs = 1, .max_inputs = 1,             \
+    .is_view = lies_there, .infer = infer_split, .gradient = append_split_gradient,                \
+    .chunk = chunk_split, .count_outputs = count_parts, .work = tdm_work_streams,                  \
+    .precision = TDM_PRECISION_GIVEN                                                               \
+  }
+const tdm_operation tdm_operation_split = SPLIT(false);
+const tdm_operation tdm_operation_split_view = SPLIT(true);
 const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation),
                                             .name = TDM_OP_CONCAT,
                                             .attribute_bytes = sizeof(tdm_parts_attributes),

@@ -88,6 +88,10 @@ void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size
                              bool training, tdm_plan_request *out_request);
 /* One use of the plan is over. */
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
+/* The rates of the groups' optimizers, and no momentum in place of theirs. */
+void tdm_session_begin_rates(tdm_session *session);
+/* Frees the arenas of all slots, of which none is busy. */
+void tdm_slots_release(tdm_session *session);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;

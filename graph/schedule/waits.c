@@ -2,8 +2,6 @@
  * step of every other queue that it conflicts with; the latest is taken first, and what a clock
  * already covers is dropped, so the waits are a transitive reduction and each is needed. Waits for
  * the previous run come second: no path within a run can need one. */
-#include "graph/schedule/schedule.h"
-
 #include <string.h>
 
 #include "graph/schedule/clocks.h"
@@ -32,21 +30,6 @@ struct scheduler {
   tdm_step_wait *waits;
   size_t wait_count, wait_capacity;
 };
-
-void tdm_schedule_init(tdm_schedule *schedule, const tdm_allocator *allocator) {
-  *schedule = (tdm_schedule){.allocator = allocator, .depth = 1};
-}
-
-void tdm_schedule_deinit(tdm_schedule *schedule) {
-  const tdm_allocator *allocator = schedule->allocator;
-  if (!allocator) return;
-  tdm_release(allocator, schedule->steps, schedule->step_capacity * sizeof(tdm_step));
-  tdm_release(allocator, schedule->accesses, schedule->access_capacity * sizeof(tdm_access));
-  tdm_release(allocator, schedule->waits, schedule->wait_capacity * sizeof(tdm_step_wait));
-  tdm_release(allocator, schedule->storages, schedule->storage_capacity * sizeof(tdm_storage_plan));
-  tdm_release(allocator, schedule->arena_bytes, schedule->arena_count * sizeof(uint64_t));
-  tdm_schedule_init(schedule, allocator);
-}
 
 static tdm_status scheduler_init(struct scheduler *scheduler, tdm_schedule *schedule) {
   *scheduler = (struct scheduler){.schedule = schedule};

@@ -1,0 +1,137 @@
+/* What a session has while it lives: slots of runs in flight, rates of its optimizers. Invariant: a
+ * rate changes for steps that are submitted from then on, since each takes it along. */
+#include "graph/run/session.h"
+
+#include <string.h>
+
+tdm_session *tdm_session_retain(tdm_session *session) {
+  if (session) atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+  return session;
+}
+
+tdm_store *tdm_session_store(tdm_session *session) {
+  return session ? session->store : NULL;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+static void release_apart(const tdm_session *session, tdm_slot *slot) {
+  for (size_t i = 0; i < slot->apart_count; i++)
+    tdm_memory_give_back(&slot->apart[i]);
+  tdm_release(session->allocator, slot->apart, slot->apart_count * sizeof *slot->apart);
+  slot->apart = NULL;
+  slot->apart_count = 0;
+}
+
+tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) {
+  tdm_slot *parted = &session->slots[slot];
+  release_apart(session, parted);
+  if (count == 0) return TDM_OK;
+  parted->apart = tdm_allocate(session->allocator, count * sizeof *parted->apart, "red zones");
+  if (!parted->apart) return TDM_OUT_OF_MEMORY;
+  parted->apart_count = count;
+  return TDM_OK;
+}
+
+void tdm_slots_release(tdm_session *session) {
+  for (int i = 0; session->slots && i < session->depth; i++)
+    release_apart(session, &session->slots[i]);
+  for (int i = 0; session->slots && i < session->depth; i++)
+    for (size_t d = 0; session->slots[i].arenas && d < tdm_device_count(session->context); d++) {
+      tdm_memory *memory = &session->slots[i].arenas[d];
+      tdm_memory_give_back(memory);
+    }
+}
+
+/* ---- Rates and momenta ----------------------------------------------------------------------- */
+
+static void set_rate(tdm_session *session, size_t group, double learning_rate) {
+  uint64_t bits;
+  memcpy(&bits, &learning_rate, sizeof bits);
+  atomic_store(&session->learning_rate_bits[group], bits);
+}
+
+static void set_momentum(tdm_session *session, size_t group, double momentum) {
+  uint64_t bits;
+  memcpy(&bits, &momentum, sizeof bits);
+  atomic_store(&session->momentum_bits[group], bits);
+}
+
+void tdm_session_begin_rates(tdm_session *session) {
+  for (size_t g = 0; g < TDM_MAX_UPDATE_GROUPS; g++)
+    set_momentum(session, g, -1);
+  for (size_t g = 0; g < session->groups.count; g++)
+    set_rate(session, g, session->groups.optimizers[g].learning_rate);
+}
+
+static tdm_status check_rate(const char *where, double learning_rate) {
+  if (tdm_is_learning_rate(learning_rate)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: a learning rate of %g, and it must be finite and not negative", where,
+                  learning_rate);
+}
+
+tdm_status tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
+  static const char where[] = "tdm_session_set_learning_rate";
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
+  const tdm_optimizer *optimizers = session->groups.optimizers;
+  const double first = optimizers[0].learning_rate;
+  const size_t count = first == 0.0 || session->groups.count == 0 ? 1 : session->groups.count;
+  double rates[1 + TDM_MAX_PARAMETER_GROUPS] = {learning_rate};
+  TDM_TRY(check_rate(where, learning_rate));
+  for (size_t g = 1; g < count; g++) {
+    rates[g] = learning_rate * (optimizers[g].learning_rate / first);
+    TDM_TRY(check_rate(where, rates[g]));
+  }
+  for (size_t g = 0; g < count; g++)
+    set_rate(session, g, rates[g]);
+  return TDM_OK;
+}
+
+tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
+                                               double learning_rate) {
+  const size_t count = session && session->groups.count ? session->groups.count - 1 : 0;
+  if (group >= count)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_session_set_group_learning_rate: there is no group %zu of %zu", group,
+                    count);
+  TDM_TRY(check_rate("tdm_session_set_group_learning_rate", learning_rate));
+  set_rate(session, 1 + group, learning_rate);
+  return TDM_OK;
+}
+
+/* Of groups first to last. */
+static tdm_status set_momenta(tdm_session *session, const char *where, size_t first, size_t last,
+                              double momentum) {
+  if (!tdm_is_momentum(momentum))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a momentum of %g, and it must lie in [0, 1)", where,
+                    momentum);
+  size_t count = 0;
+  for (size_t g = first; g <= last; g++)
+    if (tdm_update_group_has_momentum(&session->groups, g)) {
+      set_momentum(session, g, momentum);
+      count++;
+    }
+  if (count > 0) return TDM_OK;
+  const tdm_optimizer_rule *rule = session->groups.optimizers[first].rule;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: %s has no momentum to change: make sgd or rmsprop with one that is not 0, "
+                  "or take adam or its kin, whose momentum is beta1",
+                  where, rule ? rule->name : "what trains nothing");
+}
+
+tdm_status tdm_session_set_momentum(tdm_session *session, double momentum) {
+  static const char where[] = "tdm_session_set_momentum";
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
+  if (session->groups.count == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session does not train", where);
+  return set_momenta(session, where, 0, session->groups.count - 1, momentum);
+}
+
+tdm_status tdm_session_set_group_momentum(tdm_session *session, size_t group, double momentum) {
+  static const char where[] = "tdm_session_set_group_momentum";
+  const size_t count = session && session->groups.count ? session->groups.count - 1 : 0;
+  if (group >= count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is no group %zu of %zu", where, group, count);
+  return set_momenta(session, where, 1 + group, 1 + group, momentum);
+}

@@ -18,6 +18,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import filter as headers  # noqa: E402
 
+# The reference's first page.
+MAIN = """/** @mainpage Reference
+Every public name, by the header that declares it (<a href="files.html">all headers</a>) or
+<a href="globals.html">from A to Z</a>. Programs include <a href="tandem_8h.html">tandem.h</a>,
+which leads to all of them. <a href="../index.html">Pages</a> tell what they are for.
+*/
+"""
 INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
 
@@ -40,9 +47,11 @@ def make_reference(folder, doxyfile, texts):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(headers.as_doxygen(text))
+    with open(os.path.join(folder, "main.dox"), "w", encoding="utf-8") as file:
+        file.write(MAIN)
     with open(doxyfile, encoding="utf-8") as file:
-        settings = file.read() + ("INPUT = tandem\nRECURSIVE = YES\nFILE_PATTERNS = *.h\n"
-                                  "GENERATE_TAGFILE = tags\n")
+        settings = file.read() + ("INPUT = tandem main.dox\nRECURSIVE = YES\n"
+                                  "FILE_PATTERNS = *.h\nGENERATE_TAGFILE = tags\n")
     try:
         done = subprocess.run(["doxygen", "-"], input=settings, text=True, cwd=folder,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)

@@ -48,6 +48,8 @@ static void browsers_open_the_documentation(void **state) {
   browser_expect("file://$PWD/tandem/index.html", 0, TEXTS("<nav", "Tandem", "tutorial.html"));
   browser_expect("file://$PWD/tandem/tutorial.html", 0,
                  TEXTS("tdm_graph_create", "reference/", "<pre"));
+  browser_expect("file://$PWD/tandem/reference/index.html", 3000,
+                 TEXTS("globals.html", "tandem_8h.html", "../index.html"));
   browser_expect("file://$PWD/tandem/reference/sessions_8h.html", 3000,
                  TEXTS("tdm_session_create", "tdm_session_options", "id=\"main-menu\""));
 }

@@ -29,7 +29,8 @@ for option in "$@"; do
     --test)
       packages="$packages $build abigail-tools debootstrap
         clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind
-        openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz chromium doxygen python3-markdown" ;;
+        openmpi-bin libopenmpi-dev mpich libmpich-dev graphviz gnuplot-nox chromium doxygen
+        python3-markdown" ;;
     # Debian's PyTorch multiplies by whichever BLAS is there, and the one it asks for is slow.
     --peers) packages="$packages python3-torch libopenblas0-openmp libdnnl-dev" ;;
     --docs) packages="$packages doxygen python3-markdown" ;;

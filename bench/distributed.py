@@ -4,11 +4,12 @@ the same link, in turns. Run it as
 
     bazel run //bench:distributed -- [--mpi openmpi] [--rounds 3] [PART...]
 
-Parts: links (step times and bytes at several rates), processes (ranks beside devices of one
-process, and one rank beside none), lost (until a killed or a stopped rank is told). Links are two
-network namespaces joined by a pair of virtual interfaces with a token bucket at each end, which
-takes root, iproute2 and tc; without them there is the loopback alone. Figures are medians of the
-rounds' medians, ratios medians of the rounds' ratios.
+Parts: links (step times, what they were forecast to be, and bytes at several rates), processes
+(ranks beside devices of one process, and one rank beside none), lost (until a killed or a stopped
+rank is told). Links are two network namespaces joined by a pair of virtual interfaces with a token
+bucket at each end, which takes root, iproute2 and tc; without them there is the loopback alone.
+Figures are medians of the rounds' medians, ratios medians of the rounds' ratios. Without PyTorch
+links are measured alone.
 """
 import argparse
 import contextlib
@@ -26,7 +27,7 @@ import measure  # noqa: E402
 RATES = {"50 Mbit/s": 50, "200 Mbit/s": 200, "1,000 Mbit/s": 1000}
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PARAMETER_BYTES = {"main": 98844, "cnn": 246824, "balanced": 8425512}
-TOKEN_BUCKET = ["burst", "64kb", "latency", "50ms"]
+EAGER_BYTES = 256 << 10  # Open MPI sends so much over TCP without asking first; its own: 64 KiB
 RUN_SECONDS = 2  # of timed steps, about
 TIMEOUT = 240
 
@@ -40,11 +41,17 @@ def read_arguments():
                         help="the plug-ins for MPIs, built; other files are passed over")
     parser.add_argument("--mpi", choices=["openmpi", "mpich"], default="openmpi")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--burst", default="16kb",
+                        help="what a link that has rested lets pass at once, as tc says it")
+    parser.add_argument("--eager", type=int, default=EAGER_BYTES,
+                        help="bytes that Open MPI sends over TCP without asking first")
+    parser.add_argument("--models", default="main,cnn,balanced", help="of the part links")
     parser.add_argument("--realtime", action="store_true",
                         help="run all of them in a real-time class (root; busy machines)")
     parser.add_argument("parts", nargs="*", metavar="PART",
                         help="links, processes, lost; none: all")
     given = parser.parse_args()
+    given.models = given.models.split(",")
     given.parts = given.parts or ["links", "processes", "lost"]
     given.plugins = [path for path in given.plugins if path.endswith("_%s.so" % given.mpi)]
     if not given.plugins:
@@ -61,7 +68,8 @@ def system(*words):
 class Link:
     """Two namespaces with a link between them, or, with rate None, the machine itself."""
 
-    def __init__(self, rate):
+    def __init__(self, rate, burst):
+        self.burst = burst
         self.names = [] if rate is None else ["tdm%s%d" % (end, os.getpid()) for end in "AB"]
         self.rate = rate
         self.folder = tempfile.mkdtemp()
@@ -94,7 +102,7 @@ class Link:
                 system("ip", "-n", name, "link", "set", device, "up")
             if self.rate:
                 system("tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf",
-                       "rate", "%dmbit" % self.rate, *TOKEN_BUCKET)
+                       "rate", "%dmbit" % self.rate, "burst", self.burst, "latency", "50ms")
         for name, end in zip(self.names, ends):  # the kernel takes a link into use a little later
             while system("ip", "netns", "exec", name, "cat",
                          "/sys/class/net/%s/operstate" % end).strip() != "up":
@@ -107,8 +115,8 @@ class Link:
 
 
 @contextlib.contextmanager
-def link_of(rate):
-    link = Link(rate)
+def link_of(rate, burst="64kb"):
+    link = Link(rate, burst)
     try:
         if link.names:
             link.make()
@@ -123,7 +131,7 @@ def can_make_links():
 
 # ---- Programs ----
 
-def launch_words(mpi, link, ranks):
+def launch_words(mpi, link, ranks, eager=EAGER_BYTES):
     """What begins the command line of a job."""
     agent = link.write_agent() if link.names else None
     if mpi == "mpich":
@@ -140,6 +148,8 @@ def launch_words(mpi, link, ranks):
               "--mca", "btl", "tcp,self", "-H", ",".join(ADDRESSES)]
     for layer in ("btl_tcp", "oob_tcp"):
         words += ["--mca", layer + "_if_include", "10.77.0.0/24"]
+    for limit in ("eager_limit", "rndv_eager_limit"):
+        words += ["--mca", "btl_tcp_" + limit, str(eager)]
     for name in ("TANDEM_NET_PATH", "TANDEM_LINKS"):
         words += ["-x", name]
     return link.inside(0)[:4] + words
@@ -175,7 +185,7 @@ def start(given, words, environment):
 def run_ours(given, link, words, ranks=2, launched=True, may_fail=False):
     """The rows that rank 0 prints."""
     program = [os.path.abspath(given.program)] + words
-    line = (launch_words(given.mpi, link, ranks) if launched else []) + program
+    line = (launch_words(given.mpi, link, ranks, given.eager) if launched else []) + program
     code, out, err = finish(start(given, line, our_environment(given, link)), line)
     if code != 0 and not may_fail:
         sys.exit("%s\nended with %d: %s%s" % (" ".join(line), code, out, err))
@@ -218,6 +228,10 @@ def ms(rows):
     return float(rows["step_ns"]) / 1e6
 
 
+def forecast_ms(rows):
+    return float(rows["forecast_ns"]) / 1e6
+
+
 def of_rounds(rounds, figure):
     return measure.median([figure(one) for one in rounds])
 
@@ -245,26 +259,30 @@ def measure_link(given, rate, model, rows):
     steps = ["--steps", str(steps_of(model, rate, 1500 if rows > 4096 else 10)),
              "--warm", "2" if rows > 4096 else "5"]
     half = ["--rows", str((rows or {"main": 256, "cnn": 256, "balanced": 1024}[model]) // 2)]
-    with link_of(rate) as link:
-        if rate:
-            run_ours(given, link, ["main", "--calibrate", "--steps", "1"])
-        ours = run_ours(given, link, [model] + sizes + steps)
-        theirs = run_theirs(given, link, [model] + sizes + steps)
+    with link_of(rate, given.burst) as link:
+        run_ours(given, link, ["main", "--calibrate", "--steps", "1"])
+        ours = run_ours(given, link, [model, "--forecast"] + sizes + steps)
+        theirs = run_theirs(given, link, [model] + sizes + steps) if given.compares else None
     with link_of(None) as here:
         alone = run_ours(given, here, [model, "--alone"] + half + steps, launched=False)
-    print("%s, %s: %.2f ms, gloo %.2f, alone %.2f"
-          % (model, rate, ms(ours), ms(theirs), ms(alone)), flush=True)
+    print("%s, %s: %.2f ms, forecast %.2f, gloo %s, alone %.2f"
+          % (model, rate, ms(ours), forecast_ms(ours), "%.2f" % ms(theirs) if theirs else "-",
+             ms(alone)), flush=True)
     return {"ours": ours, "theirs": theirs, "alone": alone}
 
 
 def line_of(name, rate, model, rounds):
     crossing = PARAMETER_BYTES[model] * 8e-3 / rate if rate else 0
+    compares = rounds[0]["theirs"] is not None
     line = [name, model, "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"])),
-            "%.2f" % of_rounds(rounds, lambda r: ms(r["theirs"])),
-            "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"]) / ms(r["theirs"]))]
+            "%.2f" % of_rounds(rounds, lambda r: forecast_ms(r["ours"])),
+            "%.2f" % of_rounds(rounds, lambda r: forecast_ms(r["ours"]) / ms(r["ours"])),
+            "%.2f" % of_rounds(rounds, lambda r: ms(r["theirs"])) if compares else "",
+            "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"]) / ms(r["theirs"]))
+            if compares else ""]
     for who in ("ours", "theirs"):
         line.append("%.0f" % of_rounds(rounds, lambda r, who=who: float(r[who]["sent"]))
-                    if rate else "")
+                    if rate and (compares or who == "ours") else "")
     line += ["%.2f" % of_rounds(rounds, lambda r: ms(r["alone"])),
              "%.2f" % crossing if rate else "",
              "%.2f" % of_rounds(rounds, lambda r: ms(r["ours"]) / max(ms(r["alone"]), crossing))]
@@ -277,14 +295,17 @@ def part_links(given):
         places.update(RATES)
     else:
         print("no links: they take root, ip and tc")
-    cases = [(name, rate, model, 0) for name, rate in places.items() for model in ("main", "cnn")]
-    cases += [(name, rate, "balanced", balanced_rows(given, rate))
-              for name, rate in places.items() if rate]
+    cases = [(name, rate, model, 0) for name, rate in places.items() for model in given.models
+             if model != "balanced"]
+    if "balanced" in given.models:
+        cases += [(name, rate, "balanced", balanced_rows(given, rate))
+                  for name, rate in places.items() if rate]
     rounds = {case: [] for case in cases}
     for _ in range(given.rounds):
         for case in cases:
             rounds[case].append(measure_link(given, *case[1:]))
-    print_table(["link", "model", "Tandem, ms", "DDP on gloo, ms", "ratio", "Tandem sends, bytes",
+    print_table(["link", "model", "Tandem, ms", "forecast, ms", "forecast / step",
+                 "DDP on gloo, ms", "ratio", "Tandem sends, bytes",
                  "gloo sends", "one rank's rows alone, ms", "parameters cross in, ms",
                  "step / longer"],
                 [line_of(*case[:3], rounds[case]) for case in cases])
@@ -349,7 +370,8 @@ def part_lost(given):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # links are removed
     given = read_arguments()
-    if not measure.peer_is_there():
+    given.compares = measure.peer_is_there()
+    if not given.compares and given.parts != ["links"]:
         sys.exit("no PyTorch: tools/install_dependencies.sh --peers installs it")
     parts = {"links": part_links, "processes": part_processes, "lost": part_lost}
     for part in given.parts:

@@ -33,10 +33,7 @@ static tdm_status fill(run_block *block, tdm_plan *plan) {
   run->scalars = take(block, run->scalar_count, sizeof *run->scalars);
   run->previous = take(block, plan->program_count, sizeof *run->previous);
   if (plan->records) flight->times = take(block, steps, sizeof *flight->times);
-  if (!run->submissions || !run->scalars || !run->conditions || !run->inputs || !run->outputs ||
-      !run->fetches || !flight->program_bases || !flight->bases || !flight->failed_ids ||
-      !run->previous || (plan->records && !flight->times))
-    return TDM_OUT_OF_MEMORY;
+  if (block->region.failed) return TDM_OUT_OF_MEMORY;
   memcpy(flight->bases, plan->bases, plan->layout.count * sizeof(tdm_address));
   for (uint32_t i = 0; i < plan->program_count; i++)
     run->submissions[i].program = i;

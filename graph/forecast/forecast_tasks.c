@@ -207,11 +207,14 @@ static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, do
 
 /* ---- Steps ---- */
 
-/* Is it a copy of what the updates of the run before have written themselves? */
+/* Is it a copy of what the updates of the run before have written themselves, or only on the way to
+ * such? */
 static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
   const bool refreshes =
       !node->operation && node->condition && node->condition <= state->plan->graph.deriveds.count;
-  return refreshes && state->plan->refreshes[node->condition - 1].updated;
+  if (!refreshes) return false;
+  const tdm_copy_refresh *refresh = &state->plan->refreshes[node->condition - 1];
+  return refresh->updated || (refresh->passes && !refresh->usual);
 }
 
 /* Of state->rank's step. One that all ranks of a job take part in is two tasks, one after the

@@ -38,6 +38,8 @@ typedef struct tdm_copy_refresh {
   uint32_t ages; /* as many updates may be made up for by their rows; 0: only the whole is copied */
   uint32_t from; /* 1 + the derived copy that the whole is copied from; 0: from the home */
   bool updated;  /* the plan's updates write it too: it is copied only where another run wrote */
+  bool passes;   /* only other copies are made from it: it is copied where one of them is */
+  bool usual;    /* a run that finds one update behind it copies the whole */
 } tdm_copy_refresh;
 
 typedef struct tdm_condition_traffic {

@@ -42,6 +42,40 @@ static void note_sources(tdm_plan *plan) {
   }
 }
 
+static bool is_refresh(const tdm_graph *graph, const tdm_ir_node *node) {
+  return !node->operation && tdm_ir_value_at(graph, node->first_output)->kind == TDM_VALUE_DERIVED;
+}
+
+static void note_reader(tdm_plan *plan, uint32_t value) {
+  const tdm_ir_value *root =
+      tdm_ir_value_at(&plan->graph, tdm_ir_value_at(&plan->graph, value)->root);
+  if (root->kind == TDM_VALUE_DERIVED) plan->refreshes[root->binding].passes = false;
+}
+
+/* Copies that routes leave on devices on their way pass; whoever else reads one wants it new. */
+static void note_passing(tdm_plan *plan) {
+  const tdm_graph *graph = &plan->graph;
+  const size_t ranks = (size_t)tdm_context_rank_count(graph->context);
+  for (size_t i = 0; i < graph->deriveds.count; i++)
+    plan->refreshes[i].passes = !plan->refreshes[i].updated;
+  TDM_EACH_NODE(graph, node) {
+    for (uint32_t k = 0; k < node->input_count && !is_refresh(graph, node); k++)
+      if (node->inputs[k]) note_reader(plan, node->inputs[k]);
+  }
+  for (size_t i = 0; i < ranks * plan->delivery_count; i++)
+    note_reader(plan, plan->all_deliveries[i]);
+}
+
+static void note_usual(tdm_plan *plan) {
+  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* behind what it is copied from */
+    tdm_copy_refresh *refresh = &plan->refreshes[i];
+    refresh->usual |= refresh->ages == 0 && !refresh->updated && !refresh->passes;
+    if (!refresh->usual || !refresh->from) continue;
+    tdm_copy_refresh *from = &plan->refreshes[refresh->from - 1];
+    from->usual |= from->passes;
+  }
+}
+
 /* The condition of a copy, as commands count them: 1 + its index. */
 static uint32_t condition_of(const tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
@@ -61,6 +95,8 @@ tdm_status tdm_plan_note_refreshes(tdm_plan *plan) {
   if (!plan->refreshes || !plan->moved || !plan->row_copies) return TDM_OUT_OF_MEMORY;
   note_sources(plan);
   note_updated(plan);
+  note_passing(plan);
+  note_usual(plan);
   TDM_EACH_NODE(graph, node) {
     node->condition = condition_of(graph, node);
     if (!node->condition || node->operation) continue;
@@ -106,11 +142,12 @@ static uint64_t rows_reach(const tdm_plan *plan, size_t derived, bool follows) {
   return reach <= plan->refreshes[derived].ages ? reach : 0;
 }
 
-/* Conditions of whole copies; what is copied from another copy needs that one right. */
+/* Conditions of whole copies; what is copied from another copy needs that one right, and what only
+ * passes is copied for that alone. */
 static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions) {
   bool any = false;
   for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
-    const bool old = is_old(plan, i, follows);
+    const bool old = !plan->refreshes[i].passes && is_old(plan, i, follows);
     conditions[i] = old && rows_reach(plan, i, follows) == 0;
     any |= old;
   }

@@ -30,7 +30,7 @@ bool tdm_plan_is_usual(const tdm_plan *plan, const tdm_ir_node *node) {
   const uint32_t derived_count = (uint32_t)plan->graph.deriveds.count;
   if (!node->condition) return true;
   const tdm_copy_refresh *refresh = &plan->refreshes[node->condition - 1];
-  if (node->condition <= derived_count) return refresh->ages == 0 && !refresh->updated;
+  if (node->condition <= derived_count) return refresh->usual;
   return plan->graph.row_conditions.items[node->condition - 1 - derived_count].age == 0;
 }
 

@@ -169,6 +169,57 @@ static void buckets_travel_under_the_backward_pass(void **state) {
   }
 }
 
+/* ---- Copies on the way ----------------------------------------------------------------------- */
+
+/* number: bytes that the last of some steps has refreshed; hash: those that its plan says a step
+ * refreshes. */
+static tdm_status look_at_refreshes(job_rank *rank) {
+  const job_model *model = rank->user;
+  tdm_value loss;
+  tdm_graph *graph = model->build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, model);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = TDM_OK;
+  for (uint64_t step = 1; step <= 3 && status == TDM_OK; step++) {
+    test_batch batch;
+    test_batch_make(&batch, rank->context, model->rows, step);
+    status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+    test_batch_release(&batch);
+  }
+  uint64_t transfers;
+  if (status == TDM_OK) status = tdm_session_refreshed(session, &transfers, &rank->number);
+  rank->hash = session->newest->traffic.refresh_bytes;
+  tdm_session_release(session);
+  return status;
+}
+
+/* Devices that update for themselves are refreshed by nobody, and so are the hosts that such copies
+ * would go through; those that read what the home sends are, as are the hosts before them. */
+static void hosts_on_the_way_are_refreshed_for_others_alone(void **state) {
+  (void)state;
+  job_model model = {.build = on_accelerators,
+                     .optimizer = tdm_adam(0.01),
+                     .rows = ROWS,
+                     .collective = TDM_COLLECTIVE_ALL_REDUCE,
+                     .any_order = true};
+  job_rank ranks[2];
+  const job_options options = {.rank_count = 2, .sim_devices = 1, .user = &model};
+  job_must(&options, look_at_refreshes, ranks);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].number, 0);
+    assert_int_equal(ranks[r].hash, 0);
+  }
+  model.collective = TDM_COLLECTIVE_HOME;
+  job_must(&options, look_at_refreshes, ranks);
+  const uint64_t parameters =
+      (uint64_t)(MODEL_ROWS * WIDTH + LAYERS * WIDTH * (WIDTH + 1) + (WIDTH + 1) * MODEL_WIDTH);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(ranks[r].number,
+                     3 * parameters * sizeof(float)); /* device, host, host, device */
+    assert_int_equal(ranks[r].hash, ranks[r].number);
+  }
+}
+
 static void deterministic_refuses_all_reduces(void **state) {
   (void)state;
   job_rank rank = {.context = graph_context_of(1, 0), .rank_count = 1};
@@ -185,6 +236,7 @@ int main(void) {
       cmocka_unit_test(every_way_over_ranks_trains),
       cmocka_unit_test(every_way_trains_models_of_many_kinds),
       cmocka_unit_test(buckets_travel_under_the_backward_pass),
+      cmocka_unit_test(hosts_on_the_way_are_refreshed_for_others_alone),
       cmocka_unit_test(deterministic_refuses_all_reduces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,8 @@ typedef enum tdm_collective {
                            route to all others */
   TDM_COLLECTIVE_TREE,  /* up a binomial tree and down again, where a ring could go */
   TDM_COLLECTIVE_ALL_REDUCE, /* over ranks of a job by the engine that connects them, several
-                                gradients at once, wherever each rank has one */
+                                gradients at once, wherever each rank has one: NCCL where all are
+                                on GPUs that it connects, else that of the hosts */
   TDM_COLLECTIVE_COUNT
 } tdm_collective;
 /* "auto", "home", "chain", "ring", "tree", "all-reduce"; NULL of any other number. */

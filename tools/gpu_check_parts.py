@@ -252,6 +252,7 @@ def all_items():
     items += test_items("random", RANDOM)
     items += test_items("parallel", PARALLEL)
     items += test_items("checkpoints", ["resume_cuda_test"])
+    items += test_items("nccl", ["nccl_cuda_test"])
     items += single("main_job", main_job, 300) + single("char_lm", char_lm, 200)
     items += single("fashion_cnn", fashion_cnn, 300) + single("recommender", recommender, 300)
     items += single("transfer", transfer, 400)

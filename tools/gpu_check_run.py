@@ -41,10 +41,10 @@ class Check:
         self.rehearses = False
         self.scratch = tempfile.mkdtemp()
         self.environment = dict(os.environ, TANDEM_CUDA_LOGICAL="2", TEST_TMPDIR=self.scratch)
-        libraries = find_cublas()
+        libraries = find_libraries()
         if libraries:
-            more = os.environ.get("LD_LIBRARY_PATH")
-            self.environment["LD_LIBRARY_PATH"] = libraries + (":" + more if more else "")
+            libraries += [path for path in [os.environ.get("LD_LIBRARY_PATH")] if path]
+            self.environment["LD_LIBRARY_PATH"] = ":".join(libraries)
         with open(self.path("version"), encoding="utf-8") as handle:
             self.version = handle.read().strip()
 
@@ -145,16 +145,17 @@ def put(path, text):
     os.replace(path + ".new", path)
 
 
-def find_cublas():
-    """The folder of a cuBLAS that the loader would not find by itself, or None."""
+def find_libraries():
+    """The folders of a cuBLAS and of an NCCL that the loader would not find by itself."""
     roots = [os.path.join(path, "nvidia") for path in sys.path] + ["/usr/local/cuda"]
-    for root in roots:
-        for place in ("cu13/lib", "cublas/lib", "lib64"):
-            folder = os.path.join(root, place)
-            if os.path.isdir(folder) and any(name.startswith("libcublas.so.")
-                                             for name in os.listdir(folder)):
-                return folder
-    return None
+    folders = []
+    for library, places in (("libcublas.so.", ("cu13/lib", "cublas/lib", "lib64")),
+                            ("libnccl.so.", ("nccl/lib", "lib64"))):
+        found = [os.path.join(root, place) for root in roots for place in places]
+        found = [folder for folder in found if os.path.isdir(folder) and
+                 any(name.startswith(library) for name in os.listdir(folder))]
+        folders += [folder for folder in found[:1] if folder not in folders]
+    return folders
 
 
 def run_item(check, item, failed):

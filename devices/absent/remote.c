@@ -21,6 +21,8 @@ void tdm_device_describe(const tdm_device *device, const tdm_device *host, const
   (void)snprintf(told->kind, sizeof(told->kind), "%s", device->ops->kind);
   (void)snprintf(told->executes, sizeof(told->executes), "%s", device->ops->executes);
   (void)snprintf(told->identity, sizeof(told->identity), "%s", device->identity);
+  memcpy(told->engine_name, device->engine_name, sizeof(told->engine_name));
+  memcpy(told->engine_absence, device->engine_absence, sizeof(told->engine_absence));
   told->host_link = device->ops->link(device, host);
   told->peer_link = device->ops->link(device, peer);
   told->index = (uint32_t)device->index;
@@ -37,7 +39,9 @@ static bool is_text(const char *text, size_t capacity) {
 static bool is_possible(const tdm_device_description *told) {
   return is_text(told->kind, sizeof(told->kind)) &&
          is_text(told->executes, sizeof told->executes) &&
-         is_text(told->identity, sizeof(told->identity)) && told->index < INT16_MAX &&
+         is_text(told->identity, sizeof(told->identity)) &&
+         is_text(told->engine_name, sizeof(told->engine_name)) &&
+         is_text(told->engine_absence, sizeof(told->engine_absence)) && told->index < INT16_MAX &&
          (told->roles & 1u << TDM_QUEUE_COMPUTE) != 0 && told->roles >> TDM_QUEUE_ROLES == 0;
 }
 
@@ -77,6 +81,8 @@ tdm_status tdm_remote_device_create(tdm_context *context, int rank, size_t numbe
   device->host_addressable = told->host_addressable != 0;
   device->stages_pageable = told->stages_pageable != 0;
   memcpy(device->identity, told->identity, sizeof(device->identity));
+  memcpy(device->engine_name, told->engine_name, sizeof(device->engine_name));
+  memcpy(device->engine_absence, told->engine_absence, sizeof(device->engine_absence));
   (void)snprintf(device->name, sizeof(device->name), "host:%d/%.8s:%u", rank, told->kind,
                  told->index);
   *out_device = device;

@@ -10,6 +10,8 @@ typedef struct tdm_device_description {
   char kind[16];
   char executes[16];
   char identity[96];
+  char engine_name[24];
+  char engine_absence[160];
   tdm_link host_link; /* with the host */
   tdm_link peer_link; /* with another device of its kind */
   uint32_t index;     /* within its kind */

@@ -67,6 +67,10 @@ struct tdm_pool *tdm_context_pool(tdm_context *context);
 struct tdm_links;
 struct tdm_links *tdm_context_links(tdm_context *context);
 
+/* Groups of devices that sum together (devices/groups/groups.h); NULL for one rank. */
+struct tdm_groups;
+struct tdm_groups *tdm_context_groups(const tdm_context *context);
+
 /* The machine that the context's options describe; NULL: none. Borrowed. */
 struct tdm_machine;
 const struct tdm_machine *tdm_context_machine(const tdm_context *context);

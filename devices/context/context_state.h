@@ -44,6 +44,7 @@ struct tdm_context {
   size_t queue_count;
   struct tdm_pool *pool;
   struct tdm_links *links;
+  struct tdm_groups *groups; /* NULL in a job of one rank */
   tdm_machine machine;
   bool has_machine;
 

@@ -51,6 +51,10 @@ struct tdm_pool *tdm_context_pool(tdm_context *context) {
   return context->pool;
 }
 
+struct tdm_groups *tdm_context_groups(const tdm_context *context) {
+  return context->groups;
+}
+
 struct tdm_links *tdm_context_links(tdm_context *context) {
   return context->links;
 }

@@ -22,6 +22,7 @@
 typedef struct tdm_queue tdm_queue;
 typedef struct tdm_flight tdm_flight;
 typedef struct tdm_faults tdm_faults;
+typedef struct tdm_group tdm_group; /* devices that sum together (contract/engine.h) */
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
@@ -50,9 +51,11 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_WAIT,
   TDM_COMMAND_GATE, /* if the flight has failed, the rest of the program is passed over: waits
                        are kept, other commands count as failed */
-  TDM_COMMAND_SEND, /* these four on the queues of a rank's network alone */
+  TDM_COMMAND_SEND, /* these four on the queues of a rank's network; a group's sums on the queue for
+                       peers of each of its devices */
   TDM_COMMAND_RECEIVE,
-  TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks, which have the same ones in the same order */
+  TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks, or a group of devices, which have the same ones
+                             in the same order */
   TDM_COMMAND_VOTE,    /* waits for all ranks, and fails unless no flight of theirs has failed: from
                           here on it cannot be stopped */
   TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
@@ -85,10 +88,11 @@ typedef struct tdm_copy {
 typedef struct tdm_message {
   uint64_t plan;   /* tells it apart from other plans; the same on all ranks */
   uint32_t number; /* among the plan's messages */
-  uint32_t peer;   /* the rank at the other end; of an all-reduce 0 */
+  uint32_t peer;   /* the rank at the other end; of a group's sum which member this device is */
   tdm_dtype dtype; /* of an all-reduce */
-  tdm_operand at;  /* host memory of this rank */
+  tdm_operand at;  /* host memory of this rank; of a group's sum memory of the device */
   size_t bytes;
+  const tdm_group *group; /* of an all-reduce by devices; NULL: by the network */
 } tdm_message;
 
 /* An injected failure of a wait falls on the next command of the program that is none; the point is
@@ -203,6 +207,13 @@ struct tdm_messenger {
    * what is received is let go. *out_ended: it has, and the answer is what became of it. */
   tdm_status (*advance)(tdm_messenger *messenger, const tdm_command *command, tdm_flight *flight,
                         bool spoiled, bool *out_ended);
+  /* For who waits for all ranks other than by a message; any thread. UNAVAILABLE, naming the rank,
+   * where one is lost, or left some time ago. *left_ns is the caller's, 0 when it begins to wait.
+   */
+  tdm_status (*check)(tdm_messenger *messenger, uint64_t *left_ns);
+  /* This rank can take no part any more: what waits for it fails on all, with status and the
+   * thread's message. Any thread. */
+  void (*give_up)(tdm_messenger *messenger, tdm_status status);
 };
 
 /* ---- Queues -------------------------------------------------------------------------------- */
@@ -211,7 +222,7 @@ typedef enum tdm_queue_role {
   TDM_QUEUE_COMPUTE,  /* kernels; copies where a kind has no queue for them */
   TDM_QUEUE_UPLOAD,   /* host to this device */
   TDM_QUEUE_DOWNLOAD, /* this device to host */
-  TDM_QUEUE_PEER,     /* from another device of its kind to this one */
+  TDM_QUEUE_PEER,     /* from another device of its kind to this one, and sums with such */
   /* Of the first cpu device of each rank of a job that has several: its network's. */
   TDM_QUEUE_SEND,    /* from any device of the host to other ranks */
   TDM_QUEUE_RECEIVE, /* from other ranks to any device of the host */
@@ -288,12 +299,16 @@ struct tdm_device {
   const tdm_device_ops *ops;
   tdm_context *context; /* borrowed: the context owns its devices */
   char name[24];        /* "cpu:0"; in a job of several ranks "host:1/cpu:0" */
-  char identity[96];    /* what it is beyond its name: model, driver's version, settings; measured
-                           links of another identity are not this device's. "": nothing to add */
-  int rank;             /* of the job; 0 where there is none */
-  int index;            /* within its rank and kind */
-  int context_index;    /* among all devices */
-  int node;             /* os index of the NUMA node nearest to it; -1: unknown, or several are */
+  /* By what it sums with its kind's devices of other ranks on a queue of its own. */
+  const struct tdm_engine *engine; /* NULL: through its host alone, or it is another rank's */
+  char engine_name[24];            /* "NCCL 2.28.9"; "": there is none */
+  char engine_absence[160];        /* then why, of kinds that have such a thing; else "" */
+  char identity[96]; /* what it is beyond its name: model, driver's version, settings; measured
+                        links of another identity are not this device's. "": nothing to add */
+  int rank;          /* of the job; 0 where there is none */
+  int index;         /* within its rank and kind */
+  int context_index; /* among all devices */
+  int node;          /* os index of the NUMA node nearest to it; -1: unknown, or several are */
   bool host_addressable;
   bool described;       /* of a machine or a rank that is not here: it is planned for, nothing
                            executes */

@@ -12,6 +12,7 @@ typedef struct tdm_kind_options {
   bool none;            /* none of the kind were asked for: it is not looked for, count is 0 */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
   bool tf32;            /* products of float32 may be rounded so, where the kind can */
+  bool nccl;            /* devices may sum with those of other ranks by an engine of the kind's */
 } tdm_kind_options;
 
 typedef struct tdm_kind {

@@ -10,6 +10,7 @@
 #include "devices/context/context_state.h"
 #include "devices/creation/context_options.h"
 #include "devices/creation/job.h"
+#include "devices/groups/groups.h"
 #include "devices/links/table.h"
 #include "devices/network/network.h"
 #include "devices/staging/pool.h"
@@ -155,6 +156,7 @@ static tdm_status build_rest(tdm_context *context, const tdm_context_options *op
   TDM_TRY(list_queues(context));
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
   TDM_TRY(tdm_links_open(context, &context->links));
+  if (context->network) TDM_TRY(tdm_groups_create(context, &context->groups));
   TDM_TRY(register_kernels(context));
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }
@@ -184,6 +186,7 @@ static tdm_status build(tdm_context *context, const tdm_context_options *options
 static void destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
   tdm_links_destroy(context->links);
+  tdm_groups_destroy(context->groups);
   tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
   for (size_t i = context->device_count; i-- > 0;) {
     tdm_device *device = context->devices[i];

@@ -10,6 +10,7 @@
 
 static const char devices_variable[] = "TANDEM_DEVICES";
 static const char tf32_variable[] = "TANDEM_TF32";
+static const char nccl_variable[] = "TANDEM_NCCL";
 static const char red_zones_variable[] = "TANDEM_RED_ZONES";
 
 tdm_status tdm_context_options_read(const tdm_context_options *options,
@@ -80,6 +81,16 @@ static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
   return TDM_OK;
 }
 
+static tdm_status read_nccl(tdm_context_plan *plan) {
+  uint64_t allowed = 1;
+  const char *text = getenv(nccl_variable);
+  if (text && text[0] != '\0')
+    TDM_TRY(tdm_setting_integer(nccl_variable, "the value", text, 0, 1, &allowed));
+  for (size_t i = 0; i < TDM_MAX_KINDS; i++)
+    plan->kinds[i].nccl = allowed == 1;
+  return TDM_OK;
+}
+
 static tdm_status read_red_zones(tdm_context_plan *plan) {
   static const char *const words[] = {[TDM_RED_ZONES_NONE] = "",
                                       [TDM_RED_ZONES_FILLED] = "filled",
@@ -120,6 +131,7 @@ tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context
     TDM_TRY(read_kind_variables(tdm_device_kinds[i], &out_plan->kinds[i]));
   }
   TDM_TRY(read_tf32(options->tf32, out_plan));
+  TDM_TRY(read_nccl(out_plan));
   TDM_TRY(read_red_zones(out_plan));
   TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
   TDM_TRY(set_count(out_plan, "sim", options->sim_devices));

@@ -79,6 +79,21 @@ static tdm_status widen(tdm_context *context) {
   return TDM_OK;
 }
 
+/* Whether this rank's devices sum with those of others by themselves: once, of the first that
+ * could. */
+static void log_engine(tdm_context *context) {
+  for (size_t i = context->own_begin; i < context->rank_begins[context->rank + 1]; i++) {
+    const tdm_device *device = context->devices[i];
+    if (device->engine_name[0])
+      tdm_context_log(context, TDM_LOG_INFO, "%s can sum with other ranks' by %s", device->name,
+                      device->engine_name);
+    else if (device->engine_absence[0])
+      tdm_context_log(context, TDM_LOG_WARNING, "%s sums with other ranks' through its host: %s",
+                      device->name, device->engine_absence);
+    if (device->engine_name[0] || device->engine_absence[0]) return;
+  }
+}
+
 static tdm_status add_others(tdm_context *context, const tdm_device_description *told,
                              uint32_t most) {
   for (int rank = 0; rank < context->rank_count; rank++) {
@@ -103,6 +118,7 @@ tdm_status tdm_job_join_devices(tdm_context *context) {
   describe_own(context, told);
   tdm_status status = tdm_network_gather(context->network, told, rank_bytes, told + most);
   if (status == TDM_OK) status = widen(context);
+  if (status == TDM_OK) log_engine(context);
   if (status == TDM_OK) status = add_others(context, told + most, most);
   tdm_release(&context->allocator, told, bytes);
   return status;

@@ -12,6 +12,7 @@
 #include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
 #include "devices/cuda/library.h"
+#include "devices/cuda/sums.h"
 #include "devices/topology/topology.h"
 
 enum { MOST_LOGICAL = 16 };
@@ -243,6 +244,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   cuda->base.stages_pageable = true;
   cuda->base.node = -1;
   cuda->gpu.api = api;
+  cuda->nccl = library->nccl();
   cuda->gpu.ordinal = index / (int)logical;
   tdm_status status = tdm_pins_init(&cuda->pins, allocator);
   if (status == TDM_OK) status = tdm_cuda_clock_init(&cuda->clock, api);
@@ -261,6 +263,7 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   }
   cuda->base.node =
       tdm_topology_node_near_pci(tdm_context_topology(context), cuda->properties.pci_bus_id);
+  tdm_cuda_engine_find(&cuda->base, options->nccl);
   cuda->base.hidden_begin = cuda->memory.begin;
   cuda->base.hidden_bytes = cuda->memory.range_bytes;
   *out_device = &cuda->base;

@@ -7,6 +7,7 @@
 #include "devices/cuda/clock.h"
 #include "devices/cuda/gpu.h"
 #include "devices/cuda/memory.h"
+#include "devices/cuda/nccl.h"
 #include "devices/cuda/queue.h"
 #include "devices/staging/pins.h"
 
@@ -15,6 +16,7 @@ enum { TDM_CUDA_FEEDERS = 3 };
 typedef struct tdm_cuda_device {
   tdm_device base;
   tdm_cuda_gpu gpu;
+  const tdm_nccl_api *nccl;
   uint64_t met; /* bit i: peer copies have come from GPU i */
   tdm_cuda_feeder *feeders[TDM_CUDA_FEEDERS];
   tdm_cuda_memory memory;

@@ -5,6 +5,7 @@
 #include "devices/context/context.h"
 #include "devices/cuda/commands.h"
 #include "devices/cuda/errors.h"
+#include "devices/cuda/sums.h"
 
 /* ---- Waits and gates ------------------------------------------------------------------------- */
 
@@ -90,9 +91,13 @@ static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission
 static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
                         const tdm_program *program) {
   const tdm_command *command = &program->commands[submission->cursor];
-  const bool works = command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY;
+  const bool sums = command->kind == TDM_COMMAND_ALL_REDUCE;
+  const bool works =
+      sums || command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY;
   bool passed = true;
-  if (works) {
+  if (sums) {
+    passed = tdm_cuda_sum_enqueue(queue, submission, command);
+  } else if (works) {
     passed = tdm_cuda_command_enqueue(queue, submission, command);
   } else if (command->kind == TDM_COMMAND_WAIT) {
     passed = wait_command(queue, submission, program);

@@ -6,10 +6,12 @@
 #define TANDEM_DEVICES_CUDA_LIBRARY_H
 
 #include "devices/cuda/api.h"
+#include "devices/cuda/nccl.h"
 #include "devices/kernel_list.h"
 
 typedef struct tdm_cuda_library {
   const tdm_cuda_api *(*api)(void);
+  const tdm_nccl_api *(*nccl)(void);
   tdm_status (*each_kernel)(tdm_kernel_visitor visit, void *user);
 } tdm_cuda_library;
 

@@ -5,6 +5,7 @@
 const tdm_cuda_library *tdm_cuda_library_open(const char **out_reason) {
   static const tdm_cuda_library library = {
       .api = tdm_cuda_api_linked,
+      .nccl = tdm_nccl_api_linked,
       .each_kernel = tdm_cuda_each_kernel,
   };
   *out_reason = NULL;

@@ -14,6 +14,7 @@ static const tdm_cuda_host *_Atomic host;
 static const tdm_cuda_library *open_plugin(const tdm_cuda_host *its_host) {
   static const tdm_cuda_library library = {
       .api = tdm_cuda_api_linked,
+      .nccl = tdm_nccl_api_linked,
       .each_kernel = tdm_cuda_each_kernel,
   };
   atomic_store(&host, its_host);

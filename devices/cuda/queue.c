@@ -9,6 +9,7 @@
 #include "devices/context/context.h"
 #include "devices/cuda/enqueue.h"
 #include "devices/cuda/errors.h"
+#include "devices/cuda/sums.h"
 #include "devices/topology/topology.h"
 
 enum {
@@ -111,6 +112,7 @@ static bool turn_all(tdm_cuda_feeder *feeder) {
     moved |= took;
     moved |= tdm_cuda_queue_advance(queue);
     moved |= tdm_cuda_queue_retire(queue);
+    if (TDM_UNLIKELY(queue->summing != NULL)) moved |= tdm_cuda_sums_look(queue);
   }
   return moved;
 }
@@ -119,7 +121,7 @@ static bool turn_all(tdm_cuda_feeder *feeder) {
 static bool must_look(const tdm_cuda_feeder *feeder) {
   for (size_t i = 0; i < feeder->queue_count; i++) {
     const tdm_cuda_queue *queue = &feeder->queues[i];
-    if (queue->retired != queue->marked || queue->lacks_staging) return true;
+    if (queue->retired != queue->marked || queue->lacks_staging || queue->summing) return true;
   }
   return false;
 }

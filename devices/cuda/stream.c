@@ -7,6 +7,7 @@
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
 #include "devices/cuda/errors.h"
+#include "devices/cuda/sums.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
@@ -49,7 +50,9 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
 /* ---- Failures -------------------------------------------------------------------------------- */
 
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command) {
-  if (command->kind != TDM_COMMAND_EXECUTE && command->kind != TDM_COMMAND_COPY) return false;
+  if (command->kind != TDM_COMMAND_EXECUTE && command->kind != TDM_COMMAND_COPY &&
+      command->kind != TDM_COMMAND_ALL_REDUCE)
+    return false;
   return command->condition == 0 || flight->conditions[command->condition - 1];
 }
 
@@ -64,6 +67,12 @@ static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
       tdm_flight_fail(flight, command->id, status, tdm_last_message());
     }
   }
+}
+
+/* The same, and with it the sums under way, without which the stream would not come to an end. */
+static void fail_stream(tdm_cuda_queue *queue, const tdm_cuda_mark *mark, tdm_status status) {
+  tdm_cuda_sums_lose(queue, status);
+  fail_range(mark, status);
 }
 
 /* Passes failures on to the commands that depend on them, where a kernel reported them only after
@@ -139,7 +148,7 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   queue->marked++;
   (void)pthread_mutex_unlock(&queue->mutex);
   if (code != TDM_CUDA_SUCCESS) {
-    fail_range(mark, tdm_cuda_fail(api, code, "recording an event"));
+    fail_stream(queue, mark, tdm_cuda_fail(api, code, "recording an event"));
     (void)api->stream_synchronize(
         queue->kernel_stream.stream); /* what was enqueued is over, or lost */
   }
@@ -194,7 +203,7 @@ static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code 
   }
   tdm_cuda_span_drop(clock_of(queue), span);
   if (code != TDM_CUDA_SUCCESS) {
-    fail_range(&mark, tdm_cuda_fail(api, code, "waiting for an event"));
+    fail_stream(queue, &mark, tdm_cuda_fail(api, code, "waiting for an event"));
     (void)api->stream_synchronize(queue->kernel_stream.stream);
   }
   spoil_range(&mark);

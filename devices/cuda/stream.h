@@ -44,6 +44,7 @@ typedef struct tdm_cuda_queue {
   uint32_t marked_cursor;               /* of the head: commands below stand before a mark */
   bool passed_over;                     /* a gate found the flight failed */
   bool lacks_staging;                   /* the pool had no buffer to give just now */
+  struct tdm_member *summing;           /* places in groups with sums under way (sums.h) */
 
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];
@@ -72,7 +73,7 @@ static inline bool tdm_cuda_queue_has_room(const tdm_cuda_queue *queue) {
          queue->reports_taken - queue->reports_read < TDM_CUDA_REPORTS;
 }
 
-/* Is command of flight one that executes or copies, and whose condition holds? */
+/* Is command of flight one that executes, copies or sums, and whose condition holds? */
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command);
 
 /* Stream, staging events, reports; on a thread whose device is the queue's. blas is created by the

@@ -13,8 +13,6 @@ enum {
   TEXT_BYTES = 88, /* of a header of 128 */
 };
 static const uint64_t close_ns = 5000000000u;
-/* What a rank has sent before it left arrives in that time. */
-static const uint64_t left_grace_ns = 500000000u;
 
 enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
 
@@ -30,60 +28,6 @@ typedef struct message_header {
 
 /* What a job that has lost a rank left to an engine that may still reach into it. */
 static _Atomic(tdm_network *) forgotten;
-
-static tdm_status fail_left(const tdm_network *network, int rank) {
-  char text[TDM_NET_RANK_TEXT_BYTES];
-  return tdm_fail(TDM_UNAVAILABLE, "%s has left the job, and is waited for: all ranks run the same",
-                  tdm_endpoint_rank_text(network->endpoint, rank, text));
-}
-
-/* Has the job lost a rank? Then no message is posted, and none is waited for. */
-static tdm_status check_ranks(const tdm_network *network) {
-  tdm_control_failure failure;
-  const int left = atomic_load_explicit(&network->left, memory_order_relaxed);
-  if (left > 0) return fail_left(network, left - 1);
-  if (!network->control || !tdm_control_failed(network->control, &failure)) return TDM_OK;
-  char text[TDM_CONTROL_TEXT_BYTES];
-  return tdm_fail(TDM_UNAVAILABLE, "%s", tdm_control_failure_text(&failure, text));
-}
-
-/* Does the call wait for a rank that has left, and will send and receive nothing any more? */
-static tdm_status check_left(tdm_network *network, tdm_network_call *call) {
-  int left = -1;
-  if (!network->control || !tdm_control_left(network->control, call->request.peer, &left))
-    return TDM_OK;
-  const uint64_t now_ns = tdm_time_ns();
-  if (call->left_ns == 0) call->left_ns = now_ns;
-  if (now_ns - call->left_ns < left_grace_ns) return TDM_OK;
-  atomic_store(&network->left, left + 1);
-  const tdm_status status = fail_left(network, left);
-  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
-  return status;
-}
-
-/* Have both ends of the call waited for it for too long? */
-static tdm_status check_stall(tdm_network *network, tdm_network_call *call) {
-  tdm_control_transfer *transfer = &call->transfer;
-  if (!network->control || !tdm_control_stalls(network->control, transfer, tdm_time_ns()))
-    return TDM_OK;
-  char text[TDM_NET_RANK_TEXT_BYTES] = "all ranks";
-  if (transfer->peer >= 0) (void)tdm_endpoint_rank_text(network->endpoint, transfer->peer, text);
-  static const char *const names[TDM_NET_ALL_REDUCE + 1] = {"send to", "receive from",
-                                                            "all-reduce of"};
-  const tdm_status status = tdm_fail(TDM_UNAVAILABLE,
-                                     "the %s %s (%zu bytes) stands still: both ends have waited "
-                                     "for it for %.3g s and live, so the "
-                                     "way that the engine takes is cut, or an engine has stopped",
-                                     names[call->request.kind], text, call->request.bytes,
-                                     (double)transfer->stalled_ns * 1e-9);
-  tdm_control_give_up(network->control, status, tdm_last_message());
-  return status;
-}
-
-void tdm_network_give_up(tdm_network *network, tdm_status status) {
-  if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;
-  tdm_control_give_up(network->control, status, tdm_last_message());
-}
 
 /* ---- The endpoint ---------------------------------------------------------------------------- */
 
@@ -109,9 +53,10 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
                  : tdm_net_request_fail(network->endpoint, &call->request);
   }
   (void)pthread_mutex_unlock(&network->mutex);
-  if (!*out_settled && status == TDM_OK) status = check_ranks(network);
-  if (!*out_settled && status == TDM_OK) status = check_left(network, call);
-  if (!*out_settled && status == TDM_OK) status = check_stall(network, call);
+  if (!*out_settled && status == TDM_OK) status = tdm_network_check_ranks(network);
+  if (!*out_settled && status == TDM_OK)
+    status = tdm_network_check_left(network, call->request.peer, &call->left_ns);
+  if (!*out_settled && status == TDM_OK) status = tdm_network_check_stall(network, call);
   return status;
 }
 
@@ -126,7 +71,7 @@ static void note_post(tdm_network *network, tdm_network_call *call, int peer, td
 tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                  uint32_t channel, const void *memory, size_t bytes) {
   const bool gathers = channel == TDM_GATHER_CHANNEL;
-  TDM_TRY(check_ranks(network));
+  TDM_TRY(tdm_network_check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
@@ -142,7 +87,7 @@ tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, u
 tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                     uint32_t channel, void *memory, size_t bytes) {
   const bool gathers = channel == TDM_GATHER_CHANNEL;
-  TDM_TRY(check_ranks(network));
+  TDM_TRY(tdm_network_check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
@@ -158,7 +103,7 @@ tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call
 /* Memory (count) of dtype becomes its sum over the ranks. */
 static tdm_status post_sum(tdm_network *network, tdm_network_call *call, tdm_dtype dtype,
                            void *memory, size_t count) {
-  TDM_TRY(check_ranks(network));
+  TDM_TRY(tdm_network_check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
@@ -210,7 +155,7 @@ static message_header header_of(const tdm_message *message, tdm_flight *flight, 
 static tdm_status send_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                              bool spoiled) {
   tdm_message_lane *lane = &network->sending;
-  TDM_TRY(check_ranks(network));
+  TDM_TRY(tdm_network_check_ranks(network));
   lane->piece = next_piece(lane, message);
   const size_t piece = lane->piece;
   TDM_TRY(reserve(network, lane, piece));
@@ -235,7 +180,7 @@ static tdm_status send_piece(tdm_network *network, const tdm_message *message, t
 
 static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
   tdm_message_lane *lane = &network->receiving;
-  TDM_TRY(check_ranks(network));
+  TDM_TRY(tdm_network_check_ranks(network));
   lane->piece = next_piece(lane, message);
   TDM_TRY(reserve(network, lane, lane->piece));
   const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
@@ -439,7 +384,8 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
     tdm_endpoint_abandon(endpoint);
     return TDM_OUT_OF_MEMORY;
   }
-  network->messenger.advance = advance_message;
+  network->messenger = (tdm_messenger){
+      .advance = advance_message, .check = tdm_network_check_all, .give_up = tdm_network_resign};
   network->endpoint = endpoint;
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
@@ -466,7 +412,7 @@ tdm_control *tdm_network_control(tdm_network *network) {
 
 /* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. */
 static bool leave(tdm_network *network) {
-  const bool lost = check_ranks(network) != TDM_OK;
+  const bool lost = tdm_network_check_ranks(network) != TDM_OK;
   const bool out = network->endpoint->posted_count > 0;
   tdm_control_leave(network->control);
   if (lost) {

@@ -50,6 +50,17 @@ struct tdm_network {
   float against; /* how many ranks' flights have failed; of this one, then of all */
 };
 
+/* Has the job lost a rank? Then no message is posted, and none is waited for. */
+tdm_status tdm_network_check_ranks(const tdm_network *network) TDM_WARN_UNUSED;
+/* Has a rank left (-1: any) that is waited for, and will send and receive nothing any more?
+ * *left_ns: since when that is known; 0: not yet. */
+tdm_status tdm_network_check_left(tdm_network *network, int peer,
+                                  uint64_t *left_ns) TDM_WARN_UNUSED;
+/* Have both ends of the call waited for it for too long? */
+tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) TDM_WARN_UNUSED;
+/* The messenger's slots check and give_up. */
+tdm_status tdm_network_check_all(tdm_messenger *messenger, uint64_t *left_ns) TDM_WARN_UNUSED;
+void tdm_network_resign(tdm_messenger *messenger, tdm_status status);
 /* Has the call settled? Fails where it never will. */
 tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call,
                                   bool *out_settled) TDM_WARN_UNUSED;

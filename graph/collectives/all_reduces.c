@@ -1,5 +1,7 @@
-/* Sums over ranks by the engine: each rank adds its own terms on its host, and one all-reduce of
- * all ranks makes the sum of several gradients together, a bucket.
+/* Sums over ranks by an engine: one all-reduce makes the sum of several gradients together, a
+ * bucket, at some spots. These are the ranks' hosts, each of which adds its rank's terms first, and
+ * the engine is the ranks' network; or they are the devices with terms themselves, where these are
+ * a group, and nothing goes through a host (devices/groups/groups.h).
  *
  *     rank 0: terms -> total \                          / piece -> sum a
  *     rank 0: terms -> total -> bucket -> all-reduce ->|
@@ -8,11 +10,12 @@
  *     rank 1: ...       bucket -> all-reduce -> ...
  *
  * A bucket stands where the last of its sums stood, so what follows in the backward pass is
- * computed while it travels. Invariant: every rank has the same buckets in the same order, each
+ * computed while it travels. Invariant: every spot has the same buckets in the same order, each
  * with a number of its own. */
 #include <math.h>
 #include <string.h>
 
+#include "devices/groups/groups.h"
 #include "devices/kernels.h"
 #include "devices/links/links.h"
 #include "graph/collectives/formulas.h"
@@ -26,6 +29,9 @@ typedef struct bucket {
   size_t count;
   double bytes;
   int64_t number;
+  bool on_devices;
+  int16_t *spots; /* (spot_count): where it is summed: hosts by rank, or devices */
+  uint32_t spot_count;
 } bucket;
 
 static int16_t host_of(const tdm_graph *graph, int rank) {
@@ -44,6 +50,12 @@ bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum) {
     if (!shares) return false;
   }
   return true;
+}
+
+const char *tdm_sum_engine(const tdm_graph *graph, const tdm_sum *sum, char *text) {
+  text[0] = '\0';
+  if (!sum->can_all_reduce || sum->count > TDM_MAX_PARTS) return NULL;
+  return tdm_group_engine(graph->context, sum->devices, sum->count, text);
 }
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
@@ -98,17 +110,43 @@ double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum) {
 
 /* ---- One bucket ------------------------------------------------------------------------------ */
 
-/* The rank's own terms of a sum, added on its host in their order; own: in memory of the sum's. */
-static uint32_t add_own_terms(tdm_graph *graph, const bucket *made, const tdm_sum *sum, int rank,
-                              bool own) {
+static tdm_status find_spots(const tdm_sums *sums, bucket *made) {
+  const tdm_graph *graph = sums->graph;
+  const int ranks = tdm_context_rank_count(graph->context);
+  made->on_devices = made->sums[0]->on_devices;
+  made->spots = made->sums[0]->devices;
+  made->spot_count = made->sums[0]->count;
+  if (made->on_devices) return TDM_OK;
+  made->spot_count = (uint32_t)ranks;
+  made->spots = tdm_region_take(sums->region, (size_t)ranks * sizeof(int16_t), "collectives");
+  if (!made->spots) return TDM_OUT_OF_MEMORY;
+  for (int rank = 0; rank < ranks; rank++)
+    made->spots[rank] = host_of(graph, rank);
+  return TDM_OK;
+}
+
+/* The spot that adds what the device has, and from which it gets the sum; that of its rank where it
+ * has no terms. */
+static uint32_t spot_of(const tdm_graph *graph, const bucket *made, int16_t device) {
+  uint32_t of_rank = UINT32_MAX;
+  for (uint32_t i = 0; i < made->spot_count; i++) {
+    if (made->on_devices && made->spots[i] == device) return i;
+    const bool same = tdm_rank_of(graph, made->spots[i]) == tdm_rank_of(graph, device);
+    if (same && of_rank == UINT32_MAX) of_rank = i;
+  }
+  return of_rank;
+}
+
+/* A spot's own terms of a sum, added there in their order; own: in memory of the sum's. */
+static uint32_t add_own_terms(tdm_graph *graph, const bucket *made, const tdm_sum *sum,
+                              uint32_t spot, bool own) {
   const tdm_ir_node *node = sum->node;
   const tdm_ir_node *last = made->sums[made->count - 1]->node;
-  const int16_t host = host_of(graph, rank);
-  const tdm_insertion at = tdm_sum_insertion(sum, (tdm_ir_node *)last, host);
+  const tdm_insertion at = tdm_sum_insertion(sum, (tdm_ir_node *)last, made->spots[spot]);
   uint32_t first = 0, total = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t term = node->inputs[k];
-    if (tdm_rank_of(graph, tdm_place_of(graph, term)) != rank) continue;
+    if (spot_of(graph, made, tdm_place_of(graph, term)) != spot) continue;
     if (!first) {
       first = term;
       continue;
@@ -129,16 +167,17 @@ static uint32_t insert_all_reduce(tdm_graph *graph, const bucket *made, const td
   return sum;
 }
 
-/* The bucket of one rank, summed over all: a piece for each of its sums. */
-static tdm_status reduce_on(tdm_graph *graph, const bucket *made, int rank, uint32_t *out_pieces) {
+/* The bucket of one spot, summed over all: a piece for each of its sums. */
+static tdm_status reduce_on(tdm_graph *graph, const bucket *made, uint32_t spot,
+                            uint32_t *out_pieces) {
   const tdm_sum *last = made->sums[made->count - 1];
-  const tdm_insertion at = tdm_sum_insertion(last, last->node, host_of(graph, rank));
+  const tdm_insertion at = tdm_sum_insertion(last, last->node, made->spots[spot]);
   tdm_parts_attributes sizes;
   memset(&sizes, 0, sizeof sizes);
   sizes.count = (int64_t)made->count;
   uint32_t flat[TDM_MAX_PARTS];
   for (size_t m = 0; m < made->count; m++) {
-    const uint32_t total = add_own_terms(graph, made, made->sums[m], rank, made->count == 1);
+    const uint32_t total = add_own_terms(graph, made, made->sums[m], spot, made->count == 1);
     if (!total) return tdm_graph_status(graph);
     sizes.sizes[m] = tdm_shape_count(tdm_sum_shape(graph, made->sums[m]));
     if (made->count == 1) {
@@ -159,7 +198,7 @@ static tdm_status reduce_on(tdm_graph *graph, const bucket *made, int rank, uint
 }
 
 /* Brings a sum to where it is wanted: to every device that updates for itself, or home. pieces
- * (rank_count, TDM_MAX_PARTS). */
+ * (spot_count, TDM_MAX_PARTS). */
 static tdm_status hand_out(tdm_graph *graph, const bucket *made, size_t m,
                            uint32_t (*pieces)[TDM_MAX_PARTS]) {
   tdm_sum *sum = made->sums[m];
@@ -170,13 +209,13 @@ static tdm_status hand_out(tdm_graph *graph, const bucket *made, size_t m,
   for (uint32_t i = 0; i < sum->count && sum->own; i++) {
     const int16_t device = sum->devices[i];
     const tdm_insertion at = tdm_sum_insertion(sum, last, device);
-    sum->totals[i] = tdm_view_there(graph, &at, &shape, pieces[tdm_rank_of(graph, device)][m]);
+    sum->totals[i] = tdm_view_there(graph, &at, &shape, pieces[spot_of(graph, made, device)][m]);
     if (!sum->totals[i]) return tdm_graph_status(graph);
     if (device == home) at_home = sum->totals[i];
   }
   if (at_home) return TDM_OK;
   const tdm_insertion at = tdm_sum_insertion(sum, last, home);
-  sum->totals[0] = tdm_view_there(graph, &at, &shape, pieces[tdm_rank_of(graph, home)][m]);
+  sum->totals[0] = tdm_view_there(graph, &at, &shape, pieces[spot_of(graph, made, home)][m]);
   return sum->totals[0] ? TDM_OK : tdm_graph_status(graph);
 }
 
@@ -190,12 +229,12 @@ static uint32_t made_at_home(const tdm_sum *sum) {
 static tdm_status reduce(const tdm_sums *sums, bucket *made) {
   if (made->count == 0) return TDM_OK;
   tdm_graph *graph = sums->graph;
-  const int ranks = tdm_context_rank_count(graph->context);
+  TDM_TRY(find_spots(sums, made));
   uint32_t(*pieces)[TDM_MAX_PARTS] =
-      tdm_region_take(sums->region, (size_t)ranks * sizeof *pieces, "collectives");
+      tdm_region_take(sums->region, made->spot_count * sizeof *pieces, "collectives");
   if (!pieces) return TDM_OUT_OF_MEMORY;
-  for (int rank = 0; rank < ranks; rank++)
-    TDM_TRY(reduce_on(graph, made, rank, pieces[rank]));
+  for (uint32_t spot = 0; spot < made->spot_count; spot++)
+    TDM_TRY(reduce_on(graph, made, spot, pieces[spot]));
   for (size_t m = 0; m < made->count; m++)
     TDM_TRY(hand_out(graph, made, m, pieces));
   for (size_t m = 0; m < made->count; m++)
@@ -206,10 +245,23 @@ static tdm_status reduce(const tdm_sums *sums, bucket *made) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
+/* Do both go by the same devices' group, or both by hosts? */
+static bool go_alike(const tdm_sum *a, const tdm_sum *b) {
+  if (a->on_devices != b->on_devices) return false;
+  if (!a->on_devices) return true;
+  for (uint32_t i = 0; i < a->count; i++) {
+    uint32_t k = 0;
+    while (k < b->count && b->devices[k] != a->devices[i])
+      k++;
+    if (k == b->count) return false;
+  }
+  return a->count == b->count;
+}
+
 static bool fits(const tdm_graph *graph, const bucket *made, const tdm_sum *sum) {
   if (made->count == 0) return true;
   const tdm_ir_value *first = tdm_ir_value_at(graph, made->sums[0]->value);
-  return made->count < TDM_MAX_PARTS &&
+  return made->count < TDM_MAX_PARTS && go_alike(made->sums[0], sum) &&
          first->spec.dtype == tdm_ir_value_at(graph, sum->value)->spec.dtype;
 }
 

@@ -8,6 +8,7 @@
  * it adds to. Invariant: with `deterministic` terms are added in their order. */
 #include "graph/collectives/collectives.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "devices/machine/machine.h"
@@ -82,6 +83,21 @@ static void count_late(const tdm_sums *sums, tdm_collective_choice *choice) {
     if (!sum->late || sum->count < 2) continue;
     choice->sums++;
     choice->bytes += (uint64_t)tdm_sum_bytes(sums->graph, sum);
+  }
+}
+
+/* Which sums the devices make themselves, if it comes to all-reduces. */
+static void find_engines(const tdm_sums *sums, tdm_collective_choice *choice) {
+  for (size_t i = 0; i < sums->count; i++) {
+    char text[TDM_GROUP_REASON_BYTES];
+    tdm_sum *sum = &sums->items[i];
+    if (!sum->can_all_reduce) continue;
+    const char *engine = tdm_sum_engine(sums->graph, sum, text);
+    sum->on_devices = engine != NULL;
+    choice->on_devices += sum->on_devices;
+    if (engine) (void)snprintf(choice->engine, sizeof choice->engine, "%s", engine);
+    if (!engine && !choice->engine_absence[0])
+      memcpy(choice->engine_absence, text, sizeof choice->engine_absence);
   }
 }
 
@@ -212,6 +228,7 @@ static tdm_status run(tdm_sums *sums, const tdm_collective_request *request,
                       tdm_collective_choice *choice) {
   TDM_TRY(find_sums(sums));
   count_late(sums, choice);
+  find_engines(sums, choice);
   if (choice->sums > 0) {
     tdm_predict_sums(sums, choice->predicted_ns);
     choose(sums, request, choice);

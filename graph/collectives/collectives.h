@@ -3,6 +3,7 @@
 #ifndef TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 #define TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 
+#include "devices/groups/groups.h"
 #include "graph/ir/ir.h"
 
 typedef struct tdm_collective_request {
@@ -20,6 +21,11 @@ typedef struct tdm_collective_choice {
   /* By algorithm: how long the busiest link is busy with gradients and parameters; 0: it is not
    * possible. */
   double predicted_ns[TDM_COLLECTIVE_COUNT];
+  /* By which engine their devices make all-reduces themselves, as "NCCL 2.28.9", how many of them,
+   * and the reason of the first that cannot, though a device of it is of a kind that could. */
+  char engine[24];
+  uint64_t on_devices;
+  char engine_absence[TDM_GROUP_REASON_BYTES];
 } tdm_collective_choice;
 
 /* Of a graph with updates or none, before layout. */

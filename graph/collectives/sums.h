@@ -15,6 +15,7 @@ typedef struct tdm_sum {
   bool can_chain;
   bool can_go_around;  /* in a ring or a tree */
   bool can_all_reduce; /* every rank of a job has terms */
+  bool on_devices;     /* and its devices are a group, whose engine makes it */
   bool can_own;        /* every device that has a term can do the updates for itself */
   bool own;            /* and does */
   uint32_t count;      /* of devices that have terms */
@@ -60,6 +61,9 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum);
 double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum);
 double tdm_bucket_bytes(const tdm_sums *sums);
 bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum);
+/* Which engine makes the sum on its devices; NULL: hosts do, and text (TDM_GROUP_REASON_BYTES) says
+ * why, as tdm_group_engine does. */
+const char *tdm_sum_engine(const tdm_graph *graph, const tdm_sum *sum, char *text);
 /* Whether each hop of an algorithm has a link of its own. */
 bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum);
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum);

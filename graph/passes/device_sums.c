@@ -16,6 +16,23 @@ static tdm_status infer_all_reduce(tdm_infer *infer) {
   return TDM_OK;
 }
 
+size_t tdm_all_reduce_group(const tdm_graph *graph, const tdm_ir_node *node, int16_t *out_devices) {
+  const tdm_all_reduce_attributes *asked = node->attributes;
+  const tdm_device *on = tdm_context_device(graph->context, (size_t)node->device);
+  size_t count = 0;
+  if (on->queues[TDM_QUEUE_SEND]) return 0;
+  TDM_EACH_NODE(graph, other) {
+    if (!tdm_ir_is_all_reduce(other)) continue;
+    const tdm_all_reduce_attributes *attributes = other->attributes;
+    if (attributes->number != asked->number) continue;
+    size_t at = count++;
+    for (; at > 0 && out_devices[at - 1] > other->device; at--)
+      out_devices[at] = out_devices[at - 1];
+    out_devices[at] = other->device;
+  }
+  return count;
+}
+
 static tdm_status infer_share(tdm_infer *infer) {
   const tdm_share_attributes *attributes = infer->attributes;
   infer->outputs[0] = infer->inputs[0];

@@ -15,11 +15,15 @@ typedef struct tdm_device_sum_attributes {
 
 /* terms, in order, each on a device of its own or not -> their sum, on the node's device. */
 extern const tdm_operation tdm_operation_device_sum;
-/* x, of one rank and on its host -> the sum of all ranks' x, in its memory: one node a rank, of the
- * same number. It has no kernel: the rank's network makes it. */
+/* x -> the sum of all x of the same number, in its memory. On hosts it is one node a rank, and the
+ * rank's network makes it; on other devices one for each of a group (devices/groups/groups.h),
+ * whose engine does. It has no kernel. */
 typedef struct tdm_all_reduce_attributes {
   int64_t number; /* from 0, in plan order, which is the same on all ranks */
 } tdm_all_reduce_attributes;
+
+/* The devices (TDM_MAX_PARTS at most) that make an all-reduce, ascending; 0: hosts do. */
+size_t tdm_all_reduce_group(const tdm_graph *graph, const tdm_ir_node *node, int16_t *out_devices);
 
 /* In a plan that is one of many alike ranks': x -> the sum of all ranks' x; or, of rows that ranks
  * have for themselves, the rows of all, one rank's behind another's. It has no kernel and nothing

@@ -162,7 +162,8 @@ static tdm_queue *queue_of(const steps_state *state, const tdm_ir_node *node) {
   if (is_sent(state, node))
     return tdm_context_host_of(graph->context, state->rank)->queues[TDM_QUEUE_SEND];
   tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
-  if (tdm_ir_is_all_reduce(node)) return device->queues[TDM_QUEUE_SEND];
+  if (tdm_ir_is_all_reduce(node))
+    return device->queues[device->queues[TDM_QUEUE_SEND] ? TDM_QUEUE_SEND : TDM_QUEUE_PEER];
   if (tdm_ir_is_share(node)) return device->queues[TDM_QUEUE_DOWNLOAD];
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
   const uint32_t source = node->inputs[0];

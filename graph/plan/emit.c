@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "devices/groups/groups.h"
 #include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 
@@ -248,9 +249,38 @@ static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_c
   *(sends ? &plan->network.sent_bytes : &plan->network.received_bytes) += bytes;
 }
 
+static tdm_status note_group(tdm_plan *plan, tdm_group *group) {
+  for (size_t i = 0; i < plan->group_count; i++)
+    if (plan->groups[i] == group) return TDM_OK;
+  tdm_group **groups = take(plan, (plan->group_count + 1) * sizeof *groups);
+  if (!groups) return TDM_OUT_OF_MEMORY;
+  if (plan->group_count > 0) memcpy(groups, plan->groups, plan->group_count * sizeof *groups);
+  groups[plan->group_count++] = group;
+  plan->groups = groups;
+  return TDM_OK;
+}
+
+/* The group of a sum by devices; NULL: hosts make it. */
+static tdm_status find_group(const tdm_plan *plan, const tdm_ir_node *node, tdm_group **out_group) {
+  int16_t devices[TDM_MAX_PARTS];
+  const size_t count = tdm_all_reduce_group(&plan->graph, node, devices);
+  *out_group = count == 0 ? NULL : tdm_group_find(plan->graph.context, devices, count);
+  return count > 0 && !*out_group ? TDM_OUT_OF_MEMORY : TDM_OK;
+}
+
+/* Of all ranks' nodes, so that all join the same groups in the same order. */
+static tdm_status list_groups(tdm_plan *plan) {
+  TDM_EACH_NODE(&plan->graph, node) {
+    tdm_group *group = NULL;
+    if (tdm_ir_is_all_reduce(node)) TDM_TRY(find_group(plan, node, &group));
+    if (group) TDM_TRY(note_group(plan, group));
+  }
+  return TDM_OK;
+}
+
 /* This rank's part in a sum over all of them. */
-static void emit_all_reduce(const emit_state *state, const tdm_ir_node *node,
-                            tdm_command *command) {
+static tdm_status emit_all_reduce(const emit_state *state, const tdm_ir_node *node,
+                                  tdm_command *command) {
   tdm_plan *plan = state->plan;
   const tdm_all_reduce_attributes *attributes = node->attributes;
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
@@ -260,8 +290,15 @@ static void emit_all_reduce(const emit_state *state, const tdm_ir_node *node,
                                    .dtype = value->spec.dtype,
                                    .at = operand_for(state, node->first_output),
                                    .bytes = value->bytes};
-  plan->network.reduced_sums++;
-  plan->network.reduced_bytes += value->bytes;
+  tdm_group *group;
+  TDM_TRY(find_group(plan, node, &group));
+  command->message.group = group;
+  while (group && group->devices[command->message.peer]->context_index != node->device)
+    command->message.peer++;
+  const bool on_device = group != NULL;
+  *(on_device ? &plan->network.device_sums : &plan->network.reduced_sums) += 1;
+  *(on_device ? &plan->network.device_bytes : &plan->network.reduced_bytes) += value->bytes;
+  return TDM_OK;
 }
 
 static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
@@ -299,10 +336,7 @@ static tdm_status emit_step(emit_state *state, size_t index) {
     (tdm_ir_is_message(&plan->graph, node) ? emit_message : emit_copy)(state, node, command);
     return TDM_OK;
   }
-  if (tdm_ir_is_all_reduce(node)) {
-    emit_all_reduce(state, node, command);
-    return TDM_OK;
-  }
+  if (tdm_ir_is_all_reduce(node)) return emit_all_reduce(state, node, command);
   if (tdm_ir_is_share(node)) {
     command->kind = TDM_COMMAND_NOTHING; /* on a described device, which executes nothing */
     return TDM_OK;
@@ -372,6 +406,7 @@ static tdm_status emit_all(emit_state *state) {
   TDM_TRY(size_programs(state));
   lay_out_bases(state->plan);
   find_operands(state);
+  TDM_TRY(list_groups(state->plan));
   for (size_t i = 0; i < state->schedule->step_count; i++)
     TDM_TRY(emit_step(state, i));
   state->plan->command_count = (uint32_t)state->schedule->step_count;

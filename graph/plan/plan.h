@@ -53,8 +53,10 @@ typedef struct tdm_network_traffic {
   uint64_t sent_bytes;
   uint64_t received_messages;
   uint64_t received_bytes;
-  uint64_t reduced_sums; /* all-reduces; how their bytes travel is the engine's */
+  uint64_t reduced_sums; /* all-reduces by hosts; how their bytes travel is the engine's */
   uint64_t reduced_bytes;
+  uint64_t device_sums; /* all-reduces that devices of this rank take part in themselves */
+  uint64_t device_bytes;
 } tdm_network_traffic;
 
 typedef struct tdm_plan {
@@ -74,7 +76,9 @@ typedef struct tdm_plan {
   uint64_t digest;              /* of several ranks: of the graph, the same on all */
   const char *head;             /* the same: what the plan as a whole goes by */
   bool agreed;                  /* all ranks have the same plan; true where there is one */
-  tdm_network_traffic network;  /* what this rank sends and receives in a run */
+  tdm_group **groups;           /* (group_count): of devices that sum, in the order of their sums */
+  size_t group_count;
+  tdm_network_traffic network; /* what this rank sends and receives in a run */
   tdm_base_layout layout;
   tdm_device **arena_devices; /* per arena */
   tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */

@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "devices/fused.h"
+#include "devices/groups/groups.h"
 #include "devices/network/network.h"
 #include "graph/ir/rewriter.h"
 #include "graph/plan/plan.h"
@@ -224,6 +225,8 @@ tdm_status tdm_plan_agree(tdm_plan *plan) {
     status = compare(&with);
   }
   tdm_region_deinit(&region);
+  for (size_t i = 0; i < plan->group_count && status == TDM_OK; i++)
+    status = tdm_group_join(plan->graph.context, plan->groups[i]);
   plan->agreed = status == TDM_OK;
   return status;
 }

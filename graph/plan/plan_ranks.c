@@ -1,14 +1,36 @@
 /* The proof over all ranks of a job, on each of them. Invariant: what it looks at of other ranks is
  * made from the same graph, by the same passes, as they make it themselves. */
+#include <string.h>
+
 #include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 #include "graph/schedule/verify_ranks.h"
 
+/* Groups are told apart by the number of the first sum of each. */
+static uint32_t group_number(const tdm_graph *graph, const int16_t *devices, size_t count) {
+  TDM_EACH_NODE(graph, node) {
+    int16_t others[TDM_MAX_PARTS];
+    if (!tdm_ir_is_all_reduce(node) || tdm_all_reduce_group(graph, node, others) != count) continue;
+    const tdm_all_reduce_attributes *attributes = node->attributes;
+    if (memcmp(others, devices, count * sizeof *devices) == 0)
+      return (uint32_t)attributes->number + 1;
+  }
+  return 0;
+}
+
 static tdm_step_message all_reduce_of(const tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_all_reduce_attributes *attributes = node->attributes;
-  return (tdm_step_message){.end = TDM_MESSAGE_OF_ALL,
-                            .number = (uint32_t)attributes->number,
-                            .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+  tdm_step_message message = {.end = TDM_MESSAGE_OF_ALL,
+                              .number = (uint32_t)attributes->number,
+                              .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+  int16_t devices[TDM_MAX_PARTS];
+  const size_t count = tdm_all_reduce_group(graph, node, devices);
+  if (count == 0) return message;
+  message.group = group_number(graph, devices, count);
+  message.members = (uint32_t)count;
+  while (devices[message.peer] != node->device)
+    message.peer++;
+  return message;
 }
 
 /* The ends of messages among a rank's steps. */

@@ -111,6 +111,11 @@ static void put_sums(tdm_json_writer *json, const tdm_collective_choice *sums) {
   tdm_json_put_integer(json, "updated_by_every_device", (int64_t)sums->own_updates);
   tdm_json_put_string(json, "algorithm", tdm_collective_name(sums->algorithm));
   tdm_json_put_string(json, "reason", sums->reason);
+  tdm_json_put_integer(json, "all_reduced_by_devices",
+                       sums->algorithm == TDM_COLLECTIVE_ALL_REDUCE ? (int64_t)sums->on_devices
+                                                                    : 0);
+  tdm_json_put_string(json, "engine", sums->engine);
+  tdm_json_put_string(json, "engine_absence", sums->engine_absence);
   tdm_json_open(json, "predicted_ns", '{');
   for (int algorithm = TDM_COLLECTIVE_HOME; algorithm < TDM_COLLECTIVE_COUNT; algorithm++)
     tdm_json_put_real(json, tdm_collective_name((tdm_collective)algorithm),

@@ -31,6 +31,16 @@ static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
   fputc('\n', out);
 }
 
+/* Who makes the all-reduces, and why others do that kinds with engines could have made. */
+static void print_engine(const tdm_collective_choice *sums, FILE *out) {
+  if (sums->algorithm != TDM_COLLECTIVE_ALL_REDUCE) return;
+  if (sums->on_devices > 0)
+    fprintf(out, "  %-9s %llu by the devices themselves, through %s\n", "",
+            (unsigned long long)sums->on_devices, sums->engine);
+  if (sums->engine_absence[0])
+    fprintf(out, "  %-9s through hosts, since %s\n", "", sums->engine_absence);
+}
+
 /* By which algorithm sums are made that only updates need, why, and what was predicted of each. */
 static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   if (sums->sums == 0) return;
@@ -38,6 +48,7 @@ static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   print_bytes(sums->bytes, out);
   fprintf(out, ", %s: %s; ", tdm_collective_name(sums->algorithm), sums->reason);
   fprintf(out, "%llu updated by every device\n", (unsigned long long)sums->own_updates);
+  print_engine(sums, out);
   fprintf(out, "  %-9s busiest link", "");
   for (int algorithm = TDM_COLLECTIVE_HOME; algorithm < TDM_COLLECTIVE_COUNT; algorithm++) {
     if (sums->predicted_ns[algorithm] > 0)
@@ -75,6 +86,8 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     print_count("received", network->received_messages, network->received_bytes, out);
     if (network->reduced_sums > 0)
       print_count("reduced", network->reduced_sums, network->reduced_bytes, out);
+    if (network->device_sums > 0)
+      print_count("summed", network->device_sums, network->device_bytes, out);
   }
   if (plan->common.nodes > 0) {
     fprintf(out, "  %-9s %llu node%s not computed again, ", "common",

@@ -1,10 +1,11 @@
 /* The proof that all ranks' programs can run together. Invariant: it executes runs of them as
  * slowly as the rules allow: a step begins when the one before it on its queue and all that it
- * waits for have ended; a message ends on all its ranks once all have begun it; where there are
- * updates, they begin, and so does the run behind, when the main phase has ended on all ranks; a
- * run begins on a rank when the one that is `depth` before it has ended there. What can no longer
- * begin is a circle. Every rank submits its runs in the same order, so a message meets that of its
- * own run; three runs show all that two neighbours and a slot can have to do with one another. */
+ * waits for have ended; a message ends on all its ranks, or members of its group, once all have
+ * begun it; where there are updates, they begin, and so does the run behind, when the main phase
+ * has ended on all ranks; a run begins on a rank when the one that is `depth` before it has ended
+ * there. What can no longer begin is a circle. Every rank submits its runs in the same order, so a
+ * message meets that of its own run; three runs show all that two neighbours and a slot can have to
+ * do with one another. */
 #include "graph/schedule/verify_ranks.h"
 
 #include <stdlib.h>
@@ -18,6 +19,27 @@ typedef struct match {
   uint32_t ranks[2]; /* of the send and of the receive; NONE: not seen */
   uint32_t steps[2];
 } match;
+
+/* What a member of a group has of the group's messages: all on one queue. */
+typedef struct lane {
+  uint32_t group;
+  uint32_t member;
+  uint32_t rank;
+  uint32_t queue;
+  uint32_t count;
+  uint32_t behind; /* the gathering of its last one: the next lies there or later */
+} lane;
+
+/* A message of all of a group. */
+typedef struct gathering {
+  uint32_t group;
+  uint32_t at;      /* among the group's */
+  uint32_t rank;    /* of the first step that was seen of it */
+  uint32_t step;    /* that */
+  uint32_t members; /* of the group */
+  uint32_t *ranks;  /* (members); NONE: not seen */
+  uint32_t *steps;  /* (members) */
+} gathering;
 
 enum { MOST_RUNS = 3 };
 
@@ -40,8 +62,10 @@ typedef struct ranks_walk {
   rank_walk *walks; /* (rank_count) */
   match *matches;   /* (match_count), by number */
   uint32_t match_count;
-  uint32_t *of_all; /* (of_all_count, rank_count): the steps of messages of all */
+  gathering *of_all; /* (of_all_count) */
   uint32_t of_all_count;
+  lane *lanes; /* (lane_count) */
+  uint32_t lane_count;
   uint32_t run_count;
   uint32_t depth;
   bool updates;                /* some rank has an update phase */
@@ -154,55 +178,111 @@ static tdm_status match_ends(ranks_walk *walk) {
 
 /* ---- Messages of all ------------------------------------------------------------------------- */
 
-/* The step's message is the rank's next one; what rank 0 has there is what it must be. */
-static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step, uint32_t at) {
+static lane *find_lane(ranks_walk *walk, uint32_t rank, uint32_t step,
+                       const tdm_step_message *message) {
+  const uint32_t member = message->group ? message->peer : rank;
+  uint32_t i = 0;
+  while (i < walk->lane_count &&
+         (walk->lanes[i].group != message->group || walk->lanes[i].member != member))
+    i++;
+  if (i == walk->lane_count)
+    walk->lanes[walk->lane_count++] =
+        (lane){message->group, member, rank, walk->ranks[rank].schedule->steps[step].queue, 0, 0};
+  return &walk->lanes[i];
+}
+
+/* The lane's next message; one that no lane of the group has had yet is noted. NULL: no memory. */
+static gathering *find_gathering(ranks_walk *walk, const lane *at, uint32_t rank, uint32_t step) {
+  for (uint32_t i = at->behind; i < walk->of_all_count; i++)
+    if (walk->of_all[i].group == at->group && walk->of_all[i].at == at->count)
+      return &walk->of_all[i];
+  const uint32_t members = at->group ? message_at(walk, rank, step)->members : walk->rank_count;
+  const size_t bytes = (members + 1) * sizeof(uint32_t);
+  gathering *made = &walk->of_all[walk->of_all_count++];
+  *made = (gathering){.group = at->group,
+                      .at = at->count,
+                      .rank = rank,
+                      .step = step,
+                      .members = members,
+                      .ranks = tdm_region_take(&walk->region, bytes, "messages"),
+                      .steps = tdm_region_take(&walk->region, bytes, "messages")};
+  if (!made->ranks || !made->steps) return NULL;
+  memset(made->ranks, 0xff, bytes);
+  return made;
+}
+
+/* The step's message is its member's next one; what the group has there is what it must be. */
+static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step) {
   const tdm_step_message *message = message_at(walk, rank, step);
-  if (walk->ranks[rank].schedule->steps[step].phase != TDM_PHASE_MAIN)
+  const tdm_step *is = &walk->ranks[rank].schedule->steps[step];
+  if (is->phase != TDM_PHASE_MAIN)
     return tdm_fail(TDM_INTERNAL, "message %u of all ranks belongs to the update phase of rank %u",
                     message->number, rank);
-  if (at >= walk->of_all_count)
-    return tdm_fail(TDM_INTERNAL, "rank %u has message %u of all ranks, and rank 0 has not", rank,
-                    message->number);
-  uint32_t *steps = &walk->of_all[(size_t)at * walk->rank_count];
-  steps[rank] = step;
-  walk->walks[rank].of_all[step] = at;
-  const tdm_step_message *first = message_at(walk, 0, steps[0]);
+  lane *at = find_lane(walk, rank, step, message);
+  if (at->rank != rank)
+    return tdm_fail(TDM_INTERNAL, "member %u of group %u is on rank %u and on rank %u", at->member,
+                    at->group, at->rank, rank);
+  if (at->queue != is->queue)
+    return tdm_fail(TDM_INTERNAL, "message %u of rank %u is on queue %u, not %u as those before it",
+                    message->number, rank, is->queue, at->queue);
+  gathering *of = find_gathering(walk, at, rank, step);
+  if (!of) return TDM_OUT_OF_MEMORY;
+  if (at->member >= of->members || (at->group && message->members != of->members))
+    return tdm_fail(TDM_INTERNAL, "message %u of rank %u is of member %u of %u, in a group of %u",
+                    message->number, rank, at->member, message->members, of->members);
+  at->count++;
+  at->behind = (uint32_t)(of - walk->of_all);
+  of->ranks[at->member] = rank;
+  of->steps[at->member] = step;
+  walk->walks[rank].of_all[step] = at->behind;
+  const tdm_step_message *first = message_at(walk, of->rank, of->step);
   if (first->number == message->number && first->bytes == message->bytes) return TDM_OK;
   return tdm_fail(TDM_INTERNAL,
-                  "where rank 0 has message %u of all ranks, of %llu bytes, rank %u has message "
+                  "where rank %u has message %u of all ranks, of %llu bytes, rank %u has message "
                   "%u, of %llu",
-                  first->number, (unsigned long long)first->bytes, rank, message->number,
+                  of->rank, first->number, (unsigned long long)first->bytes, rank, message->number,
                   (unsigned long long)message->bytes);
 }
 
-static tdm_status match_of_all(ranks_walk *walk) {
-  const uint32_t ranks = walk->rank_count;
-  for (size_t s = 0; s < walk->ranks[0].schedule->step_count; s++)
-    walk->of_all_count += message_at(walk, 0, (uint32_t)s)->end == TDM_MESSAGE_OF_ALL;
-  walk->of_all = tdm_region_take(
-      &walk->region, ((size_t)walk->of_all_count * ranks + 1) * sizeof(uint32_t), "messages");
-  if (!walk->of_all) return TDM_OUT_OF_MEMORY;
-  for (uint32_t r = 0; r < ranks; r++) {
-    uint32_t at = 0;
-    for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
-      if (message_at(walk, r, s)->end == TDM_MESSAGE_OF_ALL) TDM_TRY(note_of_all(walk, r, s, at++));
-    if (at < walk->of_all_count)
-      return tdm_fail(TDM_INTERNAL, "rank 0 has message %u of all ranks, and rank %u has not",
-                      message_at(walk, 0, walk->of_all[(size_t)at * ranks])->number, r);
+/* Every member of the group has the message. */
+static tdm_status check_gathering(const ranks_walk *walk, const gathering *of) {
+  for (uint32_t m = 0; m < of->members; m++) {
+    if (of->ranks[m] != NONE) continue;
+    const uint32_t number = message_at(walk, of->rank, of->step)->number;
+    if (of->group)
+      return tdm_fail(TDM_INTERNAL, "rank %u has message %u of group %u, and member %u has not",
+                      of->rank, number, of->group, m);
+    return tdm_fail(TDM_INTERNAL, "rank %u has message %u of all ranks, and rank %u has not",
+                    of->rank, number, m);
   }
+  return TDM_OK;
+}
+
+static tdm_status match_of_all(ranks_walk *walk) {
+  size_t most = 0;
+  for (uint32_t r = 0; r < walk->rank_count; r++)
+    for (size_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
+      most += message_at(walk, r, (uint32_t)s)->end == TDM_MESSAGE_OF_ALL;
+  walk->of_all = tdm_region_take(&walk->region, (most + 1) * sizeof(gathering), "messages");
+  walk->lanes = tdm_region_take(&walk->region, (most + 1) * sizeof(lane), "messages");
+  if (!walk->of_all || !walk->lanes) return TDM_OUT_OF_MEMORY;
+  for (uint32_t r = 0; r < walk->rank_count; r++)
+    for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
+      if (message_at(walk, r, s)->end == TDM_MESSAGE_OF_ALL) TDM_TRY(note_of_all(walk, r, s));
+  for (uint32_t i = 0; i < walk->of_all_count; i++)
+    TDM_TRY(check_gathering(walk, &walk->of_all[i]));
   return TDM_OK;
 }
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 
-/* A rank's sends lie on one queue, what it receives on one, and so do messages of all: that is
- * their order. */
+/* A rank's sends lie on one queue, and so does what it receives: that is their order. */
 static tdm_status check_queues(const ranks_walk *walk, uint32_t rank) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
-  uint32_t queues[TDM_MESSAGE_OF_ALL] = {NONE, NONE, NONE};
+  uint32_t queues[] = {NONE, NONE};
   for (uint32_t s = 0; s < schedule->step_count; s++) {
     const tdm_step_message *message = message_at(walk, rank, s);
-    if (message->end == TDM_MESSAGE_NONE) continue;
+    if (!has_two_ends(message)) continue;
     uint32_t *queue = &queues[message->end - TDM_MESSAGE_SEND];
     if (*queue == NONE) *queue = schedule->steps[s].queue;
     if (*queue == schedule->steps[s].queue) continue;
@@ -274,9 +354,9 @@ static bool has_begun(const ranks_walk *walk, uint32_t rank, uint32_t run, uint3
   return walk->walks[rank].begun[run * walk->ranks[rank].schedule->step_count + step];
 }
 
-static bool all_have_begun(const ranks_walk *walk, uint32_t run, uint32_t of_all) {
-  for (uint32_t r = 0; r < walk->rank_count; r++)
-    if (!has_begun(walk, r, run, walk->of_all[(size_t)of_all * walk->rank_count + r])) return false;
+static bool all_have_begun(const ranks_walk *walk, uint32_t run, const gathering *of) {
+  for (uint32_t m = 0; m < of->members; m++)
+    if (!has_begun(walk, of->ranks[m], run, of->steps[m])) return false;
   return true;
 }
 
@@ -284,7 +364,7 @@ static bool all_have_begun(const ranks_walk *walk, uint32_t run, uint32_t of_all
 static bool other_ends_have_begun(const ranks_walk *walk, uint32_t rank, uint32_t run,
                                   uint32_t step) {
   const uint32_t of_all = walk->walks[rank].of_all[step];
-  if (of_all != NONE) return all_have_begun(walk, run, of_all);
+  if (of_all != NONE) return all_have_begun(walk, run, &walk->of_all[of_all]);
   const uint32_t number = walk->walks[rank].matches[step];
   if (number == NONE) return true;
   const match *found = &walk->matches[number];

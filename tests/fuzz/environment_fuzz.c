@@ -24,6 +24,7 @@ static variable variables[] = {
     {"TANDEM_DEVICES", ""},
     {"TANDEM_CPU_DEVICES", ""},
     {"TANDEM_SIM", ""},
+    {"TANDEM_NCCL", ""},
     {"TANDEM_TF32", ""},
     {"TANDEM_CUDA_LOGICAL", ""},
     {"TANDEM_CPU_ISA", ""},

@@ -37,6 +37,7 @@ static tdm_status live(rank_thread *mine) {
 static void *rank_main(void *user) {
   rank_thread *mine = user;
   job_rank *rank = mine->rank;
+  if (mine->options->begin) mine->options->begin(rank->rank, mine->options->user);
   rank->status = live(mine);
   if (rank->status != TDM_OK) {
     (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());

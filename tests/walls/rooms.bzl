@@ -15,10 +15,12 @@ DEVICE_ROOMS = dict({
     "tensors": ["context", "contract", "staging"],
     "absent": ["context", "contract"],
     "network": ["contract"],
+    "groups": ["context", "contract", "network"],
     "creation": [
         "absent",
         "context",
         "contract",
+        "groups",
         "links",
         "machine",
         "network",

@@ -19,6 +19,7 @@ static const char *const known_names[] = {
     "TANDEM_CUDA_PATH",
     "TANDEM_DEVICES",
     "TANDEM_LINKS",
+    "TANDEM_NCCL",
     "TANDEM_NET",
     "TANDEM_NET_INTERFACE",
     "TANDEM_NET_PATH",

@@ -49,6 +49,19 @@ void emulation_hide_blas(bool hidden);
 bool emulation_opened(int ordinal);
 void emulation_close(void);
 
+/* NCCL of that version (22809: 2.28.9, as at first) is there for the calling thread; 0: there is no
+ * library. */
+void emulation_set_nccl(int version);
+/* Calls that may be in progress are so for a random while, from the seed; 0: as short as they can.
+ */
+void emulation_set_nccl_jitter(uint64_t seed);
+/* The nth call from now (from 1) that makes an id, joins or sums answers code; later: it begins,
+ * and then its communicator fails with code and the sum never ends. 0: none. */
+void emulation_fail_nccl_at(uint64_t n, int code, bool later);
+uint64_t emulation_nccl_calls(void); /* such, since fail_nccl_at */
+/* Sums that have been made, of all members together; since the process began. */
+uint64_t emulation_nccl_sums(void);
+
 /* What was asked for, since the process began. */
 typedef struct emulation_work {
   uint64_t launches;

@@ -51,7 +51,8 @@ static uint32_t computes(struct maker *maker, uint32_t reads, uint32_t *out_made
 static void sends(struct maker *maker, uint32_t number, uint32_t peer, uint32_t storage) {
   const uint32_t step = builder_step(&maker->builder, SEND, TDM_PHASE_MAIN);
   builder_reads(&maker->builder, storage);
-  maker->ring->messages[maker->rank][step] = (tdm_step_message){TDM_MESSAGE_SEND, number, peer, 64};
+  maker->ring->messages[maker->rank][step] =
+      (tdm_step_message){.end = TDM_MESSAGE_SEND, .number = number, .peer = peer, .bytes = 64};
 }
 
 static uint32_t receives(struct maker *maker, uint32_t number, uint32_t peer) {
@@ -59,7 +60,7 @@ static uint32_t receives(struct maker *maker, uint32_t number, uint32_t peer) {
   const uint32_t step = builder_step(&maker->builder, RECEIVE, TDM_PHASE_MAIN);
   builder_writes(&maker->builder, storage);
   maker->ring->messages[maker->rank][step] =
-      (tdm_step_message){TDM_MESSAGE_RECEIVE, number, peer, 64};
+      (tdm_step_message){.end = TDM_MESSAGE_RECEIVE, .number = number, .peer = peer, .bytes = 64};
   return storage;
 }
 
@@ -230,6 +231,78 @@ static void messages_of_all_have_one_order(void **state) {
   REFUSES_TOGETHER(set_wait(&ring.schedules[1], 0, 2), "the ranks wait for one another");
 }
 
+/* Four members of one group, two of them on rank 0, each with a queue for its sums. */
+static void begin_group(struct ring *ring) {
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  uint32_t member = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    struct maker maker = begin_rank(ring, rank);
+    for (uint32_t queue = SEND; queue <= (rank == 0 ? RECEIVE : SEND); queue++, member++) {
+      for (uint32_t number = 0; number < 2; number++) {
+        const uint32_t step = builder_step(&maker.builder, queue, TDM_PHASE_MAIN);
+        builder_writes(&maker.builder, builder_storage(&maker.builder, TDM_STORAGE_ARENA, 0, 64));
+        ring->messages[rank][step] =
+            (tdm_step_message){TDM_MESSAGE_OF_ALL, number, member, 64, 1, 4};
+      }
+    }
+    end_rank(&maker);
+  }
+}
+
+#define REFUSES_IN_GROUP(change, reason)                                                           \
+  do {                                                                                             \
+    struct ring ring;                                                                              \
+    begin_group(&ring);                                                                            \
+    assert_int_equal(verify(&ring), TDM_OK);                                                       \
+    change;                                                                                        \
+    assert_int_equal(verify(&ring), TDM_INTERNAL);                                                 \
+    if (!strstr(tdm_last_message(), reason))                                                       \
+      fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);                          \
+    end(&ring);                                                                                    \
+  } while (0)
+
+/* Rank 0's steps 0 and 1 are member 0's, 2 and 3 member 1's. */
+static void members_of_a_group_have_one_order(void **state) {
+  (void)state;
+  REFUSES_IN_GROUP((ring.messages[0][2].number = 1, ring.messages[0][3].number = 0),
+                   "where rank 0 has message 0 of all ranks, of 64 bytes, rank 0 has message 1");
+  REFUSES_IN_GROUP((ring.messages[2][0].number = 1, ring.messages[2][1].number = 0),
+                   "where rank 0 has message 0 of all ranks, of 64 bytes, rank 2 has message 1");
+  REFUSES_IN_GROUP(ring.messages[1][1].bytes = 32, "rank 1 has message 1, of 32");
+  REFUSES_IN_GROUP(ring.messages[0][3].end = TDM_MESSAGE_NONE,
+                   "rank 0 has message 1 of group 1, and member 1 has not");
+  REFUSES_IN_GROUP((ring.messages[1][0].end = ring.messages[1][1].end = TDM_MESSAGE_NONE),
+                   "rank 0 has message 0 of group 1, and member 2 has not");
+  REFUSES_IN_GROUP(ring.messages[1][0].members = 3, "is of member 2 of 3, in a group of 4");
+  REFUSES_IN_GROUP(ring.messages[1][0].peer = 4, "is of member 4 of 4, in a group of 4");
+  REFUSES_IN_GROUP((ring.messages[1][0].peer = ring.messages[1][1].peer = 3),
+                   "member 3 of group 1 is on rank 1 and on rank 2");
+  REFUSES_IN_GROUP(ring.messages[0][2].peer = 0, "message 0 of rank 0 is on queue 2, not 1");
+  REFUSES_IN_GROUP(ring.schedules[2].steps[1].queue = COMPUTE, "message 1 of rank 2 is on queue 0");
+  REFUSES_IN_GROUP(ring.schedules[2].steps[1].phase = TDM_PHASE_UPDATE,
+                   "belongs to the update phase of rank 2");
+  REFUSES_IN_GROUP(ring.messages[2][1].group = 2, "and member 3 has not");
+}
+
+/* What one member sums first another may only sum when it has summed what stands behind. */
+static void groups_that_wait_for_one_another_are_refused(void **state) {
+  (void)state;
+  struct ring ring;
+  begin_group(&ring);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    for (uint32_t step = 0; step < (rank == 0 ? 4u : 2u); step++)
+      if (ring.messages[rank][step].number == 1) ring.messages[rank][step].group = 2;
+  assert_int_equal(verify(&ring), TDM_OK); /* two groups of the same members */
+  ring.messages[2][0].number = 1;
+  ring.messages[2][0].group = 2;
+  ring.messages[2][1].number = 0;
+  ring.messages[2][1].group = 1;
+  assert_int_equal(verify(&ring), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "the ranks wait for one another: step 0 of rank 0"));
+  end(&ring);
+}
+
 /* Each of two ranks sends before it receives, on one queue: if a send ends only once it is
  * received, none does. */
 static void sends_that_wait_for_one_another_are_refused(void **state) {
@@ -271,11 +344,13 @@ static void fill_rank(struct crowd *crowd, uint32_t kind, const tdm_allocator *a
   for (uint32_t i = 0; i < MANY_MESSAGES && kind < 2; i++) {
     const uint32_t step = builder_step(&builder, kind == 0 ? SEND : RECEIVE, TDM_PHASE_MAIN);
     const tdm_message_end end = kind == 0 ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE;
-    crowd->messages[kind][step] = (tdm_step_message){end, 1000 + i, 1 - kind, 64};
+    crowd->messages[kind][step] =
+        (tdm_step_message){.end = end, .number = 1000 + i, .peer = 1 - kind, .bytes = 64};
   }
   for (uint32_t i = 0; i < MANY_OF_ALL; i++) {
     const uint32_t step = builder_step(&builder, COMPUTE, TDM_PHASE_MAIN);
-    crowd->messages[kind][step] = (tdm_step_message){TDM_MESSAGE_OF_ALL, i, 0, 8};
+    crowd->messages[kind][step] =
+        (tdm_step_message){.end = TDM_MESSAGE_OF_ALL, .number = i, .bytes = 8};
   }
   assert_int_equal(builder.status, TDM_OK);
 }
@@ -319,6 +394,8 @@ int main(void) {
       cmocka_unit_test(circles_of_waits_are_refused),
       cmocka_unit_test(runs_in_flight_are_walked),
       cmocka_unit_test(messages_of_all_have_one_order),
+      cmocka_unit_test(members_of_a_group_have_one_order),
+      cmocka_unit_test(groups_that_wait_for_one_another_are_refused),
       cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
       cmocka_unit_test(every_allocation_may_fail),
   };

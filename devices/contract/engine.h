@@ -1,0 +1,38 @@
+/* Devices of all ranks that sum together on queues of their own, rather than through their hosts:
+ * groups, and the table of what a kind makes them by (NCCL between GPUs). Invariant: all ranks have
+ * the same groups, joined in the same order, and a group's members are called in plan order. */
+#ifndef TANDEM_DEVICES_CONTRACT_ENGINE_H
+#define TANDEM_DEVICES_CONTRACT_ENGINE_H
+
+#include "devices/contract/device.h"
+
+#define TDM_ENGINE_KEY_BYTES 128 /* of what goes round, by which members find each other */
+
+/* A device's place in a group; the engine's own. */
+typedef struct tdm_member tdm_member;
+
+/* What a kind offers. Calls of different devices may overlap; those of one device do not, and none
+ * of them waits for another rank. */
+typedef struct tdm_engine {
+  /* On one rank, for all of a group. */
+  tdm_status (*make_key)(tdm_device *device, unsigned char *out_key);
+  /* Begins to join, as member `index` of `count`, which may be on any ranks; ended by leave. */
+  tdm_status (*join)(tdm_device *device, const unsigned char *key, int index, int count,
+                     tdm_member **out_member);
+  /* Have all the others joined too? Fails where they never will. */
+  tdm_status (*joined)(tdm_member *member, bool *out_joined);
+  /* Whatever its state: waits for no other rank, and frees. NULL is legal. The device's queues have
+   * stopped, or the group was never used. */
+  void (*leave)(tdm_member *member);
+} tdm_engine;
+
+/* A command of a group (tdm_message.group) names its device by the place in this list. */
+struct tdm_group {
+  struct tdm_group *next;
+  size_t count;
+  tdm_device **devices; /* (count), in the context's order */
+  tdm_member **members; /* (count): NULL for those of other ranks, and until all have joined */
+  bool joined;
+};
+
+#endif

@@ -1,0 +1,286 @@
+/* Groups of GPUs: joining them, the sums on a queue, and what ends these when a rank is lost.
+ * Invariant: see sums.h; a member that has failed has no communicator any more. */
+#include "devices/cuda/sums.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "devices/context/context.h"
+#include "devices/cuda/device.h"
+#include "devices/cuda/errors.h"
+#include "devices/cuda/nccl.h"
+
+/* So long the control channel may take to name the rank of which NCCL only says that it is gone. */
+static const uint64_t naming_ns = 1000000000u;
+
+_Static_assert(TDM_ENGINE_KEY_BYTES == (int)TDM_NCCL_ID_BYTES, "a key is NCCL's id");
+
+struct tdm_member {
+  const tdm_nccl_api *api;
+  tdm_device *device;
+  tdm_nccl_communicator communicator; /* NULL: it has failed */
+  bool in_progress;                   /* a sum is being enqueued */
+  tdm_member *next;                   /* of the queue's with sums under way */
+  bool listed;
+  uint64_t end; /* the queue's point behind the newest of them */
+  uint64_t left_ns;
+  uint64_t failing_ns; /* since when NCCL says that it has failed; 0: it does not */
+  tdm_status failure;
+  char words[TDM_MESSAGE_BYTES];
+};
+
+/* ---- Codes ----------------------------------------------------------------------------------- */
+
+static tdm_status status_of(tdm_nccl_code code) {
+  switch (code) {
+  case TDM_NCCL_CUDA_ERROR:
+    return TDM_DEVICE_LOST;
+  case TDM_NCCL_SYSTEM_ERROR:
+  case TDM_NCCL_REMOTE_ERROR:
+    return TDM_UNAVAILABLE;
+  default:
+    return TDM_INTERNAL;
+  }
+}
+
+static tdm_status fail_code(const tdm_nccl_api *api, tdm_nccl_communicator communicator,
+                            tdm_nccl_code code, const char *what) {
+  char words[160];
+  (void)snprintf(words, sizeof(words), "%s", api->last_error(communicator));
+  return tdm_fail(status_of(code),
+                  "%s: NCCL failed: %s%s%s (code %d); with TANDEM_NCCL=0 sums go through hosts",
+                  what, api->error_text(code), words[0] ? ", " : "", words, code);
+}
+
+static bool is_begun(tdm_nccl_code code) {
+  return code == TDM_NCCL_SUCCESS || code == TDM_NCCL_IN_PROGRESS;
+}
+
+/* What has become of what was begun; fails with it. */
+static tdm_status progress(const tdm_member *member, const char *what, bool *out_over) {
+  tdm_nccl_code error = TDM_NCCL_SUCCESS;
+  const tdm_nccl_code code = member->api->async_error(member->communicator, &error);
+  *out_over = error != TDM_NCCL_IN_PROGRESS;
+  if (code != TDM_NCCL_SUCCESS) error = code;
+  if (is_begun(error)) return TDM_OK;
+  return fail_code(member->api, member->communicator, error, what);
+}
+
+/* ---- The engine ------------------------------------------------------------------------------ */
+
+static tdm_status make_key(tdm_device *device, unsigned char *out_key) {
+  const tdm_nccl_api *api = tdm_cuda_device_of(device)->nccl;
+  const tdm_nccl_code code = api->unique_id(out_key);
+  return code == TDM_NCCL_SUCCESS ? TDM_OK : fail_code(api, NULL, code, "making a group of GPUs");
+}
+
+static void leave(tdm_member *member) {
+  if (!member) return;
+  if (member->communicator) {
+    /* Its GPU is the thread's: NCCL goes back to what the thread had, and so would open another. */
+    tdm_cuda_gpu *gpu = &tdm_cuda_device_of(member->device)->gpu;
+    const bool entered = tdm_cuda_gpu_enter(gpu) == TDM_OK;
+    (void)member->api->abort(member->communicator);
+    if (entered) tdm_cuda_gpu_leave(gpu);
+  }
+  tdm_release(tdm_context_allocator(member->device->context), member, sizeof(*member));
+}
+
+static tdm_status join(tdm_device *device, const unsigned char *key, int index, int count,
+                       tdm_member **out_member) {
+  *out_member = NULL;
+  tdm_member *member =
+      tdm_allocate(tdm_context_allocator(device->context), sizeof(*member), "a place in a group");
+  if (!member) return TDM_OUT_OF_MEMORY;
+  member->api = tdm_cuda_device_of(device)->nccl;
+  member->device = device;
+  tdm_cuda_gpu *gpu = &tdm_cuda_device_of(device)->gpu;
+  tdm_status status = tdm_cuda_gpu_enter(gpu);
+  if (status == TDM_OK) {
+    const tdm_nccl_code code = member->api->init(&member->communicator, count, key, index);
+    tdm_cuda_gpu_leave(gpu);
+    if (!is_begun(code)) status = fail_code(member->api, NULL, code, "joining a group of GPUs");
+  }
+  if (status != TDM_OK) {
+    leave(member);
+    return tdm_fail_within(status, "%s", device->name);
+  }
+  *out_member = member;
+  return TDM_OK;
+}
+
+static tdm_status joined(tdm_member *member, bool *out_joined) {
+  const tdm_status status = progress(member, "joining a group of GPUs", out_joined);
+  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", member->device->name);
+}
+
+static const tdm_engine engine = {
+    .make_key = make_key, .join = join, .joined = joined, .leave = leave};
+
+static void print_version(int version, char out_text[16]) {
+  (void)snprintf(out_text, 16, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+void tdm_cuda_engine_find(tdm_device *device, bool allowed) {
+  char *absence = device->engine_absence;
+  const size_t capacity = sizeof(device->engine_absence);
+  if (tdm_context_rank_count(device->context) == 1) return;
+  if (!allowed) {
+    (void)snprintf(absence, capacity, "TANDEM_NCCL is 0");
+    return;
+  }
+  const tdm_nccl_api *api = tdm_cuda_device_of(device)->nccl;
+  const char *reason = api->absence();
+  if (reason) {
+    (void)snprintf(absence, capacity, "no NCCL: %s", reason);
+    return;
+  }
+  int version = 0;
+  const tdm_nccl_code code = api->version(&version);
+  char has[16], least[16];
+  print_version(version, has);
+  print_version(TDM_NCCL_LEAST_VERSION, least);
+  if (code != TDM_NCCL_SUCCESS || version < TDM_NCCL_LEAST_VERSION) {
+    (void)snprintf(absence, capacity, "NCCL %s is too old: %s or newer is needed", has, least);
+    return;
+  }
+  device->engine = &engine;
+  (void)snprintf(device->engine_name, sizeof(device->engine_name), "NCCL %s", has);
+}
+
+/* ---- Failing --------------------------------------------------------------------------------- */
+
+/* The member's sums among commands [first, end) fail in its words. */
+static void fail_sums(const tdm_member *member, const tdm_submission *submission, uint32_t first,
+                      uint32_t end) {
+  const tdm_program *program = &submission->flight->programs[submission->program];
+  for (uint32_t i = first; i < end; i++) {
+    const tdm_command *command = &program->commands[i];
+    if (command->kind != TDM_COMMAND_ALL_REDUCE) continue;
+    if (command->message.group->members[command->message.peer] != member) continue;
+    tdm_flight_fail(submission->flight, command->id, member->failure, member->words);
+  }
+}
+
+/* With the thread's message: whatever of the member's is under way ends, and all of it fails. The
+ * other ranks are told, unless they know. */
+static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status status) {
+  member->failure = status;
+  (void)snprintf(member->words, sizeof(member->words), "%s", tdm_last_message());
+  tdm_messenger *messenger = tdm_context_messenger(member->device->context);
+  uint64_t left_ns = 0;
+  if (messenger && messenger->check(messenger, &left_ns) == TDM_OK) {
+    (void)tdm_fail(status, "%s", member->words);
+    messenger->give_up(messenger, status);
+  }
+  if (member->communicator) (void)member->api->abort(member->communicator);
+  member->communicator = NULL;
+  member->in_progress = false;
+  for (uint64_t i = queue->retired; i != queue->marked; i++) {
+    const tdm_cuda_mark *mark = &queue->marks[i % TDM_CUDA_MARKS];
+    fail_sums(member, mark->submission, mark->first, mark->end);
+  }
+  if (queue->head) fail_sums(member, queue->head, queue->marked_cursor, queue->head->cursor);
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------ */
+
+static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submission,
+                            const tdm_command *command, tdm_member *member) {
+  const tdm_message *sum = &command->message;
+  const tdm_flight *flight = submission->flight;
+  tdm_device *device = queue->base.device;
+  void *memory;
+  TDM_TRY(tdm_cuda_feeder_refusal(queue->feeder));
+  TDM_TRY(device->ops->translate(device, flight->bases[sum->at.base] + sum->at.offset, sum->bytes,
+                                 &memory));
+  if (flight->times) TDM_TRY(tdm_cuda_queue_time(queue, &flight->times[command->id]));
+  const tdm_nccl_code code = member->api->all_reduce(member->communicator, memory,
+                                                     sum->bytes / tdm_dtype_bytes(sum->dtype),
+                                                     sum->dtype, queue->kernel_stream.stream);
+  if (!is_begun(code)) return fail_code(member->api, member->communicator, code, "a sum over GPUs");
+  member->in_progress = code == TDM_NCCL_IN_PROGRESS;
+  member->end = submission->base + submission->cursor + 1;
+  if (member->listed) return TDM_OK;
+  member->listed = true;
+  member->next = queue->summing;
+  queue->summing = member;
+  return TDM_OK;
+}
+
+/* What its members cannot make fails, and so does the vote; what was not made is summed all the
+ * same, since the others wait for it. */
+bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submission,
+                          const tdm_command *command) {
+  tdm_flight *flight = submission->flight;
+  tdm_member *member = command->message.group->members[command->message.peer];
+  bool over = true;
+  tdm_status status = TDM_OK;
+  if (member->in_progress) {
+    status = progress(member, "a sum over GPUs", &over);
+    if (status != TDM_OK) return false; /* tdm_cuda_sums_look sees to it */
+    member->in_progress = !over;
+    return over;
+  }
+  (void)tdm_flight_spoiled(flight, command);
+  if (member->failure != TDM_OK) {
+    tdm_flight_fail(flight, command->id, member->failure, member->words);
+    return true;
+  }
+  const tdm_cuda_api *api = tdm_cuda_device_of(queue->base.device)->gpu.api;
+  api->range_begin(!command->name ? "sum" : command->name);
+  status = begin_sum(queue, submission, command, member);
+  api->range_end();
+  if (status == TDM_OK) return !member->in_progress;
+  fail_member(queue, member, status);
+  tdm_flight_fail(flight, command->id, member->failure, member->words);
+  return true;
+}
+
+/* Will the member's sums never end? NCCL says of a rank that is lost only that something is: the
+ * control channel, which names it, is waited for. */
+static tdm_status check_member(tdm_member *member) {
+  tdm_messenger *messenger = tdm_context_messenger(member->device->context);
+  bool over;
+  if (messenger) TDM_TRY(messenger->check(messenger, &member->left_ns));
+  const tdm_status status = progress(member, "a sum over GPUs", &over);
+  if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;
+  const uint64_t now_ns = tdm_time_ns();
+  if (member->failing_ns == 0) member->failing_ns = now_ns;
+  return now_ns - member->failing_ns < naming_ns ? TDM_OK : status;
+}
+
+void tdm_cuda_sums_lose(tdm_cuda_queue *queue, tdm_status status) {
+  char words[TDM_MESSAGE_BYTES];
+  if (!queue->summing) return;
+  (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
+  for (tdm_member *member = queue->summing; member; member = member->next) {
+    if (member->failure != TDM_OK) continue;
+    (void)tdm_fail(status, "%s", words);
+    fail_member(queue, member, status);
+  }
+  (void)tdm_fail(status, "%s", words);
+}
+
+bool tdm_cuda_sums_look(tdm_cuda_queue *queue) {
+  bool moved = false;
+  tdm_member **at = &queue->summing;
+  while (*at) {
+    tdm_member *member = *at;
+    bool over = member->failure != TDM_OK || tdm_queue_reached(&queue->base, member->end - 1);
+    const tdm_status status = over ? TDM_OK : check_member(member);
+    if (status != TDM_OK) {
+      fail_member(queue, member, status);
+      over = moved = true;
+    }
+    if (over) {
+      *at = member->next;
+      member->listed = false;
+      member->left_ns = member->failing_ns = 0;
+    } else {
+      at = &member->next;
+    }
+  }
+  return moved;
+}

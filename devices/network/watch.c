@@ -1,0 +1,68 @@
+/* Whether what is waited for can still come: ranks that are lost, that have left, and transfers
+ * that stand still. Invariant: who finds that out first tells all ranks. */
+#include "core/park.h"
+#include "devices/network/network_state.h"
+
+/* What a rank has sent before it left arrives in that time. */
+static const uint64_t left_grace_ns = 500000000u;
+
+static tdm_status fail_left(const tdm_network *network, int rank) {
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  return tdm_fail(TDM_UNAVAILABLE, "%s has left the job, and is waited for: all ranks run the same",
+                  tdm_endpoint_rank_text(network->endpoint, rank, text));
+}
+
+tdm_status tdm_network_check_ranks(const tdm_network *network) {
+  tdm_control_failure failure;
+  const int left = atomic_load_explicit(&network->left, memory_order_relaxed);
+  if (left > 0) return fail_left(network, left - 1);
+  if (!network->control || !tdm_control_failed(network->control, &failure)) return TDM_OK;
+  char text[TDM_CONTROL_TEXT_BYTES];
+  return tdm_fail(TDM_UNAVAILABLE, "%s", tdm_control_failure_text(&failure, text));
+}
+
+tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left_ns) {
+  int left = -1;
+  if (!network->control || !tdm_control_left(network->control, peer, &left)) return TDM_OK;
+  const uint64_t now_ns = tdm_time_ns();
+  if (*left_ns == 0) *left_ns = now_ns;
+  if (now_ns - *left_ns < left_grace_ns) return TDM_OK;
+  atomic_store(&network->left, left + 1);
+  const tdm_status status = fail_left(network, left);
+  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
+  return status;
+}
+
+tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) {
+  tdm_control_transfer *transfer = &call->transfer;
+  if (!network->control || !tdm_control_stalls(network->control, transfer, tdm_time_ns()))
+    return TDM_OK;
+  char text[TDM_NET_RANK_TEXT_BYTES] = "all ranks";
+  if (transfer->peer >= 0) (void)tdm_endpoint_rank_text(network->endpoint, transfer->peer, text);
+  static const char *const names[TDM_NET_ALL_REDUCE + 1] = {"send to", "receive from",
+                                                            "all-reduce of"};
+  const tdm_status status = tdm_fail(TDM_UNAVAILABLE,
+                                     "the %s %s (%zu bytes) stands still: both ends have waited "
+                                     "for it for %.3g s and live, so the "
+                                     "way that the engine takes is cut, or an engine has stopped",
+                                     names[call->request.kind], text, call->request.bytes,
+                                     (double)transfer->stalled_ns * 1e-9);
+  tdm_control_give_up(network->control, status, tdm_last_message());
+  return status;
+}
+
+void tdm_network_give_up(tdm_network *network, tdm_status status) {
+  if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;
+  tdm_control_give_up(network->control, status, tdm_last_message());
+}
+
+tdm_status tdm_network_check_all(tdm_messenger *messenger, uint64_t *left_ns) {
+  tdm_network *network = (tdm_network *)messenger;
+  TDM_TRY(tdm_network_check_ranks(network));
+  return tdm_network_check_left(network, -1, left_ns);
+}
+
+void tdm_network_resign(tdm_messenger *messenger, tdm_status status) {
+  tdm_network *network = (tdm_network *)messenger;
+  if (network->control) tdm_control_give_up(network->control, status, tdm_last_message());
+}

@@ -1,0 +1,231 @@
+/* Sums over GPUs of ranks of which one is lost, leaves, or fails in any call of NCCL: all ranks are
+ * told in that step, none hangs, none has updated anything. */
+#define _GNU_SOURCE /* usleep */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "devices/context/context.h"
+#include "devices/cuda/nccl.h"
+#include "devices/network/network.h"
+#include "graph/run/session.h"
+#include "tests/devices/cuda_emulation/emulation.h"
+#include "tests/devices/sanitized.h"
+#include "tests/graph/job.h"
+
+enum { ROWS = 12, WIDTH = 8, STEPS = 3 };
+
+typedef enum ending { SILENT, LEAVING, LOSING_ITS_GPU, BAD_INPUT, FAILING } ending;
+
+/* What happens to a rank in the second step, or to calls of NCCL in any. Shared by all. */
+typedef struct story {
+  ending how;
+  int victim;
+  uint64_t at;                     /* the launch that loses the victim's GPU, from 1 */
+  _Atomic int told;                /* other ranks whose step has failed */
+  _Atomic int ended;               /* ranks whose steps are over, whatever became of them */
+  int failed_step[JOB_MOST_RANKS]; /* the first that failed; 0: none */
+  char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
+} story;
+
+/* Short, for a test of many; time in which the process did not run is nobody's silence. */
+static tdm_control_options watch_of_tests(void) {
+  return (tdm_control_options){.struct_size = sizeof(tdm_control_options),
+                               .allocator = tdm_allocator_default(),
+                               .beat_ns = 20000000,
+                               .silence_ns = 300000000};
+}
+
+/* Rank R computes on cuda:R, so that one can be lost. */
+static tdm_session *make_session(const job_rank *rank) {
+  char devices[JOB_MOST_RANKS * 24] = "";
+  for (int r = 0; r < rank->rank_count; r++) {
+    const size_t length = strlen(devices);
+    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/cuda:%d", r > 0 ? "," : "",
+                   r, r);
+  }
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, WIDTH);
+  const tdm_value hidden = tdm_tanh(graph, "bend", tdm_linear(graph, "hidden", words, WIDTH));
+  const tdm_value scores = tdm_linear(graph, "scores", hidden, MODEL_WIDTH);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  tdm_data_parallel(graph, "model", &options);
+  const job_model model = {
+      .optimizer = tdm_adam(0.01), .collective = TDM_COLLECTIVE_ALL_REDUCE, .any_order = true};
+  return job_session(graph, loss, &model);
+}
+
+/* Rows of the last rank ask for an id that is not there. */
+static void spoil(test_batch *batch) {
+  ((int64_t *)tdm_tensor_data(batch->ids))[ROWS - 1] = MODEL_ROWS + 5;
+}
+
+static tdm_status step(const job_rank *rank, const story *of, tdm_session *session, int number) {
+  test_batch batch;
+  test_batch_make(&batch, rank->context, ROWS, (uint64_t)number);
+  if (of->how == BAD_INPUT && number == 2) spoil(&batch);
+  const tdm_status status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+  test_batch_release(&batch);
+  return status;
+}
+
+/* The victim hangs until all others have been told. */
+static void hang(const job_rank *rank, story *of) {
+  tdm_control *control = tdm_network_control(tdm_context_network(rank->context));
+  tdm_control_pause(control, true);
+  while (atomic_load(&of->told) < rank->rank_count - 1)
+    (void)usleep(1000);
+  tdm_control_pause(control, false);
+}
+
+/* Whose parameters are those of before if the step failed; before the first there are none. */
+static tdm_status note(const job_rank *rank, story *of, tdm_session *session, tdm_status status,
+                       uint64_t before, int number) {
+  if (status == TDM_OK || of->failed_step[rank->rank] != 0) return TDM_OK;
+  of->failed_step[rank->rank] = number;
+  (void)snprintf(of->messages[rank->rank], TDM_MESSAGE_BYTES, "%s", tdm_last_message());
+  if (rank->rank != of->victim) (void)atomic_fetch_add(&of->told, 1);
+  const bool lost = of->how == LOSING_ITS_GPU && rank->rank == of->victim; /* and its memory */
+  const bool updated = number == 1 ? session->store->steps > 0 : job_hash(session) != before;
+  return !lost && updated ? tdm_fail(TDM_INTERNAL, "a failed step has updated") : TDM_OK;
+}
+
+/* Nobody leaves before all are told, or others would be told of that. */
+static void await_all(const job_rank *rank, story *of) {
+  (void)atomic_fetch_add(&of->ended, 1);
+  while (atomic_load(&of->ended) < rank->rank_count - (of->how == LEAVING))
+    (void)usleep(1000);
+}
+
+static tdm_status live(job_rank *rank) {
+  story *of = (story *)(uintptr_t)rank->user;
+  const bool is_victim = rank->rank == of->victim;
+  tdm_session *session = make_session(rank);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = TDM_OK;
+  for (int number = 1; number <= STEPS && status == TDM_OK; number++) {
+    if (number == 2 && is_victim && of->how == LEAVING) break;
+    if (number == 2 && is_victim && of->how == SILENT) hang(rank, of);
+    if (number == 2 && is_victim && of->how == LOSING_ITS_GPU)
+      emulation_fault_at(of->at, rank->rank, TDM_CUDA_ILLEGAL_ADDRESS);
+    const uint64_t before = job_hash(session);
+    status = note(rank, of, session, step(rank, of, session, number), before, number);
+    if (number > 1) rank->number = session->store->steps;
+  }
+  if (!is_victim || of->how != LEAVING) await_all(rank, of);
+  tdm_session_release(session);
+  return status;
+}
+
+static void run_story(story *of, int count) {
+  const tdm_control_options watch = watch_of_tests();
+  job_rank ranks[JOB_MOST_RANKS];
+  emulation_set_driver(EMULATED_DRIVER, JOB_MOST_RANKS);
+  job_must(&(job_options){.rank_count = count, .watch = &watch, .user = of}, live, ranks);
+}
+
+/* All ranks but the victim have failed in the second step, with these words. */
+static void expect_told(const story *of, int count, const char *words) {
+  for (int r = 0; r < count; r++) {
+    if (r == of->victim) continue;
+    if (of->failed_step[r] != 2)
+      fail_msg("rank %d of %d failed in step %d: \"%s\"", r, count, of->failed_step[r],
+               of->messages[r]);
+    if (!strstr(of->messages[r], words))
+      fail_msg("rank %d says \"%s\", not \"%s\"", r, of->messages[r], words);
+  }
+}
+
+static void who_sums_with_a_rank_that_is_silent_is_told(void **state) {
+  (void)state;
+  for (int count = 2; count <= 3; count++) {
+    story of = {.how = SILENT, .victim = count - 1};
+    char words[64];
+    (void)snprintf(words, sizeof words, "rank %d (host sim%d", of.victim, of.victim);
+    run_story(&of, count);
+    expect_told(&of, count, words);
+    expect_told(&of, count, "has not been heard of");
+  }
+}
+
+static void who_sums_with_a_rank_that_leaves_is_told(void **state) {
+  (void)state;
+  story of = {.how = LEAVING, .victim = 0};
+  run_story(&of, 3);
+  expect_told(&of, 3, "rank 0");
+}
+
+/* At its first, second, ... launch of the second step, before its sums, under them, behind them;
+ * also in the update phase, where it alone has failed and others learn it in the next step. */
+static void a_rank_that_loses_its_gpu_ends_the_step_of_all(void **state) {
+  (void)state;
+  for (uint64_t at = 1; at <= 24; at += test_is_sanitized() ? 6 : 1) {
+    story of = {.how = LOSING_ITS_GPU, .victim = 1, .at = at};
+    run_story(&of, 3);
+    emulation_fault_at(0, 0, 0);
+    if (at == 1) expect_told(&of, 3, "rank 1");
+    for (int r = 0; r < 3; r++) {
+      if (of.failed_step[r] == 0) fail_msg("launch %d: rank %d was not told", (int)at, r);
+      if (of.failed_step[r] > 2 + (at > 10))
+        fail_msg("launch %d: rank %d was told in step %d", (int)at, r, of.failed_step[r]);
+    }
+  }
+}
+
+/* The others sum what was never made, and go on with the next step. */
+static void what_was_not_made_is_summed_and_not_counted(void **state) {
+  (void)state;
+  story of = {.how = BAD_INPUT, .victim = -1};
+  run_story(&of, 3);
+  for (int r = 0; r < 3; r++)
+    assert_int_equal(of.failed_step[r], 2);
+  assert_non_null(strstr(of.messages[2], "is outside the table"));
+}
+
+/* ---- Calls of NCCL --------------------------------------------------------------------------- */
+
+/* False: there are fewer calls. */
+static bool fail_call(int count, uint64_t n, bool later) {
+  story of = {.how = FAILING, .victim = -1};
+  emulation_fail_nccl_at(n, TDM_NCCL_SYSTEM_ERROR, later);
+  run_story(&of, count);
+  const bool failed = emulation_nccl_calls() >= n;
+  emulation_fail_nccl_at(0, 0, false);
+  for (int r = 0; r < count; r++) {
+    if ((of.failed_step[r] != 0) != failed)
+      fail_msg("call %llu: rank %d of %d failed in step %d", (unsigned long long)n, r, count,
+               of.failed_step[r]);
+    if (of.failed_step[r] != of.failed_step[0])
+      fail_msg("call %llu: rank %d failed in step %d, rank 0 in %d", (unsigned long long)n, r,
+               of.failed_step[r], of.failed_step[0]);
+    if (failed && !strstr(of.messages[r], "unhandled system error"))
+      fail_msg("call %llu: rank %d says \"%s\"", (unsigned long long)n, r, of.messages[r]);
+  }
+  return failed;
+}
+
+static void any_call_that_fails_ends_the_step_of_all(void **state) {
+  (void)state;
+  for (int later = 0; later <= 1; later++) {
+    uint64_t n = 1 + (uint64_t)later; /* an id is made at once */
+    while (fail_call(2, n, later != 0))
+      n += test_is_sanitized() ? 3 : 1;
+    assert_true(n > 6);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_not_made_is_summed_and_not_counted),
+      cmocka_unit_test(who_sums_with_a_rank_that_is_silent_is_told),
+      cmocka_unit_test(who_sums_with_a_rank_that_leaves_is_told),
+      cmocka_unit_test(a_rank_that_loses_its_gpu_ends_the_step_of_all),
+      cmocka_unit_test(any_call_that_fails_ends_the_step_of_all),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -31,7 +31,7 @@ _COPTS = [
 ]
 
 def _instruction_sets_flag_impl(ctx):
-    known = ["all", "narrowest_and_widest", "narrowest"]
+    known = ["all", "narrowest_and_avx2", "narrowest_and_widest", "narrowest"]
     if ctx.build_setting_value not in known:
         fail("%s: %s is none of %s" % (ctx.label, ctx.build_setting_value, ", ".join(known)))
     return []

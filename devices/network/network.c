@@ -1,4 +1,4 @@
-/* Messages over an endpoint, and the network's life. Invariant: see network.h; a lane has at most
+/* Messages over an endpoint, and the network's life. Invariant: see network.h; a queue has at most
  * one message, of which at most one piece is out. */
 #include <stdio.h>
 #include <string.h>
@@ -117,20 +117,21 @@ static tdm_status post_sum(tdm_network *network, tdm_network_call *call, tdm_dty
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static size_t next_piece(const tdm_message_lane *lane, const tdm_message *message) {
-  const size_t left = message->bytes - lane->passed;
+static size_t next_piece(const tdm_message_progress *progress, const tdm_message *message) {
+  const size_t left = message->bytes - progress->passed;
   return left < PIECE_BYTES ? left : PIECE_BYTES;
 }
 
 /* Room for a header and a piece. */
-static tdm_status reserve(const tdm_network *network, tdm_message_lane *lane, size_t piece) {
+static tdm_status reserve(const tdm_network *network, tdm_message_progress *progress,
+                          size_t piece) {
   const size_t wanted = sizeof(message_header) + piece;
-  if (lane->capacity >= wanted) return TDM_OK;
-  tdm_release(&network->allocator, lane->buffer, lane->capacity);
-  lane->capacity = 0;
-  lane->buffer = tdm_allocate(&network->allocator, wanted, "the network's buffers");
-  if (!lane->buffer) return TDM_OUT_OF_MEMORY;
-  lane->capacity = wanted;
+  if (progress->capacity >= wanted) return TDM_OK;
+  tdm_release(&network->allocator, progress->buffer, progress->capacity);
+  progress->capacity = 0;
+  progress->buffer = tdm_allocate(&network->allocator, wanted, "the network's buffers");
+  if (!progress->buffer) return TDM_OUT_OF_MEMORY;
+  progress->capacity = wanted;
   return TDM_OK;
 }
 
@@ -154,48 +155,48 @@ static message_header header_of(const tdm_message *message, tdm_flight *flight, 
 /* Where the job has lost a rank, the engine may still have the buffers: they are left alone. */
 static tdm_status send_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                              bool spoiled) {
-  tdm_message_lane *lane = &network->sending;
+  tdm_message_progress *progress = &network->sending;
   TDM_TRY(tdm_network_check_ranks(network));
-  lane->piece = next_piece(lane, message);
-  const size_t piece = lane->piece;
-  TDM_TRY(reserve(network, lane, piece));
-  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
+  progress->piece = next_piece(progress, message);
+  const size_t piece = progress->piece;
+  TDM_TRY(reserve(network, progress, piece));
+  const size_t begin = progress->passed == 0 ? sizeof(message_header) : 0;
   const bool untold = begin > 0 && spoiled;
   if (begin > 0) {
     const message_header header = header_of(message, flight, spoiled);
-    memcpy(lane->buffer, &header, sizeof(header));
+    memcpy(progress->buffer, &header, sizeof(header));
   }
   if (untold) {
-    memset(lane->buffer + begin, 0, piece);
-    lane->piece = message->bytes; /* no other follows */
+    memset(progress->buffer + begin, 0, piece);
+    progress->piece = message->bytes; /* no other follows */
   } else {
     const unsigned char *from = memory_of(message, flight);
-    memcpy(lane->buffer + begin, from + lane->passed, piece);
+    memcpy(progress->buffer + begin, from + progress->passed, piece);
   }
-  TDM_TRY(tdm_network_post_send(network, &lane->call, message->peer, TDM_MESSAGE_CHANNEL,
-                                lane->buffer, begin + piece));
-  lane->out = true;
+  TDM_TRY(tdm_network_post_send(network, &progress->call, message->peer, TDM_MESSAGE_CHANNEL,
+                                progress->buffer, begin + piece));
+  progress->out = true;
   return TDM_OK;
 }
 
 static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
-  tdm_message_lane *lane = &network->receiving;
+  tdm_message_progress *progress = &network->receiving;
   TDM_TRY(tdm_network_check_ranks(network));
-  lane->piece = next_piece(lane, message);
-  TDM_TRY(reserve(network, lane, lane->piece));
-  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
-  TDM_TRY(tdm_network_post_receive(network, &lane->call, message->peer, TDM_MESSAGE_CHANNEL,
-                                   lane->buffer, begin + lane->piece));
-  lane->out = true;
+  progress->piece = next_piece(progress, message);
+  TDM_TRY(reserve(network, progress, progress->piece));
+  const size_t begin = progress->passed == 0 ? sizeof(message_header) : 0;
+  TDM_TRY(tdm_network_post_receive(network, &progress->call, message->peer, TDM_MESSAGE_CHANNEL,
+                                   progress->buffer, begin + progress->piece));
+  progress->out = true;
   return TDM_OK;
 }
 
 /* Is the first piece of the message that is expected, with what was made? */
 static tdm_status check_header(tdm_network *network, const tdm_message *message,
                                const tdm_flight *flight) {
-  const tdm_message_lane *lane = &network->receiving;
+  const tdm_message_progress *progress = &network->receiving;
   message_header header;
-  memcpy(&header, lane->buffer, sizeof(header));
+  memcpy(&header, progress->buffer, sizeof(header));
   if (header.plan != message->plan || header.number != message->number ||
       header.bytes != message->bytes) {
     const tdm_status status =
@@ -224,21 +225,22 @@ static tdm_status check_header(tdm_network *network, const tdm_message *message,
 /* A piece has arrived. */
 static tdm_status take_piece(tdm_network *network, const tdm_message *message,
                              const tdm_flight *flight, bool spoiled) {
-  const tdm_message_lane *lane = &network->receiving;
-  const size_t begin = lane->passed == 0 ? sizeof(message_header) : 0;
+  const tdm_message_progress *progress = &network->receiving;
+  const size_t begin = progress->passed == 0 ? sizeof(message_header) : 0;
   if (begin > 0) TDM_TRY(check_header(network, message, flight));
   if (spoiled) return TDM_OK;
   unsigned char *to = memory_of(message, flight);
-  memcpy(to + lane->passed, lane->buffer + begin, lane->piece);
+  memcpy(to + progress->passed, progress->buffer + begin, progress->piece);
   return TDM_OK;
 }
 
-/* Ends the lane's message when status is a failure, or all of it has passed. */
-static tdm_status go_on(tdm_message_lane *lane, tdm_status status, size_t bytes, bool *out_ended) {
-  *out_ended = status != TDM_OK || (!lane->out && lane->passed == bytes);
+/* Ends the message when status is a failure, or all of it has passed. */
+static tdm_status go_on(tdm_message_progress *progress, tdm_status status, size_t bytes,
+                        bool *out_ended) {
+  *out_ended = status != TDM_OK || (!progress->out && progress->passed == bytes);
   if (!*out_ended) return TDM_OK;
-  lane->passed = 0;
-  lane->out = false;
+  progress->passed = 0;
+  progress->out = false;
   return status;
 }
 
@@ -247,37 +249,39 @@ static tdm_status go_on(tdm_message_lane *lane, tdm_status status, size_t bytes,
 /* Who has not made what is summed takes part all the same; the vote tells the others. */
 static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
                                const tdm_flight *flight, bool spoiled) {
-  tdm_message_lane *lane = &network->reducing;
-  lane->piece = next_piece(lane, sum);
+  tdm_message_progress *progress = &network->reducing;
+  progress->piece = next_piece(progress, sum);
   if (spoiled)
-    memset(lane->buffer, 0, lane->piece);
+    memset(progress->buffer, 0, progress->piece);
   else
-    memcpy(lane->buffer, (const unsigned char *)memory_of(sum, flight) + lane->passed, lane->piece);
-  const tdm_status status = post_sum(network, &lane->call, sum->dtype, lane->buffer,
-                                     lane->piece / tdm_dtype_bytes(sum->dtype));
-  lane->out = status == TDM_OK;
+    memcpy(progress->buffer, (const unsigned char *)memory_of(sum, flight) + progress->passed,
+           progress->piece);
+  const tdm_status status = post_sum(network, &progress->call, sum->dtype, progress->buffer,
+                                     progress->piece / tdm_dtype_bytes(sum->dtype));
+  progress->out = status == TDM_OK;
   return status;
 }
 
 static tdm_status advance_sum(tdm_network *network, const tdm_command *command,
                               const tdm_flight *flight, bool spoiled, bool *out_ended) {
   const tdm_message *sum = &command->message;
-  tdm_message_lane *lane = &network->reducing;
+  tdm_message_progress *progress = &network->reducing;
   tdm_status status = TDM_OK;
-  if (lane->out) {
+  if (progress->out) {
     bool settled = false;
-    status = tdm_network_look_after(network, &lane->call, &settled);
-    if (!settled) return go_on(lane, status, sum->bytes, out_ended);
+    status = tdm_network_look_after(network, &progress->call, &settled);
+    if (!settled) return go_on(progress, status, sum->bytes, out_ended);
     if (status == TDM_OK && !spoiled)
-      memcpy((unsigned char *)memory_of(sum, flight) + lane->passed, lane->buffer, lane->piece);
-    lane->passed += lane->piece;
-    lane->out = false;
+      memcpy((unsigned char *)memory_of(sum, flight) + progress->passed, progress->buffer,
+             progress->piece);
+    progress->passed += progress->piece;
+    progress->out = false;
     if (network->control) tdm_control_progress(network->control, SEND_QUEUE, sum->number);
-    if (status != TDM_OK || lane->passed == sum->bytes)
-      return go_on(lane, status, sum->bytes, out_ended);
+    if (status != TDM_OK || progress->passed == sum->bytes)
+      return go_on(progress, status, sum->bytes, out_ended);
   }
   status = reduce_piece(network, sum, flight, spoiled);
-  return go_on(lane, status, sum->bytes, out_ended);
+  return go_on(progress, status, sum->bytes, out_ended);
 }
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
@@ -318,23 +322,23 @@ static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *c
     return advance_sum(network, command, flight, spoiled, out_ended);
   const tdm_message *message = &command->message;
   const bool sends = command->kind == TDM_COMMAND_SEND;
-  tdm_message_lane *lane = sends ? &network->sending : &network->receiving;
+  tdm_message_progress *progress = sends ? &network->sending : &network->receiving;
   tdm_status status = TDM_OK;
-  if (lane->out) {
+  if (progress->out) {
     bool settled = false;
-    status = tdm_network_look_after(network, &lane->call, &settled);
-    if (!settled) return go_on(lane, status, message->bytes, out_ended);
+    status = tdm_network_look_after(network, &progress->call, &settled);
+    if (!settled) return go_on(progress, status, message->bytes, out_ended);
     if (status == TDM_OK && !sends) status = take_piece(network, message, flight, spoiled);
-    lane->passed += lane->piece;
-    lane->out = false;
+    progress->passed += progress->piece;
+    progress->out = false;
     if (network->control)
       tdm_control_progress(network->control, sends ? SEND_QUEUE : RECEIVE_QUEUE, message->number);
-    if (status != TDM_OK || lane->passed == message->bytes)
-      return go_on(lane, status, message->bytes, out_ended);
+    if (status != TDM_OK || progress->passed == message->bytes)
+      return go_on(progress, status, message->bytes, out_ended);
   }
   status = sends ? send_piece(network, message, flight, spoiled) : receive_piece(network, message);
   tdm_network_give_up(network, status); /* what is not passed, the next message would meet */
-  return go_on(lane, status, message->bytes, out_ended);
+  return go_on(progress, status, message->bytes, out_ended);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

@@ -16,15 +16,15 @@ typedef struct tdm_network_call {
   tdm_control_transfer transfer; /* where ranks are watched */
 } tdm_network_call;
 
-/* What goes one way: of one queue. */
-typedef struct tdm_message_lane {
+/* How far one queue has come with a message. */
+typedef struct tdm_message_progress {
   tdm_network_call call;
   unsigned char *buffer; /* (capacity): a header and a piece */
   size_t capacity;
   size_t passed; /* bytes of the message that are over */
   size_t piece;  /* bytes of it that are out */
   bool out;
-} tdm_message_lane;
+} tdm_message_progress;
 
 /* How something went on a rank. */
 typedef struct tdm_rank_report {
@@ -40,9 +40,10 @@ struct tdm_network {
   tdm_network *next;     /* of those that are forgotten */
   _Atomic int left;      /* 1 + a rank that left while it was waited for; 0: none */
   pthread_mutex_t mutex; /* of the endpoint */
-  tdm_message_lane sending;
-  tdm_message_lane receiving;
-  tdm_message_lane reducing;   /* its buffer is made at the start: who cannot sum would stop all */
+  tdm_message_progress sending;
+  tdm_message_progress receiving;
+  tdm_message_progress
+      reducing;                /* its buffer is made at the start: who cannot sum would stop all */
   tdm_network_call *gathering; /* (2 * rank_count) */
   tdm_rank_report *reports;    /* (rank_count) of what ranks agree on */
   tdm_network_call voting;

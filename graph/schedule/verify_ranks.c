@@ -21,14 +21,14 @@ typedef struct match {
 } match;
 
 /* What a member of a group has of the group's messages: all on one queue. */
-typedef struct lane {
+typedef struct participant {
   uint32_t group;
   uint32_t member;
   uint32_t rank;
   uint32_t queue;
   uint32_t count;
   uint32_t behind; /* the gathering of its last one: the next lies there or later */
-} lane;
+} participant;
 
 /* A message of all of a group. */
 typedef struct gathering {
@@ -64,8 +64,8 @@ typedef struct ranks_walk {
   uint32_t match_count;
   gathering *of_all; /* (of_all_count) */
   uint32_t of_all_count;
-  lane *lanes; /* (lane_count) */
-  uint32_t lane_count;
+  participant *participants; /* (participant_count) */
+  uint32_t participant_count;
   uint32_t run_count;
   uint32_t depth;
   bool updates;                /* some rank has an update phase */
@@ -178,21 +178,22 @@ static tdm_status match_ends(ranks_walk *walk) {
 
 /* ---- Messages of all ------------------------------------------------------------------------- */
 
-static lane *find_lane(ranks_walk *walk, uint32_t rank, uint32_t step,
-                       const tdm_step_message *message) {
+static participant *find_participant(ranks_walk *walk, uint32_t rank, uint32_t step,
+                                     const tdm_step_message *message) {
   const uint32_t member = message->group ? message->peer : rank;
   uint32_t i = 0;
-  while (i < walk->lane_count &&
-         (walk->lanes[i].group != message->group || walk->lanes[i].member != member))
+  while (i < walk->participant_count &&
+         (walk->participants[i].group != message->group || walk->participants[i].member != member))
     i++;
-  if (i == walk->lane_count)
-    walk->lanes[walk->lane_count++] =
-        (lane){message->group, member, rank, walk->ranks[rank].schedule->steps[step].queue, 0, 0};
-  return &walk->lanes[i];
+  if (i == walk->participant_count)
+    walk->participants[walk->participant_count++] = (participant){
+        message->group, member, rank, walk->ranks[rank].schedule->steps[step].queue, 0, 0};
+  return &walk->participants[i];
 }
 
-/* The lane's next message; one that no lane of the group has had yet is noted. NULL: no memory. */
-static gathering *find_gathering(ranks_walk *walk, const lane *at, uint32_t rank, uint32_t step) {
+/* The participant's next message; one that no other has had yet is noted. NULL: no memory. */
+static gathering *find_gathering(ranks_walk *walk, const participant *at, uint32_t rank,
+                                 uint32_t step) {
   for (uint32_t i = at->behind; i < walk->of_all_count; i++)
     if (walk->of_all[i].group == at->group && walk->of_all[i].at == at->count)
       return &walk->of_all[i];
@@ -218,7 +219,7 @@ static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step) {
   if (is->phase != TDM_PHASE_MAIN)
     return tdm_fail(TDM_INTERNAL, "message %u of all ranks belongs to the update phase of rank %u",
                     message->number, rank);
-  lane *at = find_lane(walk, rank, step, message);
+  participant *at = find_participant(walk, rank, step, message);
   if (at->rank != rank)
     return tdm_fail(TDM_INTERNAL, "member %u of group %u is on rank %u and on rank %u", at->member,
                     at->group, at->rank, rank);
@@ -264,8 +265,8 @@ static tdm_status match_of_all(ranks_walk *walk) {
     for (size_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
       most += message_at(walk, r, (uint32_t)s)->end == TDM_MESSAGE_OF_ALL;
   walk->of_all = tdm_region_take(&walk->region, (most + 1) * sizeof(gathering), "messages");
-  walk->lanes = tdm_region_take(&walk->region, (most + 1) * sizeof(lane), "messages");
-  if (!walk->of_all || !walk->lanes) return TDM_OUT_OF_MEMORY;
+  walk->participants = tdm_region_take(&walk->region, (most + 1) * sizeof(participant), "messages");
+  if (!walk->of_all || !walk->participants) return TDM_OUT_OF_MEMORY;
   for (uint32_t r = 0; r < walk->rank_count; r++)
     for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++)
       if (message_at(walk, r, s)->end == TDM_MESSAGE_OF_ALL) TDM_TRY(note_of_all(walk, r, s));

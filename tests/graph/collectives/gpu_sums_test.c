@@ -252,6 +252,7 @@ static void expect_hosts(story *of, const char *reason) {
     if (!reason && strstr(of->explained[r], "through hosts"))
       fail_msg("hosts are explained:\n%.2000s", of->explained[r]);
   }
+  forget(of);
 }
 
 static void ranks_without_nccl_are_named(void **state) {

@@ -92,6 +92,22 @@ static void the_mpi_that_is_there_is_taken(void **state) {
          TEXTS("TANDEM_NET=mpich ", " mpiexec -n 1"));
 }
 
+/* For Open MPI alone, and what the user has set stays. */
+static void messages_over_tcp_go_at_once(void **state) {
+  (void)state;
+  expect(
+      "both", "plugins", "", "-n 1 --print program", 0,
+      TEXTS("OMPI_MCA_btl_tcp_eager_limit=262144 ", "OMPI_MCA_btl_tcp_rndv_eager_limit=262144 "));
+  outcome ended =
+      run("both", "plugins", "OMPI_MCA_btl_tcp_eager_limit=65536", "-n 1 --print program");
+  assert_null(strstr(ended.output, "btl_tcp_eager_limit"));
+  assert_non_null(strstr(ended.output, "btl_tcp_rndv_eager_limit=262144"));
+  outcome_free(&ended);
+  ended = run("both", "plugins", "", "--mpi mpich -n 1 --print program");
+  assert_null(strstr(ended.output, "OMPI_"));
+  outcome_free(&ended);
+}
+
 static void the_command_line_has_all_that_is_asked_for(void **state) {
   (void)state;
   expect("both", "plugins", "TANDEM_STAGING_BYTES=5 ",
@@ -153,6 +169,7 @@ int main(int count, char **arguments) {
   if (system(copy) != 0 || !realpath("alone/tandem", tool)) return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_mpi_that_is_there_is_taken),
+      cmocka_unit_test(messages_over_tcp_go_at_once),
       cmocka_unit_test(the_command_line_has_all_that_is_asked_for),
       cmocka_unit_test(slurm_starts_its_own_jobs),
       cmocka_unit_test(exit_codes_are_the_launchers),

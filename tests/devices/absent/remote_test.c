@@ -63,7 +63,7 @@ static void a_device_is_what_its_rank_says(void **state) {
 static void a_device_that_cannot_be_is_refused(void **state) {
   (void)state;
   const tdm_device_description right = described();
-  for (int wrong = 0; wrong < 6; wrong++) {
+  for (int wrong = 0; wrong < 8; wrong++) {
     tdm_device_description told = right;
     if (wrong == 0) memset(told.kind, 'k', sizeof told.kind); /* no end: the next field's follows */
     if (wrong == 1) memset(told.executes, 'e', sizeof told.executes);
@@ -71,6 +71,8 @@ static void a_device_that_cannot_be_is_refused(void **state) {
     if (wrong == 3) told.index = INT16_MAX;
     if (wrong == 4) told.roles &= ~(1u << TDM_QUEUE_COMPUTE);
     if (wrong == 5) told.roles |= 1u << TDM_QUEUE_ROLES;
+    if (wrong == 6) memset(told.engine_name, 'n', sizeof told.engine_name);
+    if (wrong == 7) memset(told.engine_absence, 'a', sizeof told.engine_absence);
     tdm_device *device = test_device(context, "cpu:0");
     assert_status(tdm_remote_device_create(context, 3, 7, &told, &device), TDM_INVALID_ARGUMENT);
     assert_message("rank 3 describes a device that cannot be");

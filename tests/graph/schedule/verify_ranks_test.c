@@ -326,7 +326,7 @@ static void sends_that_wait_for_one_another_are_refused(void **state) {
 
 /* ---- Short memory ---------------------------------------------------------------------------- */
 
-enum { MANY_RANKS = 100, MANY_MESSAGES = 500, MANY_OF_ALL = 30, STEPS = 600 };
+enum { MANY_RANKS = 100, MANY_MESSAGES = 500, MANY_OF_ALL = 100, STEPS = 600 };
 
 /* Rank 0 sends to rank 1; then messages of all, of which the others have nothing else. */
 struct crowd {

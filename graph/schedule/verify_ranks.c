@@ -207,7 +207,7 @@ static gathering *find_gathering(ranks_walk *walk, const participant *at, uint32
                       .members = members,
                       .ranks = tdm_region_take(&walk->region, bytes, "messages"),
                       .steps = tdm_region_take(&walk->region, bytes, "messages")};
-  if (!made->ranks || !made->steps) return NULL;
+  if (walk->region.failed) return NULL;
   memset(made->ranks, 0xff, bytes);
   return made;
 }

@@ -10,6 +10,7 @@
 
 enum {
   PIECE_BYTES = 4 << 20,
+  ROOM_BYTES = 1 << 20,
   TEXT_BYTES = 88, /* of a header of 128 */
 };
 static const uint64_t close_ns = 5000000000u;
@@ -374,6 +375,7 @@ static void free_network(tdm_network *network, size_t ranks) {
   tdm_release(&allocator, network->receiving.buffer, network->receiving.capacity);
   tdm_release(&allocator, network->reducing.buffer, network->reducing.capacity);
   tdm_release(&allocator, network->gathering, 2 * ranks * sizeof(tdm_network_call));
+  tdm_release(&allocator, network->room, network->room_bytes);
   tdm_release(&allocator, network->reports, ranks * sizeof(tdm_rank_report));
   tdm_release(&allocator, network, sizeof(*network));
 }
@@ -395,7 +397,10 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   const size_t ranks = (size_t)endpoint->rank_count;
   network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(tdm_network_call), "gathers");
   network->reports = tdm_allocate(allocator, ranks * sizeof(tdm_rank_report), "reports of ranks");
-  if (!network->gathering || !network->reports) {
+  const size_t reports_bytes = (ranks + 1) * sizeof(tdm_rank_report);
+  network->room_bytes = reports_bytes > ROOM_BYTES ? reports_bytes : ROOM_BYTES;
+  network->room = tdm_allocate(allocator, network->room_bytes, "gathers");
+  if (!network->gathering || !network->reports || !network->room) {
     tdm_endpoint_abandon(endpoint);
     free_network(network, ranks);
     return TDM_OUT_OF_MEMORY;

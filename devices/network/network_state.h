@@ -45,7 +45,10 @@ struct tdm_network {
   tdm_message_progress
       reducing;                /* its buffer is made at the start: who cannot sum would stop all */
   tdm_network_call *gathering; /* (2 * rank_count) */
-  tdm_rank_report *reports;    /* (rank_count) of what ranks agree on */
+  unsigned char *room;         /* (room_bytes) that these send from, and receive into */
+  size_t room_bytes;
+  bool stuck;               /* one of them never settled, and may still reach into the room */
+  tdm_rank_report *reports; /* (rank_count) of what ranks agree on */
   tdm_network_call voting;
   bool votes;    /* the vote is out */
   float against; /* how many ranks' flights have failed; of this one, then of all */

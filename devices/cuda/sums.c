@@ -26,6 +26,7 @@ struct tdm_member {
   uint64_t end; /* the queue's point behind the newest of them */
   uint64_t left_ns;
   uint64_t failing_ns; /* since when NCCL says that it has failed; 0: it does not */
+  tdm_nccl_code code;  /* what it says then */
   tdm_status failure;
   char words[TDM_MESSAGE_BYTES];
 };
@@ -58,13 +59,22 @@ static bool is_begun(tdm_nccl_code code) {
 }
 
 /* What has become of what was begun; fails with it. */
-static tdm_status progress(const tdm_member *member, const char *what, bool *out_over) {
+static tdm_status progress(tdm_member *member, const char *what, bool *out_over) {
   tdm_nccl_code error = TDM_NCCL_SUCCESS;
   const tdm_nccl_code code = member->api->async_error(member->communicator, &error);
   *out_over = error != TDM_NCCL_IN_PROGRESS;
   if (code != TDM_NCCL_SUCCESS) error = code;
   if (is_begun(error)) return TDM_OK;
+  member->code = error;
   return fail_code(member->api, member->communicator, error, what);
+}
+
+/* NCCL says of a rank that is lost only that something is: is there still time for the control
+ * channel, which names it? */
+static bool may_be_named(tdm_member *member) {
+  const uint64_t now_ns = tdm_time_ns();
+  if (member->failing_ns == 0) member->failing_ns = now_ns;
+  return now_ns - member->failing_ns < naming_ns;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------ */
@@ -112,7 +122,10 @@ static tdm_status join(tdm_device *device, const unsigned char *key, int index, 
 
 static tdm_status joined(tdm_member *member, bool *out_joined) {
   const tdm_status status = progress(member, "joining a group of GPUs", out_joined);
-  return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", member->device->name);
+  if (status == TDM_OK) return TDM_OK;
+  *out_joined = false;
+  if (member->code == TDM_NCCL_REMOTE_ERROR && may_be_named(member)) return TDM_OK;
+  return tdm_fail_within(status, "%s", member->device->name);
 }
 
 static const tdm_engine engine = {
@@ -238,17 +251,14 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
   return true;
 }
 
-/* Will the member's sums never end? NCCL says of a rank that is lost only that something is: the
- * control channel, which names it, is waited for. */
+/* Will the member's sums never end? */
 static tdm_status check_member(tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   bool over;
   if (messenger) TDM_TRY(messenger->check(messenger, &member->left_ns));
   const tdm_status status = progress(member, "a sum over GPUs", &over);
   if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;
-  const uint64_t now_ns = tdm_time_ns();
-  if (member->failing_ns == 0) member->failing_ns = now_ns;
-  return now_ns - member->failing_ns < naming_ns ? TDM_OK : status;
+  return may_be_named(member) ? TDM_OK : status;
 }
 
 void tdm_cuda_sums_lose(tdm_cuda_queue *queue, tdm_status status) {

@@ -53,6 +53,13 @@ class BuildTest(unittest.TestCase):
                   "configured": {"testSize": "SMALL"}}
         self.assertEqual(self.count(1, [target]).failures, ["//x:y: not built or not run"])
 
+    def test_a_test_that_is_for_other_configurations_is_passed_over(self):
+        target = {"id": {"targetConfigured": {"label": "//x:y"}},
+                  "configured": {"testSize": "SMALL"}}
+        skipped = {"id": {"targetCompleted": {"label": "//x:y"}}, "aborted": {"reason": "SKIPPED"}}
+        failed = {"id": {"testResult": {"label": "//x:z"}}, "testResult": {"status": "FAILED"}}
+        self.assertEqual(self.count(1, [target, skipped, failed]).failures, ["//x:z"])
+
     def test_a_build_without_events_failed(self):
         self.assertEqual(len(count_build(1, "/nonexistent").failures), 1)
 

@@ -61,6 +61,7 @@ static void count_bytes(const tdm_session *session, int rank, int steps, uint64_
   const uint64_t counted = interface_bytes() - before;
   printf("rank %d: explained %" PRIu64 " bytes, the interface counted %" PRIu64 ": %.4f\n", rank,
          explained, counted, explained > 0 ? (double)counted / (double)explained : 0.0);
+  (void)fflush(stdout); /* an MPI may hang as the process ends */
 }
 
 /* ---- What messages are taken to cost ---- */
@@ -71,6 +72,7 @@ static void print_link(tdm_context *context) {
                    &link);
   printf("rank %d: 1 MB takes %.9g ms, %s\n", tdm_context_rank(context),
          tdm_link_predict_ns(&link, 1e6) / 1e6, tdm_link_origin_name(link.origin));
+  (void)fflush(stdout);
 }
 
 static tdm_status measure(tdm_context *context, const char *file) {

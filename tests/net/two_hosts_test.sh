@@ -79,6 +79,22 @@ launch() {
     -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
 }
 
+# launch_until WORDS FILE MPI ARGUMENT...: launch, with output to FILE, until both ranks have said
+# WORDS there. What does not end by itself then is ended: MPICH's MPI_Finalize may hang over TCP.
+launch_until() {
+  local words=$1 file=$2
+  shift 2
+  (launch "$@") > "$file" 2>&1 < /dev/null &
+  local launcher=$!
+  while kill -0 "$launcher" 2> /dev/null; do
+    [ "$(grep -c "$words" "$file")" -ge 2 ] && break
+    sleep 0.05
+  done
+  for _ in $(seq 60); do kill -0 "$launcher" 2> /dev/null && sleep 0.05; done
+  kill "$launcher" 2> /dev/null && echo "$1: the launcher had not ended"
+  wait "$launcher" 2> /dev/null
+}
+
 # How many milliseconds a rank takes a message of 1 MB to need.
 costs() {
   sed -n "s/^rank $1: 1 MB takes \([0-9.e+-]*\) ms, calibrated$/\1/p" "$work/links"
@@ -91,8 +107,7 @@ measure() {
     tc -n "${n% *}" qdisc add dev "${n#* }" root tbf rate 200mbit burst 64kb latency 50ms \
       2> "$work/tc" || { echo "no rates here: $(cat "$work/tc")"; return; }
   done
-  (launch "$1" measure "$work/links.json") > "$work/links" 2>&1 < /dev/null ||
-    echo "$1: the launcher ended with $?" # MPICH's MPI_Finalize may hang over TCP
+  launch_until ": explained " "$work/links" "$1" measure "$work/links.json"
   cat "$work/links"
   [ -n "$(costs 0)" ] && [ "$(costs 0)" = "$(costs 1)" ] ||
     fail "$1: ranks do not know the same of their link"
@@ -105,7 +120,7 @@ measure() {
 
 count() {
   up
-  (launch "$1" count) > "$work/count" 2>&1 < /dev/null || echo "$1: the launcher ended with $?"
+  launch_until ": explained " "$work/count" "$1" count
   cat "$work/count"
   awk '/the interface counted/ { n++; if ($NF < 0.96 || $NF > 1.04) bad = 1 }
        END { exit n != 2 || bad }' "$work/count" ||

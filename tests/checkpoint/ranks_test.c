@@ -304,7 +304,7 @@ static void a_rank_that_cannot_save_is_named_to_all(void **state) {
   char path[PATH_BYTES];
   write_old(path_of(path, "broken"));
   for (int rank = 1; rank < MOST; rank++) {
-    char name[16];
+    char name[24];
     (void)snprintf(name, sizeof name, "rank %d: ", rank);
     const stages asked = {.first = 1, .steps = 1, .save = path, .breaks = rank};
     must_fail(&asked, TDM_INTERNAL, name, "the store is broken");

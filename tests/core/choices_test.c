@@ -57,7 +57,7 @@ static void the_nearest_name_is_asked_for(void **state) {
 
 static void many_names_are_counted(void **state) {
   (void)state;
-  char names[100][16];
+  char names[100][24];
   tdm_choices choices;
   tdm_choices_init(&choices, "layer98/bias");
   for (int i = 0; i < 100; i++) {

@@ -44,14 +44,14 @@ static int make_lists(void **state) {
 }
 
 static void alone(const example *of, const char *options) {
-  char command[COMMAND_BYTES];
+  char command[2 * COMMAND_BYTES];
   (void)snprintf(command, sizeof command, "%s %s --deterministic %s 2>&1", find_file(of->name),
                  of->options, options);
   expect_end(run_command(command), true);
 }
 
 static void together(const launcher *mpi, const example *of, int ranks, const char *options) {
-  char arguments[COMMAND_BYTES];
+  char arguments[2 * COMMAND_BYTES];
   (void)snprintf(arguments, sizeof arguments, "%s --deterministic %s", of->options, options);
   expect_end(launch(mpi, "", ranks, of->name, arguments), true);
 }

@@ -58,8 +58,8 @@ static void expect_all(const rank *ranks, int rank_count, tdm_status status, con
   }
 }
 
-static unsigned char byte_of(int rank, size_t at) {
-  return (unsigned char)(31 * rank + (int)(at % 251));
+static unsigned char byte_of(int from, size_t at) {
+  return (unsigned char)(31 * from + (int)(at % 251));
 }
 
 static tdm_status differs(const char *what, int from, size_t at) {

@@ -42,7 +42,7 @@ static tdm_graph *describe(const job_rank *rank, const story *of, tdm_value *out
   tdm_scope_push(graph, "model");
   tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, WIDTH);
   for (int layer = 0; layer < LAYERS; layer++) {
-    char name[16], bend[16];
+    char name[24], bend[24];
     (void)snprintf(name, sizeof name, "hidden%d", layer);
     (void)snprintf(bend, sizeof bend, "tanh%d", layer);
     x = tdm_tanh(graph, bend, tdm_linear(graph, name, x, WIDTH));

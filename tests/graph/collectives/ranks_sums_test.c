@@ -30,7 +30,7 @@ static tdm_graph *deep(job_rank *rank, const char *device, int count, int64_t wi
   tdm_scope_push(graph, "model");
   tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, width);
   for (int layer = 0; layer < LAYERS; layer++) {
-    char name[16], bend[16];
+    char name[24], bend[24];
     (void)snprintf(name, sizeof name, "hidden%d", layer);
     (void)snprintf(bend, sizeof bend, "gelu%d", layer);
     x = tdm_gelu(graph, bend, tdm_linear(graph, name, x, width));

@@ -140,7 +140,7 @@ static void devices_beyond_the_colours_begin_anew(void **state) {
   enum { DEVICES = 9 };
   const tdm_allocator allocator = tdm_allocator_default();
   tdm_picture_node many[DEVICES];
-  char names[DEVICES][8];
+  char names[DEVICES][16];
   for (int i = 0; i < DEVICES; i++) {
     (void)snprintf(names[i], sizeof names[i], "sim:%d", i);
     many[i] = (tdm_picture_node){.name = "x", .action = "y", .device = names[i], .result = "z"};

@@ -5,7 +5,7 @@
 #include "bench/convolutions/subject.h"
 #include "bench/timing.h"
 #include "core/allocate.h"
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/host/team.h"
 #include "devices/kernels.h"
 

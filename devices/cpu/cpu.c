@@ -5,7 +5,7 @@
 #include "core/allocate.h"
 #include "devices/context/context.h"
 #include "devices/contract/red_zones.h"
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/cpu/memory.h"
 #include "devices/host/copy.h"
 #include "devices/host/worker.h"

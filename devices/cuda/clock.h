@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "devices/contract/device.h"
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 
 enum { TDM_CUDA_ANCHORS = 2 }; /* one is in use while the other one grows old */
 

@@ -4,7 +4,7 @@
 
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 #include "devices/cuda/peers.h"
 #include "devices/cuda/staging.h"
 

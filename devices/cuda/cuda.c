@@ -10,8 +10,8 @@
 #include "devices/context/context.h"
 #include "devices/cuda/commands.h"
 #include "devices/cuda/device.h"
-#include "devices/cuda/errors.h"
-#include "devices/cuda/library.h"
+#include "devices/cuda/library/errors.h"
+#include "devices/cuda/library/library.h"
 #include "devices/cuda/sums.h"
 #include "devices/topology/topology.h"
 

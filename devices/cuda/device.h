@@ -7,7 +7,7 @@
 #include "devices/cuda/clock.h"
 #include "devices/cuda/gpu.h"
 #include "devices/cuda/memory.h"
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 #include "devices/cuda/queue.h"
 #include "devices/staging/pins.h"
 

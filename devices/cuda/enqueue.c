@@ -4,7 +4,7 @@
 
 #include "devices/context/context.h"
 #include "devices/cuda/commands.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 #include "devices/cuda/sums.h"
 
 /* ---- Waits and gates ------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Entering a GPU and leaving it. Invariant: see gpu.h. */
 #include "devices/cuda/gpu.h"
 
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 
 /* Two threads that come first at once get the same context: it is the device's only one. */
 static tdm_status find_context(tdm_cuda_gpu *gpu, tdm_cuda_context *out_context) {

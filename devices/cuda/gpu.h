@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "core/status.h"
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 
 typedef struct tdm_cuda_gpu {
   const tdm_cuda_api *api;

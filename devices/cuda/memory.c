@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/allocate.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 
 enum { UNIT_BYTES = 512, ARENA_UNITS = 16384 };
 static const size_t arena_bytes = (size_t)UNIT_BYTES * ARENA_UNITS;

@@ -8,7 +8,7 @@
 #include "core/thread.h"
 #include "devices/context/context.h"
 #include "devices/cuda/enqueue.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 #include "devices/cuda/sums.h"
 #include "devices/topology/topology.h"
 

@@ -15,7 +15,7 @@
 #define TANDEM_DEVICES_CUDA_QUEUE_H
 
 #include "devices/contract/device.h"
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 /* Some queues of one device, and their thread. */
 typedef struct tdm_cuda_feeder tdm_cuda_feeder;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "devices/context/context.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 
 enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */
 

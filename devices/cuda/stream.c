@@ -6,7 +6,7 @@
 
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 #include "devices/cuda/sums.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 #include "core/allocate.h"
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
-#include "devices/cuda/errors.h"
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/errors.h"
+#include "devices/cuda/library/nccl.h"
 
 /* So long the control channel may take to name the rank of which NCCL only says that it is gone. */
 static const uint64_t naming_ns = 1000000000u;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/creation/context_options.h"
 #include "devices/links/table.h"
 #include "devices/sim/sim.h"

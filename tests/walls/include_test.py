@@ -50,6 +50,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"%s\.h" % PUBLIC, PUBLIC + r"\.h"),
     (r"core/.*", r"core/.*"),
     (r"devices/(operations/)?[^/]*", r"core/.*|devices/(operations/)?[^/]*"),
+    *room_rules("devices", ROOMS["KIND_ROOMS"]),
     *room_rules("devices", ROOMS["DEVICE_ROOMS"]),
     (r"net/.*", r"core/.*|net/.*"),
     (r"graph/.*", BELOW_GRAPH + r"|graph/.*"),
@@ -95,6 +96,8 @@ def check_rules():
         ("checkpoint/checkpoint.c", "layers/layers.h"), ("tests/core/map_test.c", "core/map.c"),
         ("examples/first_model.c", "tandem/core/core.h"), ("graph/plan/plan.c", "core/core.h"),
         ("graph/plan/plan.c", "tandem/core/status.h"), ("bench/timing.c", "tandem.h"),
+        ("devices/cuda/library/opened.c", "devices/cuda/gpu.h"),
+        ("devices/cuda/kernels/adam.cu", "devices/contract/device.h"),
     )
     return ["the rules let %s include %s" % pair
             for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]

@@ -31,6 +31,15 @@ DEVICE_ROOMS = dict({
     "kinds": ["contract"] + list(DEVICE_KINDS),
 }, **DEVICE_KINDS)
 
+# Rooms within kinds, likewise; of the kind that one is in it sees what is listed alone.
+KIND_ROOMS = {
+    "cpu/kernels": ["host"],
+    "cuda/library": [],
+    "cuda/kernels": ["cuda/library"],
+}
+
+ROOMS_AND_KIND_ROOMS = dict(DEVICE_ROOMS, **KIND_ROOMS)
+
 # Those of them that stand on net/ too; through them, those that stand on them reach it.
 ROOMS_ON_NET = ["creation", "network"]
 

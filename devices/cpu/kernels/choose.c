@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/cpu/kernels/tables.h"
 
 #define COUNTED(instruction_set, precision) +1

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 #include "devices/kernel_list.h"
 #include "devices/kernel_state.h"
 

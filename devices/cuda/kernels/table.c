@@ -1,6 +1,6 @@
 /* The kind's kernels: those of all sources, of which each ends with its own; the build says which
  * they are: TDM_SOURCES(X) does X(name) of each. */
-#include "devices/cuda/kernels.h"
+#include "devices/cuda/library/kernels.h"
 
 #include "core/status.h"
 

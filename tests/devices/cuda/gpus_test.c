@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"

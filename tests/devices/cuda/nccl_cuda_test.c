@@ -1,6 +1,6 @@
 /* NCCL on one GPU: a communicator of one member, whose sum is what it was. On a machine with a GPU
  * NCCL itself, elsewhere its double. */
-#include "devices/cuda/library.h"
+#include "devices/cuda/library/library.h"
 #include "tests/devices/support.h"
 
 enum { COUNT = 100000 };

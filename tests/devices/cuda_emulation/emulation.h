@@ -1,12 +1,12 @@
-/* The test double of CUDA: fills devices/cuda/api.h's table on the host. Streams are threads,
- * events tickets, a device's memory is at addresses that the host cannot read, kernels are the real
- * sources compiled for the host. Invariant: nothing of this is in the product; misuse that CUDA
- * would leave undefined (a dead pointer handed to a kernel, a divergent barrier) ends the test with
- * a message. */
+/* The test double of CUDA: fills devices/cuda/library/api.h's table on the host. Streams are
+ * threads, events tickets, a device's memory is at addresses that the host cannot read, kernels are
+ * the real sources compiled for the host. Invariant: nothing of this is in the product; misuse that
+ * CUDA would leave undefined (a dead pointer handed to a kernel, a divergent barrier) ends the test
+ * with a message. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_EMULATION_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_EMULATION_H
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 #include "tests/devices/cuda_emulation/grid.h"
 
 #define __global__

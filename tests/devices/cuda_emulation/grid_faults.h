@@ -2,7 +2,7 @@
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_FAULTS_H
 
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 #ifdef __cplusplus
 extern "C" {

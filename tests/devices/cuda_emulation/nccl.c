@@ -1,4 +1,4 @@
-/* The test double of NCCL: fills devices/cuda/nccl.h's table. Members are emulated GPUs of
+/* The test double of NCCL: fills devices/cuda/library/nccl.h's table. Members are emulated GPUs of
  * whichever contexts; a sum is an operation of each member's stream, which ends when the last of
  * them has come to it. Invariant: what NCCL leaves undefined ends the test with a message: sums of
  * members that differ in order, count or dtype, calls while one is in progress, two streams, a dead
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 
 enum { NEWEST = 22809, MOST_MEMBERS = 16, MOST_LOOKS = 8 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 

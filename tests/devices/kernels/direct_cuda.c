@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "devices/cuda/kernels.h"
+#include "devices/cuda/library/kernels.h"
 #include "tests/devices/cuda_emulation/grid.h"
 #include "tests/devices/kernels/direct_cuda_stream.h"
 #include "tests/devices/kernels/kernel_set.h"

@@ -4,7 +4,7 @@
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
 #define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
 
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 enum { DIRECT_SENTINEL = 0xA5, DIRECT_POISON = 0xFF /* NaN in floats */ };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/host/team.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/kernel_set.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels.h"
+#include "devices/cpu/kernels/kernels.h"
 #include "devices/fused.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/direct.h"

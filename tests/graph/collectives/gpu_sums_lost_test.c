@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "devices/context/context.h"
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 #include "devices/network/network.h"
 #include "graph/run/session.h"
 #include "tests/devices/cuda_emulation/emulation.h"

@@ -1,6 +1,6 @@
 /* The one file that knows what CUDA's codes mean for a caller. Invariant: no driver, no device, no
  * memory, a lost device and a bad call are told apart. */
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 
 #include <inttypes.h>
 #include <stdio.h>

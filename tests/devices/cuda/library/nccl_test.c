@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 
 static void nccl_is_opened_or_told_as_missing(void **state) {
   (void)state;

@@ -1,13 +1,13 @@
 /* The plug-in's side: its table, and the library's functions by their names, for kernels that are
  * the same linked or opened. Invariant: nothing is decided here. */
-#include "devices/cuda/plugin.h"
+#include "devices/cuda/library/plugin.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "core/status.h"
-#include "devices/cuda/kernels.h"
+#include "devices/cuda/library/kernels.h"
 
 static const tdm_cuda_host *_Atomic host;
 

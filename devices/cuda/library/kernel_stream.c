@@ -1,9 +1,9 @@
 /* Enqueuing on a stream. Invariant: no code of CUDA's leaves this file untranslated. */
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 #include <stdio.h>
 
-#include "devices/cuda/errors.h"
+#include "devices/cuda/library/errors.h"
 
 tdm_status tdm_cuda_kernel_stream_launch(tdm_cuda_kernel_stream *stream, tdm_cuda_launch *launch) {
   launch->stream = stream->stream;

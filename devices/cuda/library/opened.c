@@ -6,9 +6,9 @@
 
 #include "core/plugin.h"
 #include "core/status.h"
-#include "devices/cuda/errors.h"
-#include "devices/cuda/library.h"
-#include "devices/cuda/plugin.h"
+#include "devices/cuda/library/errors.h"
+#include "devices/cuda/library/library.h"
+#include "devices/cuda/library/plugin.h"
 
 #ifndef TDM_CUDA_PASSED_OVER
 #define TDM_CUDA_PASSED_OVER ""

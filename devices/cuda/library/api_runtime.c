@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 
 /* The runtime remembers a failure until it is asked for; asking here keeps it from being taken for
  * the failure of a later call. */

@@ -1,8 +1,8 @@
 /* Every call of the CUDA runtime and of cuBLAS that the kind makes, as one table of functions over
  * opaque types, so that only its filling needs a toolkit. Invariant: nothing else in devices/cuda
  * calls CUDA; codes are cudaError_t's own numbers, those of cuBLAS lie above TDM_CUDA_BLAS. */
-#ifndef TANDEM_DEVICES_CUDA_API_H
-#define TANDEM_DEVICES_CUDA_API_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_API_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_API_H
 
 #include <stdbool.h>
 #include <stddef.h>

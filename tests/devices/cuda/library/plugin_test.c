@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "devices/cuda/kernels.h"
-#include "devices/cuda/plugin.h"
+#include "devices/cuda/library/kernels.h"
+#include "devices/cuda/library/plugin.h"
 
 static const char *plugin_path;
 

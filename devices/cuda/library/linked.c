@@ -1,6 +1,6 @@
 /* The library as it is linked into a program. Invariant: see library.h. */
-#include "devices/cuda/kernels.h"
-#include "devices/cuda/library.h"
+#include "devices/cuda/library/kernels.h"
+#include "devices/cuda/library/library.h"
 
 const tdm_cuda_library *tdm_cuda_library_open(const char **out_reason) {
   static const tdm_cuda_library library = {

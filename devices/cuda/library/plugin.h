@@ -2,12 +2,12 @@
  * and gets CUDA's calls and the kernels. Invariant: a plug-in calls nothing of the library's but
  * through tdm_cuda_host, so that it may be opened by a program that is linked with either library;
  * both are of one set of headers, which interface tells. */
-#ifndef TANDEM_DEVICES_CUDA_PLUGIN_H
-#define TANDEM_DEVICES_CUDA_PLUGIN_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_PLUGIN_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_PLUGIN_H
 
-#include "devices/cuda/interface_digest.h" /* TDM_CUDA_INTERFACE: a digest of those headers */
-#include "devices/cuda/kernel_stream.h"
-#include "devices/cuda/library.h"
+#include "devices/cuda/library/interface_digest.h" /* TDM_CUDA_INTERFACE: a digest of them */
+#include "devices/cuda/library/kernel_stream.h"
+#include "devices/cuda/library/library.h"
 
 /* Functions by the names that they have in the library, but for fail: tdm_fail of a text. */
 typedef struct tdm_cuda_host {

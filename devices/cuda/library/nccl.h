@@ -2,10 +2,10 @@
  * those of CUDA. Invariant: nothing else in devices/cuda calls NCCL; codes are ncclResult_t's own
  * numbers; communicators do not block: what takes time answers IN_PROGRESS, and async_error tells
  * when it is over. */
-#ifndef TANDEM_DEVICES_CUDA_NCCL_H
-#define TANDEM_DEVICES_CUDA_NCCL_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_NCCL_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_NCCL_H
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* The library's own CPU kernels: tables for each instruction set they were compiled for, and the
  * choice among them. Invariant: the tables are constant and hold one kernel for each (operation,
  * dtype); a kernel's results do not depend on the team that runs it. */
-#ifndef TANDEM_DEVICES_CPU_KERNELS_H
-#define TANDEM_DEVICES_CPU_KERNELS_H
+#ifndef TANDEM_DEVICES_CPU_KERNELS_KERNELS_H
+#define TANDEM_DEVICES_CPU_KERNELS_KERNELS_H
 
 #include "devices/kernel_list.h"
 

@@ -1,7 +1,7 @@
 /* The library's own CUDA kernels. Invariant: each enqueues on the stream that its call names and
  * returns; its results do not depend on how the GPU schedules blocks. */
-#ifndef TANDEM_DEVICES_CUDA_KERNELS_H
-#define TANDEM_DEVICES_CUDA_KERNELS_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_KERNELS_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_KERNELS_H
 
 #include "devices/kernel_list.h"
 

@@ -1,5 +1,5 @@
 /* A plug-in that was made of other headers. */
-#include "devices/cuda/plugin.h"
+#include "devices/cuda/library/plugin.h"
 
 TDM_API extern const tdm_cuda_plugin tdm_cuda_plugin_table;
 const tdm_cuda_plugin tdm_cuda_plugin_table = {.interface = "of another version"};

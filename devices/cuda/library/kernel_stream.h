@@ -1,9 +1,9 @@
 /* What a kernel of this kind is launched with: tdm_kernel_call.stream points to one of these.
  * Invariant: a stream is used by its device's thread alone. */
-#ifndef TANDEM_DEVICES_CUDA_KERNEL_STREAM_H
-#define TANDEM_DEVICES_CUDA_KERNEL_STREAM_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_KERNEL_STREAM_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_KERNEL_STREAM_H
 
-#include "devices/cuda/api.h"
+#include "devices/cuda/library/api.h"
 #include "tandem/devices/kernel.h"
 
 #ifdef __cplusplus

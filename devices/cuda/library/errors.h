@@ -1,10 +1,10 @@
 /* Return codes and reports of kernels made into statuses. */
-#ifndef TANDEM_DEVICES_CUDA_ERRORS_H
-#define TANDEM_DEVICES_CUDA_ERRORS_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_ERRORS_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_ERRORS_H
 
 #include "core/status.h"
-#include "devices/cuda/api.h"
-#include "devices/cuda/kernel_stream.h"
+#include "devices/cuda/library/api.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 /* Has the GPU's context gone with this code, so that every later call fails as well? */
 bool tdm_cuda_is_lost(tdm_cuda_code code);

@@ -1,12 +1,12 @@
 /* What the kind needs of CUDA: its calls, and the library's own kernels. They are linked into a
- * program (library_linked.c: with NVIDIA's runtime, or with the tests' emulation), or lie in a
- * library of their own, which is opened where there is a GPU (library_opened.c). Invariant: a
+ * program (linked.c: with NVIDIA's runtime, or with the tests' emulation), or lie in a
+ * library of their own, which is opened where there is a GPU (opened.c). Invariant: a
  * program with the second neither holds code of NVIDIA's nor needs any to start. */
-#ifndef TANDEM_DEVICES_CUDA_LIBRARY_H
-#define TANDEM_DEVICES_CUDA_LIBRARY_H
+#ifndef TANDEM_DEVICES_CUDA_LIBRARY_LIBRARY_H
+#define TANDEM_DEVICES_CUDA_LIBRARY_LIBRARY_H
 
-#include "devices/cuda/api.h"
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/api.h"
+#include "devices/cuda/library/nccl.h"
 #include "devices/kernel_list.h"
 
 typedef struct tdm_cuda_library {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "devices/cuda/nccl.h"
+#include "devices/cuda/library/nccl.h"
 
 #if __has_include(<nccl.h>)
 #include <nccl.h>

@@ -17,7 +17,8 @@ static tdm_status create_rank(tdm_simnet *net, int number) {
   rank->settled_end = &rank->settled;
   rank->sent = tdm_allocate(&net->allocator, count * sizeof(*rank->sent), "counts");
   rank->down = tdm_allocate(&net->allocator, count * sizeof(*rank->down), "links");
-  if (!rank->sent || !rank->down) return TDM_OUT_OF_MEMORY;
+  rank->held = tdm_allocate(&net->allocator, count * sizeof(*rank->held), "links");
+  if (!rank->sent || !rank->down || !rank->held) return TDM_OUT_OF_MEMORY;
   tdm_rank *named = &net->named[number];
   (void)snprintf(named->host, sizeof(named->host), "sim%d", number);
   named->pid = (int64_t)getpid();
@@ -60,6 +61,7 @@ void tdm_simnet_release(tdm_simnet *net) {
       sim_operation_remove(net, rank->first); /* eager sends that nobody received */
     tdm_release(&net->allocator, rank->sent, count * sizeof(*rank->sent));
     tdm_release(&net->allocator, rank->down, count * sizeof(*rank->down));
+    tdm_release(&net->allocator, rank->held, count * sizeof(*rank->held));
   }
   tdm_release(&net->allocator, net->ranks, count * sizeof(*net->ranks));
   tdm_release(&net->allocator, net->named, count * sizeof(*net->named));
@@ -232,6 +234,20 @@ void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up) {
   (void)pthread_mutex_lock(&net->lock);
   net->ranks[a].down[b] = net->ranks[b].down[a] = !up;
   (void)pthread_mutex_unlock(&net->lock);
+}
+
+void tdm_simnet_hold(tdm_simnet *net, int from, int to) {
+  (void)pthread_mutex_lock(&net->lock);
+  net->ranks[from].held[to] = true;
+  (void)pthread_mutex_unlock(&net->lock);
+}
+
+size_t tdm_simnet_let_go(tdm_simnet *net, int from, int to) {
+  (void)pthread_mutex_lock(&net->lock);
+  net->ranks[from].held[to] = false;
+  const size_t moved = sim_transfers_push(net, from, to);
+  (void)pthread_mutex_unlock(&net->lock);
+  return moved;
 }
 
 tdm_simnet_traffic tdm_simnet_sent(tdm_simnet *net, int from, int to) {

@@ -63,6 +63,11 @@ void tdm_simnet_stop_at(tdm_simnet *net, int rank, uint64_t post, void (*hit)(vo
                         void *user);
 /* Nothing moves between two ranks while the link is down, nor does any collective. Up at first. */
 void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up);
+/* What one rank sends another is held back, for whatever time either of them waits for it. Once it
+ * is let go, all of it of which both ends are posted moves within the call, although nobody polls,
+ * as with engines that reach into memory by themselves; answers how many transfers did. */
+void tdm_simnet_hold(tdm_simnet *net, int from, int to);
+size_t tdm_simnet_let_go(tdm_simnet *net, int from, int to);
 
 /* ---- Counts --------------------------------------------------------------------------------- */
 

@@ -63,6 +63,7 @@ typedef struct sim_rank {
   tdm_net_request **settled_end;
   tdm_simnet_traffic *sent; /* (rank_count) */
   bool *down;               /* (rank_count) */
+  bool *held;               /* (rank_count): what it sends to that rank */
 } sim_rank;
 
 struct tdm_simnet {
@@ -102,6 +103,8 @@ tdm_status sim_receive(tdm_endpoint *endpoint, tdm_net_request *request, int pee
 tdm_status sim_cancel(tdm_endpoint *endpoint, tdm_net_request *request);
 /* Moves the bytes of a pair that is due. */
 void sim_transfer_advance(tdm_simnet *net, sim_operation *operation, uint64_t now_ns);
+/* Moves what rank `from` has sent to `to`, whatever its time; answers how many transfers. */
+size_t sim_transfers_push(tdm_simnet *net, int from, int to);
 void sim_transfers_drop(tdm_simnet *net, int rank);
 
 /* ---- simnet_collectives.c ---- */

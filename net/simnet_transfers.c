@@ -139,7 +139,20 @@ static void move(tdm_simnet *net, sim_operation *send, sim_operation *receive) {
 void sim_transfer_advance(tdm_simnet *net, sim_operation *operation, uint64_t now_ns) {
   if (!operation->match || !sim_path_is_up(net, operation->rank, operation->peer)) return;
   sim_operation *send = operation->kind == TDM_NET_SEND ? operation : operation->match;
+  if (net->ranks[send->rank].held[send->peer]) return;
   if (send->due_ns <= now_ns) move(net, send, send->match);
+}
+
+size_t sim_transfers_push(tdm_simnet *net, int from, int to) {
+  size_t count = 0;
+  sim_operation *next = NULL;
+  for (sim_operation *send = net->ranks[from].first; send; send = next) {
+    next = send->next; /* moving takes this one away, and one of the other rank */
+    if (send->kind != TDM_NET_SEND || send->peer != to || !send->match) continue;
+    move(net, send, send->match);
+    count++;
+  }
+  return count;
 }
 
 /* ---- Loss ---- */

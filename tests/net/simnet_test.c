@@ -218,6 +218,28 @@ static void test_stopped_and_cut_off(void **state) {
   close_job(&opened);
 }
 
+/* Nothing arrives until it is let go, and then at once: no poll is needed. */
+static void test_held_back(void **state) {
+  (void)state;
+  job opened = open_job((tdm_simnet_options){0});
+  tdm_net_request sent[2], received[2];
+  char bytes[2] = "ab", came[2] = "";
+  tdm_simnet_hold(opened.net, 0, 1);
+  send(&opened, &sent[0], 0, 1, 0, bytes, 1);
+  send(&opened, &sent[1], 1, 0, 0, bytes + 1, 1);
+  receive(&opened, &received[0], 0, 1, 0, came, 1);
+  receive(&opened, &received[1], 1, 0, 0, came + 1, 1);
+  assert_ptr_equal(poll(&opened, 0), &received[1]);
+  assert_ptr_equal(poll(&opened, 1), &sent[1]);
+  assert_int_equal(came[0], 0);
+  assert_int_equal(tdm_simnet_let_go(opened.net, 0, 1), 1);
+  assert_int_equal(came[0], 'a');
+  assert_ptr_equal(poll(&opened, 0), &sent[0]);
+  assert_ptr_equal(poll(&opened, 1), &received[0]);
+  assert_int_equal(tdm_simnet_let_go(opened.net, 0, 1), 0);
+  close_job(&opened);
+}
+
 /* Of 1, 2^-24 and -1 some orders lose the small one. */
 static void test_sums_in_some_order(void **state) {
   (void)state;
@@ -307,6 +329,7 @@ int main(void) {
       cmocka_unit_test(test_counts),
       cmocka_unit_test(test_killed),
       cmocka_unit_test(test_stopped_and_cut_off),
+      cmocka_unit_test(test_held_back),
       cmocka_unit_test(test_sums_in_some_order),
       cmocka_unit_test(test_collectives_that_differ),
       cmocka_unit_test(test_short_of_memory),

@@ -59,6 +59,7 @@ bool tdm_run_enter(tdm_run_state *run) {
   pthread_mutex_lock(&runs->lock);
   const bool stopped = atomic_load(&run->flight.stopped) != 0 && !tdm_run_is_awaited(run);
   const bool admitted = !stopped && tdm_store_enter(run->session->store, &run->admission);
+  if (stopped) tdm_store_pass_over(run->session->store);
   pthread_mutex_unlock(&runs->lock);
   if (stopped) complete_withdrawn(run, (tdm_status)atomic_load(&run->flight.stopped), NULL);
   return admitted;

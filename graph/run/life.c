@@ -32,13 +32,16 @@ static void fail(tdm_run_state *run, tdm_status status, const char *message) {
   snprintf(run->message, sizeof run->message, "%s", message);
 }
 
-/* Programs [first, end) of the run; a refusal is the run's failure. */
+/* Programs [first, end) of the run; a refusal is the run's failure, and where other ranks wait for
+ * the run the job's, since nothing else tells them. */
 static bool submit(tdm_run_state *run, uint32_t first, uint32_t end, bool adopt) {
   if (first == end) return true;
   const tdm_status status = tdm_context_submit_part(run->session->context, &run->flight,
                                                     run->submissions + first, end - first, adopt);
-  if (status != TDM_OK) fail(run, status, tdm_last_message());
-  return status == TDM_OK;
+  if (status == TDM_OK) return true;
+  fail(run, status, tdm_last_message());
+  if (tdm_run_is_awaited(run)) tdm_run_give_up(run->session, status);
+  return false;
 }
 
 static void expect(tdm_run_state *run, uint32_t submissions) {

@@ -77,6 +77,11 @@ tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_reque
  * resolves what is fed. On failure *out_run is NULL. */
 tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
                         tdm_run_state **out_run) TDM_WARN_UNUSED;
+/* With status and the thread's message: a run that there is no memory for on this rank, or that
+ * cannot be planned or submitted, other ranks may have begun, and would meet the next one's
+ * messages instead. The job is over. Not what the caller asked for in a wrong way, as others were
+ * asked for it, too, nor what is refused until there is room. */
+void tdm_run_give_up(const tdm_session *session, tdm_status status);
 /* Gives a run back to its plan, inputs and outputs released. */
 void tdm_run_close(tdm_run_state *run);
 /* Which step of training the run is. */

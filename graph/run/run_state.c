@@ -132,11 +132,10 @@ static tdm_status open_claimed(tdm_session *session, const tdm_run_request *requ
   return status;
 }
 
-/* A run that there is no memory for here, or that cannot be planned, other ranks may have begun.
- * What the caller asked for in a wrong way they were asked for as well. */
-static void give_up(tdm_session *session, tdm_status status) {
+void tdm_run_give_up(const tdm_session *session, tdm_status status) {
   tdm_network *network = tdm_context_network(session->context);
-  if (network && status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED)
+  if (network && status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED &&
+      status != TDM_RESOURCE_EXHAUSTED)
     tdm_network_give_up(network, status);
 }
 
@@ -152,7 +151,7 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
     tdm_run_close(*out_run);
     *out_run = NULL;
   }
-  give_up(session, status);
+  tdm_run_give_up(session, status);
   return status;
 }
 

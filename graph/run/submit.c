@@ -187,9 +187,13 @@ static uint64_t due_of(const tdm_submit_options *options) {
 
 /* The run has what it needs for as long as it likes: a hold on its inputs, and an id. */
 static tdm_status make_asynchronous(tdm_run_state *run) {
-  TDM_TRY(keep_inputs(run));
-  run->asynchronous = true; /* it has inputs to let go of */
-  return tdm_run_table_add(&run->session->runs, run, &run->id);
+  tdm_status status = keep_inputs(run);
+  if (status == TDM_OK) {
+    run->asynchronous = true; /* it has inputs to let go of */
+    status = tdm_run_table_add(&run->session->runs, run, &run->id);
+  }
+  if (status != TDM_OK) tdm_run_give_up(run->session, status);
+  return status;
 }
 
 static void start_submitted(tdm_run_state *run, const tdm_run_request *request,

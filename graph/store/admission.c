@@ -70,6 +70,12 @@ bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
   return admitted;
 }
 
+void tdm_store_pass_over(tdm_store *store) {
+  pthread_mutex_lock(&store->lock);
+  store->asked++;
+  pthread_mutex_unlock(&store->lock);
+}
+
 /* Takes those who can enter off the head of the queue, in order. Who wants the store exclusively
  * waits for `granted`, and is gone as soon as the lock is dropped: it is not in the list. */
 tdm_admission *tdm_store_admit_locked(tdm_store *store) {

@@ -199,6 +199,9 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
 /* Admits at once and answers true (admit was called, start was not), or queues and answers false:
  * then start is called later, on the thread that ends another run. */
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
+/* A run that was stopped does not enter: it counts all the same, since on other ranks it may have.
+ */
+void tdm_store_pass_over(tdm_store *store);
 /* Ends a run, and admits who can follow. */
 void tdm_store_leave(tdm_store *store, tdm_admission *admission);
 /* The same in two steps, under the lock: whoever is admitted has to be started after it. */

@@ -187,7 +187,7 @@ bool tdm_cuda_command_enqueue(tdm_cuda_queue *queue, const tdm_submission *submi
                               const tdm_command *command) {
   tdm_flight *flight = submission->flight;
   if (is_skipped(queue, flight, command)) return true;
-  tdm_status status = tdm_cuda_feeder_refusal(queue->feeder);
+  tdm_status status = tdm_cuda_queue_refusal(queue);
   if (TDM_UNLIKELY(flight->times != NULL) && status == TDM_OK) {
     status = tdm_cuda_queue_time(queue, &flight->times[command->id]);
   }

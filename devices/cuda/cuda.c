@@ -12,6 +12,7 @@
 #include "devices/cuda/device.h"
 #include "devices/cuda/library/errors.h"
 #include "devices/cuda/library/library.h"
+#include "devices/cuda/queue.h"
 #include "devices/cuda/sums.h"
 #include "devices/topology/topology.h"
 

@@ -8,7 +8,6 @@
 #include "devices/cuda/gpu.h"
 #include "devices/cuda/memory.h"
 #include "devices/cuda/library/nccl.h"
-#include "devices/cuda/queue.h"
 #include "devices/staging/pins.h"
 
 enum { TDM_CUDA_FEEDERS = 3 };
@@ -18,7 +17,7 @@ typedef struct tdm_cuda_device {
   tdm_cuda_gpu gpu;
   const tdm_nccl_api *nccl;
   uint64_t met; /* bit i: peer copies have come from GPU i */
-  tdm_cuda_feeder *feeders[TDM_CUDA_FEEDERS];
+  struct tdm_cuda_feeder *feeders[TDM_CUDA_FEEDERS]; /* queue.h */
   tdm_cuda_memory memory;
   tdm_pins pins;
   tdm_cuda_clock clock;           /* opened when times are first recorded */

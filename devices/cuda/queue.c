@@ -29,8 +29,7 @@ struct tdm_cuda_feeder {
   bool tf32;
   uint32_t bell;
   bool opened; /* the thread has tried to make the streams */
-  tdm_status refusal;
-  char refusal_words[TDM_MESSAGE_BYTES];
+  tdm_cuda_refusal refusal;
   bool running; /* there is a thread to join */
   pthread_t thread;
   _Atomic bool stop;
@@ -72,17 +71,11 @@ static void close_queues(tdm_cuda_feeder *feeder) {
 
 static void open_queues(tdm_cuda_feeder *feeder) {
   feeder->opened = true;
-  feeder->refusal = try_open(feeder);
-  if (feeder->refusal == TDM_OK) return;
-  (void)snprintf(feeder->refusal_words, sizeof(feeder->refusal_words), "%s", tdm_last_message());
+  tdm_cuda_refusal *refusal = &feeder->refusal;
+  refusal->status = try_open(feeder);
+  if (refusal->status == TDM_OK) return;
+  (void)snprintf(refusal->words, sizeof(refusal->words), "%s", tdm_last_message());
   close_queues(feeder);
-}
-
-tdm_status tdm_cuda_feeder_refusal(const tdm_cuda_feeder *feeder) {
-  if (TDM_UNLIKELY(feeder->refusal != TDM_OK)) {
-    return tdm_fail(feeder->refusal, "%s", feeder->refusal_words);
-  }
-  return TDM_OK;
 }
 
 /* Moves what is in the inbox behind the head, oldest first. */
@@ -194,6 +187,7 @@ static tdm_status add_queue(tdm_cuda_feeder *feeder, tdm_queue_role role) {
   queue->base.device = feeder->device;
   queue->base.role = role;
   queue->feeder = feeder;
+  queue->refusal = &feeder->refusal;
   feeder->device->queues[role] = &queue->base;
   return TDM_OK;
 }

@@ -15,7 +15,7 @@
 #define TANDEM_DEVICES_CUDA_QUEUE_H
 
 #include "devices/contract/device.h"
-#include "devices/cuda/library/kernel_stream.h"
+#include "devices/cuda/library/api.h"
 
 /* Some queues of one device, and their thread. */
 typedef struct tdm_cuda_feeder tdm_cuda_feeder;
@@ -35,9 +35,6 @@ tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) TDM_WARN_UNUSED;
 /* Lets what is queued end and joins the thread, which frees what it made. Legal twice, or without a
  * start. NULL is legal. */
 void tdm_cuda_feeder_stop(tdm_cuda_feeder *feeder);
-
-/* Fails with the words of the GPU that refused; OK where it was opened. On the feeder's thread. */
-tdm_status tdm_cuda_feeder_refusal(const tdm_cuda_feeder *feeder) TDM_WARN_UNUSED;
 
 /* tdm_device_ops.submit. */
 void tdm_cuda_feeder_submit(tdm_queue *queue, tdm_submission *submission);

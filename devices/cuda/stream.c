@@ -7,7 +7,7 @@
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
 #include "devices/cuda/library/errors.h"
-#include "devices/cuda/sums.h"
+#include "devices/cuda/library/reports.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
@@ -47,6 +47,13 @@ void tdm_cuda_queue_close(tdm_cuda_queue *queue) {
   queue->kernel_stream = (tdm_cuda_kernel_stream){0};
 }
 
+tdm_status tdm_cuda_queue_refusal(const tdm_cuda_queue *queue) {
+  if (TDM_UNLIKELY(queue->refusal->status != TDM_OK)) {
+    return tdm_fail(queue->refusal->status, "%s", queue->refusal->words);
+  }
+  return TDM_OK;
+}
+
 /* ---- Failures -------------------------------------------------------------------------------- */
 
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command) {
@@ -71,7 +78,7 @@ static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
 
 /* The same, and with it the sums under way, without which the stream would not come to an end. */
 static void fail_stream(tdm_cuda_queue *queue, const tdm_cuda_mark *mark, tdm_status status) {
-  tdm_cuda_sums_lose(queue, status);
+  if (queue->end_sums) queue->end_sums(queue, status);
   fail_range(mark, status);
 }
 

@@ -7,8 +7,9 @@
 
 #include <pthread.h>
 
+#include "devices/contract/device.h"
 #include "devices/cuda/clock.h"
-#include "devices/cuda/queue.h"
+#include "devices/cuda/library/kernel_stream.h"
 
 enum {
   TDM_CUDA_MARKS = 64,
@@ -35,9 +36,16 @@ typedef struct tdm_cuda_mark {
   tdm_cuda_point waits[TDM_CUDA_MARK_WAITS]; /* the stream's, since the mark before */
 } tdm_cuda_mark;
 
+/* Why the GPU could not be opened; status OK: it was, or it was not tried yet. */
+typedef struct tdm_cuda_refusal {
+  tdm_status status;
+  char words[TDM_MESSAGE_BYTES];
+} tdm_cuda_refusal;
+
 typedef struct tdm_cuda_queue {
   tdm_queue base; /* first: a tdm_queue of ours is one of these */
-  tdm_cuda_feeder *feeder;
+  struct tdm_cuda_feeder *feeder;
+  const tdm_cuda_refusal *refusal;      /* the feeder's */
   tdm_cuda_kernel_stream kernel_stream; /* stream NULL: not opened, or the GPU refused */
   _Atomic(tdm_submission *) inbox;      /* newest first */
   tdm_submission *head;                 /* oldest first; not enqueued to the end yet */
@@ -45,6 +53,9 @@ typedef struct tdm_cuda_queue {
   bool passed_over;                     /* a gate found the flight failed */
   bool lacks_staging;                   /* the pool had no buffer to give just now */
   struct tdm_member *summing;           /* places in groups with sums under way (sums.h) */
+  /* Ends these, which others wait for, with status and the thread's message, since the stream has
+   * failed; NULL: there was no sum yet. */
+  void (*end_sums)(struct tdm_cuda_queue *queue, tdm_status status);
 
   pthread_mutex_t mutex; /* of marks, retired, marked */
   tdm_cuda_mark marks[TDM_CUDA_MARKS];
@@ -72,6 +83,9 @@ static inline bool tdm_cuda_queue_has_room(const tdm_cuda_queue *queue) {
   return queue->marked - queue->retired < TDM_CUDA_MARKS &&
          queue->reports_taken - queue->reports_read < TDM_CUDA_REPORTS;
 }
+
+/* Fails with the words of the GPU that refused; OK where it was opened. On the feeder's thread. */
+tdm_status tdm_cuda_queue_refusal(const tdm_cuda_queue *queue) TDM_WARN_UNUSED;
 
 /* Is command of flight one that executes, copies or sums, and whose condition holds? */
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command);

@@ -197,6 +197,19 @@ static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status st
   if (queue->head) fail_sums(member, queue->head, queue->marked_cursor, queue->head->cursor);
 }
 
+/* The queue's end_sums. */
+static void lose_sums(tdm_cuda_queue *queue, tdm_status status) {
+  char words[TDM_MESSAGE_BYTES];
+  if (!queue->summing) return;
+  (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
+  for (tdm_member *member = queue->summing; member; member = member->next) {
+    if (member->failure != TDM_OK) continue;
+    (void)tdm_fail(status, "%s", words);
+    fail_member(queue, member, status);
+  }
+  (void)tdm_fail(status, "%s", words);
+}
+
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submission,
@@ -205,7 +218,7 @@ static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submiss
   const tdm_flight *flight = submission->flight;
   tdm_device *device = queue->base.device;
   void *memory;
-  TDM_TRY(tdm_cuda_feeder_refusal(queue->feeder));
+  TDM_TRY(tdm_cuda_queue_refusal(queue));
   TDM_TRY(device->ops->translate(device, flight->bases[sum->at.base] + sum->at.offset, sum->bytes,
                                  &memory));
   if (flight->times) TDM_TRY(tdm_cuda_queue_time(queue, &flight->times[command->id]));
@@ -219,6 +232,7 @@ static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submiss
   member->listed = true;
   member->next = queue->summing;
   queue->summing = member;
+  queue->end_sums = lose_sums;
   return TDM_OK;
 }
 
@@ -259,18 +273,6 @@ static tdm_status check_member(tdm_member *member) {
   const tdm_status status = progress(member, "a sum over GPUs", &over);
   if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;
   return may_be_named(member) ? TDM_OK : status;
-}
-
-void tdm_cuda_sums_lose(tdm_cuda_queue *queue, tdm_status status) {
-  char words[TDM_MESSAGE_BYTES];
-  if (!queue->summing) return;
-  (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
-  for (tdm_member *member = queue->summing; member; member = member->next) {
-    if (member->failure != TDM_OK) continue;
-    (void)tdm_fail(status, "%s", words);
-    fail_member(queue, member, status);
-  }
-  (void)tdm_fail(status, "%s", words);
 }
 
 bool tdm_cuda_sums_look(tdm_cuda_queue *queue) {

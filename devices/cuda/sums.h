@@ -18,8 +18,5 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
 /* Looks after the queue's sums that are under way: those that will never end, since a rank is lost
  * or NCCL has failed, are ended and fail. True: that was so. */
 bool tdm_cuda_sums_look(tdm_cuda_queue *queue);
-/* The queue's GPU has failed, with status and the thread's message: its sums that are under way,
- * which others wait for, end with that. */
-void tdm_cuda_sums_lose(tdm_cuda_queue *queue, tdm_status status);
 
 #endif

@@ -2,9 +2,7 @@
  * memory, a lost device and a bad call are told apart. */
 #include "devices/cuda/library/errors.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 bool tdm_cuda_is_lost(tdm_cuda_code code) {
   switch (code) {
@@ -107,41 +105,5 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
   default:
     return tdm_cuda_is_lost(code) ? "device lost: CUDA's driver says that its devices are gone"
                                   : "CUDA's driver does not start";
-  }
-}
-
-static tdm_status offset_failure(int64_t offset, int64_t position) {
-  if (position == 0)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "offset %" PRId64 " at position 0 is not 0", offset);
-  return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "offset %" PRId64 " at position %" PRId64
-                  " lies before the one before it, or behind the ids",
-                  offset, position);
-}
-
-tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
-  if (report->kind == TDM_CUDA_REPORT_NONE || report->position == -1) return TDM_OK;
-  double real;
-  switch (report->kind) {
-  case TDM_CUDA_REPORT_BAG:
-    if (report->position < 0) return offset_failure(report->value, -2 - report->position);
-    /* fall through */
-  case TDM_CUDA_REPORT_ID:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64
-                    " rows",
-                    report->value, report->position, report->bound);
-  case TDM_CUDA_REPORT_TARGET:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
-                    report->value, report->position, report->bound);
-  case TDM_CUDA_REPORT_LENGTH:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
-                    report->value, report->position, report->bound - 1);
-  default:
-    memcpy(&real, &report->value, sizeof(real));
-    return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite",
-                    report->position, report->bound, real);
   }
 }

@@ -1,10 +1,9 @@
-/* Return codes and reports of kernels made into statuses. */
+/* Return codes made into statuses. */
 #ifndef TANDEM_DEVICES_CUDA_LIBRARY_ERRORS_H
 #define TANDEM_DEVICES_CUDA_LIBRARY_ERRORS_H
 
 #include "core/status.h"
 #include "devices/cuda/library/api.h"
-#include "devices/cuda/library/kernel_stream.h"
 
 /* Has the GPU's context gone with this code, so that every later call fails as well? */
 bool tdm_cuda_is_lost(tdm_cuda_code code);
@@ -19,9 +18,5 @@ static inline tdm_status tdm_cuda_check(const tdm_cuda_api *api, tdm_cuda_code c
 const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code);
 /* The same for cuBLAS, without which GPUs are of no use; NULL: it is there. */
 const char *tdm_cuda_blas_absence(const tdm_cuda_api *api);
-/* TDM_OK if the kernel found nothing wrong, else what it reports, in the words of the cpu's
- * kernels.
- */
-tdm_status tdm_cuda_report_read(const tdm_cuda_report *report);
 
 #endif

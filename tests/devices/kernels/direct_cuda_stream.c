@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "devices/cuda/library/errors.h"
+#include "devices/cuda/library/reports.h"
 #include "tests/devices/cuda_emulation/grid.h"
 
 enum { PAGE_BYTES = 4096, MOST_BLOCKS = 64 };

@@ -5,8 +5,7 @@
 #define TANDEM_CORE_NUMBER_H
 
 #include <locale.h>
-
-#include "core/status.h"
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,23 +9,14 @@
 #ifndef TANDEM_NET_CONTROL_H
 #define TANDEM_NET_CONTROL_H
 
+#include "net/control_terms.h"
 #include "net/transport.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define TDM_CONTROL_QUEUES 32        /* of a rank that tell their progress */
-#define TDM_CONTROL_TEXT_BYTES 512   /* of a failure in words, terminator included */
-#define TDM_CONTROL_REASON_BYTES 256 /* of what a rank says of itself, terminator included */
-
 typedef struct tdm_control tdm_control;
-
-typedef enum tdm_control_cause {
-  TDM_CONTROL_SILENT = 1, /* nothing came for silence_ns: it was stopped, or the way is cut */
-  TDM_CONTROL_ENDED,      /* its connection closed without a word: the process has ended */
-  TDM_CONTROL_GAVE_UP,    /* it said so, with a reason */
-} tdm_control_cause;
 
 /* The first failure that this rank has learned of. */
 typedef struct tdm_control_failure {
@@ -83,17 +74,6 @@ void tdm_control_give_up(tdm_control *control, tdm_status status, const char *re
 /* "rank 3 (host b, pid 4711) has not been heard of for 0.7 s; of its queues 0: 4211, 1: 17 were
  * passed" into text of TDM_CONTROL_TEXT_BYTES; answers text. */
 const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text);
-
-/* Ways in which two ranks post to one another. What one posts first, second, ... by a way meets
- * what the other posts first, second, ... by the facing one. */
-typedef enum tdm_control_way {
-  TDM_CONTROL_SENDS, /* of plans; face the receives */
-  TDM_CONTROL_RECEIVES,
-  TDM_CONTROL_GATHER_SENDS, /* outside of plans */
-  TDM_CONTROL_GATHER_RECEIVES,
-  TDM_CONTROL_COLLECTIVES, /* of all ranks; they face themselves */
-  TDM_CONTROL_WAYS,
-} tdm_control_way;
 
 /* What the channel knows of a rank. */
 typedef struct tdm_control_peer {

@@ -8,7 +8,8 @@
 #ifndef TANDEM_NET_CONTROL_FRAME_H
 #define TANDEM_NET_CONTROL_FRAME_H
 
-#include "net/control.h"
+#include "core/status.h"
+#include "net/control_terms.h"
 
 #define CONTROL_KEY_BYTES 32
 #define CONTROL_CODE_BYTES 32

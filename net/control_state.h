@@ -10,6 +10,7 @@
 #include "core/allocate.h"
 #include "core/loop.h"
 #include "core/park.h"
+#include "net/control.h"
 #include "net/control_frame.h"
 
 #define CONTROL_ADDRESSES 6

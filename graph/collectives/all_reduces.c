@@ -18,6 +18,7 @@
 #include "devices/groups/groups.h"
 #include "devices/kernels.h"
 #include "devices/links/links.h"
+#include "graph/collectives/collectives.h"
 #include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"

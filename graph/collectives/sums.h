@@ -4,8 +4,8 @@
 #ifndef TANDEM_GRAPH_COLLECTIVES_SUMS_H
 #define TANDEM_GRAPH_COLLECTIVES_SUMS_H
 
-#include "graph/collectives/collectives.h"
 #include "graph/ir/rewriter.h"
+#include "tandem/graph/sessions.h"
 
 typedef struct tdm_sum {
   tdm_ir_node *node;

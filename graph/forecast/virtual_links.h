@@ -4,7 +4,7 @@
 #ifndef TANDEM_GRAPH_FORECAST_VIRTUAL_LINKS_H
 #define TANDEM_GRAPH_FORECAST_VIRTUAL_LINKS_H
 
-#include "graph/forecast/virtual_time.h"
+#include "graph/forecast/virtual_schedule.h"
 
 typedef struct tdm_virtual_flows {
   tdm_virtual_schedule *schedule;

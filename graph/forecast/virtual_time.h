@@ -1,94 +1,12 @@
 /* Virtual time: what a set of tasks on queues and links would take, found by simulating events, not
- * by executing anything. Knows no operation, shape or device. Invariant: the same tasks give the
- * same times, to the bit.
- *
- *   queue   its tasks one at a time, by `order`; a task begins when the one before it on its queue
- *           and everything it waits for has ended
- *   task    computes for `work` ns, or copies `work` bytes: first latency_ns, then the bytes flow
- *   link    what flows over it at once shares its bandwidth by max-min fairness: the link with the
- *           least to give divides it evenly, what is left elsewhere goes to the others (Bertsekas
- *           and Gallager, Data Networks, 1992, 6.5.2)
- *   group   queues that take something from each other when they compute together (the cores of one
- *           memory): a task runs `crowded` times slower when all others of its group compute, and
- *           in proportion when some do */
+ * by executing anything. Invariant: the same tasks give the same times, to the bit. */
 #ifndef TANDEM_GRAPH_FORECAST_VIRTUAL_TIME_H
 #define TANDEM_GRAPH_FORECAST_VIRTUAL_TIME_H
 
-#include "core/allocate.h"
-#include "core/status.h"
+#include "graph/forecast/virtual_schedule.h"
 
-#define TDM_VIRTUAL_NONE UINT32_MAX
-enum { TDM_VIRTUAL_MOST_HOPS = 6 };
-
-typedef struct tdm_virtual_queue {
-  uint32_t group; /* TDM_VIRTUAL_NONE: it computes undisturbed */
-  /* Filled by the simulation: */
-  double busy_ns;     /* with a task begun and not ended */
-  double critical_ns; /* of the longest chain of tasks, what is spent on this queue */
-  uint32_t task_count;
-} tdm_virtual_queue;
-
-typedef struct tdm_virtual_link {
-  double bytes_per_ns; /* > 0; INFINITY: no limit */
-  /* Filled by the simulation: */
-  double bytes;
-  double busy_ns;     /* with a copy on it, latency included */
-  double critical_ns; /* of the longest chain, the time of copies whose narrowest link this is */
-  uint32_t copy_count;
-} tdm_virtual_link;
-
-typedef struct tdm_virtual_task {
-  uint32_t queue;
-  bool copies;
-  uint64_t order;    /* on its queue; of equal ones the first added comes first */
-  double work;       /* ns, or bytes */
-  double latency_ns; /* before bytes flow; 0 of what computes */
-  double crowded;    /* >= 1; of what computes */
-  uint32_t
-      hops[TDM_VIRTUAL_MOST_HOPS]; /* links that the bytes flow over (hop_count), all at once */
-  uint32_t hop_count;
-  /* Filled by the simulation: */
-  double begin_ns;
-  double end_ns;
-  uint32_t cause; /* the task whose end let this one begin; TDM_VIRTUAL_NONE: none */
-} tdm_virtual_task;
-
-typedef struct tdm_virtual_wait {
-  uint32_t task;
-  uint32_t other; /* ends before task begins */
-} tdm_virtual_wait;
-
-typedef struct tdm_virtual_schedule {
-  const tdm_allocator *allocator;
-  tdm_virtual_queue *queues;
-  size_t queue_count, queue_capacity;
-  tdm_virtual_link *links;
-  size_t link_count, link_capacity;
-  tdm_virtual_task *tasks;
-  size_t task_count, task_capacity;
-  tdm_virtual_wait *waits;
-  size_t wait_count, wait_capacity;
-  /* Filled by the simulation: */
-  double end_ns;
-  uint32_t last_task; /* the one that ends last */
-} tdm_virtual_schedule;
-
-void tdm_virtual_init(tdm_virtual_schedule *schedule, const tdm_allocator *allocator);
-void tdm_virtual_deinit(tdm_virtual_schedule *schedule); /* zeroed is legal */
-
-tdm_status tdm_virtual_add_queue(tdm_virtual_schedule *schedule, uint32_t group,
-                                 uint32_t *out_queue) TDM_WARN_UNUSED;
-tdm_status tdm_virtual_add_link(tdm_virtual_schedule *schedule, double bytes_per_ns,
-                                uint32_t *out_link) TDM_WARN_UNUSED;
-/* Copies task to the end; the answer stays its number. */
-tdm_status tdm_virtual_add(tdm_virtual_schedule *schedule, const tdm_virtual_task *task,
-                           uint32_t *out_task) TDM_WARN_UNUSED;
-/* task begins once other has ended, too. Both were added. */
-tdm_status tdm_virtual_add_wait(tdm_virtual_schedule *schedule, uint32_t task,
-                                uint32_t other) TDM_WARN_UNUSED;
-
-/* Runs all tasks and fills what is marked above. INTERNAL when tasks wait for each other in a
- * circle. May be called again. */
+/* Runs all tasks and fills what virtual_schedule.h marks. INTERNAL when tasks wait for each other
+ * in a circle. May be called again. */
 tdm_status tdm_virtual_run(tdm_virtual_schedule *schedule) TDM_WARN_UNUSED;
 
 #endif

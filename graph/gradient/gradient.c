@@ -9,6 +9,7 @@
 
 #include "devices/kernels.h"
 #include "graph/describe/gradient_of.h"
+#include "graph/gradient/gradient.h"
 #include "graph/gradient/walk.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"

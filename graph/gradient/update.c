@@ -1,6 +1,7 @@
 /* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
  * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
  * have the role UPDATE, and nothing else reads what they wrote. */
+#include "graph/gradient/gradient.h"
 #include "graph/gradient/walk.h"
 
 tdm_graph *tdm_update_graph(tdm_update *update) {

@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_GRADIENT_WALK_H
 #define TANDEM_GRAPH_GRADIENT_WALK_H
 
-#include "graph/gradient/gradient.h"
+#include "graph/describe/update_groups.h"
 #include "graph/ir/gradient_rule.h"
 #include "graph/ir/rewriter.h"
 
@@ -75,7 +75,8 @@ struct tdm_update {
 
 /* Appends the update phase of training: what forward nodes persist, then what the optimizer makes
  * of the gradients found. */
-tdm_status tdm_append_updates(tdm_walk *walk, const tdm_training *training,
+struct tdm_training; /* gradient.h */
+tdm_status tdm_append_updates(tdm_walk *walk, const struct tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) TDM_WARN_UNUSED;
 
 #endif

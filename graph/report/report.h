@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/number.h"
+#include "core/status.h"
 
 typedef struct tdm_report {
   FILE *out;

@@ -187,6 +187,7 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   if (!options->interface) control->options.interface = getenv("TANDEM_NET_INTERFACE");
   control->rank = endpoint->rank;
   control->rank_count = endpoint->rank_count;
+  atomic_store(&control->queue_count, options->queue_count);
   atomic_store(&control->unreachable, -1);
   (void)pthread_mutex_init(&control->lock, NULL); /* glibc's takes nothing */
   control->ranks = tdm_allocate(&options->allocator, count * sizeof(*control->ranks), "ranks");
@@ -311,6 +312,13 @@ void tdm_control_abandon(tdm_control *control) {
 
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command) {
   atomic_store_explicit(&control->progress[queue], command, memory_order_relaxed);
+  int count = atomic_load_explicit(&control->queue_count, memory_order_relaxed);
+  while (count <= queue && !atomic_compare_exchange_weak(&control->queue_count, &count, queue + 1))
+    continue;
+}
+
+uint64_t tdm_control_naming_ns(const tdm_control *control) {
+  return control->options.silence_ns + control->options.beat_ns;
 }
 
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure) {
@@ -344,7 +352,7 @@ void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_
   (void)pthread_mutex_unlock(&control->lock);
   if (rank != control->rank) return;
   out_peer->heard_ns = 0;
-  out_peer->queue_count = control->options.queue_count;
+  out_peer->queue_count = atomic_load_explicit(&control->queue_count, memory_order_relaxed);
   for (int i = 0; i < out_peer->queue_count; i++)
     out_peer->progress[i] = atomic_load_explicit(&control->progress[i], memory_order_relaxed);
 }
@@ -383,9 +391,13 @@ const char *tdm_control_failure_text(const tdm_control_failure *failure, char *t
         snprintf(rest, room, "gave up: %s: %s", tdm_status_name(failure->status), failure->reason);
   }
   length += (size_t)more;
-  for (int i = 0; i < failure->queue_count && length < TDM_CONTROL_TEXT_BYTES; i++)
-    length += (size_t)snprintf(text + length, TDM_CONTROL_TEXT_BYTES - length, "%s%d: %llu",
+  for (int i = 0; i < failure->queue_count && length < TDM_CONTROL_TEXT_BYTES; i++) {
+    char run[32] = "";
+    if (failure->progress[i] >> 32)
+      (void)snprintf(run, sizeof(run), " of run %u", (unsigned)(failure->progress[i] >> 32));
+    length += (size_t)snprintf(text + length, TDM_CONTROL_TEXT_BYTES - length, "%s%d: %u%s",
                                i == 0 ? "; commands passed on its queues " : ", ", i,
-                               (unsigned long long)failure->progress[i]);
+                               (unsigned)failure->progress[i], run);
+  }
   return text;
 }

@@ -40,7 +40,8 @@ typedef struct tdm_control_options {
   uint64_t timeout_ns;   /* for all ranks to be connected; 0: 30 s */
   uint64_t stall_ns;     /* of a transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
   const char *interface; /* to be reached by, as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
-  int queue_count;       /* up to TDM_CONTROL_QUEUES; of each rank its own */
+  int queue_count; /* that tell their progress from the start, up to TDM_CONTROL_QUEUES; of each
+                      rank its own */
   /* Called once, on the channel's thread, for the first failure; may be NULL. It must not call what
    * ends the channel. */
   void (*failed)(void *user, const tdm_control_failure *failure);
@@ -61,7 +62,8 @@ void tdm_control_abandon(tdm_control *control);
 
 /* ---- Any thread, at any time ---- */
 
-/* The queue has passed this command; goes out with the next beat. One store. */
+/* The queue, of TDM_CONTROL_QUEUES, has passed this command; goes out with the next beat. One
+ * store. A number of 2^32 or more tells the run as well: run << 32 | command. */
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command);
 /* Has anything failed? One load. *out_failure (may be NULL) is filled if so. */
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure);
@@ -86,14 +88,19 @@ typedef struct tdm_control_peer {
 } tdm_control_peer;
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
 
+/* Runs while nothing but an engine keeps what is waited for; zeros at first. */
+typedef struct tdm_control_clock {
+  uint64_t looked_ns;  /* 0: not yet */
+  uint64_t stalled_ns; /* for so long nothing but the engine has kept it */
+} tdm_control_clock;
+
 /* A transfer or collective that is out, in the memory of whoever posted it. */
 typedef struct tdm_control_transfer {
   int peer; /* -1: of all ranks */
   tdm_control_way way;
   size_t bytes;
-  uint64_t count;      /* it is the peer's so many-th of its way */
-  uint64_t looked_ns;  /* 0: not yet */
-  uint64_t stalled_ns; /* for so long nothing but the engine has kept it */
+  uint64_t count; /* it is the peer's so many-th of its way */
+  tdm_control_clock clock;
 } tdm_control_transfer;
 
 /* The transfer has been posted, or has settled; each called once for it, in the order of posting.
@@ -106,6 +113,19 @@ void tdm_control_settled(tdm_control *control);
  * nobody asked counts for 20 ms at most, so a process that did not run is none that stalls. One
  * thread at a time for each transfer. */
 bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns);
+
+/* The same for what others than this channel post, which know by tdm_control_has_come whether all
+ * ends wait. due: is it time to look again? runs_out: for who has just been told so; all_wait: all
+ * have waited for it since the last look. One thread at a time for each clock. */
+bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns);
+bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
+                                size_t bytes, uint64_t now_ns);
+/* Has the queue of a rank, which may be this one, come to that command, or to a later one? Numbers
+ * of its commands only grow. */
+bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command);
+
+/* So long it may take, from when a rank is lost, until the channel names it. */
+uint64_t tdm_control_naming_ns(const tdm_control *control);
 
 /* What came and was no message of the job. */
 typedef struct tdm_control_dropped {

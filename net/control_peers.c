@@ -13,7 +13,9 @@ void control_count(tdm_control *control, uint64_t *counter) {
 }
 
 static control_message own_beat(tdm_control *control) {
-  control_message beat = {.kind = CONTROL_BEAT, .queue_count = control->options.queue_count};
+  control_message beat = {.kind = CONTROL_BEAT,
+                          .queue_count =
+                              atomic_load_explicit(&control->queue_count, memory_order_relaxed)};
   for (int i = 0; i < beat.queue_count; i++)
     beat.progress[i] = atomic_load_explicit(&control->progress[i], memory_order_relaxed);
   beat.waits = atomic_load_explicit(&control->waits, memory_order_relaxed) > 0;

@@ -40,8 +40,7 @@ void tdm_control_posted(tdm_control *control, tdm_control_transfer *transfer) {
   const int of = transfer->peer < 0 ? control->rank : transfer->peer;
   transfer->count = 1 + atomic_fetch_add_explicit(&control->peers[of].posted[transfer->way], 1,
                                                   memory_order_relaxed);
-  transfer->looked_ns = 0;
-  transfer->stalled_ns = 0;
+  transfer->clock = (tdm_control_clock){0};
   (void)atomic_fetch_add_explicit(&control->waits, 1, memory_order_relaxed);
 }
 
@@ -63,12 +62,26 @@ static bool is_met(tdm_control *control, const tdm_control_transfer *transfer) {
   return met;
 }
 
+bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command) {
+  tdm_control_peer peer;
+  tdm_control_peer_get(control, rank, &peer);
+  return queue < peer.queue_count && peer.progress[queue] >= command;
+}
+
+bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns) {
+  return clock->looked_ns == 0 || now_ns - clock->looked_ns >= look_ns;
+}
+
+bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
+                                size_t bytes, uint64_t now_ns) {
+  const uint64_t since_ns = clock->looked_ns == 0 ? 0 : now_ns - clock->looked_ns;
+  clock->looked_ns = now_ns;
+  if (all_wait) clock->stalled_ns += since_ns < most_look_ns ? since_ns : most_look_ns;
+  return clock->stalled_ns > control->options.stall_ns + NS_A_BYTE * bytes;
+}
+
 bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns) {
-  if (transfer->looked_ns == 0) transfer->looked_ns = now_ns;
-  const uint64_t since_ns = now_ns - transfer->looked_ns;
-  if (since_ns < look_ns) return false;
-  transfer->looked_ns = now_ns;
-  if (is_met(control, transfer))
-    transfer->stalled_ns += since_ns < most_look_ns ? since_ns : most_look_ns;
-  return transfer->stalled_ns > control->options.stall_ns + NS_A_BYTE * transfer->bytes;
+  if (!tdm_control_clock_due(&transfer->clock, now_ns)) return false;
+  const bool met = is_met(control, transfer);
+  return tdm_control_clock_runs_out(control, &transfer->clock, met, transfer->bytes, now_ns);
 }

@@ -81,6 +81,7 @@ struct tdm_control {
   int listen_code; /* libuv's */
   bool in_order;   /* of leaving */
 
+  _Atomic int queue_count; /* that tell their progress */
   _Atomic uint64_t progress[TDM_CONTROL_QUEUES];
   _Atomic int waits; /* transfers that are out */
   _Atomic bool failed;

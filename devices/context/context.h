@@ -76,6 +76,8 @@ struct tdm_machine;
 const struct tdm_machine *tdm_context_machine(const tdm_context *context);
 
 tdm_red_zones tdm_context_red_zones(const tdm_context *context);
+/* The number of the next run of the context, from 1. Any thread. */
+uint64_t tdm_context_count_run(tdm_context *context);
 
 /* Divides the host's cores anew, with cores of their own for the devices on the host beyond the
  * first kind or without. False: the devices have started, there are none of that kind, or the cores

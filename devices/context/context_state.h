@@ -67,6 +67,7 @@ struct tdm_context {
   /* Closing: `users` counts what is in flight; its top bit admits no more. */
   _Atomic uint32_t references;
   _Atomic uint64_t users;
+  _Atomic uint64_t runs; /* that have asked to be admitted to a store */
   pthread_mutex_t close_mutex;
   pthread_cond_t users_gone;
   _Atomic bool close_begun;

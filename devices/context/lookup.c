@@ -110,6 +110,10 @@ size_t tdm_device_count(const tdm_context *context) {
   return !context ? 0 : context->device_count;
 }
 
+uint64_t tdm_context_count_run(tdm_context *context) {
+  return 1 + atomic_fetch_add_explicit(&context->runs, 1, memory_order_relaxed);
+}
+
 tdm_red_zones tdm_context_red_zones(const tdm_context *context) {
   return context->red_zones;
 }

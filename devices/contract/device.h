@@ -22,7 +22,9 @@
 typedef struct tdm_queue tdm_queue;
 typedef struct tdm_flight tdm_flight;
 typedef struct tdm_faults tdm_faults;
-typedef struct tdm_group tdm_group; /* devices that sum together (contract/engine.h) */
+/* Devices that sum together, and a sum that is under way (contract/engine.h). */
+typedef struct tdm_group tdm_group;
+typedef struct tdm_group_wait tdm_group_wait;
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
@@ -214,6 +216,14 @@ struct tdm_messenger {
   /* This rank can take no part any more: what waits for it fails on all, with status and the
    * thread's message. Any thread. */
   void (*give_up)(tdm_messenger *messenger, tdm_status status);
+  /* Of commands of groups (contract/engine.h), by the device that has them. begun: of the rank's
+   * devices with an engine that one, from 0, has come to the command at position, and waits for its
+   * other members. check_group: UNAVAILABLE, which all ranks are told, where a command to which the
+   * device has come stands still although all of its members have come to it and live. */
+  void (*begun)(tdm_messenger *messenger, uint32_t slot, uint64_t position);
+  tdm_status (*check_group)(tdm_messenger *messenger, tdm_group_wait *wait);
+  /* How long a rank that is lost may take to be named by check; 0: none ever is. */
+  uint64_t naming_ns;
 };
 
 /* ---- Queues -------------------------------------------------------------------------------- */

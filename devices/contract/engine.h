@@ -32,7 +32,26 @@ struct tdm_group {
   size_t count;
   tdm_device **devices; /* (count), in the context's order */
   tdm_member **members; /* (count): NULL for those of other ranks, and until all have joined */
+  uint32_t *slots;      /* (count): which of its rank's devices that have an engine each is */
   bool joined;
 };
+
+/* A command of a group that is under way, for who looks after it. */
+struct tdm_group_wait {
+  const char *what; /* "the sum" */
+  const tdm_group *group;
+  uint64_t position; /* in the order of all commands of groups, alike on all ranks; only grows; 0:
+                        of none, and all are known to wait */
+  size_t bytes;
+  uint64_t step;    /* how many of training there were before */
+  const char *name; /* of the node; NULL: it has none */
+  uint64_t looked_ns;
+  uint64_t stalled_ns; /* for so long nothing but the engine has kept it */
+};
+
+/* Runs have numbers, alike on all ranks, and commands of one run theirs, in plan order. */
+static inline uint64_t tdm_group_position(const tdm_flight *flight, const tdm_message *message) {
+  return flight->number << 32 | message->number;
+}
 
 #endif

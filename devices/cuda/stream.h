@@ -53,6 +53,7 @@ typedef struct tdm_cuda_queue {
   bool passed_over;                     /* a gate found the flight failed */
   bool lacks_staging;                   /* the pool had no buffer to give just now */
   struct tdm_member *summing;           /* places in groups with sums under way (sums.h) */
+  uint64_t summing_from;                /* what tells of the newest that it has come to */
   /* Ends these, which others wait for, with status and the thread's message, since the stream has
    * failed; NULL: there was no sum yet. */
   void (*end_sums)(struct tdm_cuda_queue *queue, tdm_status status);

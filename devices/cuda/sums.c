@@ -11,10 +11,15 @@
 #include "devices/cuda/library/errors.h"
 #include "devices/cuda/library/nccl.h"
 
-/* So long the control channel may take to name the rank of which NCCL only says that it is gone. */
-static const uint64_t naming_ns = 1000000000u;
-
 _Static_assert(TDM_ENGINE_KEY_BYTES == (int)TDM_NCCL_ID_BYTES, "a key is NCCL's id");
+
+/* A sum that is on the stream: from is the queue's first point that tells that it has come to it,
+ * end the one behind it. */
+typedef struct sum_under_way {
+  uint64_t from;
+  uint64_t end;
+  tdm_group_wait wait;
+} sum_under_way;
 
 struct tdm_member {
   const tdm_nccl_api *api;
@@ -23,7 +28,10 @@ struct tdm_member {
   bool in_progress;                   /* a sum is being enqueued */
   tdm_member *next;                   /* of the queue's with sums under way */
   bool listed;
-  uint64_t end; /* the queue's point behind the newest of them */
+  sum_under_way sums[TDM_CUDA_MARKS]; /* number i at i modulo its size */
+  uint64_t ended;                     /* those before have ended, */
+  uint64_t begun;                     /* those before have begun, */
+  uint64_t made;                      /* and so many are there in all */
   uint64_t left_ns;
   uint64_t failing_ns; /* since when NCCL says that it has failed; 0: it does not */
   tdm_nccl_code code;  /* what it says then */
@@ -72,9 +80,10 @@ static tdm_status progress(tdm_member *member, const char *what, bool *out_over)
 /* NCCL says of a rank that is lost only that something is: is there still time for the control
  * channel, which names it? */
 static bool may_be_named(tdm_member *member) {
+  const tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   const uint64_t now_ns = tdm_time_ns();
   if (member->failing_ns == 0) member->failing_ns = now_ns;
-  return now_ns - member->failing_ns < naming_ns;
+  return messenger && now_ns - member->failing_ns < messenger->naming_ns;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------ */
@@ -227,13 +236,31 @@ static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submiss
                                                      sum->dtype, queue->kernel_stream.stream);
   if (!is_begun(code)) return fail_code(member->api, member->communicator, code, "a sum over GPUs");
   member->in_progress = code == TDM_NCCL_IN_PROGRESS;
-  member->end = submission->base + submission->cursor + 1;
+  const uint64_t from = submission->base + submission->cursor;
+  member->sums[member->made++ % TDM_CUDA_MARKS] =
+      (sum_under_way){.from = from,
+                      .end = from + 1,
+                      .wait = {.what = "the sum",
+                               .group = sum->group,
+                               .position = tdm_group_position(flight, sum),
+                               .bytes = sum->bytes,
+                               .step = flight->scalars->step,
+                               .name = command->name}};
   if (member->listed) return TDM_OK;
   member->listed = true;
   member->next = queue->summing;
   queue->summing = member;
   queue->end_sums = lose_sums;
   return TDM_OK;
+}
+
+/* May a sum be put on the stream? Before it stands a mark, by which it is known when the stream has
+ * come to it: until then the GPU computes, or waits for what does. */
+static bool is_marked(tdm_cuda_queue *queue, const tdm_submission *submission,
+                      const tdm_member *member) {
+  if (queue->marked_cursor < submission->cursor)
+    tdm_cuda_queue_mark(queue, submission->cursor, false);
+  return tdm_cuda_queue_has_room(queue) && member->made - member->ended < TDM_CUDA_MARKS;
 }
 
 /* What its members cannot make fails, and so does the vote; what was not made is summed all the
@@ -250,6 +277,7 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
     member->in_progress = !over;
     return over;
   }
+  if (member->failure == TDM_OK && !is_marked(queue, submission, member)) return false;
   (void)tdm_flight_spoiled(flight, command);
   if (member->failure != TDM_OK) {
     tdm_flight_fail(flight, command->id, member->failure, member->words);
@@ -265,12 +293,36 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
   return true;
 }
 
+/* Which of the member's sums have begun and ended by now; tells of the newest that has. */
+static void note_begun(tdm_cuda_queue *queue, tdm_member *member) {
+  const uint64_t completed = atomic_load(&queue->base.completed);
+  const uint64_t before = member->begun;
+  while (member->begun < member->made &&
+         completed >= member->sums[member->begun % TDM_CUDA_MARKS].from)
+    member->begun++;
+  while (member->ended < member->begun &&
+         completed >= member->sums[member->ended % TDM_CUDA_MARKS].end)
+    member->ended++;
+  tdm_messenger *messenger = tdm_context_messenger(member->device->context);
+  if (!messenger || member->begun == before) return;
+  const sum_under_way *newest = &member->sums[(member->begun - 1) % TDM_CUDA_MARKS];
+  if (newest->from < queue->summing_from) return; /* another group's was behind it */
+  queue->summing_from = newest->from;
+  const tdm_group *group = newest->wait.group;
+  size_t own = 0;
+  while (group->members[own] != member)
+    own++;
+  messenger->begun(messenger, group->slots[own], newest->wait.position);
+}
+
 /* Will the member's sums never end? */
 static tdm_status check_member(tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   bool over;
   if (messenger) TDM_TRY(messenger->check(messenger, &member->left_ns));
   const tdm_status status = progress(member, "a sum over GPUs", &over);
+  if (status == TDM_OK && messenger && member->ended < member->begun)
+    return messenger->check_group(messenger, &member->sums[member->ended % TDM_CUDA_MARKS].wait);
   if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;
   return may_be_named(member) ? TDM_OK : status;
 }
@@ -280,7 +332,8 @@ bool tdm_cuda_sums_look(tdm_cuda_queue *queue) {
   tdm_member **at = &queue->summing;
   while (*at) {
     tdm_member *member = *at;
-    bool over = member->failure != TDM_OK || tdm_queue_reached(&queue->base, member->end - 1);
+    note_begun(queue, member);
+    bool over = member->failure != TDM_OK || member->ended == member->made;
     const tdm_status status = over ? TDM_OK : check_member(member);
     if (status != TDM_OK) {
       fail_member(queue, member, status);

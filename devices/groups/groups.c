@@ -29,7 +29,8 @@ tdm_status tdm_groups_create(tdm_context *context, tdm_groups **out_groups) {
 }
 
 static size_t group_bytes(size_t count) {
-  return sizeof(tdm_group) + count * (sizeof(tdm_device *) + sizeof(tdm_member *));
+  return sizeof(tdm_group) +
+         count * (sizeof(tdm_device *) + sizeof(tdm_member *) + sizeof(uint32_t));
 }
 
 static void leave(tdm_group *group) {
@@ -111,6 +112,16 @@ static int compare_devices(const void *a, const void *b) {
   return first->context_index - second->context_index;
 }
 
+/* Which of its rank's devices that have an engine it is. */
+static uint32_t slot_of(tdm_context *context, const tdm_device *device) {
+  uint32_t slot = 0;
+  for (int i = 0; i < device->context_index; i++) {
+    const tdm_device *before = tdm_context_device(context, (size_t)i);
+    slot += before->rank == device->rank && before->engine_name[0] != '\0';
+  }
+  return slot;
+}
+
 static tdm_group *make_group(tdm_context *context, const int16_t *devices, size_t count) {
   tdm_group *group =
       tdm_allocate(tdm_context_allocator(context), group_bytes(count), "a group of devices");
@@ -118,9 +129,12 @@ static tdm_group *make_group(tdm_context *context, const int16_t *devices, size_
   group->count = count;
   group->devices = (tdm_device **)(group + 1);
   group->members = (tdm_member **)(group->devices + count);
+  group->slots = (uint32_t *)(group->members + count);
   for (size_t i = 0; i < count; i++)
     group->devices[i] = tdm_context_device(context, (size_t)devices[i]);
   qsort(group->devices, count, sizeof(tdm_device *), compare_devices);
+  for (size_t i = 0; i < count; i++)
+    group->slots[i] = slot_of(context, group->devices[i]);
   return group;
 }
 
@@ -157,6 +171,7 @@ static tdm_status begin(const tdm_context *context, tdm_group *group, const unsi
  * for ever. */
 static tdm_status await(const tdm_context *context, const tdm_group *group) {
   tdm_messenger *messenger = tdm_context_messenger(context);
+  tdm_group_wait wait = {.what = "joining", .name = "the group", .group = group};
   uint64_t left_ns = 0;
   for (size_t i = 0; i < group->count; i++) {
     bool joined = !group->members[i];
@@ -166,6 +181,7 @@ static tdm_status await(const tdm_context *context, const tdm_group *group) {
       TDM_TRY(status);
       if (joined) break;
       TDM_TRY(messenger->check(messenger, &left_ns));
+      TDM_TRY(messenger->check_group(messenger, &wait));
       const struct timespec pause = {.tv_nsec = JOIN_PAUSE_NS};
       (void)nanosleep(&pause, NULL);
     }

@@ -15,8 +15,6 @@ enum {
 };
 static const uint64_t close_ns = 5000000000u;
 
-enum { SEND_QUEUE, RECEIVE_QUEUE, WATCHED_QUEUES };
-
 typedef struct message_header {
   uint64_t plan;
   uint64_t run; /* of which run it is, and of which step of training */
@@ -277,7 +275,7 @@ static tdm_status advance_sum(tdm_network *network, const tdm_command *command,
              progress->piece);
     progress->passed += progress->piece;
     progress->out = false;
-    if (network->control) tdm_control_progress(network->control, SEND_QUEUE, sum->number);
+    if (network->control) tdm_control_progress(network->control, TDM_WATCHED_SEND, sum->number);
     if (status != TDM_OK || progress->passed == sum->bytes)
       return go_on(progress, status, sum->bytes, out_ended);
   }
@@ -333,7 +331,8 @@ static tdm_status advance_message(tdm_messenger *messenger, const tdm_command *c
     progress->passed += progress->piece;
     progress->out = false;
     if (network->control)
-      tdm_control_progress(network->control, sends ? SEND_QUEUE : RECEIVE_QUEUE, message->number);
+      tdm_control_progress(network->control, sends ? TDM_WATCHED_SEND : TDM_WATCHED_RECEIVE,
+                           message->number);
     if (status != TDM_OK || progress->passed == message->bytes)
       return go_on(progress, status, message->bytes, out_ended);
   }
@@ -390,8 +389,11 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
     tdm_endpoint_abandon(endpoint);
     return TDM_OUT_OF_MEMORY;
   }
-  network->messenger = (tdm_messenger){
-      .advance = advance_message, .check = tdm_network_check_all, .give_up = tdm_network_resign};
+  network->messenger = (tdm_messenger){.advance = advance_message,
+                                       .check = tdm_network_check_all,
+                                       .give_up = tdm_network_resign,
+                                       .begun = tdm_network_begun,
+                                       .check_group = tdm_network_check_group};
   network->endpoint = endpoint;
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
@@ -411,8 +413,10 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
 
 tdm_status tdm_network_watch(tdm_network *network, const tdm_control_options *options) {
   tdm_control_options known = *options;
-  known.queue_count = WATCHED_QUEUES;
-  return tdm_control_start(network->endpoint, &known, &network->control);
+  known.queue_count = TDM_WATCHED_DEVICES;
+  TDM_TRY(tdm_control_start(network->endpoint, &known, &network->control));
+  network->messenger.naming_ns = tdm_control_naming_ns(network->control);
+  return TDM_OK;
 }
 
 tdm_control *tdm_network_control(tdm_network *network) {

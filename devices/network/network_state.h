@@ -9,6 +9,9 @@
 
 enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL = 2 };
 
+/* Whose progress beats tell: the queues of messages, then those of devices with groups. */
+enum { TDM_WATCHED_SEND, TDM_WATCHED_RECEIVE, TDM_WATCHED_DEVICES };
+
 typedef struct tdm_network_call {
   tdm_net_request request; /* first */
   bool settled;            /* under the lock */
@@ -65,6 +68,9 @@ tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call)
 /* The messenger's slots check and give_up. */
 tdm_status tdm_network_check_all(tdm_messenger *messenger, uint64_t *left_ns) TDM_WARN_UNUSED;
 void tdm_network_resign(tdm_messenger *messenger, tdm_status status);
+/* The slots begun and check_group. */
+void tdm_network_begun(tdm_messenger *messenger, uint32_t slot, uint64_t position);
+tdm_status tdm_network_check_group(tdm_messenger *messenger, tdm_group_wait *wait) TDM_WARN_UNUSED;
 /* Has the call settled? Fails where it never will. */
 tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call,
                                   bool *out_settled) TDM_WARN_UNUSED;

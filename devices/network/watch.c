@@ -1,6 +1,9 @@
 /* Whether what is waited for can still come: ranks that are lost, that have left, and transfers
  * that stand still. Invariant: who finds that out first tells all ranks. */
+#include <stdio.h>
+
 #include "core/park.h"
+#include "devices/contract/engine.h"
 #include "devices/network/network_state.h"
 
 /* What a rank has sent before it left arrives in that time. */
@@ -46,10 +49,61 @@ tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call)
                                      "for it for %.3g s and live, so the "
                                      "way that the engine takes is cut, or an engine has stopped",
                                      names[call->request.kind], text, call->request.bytes,
-                                     (double)transfer->stalled_ns * 1e-9);
+                                     (double)transfer->clock.stalled_ns * 1e-9);
   tdm_control_give_up(network->control, status, tdm_last_message());
   return status;
 }
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+/* One of more devices than beats have room for is not watched. */
+static bool is_told(uint32_t slot) {
+  return slot < TDM_CONTROL_QUEUES - TDM_WATCHED_DEVICES;
+}
+
+void tdm_network_begun(tdm_messenger *messenger, uint32_t slot, uint64_t position) {
+  const tdm_network *network = (const tdm_network *)messenger;
+  if (network->control && is_told(slot))
+    tdm_control_progress(network->control, TDM_WATCHED_DEVICES + (int)slot, position);
+}
+
+static bool all_have_come(const tdm_network *network, const tdm_group_wait *wait) {
+  const tdm_group *group = wait->group;
+  for (size_t i = 0; i < group->count && wait->position > 0; i++)
+    if (!is_told(group->slots[i]) ||
+        !tdm_control_has_come(network->control, group->devices[i]->rank,
+                              TDM_WATCHED_DEVICES + (int)group->slots[i], wait->position))
+      return false;
+  return true;
+}
+
+tdm_status tdm_network_check_group(tdm_messenger *messenger, tdm_group_wait *wait) {
+  const tdm_network *network = (const tdm_network *)messenger;
+  tdm_control_clock clock = {wait->looked_ns, wait->stalled_ns};
+  const uint64_t now_ns = tdm_time_ns();
+  if (!network->control || !tdm_control_clock_due(&clock, now_ns)) return TDM_OK;
+  const bool out = tdm_control_clock_runs_out(network->control, &clock,
+                                              all_have_come(network, wait), wait->bytes, now_ns);
+  wait->looked_ns = clock.looked_ns;
+  wait->stalled_ns = clock.stalled_ns;
+  if (!out) return TDM_OK;
+  const tdm_group *group = wait->group;
+  char in[48] = "";
+  if (wait->position > 0)
+    (void)snprintf(in, sizeof(in), " in step %llu", (unsigned long long)wait->step + 1);
+  const tdm_status status =
+      tdm_fail(TDM_UNAVAILABLE,
+               "%s %s of %s to %s (%zu devices, %zu bytes) stands still%s: all have waited for it "
+               "for %.3g s "
+               "and live, so the way that their engine takes is cut, or it has stopped",
+               wait->what, wait->name ? wait->name : "", group->devices[0]->name,
+               group->devices[group->count - 1]->name, group->count, wait->bytes, in,
+               (double)wait->stalled_ns * 1e-9);
+  tdm_control_give_up(network->control, status, tdm_last_message());
+  return status;
+}
+
+/* ---- Giving up ------------------------------------------------------------------------------- */
 
 void tdm_network_give_up(tdm_network *network, tdm_status status) {
   if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;

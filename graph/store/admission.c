@@ -49,7 +49,7 @@ static void give_up_place(tdm_store *store, tdm_admission *admission) {
 }
 
 static bool enter_locked(tdm_store *store, tdm_admission *admission) {
-  if (admission->ready) admission->number = ++store->asked;
+  if (admission->ready) admission->number = tdm_context_count_run(store->context);
   if (!store->waiting && can_enter(store, admission)) {
     take_place(store, admission);
     return true;
@@ -71,9 +71,7 @@ bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
 }
 
 void tdm_store_pass_over(tdm_store *store) {
-  pthread_mutex_lock(&store->lock);
-  store->asked++;
-  pthread_mutex_unlock(&store->lock);
+  (void)tdm_context_count_run(store->context);
 }
 
 /* Takes those who can enter off the head of the queue, in order. Who wants the store exclusively

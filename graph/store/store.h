@@ -54,7 +54,7 @@ typedef struct tdm_admission {
   /* Those with the same one that write, or that only read, may be inside together, in order; NULL:
    * who writes is alone, who reads has no order. */
   const void *chain;
-  uint64_t number;             /* in the order in which runs have asked, from 1 */
+  uint64_t number;             /* in the order in which the context's runs have asked, from 1 */
   struct tdm_admission *ahead; /* among those inside that write or have a chain */
   struct tdm_admission *behind;
   /* Is a slot free, and will it write? These three under the store's lock, without blocking. */
@@ -77,7 +77,6 @@ struct tdm_store {
   uint64_t steps; /* training steps done */
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
-  uint64_t asked;               /* runs that have asked to be admitted */
   uint32_t readers;             /* runs inside that only read, without a chain */
   tdm_admission *first_chained; /* inside: all others, in order */
   tdm_admission *last_chained;

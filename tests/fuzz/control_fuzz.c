@@ -43,7 +43,7 @@ static void begin(session *of) {
   memset(of, 0, sizeof(*of));
   tdm_control *control = &of->control;
   control->allocator = *fuzz_allocator();
-  control->options.queue_count = 2;
+  atomic_store(&control->queue_count, 2);
   control->rank = OWN;
   control->rank_count = RANKS;
   control->ranks = of->ranks;

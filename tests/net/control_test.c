@@ -191,14 +191,14 @@ static void test_stalls(void **state) {
   /* It waits for something else: both call their engines. */
   (void)post(one, 2, TDM_CONTROL_RECEIVES, 0);
   wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, true);
-  receive.looked_ns = 0;
+  receive.clock.looked_ns = 0;
   assert_int_equal(stalls_after(zero, &receive), LIMIT_MS + 10);
   /* The next is not met by the one before; large ones may take longer. */
   tdm_control_transfer next = post(zero, 1, TDM_CONTROL_RECEIVES, 1000000);
   assert_int_equal(stalls_after(zero, &next), 0);
   (void)post(one, 0, TDM_CONTROL_SENDS, 1000000);
   wait_posted(zero, 1, TDM_CONTROL_SENDS, 2, true);
-  next.looked_ns = 0;
+  next.clock.looked_ns = 0;
   assert_int_equal(stalls_after(zero, &next), LIMIT_MS + 2000 + 10);
   /* Collectives are met by all. */
   tdm_control_transfer sum = post(zero, -1, TDM_CONTROL_COLLECTIVES, 0);
@@ -207,12 +207,12 @@ static void test_stalls(void **state) {
   assert_int_equal(stalls_after(zero, &sum), 0);
   (void)post(made.ranks[2].control, -1, TDM_CONTROL_COLLECTIVES, 0);
   wait_posted(zero, 2, TDM_CONTROL_COLLECTIVES, 1, true);
-  sum.looked_ns = 0;
+  sum.clock.looked_ns = 0;
   assert_int_equal(stalls_after(zero, &sum), LIMIT_MS + 10);
   /* A process that did not run for an hour has seen 20 ms of it. */
-  sum.stalled_ns = 0;
+  sum.clock.stalled_ns = 0;
   assert_false(tdm_control_stalls(zero, &sum, UINT64_C(3600000000000)));
-  assert_int_equal(sum.stalled_ns, 20000000);
+  assert_int_equal(sum.clock.stalled_ns, 20000000);
   close_net(&made);
 }
 

@@ -58,6 +58,8 @@ void emulation_set_nccl_jitter(uint64_t seed);
 /* The nth call from now (from 1) that makes an id, joins or sums answers code; later: it begins,
  * and then its communicator fails with code and the sum never ends. 0: none. */
 void emulation_fail_nccl_at(uint64_t n, int code, bool later);
+/* From now on no sum and no joining comes to an end, and nothing says so. */
+void emulation_stall_nccl(bool stalls);
 uint64_t emulation_nccl_calls(void); /* such, since fail_nccl_at */
 /* Sums that have been made, of all members together; since the process began. */
 uint64_t emulation_nccl_sums(void);

@@ -40,6 +40,7 @@ struct tdm_nccl_communicator_opaque {
   team *of;
   int index;
   int ordinal;
+  bool joined;     /* it knows that all have */
   int looks;       /* until what is in progress is over */
   uint64_t called; /* sums */
   tdm_cuda_stream stream;
@@ -68,6 +69,7 @@ static struct {
   uint64_t fail_at;
   int fail_code;
   bool fails_later;
+  bool stalls;
   uint64_t sums;
 } state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .random = 1};
 
@@ -97,6 +99,12 @@ void emulation_fail_nccl_at(uint64_t n, int code, bool later) {
   state.fail_at = n;
   state.fail_code = code;
   state.fails_later = later;
+  unlock();
+}
+
+void emulation_stall_nccl(bool stalls) {
+  lock();
+  state.stalls = stalls;
   unlock();
 }
 
@@ -233,8 +241,9 @@ static tdm_nccl_code error_of(tdm_nccl_communicator communicator) {
   if (communicator->error != 0) return communicator->error;
   if (of->broken) return TDM_NCCL_REMOTE_ERROR;
   if (emulated_is_lost(communicator->ordinal)) return TDM_NCCL_CUDA_ERROR;
-  const bool joins = of->joined < of->count;
+  const bool joins = of->joined < of->count || (state.stalls && !communicator->joined);
   if (joins || (communicator->looks > 0 && --communicator->looks > 0)) return TDM_NCCL_IN_PROGRESS;
+  communicator->joined = true;
   return TDM_NCCL_SUCCESS;
 }
 
@@ -326,7 +335,7 @@ static void run_sum(void *data) {
   lock();
   of->memory[communicator->index] = mine->memory;
   if (!mine->never && !communicator->aborted) of->arrived++;
-  if (of->arrived == members && !communicator->of->broken && !of->done) {
+  if (of->arrived == members && !communicator->of->broken && !of->done && !state.stalls) {
     add_up(of, members);
     of->done = true;
     state.sums++;

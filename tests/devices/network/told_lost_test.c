@@ -1,6 +1,7 @@
 /* What ranks tell one another while the job loses one: who asked goes on with the failure, and the
  * engine reaches for bytes only then. Its memory is taken away when it has returned, so that an
- * engine that still had it would fault, in every configuration. */
+ * engine that still had it would fault, in every configuration. And what ranks know of each other's
+ * devices. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
@@ -15,11 +16,15 @@
 /* Of three ranks the last gives up; the others have something out to one another by then. */
 enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
 
+/* That a rank is silent, on a busy machine, is mostly no part of this. */
+#define NEVER_NS UINT64_C(600000000000)
+
 typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);
 
 typedef struct rank {
   tdm_network *network;
   tell_function tell;
+  uint64_t silence_ns;
   unsigned char *memory; /* ((1 + RANKS) * BYTES), of mmap */
   tdm_status status;
   pthread_t thread;
@@ -34,10 +39,9 @@ typedef struct job {
 
 static void *watch_main(void *user) {
   rank *self = user;
-  /* That a rank is silent, on a busy machine, is no part of this. */
   const tdm_control_options watch = {.struct_size = sizeof watch,
                                      .allocator = tdm_allocator_default(),
-                                     .silence_ns = 600000000000u};
+                                     .silence_ns = self->silence_ns};
   self->status = tdm_network_watch(self->network, &watch);
   return NULL;
 }
@@ -58,14 +62,14 @@ static void join(job *in, int count) {
     assert_int_equal(pthread_join(in->ranks[r].thread, NULL), 0);
 }
 
-static void open_job(job *in, tell_function tell) {
+static void open_job(job *in, tell_function tell, uint64_t silence_ns) {
   const tdm_allocator allocator = tdm_allocator_default();
   const tdm_simnet_options options = {.struct_size = sizeof options, .rank_count = RANKS};
   assert_ok(tdm_simnet_create(&allocator, &options, &in->net));
   for (int r = 0; r < RANKS; r++) {
     rank *mine = &in->ranks[r];
     tdm_endpoint *endpoint;
-    *mine = (rank){.tell = tell};
+    *mine = (rank){.tell = tell, .silence_ns = silence_ns};
     assert_ok(tdm_simnet_endpoint(in->net, r, &endpoint));
     assert_ok(tdm_network_create(&allocator, endpoint, &mine->network));
     mine->memory =
@@ -106,7 +110,7 @@ typedef struct lost_case {
 static void lose_while_told(const lost_case *of) {
   job in;
   uint64_t before[TELLERS];
-  open_job(&in, of->tell);
+  open_job(&in, of->tell, NEVER_NS);
   tdm_simnet_hold(in.net, of->from, of->to);
   for (int r = 0; r < TELLERS; r++)
     before[r] = tdm_simnet_posts(in.net, r);
@@ -144,10 +148,50 @@ static void a_pass_leaves_the_memory_of_who_has_gone_on(void **unused) {
   lose_while_told(&(lost_case){pass_to_all, {2, 1}, 0, 1});
 }
 
+/* ---- Devices of groups ----------------------------------------------------------------------- */
+
+/* Survivors are promised to know within a second who is lost, however an engine tells it. */
+static void who_is_lost_is_named_within_a_second(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, NULL, 0);
+  const uint64_t naming_ns = tdm_network_messenger(in.ranks[0].network)->naming_ns;
+  close_job(&in);
+  assert_in_range(naming_ns, 700000000, 999999999);
+}
+
+/* A device has come nowhere until it tells where. */
+static void ranks_know_how_far_devices_have_come(void **unused) {
+  (void)unused;
+  enum { SLOT = 5, QUEUE = SLOT + 2, COMMAND = 12 };
+  const uint64_t place = UINT64_C(3) << 32 | COMMAND;
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_messenger *one = tdm_network_messenger(in.ranks[1].network);
+  tdm_control *controls[] = {tdm_network_control(in.ranks[0].network),
+                             tdm_network_control(in.ranks[1].network)};
+  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, 1));
+  one->begun(one, SLOT, place);
+  assert_true(tdm_control_has_come(controls[1], 1, QUEUE, place));
+  while (!tdm_control_has_come(controls[0], 1, QUEUE, place))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, place + 1));
+  assert_false(tdm_control_has_come(controls[1], 0, QUEUE, 1));
+  tdm_control_failure failure;
+  char text[TDM_CONTROL_TEXT_BYTES];
+  tdm_control_give_up(controls[1], TDM_IO, "has no disk");
+  while (!tdm_control_failed(controls[0], &failure))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_non_null(strstr(tdm_control_failure_text(&failure, text), ", 7: 12 of run 3"));
+  close_job(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(a_pass_leaves_the_memory_of_who_has_gone_on),
+      cmocka_unit_test(who_is_lost_is_named_within_a_second),
+      cmocka_unit_test(ranks_know_how_far_devices_have_come),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Sums over GPUs of ranks of which one is lost, leaves, or fails in any call of NCCL: all ranks are
- * told in that step, none hangs, none has updated anything. */
+/* Sums over GPUs of ranks of which one is lost, leaves, or fails in any call of NCCL, or whose sums
+ * stand still though all live: all ranks are told in that step, none hangs, none has updated
+ * anything. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <unistd.h>
@@ -14,7 +15,16 @@
 
 enum { ROWS = 12, WIDTH = 8, STEPS = 3 };
 
-typedef enum ending { SILENT, LEAVING, LOSING_ITS_GPU, BAD_INPUT, FAILING } ending;
+typedef enum ending {
+  SILENT,
+  LEAVING,
+  LOSING_ITS_GPU,
+  BAD_INPUT,
+  FAILING,
+  STALLING,         /* sums, from the second step on */
+  STALLING_AT_ONCE, /* joining the group */
+  SLOW,             /* what GPUs compute takes longer than a sum may stand still */
+} ending;
 
 /* What happens to a rank in the second step, or to calls of NCCL in any. Shared by all. */
 typedef struct story {
@@ -111,6 +121,9 @@ static tdm_status live(job_rank *rank) {
   for (int number = 1; number <= STEPS && status == TDM_OK; number++) {
     if (number == 2 && is_victim && of->how == LEAVING) break;
     if (number == 2 && is_victim && of->how == SILENT) hang(rank, of);
+    if (number == (of->how == STALLING ? 2 : 1))
+      emulation_stall_nccl(of->how == STALLING || of->how == STALLING_AT_ONCE);
+    if (number == 2 && of->how == SLOW) break;
     if (number == 2 && is_victim && of->how == LOSING_ITS_GPU)
       emulation_fault_at(of->at, rank->rank, TDM_CUDA_ILLEGAL_ADDRESS);
     const uint64_t before = job_hash(session);
@@ -123,7 +136,11 @@ static tdm_status live(job_rank *rank) {
 }
 
 static void run_story(story *of, int count) {
-  const tdm_control_options watch = watch_of_tests();
+  tdm_control_options watch = watch_of_tests();
+  if (of->how >= STALLING) { /* told by nothing else */
+    watch.silence_ns = UINT64_C(300000000000);
+    watch.stall_ns = of->how == SLOW ? 2000000000 : 500000000;
+  }
   job_rank ranks[JOB_MOST_RANKS];
   emulation_set_driver(EMULATED_DRIVER, JOB_MOST_RANKS);
   job_must(&(job_options){.rank_count = count, .watch = &watch, .user = of}, live, ranks);
@@ -187,6 +204,52 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
   assert_non_null(strstr(of.messages[2], "is outside the table"));
 }
 
+/* ---- Standing still -------------------------------------------------------------------------- */
+
+static void expect_stalled(const story *of, int count, int step, const char *words) {
+  emulation_stall_nccl(false);
+  for (int r = 0; r < count; r++) {
+    if (of->failed_step[r] != step)
+      fail_msg("rank %d of %d failed in step %d: \"%s\"", r, count, of->failed_step[r],
+               of->messages[r]);
+    if (!strstr(of->messages[r], words) ||
+        !strstr(of->messages[r], "all have waited for it for 0.5"))
+      fail_msg("rank %d says \"%s\", not \"%s\"", r, of->messages[r], words);
+  }
+}
+
+static void a_sum_that_stands_still_is_told_though_all_live(void **state) {
+  (void)state;
+  for (int count = 2; count <= 3; count++) {
+    char words[96];
+    story of = {.how = STALLING, .victim = -1};
+    run_story(&of, count);
+    (void)snprintf(words, sizeof words, "of host:0/cuda:0 to host:%d/cuda:%d (%d devices, ",
+                   count - 1, count - 1, count);
+    expect_stalled(&of, count, 2, words);
+    expect_stalled(&of, count, 2, " bytes) stands still in step 2: ");
+    expect_stalled(&of, count, 2, "the sum model/");
+  }
+}
+
+static void joining_that_stands_still_is_told_though_all_live(void **state) {
+  (void)state;
+  story of = {.how = STALLING_AT_ONCE, .victim = -1};
+  run_story(&of, 2);
+  expect_stalled(&of, 2, 1, "joining the group of host:0/cuda:0 to host:1/cuda:1 (2 devices");
+}
+
+/* The sum is on the stream long before the GPU has come to it. */
+static void what_gpus_compute_for_long_does_not_stand_still(void **state) {
+  (void)state;
+  story of = {.how = SLOW, .victim = -1};
+  emulation_set_delay(250000000);
+  run_story(&of, 2);
+  emulation_set_delay(0);
+  for (int r = 0; r < 2; r++)
+    if (of.failed_step[r] != 0) fail_msg("rank %d says \"%s\"", r, of.messages[r]);
+}
+
 /* ---- Calls of NCCL --------------------------------------------------------------------------- */
 
 /* False: there are fewer calls. */
@@ -225,6 +288,9 @@ int main(void) {
       cmocka_unit_test(who_sums_with_a_rank_that_is_silent_is_told),
       cmocka_unit_test(who_sums_with_a_rank_that_leaves_is_told),
       cmocka_unit_test(a_rank_that_loses_its_gpu_ends_the_step_of_all),
+      cmocka_unit_test(a_sum_that_stands_still_is_told_though_all_live),
+      cmocka_unit_test(joining_that_stands_still_is_told_though_all_live),
+      cmocka_unit_test(what_gpus_compute_for_long_does_not_stand_still),
       cmocka_unit_test(any_call_that_fails_ends_the_step_of_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

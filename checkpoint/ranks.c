@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
 #include "devices/network/network.h"
 #include "devices/tensors/tensor.h"

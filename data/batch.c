@@ -3,6 +3,7 @@
 
 #include "core/allocate.h"
 #include "data/dataset.h"
+#include "devices/tensors/tensor.h"
 
 void tdm_batch_release(tdm_tensor **fields, size_t count) {
   for (size_t i = 0; i < count; i++) {

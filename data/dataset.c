@@ -21,21 +21,6 @@ tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options
   return TDM_OK;
 }
 
-tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
-                                  const tdm_shape *shape, tdm_tensor **out_tensor) {
-  *out_tensor = NULL;
-  const int64_t bytes = tdm_shape_bytes(shape, dtype);
-  if (bytes < 0) return tdm_fail_memory(SIZE_MAX, "a tensor of a batch");
-  tdm_device *device = tdm_context_find_device(context, "cpu:0");
-  if (!device) return TDM_UNAVAILABLE;
-  tdm_storage *storage = NULL;
-  tdm_device *partner = !near || near->host_addressable ? NULL : near;
-  TDM_TRY(tdm_storage_create(context, device, partner, (size_t)bytes, &storage));
-  const tdm_status status = tdm_tensor_over(storage, 0, dtype, shape, out_tensor);
-  tdm_storage_release(storage);
-  return status;
-}
-
 static tdm_status check_field(const tdm_field *field, size_t index) {
   if (!field->name || field->name[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field %zu has no name", index);

@@ -21,11 +21,6 @@ struct tdm_dataset {
   bool skips_fields;
 };
 
-/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. near: a device that
- * it will be copied to, tdm_tensor_staging's; NULL: none. */
-tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
-                                  const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
-
 /* The rows of a batch. Of a loader for the devices of a parallel region a rank makes those of its
  * own; the others hold what cannot be taken for items: bytes of 0xFF (-1, NaN), of bools 0. */
 typedef struct tdm_batch_rows {

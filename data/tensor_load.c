@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/choices.h"
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
 
 /* The entry called name, or the only one; NULL with a message. */

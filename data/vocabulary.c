@@ -9,6 +9,7 @@
 #include "core/utf8.h"
 #include "data/dataset.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 #include "tandem/data/data.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/text.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 #define DEFAULT_MAX_LENGTH 24
 #define LIMIT_MAX_LENGTH 1024

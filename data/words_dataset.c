@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/words.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 /* The user part of a dataset of words. */
 typedef struct words_view {

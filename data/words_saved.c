@@ -6,6 +6,7 @@
 #include "data/text.h"
 #include "data/words.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 #define CHARACTERS "words.characters" /* int32 (count): code points, ascending */
 #define CLASSES "words.classes"       /* uint8 (bytes): names, each ended by a zero */

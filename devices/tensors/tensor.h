@@ -34,6 +34,11 @@ void tdm_storage_release(tdm_storage *storage);
 /* A tensor over storage (retained) at offset_bytes; shape is concrete. */
 tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dtype,
                            const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. near: a device that
+ * it will be copied to, tdm_tensor_staging's; NULL: none. */
+tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
+                                  const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+
 static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
   return tensor->storage->memory.address + tensor->offset_bytes;
 }

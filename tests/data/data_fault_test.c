@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "data/dataset.h"
-#include "data/safetensors.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/safetensors.h"
+#include "tests/data/safetensors/files.h"
 
 /* Does one thing; answers whether all of it worked. Everything it took is given back. */
 typedef bool (*attempt_function)(tdm_context *context);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/hash.h"
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 #include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
 

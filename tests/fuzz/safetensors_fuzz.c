@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 #include "tests/fuzz/support.h"
 
 enum { WHOLE, SIZED, FORMS };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/safetensors_parts.h"
+#include "data/safetensors/parts.h"
 #include "tests/fuzz/support.h"
 
 static char folder[512];

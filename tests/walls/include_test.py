@@ -55,6 +55,7 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"net/.*", r"core/.*|net/.*"),
     (r"graph/.*", BELOW_GRAPH + r"|graph/.*"),
     (r"layers/.*", ABOVE_DEVICES + r"|graph/.*|layers/.*"),
+    (r"data/safetensors/.*", ABOVE_DEVICES + r"|data/safetensors/.*|data/data\.h"),
     (r"data/.*", ABOVE_DEVICES + r"|data/.*"),
     (r"checkpoint/.*", ABOVE_DEVICES + r"|graph/.*|data/.*|checkpoint/.*"),
     (r"(tools/(draw|options|progress))/.*", r"tandem\.h|tools/(draw|options|progress)/.*\.h"),
@@ -97,6 +98,7 @@ def check_rules():
         ("examples/first_model.c", "tandem/core/core.h"), ("graph/plan/plan.c", "core/core.h"),
         ("graph/plan/plan.c", "tandem/core/status.h"), ("bench/timing.c", "tandem.h"),
         ("devices/cuda/library/opened.c", "devices/cuda/gpu.h"),
+        ("data/safetensors/read.c", "data/dataset.h"),
         ("devices/cuda/kernels/adam.cu", "devices/contract/device.h"),
     )
     return ["the rules let %s include %s" % pair

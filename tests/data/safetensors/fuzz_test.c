@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/safetensors.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/safetensors.h"
+#include "tests/data/safetensors/files.h"
 
 enum { MUTATIONS = 20000, HEADER_LIMIT = 2048, DATA_BYTES = 49 };
 

@@ -1,6 +1,6 @@
-/* Reads tensors from the files that an index names. Invariant: see safetensors_parts.h; of each
+/* Reads tensors from the files that an index names. Invariant: see parts.h; of each
  * file all or nothing is taken, and of the index too. */
-#include "data/safetensors_parts.h"
+#include "data/safetensors/parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/json.h"
-#include "data/name_set.h"
-#include "data/safetensors.h"
+#include "data/safetensors/json.h"
+#include "data/safetensors/name_set.h"
+#include "data/safetensors/safetensors.h"
 
 /* ---- Dtypes --------------------------------------------------------------------------------- */
 

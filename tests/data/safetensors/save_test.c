@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/safetensors.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/safetensors.h"
+#include "tests/data/safetensors/files.h"
 
 /* A list of one tensor "x" of count bytes. */
 static tdm_tensor_list *make_list(const data_fixture *fixture, const char *name, int64_t count) {

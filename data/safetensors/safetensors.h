@@ -7,8 +7,8 @@
  * The header maps each name to {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted
  * from the first byte of data; "__metadata__" maps strings to strings. Invariant: a header that
  * tdm_safetensors_parse accepted describes exactly the bytes that are there. */
-#ifndef TANDEM_DATA_SAFETENSORS_H
-#define TANDEM_DATA_SAFETENSORS_H
+#ifndef TANDEM_DATA_SAFETENSORS_SAFETENSORS_H
+#define TANDEM_DATA_SAFETENSORS_SAFETENSORS_H
 
 #include "core/allocate.h"
 #include "core/file.h"

@@ -1,12 +1,12 @@
 /* The strict JSON reader. Invariant: at never passes bytes, and every byte that was passed has been
  * checked. */
-#include "data/json.h"
+#include "data/safetensors/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "data/text.h"
+#include "core/utf8.h"
 
 static tdm_status fail_at(const tdm_json *json, const char *wanted) {
   if (json->at >= json->bytes) {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/safetensors_parts.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/parts.h"
+#include "tests/data/safetensors/files.h"
 
 enum { TENSORS = 5, ELEMENTS = 10 };
 

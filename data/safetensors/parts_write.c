@@ -9,7 +9,7 @@
 #include "core/json_load.h"
 #include "core/json_writer.h"
 #include "core/whole_file.h"
-#include "data/safetensors_parts.h"
+#include "data/safetensors/parts.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "core/hash.h"
-#include "data/name_set.h"
-#include "data/safetensors.h"
+#include "data/safetensors/name_set.h"
+#include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
-#include "tests/data/safetensors_files.h"
+#include "tests/data/safetensors/files.h"
 
 /* ---- Large headers -------------------------------------------------------------------------- */
 

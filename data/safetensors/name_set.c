@@ -1,6 +1,6 @@
 /* The set of names of a header: open addressing with linear probing. Invariant: at least a quarter
  * of the slots are free. */
-#include "data/name_set.h"
+#include "data/safetensors/name_set.h"
 
 #include <string.h>
 

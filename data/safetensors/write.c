@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/utf8.h"
 #include "core/whole_file.h"
-#include "data/safetensors_parts.h"
-#include "data/text.h"
+#include "data/safetensors/parts.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 

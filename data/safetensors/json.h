@@ -2,8 +2,8 @@
  * strings and whole numbers, read in place. No tree is built and no string is copied, so that a
  * hostile header costs no memory beyond what its caller keeps, and no depth beyond what its caller
  * asks for. */
-#ifndef TANDEM_DATA_JSON_H
-#define TANDEM_DATA_JSON_H
+#ifndef TANDEM_DATA_SAFETENSORS_JSON_H
+#define TANDEM_DATA_SAFETENSORS_JSON_H
 
 #include "core/status.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/safetensors.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/safetensors.h"
+#include "tests/data/safetensors/files.h"
 
 static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   TDM_INT64,
                                    TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "data/safetensors_parts.h"
+#include "data/safetensors/parts.h"
 #include "devices/context/context.h"
 
 typedef struct mapping {

@@ -11,7 +11,7 @@
 #ifndef TANDEM_DATA_SAFETENSORS_PARTS_H
 #define TANDEM_DATA_SAFETENSORS_PARTS_H
 
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 
 #define TDM_SAFETENSORS_INDEX ".safetensors.index.json"
 #define TDM_SAFETENSORS_PART_BYTES INT64_C(5000000000) /* as in Hugging Face's libraries */

@@ -1,12 +1,12 @@
 /* Reads safetensors files. Invariant: nothing here maps a file: whatever another process does to it
  * meanwhile, cutting it off too, is a status with a message that names file and tensor. */
-#include "data/safetensors.h"
+#include "data/safetensors/safetensors.h"
 
 #include <string.h>
 
-#include "data/dataset.h"
-#include "data/safetensors_parts.h"
+#include "data/safetensors/parts.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 /* ---- The header ----------------------------------------------------------------------------- */
 

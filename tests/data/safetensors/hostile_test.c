@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/safetensors.h"
-#include "tests/data/safetensors_files.h"
+#include "data/safetensors/safetensors.h"
+#include "tests/data/safetensors/files.h"
 
 typedef struct hostile {
   const char *header;

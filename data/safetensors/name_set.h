@@ -1,8 +1,8 @@
 /* The set of names of a header that was decoded in place: places in its text, not copies, so that
  * it takes 16 bytes a name at most, also while it grows. Invariant: each name stands in it once,
  * under a hash with a random key of the set's own, so that no header makes its names collide. */
-#ifndef TANDEM_DATA_NAME_SET_H
-#define TANDEM_DATA_NAME_SET_H
+#ifndef TANDEM_DATA_SAFETENSORS_NAME_SET_H
+#define TANDEM_DATA_SAFETENSORS_NAME_SET_H
 
 #include "core/allocate.h"
 #include "core/siphash.h"

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""A room of the product holds few files, and in it no file stands on what stands on it.
+
+A unit is NAME.c or NAME.cu with NAME.h, and NAME_state.h, which is what its files share. It stands
+on another whose header one of its files includes; public headers are all folders' and do not count.
+"""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+from include_test import INCLUDE, IS_PUBLIC  # noqa: E402
+from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
+
+MOST_FILES = 30
+PRODUCT = re.compile(r"(core|devices|net|graph|layers|data|checkpoint)/")
+
+# Larger ones, of which no file needs to be read to understand another.
+LARGER = {
+    "core": "small units of which each stands alone; nothing below them would divide them",
+    "layers": "a layer a file, on the same few headers",
+    "devices/cpu/kernels": "a family of operations a file, on the same few headers",
+    "devices/cuda/kernels": "a family of operations a file, on the same few headers",
+}
+
+
+def unit_of(name):
+    """The unit of a file, by its name without the folder."""
+    stem = name.rsplit(".", 1)[0]
+    return stem[:-len("_state")] if name.endswith("_state.h") else stem
+
+
+def circle_in(below):
+    """Units of below (each to those that it stands on) that stand on one another; [] for none."""
+    done = set()
+
+    def search(unit, path):
+        if unit in path:
+            return path[path.index(unit):]
+        if unit in done:
+            return []
+        for other in sorted(below.get(unit, ())):
+            circle = search(other, path + [unit])
+            if circle:
+                return circle
+        done.add(unit)
+        return []
+
+    return next((circle for circle in (search(unit, []) for unit in sorted(below)) if circle), [])
+
+
+def units_below(room, files):
+    """Each unit of a room to the units of it that its files include."""
+    below = {}
+    for name, text in files:
+        for header in INCLUDE.findall(text):
+            folder, _, included = header.rpartition("/")
+            if folder != room or IS_PUBLIC.fullmatch(header):
+                continue
+            if unit_of(included) != unit_of(name):
+                below.setdefault(unit_of(name), set()).add(unit_of(included))
+    return below
+
+
+def check(room, files):
+    """The complaints about one room, of (name, text) of its files."""
+    complaints = []
+    if room in LARGER:
+        if len(files) <= MOST_FILES:
+            complaints.append("%s: no larger than other rooms, so no exception" % room)
+    elif len(files) > MOST_FILES:
+        complaints.append("%s: %d files, over %d: give some of them a room of their own" %
+                          (room, len(files), MOST_FILES))
+    circle = circle_in(units_below(room, files))
+    if circle:
+        complaints.append("%s: %s stand on one another" % (room, " -> ".join(circle + circle[:1])))
+    return complaints
+
+
+def check_rules():
+    """The rules must refuse these, or the test could not fail."""
+    many = [("f%d.c" % i, "") for i in range(MOST_FILES + 1)]
+    circle = [("a.c", '#include "graph/x/b.h"\n'), ("b.h", '#include "graph/x/c_state.h"\n'),
+              ("c.c", '#include "graph/x/a.h"\n')]
+    return ["the rules let %s" % what for what, files in (("many files", many), ("circles", circle))
+            if not check("graph/x", files)]
+
+
+def main():
+    rooms = {}
+    for path, text in read_files(C_ENDINGS):
+        if PRODUCT.match(path):
+            room, name = os.path.split(path)
+            rooms.setdefault(room, []).append((name, text))
+    complaints = check_rules()
+    complaints += ["%s: is no room any more" % room for room in LARGER if room not in rooms]
+    for room, files in sorted(rooms.items()):
+        complaints += check(room, files)
+    return verdict(complaints, sum(len(files) for files in rooms.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -73,16 +73,15 @@ static double slowest_ns(const tdm_graph *graph, double bytes) {
   return slowest;
 }
 
-/* What was measured says what the engine does of it; else as many messages follow one another as a
- * tree up and down has levels. */
+/* What was measured says what the engine does of it. */
 static double latency_ns(const tdm_graph *graph) {
   tdm_link_estimate measured;
   if (tdm_context_all_reduce(graph->context, &measured)) return measured.link.latency_ns;
   const uint32_t ranks = (uint32_t)tdm_context_rank_count(graph->context);
-  return 2 * tdm_tree_rounds(ranks) * slowest_ns(graph, 0);
+  return tdm_all_reduce_sends(ranks, 0).latencies * slowest_ns(graph, 0);
 }
 
-/* What its bytes take: a ring sends and receives 2 (k - 1) / k of them. */
+/* What its bytes take, which are a ring's. */
 static double stream_ns(const tdm_graph *graph, double bytes) {
   tdm_link_estimate measured;
   if (tdm_context_all_reduce(graph->context, &measured))

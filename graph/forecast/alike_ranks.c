@@ -99,7 +99,6 @@ static tdm_machine_route route_of(const tdm_forecasting *state, uint32_t from, u
 
 static tdm_status find_buckets(tdm_forecasting *state) {
   tdm_alike *alike = &state->alike;
-  const double k = alike->ranks;
   alike->latency_ns = 0;
   alike->bytes_per_ns = INFINITY;
   for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++) {
@@ -112,11 +111,11 @@ static tdm_status find_buckets(tdm_forecasting *state) {
     if (!share_of(state, i)->gathers)
       alike->buckets[node_of(state, i)->device].left += bytes_of(state, i);
   }
-  const double latency_ns = 2 * tdm_tree_rounds(alike->ranks) * alike->latency_ns;
   for (size_t d = 0; d < alike->device_count; d++) {
     tdm_alike_bucket *bucket = &alike->buckets[d];
-    const double stream_ns = tdm_ring_messages(k) / k * bucket->left / alike->bytes_per_ns;
-    bucket->enough = bucket->left * tdm_bucket_share(latency_ns, stream_ns);
+    const tdm_sum_messages all = tdm_all_reduce_sends(alike->ranks, bucket->left);
+    bucket->enough = bucket->left * tdm_bucket_share(all.latencies * alike->latency_ns,
+                                                     all.bytes / alike->bytes_per_ns);
     bucket->first = NONE;
     bucket->meeting = NONE;
   }
@@ -139,7 +138,7 @@ tdm_status tdm_alike_begin(tdm_forecasting *state) {
 }
 
 double tdm_alike_vote_ns(const tdm_forecasting *state) {
-  return 2 * tdm_tree_rounds(state->alike.ranks) * state->alike.latency_ns;
+  return tdm_all_reduce_sends(state->alike.ranks, 0).latencies * state->alike.latency_ns;
 }
 
 /* ---- What they exchange ---- */
@@ -196,24 +195,24 @@ static double add_ns(const tdm_forecasting *state, double bytes) {
   return device->launch_ns + 3 * bytes / device->memory_bytes_per_ns;
 }
 
+static tdm_sum_messages messages_of(const exchange *self) {
+  const tdm_alike *alike = &self->state->alike;
+  const bool ring = alike->algorithm == TDM_COLLECTIVE_RING;
+  if (self->gathers) return tdm_gather_sends(alike->ranks, self->bytes, ring);
+  return ring ? tdm_ring_sends(alike->ranks, self->bytes)
+              : tdm_all_reduce_sends(alike->ranks, self->bytes);
+}
+
 /* In a ring, or as if in one: each sends to the next. */
 static tdm_status go_around(exchange *self) {
   const tdm_alike *alike = &self->state->alike;
-  const double k = alike->ranks;
-  const double rounds = tdm_tree_rounds(alike->ranks);
-  double bytes = tdm_ring_messages(k) / k * self->bytes;
-  double latency_ns = 2 * rounds * alike->latency_ns;
-  if (self->gathers) {
-    bytes = (k - 1) * self->bytes;
-    latency_ns = (alike->algorithm == TDM_COLLECTIVE_RING ? k - 1 : rounds) * alike->latency_ns;
-  } else if (alike->algorithm == TDM_COLLECTIVE_RING) {
-    latency_ns =
-        tdm_ring_messages(k) * alike->latency_ns + (k - 1) * add_ns(self->state, self->bytes / k);
-  }
+  const tdm_sum_messages sent = messages_of(self);
+  const double latency_ns = sent.latencies * alike->latency_ns +
+                            sent.additions * add_ns(self->state, self->bytes / alike->ranks);
   uint32_t end;
   TDM_TRY(meet(self, &end));
   for (uint32_t r = 0; r < alike->simulated; r++)
-    TDM_TRY(send(self, r, r, next_of(alike, r), bytes, latency_ns, end));
+    TDM_TRY(send(self, r, r, next_of(alike, r), sent.bytes, latency_ns, end));
   self->latest = end;
   return TDM_OK;
 }

@@ -19,19 +19,15 @@ tdm_spec tdm_store_table_spec(const tdm_store_entry *entry) {
   return spec;
 }
 
-tdm_store_entry *tdm_store_next_shard(tdm_store *store, const char *table,
-                                      tdm_store_entry *before) {
-  tdm_store_entry *entry = before ? before->next : store->first;
-  while (entry && (!entry->shard.table || strcmp(entry->shard.table, table) != 0))
-    entry = entry->next;
-  return entry;
+tdm_store_entry *tdm_store_first_shard(const tdm_store *store, const char *table) {
+  return tdm_map_get(&store->tables, table);
 }
 
 /* How many shards of the table have memory. */
-static uint16_t count_made(tdm_store *store, const char *table) {
+static uint16_t count_made(const tdm_store *store, const char *table) {
   uint16_t made = 0;
-  for (const tdm_store_entry *entry = tdm_store_next_shard(store, table, NULL); entry;
-       entry = tdm_store_next_shard(store, table, (tdm_store_entry *)entry))
+  for (const tdm_store_entry *entry = tdm_store_first_shard(store, table); entry;
+       entry = entry->next_shard)
     made += entry->storage != NULL;
   return made;
 }
@@ -61,8 +57,8 @@ tdm_status tdm_store_check_shard(tdm_store *store, const tdm_graph_persistent *w
   const char *table = tdm_persistent_table(wanted);
   const tdm_store_entry *whole = wanted->shard.table ? tdm_map_get(&store->names, table) : NULL;
   if (whole && whole->storage) return refuse(whole, wanted);
-  for (const tdm_store_entry *entry = tdm_store_next_shard(store, table, NULL); entry;
-       entry = tdm_store_next_shard(store, table, (tdm_store_entry *)entry))
+  for (const tdm_store_entry *entry = tdm_store_first_shard(store, table); entry;
+       entry = entry->next_shard)
     if (!wanted->shard.table || entry->shard.count != wanted->shard.count ||
         (entry->shard.index == wanted->shard.index && strcmp(entry->name, wanted->name) != 0))
       return refuse(entry, wanted);
@@ -74,6 +70,15 @@ tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
   if (!shard->table || entry->shard.table) return TDM_OK;
   char *table = tdm_string_copy(store->allocator, shard->table);
   if (!table) return TDM_OUT_OF_MEMORY;
+  tdm_store_entry *last = tdm_store_first_shard(store, table);
+  const tdm_status status = last ? TDM_OK : tdm_map_put(&store->tables, table, entry);
+  if (status != TDM_OK) {
+    tdm_string_release(store->allocator, table);
+    return status;
+  }
+  while (last && last->next_shard)
+    last = last->next_shard;
+  if (last) last->next_shard = entry;
   entry->shard = *shard;
   entry->shard.table = table;
   return TDM_OK;

@@ -22,6 +22,7 @@ tdm_store *tdm_store_create(tdm_context *context) {
   pthread_mutex_init(&store->lock, NULL);
   pthread_cond_init(&store->granted, NULL);
   tdm_map_init(&store->names, allocator);
+  tdm_map_init(&store->tables, allocator);
   return store;
 }
 
@@ -52,6 +53,7 @@ void tdm_store_release(tdm_store *store) {
     destroy_entry(store, entry);
   }
   tdm_map_deinit(&store->names);
+  tdm_map_deinit(&store->tables);
   pthread_cond_destroy(&store->granted);
   pthread_mutex_destroy(&store->lock);
   tdm_context *context = store->context;

@@ -35,6 +35,7 @@ struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
   tdm_table_shard shard; /* its table is a string of the entry's; NULL: it is no shard */
+  tdm_store_entry *next_shard; /* of its table; NULL: it is the last, or no shard */
   tdm_spec spec;
   tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
   tdm_tensor *pending;
@@ -71,6 +72,7 @@ struct tdm_store {
   pthread_mutex_t lock;
   pthread_cond_t granted; /* somebody has the store exclusively */
   tdm_map names;
+  tdm_map tables; /* the first shard of each table that is in shards */
   tdm_store_entry *first;
   tdm_store_entry *last;
   _Atomic uint64_t version;
@@ -131,8 +133,9 @@ void tdm_store_entry_rewritten(tdm_store_entry *entry);
 /* A shard's table, or the entry itself: its name, and what it is as a whole. */
 const char *tdm_store_entry_table(const tdm_store_entry *entry);
 tdm_spec tdm_store_table_spec(const tdm_store_entry *entry);
-/* The first shard of a table, in creation order, or the one behind another; NULL: none. */
-tdm_store_entry *tdm_store_next_shard(tdm_store *store, const char *table, tdm_store_entry *before);
+/* The first shard of a table, in the order in which they were named; NULL: there is none. The others
+ * follow as its next_shard. */
+tdm_store_entry *tdm_store_first_shard(const tdm_store *store, const char *table);
 /* What is called so outside of the store: an entry, or the first shard of a table; NULL: nothing.
  */
 tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name);
@@ -145,7 +148,7 @@ bool tdm_store_stands_for_table(tdm_store *store, const tdm_store_entry *entry);
 /* INVALID_ARGUMENT, naming both, where the store has the table otherwise. */
 tdm_status tdm_store_check_shard(tdm_store *store,
                                  const tdm_graph_persistent *wanted) TDM_WARN_UNUSED;
-/* Says of a fresh entry which rows of a table it is, if it is a shard. */
+/* Says of a fresh entry which rows of a table it is, if it is a shard. On failure it is none. */
 tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
                                 const tdm_table_shard *shard) TDM_WARN_UNUSED;
 /* Where the shard's bytes begin among those of its table; 0 of what is no shard. */

@@ -17,16 +17,9 @@ static int home_of(const tdm_store *store, const tdm_store_entry *entry) {
   return entry->pending ? tdm_context_rank(store->context) : entry->storage->memory.device->rank;
 }
 
-/* The table's shard behind that one; NULL: there is none, or the entry is no shard. */
-static const tdm_store_entry *shard_behind(tdm_store *store, const tdm_store_entry *entry) {
-  return entry->shard.table
-             ? tdm_store_next_shard(store, entry->shard.table, (tdm_store_entry *)entry)
-             : NULL;
-}
-
 /* Is it, or one of its table's shards, on this rank? */
 static bool has_own(tdm_store *store, const tdm_store_entry *entry) {
-  for (; entry; entry = shard_behind(store, entry))
+  for (; entry; entry = entry->next_shard)
     if (home_of(store, entry) == tdm_context_rank(store->context)) return true;
   return false;
 }
@@ -45,7 +38,7 @@ static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_
   tdm_tensor *tensor = tdm_tensor_create(store->context, "cpu:0", spec.dtype, spec.shape);
   if (!tensor) return TDM_OUT_OF_MEMORY;
   tdm_status status = TDM_OK;
-  for (; entry && status == TDM_OK; entry = shard_behind(store, entry))
+  for (; entry && status == TDM_OK; entry = entry->next_shard)
     if (home_of(store, entry) == tdm_context_rank(store->context))
       status = tdm_store_copy_shard_out(store, entry, tensor);
   if (status == TDM_OK) status = tdm_tensor_list_add(list, saved->name, tensor);
@@ -71,7 +64,7 @@ static uint64_t digest_of(tdm_store *store, const tdm_saved_entry *saved, size_t
   uint64_t digest = count;
   for (size_t i = 0; i < count; i++) {
     const tdm_store_entry *entry = saved[i].entry;
-    for (; entry; entry = shard_behind(store, entry)) {
+    for (; entry; entry = entry->next_shard) {
       const int home = entry->pending ? TDM_EVERY_RANK : home_of(store, entry);
       const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
       digest = tdm_hash_string(saved[i].name, tdm_hash_mix(digest, (uint64_t)home));
@@ -103,7 +96,7 @@ static tdm_status bring(tdm_store *store, const tdm_saved_entry *saved, size_t c
     if (entry->pending) continue;
     const tdm_tensor *tensor = tdm_tensor_list_find(list, saved[i].name);
     char *values = tensor ? (char *)tdm_tensor_address(tensor) : NULL;
-    for (; entry; entry = shard_behind(store, entry)) {
+    for (; entry; entry = entry->next_shard) {
       char *part = values ? values + tdm_store_shard_offset(entry) : NULL;
       const size_t bytes = (size_t)tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
       TDM_TRY(tdm_network_pass(tdm_context_network(store->context), home_of(store, entry), reader,

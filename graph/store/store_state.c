@@ -30,7 +30,7 @@ void tdm_store_strip_modules(const char *name, char *plain) {
 tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name) {
   tdm_store_entry *entry = tdm_map_get(&store->names, name);
   if (entry && entry->storage) return entry;
-  tdm_store_entry *shard = tdm_store_next_shard(store, name, NULL);
+  tdm_store_entry *shard = tdm_store_first_shard(store, name);
   return shard && shard->storage ? shard : entry;
 }
 
@@ -120,11 +120,8 @@ static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tens
   tdm_store_entry *entry;
   TDM_TRY(find_entry(store, name, &entry));
   if (!entry || !entry->storage) return keep_pending(store, name, tensor);
-  const char *table = entry->shard.table;
-  while (entry) {
+  for (; entry; entry = entry->next_shard)
     TDM_TRY(set_values(store, entry, tensor));
-    entry = table ? tdm_store_next_shard(store, table, entry) : NULL;
-  }
   return TDM_OK;
 }
 

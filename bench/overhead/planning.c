@@ -1,5 +1,6 @@
 /* What planning costs a node of the final graph: all passes of a training plan, verify included,
- * kernels' preparation apart. The one benchmark that looks inside graph/. */
+ * kernels' preparation apart; and before it what a layer costs, its parameters' first values
+ * included: as much among 100 times as many. The one benchmark that looks inside graph/. */
 #include <stdio.h>
 
 #include "bench/overhead/rows.h"
@@ -84,8 +85,13 @@ static tdm_status row_of(int cpu_devices, int sim_devices, int64_t layer_count,
   snprintf(what, sizeof what, "planning %lld layers, %zu devices", (long long)layer_count,
            device_count);
   to->begins(to->user, what);
+  const uint64_t began_ns = bench_now_ns();
   tdm_graph *graph = tdm_graph_create(context);
   tdm_session *session = make_deep(graph, layer_count, device_count);
+  const double made_ns = (double)(bench_now_ns() - began_ns);
+  snprintf(what, sizeof what, "creating a layer, %zu devices, %lld layers", device_count,
+           (long long)layer_count);
+  if (session) to->row(to->user, what, made_ns / (double)layer_count);
   const tdm_status status = session ? plan_often(session, device_count, to) : TDM_INVALID_ARGUMENT;
   tdm_session_release(session);
   tdm_graph_release(graph);

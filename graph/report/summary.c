@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/map.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 #include "graph/report/explain.h"
@@ -26,6 +27,9 @@ typedef struct summary {
   const tdm_plan *plan;
   row *rows;
   size_t count;
+  tdm_map paths; /* the row of each */
+  char *word;    /* (word_bytes), for a part of a name of the plan's nodes */
+  size_t word_bytes;
   uint8_t *marks;       /* per value of the user's graph: NEEDED, COUNTED */
   uint64_t state_bytes; /* of parameters and states that the plan reads */
   uint64_t transfer_bytes;
@@ -53,9 +57,7 @@ static void mark_needed(summary *it) {
 }
 
 static row *find_row(const summary *it, const char *path) {
-  for (size_t i = it->count; i-- > 0;)
-    if (strcmp(it->rows[i].first->name, path) == 0) return &it->rows[i];
-  return NULL;
+  return tdm_map_get(&it->paths, path);
 }
 
 /* Of parameters that the node reads and no row above. */
@@ -72,7 +74,7 @@ static int64_t count_parameters(summary *it, const tdm_ir_node *node) {
   return sum;
 }
 
-static void make_rows(summary *it) {
+static tdm_status make_rows(summary *it) {
   const tdm_graph *graph = it->source->graph;
   TDM_EACH_NODE(graph, node) {
     if (!(it->marks[node->first_output] & NEEDED)) continue;
@@ -80,19 +82,28 @@ static void make_rows(summary *it) {
     if (!found) {
       found = &it->rows[it->count++];
       *found = (row){.first = node, .ns = -1};
+      TDM_TRY(tdm_map_put(&it->paths, node->name, found));
     }
     found->last = node;
     found->parameters += count_parameters(it, node);
   }
+  return TDM_OK;
 }
 
 /* ---- What the plan has of them ---- */
 
-/* Is the piece of a name, up to `end`, the row's path, or one of its parameters? */
-static bool is_of(const row *of, const char *piece, const char *end) {
-  const size_t length = strlen(of->first->name);
-  return length <= (size_t)(end - piece) && strncmp(piece, of->first->name, length) == 0 &&
-         (piece + length == end || piece[length] == '.');
+/* The last row whose path the piece of a name, up to `end`, is, or to which it adds ".part"s. */
+static row *row_of_piece(const summary *it, const char *piece, const char *end) {
+  row *found = NULL;
+  const size_t length = (size_t)(end - piece);
+  memcpy(it->word, piece, length);
+  for (size_t n = length; n > 0; n--) {
+    if (n < length && piece[n] != '.') continue;
+    it->word[n] = 0;
+    row *at = find_row(it, it->word);
+    if (at && (!found || at > found)) found = at;
+  }
+  return found;
 }
 
 /* The row that a node of the plan works for: its path's, or its parameter's layer's; of a fused
@@ -102,8 +113,8 @@ static row *row_of(const summary *it, const char *name) {
   if (found || !name) return found;
   for (const char *piece = name; *piece;) {
     const char *end = piece + strcspn(piece, "+");
-    for (size_t i = 0; i < it->count; i++)
-      if (is_of(&it->rows[i], piece, end) && (!found || &it->rows[i] > found)) found = &it->rows[i];
+    row *at = row_of_piece(it, piece, end);
+    if (at && (!found || at > found)) found = at;
     piece = *end ? end + 1 : end;
   }
   return found;
@@ -283,20 +294,37 @@ static void print_table(const summary *it, FILE *out) {
   print_totals(it, out);
 }
 
+/* Room for the longest name of the plan's nodes. */
+static size_t word_bytes(const tdm_plan *plan) {
+  size_t most = 0;
+  TDM_EACH_NODE(&plan->graph, node) {
+    const size_t length = node->name ? strlen(node->name) : 0;
+    if (length > most) most = length;
+  }
+  return most + 1;
+}
+
+static tdm_status fill(summary *it) {
+  if (!it->rows || !it->marks || !it->word) return TDM_OUT_OF_MEMORY;
+  mark_needed(it);
+  TDM_TRY(make_rows(it));
+  read_plan(it);
+  return TDM_OK;
+}
+
 tdm_status tdm_summary_print(const tdm_summary_source *source, const tdm_plan *plan, FILE *out) {
   const tdm_graph *graph = source->graph;
-  summary it = {.source = source, .plan = plan};
+  summary it = {.source = source, .plan = plan, .word_bytes = word_bytes(plan)};
   const size_t row_bytes = (graph->nodes.count + 1) * sizeof *it.rows;
   it.rows = tdm_allocate(graph->allocator, row_bytes, "summary");
   it.marks = tdm_allocate(graph->allocator, graph->values.count, "summary");
-  const bool done = it.rows && it.marks;
-  if (done) {
-    mark_needed(&it);
-    make_rows(&it);
-    read_plan(&it);
-    print_table(&it, out);
-  }
+  it.word = tdm_allocate(graph->allocator, it.word_bytes, "summary");
+  tdm_map_init(&it.paths, graph->allocator);
+  const tdm_status status = fill(&it);
+  if (status == TDM_OK) print_table(&it, out);
+  tdm_map_deinit(&it.paths);
   tdm_release(graph->allocator, it.rows, row_bytes);
   tdm_release(graph->allocator, it.marks, graph->values.count);
-  return done ? TDM_OK : TDM_OUT_OF_MEMORY;
+  tdm_release(graph->allocator, it.word, it.word_bytes);
+  return status;
 }

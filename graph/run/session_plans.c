@@ -9,13 +9,17 @@
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 
-static tdm_status find_feed(const tdm_session *session, const char *name, size_t *out_index) {
+/* Looks from `likely` on, and then at those before: feeds come in the order of inputs as a rule. */
+static tdm_status find_feed(const tdm_session *session, const char *name, size_t likely,
+                            size_t *out_index) {
   const tdm_graph *graph = session->graph;
-  for (size_t i = 0; name && i < graph->inputs.count; i++)
-    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, name) == 0) {
-      *out_index = i;
-      return TDM_OK;
-    }
+  const size_t count = graph->inputs.count;
+  for (size_t n = 0; name && n < count; n++) {
+    const size_t i = (likely + n) % count;
+    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, name) != 0) continue;
+    *out_index = i;
+    return TDM_OK;
+  }
   tdm_choices inputs;
   return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no input '%.64s'; %s",
                   name ? name : "(null)", tdm_inputs_text(graph, name, &inputs));
@@ -57,9 +61,10 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
     session->feed_specs[i].fed = false;
     session->fed[i] = NULL;
   }
+  size_t index = 0, likely = 0;
   for (size_t i = 0; i < request->feed_count; i++) {
-    size_t index = 0;
-    TDM_TRY(find_feed(session, request->feeds[i].name, &index));
+    TDM_TRY(find_feed(session, request->feeds[i].name, likely, &index));
+    likely = index + 1;
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
     session->fed[index] = &request->feeds[i];
@@ -79,13 +84,17 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
   return TDM_OK;
 }
 
-static tdm_status find_output(const tdm_session *session, const char *name, uint64_t *out_index) {
+/* As find_feed. */
+static tdm_status find_output(const tdm_session *session, const char *name, size_t likely,
+                              uint64_t *out_index) {
   const tdm_graph *graph = session->graph;
-  for (size_t i = 0; name && i < graph->outputs.count; i++)
-    if (strcmp(graph->outputs.items[i].name, name) == 0) {
-      *out_index = i;
-      return TDM_OK;
-    }
+  const size_t count = graph->outputs.count;
+  for (size_t n = 0; name && n < count; n++) {
+    const size_t i = (likely + n) % count;
+    if (strcmp(graph->outputs.items[i].name, name) != 0) continue;
+    *out_index = i;
+    return TDM_OK;
+  }
   tdm_choices outputs;
   return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output '%.64s'; %s",
                   name ? name : "(null)", tdm_outputs_text(graph, name, &outputs));
@@ -104,8 +113,11 @@ static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
     return tdm_fail(TDM_INVALID_ARGUMENT, "a run that fetches nothing");
   size_t used = 0;
   words[used++] = (uint64_t)request->fetch_count << 1 | request->training;
-  for (size_t i = 0; i < request->fetch_count; i++)
-    TDM_TRY(find_output(session, request->fetches[i].name, &words[used++]));
+  for (size_t i = 0; i < request->fetch_count; i++) {
+    TDM_TRY(find_output(session, request->fetches[i].name, i > 0 ? words[used - 1] + 1 : 0,
+                        &words[used]));
+    used++;
+  }
   TDM_TRY(read_feeds(session, request));
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const tdm_feed_spec *feed = &session->feed_specs[i];

@@ -133,8 +133,8 @@ void tdm_store_entry_rewritten(tdm_store_entry *entry);
 /* A shard's table, or the entry itself: its name, and what it is as a whole. */
 const char *tdm_store_entry_table(const tdm_store_entry *entry);
 tdm_spec tdm_store_table_spec(const tdm_store_entry *entry);
-/* The first shard of a table, in the order in which they were named; NULL: there is none. The others
- * follow as its next_shard. */
+/* The first shard of a table, in the order in which they were named; NULL: there is none. The
+ * others follow as its next_shard. */
 tdm_store_entry *tdm_store_first_shard(const tdm_store *store, const char *table);
 /* What is called so outside of the store: an entry, or the first shard of a table; NULL: nothing.
  */

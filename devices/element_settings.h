@@ -21,10 +21,10 @@ static inline tdm_element_settings tdm_no_settings(const void *attributes) {
   return none;
 }
 
-/* first, second, flag: open */
+/* first, second */
 static inline tdm_element_settings tdm_function_settings(const void *attributes) {
   const tdm_function_attributes *read = (const tdm_function_attributes *)attributes;
-  const tdm_element_settings settings = {read->first, read->second, read->open != 0};
+  const tdm_element_settings settings = {read->first, read->second, false};
   return settings;
 }
 

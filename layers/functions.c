@@ -194,17 +194,16 @@ tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double b
 }
 
 static tdm_value make_clamp(tdm_graph *graph, const char *function, const char *name, tdm_value x,
-                            double least, double most, bool open) {
+                            double least, double most) {
   name = tdm_graph_name(graph, name);
   if (isnan(least) || isnan(most))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: an end is no number", function,
                           name);
-  const tdm_function_attributes attributes = {.first = least, .second = most, .open = open};
-  return tdm_append(graph, &clamp_operation, name, &attributes, &x, 1, NULL);
+  return make(graph, &clamp_operation, name, x, least, most);
 }
 
 tdm_value tdm_clamp(tdm_graph *graph, const char *name, tdm_value x, double least, double most) {
-  return make_clamp(graph, "clamp", name, x, least, most, false);
+  return make_clamp(graph, "clamp", name, x, least, most);
 }
 
 tdm_value tdm_hardtanh(tdm_graph *graph, const char *name, tdm_value x, double least, double most) {
@@ -213,7 +212,7 @@ tdm_value tdm_hardtanh(tdm_graph *graph, const char *name, tdm_value x, double l
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "hardtanh %s: its ends are %g and %g, and must ascend", name, least,
                           most);
-  return make_clamp(graph, "hardtanh", name, x, least, most, true);
+  return make_clamp(graph, "hardtanh", name, x, least, most);
 }
 
 tdm_value tdm_relu6(tdm_graph *graph, const char *name, tdm_value x) {

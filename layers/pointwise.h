@@ -71,11 +71,11 @@ TDM_API tdm_value tdm_neg(tdm_graph *graph, const char *name, tdm_value x);
  * library's time on a CPU. */
 TDM_API tdm_value tdm_pow(tdm_graph *graph, const char *name, tdm_value x, double exponent);
 TDM_API tdm_value tdm_square(tdm_graph *graph, const char *name, tdm_value x);
-/* x, or least where it is less, then most where it is more; infinities leave a side open. The
- * adjoint passes at the ends. */
+/* x, or least where it is less, then most where it is more; infinities leave a side open. Nothing
+ * flows back at the ends, as since PyTorch 2.15. */
 TDM_API tdm_value tdm_clamp(tdm_graph *graph, const char *name, tdm_value x, double least,
                             double most);
-/* The same, but that nothing flows back at the ends: PyTorch's Hardtanh, and with 0 and 6 ReLU6. */
+/* The same of ends that ascend: PyTorch's Hardtanh, and with 0 and 6 ReLU6. */
 TDM_API tdm_value tdm_hardtanh(tdm_graph *graph, const char *name, tdm_value x, double least,
                                double most);
 TDM_API tdm_value tdm_relu6(tdm_graph *graph, const char *name, tdm_value x);

@@ -33,7 +33,6 @@ typedef struct tdm_leaky_relu_attributes {
 typedef struct tdm_function_attributes {
   double first;
   double second; /* of softplus: x itself where first x is above */
-  int64_t open;  /* of clamp_gradient: nothing flows back at the ends */
 } tdm_function_attributes;
 /* 1 to 16 inputs -> their sum, added in operand order. */
 #define TDM_OP_ACCUMULATE "accumulate"

@@ -3,7 +3,8 @@
 
 Every case draws from a seed of its own, in float64, so files change only where a case does. With
 --add cases that are in a file already stay as they are, and only those that are not are made: by a
-newer PyTorch, which has optimizers and losses that Debian's has not, and rounds otherwise."""
+newer PyTorch, which has optimizers and losses that Debian's has not, other slopes where functions
+have a kink, and rounds otherwise."""
 
 import os
 import sys

@@ -27,6 +27,8 @@ FUNCTIONS = (
     lambda x, a, b: F.relu6(x),
     lambda x, a, b: F.softplus(x, a, b),
     lambda x, a, b: F.elu(x, a),
+    lambda x, a, b: F.hardswish(x),
+    lambda x, a, b: F.hardsigmoid(x),
 )
 
 
@@ -182,8 +184,11 @@ def pointwise_cases():
     cases["pow_3_of_all"] = (function, dict(kind=9, a=3.0))
     cases["clamp"] = (function, dict(kind=11, a=-0.5, b=0.8))
     cases["hardtanh"] = (function, dict(kind=12, a=-0.5, b=0.8))
-    for kind, name in ((11, "clamp"), (12, "hardtanh"), (13, "relu6")):
+    for kind, name in ((12, "hardtanh"), (13, "relu6")):
         cases[name + "_ends"] = (ends, dict(kind=kind, a=0.0, b=6.0))
+    cases["clamp_at_ends"] = (ends, dict(kind=11, a=0.0, b=6.0))  # as since PyTorch 2.15
+    for kind, name in ((16, "hardswish"), (17, "hardsigmoid")):
+        cases[name + "_at_ends"] = (ends, dict(kind=kind, a=-3.0, b=3.0))
     cases["abs_at_0"] = (ends, dict(kind=4, a=-1.0, b=1.0))
     cases["elu_at_0"] = (ends, dict(kind=15, a=0.7, b=1.0))
     for beta, threshold in ((1.0, 20.0), (2.5, 1.5)):

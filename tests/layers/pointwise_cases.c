@@ -16,8 +16,9 @@ static void binary(layer_test *test, const layer_case *options) {
 static void function(layer_test *test, const layer_case *options) {
   typedef tdm_value (*plain_function)(tdm_graph *, const char *, tdm_value);
   static const plain_function functions[] = {
-      [3] = tdm_neg,  [4] = tdm_abs,   [5] = tdm_exp,     [6] = tdm_log,
-      [7] = tdm_sqrt, [8] = tdm_rsqrt, [10] = tdm_square, [13] = tdm_relu6};
+      [3] = tdm_neg,        [4] = tdm_abs,         [5] = tdm_exp,     [6] = tdm_log,
+      [7] = tdm_sqrt,       [8] = tdm_rsqrt,       [10] = tdm_square, [13] = tdm_relu6,
+      [16] = tdm_hardswish, [17] = tdm_hardsigmoid};
   tdm_graph *graph = test->graph;
   const tdm_value x = layer_parameter(test, "x");
   const int kind = (int)options->numbers[0];

@@ -95,9 +95,12 @@ ALWAYS_INLINE vec vec_clamp(vec x, vec least, vec most) {
   return vec_select(x > most, most, x);
 }
 
-/* All bits set where x lies between, with the ends unless `open`. */
-ALWAYS_INLINE vec_bits vec_between(vec x, vec least, vec most, bool open) {
-  return open ? (x > least) & (x < most) : (x >= least) & (x <= most);
+/* d where x lies between the ends, 0 at them, beyond, and of NaN; an infinite end is none. */
+ALWAYS_INLINE vec vec_between(vec d, vec x, vec least, vec most) {
+  const vec infinity = vec_set((real)INFINITY);
+  const vec_bits above = (x > least) | ((least == -infinity) & (x == least));
+  const vec_bits below = (x < most) | ((most == infinity) & (x == most));
+  return vec_select(above & below, d, (vec){0});
 }
 
 /* log(1 + e^(beta x)) / beta, and x where beta x is above threshold. */
@@ -154,7 +157,7 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
  * (devices/element_settings.h); ns: what a vector takes, about. */
 #define TDM_CPU_ELEMENTS(UNARY, GRADIENT, BINARY)                                                  \
   UNARY(relu, tdm_no_settings, 3.0, vec_select(x < (vec){0}, (vec){0}, x))                         \
-  GRADIENT(relu_gradient, tdm_no_settings, 4.0, y, vec_select(y > (vec){0}, d, (vec){0}))          \
+  GRADIENT(relu_gradient, tdm_no_settings, 4.0, y, vec_select(y <= (vec){0}, (vec){0}, d))         \
   UNARY(tanh, tdm_no_settings, 6.0, vec_tanh(x))                                                   \
   GRADIENT(tanh_gradient, tdm_no_settings, 4.0, y, d *(1 - y * y))                                 \
   UNARY(sigmoid, tdm_no_settings, 6.0, vec_sigmoid(x))                                             \
@@ -163,11 +166,11 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
   GRADIENT(silu_gradient, tdm_no_settings, 6.0, x, d *vec_silu_slope(x))                           \
   UNARY(hardswish, tdm_no_settings, 4.0, x *vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)            \
   GRADIENT(hardswish_gradient, tdm_no_settings, 6.0, x,                                            \
-           vec_select(x < vec_set(-3), (vec){0},                                                   \
-                      vec_select(x > vec_set(3), d, d * (x / 3 + (real)0.5))))                     \
+           vec_select(x <= vec_set(-3), (vec){0},                                                  \
+                      vec_select(x >= vec_set(3), d, d * (x / 3 + (real)0.5))))                    \
   UNARY(hardsigmoid, tdm_no_settings, 4.0, vec_clamp(x + 3, (vec){0}, vec_set(6)) / 6)             \
   GRADIENT(hardsigmoid_gradient, tdm_no_settings, 4.0, x,                                          \
-           vec_select(vec_between(x, vec_set(-3), vec_set(3), true), d *SIXTH, (vec){0}))          \
+           vec_between(d *SIXTH, x, vec_set(-3), vec_set(3)))                                      \
   UNARY(mish, tdm_no_settings, 20.0, x *vec_tanh(vec_softplus(x, 1, (real)INFINITY)))              \
   GRADIENT(mish_gradient, tdm_no_settings, 26.0, x, d *vec_mish_slope(x))                          \
   UNARY(gelu, tdm_gelu_settings, GELU_NS, flag ? vec_gelu(x, true) : vec_gelu(x, false))           \
@@ -184,7 +187,7 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
            vec_select(x *first > vec_set(second), d, d * vec_sigmoid(x * first)))                  \
   UNARY(clamp, tdm_function_settings, 3.0, vec_clamp(x, vec_set(first), vec_set(second)))          \
   GRADIENT(clamp_gradient, tdm_function_settings, 4.0, x,                                          \
-           vec_select(vec_between(x, vec_set(first), vec_set(second), flag), d, (vec){0}))         \
+           vec_between(d, x, vec_set(first), vec_set(second)))                                     \
   UNARY(abs, tdm_no_settings, 3.0, vec_absolute(x))                                                \
   GRADIENT(abs_gradient, tdm_no_settings, 4.0, x,                                                  \
            vec_select(x > (vec){0}, d, vec_select(x < (vec){0}, -d, (vec){0})))                    \

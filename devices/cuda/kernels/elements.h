@@ -59,9 +59,11 @@ template <class real> static __device__ inline real clamped(real x, real least, 
   return raised > most ? most : raised;
 }
 
-template <class real>
-static __device__ inline bool is_between(real x, real least, real most, bool open) {
-  return open ? x > least && x < most : x >= least && x <= most;
+/* d where x lies between the ends, 0 at them, beyond, and of NaN; an infinite end is none. */
+template <class real> static __device__ inline real between(real d, real x, real least, real most) {
+  const bool above = x > least || (least == -(real)INFINITY && x == least);
+  const bool below = x < most || (most == (real)INFINITY && x == most);
+  return above && below ? d : 0;
 }
 
 /* log(1 + e^(beta x)) / beta, and x where beta x is above threshold. */
@@ -90,7 +92,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
  * line has its name. settings reads `first`, `second` and `flag` (devices/element_settings.h). */
 #define TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)                                                 \
   UNARY(relu, tdm_no_settings, x < 0 ? 0 : x)                                                      \
-  GRADIENT(relu_gradient, tdm_no_settings, y, y > 0 ? d : 0)                                       \
+  GRADIENT(relu_gradient, tdm_no_settings, y, y <= 0 ? 0 : d)                                      \
   UNARY(tanh, tdm_no_settings, tanh(x))                                                            \
   GRADIENT(tanh_gradient, tdm_no_settings, y, d *(1 - y * y))                                      \
   UNARY(sigmoid, tdm_no_settings, sigmoid_of(x))                                                   \
@@ -99,12 +101,12 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   GRADIENT(silu_gradient, tdm_no_settings, x, d *silu_slope(x))                                    \
   UNARY(hardswish, tdm_no_settings, x *clamped(x + 3, (real)0, (real)6) / 6)                       \
   GRADIENT(hardswish_gradient, tdm_no_settings, x,                                                 \
-           -3 > x  ? 0                                                                             \
-           : x > 3 ? d                                                                             \
-                   : d * (x / 3 + (real)0.5))                                                      \
+           x <= -3  ? 0                                                                            \
+           : x >= 3 ? d                                                                            \
+                    : d * (x / 3 + (real)0.5))                                                     \
   UNARY(hardsigmoid, tdm_no_settings, clamped(x + 3, (real)0, (real)6) / 6)                        \
   GRADIENT(hardsigmoid_gradient, tdm_no_settings, x,                                               \
-           is_between(x, (real)-3, (real)3, true) ? d *(real)(1.0f / 6.0f) : 0)                    \
+           between(d *(real)(1.0f / 6.0f), x, (real)-3, (real)3))                                  \
   UNARY(mish, tdm_no_settings, x *tanh(softplus_of(x, (real)1, (real)INFINITY)))                   \
   GRADIENT(mish_gradient, tdm_no_settings, x, d *mish_slope(x))                                    \
   UNARY(gelu, tdm_gelu_settings, gelu_of(x, flag))                                                 \
@@ -117,7 +119,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   GRADIENT(softplus_gradient, tdm_function_settings, x,                                            \
            x *first > second ? d : d * sigmoid_of(x * first))                                      \
   UNARY(clamp, tdm_function_settings, clamped(x, first, second))                                   \
-  GRADIENT(clamp_gradient, tdm_function_settings, x, is_between(x, first, second, flag) ? d : 0)   \
+  GRADIENT(clamp_gradient, tdm_function_settings, x, between(d, x, first, second))                 \
   UNARY(abs, tdm_no_settings, fabs(x))                                                             \
   GRADIENT(abs_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : 0)                           \
   UNARY(affine, tdm_function_settings, x *first + second)                                          \

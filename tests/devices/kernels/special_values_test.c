@@ -24,7 +24,7 @@ static bool run_unary(const char *isa, const char *operation, tdm_dtype dtype, c
   if (!kernel) return false;
   const direct_operand operands[] = {{dtype, tdm_shape_of(1, count), (void *)x},
                                      {dtype, tdm_shape_of(1, count), y}};
-  const tdm_function_attributes none = {0, 0, 0}; /* of those that read any */
+  const tdm_function_attributes none = {0, 0}; /* of those that read any */
   assert_int_equal(direct_run(kernel, &none, operands, 1, 1, NULL), TDM_OK);
   return true;
 }
@@ -62,6 +62,43 @@ static void functions_keep_nan_and_limits(void **state) {
     assert_true(fabs((double)y[5] - log((double)x[5])) < 1e-5);
     (void)run_unary(*isa, "abs", TDM_FLOAT32, x, y, 7);
     assert_true(isnan(y[0]) && y[2] == INFINITY && !signbit(y[4]) && y[6] == 1);
+  }
+}
+
+/* What flows back at kinks, of an infinity and of a NaN, times an adjoint of 2, as since PyTorch
+ * 2.15. */
+static void slopes_at_kinks(void **state) {
+  (void)state;
+  static const struct {
+    const char *operation;
+    double first; /* of the attributes */
+    double second;
+    float slopes[7]; /* at -3, -1, 0, 1, 3, infinity and a NaN */
+  } cases[] = {
+      {"clamp_gradient", -1, 1, {0, 0, 2, 0, 0, 0, 0}},
+      {"clamp_gradient", 0, INFINITY, {0, 0, 0, 2, 2, 2, 0}},
+      {"hardswish_gradient", 0, 0, {0, 1.0f / 3, 1, 5.0f / 3, 2, 2, NAN}},
+      {"hardsigmoid_gradient", 0, 0, {0, 1.0f / 3, 1.0f / 3, 1.0f / 3, 0, 0, 0}},
+      {"relu_gradient", 0, 0, {0, 0, 0, 2, 2, 2, 2}},
+      {"elu_gradient", 2, 0, {0.199148f, 1.471518f, 4, 2, 2, 2, NAN}},
+  };
+  float d[] = {2, 2, 2, 2, 2, 2, 2}, x[] = {-3, -1, 0, 1, 3, INFINITY, NAN}, d_x[7];
+  const tdm_shape shape = tdm_shape_of(1, 7);
+  const direct_operand operands[] = {
+      {TDM_FLOAT32, shape, d}, {TDM_FLOAT32, shape, x}, {TDM_FLOAT32, shape, d_x}};
+  EACH_ISA(isa) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+      const tdm_kernel *kernel = direct_kernel(*isa, cases[i].operation, TDM_FLOAT32);
+      if (!kernel) continue;
+      const tdm_function_attributes attributes = {cases[i].first, cases[i].second};
+      assert_int_equal(direct_run(kernel, &attributes, operands, 2, 1, NULL), TDM_OK);
+      for (int k = 0; k < 7; k++) {
+        const float wanted = cases[i].slopes[k];
+        if (isnan(wanted) ? !isnan(d_x[k]) : !(fabsf(d_x[k] - wanted) < 1e-5f))
+          fail_msg("%s of %g: %g, not %g", cases[i].operation, (double)x[k], (double)d_x[k],
+                   (double)wanted);
+      }
+    }
   }
 }
 
@@ -280,6 +317,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(activations_keep_nan_and_limits),
       cmocka_unit_test(functions_keep_nan_and_limits),
+      cmocka_unit_test(slopes_at_kinks),
       cmocka_unit_test(extremes_of_two_keep_nan),
       cmocka_unit_test(transcendental_functions_are_exact_to_a_few_bits),
       cmocka_unit_test(softmax_of_infinities),

@@ -110,17 +110,19 @@ static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
   return append_extreme_gradient(gradient, false);
 }
 
-/* d_a = d, d_b = -d floor(a / b). */
+/* d_a = d, d_b = -d times how often b was taken away, by what is left: a / b may be rounded up to
+ * the next whole number. */
 static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
   const tdm_value d = tdm_gradient_of_output(gradient, 0);
   if (tdm_gradient_wanted(gradient, 0)) tdm_gradient_set_summed(gradient, 0, d);
   if (tdm_gradient_wanted(gradient, 1)) {
-    const tdm_value quotient =
-        tdm_div(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1));
-    const tdm_value whole = tdm_floor(graph, name, quotient);
-    tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, name, tdm_mul(graph, name, d, whole)));
+    const tdm_value taken =
+        tdm_sub(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_output(gradient, 0));
+    const tdm_value times =
+        tdm_round(graph, name, tdm_div(graph, name, taken, tdm_gradient_input(gradient, 1)));
+    tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, name, tdm_mul(graph, name, d, times)));
   }
   return tdm_graph_status(graph);
 }

@@ -79,6 +79,18 @@ def tied(case, kind):
     case.judge("y", BINARY[kind](x, y))
 
 
+def remainder_of_tenths(case):
+    """Of quotients that are rounded up to whole numbers."""
+    options(case, "two_values_tied", 6, 0)
+    a, b = case.parameter("a", 4), case.parameter("b", 4)
+    with torch.no_grad():
+        a.copy_(torch.tensor([1.0, -1.0, 0.5, 7.0]))
+        b.copy_(torch.tensor([0.1, 0.1, -0.1, 0.7]))
+    case.record("parameter.a", a)
+    case.record("parameter.b", b)
+    case.judge("y", torch.remainder(a, b))
+
+
 def steps(case, kind, scale):
     """Which pass nothing back: times what does."""
     options(case, "steps", kind)
@@ -172,6 +184,7 @@ def pointwise_cases():
         cases[name + "_same"] = (binary, dict(kind=kind, a=(4, 7), b=(4, 7), same=True))
     for kind, name in ((4, "maximum"), (5, "minimum")):
         cases[name + "_tied"] = (tied, dict(kind=kind))
+    cases["remainder_of_tenths"] = (remainder_of_tenths, {})
     cases["affine"] = (function, dict(kind=0, a=-1.5, b=0.75))
     cases["add_scalar"] = (function, dict(kind=1, a=2.25))
     cases["mul_scalar"] = (function, dict(kind=2, a=-0.3))

@@ -133,11 +133,19 @@ void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, s
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
+/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. */
+static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
+  const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
+  const tdm_value safe = tdm_masked_fill(graph, name, sum, is_zero, 1);
+  const tdm_value root = p == 2 ? tdm_sqrt(graph, name, safe) : tdm_pow(graph, name, safe, 1 / p);
+  return tdm_masked_fill(graph, name, root, is_zero, 0);
+}
+
 tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                   size_t count, double correction, bool keep) {
   name = tdm_graph_name(graph, name);
   const tdm_value variance = tdm_variance(graph, name, x, dimensions, count, correction, keep);
-  return tdm_value_is_valid(variance) ? tdm_sqrt(graph, name, variance) : invalid;
+  return tdm_value_is_valid(variance) ? root_of(graph, name, variance, 2) : invalid;
 }
 
 /* The largest or smallest, a dimension after the other, the last first so that others keep their
@@ -154,14 +162,6 @@ static tdm_value extreme_of(tdm_graph *graph, const char *name, tdm_value x, boo
   for (int i = shape.rank - 1; i >= 0 && tdm_value_is_valid(x); i--)
     if ((mask >> i & 1) != 0) x = (largest ? tdm_max : tdm_min)(graph, name, x, i, keep, NULL);
   return x;
-}
-
-/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. */
-static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
-  const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
-  const tdm_value safe = tdm_masked_fill(graph, name, sum, is_zero, 1);
-  const tdm_value root = p == 2 ? tdm_sqrt(graph, name, safe) : tdm_pow(graph, name, safe, 1 / p);
-  return tdm_masked_fill(graph, name, root, is_zero, 0);
 }
 
 tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, const int *dimensions,

@@ -82,6 +82,16 @@ def std(case, shape, correction, keep, dimensions):
                               keepdim=bool(keep)))
 
 
+def std_of_equals(case):
+    """A row of one number: nothing flows back."""
+    options(case, "std_of_equals", 1, 0, 1)
+    x = case.parameter("x", 3, 4)
+    with torch.no_grad():
+        x[1] = 0.75
+    case.record("parameter.x", x)
+    case.judge("y", torch.std(x, (1,)))
+
+
 def norm(case, shape, p, keep, dimensions, zeros=False):
     """An infinity is told as 1000. With zeros a row is all of them."""
     finite = math.copysign(1000, p) if math.isinf(p) else p
@@ -173,6 +183,7 @@ def arrays_cases():
             shape=(3, 4, 5), correction=correction, keep=keep,
             dimensions=dimensions or (0, 1, 2)
         ))
+    cases["std_of_equals"] = (std_of_equals, {})
     for i, (p, keep, dimensions) in enumerate((
             (2, 0, ()), (2, 1, (1,)), (1, 0, (0, 2)), (3, 0, (2,)), (1.5, 1, (1,)),
             (math.inf, 0, (1,)), (-math.inf, 1, (2, 0)))):

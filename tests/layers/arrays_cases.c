@@ -152,6 +152,7 @@ const layer_builder arrays_builders[] = {
     {"trace", {.build = trace}},
     {"meshgrid", {.build = meshgrid}},
     {"std", {.build = deviation}},
+    {"std_of_equals", {.build = deviation, .not_smooth = "a deviation has a corner at 0"}},
     {"norm", {.build = norm}},
     {"norm_of_zeros", {.build = norm, .not_smooth = "a norm has a corner at 0"}},
     {"cumprod", {.build = cumprod}},

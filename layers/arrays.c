@@ -1,7 +1,6 @@
 /* Parts and diagonals of arrays, grids, norms and running products, put together of views, slices
  * and sums. Invariant: what is divided by, or taken the root of, is never 0 where a gradient is
  * wanted. */
-#include <float.h>
 #include <math.h>
 
 #include "layers/common.h"
@@ -220,9 +219,11 @@ tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimen
   return x;
 }
 
-/* log(e^a + e^b), of the larger one and the distance. */
+/* log(e^a + e^b), of the larger one and the distance, which is 0 between equal infinities. */
 static tdm_value log_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  const tdm_value distance = tdm_abs(graph, name, tdm_sub(graph, name, a, b));
+  const tdm_value equal = tdm_compare(graph, name, a, TDM_EQUAL, b);
+  const tdm_value apart = tdm_masked_fill(graph, name, tdm_sub(graph, name, a, b), equal, 0);
+  const tdm_value distance = tdm_abs(graph, name, apart);
   return tdm_add(graph, name, tdm_maximum(graph, name, a, b),
                  tdm_softplus(graph, name, tdm_neg(graph, name, distance), 1, 20));
 }
@@ -232,8 +233,7 @@ tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int 
   const int counted = sized_dimension(graph, "logcumsumexp", name, x, dimension);
   if (counted < 0) return invalid;
   const int64_t size = tdm_value_shape(graph, x).dims[counted];
-  const double least = tdm_value_dtype(graph, x) == TDM_FLOAT32 ? -(double)FLT_MAX : -DBL_MAX;
   for (int64_t step = 1; step < size && tdm_value_is_valid(x); step *= 2)
-    x = log_add(graph, name, x, shifted(graph, name, x, counted, step, least));
+    x = log_add(graph, name, x, shifted(graph, name, x, counted, step, -INFINITY));
   return x;
 }

@@ -120,6 +120,29 @@ static void a_name_is_counted_when_it_runs(void **state) {
   tdm_context_release(context);
 }
 
+static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
+  (void)state;
+  static const float x[] = {-INFINITY, -INFINITY, 2, -INFINITY, 2};
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value fed = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 5));
+  tdm_output(graph, "y", tdm_logcumsumexp(graph, "l", fed, 0));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *numbers = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 5), x);
+  const tdm_feed feed = {"x", numbers, false};
+  tdm_tensor *sums = tdm_run_output(session, &feed, 1, "y");
+  if (!sums) fail_msg("%s", tdm_last_message());
+  const float *y = tdm_tensor_data(sums);
+  assert_true(y[0] == -INFINITY && y[1] == -INFINITY && y[2] == 2 && y[3] == 2);
+  assert_true(fabsf(y[4] - 2.6931472f) < 1e-6f);
+  tdm_tensor_release(sums);
+  tdm_tensor_release(numbers);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 static void a_median_with_a_nan_is_nan(void **state) {
   (void)state;
   static const float x[] = {3, NAN, 1, 5, 4, 2};
@@ -258,6 +281,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(a_name_is_counted_when_it_runs),
+      cmocka_unit_test(the_logarithm_of_no_sum_is_minus_infinity),
       cmocka_unit_test(a_median_with_a_nan_is_nan),
       cmocka_unit_test(what_is_refused_is_named),
   };

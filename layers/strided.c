@@ -27,11 +27,28 @@ static tdm_dim dimension_of(const tdm_infer *infer, const tdm_strided_attributes
                                : TDM_DIM_UNKNOWN;
 }
 
+/* Has the source of dimension i the size that it must have? What has no size yet is asked again
+ * when it has one. */
+static tdm_status expect_size(const tdm_infer *infer, const tdm_strided_attributes *attributes,
+                              int i) {
+  const int64_t source = attributes->sources[i], repeats = attributes->repeats[i];
+  if (source < 0 || repeats == 0) return TDM_OK;
+  const tdm_shape *x = tdm_infer_shape(infer, 0);
+  const tdm_dim wanted =
+      repeats == TDM_STRIDED_AS_LIKE ? tdm_infer_shape(infer, 1)->dims[i] : repeats;
+  if (tdm_dim_agree(x->dims[source], wanted)) return TDM_OK;
+  char text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d of x, which is %s, must have the size %lld",
+                  (int)source, tdm_shape_text(x, text, sizeof text), (long long)wanted);
+}
+
 static tdm_status infer_strided(tdm_infer *infer) {
   const tdm_strided_attributes *attributes = infer->attributes;
   tdm_shape y = {.rank = (int32_t)attributes->rank};
-  for (int i = 0; i < y.rank; i++)
+  for (int i = 0; i < y.rank; i++) {
+    TDM_TRY(expect_size(infer, attributes, i));
     y.dims[i] = dimension_of(infer, attributes, i);
+  }
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &y);
   return TDM_OK;
 }
@@ -329,6 +346,13 @@ tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shif
 
 /* ---- Repetitions ----------------------------------------------------------------------------- */
 
+/* What a dimension that stays is to be asked when sizes are known; 0: nothing. */
+static int64_t size_to_expect(tdm_dim from, tdm_dim to, bool has_like) {
+  if (to == TDM_INFER || (from == to && from != TDM_DIM_UNKNOWN)) return 0;
+  if (tdm_dim_is_size(to)) return to;
+  return has_like ? TDM_STRIDED_AS_LIKE : 0;
+}
+
 /* x repeated to the shape, or, where like is valid, which has that shape, as often as like has it;
  * TDM_INFER: not at all. */
 static tdm_value expand(tdm_graph *graph, const char *function, const char *name, tdm_value x,
@@ -350,10 +374,15 @@ static tdm_value expand(tdm_graph *graph, const char *function, const char *name
     attributes.sources[i] = stays || (from == 1 && to == 1 && i >= missing) ? i - missing : -1;
     attributes.ends[i] = TDM_TO_THE_END;
     attributes.steps[i] = 1;
-    if (attributes.sources[i] >= 0) continue;
+    if (attributes.sources[i] >= 0) {
+      attributes.repeats[i] = size_to_expect(from, to, tdm_value_is_valid(like));
+      of_like = of_like || attributes.repeats[i] == TDM_STRIDED_AS_LIKE;
+      continue;
+    }
     attributes.repeats[i] = tdm_dim_is_size(to) ? to : 0;
-    of_like = of_like || !tdm_dim_is_size(to) || to == 0;
-    if (from != 1 || (of_like && !tdm_value_is_valid(like)))
+    const bool unknown = !tdm_dim_is_size(to) || to == 0;
+    of_like = of_like || unknown;
+    if (from != 1 || (unknown && !tdm_value_is_valid(like)))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                             "%s %s: x is %s, and cannot be repeated to %s: only a dimension of 1 "
                             "can, and only to a size (tdm_expand_as: to another value's)",

@@ -10,8 +10,10 @@
 /* x, [like] -> y of any dtype: dimension i of y (rank) runs along dimension sources[i] of x, from
  * begins[i] to before ends[i] by steps[i], as slices of Python and NumPy do it; or, where
  * sources[i] is -1, repeats x repeats[i] times, 0: as often as dimension i of like, which is not
- * read. Each dimension of x is a source once, or has one element. */
+ * read. Each dimension of x is a source once, or has one element. A source with repeats[i] above 0
+ * must have that size, with TDM_STRIDED_AS_LIKE like's. */
 #define TDM_OP_STRIDED "strided"
+#define TDM_STRIDED_AS_LIKE (-1)
 typedef struct tdm_strided_attributes {
   int64_t rank; /* of y */
   int64_t sources[8];

@@ -143,6 +143,42 @@ static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
   tdm_context_release(context);
 }
 
+/* A dimension that has a name is not taken for the size that it is to have. */
+static void what_is_expanded_has_the_size_that_was_said(void **state) {
+  (void)state;
+  static const float x[] = {1, 2, 3};
+  tdm_context *context = tdm_context_create(NULL);
+  for (int of_like = 0; of_like < 2; of_like++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_shape named = tdm_shape_of(1, TDM_DIM("batch")), sizes = tdm_shape_of(2, 4, 3);
+    const tdm_value fed = tdm_input(graph, "x", TDM_FLOAT32, named);
+    const tdm_value like = tdm_input(graph, "like", TDM_FLOAT32, sizes);
+    const tdm_value y =
+        of_like ? tdm_expand_as(graph, "e", fed, like) : tdm_expand(graph, "e", fed, sizes);
+    tdm_output(graph, "y", y);
+    tdm_session *session = tdm_session_create(graph, NULL);
+    if (!session) fail_msg("%s", tdm_last_message());
+    for (int64_t batch = 1; batch <= 3; batch++) {
+      tdm_tensor *numbers = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, batch), x);
+      const tdm_feed feed = {"x", numbers, false};
+      tdm_tensor *expanded = tdm_run_output(session, &feed, 1, "y");
+      if (batch == 3) {
+        if (!expanded) fail_msg("%s", tdm_last_message());
+        assert_int_equal(tdm_tensor_shape(expanded).dims[0], 4);
+        assert_int_equal(tdm_tensor_shape(expanded).dims[1], 3);
+      } else {
+        assert_null(expanded);
+        assert_non_null(strstr(tdm_last_message(), "must have the size 3"));
+      }
+      tdm_tensor_release(expanded);
+      tdm_tensor_release(numbers);
+    }
+    tdm_session_release(session);
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
 static void a_median_with_a_nan_is_nan(void **state) {
   (void)state;
   static const float x[] = {3, NAN, 1, 5, 4, 2};
@@ -282,6 +318,7 @@ int main(void) {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(a_name_is_counted_when_it_runs),
       cmocka_unit_test(the_logarithm_of_no_sum_is_minus_infinity),
+      cmocka_unit_test(what_is_expanded_has_the_size_that_was_said),
       cmocka_unit_test(a_median_with_a_nan_is_nan),
       cmocka_unit_test(what_is_refused_is_named),
   };

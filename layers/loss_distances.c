@@ -125,13 +125,16 @@ tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value 
   if (!tdm_loss_options_read(graph, "triplet_margin", name, options, uses, &chosen)) return invalid;
   const double p = tdm_or_default(chosen.p, 2.0), epsilon = tdm_or_default(chosen.epsilon, 1e-6);
   if (!is_norm(graph, "triplet_margin", name, p)) return invalid;
+  const double margin = tdm_loss_margin(&chosen, 1.0);
+  if (!(margin > 0.0))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "triplet_margin %s: margin is %g, and must be positive", name, margin);
   const tdm_value near = distance(graph, name, anchor, positive, p, epsilon, false);
   tdm_value far = distance(graph, name, anchor, negative, p, epsilon, false);
   if (chosen.swap)
     far =
         tdm_minimum(graph, name, far, distance(graph, name, positive, negative, p, epsilon, false));
-  const tdm_value lacking =
-      tdm_add_scalar(graph, name, tdm_sub(graph, name, near, far), tdm_loss_margin(&chosen, 1.0));
+  const tdm_value lacking = tdm_add_scalar(graph, name, tdm_sub(graph, name, near, far), margin);
   return tdm_loss_reduce(graph, name, tdm_loss_above_zero(graph, name, lacking), chosen.reduction);
 }
 

@@ -91,6 +91,12 @@ static bool read_scores(tdm_graph *graph, const char *loss, const char *name, td
                    targets_rank == 1 ? "(n)" : "(n, classes)");
     return false;
   }
+  const tdm_dtype dtype = tdm_value_dtype(graph, targets);
+  if (dtype != TDM_INT32 && dtype != TDM_INT64) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: targets are %s, and must be int32 or int64",
+                   loss, name, tdm_dtype_name(dtype));
+    return false;
+  }
   out->alone = shape.rank == 1;
   out->scores = out->alone ? tdm_unsqueeze(graph, name, scores, 0) : scores;
   out->targets = out->alone ? tdm_unsqueeze(graph, name, targets, 0) : targets;

@@ -152,8 +152,8 @@ TDM_API tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, 
                                             tdm_value b, tdm_value targets,
                                             const tdm_loss_options *options);
 /* (n, features) each: max(0, distance of anchor and positive - distance of anchor and negative +
- * margin); margin 1, epsilon 1e-6 (V. Balntas et al., "Learning shallow convolutional feature
- * descriptors with triplet losses", 2016, for swap). */
+ * margin); margin 1, and above 0, epsilon 1e-6 (V. Balntas et al., "Learning shallow convolutional
+ * feature descriptors with triplet losses", 2016, for swap). */
 TDM_API tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_value anchor,
                                      tdm_value positive, tdm_value negative);
 TDM_API tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value anchor,

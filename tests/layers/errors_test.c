@@ -248,6 +248,17 @@ static tdm_value logarithms_of_nll(tdm_graph *graph) {
                       ids_of(graph, tdm_shape_of(1, 9)), &options);
 }
 
+static tdm_value labels_of_floats(tdm_graph *graph) {
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_multilabel_margin(graph, "loss", x, x);
+}
+
+static tdm_value triplets_without_a_margin(tdm_graph *graph) {
+  const tdm_loss_options options = {.struct_size = sizeof options, .has_margin = true};
+  const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
+  return tdm_triplet_margin_with(graph, "loss", x, x, x, &options);
+}
+
 static tdm_value options_of_another_size(tdm_graph *graph) {
   const tdm_loss_options options = {.struct_size = 4096};
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
@@ -311,6 +322,8 @@ static const error_case error_cases[] = {
     {cross_entropy_of_other_probabilities, {"cross_entropy loss", "[2, 5, 4]", "[2, 4, 5]"}},
     {probabilities_to_ignore, {"cross_entropy loss", "no ignore_index"}},
     {logarithms_of_nll, {"nll loss", "takes no log_target"}},
+    {labels_of_floats, {"multilabel_margin loss", "targets are float32", "int32 or int64"}},
+    {triplets_without_a_margin, {"triplet_margin loss", "margin is 0", "positive"}},
     {options_of_another_size, {"mse loss", "struct_size", "4096"}},
     {no_reduction, {"mse loss", "reduction 3"}},
     {cast_to_nothing, {"cast cast", "dtype"}},

@@ -1,6 +1,8 @@
 /* The rules of routes. Invariant: see route.h. */
 #include "devices/context/route.h"
 
+#include <string.h>
+
 static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role) {
   tdm_queue *queue = device->queues[role];
   return queue ? queue : device->queues[TDM_QUEUE_COMPUTE];
@@ -8,6 +10,8 @@ static tdm_queue *queue_or_compute(const tdm_device *device, tdm_queue_role role
 
 tdm_queue *tdm_direct_queue(const tdm_device *from, const tdm_device *to) {
   if (from->rank != to->rank) {
+    if (from->exchanges && to->exchanges && strcmp(from->ops->kind, to->ops->kind) == 0)
+      return to->queues[TDM_QUEUE_PEER];
     if (!from->host_addressable || !to->host_addressable) return NULL;
     return tdm_context_host_of(to->context, to->rank)->queues[TDM_QUEUE_RECEIVE];
   }

@@ -8,7 +8,9 @@
  *                                                       destination's upload queue
  *   hosts of two ranks            from -> to            a message: the source's network sends it
  *                                                       and the destination's receives it
- *   devices of two ranks          from -> its rank's cpu:0 -> the other's -> to, as far as either
+ *   devices of two ranks that     from -> to            the peer queues of both
+ *   exchange
+ *   other devices of two ranks    from -> its rank's cpu:0 -> the other's -> to, as far as either
  *                                 end is not the host's
  *
  * A kind that has no such queue copies by its compute queue. */

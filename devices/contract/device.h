@@ -53,8 +53,8 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_WAIT,
   TDM_COMMAND_GATE, /* if the flight has failed, the rest of the program is passed over: waits
                        are kept, other commands count as failed */
-  TDM_COMMAND_SEND, /* these four on the queues of a rank's network; a group's sums on the queue for
-                       peers of each of its devices */
+  TDM_COMMAND_SEND, /* these four on the queues of a rank's network; what devices of a group do
+                       together on the queue for peers of each */
   TDM_COMMAND_RECEIVE,
   TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks, or a group of devices, which have the same ones
                              in the same order */
@@ -90,11 +90,13 @@ typedef struct tdm_copy {
 typedef struct tdm_message {
   uint64_t plan;   /* tells it apart from other plans; the same on all ranks */
   uint32_t number; /* among the plan's messages */
-  uint32_t peer;   /* the rank at the other end; of a group's sum which member this device is */
+  uint32_t peer;   /* the rank at the other end; of a group which member this device is */
   tdm_dtype dtype; /* of an all-reduce */
-  tdm_operand at;  /* host memory of this rank; of a group's sum memory of the device */
+  tdm_operand at;  /* host memory of this rank; of a group memory of the device */
   size_t bytes;
-  const tdm_group *group; /* of an all-reduce by devices; NULL: by the network */
+  const tdm_group *group; /* devices do it; NULL: the network */
+  uint32_t partner;       /* of a group's send or receive: the member at the other end */
+  uint32_t order;         /* of a group: its place in the plan, alike for all that it meets */
 } tdm_message;
 
 /* An injected failure of a wait falls on the next command of the program that is none; the point is
@@ -313,6 +315,7 @@ struct tdm_device {
   const struct tdm_engine *engine; /* NULL: through its host alone, or it is another rank's */
   char engine_name[24];            /* "NCCL 2.28.9"; "": there is none */
   char engine_absence[160];        /* then why, of kinds that have such a thing; else "" */
+  bool exchanges;    /* with those of other ranks that do, by its engine; alike on all ranks */
   char identity[96]; /* what it is beyond its name: model, driver's version, settings; measured
                         links of another identity are not this device's. "": nothing to add */
   int rank;          /* of the job; 0 where there is none */

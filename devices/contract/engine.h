@@ -1,6 +1,7 @@
-/* Devices of all ranks that sum together on queues of their own, rather than through their hosts:
- * groups, and the table of what a kind makes them by (NCCL between GPUs). Invariant: all ranks have
- * the same groups, joined in the same order, and a group's members are called in plan order. */
+/* Devices of all ranks that sum together and send to one another on queues of their own, rather
+ * than through their hosts: groups, and the table of what a kind makes them by (NCCL between GPUs).
+ * Invariant: all ranks have the same groups, joined in the same order, and a group's members are
+ * called in plan order. */
 #ifndef TANDEM_DEVICES_CONTRACT_ENGINE_H
 #define TANDEM_DEVICES_CONTRACT_ENGINE_H
 
@@ -40,6 +41,8 @@ struct tdm_group {
 struct tdm_group_wait {
   const char *what; /* "the sum" */
   const tdm_group *group;
+  bool between; /* only these two of its members; else all */
+  uint32_t members[2];
   uint64_t position; /* in the order of all commands of groups, alike on all ranks; only grows; 0:
                         of none, and all are known to wait */
   size_t bytes;
@@ -51,7 +54,7 @@ struct tdm_group_wait {
 
 /* Runs have numbers, alike on all ranks, and commands of one run theirs, in plan order. */
 static inline uint64_t tdm_group_position(const tdm_flight *flight, const tdm_message *message) {
-  return flight->number << 32 | message->number;
+  return flight->number << 32 | message->order;
 }
 
 #endif

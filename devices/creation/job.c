@@ -8,6 +8,7 @@
 #include "core/allocate.h"
 #include "devices/absent/remote.h"
 #include "devices/context/context_state.h"
+#include "devices/groups/groups.h"
 #include "devices/network/network.h"
 
 enum { MOST_DEVICES = INT16_MAX }; /* passes count them so */
@@ -120,6 +121,7 @@ tdm_status tdm_job_join_devices(tdm_context *context) {
   if (status == TDM_OK) status = widen(context);
   if (status == TDM_OK) log_engine(context);
   if (status == TDM_OK) status = add_others(context, told + most, most);
+  if (status == TDM_OK) tdm_groups_find_exchanges(context);
   tdm_release(&context->allocator, told, bytes);
   return status;
 }

@@ -91,7 +91,7 @@ static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission
 static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
                         const tdm_program *program) {
   const tdm_command *command = &program->commands[submission->cursor];
-  const bool sums = command->kind == TDM_COMMAND_ALL_REDUCE;
+  const bool sums = tdm_cuda_command_is_of_group(command);
   const bool works =
       sums || command->kind == TDM_COMMAND_EXECUTE || command->kind == TDM_COMMAND_COPY;
   bool passed = true;
@@ -108,7 +108,7 @@ static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
   const uint32_t end = ++submission->cursor;
   const bool timed = works && submission->flight->times;
   if (end == program->count) return true; /* the last mark follows */
-  if (command->signals || timed || queue->wait_count == TDM_CUDA_MARK_WAITS) {
+  if (command->signals || timed || sums || queue->wait_count == TDM_CUDA_MARK_WAITS) {
     tdm_cuda_queue_mark(queue, end, false);
   }
   return true;

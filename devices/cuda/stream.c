@@ -58,7 +58,7 @@ tdm_status tdm_cuda_queue_refusal(const tdm_cuda_queue *queue) {
 
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command) {
   if (command->kind != TDM_COMMAND_EXECUTE && command->kind != TDM_COMMAND_COPY &&
-      command->kind != TDM_COMMAND_ALL_REDUCE)
+      !tdm_cuda_command_is_of_group(command))
     return false;
   return command->condition == 0 || flight->conditions[command->condition - 1];
 }

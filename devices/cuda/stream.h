@@ -88,6 +88,12 @@ static inline bool tdm_cuda_queue_has_room(const tdm_cuda_queue *queue) {
 /* Fails with the words of the GPU that refused; OK where it was opened. On the feeder's thread. */
 tdm_status tdm_cuda_queue_refusal(const tdm_cuda_queue *queue) TDM_WARN_UNUSED;
 
+/* Does the device do it together with others of a group (sums.h)? */
+static inline bool tdm_cuda_command_is_of_group(const tdm_command *command) {
+  return command->kind == TDM_COMMAND_ALL_REDUCE || command->kind == TDM_COMMAND_SEND ||
+         command->kind == TDM_COMMAND_RECEIVE;
+}
+
 /* Is command of flight one that executes, copies or sums, and whose condition holds? */
 bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command);
 

@@ -1,5 +1,5 @@
-/* Groups of GPUs: joining them, the sums on a queue, and what ends these when a rank is lost.
- * Invariant: see sums.h; a member that has failed has no communicator any more. */
+/* Groups of GPUs: joining them, the sums and transfers on a queue, and what ends these when a rank
+ * is lost. Invariant: see sums.h; a member that has failed has no communicator any more. */
 #include "devices/cuda/sums.h"
 
 #include <stdio.h>
@@ -179,7 +179,7 @@ static void fail_sums(const tdm_member *member, const tdm_submission *submission
   const tdm_program *program = &submission->flight->programs[submission->program];
   for (uint32_t i = first; i < end; i++) {
     const tdm_command *command = &program->commands[i];
-    if (command->kind != TDM_COMMAND_ALL_REDUCE) continue;
+    if (!tdm_cuda_command_is_of_group(command)) continue;
     if (command->message.group->members[command->message.peer] != member) continue;
     tdm_flight_fail(submission->flight, command->id, member->failure, member->words);
   }
@@ -221,6 +221,44 @@ static void lose_sums(tdm_cuda_queue *queue, tdm_status status) {
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
+static const char *what_of(const tdm_command *command) {
+  return command->kind == TDM_COMMAND_ALL_REDUCE ? "a sum over GPUs" : "bytes between GPUs";
+}
+
+static tdm_nccl_code call(const tdm_member *member, const tdm_command *command, void *memory,
+                          tdm_cuda_stream stream) {
+  const tdm_message *message = &command->message;
+  const tdm_nccl_api *api = member->api;
+  const int partner = (int)message->partner;
+  if (command->kind == TDM_COMMAND_SEND)
+    return api->send(member->communicator, memory, message->bytes, partner, stream);
+  if (command->kind == TDM_COMMAND_RECEIVE)
+    return api->receive(member->communicator, memory, message->bytes, partner, stream);
+  return api->all_reduce(member->communicator, memory,
+                         message->bytes / tdm_dtype_bytes(message->dtype), message->dtype, stream);
+}
+
+/* From when it is put on the stream until it has ended. */
+static void note_sum(tdm_member *member, const tdm_submission *submission,
+                     const tdm_command *command) {
+  const tdm_message *message = &command->message;
+  const bool sends = command->kind == TDM_COMMAND_SEND;
+  const bool between = command->kind != TDM_COMMAND_ALL_REDUCE;
+  const uint64_t from = submission->base + submission->cursor;
+  member->sums[member->made++ % TDM_CUDA_MARKS] =
+      (sum_under_way){.from = from,
+                      .end = from + 1,
+                      .wait = {.what = between ? "the transfer" : "the sum",
+                               .group = message->group,
+                               .between = between,
+                               .members = {sends ? message->peer : message->partner,
+                                           sends ? message->partner : message->peer},
+                               .position = tdm_group_position(submission->flight, message),
+                               .bytes = message->bytes,
+                               .step = submission->flight->scalars->step,
+                               .name = command->name}};
+}
+
 static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submission,
                             const tdm_command *command, tdm_member *member) {
   const tdm_message *sum = &command->message;
@@ -231,21 +269,10 @@ static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submiss
   TDM_TRY(device->ops->translate(device, flight->bases[sum->at.base] + sum->at.offset, sum->bytes,
                                  &memory));
   if (flight->times) TDM_TRY(tdm_cuda_queue_time(queue, &flight->times[command->id]));
-  const tdm_nccl_code code = member->api->all_reduce(member->communicator, memory,
-                                                     sum->bytes / tdm_dtype_bytes(sum->dtype),
-                                                     sum->dtype, queue->kernel_stream.stream);
-  if (!is_begun(code)) return fail_code(member->api, member->communicator, code, "a sum over GPUs");
+  const tdm_nccl_code code = call(member, command, memory, queue->kernel_stream.stream);
+  if (!is_begun(code)) return fail_code(member->api, member->communicator, code, what_of(command));
   member->in_progress = code == TDM_NCCL_IN_PROGRESS;
-  const uint64_t from = submission->base + submission->cursor;
-  member->sums[member->made++ % TDM_CUDA_MARKS] =
-      (sum_under_way){.from = from,
-                      .end = from + 1,
-                      .wait = {.what = "the sum",
-                               .group = sum->group,
-                               .position = tdm_group_position(flight, sum),
-                               .bytes = sum->bytes,
-                               .step = flight->scalars->step,
-                               .name = command->name}};
+  note_sum(member, submission, command);
   if (member->listed) return TDM_OK;
   member->listed = true;
   member->next = queue->summing;
@@ -269,10 +296,11 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
                           const tdm_command *command) {
   tdm_flight *flight = submission->flight;
   tdm_member *member = command->message.group->members[command->message.peer];
+  if (!tdm_cuda_command_works(flight, command)) return true;
   bool over = true;
   tdm_status status = TDM_OK;
   if (member->in_progress) {
-    status = progress(member, "a sum over GPUs", &over);
+    status = progress(member, what_of(command), &over);
     if (status != TDM_OK) return false; /* tdm_cuda_sums_look sees to it */
     member->in_progress = !over;
     return over;
@@ -284,7 +312,7 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
     return true;
   }
   const tdm_cuda_api *api = tdm_cuda_device_of(queue->base.device)->gpu.api;
-  api->range_begin(!command->name ? "sum" : command->name);
+  api->range_begin(!command->name ? "exchange" : command->name);
   status = begin_sum(queue, submission, command, member);
   api->range_end();
   if (status == TDM_OK) return !member->in_progress;
@@ -320,7 +348,7 @@ static tdm_status check_member(tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   bool over;
   if (messenger) TDM_TRY(messenger->check(messenger, &member->left_ns));
-  const tdm_status status = progress(member, "a sum over GPUs", &over);
+  const tdm_status status = progress(member, "what GPUs do together", &over);
   if (status == TDM_OK && messenger && member->ended < member->begun)
     return messenger->check_group(messenger, &member->sums[member->ended % TDM_CUDA_MARKS].wait);
   if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;

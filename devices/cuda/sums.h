@@ -1,6 +1,7 @@
-/* Sums over GPUs of several ranks, by NCCL on a stream of each. Invariant: a GPU takes part in all
- * sums of its groups, in the order of their commands, whatever has failed before; where it cannot,
- * the job is over for all. Between joining and leaving a communicator is the feeder's thread's. */
+/* Sums over GPUs of several ranks, and what these send to one another, by NCCL on one stream of
+ * each; below both are called sums. Invariant: a GPU takes part in all that its groups do, in the
+ * order of its commands, whatever has failed before; where it cannot, the job is over for all.
+ * Between joining and leaving a communicator is the feeder's thread's. */
 #ifndef TANDEM_DEVICES_CUDA_SUMS_H
 #define TANDEM_DEVICES_CUDA_SUMS_H
 

@@ -104,6 +104,25 @@ const char *tdm_group_engine(tdm_context *context, const int16_t *devices, size_
   return tdm_context_device(context, (size_t)devices[0])->engine_name;
 }
 
+static bool may_exchange(tdm_context *context, const tdm_device *device) {
+  const tdm_network *network = tdm_context_network(context);
+  if (device->engine_name[0] == '\0') return false;
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
+    const tdm_device *other = tdm_context_device(context, i);
+    if (other == device || !may_have(other)) continue;
+    if (strcmp(other->engine_name, device->engine_name) != 0) return false;
+    if (are_one(network, device, other)) return false;
+  }
+  return true;
+}
+
+void tdm_groups_find_exchanges(tdm_context *context) {
+  for (size_t i = 0; i < tdm_device_count(context); i++) {
+    tdm_device *device = tdm_context_device(context, i);
+    device->exchanges = may_exchange(context, device);
+  }
+}
+
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 static int compare_devices(const void *a, const void *b) {

@@ -21,6 +21,10 @@ void tdm_groups_destroy(tdm_groups *groups);
  * theirs has an engine. Alike on all ranks. */
 const char *tdm_group_engine(tdm_context *context, const int16_t *devices, size_t count,
                              char *text);
+/* Fills `exchanges` of the context's devices: where the kind's engine is there, of one version on
+ * all devices of all ranks whose kinds have such a thing, and no other device is on the same GPU.
+ */
+void tdm_groups_find_exchanges(tdm_context *context);
 /* The group of these, of which tdm_group_engine has answered an engine; NULL: no memory. Any
  * thread. */
 tdm_group *tdm_group_find(tdm_context *context, const int16_t *devices, size_t count);

@@ -415,7 +415,10 @@ tdm_status tdm_network_watch(tdm_network *network, const tdm_control_options *op
   tdm_control_options known = *options;
   known.queue_count = TDM_WATCHED_DEVICES;
   TDM_TRY(tdm_control_start(network->endpoint, &known, &network->control));
-  network->messenger.naming_ns = tdm_control_naming_ns(network->control);
+  /* One that has left is named when its last messages have had their time. */
+  const uint64_t naming_ns = tdm_control_naming_ns(network->control);
+  const uint64_t left_ns = TDM_LEFT_GRACE_NS + TDM_LEFT_GRACE_NS / 2;
+  network->messenger.naming_ns = naming_ns > left_ns ? naming_ns : left_ns;
   return TDM_OK;
 }
 

@@ -59,6 +59,8 @@ struct tdm_network {
 
 /* Has the job lost a rank? Then no message is posted, and none is waited for. */
 tdm_status tdm_network_check_ranks(const tdm_network *network) TDM_WARN_UNUSED;
+/* What a rank has sent before it left arrives in that time. */
+#define TDM_LEFT_GRACE_NS UINT64_C(500000000)
 /* Has a rank left (-1: any) that is waited for, and will send and receive nothing any more?
  * *left_ns: since when that is known; 0: not yet. */
 tdm_status tdm_network_check_left(tdm_network *network, int peer,

@@ -6,9 +6,6 @@
 #include "devices/contract/engine.h"
 #include "devices/network/network_state.h"
 
-/* What a rank has sent before it left arrives in that time. */
-static const uint64_t left_grace_ns = 500000000u;
-
 static tdm_status fail_left(const tdm_network *network, int rank) {
   char text[TDM_NET_RANK_TEXT_BYTES];
   return tdm_fail(TDM_UNAVAILABLE, "%s has left the job, and is waited for: all ranks run the same",
@@ -29,7 +26,7 @@ tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left
   if (!network->control || !tdm_control_left(network->control, peer, &left)) return TDM_OK;
   const uint64_t now_ns = tdm_time_ns();
   if (*left_ns == 0) *left_ns = now_ns;
-  if (now_ns - *left_ns < left_grace_ns) return TDM_OK;
+  if (now_ns - *left_ns < TDM_LEFT_GRACE_NS) return TDM_OK;
   atomic_store(&network->left, left + 1);
   const tdm_status status = fail_left(network, left);
   tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
@@ -67,13 +64,18 @@ void tdm_network_begun(tdm_messenger *messenger, uint32_t slot, uint64_t positio
     tdm_control_progress(network->control, TDM_WATCHED_DEVICES + (int)slot, position);
 }
 
+static bool has_come(const tdm_network *network, const tdm_group_wait *wait, size_t member) {
+  const uint32_t slot = wait->group->slots[member];
+  return is_told(slot) && tdm_control_has_come(network->control, wait->group->devices[member]->rank,
+                                               TDM_WATCHED_DEVICES + (int)slot, wait->position);
+}
+
 static bool all_have_come(const tdm_network *network, const tdm_group_wait *wait) {
-  const tdm_group *group = wait->group;
-  for (size_t i = 0; i < group->count && wait->position > 0; i++)
-    if (!is_told(group->slots[i]) ||
-        !tdm_control_has_come(network->control, group->devices[i]->rank,
-                              TDM_WATCHED_DEVICES + (int)group->slots[i], wait->position))
-      return false;
+  if (wait->position == 0) return true;
+  if (wait->between)
+    return has_come(network, wait, wait->members[0]) && has_come(network, wait, wait->members[1]);
+  for (size_t i = 0; i < wait->group->count; i++)
+    if (!has_come(network, wait, i)) return false;
   return true;
 }
 
@@ -96,9 +98,10 @@ tdm_status tdm_network_check_group(tdm_messenger *messenger, tdm_group_wait *wai
                "%s %s of %s to %s (%zu devices, %zu bytes) stands still%s: all have waited for it "
                "for %.3g s "
                "and live, so the way that their engine takes is cut, or it has stopped",
-               wait->what, wait->name ? wait->name : "", group->devices[0]->name,
-               group->devices[group->count - 1]->name, group->count, wait->bytes, in,
-               (double)wait->stalled_ns * 1e-9);
+               wait->what, wait->name ? wait->name : "",
+               group->devices[wait->between ? wait->members[0] : 0]->name,
+               group->devices[wait->between ? wait->members[1] : group->count - 1]->name,
+               wait->between ? 2 : group->count, wait->bytes, in, (double)wait->stalled_ns * 1e-9);
   tdm_control_give_up(network->control, status, tdm_last_message());
   return status;
 }

@@ -217,14 +217,21 @@ static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
   return refresh->updated || (refresh->passes && !refresh->usual);
 }
 
+/* Does the step wait for other ranks before any of them goes on with it? */
+static bool meets(const tdm_forecasting *state, const tdm_ir_node *node) {
+  return tdm_ir_is_all_reduce(node) ||
+         (is_received(state, node) && tdm_ir_is_exchange(&state->plan->graph, node));
+}
+
 /* Of state->rank's step. One that all ranks of a job take part in is two tasks, one after the
  * other: at the end of the first the rank has come to it, before the second begins all of them
- * have. What is received takes no time behind the task that sends it. */
+ * have. So is what a device receives from another itself, whose sending begins behind the first.
+ * What is received takes no time behind the task that sends it. */
 static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
   const tdm_ir_node *node = node_of(state, step);
   const tdm_forecast_rank *rank = &state->ranks[state->rank];
   tdm_virtual_task task = {.queue = queue, .order = order, .crowded = 1};
-  if (tdm_ir_is_all_reduce(node)) {
+  if (meets(state, node)) {
     uint32_t come;
     TDM_TRY(tdm_virtual_add(&state->schedule, &task, &come));
   } else if (!is_spared(state, node) && !is_exchange(node) && !is_received(state, node)) {
@@ -243,8 +250,7 @@ static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, 
 static tdm_status add_waits(tdm_forecasting *state, size_t index) {
   const tdm_schedule *schedule = &state->ranks[state->rank].lowered->schedule;
   const tdm_step *step = &schedule->steps[index];
-  const uint32_t first =
-      task_of(state, index) - (tdm_ir_is_all_reduce(node_of(state, index)) ? 1 : 0);
+  const uint32_t first = task_of(state, index) - (meets(state, node_of(state, index)) ? 1 : 0);
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
     if (!wait->previous) /* runs follow one another */

@@ -1,7 +1,8 @@
 /* Ranks of a job, in virtual time: each has steps, queues and prices of its own, and waits for the
  * others in three ways:
  *
- *   message      its bytes flow on the sender's queue, and what receives it ends behind that
+ *   message      its bytes flow on the sender's queue, and what receives it ends behind that; what
+ *                devices exchange themselves begins when both have come to it
  *   all-reduce   begins when all ranks have come to it, and ends for all together
  *   vote         between the phases: the same, of all that the ranks have done
  *
@@ -170,6 +171,8 @@ static tdm_status join_messages(tdm_forecasting *state, const uint32_t *sent) {
       if (sent[node->index] == NONE)
         return tdm_fail(TDM_INTERNAL, "forecast: %s is received and not sent", node->name);
       TDM_TRY(tdm_virtual_add_wait(&state->schedule, rank->task_of[i], sent[node->index]));
+      if (tdm_ir_is_exchange(graph, node))
+        TDM_TRY(tdm_virtual_add_wait(&state->schedule, sent[node->index], rank->task_of[i] - 1));
     }
   }
   return TDM_OK;

@@ -158,6 +158,11 @@ const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count)
   return copy;
 }
 
+bool tdm_ir_is_exchange(const tdm_graph *graph, const tdm_ir_node *node) {
+  return tdm_ir_is_message(graph, node) &&
+         !tdm_context_device(graph->context, (size_t)node->device)->host_addressable;
+}
+
 bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node) {
   return !node->operation && tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device) !=
                                  tdm_rank_of(graph, node->device);

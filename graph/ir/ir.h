@@ -305,6 +305,8 @@ static inline int tdm_rank_of(const tdm_graph *graph, int16_t device) {
 }
 /* Is the node a transfer from one rank to another? Its index is the message's number. */
 bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node);
+/* One that devices bring to one another themselves, without their hosts? */
+bool tdm_ir_is_exchange(const tdm_graph *graph, const tdm_ir_node *node);
 /* Is input k there for the operation's rule `persist` alone? */
 static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
   return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;

@@ -1,6 +1,9 @@
 /* The operations of device_sums.h. Invariant: the first has no kernel of its own; the others are
  * views. */
 #include "graph/passes/device_sums.h"
+
+#include <string.h>
+
 #include "devices/kernels.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/records.h"
@@ -29,6 +32,27 @@ size_t tdm_all_reduce_group(const tdm_graph *graph, const tdm_ir_node *node, int
     for (; at > 0 && out_devices[at - 1] > other->device; at--)
       out_devices[at] = out_devices[at - 1];
     out_devices[at] = other->device;
+  }
+  return count;
+}
+
+/* Into a list in ascending order, unless it is there. */
+static size_t insert_device(int16_t *devices, size_t count, int16_t device) {
+  size_t at = count;
+  while (at > 0 && devices[at - 1] >= device)
+    at--;
+  if (at < count && devices[at] == device) return count;
+  memmove(devices + at + 1, devices + at, (count - at) * sizeof *devices);
+  devices[at] = device;
+  return count + 1;
+}
+
+size_t tdm_exchange_group(const tdm_graph *graph, int16_t *out_devices) {
+  size_t count = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (!tdm_ir_is_exchange(graph, node)) continue;
+    count = insert_device(out_devices, count, tdm_ir_value_at(graph, node->inputs[0])->device);
+    count = insert_device(out_devices, count, node->device);
   }
   return count;
 }

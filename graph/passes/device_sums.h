@@ -25,6 +25,10 @@ typedef struct tdm_all_reduce_attributes {
 /* The devices (TDM_MAX_PARTS at most) that make an all-reduce, ascending; 0: hosts do. */
 size_t tdm_all_reduce_group(const tdm_graph *graph, const tdm_ir_node *node, int16_t *out_devices);
 
+/* The devices (out_devices: as many as the context has) that send to or receive from those of other
+ * ranks by themselves, ascending; 0: none does. They are one group. */
+size_t tdm_exchange_group(const tdm_graph *graph, int16_t *out_devices);
+
 /* In a plan that is one of many alike ranks': x -> the sum of all ranks' x; or, of rows that ranks
  * have for themselves, the rows of all, one rank's behind another's. It has no kernel and nothing
  * executes it: forecasts know what it takes. */

@@ -157,8 +157,15 @@ static bool is_received(const steps_state *state, const tdm_ir_node *node) {
          tdm_rank_of(state->graph, node->device) == state->rank;
 }
 
+static tdm_device *source_of(const tdm_graph *graph, const tdm_ir_node *node) {
+  return tdm_context_device(graph->context,
+                            (size_t)tdm_ir_value_at(graph, node->inputs[0])->device);
+}
+
 static tdm_queue *queue_of(const steps_state *state, const tdm_ir_node *node) {
   const tdm_graph *graph = state->graph;
+  if (is_sent(state, node) && tdm_ir_is_exchange(graph, node))
+    return source_of(graph, node)->queues[TDM_QUEUE_PEER];
   if (is_sent(state, node))
     return tdm_context_host_of(graph->context, state->rank)->queues[TDM_QUEUE_SEND];
   tdm_device *device = tdm_context_device(graph->context, (size_t)node->device);
@@ -166,10 +173,8 @@ static tdm_queue *queue_of(const steps_state *state, const tdm_ir_node *node) {
     return device->queues[device->queues[TDM_QUEUE_SEND] ? TDM_QUEUE_SEND : TDM_QUEUE_PEER];
   if (tdm_ir_is_share(node)) return device->queues[TDM_QUEUE_DOWNLOAD];
   if (node->operation) return device->queues[TDM_QUEUE_COMPUTE];
-  const uint32_t source = node->inputs[0];
-  const int16_t from = tdm_ir_value_at(graph, source)->device;
-  tdm_device *origin = tdm_context_device(graph->context, (size_t)from);
-  if (from == node->device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
+  tdm_device *origin = source_of(graph, node);
+  if (origin == device || node->pushed) return origin->queues[TDM_QUEUE_COMPUTE];
   return tdm_direct_queue(origin, device);
 }
 

@@ -422,6 +422,15 @@ static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first, uint3
   return TDM_OK;
 }
 
+/* Copies of a total stand behind all nodes of its sum: what a device does with those of other ranks
+ * is in one order on all of them. */
+static tdm_ir_node *behind(const tdm_ir_node *node) {
+  tdm_ir_node *next = node->next;
+  while (tdm_ir_is_all_reduce(node) && next && tdm_ir_is_all_reduce(next))
+    next = next->next;
+  return next;
+}
+
 static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
   tdm_graph *graph = state->graph;
   bool delivered = false;
@@ -436,7 +445,7 @@ static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t de
     }
     state->before = node;
     TDM_TRY(read_copies(state, node));
-    state->before = node->next;
+    state->before = behind(node);
     for (uint32_t k = 0; k < node->output_count; k++)
       TDM_TRY(copies_of(state, node->first_output + k));
   }

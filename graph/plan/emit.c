@@ -19,6 +19,8 @@ typedef struct emit_state {
   uint32_t *step_of;       /* per value: the step that makes it, NONE: none */
   tdm_operand *operand_of; /* per storage */
   bool *waited;            /* per step: somebody waits for it */
+  tdm_group *exchange;     /* of devices that send to one another; NULL: none does */
+  uint32_t *order_of;      /* per node: of what groups do, its place among all of that */
 } emit_state;
 
 static void *take(tdm_plan *plan, size_t bytes) {
@@ -75,6 +77,23 @@ static bool needs_gate(const emit_state *state, size_t step) {
   return !state->schedule->two_phase && step == state->plan->lowered.first_update;
 }
 
+/* Which program of the main phase ends with the ranks' vote: one of the network's. NONE: there is
+ * none. */
+static uint32_t voting_program(const tdm_plan *plan, uint32_t end) {
+  for (uint32_t p = plan->early_program_count; p < end; p++)
+    if (plan->programs[p].queue->role >= TDM_QUEUE_OWN_ROLES) return p;
+  return NONE;
+}
+
+/* Devices may bring all to one another: then the network's queue has nothing but the vote. */
+static void give_voice(const emit_state *state) {
+  tdm_plan *plan = state->plan;
+  tdm_context *context = plan->graph.context;
+  if (voting_program(plan, plan->program_count) != NONE) return;
+  plan->programs[plan->program_count++] = (tdm_program){
+      .queue = tdm_context_host_of(context, tdm_context_rank(context))->queues[TDM_QUEUE_SEND]};
+}
+
 /* Numbers the programs, sizes them, and fixes every command's position. */
 static tdm_status size_programs(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
@@ -82,7 +101,7 @@ static tdm_status size_programs(emit_state *state) {
   const uint32_t queues = schedule->queue_count, slots = PARTS * queues;
   assert(queues > 0);
   uint32_t *counts = take(plan, slots * sizeof *counts);
-  plan->programs = take(plan, slots * sizeof *plan->programs);
+  plan->programs = take(plan, (slots + 1) * sizeof *plan->programs);
   if (!counts || !plan->programs) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < schedule->step_count; i++) {
     const tdm_step *step = &schedule->steps[i];
@@ -95,7 +114,10 @@ static tdm_status size_programs(emit_state *state) {
   for (uint32_t s = 0; s < slots; s++) {
     state->program_of[s] = NONE;
     if (s == PART_MAIN * queues) plan->early_program_count = plan->program_count;
-    if (s == PART_UPDATE * queues) plan->main_program_count = plan->program_count;
+    if (s == PART_UPDATE * queues) {
+      if (state->exchange) give_voice(state);
+      plan->main_program_count = plan->program_count;
+    }
     if (counts[s] == 0) continue;
     tdm_program *program = &plan->programs[plan->program_count];
     program->queue = plan->lowered.queues[s % queues];
@@ -229,6 +251,28 @@ static void emit_copy(const emit_state *state, const tdm_ir_node *node, tdm_comm
                              .bytes = to->bytes};
 }
 
+static uint32_t member_of(const tdm_group *group, int16_t device) {
+  uint32_t member = 0;
+  while (group->devices[member]->context_index != device)
+    member++;
+  return member;
+}
+
+/* This rank's end of what one device sends another. */
+static void emit_exchange(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
+  tdm_plan *plan = state->plan;
+  const int16_t from = tdm_ir_value_at(&plan->graph, node->inputs[0])->device;
+  const bool sends = command->kind == TDM_COMMAND_SEND;
+  tdm_message *message = &command->message;
+  message->group = state->exchange;
+  message->peer = member_of(state->exchange, sends ? from : node->device);
+  message->partner = member_of(state->exchange, sends ? node->device : from);
+  message->order = state->order_of[node->index];
+  if (node->condition && !tdm_plan_is_usual(plan, node)) return;
+  plan->network.exchanges++;
+  plan->network.exchanged_bytes += message->bytes;
+}
+
 /* This rank's end of a message. */
 static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
   tdm_plan *plan = state->plan;
@@ -244,6 +288,10 @@ static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_c
                     .peer = (uint32_t)(sends ? to : from),
                     .at = operand_for(state, sends ? node->inputs[0] : node->first_output),
                     .bytes = bytes};
+  if (tdm_ir_is_exchange(graph, node)) {
+    emit_exchange(state, node, command);
+    return;
+  }
   if (node->condition && !tdm_plan_is_usual(plan, node)) return;
   *(sends ? &plan->network.sent_messages : &plan->network.received_messages) += 1;
   *(sends ? &plan->network.sent_bytes : &plan->network.received_bytes) += bytes;
@@ -268,12 +316,32 @@ static tdm_status find_group(const tdm_plan *plan, const tdm_ir_node *node, tdm_
   return count > 0 && !*out_group ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
-/* Of all ranks' nodes, so that all join the same groups in the same order. */
-static tdm_status list_groups(tdm_plan *plan) {
+/* The group of all devices that send to those of other ranks, or receive from them. */
+static tdm_status find_exchange(emit_state *state) {
+  tdm_plan *plan = state->plan;
+  int16_t *devices = take(plan, tdm_device_count(plan->graph.context) * sizeof *devices);
+  if (!devices) return TDM_OUT_OF_MEMORY;
+  const size_t count = tdm_exchange_group(&plan->graph, devices);
+  if (count == 0) return TDM_OK;
+  state->exchange = tdm_group_find(plan->graph.context, devices, count);
+  return state->exchange ? note_group(plan, state->exchange) : TDM_OUT_OF_MEMORY;
+}
+
+/* Of all ranks' nodes, so that all join the same groups in the same order. Nodes of one sum, which
+ * stand together, have one place. */
+static tdm_status list_groups(emit_state *state) {
+  tdm_plan *plan = state->plan;
+  int64_t number = -1;
+  uint32_t order = 0;
   TDM_EACH_NODE(&plan->graph, node) {
     tdm_group *group = NULL;
-    if (tdm_ir_is_all_reduce(node)) TDM_TRY(find_group(plan, node, &group));
+    const bool sums = tdm_ir_is_all_reduce(node);
+    const tdm_all_reduce_attributes *attributes = node->attributes;
+    if (sums) TDM_TRY(find_group(plan, node, &group));
     if (group) TDM_TRY(note_group(plan, group));
+    if (sums ? attributes->number != number : tdm_ir_is_exchange(&plan->graph, node)) order++;
+    if (sums) number = attributes->number;
+    state->order_of[node->index] = order;
   }
   return TDM_OK;
 }
@@ -293,8 +361,8 @@ static tdm_status emit_all_reduce(const emit_state *state, const tdm_ir_node *no
   tdm_group *group;
   TDM_TRY(find_group(plan, node, &group));
   command->message.group = group;
-  while (group && group->devices[command->message.peer]->context_index != node->device)
-    command->message.peer++;
+  if (group) command->message.peer = member_of(group, node->device);
+  command->message.order = state->order_of[node->index];
   const bool on_device = group != NULL;
   *(on_device ? &plan->network.device_sums : &plan->network.reduced_sums) += 1;
   *(on_device ? &plan->network.device_bytes : &plan->network.reduced_bytes) += value->bytes;
@@ -347,26 +415,21 @@ static tdm_status emit_step(emit_state *state, size_t index) {
 
 /* ---- The ranks' vote ---- */
 
-/* Which program of the main phase ends with the vote: one of the network's. NONE: there is none. */
-static uint32_t voting_program(const tdm_plan *plan) {
-  for (uint32_t p = plan->early_program_count; p < plan->main_program_count; p++)
-    if (plan->programs[p].queue->role >= TDM_QUEUE_OWN_ROLES) return p;
-  return NONE;
-}
-
-/* Ends the main phase of a plan with updates: when all of this rank's programs have passed, it says
+/* Ends the main phase of a plan with updates, or with bytes that devices exchange, which carry no
+ * word of what has failed: when all of this rank's programs have passed, it says
  * whether anything has failed, and goes on only if nothing has on any rank. */
 static tdm_status emit_vote(emit_state *state) {
   tdm_plan *plan = state->plan;
-  if (tdm_context_rank_count(plan->graph.context) == 1 || !plan->writes_persistent) return TDM_OK;
-  const uint32_t voting = voting_program(plan);
+  if (tdm_context_rank_count(plan->graph.context) == 1) return TDM_OK;
+  if (!plan->writes_persistent && !state->exchange) return TDM_OK;
+  const uint32_t voting = voting_program(plan, plan->main_program_count);
   if (voting == NONE)
     return tdm_fail(TDM_INTERNAL, "a rank that exchanges nothing cannot know of the others");
   tdm_program *program = &plan->programs[voting];
   const uint32_t count = program->count;
   tdm_command *commands = take(plan, (count + plan->main_program_count) * sizeof *commands);
   if (!commands) return TDM_OUT_OF_MEMORY;
-  memcpy(commands, program->commands, count * sizeof *commands);
+  if (count > 0) memcpy(commands, program->commands, count * sizeof *commands);
   program->commands = commands;
   const uint32_t id = plan->command_count++;
   for (uint32_t p = 0; p < plan->main_program_count; p++) {
@@ -403,10 +466,11 @@ static tdm_status find_arena_devices(tdm_plan *plan) {
 
 static tdm_status emit_all(emit_state *state) {
   TDM_TRY(find_early(state));
+  TDM_TRY(find_exchange(state));
   TDM_TRY(size_programs(state));
   lay_out_bases(state->plan);
   find_operands(state);
-  TDM_TRY(list_groups(state->plan));
+  TDM_TRY(list_groups(state));
   for (size_t i = 0; i < state->schedule->step_count; i++)
     TDM_TRY(emit_step(state, i));
   state->plan->command_count = (uint32_t)state->schedule->step_count;
@@ -424,8 +488,9 @@ tdm_status tdm_pass_emit(tdm_plan *plan) {
   state.operand_of = take(plan, (schedule->storage_count + 1) * sizeof(tdm_operand));
   state.waited = take(plan, steps * sizeof(bool));
   state.early = take(plan, steps * sizeof(bool));
+  state.order_of = take(plan, (plan->graph.nodes.count + 1) * sizeof(uint32_t));
   if (!state.program_of || !state.position_of || !state.step_of || !state.operand_of ||
-      !state.waited || !state.early)
+      !state.waited || !state.early || !state.order_of)
     return TDM_OUT_OF_MEMORY;
   memset(state.step_of, 0xff, plan->graph.values.count * sizeof(uint32_t));
   return emit_all(&state);

@@ -57,6 +57,8 @@ typedef struct tdm_network_traffic {
   uint64_t reduced_bytes;
   uint64_t device_sums; /* all-reduces that devices of this rank take part in themselves */
   uint64_t device_bytes;
+  uint64_t exchanges; /* sent or received by devices of this rank themselves */
+  uint64_t exchanged_bytes;
 } tdm_network_traffic;
 
 typedef struct tdm_plan {

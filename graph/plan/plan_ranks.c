@@ -26,10 +26,26 @@ static tdm_step_message all_reduce_of(const tdm_graph *graph, const tdm_ir_node 
   int16_t devices[TDM_MAX_PARTS];
   const size_t count = tdm_all_reduce_group(graph, node, devices);
   if (count == 0) return message;
+  message.device = (uint32_t)node->device + 1;
   message.group = group_number(graph, devices, count);
   message.members = (uint32_t)count;
   while (devices[message.peer] != node->device)
     message.peer++;
+  return message;
+}
+
+static tdm_step_message message_of(const tdm_graph *graph, const tdm_ir_node *node, int rank) {
+  const int16_t source = tdm_ir_value_at(graph, node->inputs[0])->device;
+  const int from = tdm_rank_of(graph, source);
+  const int to = tdm_rank_of(graph, node->device);
+  const bool sends = from == rank;
+  tdm_step_message message = {.end = (uint8_t)(sends ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE),
+                              .number = node->index,
+                              .peer = (uint32_t)(sends ? to : from),
+                              .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+  if (!tdm_ir_is_exchange(graph, node)) return message;
+  message.device = (uint32_t)(sends ? source : node->device) + 1;
+  message.partner = (uint32_t)(sends ? node->device : source) + 1;
   return message;
 }
 
@@ -45,14 +61,7 @@ static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_l
       messages[i] = all_reduce_of(graph, node);
       continue;
     }
-    if (!tdm_ir_is_message(graph, node)) continue;
-    const int from = tdm_rank_of(graph, tdm_ir_value_at(graph, node->inputs[0])->device);
-    const int to = tdm_rank_of(graph, node->device);
-    messages[i] =
-        (tdm_step_message){.end = (uint8_t)(from == rank ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE),
-                           .number = node->index,
-                           .peer = (uint32_t)(from == rank ? to : from),
-                           .bytes = tdm_ir_value_at(graph, node->first_output)->bytes};
+    if (tdm_ir_is_message(graph, node)) messages[i] = message_of(graph, node, rank);
   }
   return messages;
 }

@@ -38,10 +38,16 @@ const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
   const int16_t from = tdm_ir_value_at(graph, node->inputs[0])->device;
   if (node->hop > 0 && !tdm_ir_is_message(graph, node)) return "staged";
   if (from == node->device) return "same device";
+  if (tdm_ir_is_exchange(graph, node)) return "by devices of two ranks";
   if (tdm_ir_is_message(graph, node)) return "between ranks";
   const bool peers = tdm_device_same_kind(tdm_context_device(graph->context, (size_t)from),
                                           tdm_context_device(graph->context, (size_t)node->device));
   return peers ? "peer" : "direct";
+}
+
+const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node) {
+  if (tdm_ir_is_exchange(&plan->graph, node)) return "memory of devices";
+  return tdm_host_memory_name(tdm_plan_host_memory(plan, node));
 }
 
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {

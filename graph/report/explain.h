@@ -13,8 +13,10 @@ const char *tdm_explain_role(tdm_queue_role role);
 const char *tdm_explain_action(const tdm_ir_node *node);
 /* Of a fused node the operations of its members, "gelu, mul"; else "". */
 const char *tdm_explain_members(const tdm_ir_node *node, char *text);
-/* "direct", "peer", "staged", "between ranks" or "same device". */
+/* "direct", "peer", "staged", "between ranks", "by devices of two ranks" or "same device". */
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
+/* Through which memory a transfer goes. */
+const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node);
 /* "embedding -> rnn": what made the value and who asked first. */
 const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text);
 /* Median of the latest measured times of a step; negative when not measured. */

@@ -20,7 +20,7 @@ static void put_transfer(tdm_json_writer *json, const tdm_plan *plan, const tdm_
   tdm_json_put_integer(json, "bytes", (int64_t)value->bytes);
   tdm_json_put_string(json, "route", tdm_explain_route(plan, node));
   const tdm_host_memory memory = tdm_plan_host_memory(plan, node);
-  tdm_json_put_string(json, "memory", tdm_host_memory_name(memory));
+  tdm_json_put_string(json, "memory", tdm_explain_memory(plan, node));
   tdm_json_put_bool(json, "pageable", memory == TDM_HOST_PAGEABLE);
   tdm_json_put_real(json, "predicted_ns", tdm_plan_predict_ns(plan, node));
   tdm_link_estimate link;

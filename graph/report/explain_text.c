@@ -86,6 +86,8 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     print_count("received", network->received_messages, network->received_bytes, out);
     if (network->reduced_sums > 0)
       print_count("reduced", network->reduced_sums, network->reduced_bytes, out);
+    if (network->exchanges > 0)
+      print_count("exchanged", network->exchanges, network->exchanged_bytes, out);
     if (network->device_sums > 0)
       print_count("summed", network->device_sums, network->device_bytes, out);
   }
@@ -113,8 +115,8 @@ static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *
   tdm_link_estimate link;
   tdm_plan_link(plan, node, &link);
   fprintf(out, ", %s, %s, predicted %.1f us (%s)", tdm_explain_route(plan, node),
-          tdm_host_memory_name(tdm_plan_host_memory(plan, node)),
-          tdm_plan_predict_ns(plan, node) / 1000, tdm_link_origin_name(link.origin));
+          tdm_explain_memory(plan, node), tdm_plan_predict_ns(plan, node) / 1000,
+          tdm_link_origin_name(link.origin));
 }
 
 static void print_node(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {

@@ -79,7 +79,7 @@ bool tdm_run_is_awaited(const tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   return plan->network.sent_messages + plan->network.received_messages > 0 ||
          plan->network.reduced_sums + plan->network.device_sums > 0 ||
-         plan->command_count > plan->lowered.schedule.step_count;
+         plan->network.exchanges > 0 || plan->command_count > plan->lowered.schedule.step_count;
 }
 
 static void note_success(tdm_run_state *run) {

@@ -11,66 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE UINT32_MAX
-
-/* A message as its two ends tell of it. */
-typedef struct match {
-  uint32_t number;
-  uint32_t ranks[2]; /* of the send and of the receive; NONE: not seen */
-  uint32_t steps[2];
-} match;
-
-/* What a member of a group has of the group's messages: all on one queue. */
-typedef struct participant {
-  uint32_t group;
-  uint32_t member;
-  uint32_t rank;
-  uint32_t queue;
-  uint32_t count;
-  uint32_t behind; /* the gathering of its last one: the next lies there or later */
-} participant;
-
-/* A message of all of a group. */
-typedef struct gathering {
-  uint32_t group;
-  uint32_t at;      /* among the group's */
-  uint32_t rank;    /* of the first step that was seen of it */
-  uint32_t step;    /* that */
-  uint32_t members; /* of the group */
-  uint32_t *ranks;  /* (members); NONE: not seen */
-  uint32_t *steps;  /* (members) */
-} gathering;
-
-enum { MOST_RUNS = 3 };
-
-typedef struct rank_walk {
-  uint32_t *first;        /* per queue: its first step; step_count: it has none */
-  uint32_t *next;         /* per queue: the step that it is at */
-  uint32_t *run;          /* per queue: of that run; run_count: behind its last */
-  uint32_t *follow;       /* per step: the next one of its queue */
-  uint32_t *matches;      /* per step: its message among the matches; NONE */
-  uint32_t *of_all;       /* per step: which message of all it is, in their order; NONE */
-  bool *begun;            /* (run_count, step_count) */
-  bool *ended;            /* (run_count, step_count) */
-  size_t left[MOST_RUNS]; /* steps that have not ended */
-} rank_walk;
-
-typedef struct ranks_walk {
-  const tdm_rank_steps *ranks;
-  uint32_t rank_count;
-  tdm_region region;
-  rank_walk *walks; /* (rank_count) */
-  match *matches;   /* (match_count), by number */
-  uint32_t match_count;
-  gathering *of_all; /* (of_all_count) */
-  uint32_t of_all_count;
-  participant *participants; /* (participant_count) */
-  uint32_t participant_count;
-  uint32_t run_count;
-  uint32_t depth;
-  bool updates;                /* some rank has an update phase */
-  size_t main_left[MOST_RUNS]; /* steps of the main phase that have not ended, of all ranks */
-} ranks_walk;
+#include "graph/schedule/verify_ranks_walk.h"
 
 /* ---- Matching -------------------------------------------------------------------------------- */
 
@@ -78,14 +19,6 @@ static int compare_matches(const void *a, const void *b) {
   const uint32_t first = ((const match *)a)->number;
   const uint32_t second = ((const match *)b)->number;
   return first < second ? -1 : first > second;
-}
-
-static const tdm_step_message *message_at(const ranks_walk *walk, uint32_t rank, uint32_t step) {
-  return &walk->ranks[rank].messages[step];
-}
-
-static bool has_two_ends(const tdm_step_message *message) {
-  return message->end == TDM_MESSAGE_SEND || message->end == TDM_MESSAGE_RECEIVE;
 }
 
 static uint32_t count_ends(const ranks_walk *walk) {
@@ -148,6 +81,12 @@ static tdm_status check_match(const ranks_walk *walk, const match *found) {
                     "message %u goes from rank %u to rank %u, and is received by rank %u from "
                     "rank %u",
                     found->number, found->ranks[0], sent->peer, found->ranks[1], received->peer);
+  if (sent->device != received->partner || received->device != sent->partner)
+    return tdm_fail(
+        TDM_INTERNAL,
+        "message %u goes from device %u to device %u, and is received by device %u from "
+        "device %u",
+        found->number, sent->device, sent->partner, received->device, received->partner);
   if (sent->bytes != received->bytes)
     return tdm_fail(TDM_INTERNAL, "message %u has %llu bytes at rank %u and %llu at rank %u",
                     found->number, (unsigned long long)sent->bytes, found->ranks[0],
@@ -272,45 +211,6 @@ static tdm_status match_of_all(ranks_walk *walk) {
       if (message_at(walk, r, s)->end == TDM_MESSAGE_OF_ALL) TDM_TRY(note_of_all(walk, r, s));
   for (uint32_t i = 0; i < walk->of_all_count; i++)
     TDM_TRY(check_gathering(walk, &walk->of_all[i]));
-  return TDM_OK;
-}
-
-/* ---- Order ----------------------------------------------------------------------------------- */
-
-/* A rank's sends lie on one queue, and so does what it receives: that is their order. */
-static tdm_status check_queues(const ranks_walk *walk, uint32_t rank) {
-  const tdm_schedule *schedule = walk->ranks[rank].schedule;
-  uint32_t queues[] = {NONE, NONE};
-  for (uint32_t s = 0; s < schedule->step_count; s++) {
-    const tdm_step_message *message = message_at(walk, rank, s);
-    if (!has_two_ends(message)) continue;
-    uint32_t *queue = &queues[message->end - TDM_MESSAGE_SEND];
-    if (*queue == NONE) *queue = schedule->steps[s].queue;
-    if (*queue == schedule->steps[s].queue) continue;
-    return tdm_fail(TDM_INTERNAL, "message %u of rank %u is on queue %u, not %u as those before it",
-                    message->number, rank, schedule->steps[s].queue, *queue);
-  }
-  return TDM_OK;
-}
-
-/* Messages between two ranks match in the order in which they are sent and received. latest
- * (rank_count, rank_count): the step that received the last one from each to each. */
-static tdm_status check_order(const ranks_walk *walk, uint32_t *latest) {
-  for (uint32_t r = 0; r < walk->rank_count; r++) {
-    const tdm_schedule *schedule = walk->ranks[r].schedule;
-    TDM_TRY(check_queues(walk, r));
-    for (uint32_t s = 0; s < schedule->step_count; s++) {
-      const tdm_step_message *message = message_at(walk, r, s);
-      if (message->end != TDM_MESSAGE_SEND) continue;
-      const match *found = &walk->matches[walk->walks[r].matches[s]];
-      uint32_t *behind = &latest[r * walk->rank_count + message->peer];
-      if (*behind > found->steps[1])
-        return tdm_fail(TDM_INTERNAL,
-                        "rank %u sends message %u to rank %u behind one that is received after it",
-                        r, message->number, message->peer);
-      *behind = found->steps[1];
-    }
-  }
   return TDM_OK;
 }
 
@@ -479,14 +379,12 @@ static tdm_status verify(ranks_walk *walk) {
   const size_t count = walk->rank_count;
   TDM_TRY(count_runs(walk));
   walk->walks = tdm_region_take(&walk->region, (count + 1) * sizeof(rank_walk), "ranks");
-  uint32_t *latest =
-      tdm_region_take(&walk->region, (count * count + 1) * sizeof(uint32_t), "messages of ranks");
   if (walk->region.failed) return TDM_OUT_OF_MEMORY;
   for (uint32_t r = 0; r < walk->rank_count; r++)
     TDM_TRY(begin_rank(walk, r));
   TDM_TRY(match_ends(walk));
   TDM_TRY(match_of_all(walk));
-  TDM_TRY(check_order(walk, latest));
+  TDM_TRY(tdm_verify_ranks_order(walk));
   return run_all(walk);
 }
 

@@ -54,6 +54,12 @@ typedef struct tdm_nccl_api {
    * and nothing is put on the stream. */
   tdm_nccl_code (*all_reduce)(tdm_nccl_communicator communicator, void *memory, size_t count,
                               tdm_dtype dtype, tdm_cuda_stream stream);
+  /* On the stream, memory (bytes) goes to, or comes from, another member, which does the other of
+   * the two. Blocks the stream until that has come to it; likewise in progress. */
+  tdm_nccl_code (*send)(tdm_nccl_communicator communicator, const void *memory, size_t bytes,
+                        int partner, tdm_cuda_stream stream);
+  tdm_nccl_code (*receive)(tdm_nccl_communicator communicator, void *memory, size_t bytes,
+                           int partner, tdm_cuda_stream stream);
 } tdm_nccl_api;
 
 /* The table that is linked in: NCCL, opened at run time, or the tests' double. */

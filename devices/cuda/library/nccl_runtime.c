@@ -29,6 +29,8 @@ static struct {
   __typeof__(&ncclCommGetAsyncError) async_error;
   __typeof__(&ncclCommAbort) abort;
   __typeof__(&ncclAllReduce) all_reduce;
+  __typeof__(&ncclSend) send;
+  __typeof__(&ncclRecv) receive;
 } nccl = {.once = PTHREAD_ONCE_INIT};
 
 /* Once opened, the library stays: its threads end with the process. */
@@ -52,6 +54,8 @@ static void open_library(void) {
       {"ncclCommGetAsyncError", (void **)&nccl.async_error},
       {"ncclCommAbort", (void **)&nccl.abort},
       {"ncclAllReduce", (void **)&nccl.all_reduce},
+      {"ncclSend", (void **)&nccl.send},
+      {"ncclRecv", (void **)&nccl.receive},
   };
   for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
     *symbols[i].function = dlsym(library, symbols[i].name);
@@ -121,6 +125,19 @@ static tdm_nccl_code all_reduce(tdm_nccl_communicator communicator, void *memory
                                         (cudaStream_t)(void *)stream);
 }
 
+static tdm_nccl_code send_bytes(tdm_nccl_communicator communicator, const void *memory,
+                                size_t bytes, int partner, tdm_cuda_stream stream) {
+  return (tdm_nccl_code)nccl.send(memory, bytes, ncclInt8, partner,
+                                  (ncclComm_t)(void *)communicator, (cudaStream_t)(void *)stream);
+}
+
+static tdm_nccl_code receive_bytes(tdm_nccl_communicator communicator, void *memory, size_t bytes,
+                                   int partner, tdm_cuda_stream stream) {
+  return (tdm_nccl_code)nccl.receive(memory, bytes, ncclInt8, partner,
+                                     (ncclComm_t)(void *)communicator,
+                                     (cudaStream_t)(void *)stream);
+}
+
 const tdm_nccl_api *tdm_nccl_api_linked(void) {
   static const tdm_nccl_api api = {
       .absence = absence,
@@ -132,6 +149,8 @@ const tdm_nccl_api *tdm_nccl_api_linked(void) {
       .async_error = async_error,
       .abort = abort_communicator,
       .all_reduce = all_reduce,
+      .send = send_bytes,
+      .receive = receive_bytes,
   };
   return &api;
 }

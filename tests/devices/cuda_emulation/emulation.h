@@ -58,11 +58,18 @@ void emulation_set_nccl_jitter(uint64_t seed);
 /* The nth call from now (from 1) that makes an id, joins or sums answers code; later: it begins,
  * and then its communicator fails with code and the sum never ends. 0: none. */
 void emulation_fail_nccl_at(uint64_t n, int code, bool later);
-/* From now on no sum and no joining comes to an end, and nothing says so. */
-void emulation_stall_nccl(bool stalls);
+/* From now on nothing of these comes to an end, and nothing says so; 0: all does. */
+typedef enum emulated_stall {
+  EMULATED_SUMS = 1,
+  EMULATED_TRANSFERS = 2,
+  EMULATED_JOINING = 4,
+} emulated_stall;
+void emulation_stall_nccl(unsigned stalls);
 uint64_t emulation_nccl_calls(void); /* such, since fail_nccl_at */
 /* Sums that have been made, of all members together; since the process began. */
 uint64_t emulation_nccl_sums(void);
+/* The same of what one member has sent another. */
+uint64_t emulation_nccl_transfers(void);
 
 /* What was asked for, since the process began. */
 typedef struct emulation_work {

@@ -1,8 +1,8 @@
 /* The test double of NCCL: fills devices/cuda/library/nccl.h's table. Members are emulated GPUs of
  * whichever contexts; a sum is an operation of each member's stream, which ends when the last of
- * them has come to it. Invariant: what NCCL leaves undefined ends the test with a message: sums of
- * members that differ in order, count or dtype, calls while one is in progress, two streams, a dead
- * communicator. */
+ * them has come to it, and so is what one sends another, for these two. Invariant: what NCCL leaves
+ * undefined ends the test with a message: sums of members that differ in order, count or dtype,
+ * calls while one is in progress, two streams, a dead communicator. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,17 @@
 
 enum { NEWEST = 22809, MOST_MEMBERS = 16, MOST_LOOKS = 8 };
 
-/* One sum, as its members come to it. */
+/* One sum, or what one member sends another, as its members come to it. */
 typedef struct sum {
   struct sum *next;
-  uint64_t number; /* among its team's */
+  uint64_t number; /* among its team's, or among all from one to the other */
+  int from;        /* -1: all take part */
+  int to;
   size_t count;
   tdm_dtype dtype;
   int first; /* the member that called it first */
   int arrived;
-  void *memory[MOST_MEMBERS]; /* the host's pointers, by member */
+  void *memory[MOST_MEMBERS]; /* the host's pointers, by member; of two the sender's first */
   bool done;
 } sum;
 
@@ -43,6 +45,8 @@ struct tdm_nccl_communicator_opaque {
   bool joined;     /* it knows that all have */
   int looks;       /* until what is in progress is over */
   uint64_t called; /* sums */
+  uint64_t sent[MOST_MEMBERS];
+  uint64_t received[MOST_MEMBERS];
   tdm_cuda_stream stream;
   struct sum_data *ready; /* in progress: goes on the stream when that is over */
   bool aborted;
@@ -69,8 +73,9 @@ static struct {
   uint64_t fail_at;
   int fail_code;
   bool fails_later;
-  bool stalls;
+  unsigned stalls; /* emulated_stall */
   uint64_t sums;
+  uint64_t transfers;
 } state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .random = 1};
 
 static void lock(void) {
@@ -102,7 +107,7 @@ void emulation_fail_nccl_at(uint64_t n, int code, bool later) {
   unlock();
 }
 
-void emulation_stall_nccl(bool stalls) {
+void emulation_stall_nccl(unsigned stalls) {
   lock();
   state.stalls = stalls;
   unlock();
@@ -120,6 +125,13 @@ uint64_t emulation_nccl_sums(void) {
   const uint64_t sums = state.sums;
   unlock();
   return sums;
+}
+
+uint64_t emulation_nccl_transfers(void) {
+  lock();
+  const uint64_t transfers = state.transfers;
+  unlock();
+  return transfers;
 }
 
 /* ---- Under the lock -------------------------------------------------------------------------- */
@@ -241,7 +253,8 @@ static tdm_nccl_code error_of(tdm_nccl_communicator communicator) {
   if (communicator->error != 0) return communicator->error;
   if (of->broken) return TDM_NCCL_REMOTE_ERROR;
   if (emulated_is_lost(communicator->ordinal)) return TDM_NCCL_CUDA_ERROR;
-  const bool joins = of->joined < of->count || (state.stalls && !communicator->joined);
+  const bool joins =
+      of->joined < of->count || ((state.stalls & EMULATED_JOINING) != 0 && !communicator->joined);
   if (joins || (communicator->looks > 0 && --communicator->looks > 0)) return TDM_NCCL_IN_PROGRESS;
   communicator->joined = true;
   return TDM_NCCL_SUCCESS;
@@ -278,18 +291,27 @@ static tdm_nccl_code abort_communicator(tdm_nccl_communicator communicator) {
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
+/* Under the lock: which of its kind the member's next one is. */
+static uint64_t count_next(tdm_nccl_communicator communicator, int from, int to) {
+  if (from < 0) return communicator->called++;
+  return from == communicator->index ? communicator->sent[to]++ : communicator->received[from]++;
+}
+
 /* Under the lock: the member's next sum, which is what the others' is. */
-static sum *find_sum(const tdm_nccl_communicator communicator, size_t count, tdm_dtype dtype) {
+static sum *find_sum(tdm_nccl_communicator communicator, int from, int to, size_t count,
+                     tdm_dtype dtype) {
   team *of = communicator->of;
-  const uint64_t number = communicator->called++;
+  const uint64_t number = count_next(communicator, from, to);
   sum *found = of->sums;
-  while (found && found->number != number)
+  while (found && (found->number != number || found->from != from || found->to != to))
     found = found->next;
   if (!found) {
     found = calloc(1, sizeof(*found));
     if (!found) emulated_misuse("no memory");
     *found = (sum){.next = of->sums,
                    .number = number,
+                   .from = from,
+                   .to = to,
                    .count = count,
                    .dtype = dtype,
                    .first = communicator->index};
@@ -331,14 +353,19 @@ static void run_sum(void *data) {
   const sum_data *mine = data;
   tdm_nccl_communicator communicator = mine->communicator;
   sum *of = mine->of;
-  const int members = communicator->of->count;
+  const int members = of->from < 0 ? communicator->of->count : 2;
+  const int place = of->from < 0 ? communicator->index : communicator->index == of->to;
   lock();
-  of->memory[communicator->index] = mine->memory;
+  const bool stalls = (state.stalls & (of->from < 0 ? EMULATED_SUMS : EMULATED_TRANSFERS)) != 0;
+  of->memory[place] = mine->memory;
   if (!mine->never && !communicator->aborted) of->arrived++;
-  if (of->arrived == members && !communicator->of->broken && !of->done && !state.stalls) {
-    add_up(of, members);
+  if (of->arrived == members && !communicator->of->broken && !of->done && !stalls) {
+    if (of->from < 0)
+      add_up(of, members);
+    else
+      memcpy(of->memory[1], of->memory[0], of->count);
     of->done = true;
-    state.sums++;
+    *(of->from < 0 ? &state.sums : &state.transfers) += 1;
     (void)pthread_cond_broadcast(&state.changed);
   }
   while ((!of->done || mine->never) && !communicator->aborted)
@@ -346,8 +373,9 @@ static void run_sum(void *data) {
   unlock();
 }
 
-static tdm_nccl_code all_reduce(tdm_nccl_communicator communicator, void *memory, size_t count,
-                                tdm_dtype dtype, tdm_cuda_stream stream) {
+/* from, to: -1: all take part. */
+static tdm_nccl_code put_on(tdm_nccl_communicator communicator, int from, int to, void *memory,
+                            size_t count, tdm_dtype dtype, tdm_cuda_stream stream) {
   lock();
   check_alive(communicator);
   if (communicator->ready || communicator->of->joined < communicator->of->count)
@@ -361,7 +389,7 @@ static tdm_nccl_code all_reduce(tdm_nccl_communicator communicator, void *memory
   if (code == TDM_NCCL_SUCCESS && !block) code = TDM_NCCL_INVALID_ARGUMENT;
   sum_data *made = code == TDM_NCCL_SUCCESS ? malloc(sizeof(*made)) : NULL;
   if (made) {
-    sum *of = find_sum(communicator, count, dtype);
+    sum *of = find_sum(communicator, from, to, count, dtype);
     *made = (sum_data){communicator, of, block, fails};
     if (fails) communicator->error = state.fail_code;
     communicator->stream = stream;
@@ -376,6 +404,29 @@ static tdm_nccl_code all_reduce(tdm_nccl_communicator communicator, void *memory
   return code;
 }
 
+static tdm_nccl_code all_reduce(tdm_nccl_communicator communicator, void *memory, size_t count,
+                                tdm_dtype dtype, tdm_cuda_stream stream) {
+  return put_on(communicator, -1, -1, memory, count, dtype, stream);
+}
+
+static void check_partner(tdm_nccl_communicator communicator, int partner) {
+  if (partner < 0 || partner >= communicator->of->count || partner == communicator->index)
+    emulated_misuse("member %d has no partner %d", communicator->index, partner);
+}
+
+static tdm_nccl_code send_bytes(tdm_nccl_communicator communicator, const void *memory,
+                                size_t bytes, int partner, tdm_cuda_stream stream) {
+  check_partner(communicator, partner);
+  return put_on(communicator, communicator->index, partner, (void *)(uintptr_t)memory, bytes,
+                TDM_UINT8, stream);
+}
+
+static tdm_nccl_code receive_bytes(tdm_nccl_communicator communicator, void *memory, size_t bytes,
+                                   int partner, tdm_cuda_stream stream) {
+  check_partner(communicator, partner);
+  return put_on(communicator, partner, communicator->index, memory, bytes, TDM_UINT8, stream);
+}
+
 const tdm_nccl_api *tdm_nccl_api_linked(void) {
   static const tdm_nccl_api api = {
       .absence = absence,
@@ -387,6 +438,8 @@ const tdm_nccl_api *tdm_nccl_api_linked(void) {
       .async_error = async_error,
       .abort = abort_communicator,
       .all_reduce = all_reduce,
+      .send = send_bytes,
+      .receive = receive_bytes,
   };
   return &api;
 }

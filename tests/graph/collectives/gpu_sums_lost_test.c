@@ -29,6 +29,7 @@ typedef enum ending {
 /* What happens to a rank in the second step, or to calls of NCCL in any. Shared by all. */
 typedef struct story {
   ending how;
+  bool exchanges; /* the GPUs send one another, rather than sum */
   int victim;
   uint64_t at;                     /* the launch that loses the victim's GPU, from 1 */
   _Atomic int told;                /* other ranks whose step has failed */
@@ -45,8 +46,18 @@ static tdm_control_options watch_of_tests(void) {
                                .silence_ns = 300000000};
 }
 
+/* The first and the last GPU have parts, between which all goes to and fro. */
+static tdm_session *make_parts(const job_rank *rank) {
+  char last[40];
+  (void)snprintf(last, sizeof last, "host:%d/cuda:%d", rank->rank_count - 1, rank->rank_count - 1);
+  tdm_value loss;
+  tdm_graph *graph = zigzag_graph(rank->context, "host:0/cuda:0", last, &loss);
+  return job_session(graph, loss, &(job_model){.optimizer = tdm_adam(0.01)});
+}
+
 /* Rank R computes on cuda:R, so that one can be lost. */
-static tdm_session *make_session(const job_rank *rank) {
+static tdm_session *make_session(const job_rank *rank, const story *of) {
+  if (of->exchanges) return make_parts(rank);
   char devices[JOB_MOST_RANKS * 24] = "";
   for (int r = 0; r < rank->rank_count; r++) {
     const size_t length = strlen(devices);
@@ -112,17 +123,22 @@ static void await_all(const job_rank *rank, story *of) {
     (void)usleep(1000);
 }
 
+static unsigned stalls_of(const story *of) {
+  if (of->how == STALLING_AT_ONCE) return EMULATED_JOINING;
+  if (of->how != STALLING) return 0;
+  return of->exchanges ? EMULATED_TRANSFERS : EMULATED_SUMS;
+}
+
 static tdm_status live(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   const bool is_victim = rank->rank == of->victim;
-  tdm_session *session = make_session(rank);
+  tdm_session *session = make_session(rank, of);
   if (!session) return TDM_INTERNAL;
   tdm_status status = TDM_OK;
   for (int number = 1; number <= STEPS && status == TDM_OK; number++) {
     if (number == 2 && is_victim && of->how == LEAVING) break;
     if (number == 2 && is_victim && of->how == SILENT) hang(rank, of);
-    if (number == (of->how == STALLING ? 2 : 1))
-      emulation_stall_nccl(of->how == STALLING || of->how == STALLING_AT_ONCE);
+    if (number == (of->how == STALLING ? 2 : 1)) emulation_stall_nccl(stalls_of(of));
     if (number == 2 && of->how == SLOW) break;
     if (number == 2 && is_victim && of->how == LOSING_ITS_GPU)
       emulation_fault_at(of->at, rank->rank, TDM_CUDA_ILLEGAL_ADDRESS);
@@ -139,7 +155,7 @@ static void run_story(story *of, int count) {
   tdm_control_options watch = watch_of_tests();
   if (of->how >= STALLING) { /* told by nothing else */
     watch.silence_ns = UINT64_C(300000000000);
-    watch.stall_ns = of->how == SLOW ? 2000000000 : 500000000;
+    watch.stall_ns = of->how == SLOW ? 1000000000 : 500000000;
   }
   job_rank ranks[JOB_MOST_RANKS];
   emulation_set_driver(EMULATED_DRIVER, JOB_MOST_RANKS);
@@ -177,6 +193,30 @@ static void who_sums_with_a_rank_that_leaves_is_told(void **state) {
   expect_told(&of, 3, "rank 0");
 }
 
+static void who_waits_for_a_gpus_bytes_is_told_of_its_rank(void **state) {
+  (void)state;
+  for (int victim = 0; victim < 2; victim++) {
+    story of = {.how = SILENT, .exchanges = true, .victim = victim};
+    run_story(&of, 2);
+    expect_told(&of, 2, "has not been heard of");
+    of = (story){.how = LEAVING, .exchanges = true, .victim = victim};
+    run_story(&of, 2);
+    expect_told(&of, 2, victim == 0 ? "rank 0" : "rank 1");
+  }
+}
+
+static void who_exchanges_with_a_lost_gpu_is_told(void **state) {
+  (void)state;
+  for (uint64_t at = 1; at <= 12; at += test_is_sanitized() ? 5 : 2)
+    for (int victim = 0; victim < 2; victim++) {
+      story of = {.how = LOSING_ITS_GPU, .exchanges = true, .victim = victim, .at = at};
+      run_story(&of, 2);
+      emulation_fault_at(0, 0, 0);
+      for (int r = 0; r < 2; r++)
+        if (of.failed_step[r] == 0) fail_msg("launch %d: rank %d was not told", (int)at, r);
+    }
+}
+
 /* At its first, second, ... launch of the second step, before its sums, under them, behind them;
  * also in the update phase, where it alone has failed and others learn it in the next step. */
 static void a_rank_that_loses_its_gpu_ends_the_step_of_all(void **state) {
@@ -207,7 +247,7 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
 /* ---- Standing still -------------------------------------------------------------------------- */
 
 static void expect_stalled(const story *of, int count, int step, const char *words) {
-  emulation_stall_nccl(false);
+  emulation_stall_nccl(0);
   for (int r = 0; r < count; r++) {
     if (of->failed_step[r] != step)
       fail_msg("rank %d of %d failed in step %d: \"%s\"", r, count, of->failed_step[r],
@@ -232,6 +272,14 @@ static void a_sum_that_stands_still_is_told_though_all_live(void **state) {
   }
 }
 
+static void bytes_that_stand_still_are_told_though_all_live(void **state) {
+  (void)state;
+  story of = {.how = STALLING, .exchanges = true, .victim = -1};
+  run_story(&of, 3);
+  expect_stalled(&of, 3, 2, "the transfer ");
+  expect_stalled(&of, 3, 2, "of host:0/cuda:0 to host:2/cuda:2 (2 devices, ");
+}
+
 static void joining_that_stands_still_is_told_though_all_live(void **state) {
   (void)state;
   story of = {.how = STALLING_AT_ONCE, .victim = -1};
@@ -243,7 +291,7 @@ static void joining_that_stands_still_is_told_though_all_live(void **state) {
 static void what_gpus_compute_for_long_does_not_stand_still(void **state) {
   (void)state;
   story of = {.how = SLOW, .victim = -1};
-  emulation_set_delay(250000000);
+  emulation_set_delay(100000000);
   run_story(&of, 2);
   emulation_set_delay(0);
   for (int r = 0; r < 2; r++)
@@ -253,8 +301,8 @@ static void what_gpus_compute_for_long_does_not_stand_still(void **state) {
 /* ---- Calls of NCCL --------------------------------------------------------------------------- */
 
 /* False: there are fewer calls. */
-static bool fail_call(int count, uint64_t n, bool later) {
-  story of = {.how = FAILING, .victim = -1};
+static bool fail_call(int count, uint64_t n, bool later, bool exchanges) {
+  story of = {.how = FAILING, .exchanges = exchanges, .victim = -1};
   emulation_fail_nccl_at(n, TDM_NCCL_SYSTEM_ERROR, later);
   run_story(&of, count);
   const bool failed = emulation_nccl_calls() >= n;
@@ -274,10 +322,10 @@ static bool fail_call(int count, uint64_t n, bool later) {
 
 static void any_call_that_fails_ends_the_step_of_all(void **state) {
   (void)state;
-  for (int later = 0; later <= 1; later++) {
-    uint64_t n = 1 + (uint64_t)later; /* an id is made at once */
-    while (fail_call(2, n, later != 0))
-      n += test_is_sanitized() ? 3 : 1;
+  for (int later = 0; later <= 3; later++) { /* of sums, then of bytes */
+    uint64_t n = 1 + (uint64_t)later % 2;    /* an id is made at once */
+    while (fail_call(2, n, later % 2 != 0, later >= 2))
+      n += test_is_sanitized() ? 5 : later < 2 ? 1 : 4;
     assert_true(n > 6);
   }
 }
@@ -288,6 +336,9 @@ int main(void) {
       cmocka_unit_test(who_sums_with_a_rank_that_is_silent_is_told),
       cmocka_unit_test(who_sums_with_a_rank_that_leaves_is_told),
       cmocka_unit_test(a_rank_that_loses_its_gpu_ends_the_step_of_all),
+      cmocka_unit_test(who_waits_for_a_gpus_bytes_is_told_of_its_rank),
+      cmocka_unit_test(who_exchanges_with_a_lost_gpu_is_told),
+      cmocka_unit_test(bytes_that_stand_still_are_told_though_all_live),
       cmocka_unit_test(a_sum_that_stands_still_is_told_though_all_live),
       cmocka_unit_test(joining_that_stands_still_is_told_though_all_live),
       cmocka_unit_test(what_gpus_compute_for_long_does_not_stand_still),

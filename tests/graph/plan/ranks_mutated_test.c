@@ -1,5 +1,6 @@
 /* Whatever is taken from the plans of a job's ranks, or exchanged in them, is refused, with names:
- * each wait, each end of each message, by verify on a rank or by the proof over all. */
+ * each wait, each end of each message, by verify on a rank or by the proof over all. Built with
+ * messages between hosts, and with those that emulated GPUs exchange (HOME, REPLICA: where). */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ typedef struct job_plans {
   tdm_allocator allocator;
   int count;
   int waits, ends; /* that were mutated */
+  int exchanges;   /* of these, ends of what devices exchange */
   _Atomic int planned;
   _Atomic bool over;
 } job_plans;
@@ -41,14 +43,14 @@ static tdm_graph *build_replicas(const job_rank *rank, tdm_value *out_loss) {
   char devices[REPLICAS * 16] = "";
   for (int i = 0; i < REPLICAS; i++) {
     const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/sim:0", i > 0 ? "," : "",
-                   i * rank->rank_count / REPLICAS);
+    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/" REPLICA,
+                   i > 0 ? "," : "", i * rank->rank_count / REPLICAS);
   }
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value targets =
       tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_place(graph, "host:0/cpu:0");
+  tdm_place(graph, "host:0/" HOME);
   tdm_scope_push(graph, "model");
   const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
   const tdm_value hidden = tdm_tanh(graph, "bend", tdm_linear(graph, "hidden", words, 8));
@@ -63,8 +65,8 @@ static tdm_graph *build_replicas(const job_rank *rank, tdm_value *out_loss) {
 /* Parts on the first rank and the last, one of them read on both. */
 static tdm_graph *build_tied(const job_rank *rank, tdm_value *out_loss) {
   char last[24];
-  (void)snprintf(last, sizeof last, "host:%d/cpu:0", rank->rank_count - 1);
-  return tied_graph(rank->context, "host:0/cpu:0", last, out_loss);
+  (void)snprintf(last, sizeof last, "host:%d/" HOME, rank->rank_count - 1);
+  return tied_graph(rank->context, "host:0/" HOME, last, out_loss);
 }
 
 /* ---- Plans ----------------------------------------------------------------------------------- */
@@ -84,6 +86,10 @@ static void list_messages(job_plans *job, int rank) {
     messages[s].number = node->index;
     messages[s].peer = (uint32_t)(from == rank ? to : from);
     messages[s].bytes = tdm_ir_value_at(&plan->graph, node->first_output)->bytes;
+    if (!tdm_ir_is_exchange(&plan->graph, node)) continue;
+    messages[s].device = (uint32_t)(from == rank ? read->device : node->device) + 1;
+    messages[s].partner = (uint32_t)(from == rank ? node->device : read->device) + 1;
+    job->exchanges++;
   }
   job->messages[rank] = messages;
   job->ranks[rank] = (tdm_rank_steps){schedule, messages};
@@ -160,6 +166,9 @@ static void mutate_end(job_plans *job, int rank, size_t step) {
     assert_refused(job, rank, step, "another peer", message);
   }
   *end = is;
+  end->partner++;
+  assert_refused(job, rank, step, "another device at the other end", message);
+  *end = is;
   end->bytes = is.bytes / 2;
   assert_refused(job, rank, step, "half of the bytes", message);
   *end = is;
@@ -187,13 +196,15 @@ static void exchange_end(job_plans *job, int rank, size_t step) {
   }
 }
 
-/* Among several of its direction: on another queue. */
+/* Among several that have one queue, by direction or by device: on another queue. */
 static void move_end(job_plans *job, int rank, size_t step) {
   const tdm_schedule *schedule = schedule_of(job, rank);
   const tdm_step_message *messages = job->messages[rank];
   int alike = 0;
   for (size_t s = 0; s < schedule->step_count; s++)
-    alike += messages[s].end == messages[step].end;
+    alike += messages[s].device == messages[step].device &&
+             (messages[s].device != 0 ? messages[s].end != TDM_MESSAGE_NONE
+                                      : messages[s].end == messages[step].end);
   if (alike < 2 || schedule->queue_count < 2) return;
   const uint32_t queue = schedule->steps[step].queue;
   schedule->steps[step].queue = (queue + 1) % schedule->queue_count;
@@ -298,6 +309,7 @@ static void mutate_job(tdm_graph *(*build)(const job_rank *, tdm_value *), int c
            ranks);
   print_message("%d ranks: %d waits, %d ends of messages\n", count, job.waits, job.ends);
   assert_true(job.waits >= count);
+  if (strncmp(REPLICA, "cuda", 4) == 0) assert_true(job.exchanges >= 2 * count);
   assert_true(job.ends >= 2 * count);
 }
 

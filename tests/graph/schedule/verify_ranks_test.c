@@ -242,8 +242,12 @@ static void begin_group(struct ring *ring) {
       for (uint32_t number = 0; number < 2; number++) {
         const uint32_t step = builder_step(&maker.builder, queue, TDM_PHASE_MAIN);
         builder_writes(&maker.builder, builder_storage(&maker.builder, TDM_STORAGE_ARENA, 0, 64));
-        ring->messages[rank][step] =
-            (tdm_step_message){TDM_MESSAGE_OF_ALL, number, member, 64, 1, 4};
+        ring->messages[rank][step] = (tdm_step_message){.end = TDM_MESSAGE_OF_ALL,
+                                                        .number = number,
+                                                        .peer = member,
+                                                        .bytes = 64,
+                                                        .group = 1,
+                                                        .members = 4};
       }
     }
     end_rank(&maker);
@@ -324,66 +328,103 @@ static void sends_that_wait_for_one_another_are_refused(void **state) {
   end(&ring);
 }
 
-/* ---- Short memory ---------------------------------------------------------------------------- */
+/* ---- Devices --------------------------------------------------------------------------------- */
 
-enum { MANY_RANKS = 100, MANY_MESSAGES = 500, MANY_OF_ALL = 100, STEPS = 600 };
+enum { PEER = 2 };
 
-/* Rank 0 sends to rank 1; then messages of all, of which the others have nothing else. */
-struct crowd {
-  tdm_schedule schedules[3];
-  tdm_step_message messages[3][STEPS];
-  tdm_rank_steps ranks[MANY_RANKS];
-};
-
-static void fill_rank(struct crowd *crowd, uint32_t kind, const tdm_allocator *allocator) {
-  tdm_schedule *schedule = &crowd->schedules[kind];
-  tdm_schedule_init(schedule, allocator);
-  schedule->queue_count = 3;
-  schedule->depth = 1;
-  struct builder builder = {schedule, TDM_OK};
-  for (uint32_t i = 0; i < MANY_MESSAGES && kind < 2; i++) {
-    const uint32_t step = builder_step(&builder, kind == 0 ? SEND : RECEIVE, TDM_PHASE_MAIN);
-    const tdm_message_end end = kind == 0 ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE;
-    crowd->messages[kind][step] =
-        (tdm_step_message){.end = end, .number = 1000 + i, .peer = 1 - kind, .bytes = 64};
-  }
-  for (uint32_t i = 0; i < MANY_OF_ALL; i++) {
-    const uint32_t step = builder_step(&builder, COMPUTE, TDM_PHASE_MAIN);
-    crowd->messages[kind][step] =
-        (tdm_step_message){.end = TDM_MESSAGE_OF_ALL, .number = i, .bytes = 8};
-  }
-  assert_int_equal(builder.status, TDM_OK);
+/* An end of what the rank's device, which has its number, exchanges with another's. */
+static void exchanges(struct maker *maker, uint32_t number, uint32_t from, uint32_t to) {
+  const bool is_sent = maker->rank == from;
+  if (!is_sent && maker->rank != to) return;
+  const uint32_t storage = builder_storage(&maker->builder, TDM_STORAGE_EXTERNAL, 0, 64);
+  const uint32_t step = builder_step(&maker->builder, PEER, TDM_PHASE_MAIN);
+  is_sent ? builder_reads(&maker->builder, storage) : builder_writes(&maker->builder, storage);
+  const uint32_t other = is_sent ? to : from;
+  maker->ring->messages[maker->rank][step] =
+      (tdm_step_message){.end = is_sent ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE,
+                         .number = number,
+                         .peer = other,
+                         .bytes = 64,
+                         .device = maker->rank + 1,
+                         .partner = other + 1};
 }
 
-/* Of so many ranks and messages that whatever takes memory takes some by itself. */
-static void every_allocation_may_fail(void **state) {
+/* Round three devices of three ranks and back, then a sum, all on one queue of each, in one order.
+ */
+static void begin_devices(struct ring *ring) {
+  static const uint32_t ways[][2] = {{0, 1}, {1, 2}, {2, 0}, {0, 2}, {2, 1}, {1, 0}};
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    struct maker maker = begin_rank(ring, rank);
+    for (uint32_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+      exchanges(&maker, 20 + i, ways[i][0], ways[i][1]);
+    const uint32_t step = builder_step(&maker.builder, PEER, TDM_PHASE_MAIN);
+    ring->messages[rank][step] = (tdm_step_message){.end = TDM_MESSAGE_OF_ALL,
+                                                    .number = 1,
+                                                    .peer = rank,
+                                                    .bytes = 64,
+                                                    .group = 1,
+                                                    .members = RANKS,
+                                                    .device = rank + 1};
+    end_rank(&maker);
+  }
+}
+
+#define REFUSES_OF_DEVICES(change, reason)                                                         \
+  do {                                                                                             \
+    struct ring ring;                                                                              \
+    begin_devices(&ring);                                                                          \
+    assert_int_equal(verify(&ring), TDM_OK);                                                       \
+    change;                                                                                        \
+    assert_int_equal(verify(&ring), TDM_INTERNAL);                                                 \
+    if (!strstr(tdm_last_message(), reason))                                                       \
+      fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), reason);                          \
+    end(&ring);                                                                                    \
+  } while (0)
+
+static void exchange(tdm_step_message *a, tdm_step_message *b) {
+  const tdm_step_message kept = *a;
+  *a = *b;
+  *b = kept;
+}
+
+/* Rank 0 has 20 (to 1), 22 (from 2), 23 (to 2), 25 (from 1); rank 1 has 20, 21, 24, 25; rank 2 has
+ * 21, 22, 23, 24; then the sum. */
+static void what_devices_exchange_has_one_order(void **state) {
   (void)state;
-  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
-  assert_non_null(faulty);
-  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  struct crowd *crowd = calloc(1, sizeof *crowd);
-  assert_non_null(crowd);
-  for (uint32_t kind = 0; kind < 3; kind++)
-    fill_rank(crowd, kind, &allocator);
-  for (uint32_t r = 0; r < MANY_RANKS; r++) {
-    const uint32_t kind = r < 2 ? r : 2;
-    crowd->ranks[r] = (tdm_rank_steps){&crowd->schedules[kind], crowd->messages[kind]};
-  }
-  const int64_t before = tdm_faulty_allocator_outstanding_bytes(faulty);
-  tdm_status status = TDM_OUT_OF_MEMORY;
-  uint64_t fail_at = 0;
-  while (status != TDM_OK) {
-    tdm_faulty_allocator_arm(faulty, ++fail_at, false);
-    status = tdm_verify_ranks(&allocator, crowd->ranks, MANY_RANKS);
-    assert_int_equal(status == TDM_OK, tdm_faulty_allocator_failures(faulty) == 0);
-    if (status != TDM_OK) assert_int_equal(status, TDM_OUT_OF_MEMORY);
-    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), before);
-  }
-  assert_true(fail_at > 4);
-  for (uint32_t kind = 0; kind < 3; kind++)
-    tdm_schedule_deinit(&crowd->schedules[kind]);
-  free(crowd);
-  tdm_faulty_allocator_destroy(faulty);
+  REFUSES_OF_DEVICES(ring.messages[0][0].end = TDM_MESSAGE_NONE,
+                     "message 20 is received by step 0 of rank 1, and sent by nobody");
+  REFUSES_OF_DEVICES(ring.messages[1][1].partner = 1,
+                     "message 21 goes from device 2 to device 1, and is received by device 3 from "
+                     "device 2");
+  REFUSES_OF_DEVICES(ring.messages[2][1].device = 0, "message 22 goes from device 0 to device 1");
+  REFUSES_OF_DEVICES(ring.messages[2][3].bytes = 8, "message 24 has 8 bytes at rank 2 and 64");
+  for (uint32_t step = 0; step < 4; step++)
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      REFUSES_OF_DEVICES(ring.schedules[rank].steps[step].queue = COMPUTE, "is on queue ");
+  REFUSES_OF_DEVICES(ring.schedules[1].steps[4].queue = COMPUTE, "message 1 of rank 1 is on queue");
+}
+
+/* Two that stand beside one another change places on one rank alone: of one partner, or with the
+ * sum, each then waits for what the other has behind; the first two of rank 0 make a circle of
+ * three. */
+static void devices_that_wait_for_one_another_are_refused(void **state) {
+  (void)state;
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    for (uint32_t step = 0; step < 4; step++) {
+      struct ring ring;
+      begin_devices(&ring);
+      exchange(&ring.messages[rank][step], &ring.messages[rank][step + 1]);
+      const bool sum = step == 3;
+      const bool one_pair =
+          !sum && ring.messages[rank][step].partner == ring.messages[rank][step + 1].partner;
+      const tdm_status status = verify(&ring);
+      if (sum || one_pair || (rank == 0 && step == 0)) assert_int_equal(status, TDM_INTERNAL);
+      if (status != TDM_OK)
+        assert_non_null(strstr(tdm_last_message(), "the ranks wait for one another"));
+      end(&ring);
+    }
 }
 
 int main(void) {
@@ -397,7 +438,8 @@ int main(void) {
       cmocka_unit_test(members_of_a_group_have_one_order),
       cmocka_unit_test(groups_that_wait_for_one_another_are_refused),
       cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
-      cmocka_unit_test(every_allocation_may_fail),
+      cmocka_unit_test(what_devices_exchange_has_one_order),
+      cmocka_unit_test(devices_that_wait_for_one_another_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,10 +17,11 @@ typedef struct factors {
   tdm_dim symbols[TDM_MAX_RANK];
 } factors;
 
-static factors factors_of(const tdm_shape *shape, int skipped) {
+/* Of the dimensions but those whose bits are set in skipped. */
+static factors factors_of(const tdm_shape *shape, unsigned skipped) {
   factors found = {.product = 1};
   for (int i = 0; i < shape->rank; i++) {
-    if (i == skipped) continue;
+    if ((skipped >> i & 1) != 0) continue;
     if (!tdm_dim_is_size(shape->dims[i]))
       found.symbols[found.symbol_count++] = shape->dims[i];
     else if (found.product >= 0 &&
@@ -47,6 +48,12 @@ static void cancel_names(factors *a, factors *b) {
   }
 }
 
+static bool has_no_elements(const tdm_shape *shape) {
+  for (int i = 0; i < shape->rank; i++)
+    if (shape->dims[i] == 0) return true;
+  return false;
+}
+
 static tdm_status does_not_fit(const tdm_shape *x, const tdm_shape *wanted) {
   char x_text[TDM_SHAPE_TEXT];
   char wanted_text[TDM_SHAPE_TEXT];
@@ -55,10 +62,18 @@ static tdm_status does_not_fit(const tdm_shape *x, const tdm_shape *wanted) {
                   tdm_shape_text(wanted, wanted_text, sizeof wanted_text));
 }
 
-/* Gives dimension `open` of out the size that makes the counts agree, where they are certain. */
-static tdm_status settle(const tdm_shape *x, tdm_shape *out, int open) {
-  factors have = factors_of(x, -1);
-  factors want = factors_of(out, open);
+/* Gives dimension `open` of out the size that makes the counts agree, where they are certain. What
+ * out takes from x as it is counts on neither side: of no rows too there is one way to see each. */
+static tdm_status settle(const reshape_rule *rule, const tdm_shape *x, tdm_shape *out, int open) {
+  unsigned of_x = 0, of_out = open < 0 ? 0 : 1U << open;
+  for (int i = 0; i < out->rank; i++) {
+    const int source = rule->source[i];
+    if (source < 0 || source >= x->rank || (of_x >> source & 1) != 0) continue;
+    of_x |= 1U << source;
+    of_out |= 1U << i;
+  }
+  if (open < 0 && has_no_elements(x) && has_no_elements(out)) return TDM_OK;
+  factors have = factors_of(x, of_x), want = factors_of(out, of_out);
   cancel_names(&have, &want);
   if (have.product < 0 || want.product < 0) return does_not_fit(x, out);
   const bool certain = have.symbol_count == 0 && want.symbol_count == 0;
@@ -116,7 +131,7 @@ static tdm_status infer_reshape(tdm_infer *infer) {
   }
   for (int i = 0; open_count > 1 && i < out.rank; i++)
     if (out.dims[i] == TDM_INFER) out.dims[i] = TDM_DIM_UNKNOWN;
-  if (open_count <= 1) TDM_TRY(settle(x, &out, open));
+  if (open_count <= 1) TDM_TRY(settle(rule, x, &out, open));
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &out);
   return TDM_OK;
 }
@@ -197,9 +212,12 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
   const tdm_shape has = tdm_value_shape(graph, x);
   reshape_rule rule = {.wanted.rank = shape.rank};
   int nameless_count = 0; /* open ones that no name decides */
+  int same = 0;           /* of the first ones of both, which have one size */
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
     rule.source[i] = -1;
+    same += same == i && i < shape.rank && i < has.rank && shape.dims[i] == has.dims[i];
+    if (i < shape.rank && shape.dims[i] == 0 && same > i) rule.source[i] = (int8_t)i;
     if (i >= shape.rank || tdm_dim_is_size(shape.dims[i])) continue;
     if (tdm_dim_is_named(shape.dims[i])) rule.source[i] = find_dimension(&has, shape.dims[i]);
     nameless_count += rule.source[i] < 0 && !tdm_dim_is_named(shape.dims[i]);

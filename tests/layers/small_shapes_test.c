@@ -55,6 +55,36 @@ static void products_over_nothing_are_trained(void **state) {
   assert_shape(answer(*state, graph, shape, y, loss), tdm_shape_of(2, 5, 3));
 }
 
+/* A batch without rows, whose size has a name or is 0 from the beginning. */
+static void no_images_are_flattened(void **state) {
+  const tdm_shape shape = tdm_shape_of(4, 0, 2, 3, 4);
+  for (int named = 0; named < 2; named++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    const tdm_dim batch = named ? TDM_DIM("batch") : 0;
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(4, batch, 2, 3, 4));
+    const tdm_value y = tdm_linear(graph, "fc", tdm_flatten(graph, "flat", x, 1, 3), 5);
+    const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+    assert_shape(answer(*state, graph, shape, y, loss), tdm_shape_of(2, 0, 5));
+    graph = tdm_graph_create(*state);
+    const tdm_value again = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(4, batch, 2, 3, 4));
+    const tdm_value seen = tdm_reshape(graph, "seen", again, tdm_shape_of(3, batch, TDM_INFER, 4));
+    assert_shape(answer(*state, graph, shape, seen, (tdm_value){0, 0}), tdm_shape_of(3, 0, 6, 4));
+  }
+}
+
+/* Pixels of no images are judged: their losses add up to 0. */
+static void losses_of_no_images_add_up_to_nothing(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_shape shape = tdm_shape_of(4, 0, 5, 2, 3);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_loss_options summed = {.struct_size = sizeof summed, .reduction = TDM_LOSS_SUM};
+  const tdm_value target = tdm_argmax(graph, "target", x, 1, false);
+  const tdm_value y = tdm_cross_entropy_with(graph, "y", x, target, &summed);
+  tdm_tensor *loss = answer(*state, graph, shape, y, (tdm_value){0, 0});
+  assert_true(tdm_tensor_item(loss, 0) == 0);
+  tdm_tensor_release(loss);
+}
+
 static void neighbours_of_no_images_are_none(void **state) {
   tdm_graph *graph = tdm_graph_create(*state);
   const tdm_shape shape = tdm_shape_of(3, 0, 3, 2);
@@ -94,6 +124,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_slope_of_a_scalar_is_one),
       cmocka_unit_test(products_over_nothing_are_trained),
+      cmocka_unit_test(no_images_are_flattened),
+      cmocka_unit_test(losses_of_no_images_add_up_to_nothing),
       cmocka_unit_test(neighbours_of_no_images_are_none),
       cmocka_unit_test(a_variance_may_be_of_each_row),
   };

@@ -19,4 +19,12 @@ typedef struct tdm_oversubscription {
  * tdm_time_ns told it just now. Any thread. */
 bool tdm_oversubscription_yield(tdm_oversubscription *oversubscription, uint64_t now_ns);
 
+/* The same in steps, for who can tell whether threads of ours had the core meanwhile, which is no
+ * loss: may it be given up at now_ns; giving it up, which answers how long that took; and noting
+ * it. note: false where it is a loss. */
+bool tdm_oversubscription_allows(const tdm_oversubscription *oversubscription, uint64_t now_ns);
+uint64_t tdm_oversubscription_give_up(uint64_t now_ns);
+bool tdm_oversubscription_note(tdm_oversubscription *oversubscription, uint64_t now_ns,
+                               uint64_t lost_ns);
+
 #endif

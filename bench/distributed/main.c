@@ -11,6 +11,7 @@
  * --help lists the options. */
 #define _GNU_SOURCE /* clock_gettime, usleep, kill */
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 #include "bench/timing.h"
 #include "graph/run/session.h"
 
-enum { MOST_STEPS = 10000, LOST_MS = 3000 };
+enum { MOST_STEPS = 10000, LOST_MS = 3000, TRACED_STEPS = 20 };
 
 static const char help[] =
     "distributed_rows MODEL [OPTION...]: training steps of main, cnn or balanced.\n"
@@ -40,6 +41,7 @@ static const char help[] =
     "  --explain         print the plan, with measured times, instead\n"
     "  --forecast        print what a step was forecast to take, too\n"
     "  --queues          and of what its longest chain is made\n"
+    "  --trace FILE      write the timeline of the last 20 steps; FILE.1 is that of rank 1\n"
     "  --idle SECONDS    then do nothing for so long\n"
     "  --lose killed|stopped FILE   rank 1 does that to itself behind the timed steps\n";
 
@@ -51,6 +53,7 @@ typedef struct options {
   double idle_seconds;
   const char *lose;
   const char *file;
+  const char *trace;
   bool calibrates;
   bool explains;
   bool forecasts;
@@ -96,6 +99,8 @@ static void read_option(const char *word, const char *value, options *out) {
     out->model.depth = atoi(value);
   else if (strcmp(word, "--idle") == 0)
     out->idle_seconds = atof(value);
+  else if (strcmp(word, "--trace") == 0)
+    out->trace = value, out->model.trace_runs = TRACED_STEPS;
   else if (strcmp(word, "--collective") == 0)
     out->model.collective = read_collective(value);
   else
@@ -183,6 +188,15 @@ static void forecast(tdm_context *context, const opened_model *model, const opti
   tdm_costs_release(costs);
 }
 
+static void write_trace(const opened_model *model, const char *path, int rank) {
+  char name[PATH_MAX];
+  (void)snprintf(name, sizeof name, rank == 0 ? "%s" : "%s.%d", path, rank);
+  FILE *file = fopen(name, "w");
+  if (!file) bench_fail(name);
+  bench_check(tdm_session_trace(model->session, TDM_TRACE_CHROME, file), "a timeline");
+  if (fclose(file) != 0) bench_fail(name);
+}
+
 static void idle(const options *asked, bool prints) {
   if (!(asked->idle_seconds > 0)) return;
   (void)usleep(100000); /* what is awake goes to sleep */
@@ -246,6 +260,7 @@ int main(int count, char **words) {
   if (asked.explains && rank == 0)
     bench_check(tdm_session_explain(model.session, TDM_PLAN_TEXT, stdout), "explaining");
   if (asked.forecasts) forecast(context, &model, &asked, rank == 0);
+  if (asked.trace) write_trace(&model, asked.trace, rank);
   idle(&asked, rank == 0);
   if (asked.lose) lose(&model, &asked, rank);
   model_close(&model);

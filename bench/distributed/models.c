@@ -141,6 +141,7 @@ static tdm_session *open_session(tdm_context *context, const model_kind *kind,
                                        .depth = request->depth,
                                        .deterministic = request->deterministic,
                                        .profile = request->profile,
+                                       .trace_runs = request->trace_runs,
                                        .collective = request->collective};
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);

@@ -16,6 +16,7 @@ typedef struct model_request {
   int depth;            /* steps in flight */
   bool deterministic;
   bool profile;
+  int trace_runs; /* of which the timeline is kept */
   tdm_collective collective;
 } model_request;
 

@@ -100,8 +100,20 @@ void tdm_queue_publish(tdm_queue *queue, uint64_t completed);
 /* Asks to be rung on bell `bell` (of the context) at the queue's next publish. Read the bell, ask,
  * look at the queue again, park: nothing is missed. */
 void tdm_queue_ask(tdm_queue *queue, uint32_t bell);
+/* For a thread that waits for what a queue of the network, or what follows one, brings: takes the
+ * network's queues on. True: look, and call again; false: there is no network, nothing is out, or
+ * it takes too long, so park. leave: before parking; end: when the wait is over, parked or not. */
+bool tdm_context_attend(tdm_context *context, tdm_attendance *wait);
+void tdm_context_attend_leave(tdm_context *context, tdm_attendance *wait);
+void tdm_context_attend_end(tdm_context *context, tdm_attendance *wait);
+/* Who executes the network's queues; NULL: nobody any more. */
+void tdm_context_set_attendant(tdm_context *context, tdm_attendant *attendant);
 /* What its waiting threads know of who else wants their cores. */
 tdm_oversubscription *tdm_context_oversubscription(tdm_context *context);
+/* Does a device compute on the host's cores? One that waits for a point does not. */
+bool tdm_context_computes(tdm_context *context);
+/* tdm_oversubscription_yield, to which it is no loss where a device of ours had the core. */
+bool tdm_context_yield(tdm_context *context, uint64_t now_ns);
 
 /* Gives the submissions of one flight their sequence numbers, atomically with respect to other
  * flights, and hands each to its queue. flight->remaining is set to count first. If adopt is true,

@@ -31,6 +31,7 @@ struct tdm_context {
   tdm_topology *topology;
   struct tdm_network *network; /* these two NULL in a job of one rank */
   tdm_messenger *messenger;
+  _Atomic(tdm_attendant *) attendant; /* NULL: no thread has the network's queues */
   int rank;
   int rank_count;       /* at least 1 */
   size_t *rank_begins;  /* (rank_count + 1): where each rank's devices begin; NULL: one rank */

@@ -1,7 +1,16 @@
 /* Publishing points and asking for them. Invariant: publisher and asker both write, then read what
  * the other writes, all sequentially consistent; so either the asker sees the point when it looks
  * again, or the publisher sees the bit and rings. */
-#include "devices/context/context.h"
+#include "devices/context/context_state.h"
+
+/* What the network waits for is sent by who has made it, not by a thread that has to wake first. */
+static void tell_waiter(tdm_context *context, uint32_t bell) {
+  tdm_attendant *attendant = atomic_load_explicit(&context->attendant, memory_order_acquire);
+  if (attendant && attendant->bell == bell)
+    attendant->look(attendant);
+  else
+    tdm_doorbell_ring(tdm_context_bell(context, bell));
+}
 
 /* Rare, and kept out of the path of a queue that nobody waits for. */
 static __attribute__((noinline)) void ring_waiters(tdm_queue *queue) {
@@ -9,7 +18,7 @@ static __attribute__((noinline)) void ring_waiters(tdm_queue *queue) {
   while (waiters != 0) {
     const uint32_t bell = (uint32_t)__builtin_ctzll(waiters);
     waiters &= waiters - 1;
-    tdm_doorbell_ring(tdm_context_bell(queue->device->context, bell));
+    tell_waiter(queue->device->context, bell);
   }
 }
 

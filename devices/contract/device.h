@@ -202,8 +202,8 @@ typedef struct tdm_submission {
   uint64_t begin_ns;
 } tdm_submission;
 
-/* What carries the messages of a rank's network, and its votes. Called by the one thread that has
- * its queues. */
+/* What carries the messages of a rank's network, and its votes. Called by one thread at a time, the
+ * one that has its queues. */
 typedef struct tdm_messenger tdm_messenger;
 struct tdm_messenger {
   /* Takes a queue's message as far as it goes without waiting; the queue's next message comes when
@@ -226,6 +226,30 @@ struct tdm_messenger {
   tdm_status (*check_group)(tdm_messenger *messenger, tdm_group_wait *wait);
   /* How long a rank that is lost may take to be named by check; 0: none ever is. */
   uint64_t naming_ns;
+};
+
+/* A thread's wait for something that messages may bring. Zeros at first. */
+typedef struct tdm_attendance {
+  bool has_cores; /* the thread's are its device's, which computes nothing meanwhile */
+  bool attends;
+  uint64_t since_ns;
+  uint64_t yielded_ns;
+  uint64_t patience_ns;
+} tdm_attendance;
+
+/* What takes on the queues of a rank's network, for threads that wait. */
+typedef struct tdm_attendant tdm_attendant;
+struct tdm_attendant {
+  /* Takes the queues on as far as they go without waiting. True: what the thread waits for may come
+   * soon, so that it had better look, and call again. False: it had better park. */
+  bool (*attend)(tdm_attendant *attendant, tdm_attendance *wait);
+  /* Behind the last attend: the thread parks. Legal without one. */
+  void (*leave)(tdm_attendant *attendant, tdm_attendance *wait);
+  /* The wait is over; it may begin anew. */
+  void (*end)(tdm_attendant *attendant, tdm_attendance *wait);
+  /* A point is reached that a queue of the network waits for: takes the queues on. */
+  void (*look)(tdm_attendant *attendant);
+  uint32_t bell; /* that it asks for points by */
 };
 
 /* ---- Queues -------------------------------------------------------------------------------- */
@@ -251,6 +275,7 @@ struct tdm_queue {
   _Atomic uint64_t submitted; /* sequence numbers given out; under the context's submit lock */
   _Alignas(64) _Atomic uint64_t completed; /* every point below is reached */
   _Atomic uint64_t waiters; /* bit i: the bell tdm_context_bell(context, i) wants to hear */
+  _Atomic bool waits;       /* a thread of the host's that executes it, for a point */
 };
 
 static inline bool tdm_queue_reached(tdm_queue *queue, uint64_t sequence) {

@@ -161,9 +161,9 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-/* How long a message is left alone: longer, the longer it is out, so that waiting for a rank that
- * computes takes no core. */
-enum { LEAST_POLL_NS = 1000, MOST_POLL_NS = 200000, POLLS_OF_AGE = 4 };
+/* How long a message is left alone by the network's own thread, while no other waits for it:
+ * longer, the longer it is out, so that waiting for a rank that computes takes no core. */
+enum { LEAST_POLL_NS = 50000, MOST_POLL_NS = 200000, POLLS_OF_AGE = 4 };
 
 static uint64_t next_poll_ns(uint64_t begin_ns) {
   const uint64_t now_ns = tdm_time_ns();
@@ -245,6 +245,8 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
   const uint64_t begin_ns = limit == UINT32_MAX ? 0 : tdm_time_ns();
   uint32_t cursor = submission->cursor;
   if (cursor == 0) queue->passed_over = false;
+  if (atomic_load_explicit(&queue->base.waits, memory_order_relaxed))
+    atomic_store_explicit(&queue->base.waits, false, memory_order_relaxed);
   for (; cursor < count; cursor++) {
     if (limit-- == 0) {
       submission->cursor = cursor;
@@ -270,6 +272,7 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
     case TDM_COMMAND_WAIT:
       if (wait_command(queue, flight, program, cursor)) break;
       submission->cursor = cursor;
+      atomic_store_explicit(&queue->base.waits, true, memory_order_relaxed);
       return TDM_PROGRESS_WAITS;
     case TDM_COMMAND_GATE:
       queue->passed_over = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||

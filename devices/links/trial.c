@@ -145,12 +145,18 @@ static void trial_settled(tdm_flight *flight) {
   tdm_doorbell_ring(bell);
 }
 
-static void await_settled(ending *end) {
+/* As who waits for a run does. */
+static void await_settled(tdm_context *context, ending *end) {
+  tdm_attendance wait = {.has_cores = false};
+  while (!atomic_load(&end->settled) && tdm_context_attend(context, &wait))
+    continue;
+  tdm_context_attend_leave(context, &wait);
   for (;;) {
     const uint32_t seen = tdm_doorbell_read(end->bell);
-    if (atomic_load(&end->settled)) return;
+    if (atomic_load(&end->settled)) break;
     tdm_doorbell_park(end->bell, seen, -1);
   }
+  tdm_context_attend_end(context, &wait);
 }
 
 tdm_status tdm_trial_fly(tdm_context *context, tdm_flight *flight, uint32_t program_count,
@@ -169,7 +175,7 @@ tdm_status tdm_trial_fly(tdm_context *context, tdm_flight *flight, uint32_t prog
   tdm_flight_reset(flight, id_count);
   tdm_status status = tdm_context_submit(context, flight, submissions, program_count, false);
   if (status == TDM_OK) {
-    await_settled(&end);
+    await_settled(context, &end);
     if (flight->failure.id != UINT32_MAX)
       status = tdm_fail(flight->failure.status, "%s", flight->failure.message);
   }

@@ -12,21 +12,30 @@
 
 /* ---- Waiting ---- */
 
-static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag) {
-  tdm_oversubscription *oversubscription = tdm_context_oversubscription(context);
+static void wait_by_spinning(tdm_context *context, _Atomic uint32_t *flag) {
   const uint64_t begin = tdm_time_ns();
   for (unsigned spins = 1; !atomic_load_explicit(flag, memory_order_acquire); spins++) {
     tdm_spin_pause();
     if (spins % 64 != 0) continue;
     const uint64_t spun_ns = tdm_time_ns() - begin;
     if (spun_ns > SPIN_NS) break;
-    if (spun_ns > ALONE_NS && !tdm_oversubscription_yield(oversubscription, begin + spun_ns)) break;
+    if (spun_ns > ALONE_NS && !tdm_context_yield(context, begin + spun_ns)) break;
   }
+}
+
+/* Messages may set the flag: they are taken on meanwhile. */
+static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag) {
+  tdm_attendance wait = {.has_cores = false};
+  while (!atomic_load_explicit(flag, memory_order_acquire) && tdm_context_attend(context, &wait))
+    continue;
+  tdm_context_attend_leave(context, &wait);
+  wait_by_spinning(context, flag);
   tdm_doorbell *doorbell = tdm_context_bell(context, bell);
   while (!atomic_load(flag)) {
     const uint32_t seen = tdm_doorbell_read(doorbell);
     if (!atomic_load(flag)) tdm_doorbell_park(doorbell, seen, -1);
   }
+  tdm_context_attend_end(context, &wait);
 }
 
 /* Runs to the end on the calling thread, or waits for whoever runs it. */

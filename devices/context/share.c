@@ -1,0 +1,45 @@
+/* Cores that threads of this process share: those that wait for something, and those that compute.
+ * Invariant: a device that has had a core meanwhile was given commands or has passed some since, or
+ * is still at it. */
+#include "devices/context/context.h"
+
+/* Of a device on the host's cores; NULL: it is on none. */
+static tdm_queue *compute_queue(tdm_context *context, size_t index) {
+  tdm_device *device = tdm_context_device(context, index);
+  return tdm_context_cores(context, device) ? device->queues[TDM_QUEUE_COMPUTE] : NULL;
+}
+
+bool tdm_context_computes(tdm_context *context) {
+  const size_t count = tdm_device_count(context);
+  for (size_t i = 0; i < count; i++) {
+    tdm_queue *queue = compute_queue(context, i);
+    if (queue &&
+        atomic_load_explicit(&queue->completed, memory_order_relaxed) !=
+            atomic_load_explicit(&queue->submitted, memory_order_relaxed) &&
+        !atomic_load_explicit(&queue->waits, memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
+
+/* Commands that the host's devices have been given, and have passed. */
+static uint64_t count_commands(tdm_context *context) {
+  uint64_t commands = 0;
+  const size_t count = tdm_device_count(context);
+  for (size_t i = 0; i < count; i++) {
+    tdm_queue *queue = compute_queue(context, i);
+    if (!queue) continue;
+    commands += atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+    commands += atomic_load_explicit(&queue->completed, memory_order_relaxed);
+  }
+  return commands;
+}
+
+bool tdm_context_yield(tdm_context *context, uint64_t now_ns) {
+  tdm_oversubscription *oversubscription = tdm_context_oversubscription(context);
+  if (!tdm_oversubscription_allows(oversubscription, now_ns)) return false;
+  const uint64_t before = count_commands(context);
+  const uint64_t lost_ns = tdm_oversubscription_give_up(now_ns);
+  if (count_commands(context) != before || tdm_context_computes(context)) return true;
+  return tdm_oversubscription_note(oversubscription, now_ns, lost_ns);
+}

@@ -1,0 +1,266 @@
+/* The queues of a rank's network, with a messenger that ends a message only where a test lets it:
+ * whoever waits takes them on, on its own thread, for so long as that is worth while; what nobody
+ * waits for the worker's own thread looks after. Nothing here depends on who is scheduled when. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/host/worker.h"
+#include "devices/topology/topology.h"
+#include "tests/devices/support.h"
+
+enum { PATIENT_LOOKS = 20 };
+typedef enum ender {
+  ANYBODY,
+  THE_TEST,
+  RATHER_THE_TEST, /* others only after some looks */
+  ANOTHER,
+  NOBODY,
+} ender;
+
+/* The messages of a network of which the test says by whom they end. */
+typedef struct post {
+  tdm_messenger messenger; /* first */
+  pthread_t test;
+  _Atomic int ender;
+  _Atomic uint32_t ended;
+  _Atomic uint32_t by_test; /* of these, on its thread */
+  _Atomic uint32_t looks;
+} post;
+
+typedef struct fixture {
+  tdm_context *context;
+  tdm_device *device;
+  post post;
+  tdm_worker *worker;
+} fixture;
+
+static tdm_status advance(tdm_messenger *messenger, const tdm_command *command, tdm_flight *flight,
+                          bool spoiled, bool *out_ended) {
+  post *mine = (post *)messenger;
+  const bool here = pthread_equal(pthread_self(), mine->test) != 0;
+  const int ender = atomic_load(&mine->ender);
+  (void)command;
+  (void)flight;
+  (void)spoiled;
+  const uint32_t looks = 1 + atomic_fetch_add(&mine->looks, 1);
+  *out_ended = ender == ANYBODY || (ender == THE_TEST && here) || (ender == ANOTHER && !here) ||
+               (ender == RATHER_THE_TEST && (here || looks > PATIENT_LOOKS));
+  if (!*out_ended) return TDM_OK;
+  atomic_fetch_add(&mine->by_test, here);
+  atomic_fetch_add(&mine->ended, 1);
+  return TDM_OK;
+}
+
+static tdm_status check(tdm_messenger *messenger, uint64_t *left_ns) {
+  (void)messenger;
+  (void)left_ns;
+  return TDM_OK;
+}
+
+static void give_up(tdm_messenger *messenger, tdm_status status) {
+  (void)messenger;
+  (void)status;
+}
+
+static int set_up(void **state) {
+  fixture *made = calloc(1, sizeof *made);
+  assert_non_null(made);
+  made->post.messenger = (tdm_messenger){.advance = advance, .check = check, .give_up = give_up};
+  made->post.test = pthread_self();
+  made->context = test_context(NULL);
+  made->device = test_device(made->context, "cpu:0");
+  assert_ok(tdm_context_start(made->context));
+  const tdm_worker_options options = {
+      .has_role = {[TDM_QUEUE_SEND] = true, [TDM_QUEUE_RECEIVE] = true},
+      .messenger = &made->post.messenger};
+  assert_ok(tdm_worker_create(made->device, &options, &made->worker));
+  assert_ok(tdm_worker_start(made->worker));
+  *state = made;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *made = *state;
+  tdm_worker_stop(made->worker);
+  made->device->queues[TDM_QUEUE_SEND] = NULL;
+  made->device->queues[TDM_QUEUE_RECEIVE] = NULL;
+  tdm_context_release(made->context);
+  tdm_worker_destroy(made->worker);
+  free(made);
+  return 0;
+}
+
+static uint32_t program_of(test_flight *test, const fixture *made, tdm_queue_role role) {
+  return test_program(test, made->device->queues[role]);
+}
+
+static tdm_command *add_message(test_flight *test, uint32_t program, tdm_command_kind kind) {
+  tdm_command *command = test_gate(test, program);
+  command->kind = (uint8_t)kind;
+  command->signals = true;
+  return command;
+}
+
+static bool has_settled(test_flight *test) {
+  return atomic_load(&test->settled_count) > 0;
+}
+
+/* Attends again and again until the flight has settled. */
+static void attend_to_the_end(fixture *made, test_flight *test) {
+  tdm_attendance wait = {0};
+  while (!has_settled(test)) {
+    if (tdm_context_attend(made->context, &wait)) continue;
+    tdm_context_attend_end(made->context, &wait);
+    (void)sched_yield(); /* something else wanted the core */
+  }
+  tdm_context_attend_end(made->context, &wait);
+}
+
+/* ---- A thread that waits --------------------------------------------------------------------- */
+
+static void a_network_at_rest_is_not_attended(void **state) {
+  fixture *made = *state;
+  tdm_attendance wait = {0};
+  assert_false(tdm_context_attend(made->context, &wait));
+  assert_int_equal(wait.since_ns, 0);
+  tdm_context_attend_leave(made->context, &wait);
+  tdm_context_attend_end(made->context, &wait);
+  assert_int_equal(atomic_load(&made->post.looks), 0);
+}
+
+static void who_waits_takes_messages_on(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t sends = program_of(test, made, TDM_QUEUE_SEND);
+  const uint32_t receives = program_of(test, made, TDM_QUEUE_RECEIVE);
+  for (int i = 0; i < 20; i++) {
+    const tdm_command *sent = add_message(test, sends, TDM_COMMAND_SEND);
+    test_wait(test, receives, sent);
+    const tdm_command *received = add_message(test, receives, TDM_COMMAND_RECEIVE);
+    test_wait(test, sends, received);
+  }
+  atomic_store(&made->post.ender, THE_TEST);
+  test_submit(test, false);
+  attend_to_the_end(made, test);
+  test_join(test);
+  assert_int_equal(atomic_load(&made->post.by_test), 40);
+  test_flight_destroy(test);
+}
+
+/* A kernel waits for a message on the test's thread, which has borrowed its queue. */
+static void who_has_borrowed_a_queue_takes_messages_on(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t base = test_base(test, made->device, 1, 1);
+  const uint32_t computes = program_of(test, made, TDM_QUEUE_COMPUTE);
+  const uint32_t receives = program_of(test, made, TDM_QUEUE_RECEIVE);
+  const tdm_command *received = add_message(test, receives, TDM_COMMAND_RECEIVE);
+  test_wait(test, computes, received);
+  test_execute(test, computes, &test_mix_kernel, base, NULL, 0, 3);
+  atomic_store(&made->post.ender, RATHER_THE_TEST);
+  bool by_test = tdm_context_cores(made->context, made->device)->shared; /* one core: it parks */
+  for (int i = 0; i < 1000 && !by_test; i++) { /* it may lose its core, and park */
+    atomic_store(&made->post.by_test, 0);
+    atomic_store(&made->post.looks, 0);
+    test_run(test, true);
+    by_test = atomic_load(&made->post.by_test) == 1;
+  }
+  assert_true(by_test);
+  test_flight_destroy(test);
+}
+
+/* What a message waits for is sent by the thread that has made it. */
+static void who_has_made_what_is_sent_sends_it(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t base = test_base(test, made->device, 1, 1);
+  const uint32_t computes = program_of(test, made, TDM_QUEUE_COMPUTE);
+  const uint32_t sends = program_of(test, made, TDM_QUEUE_SEND);
+  tdm_command *slow = test_execute(test, computes, &test_slow_kernel, base, NULL, 0, 100);
+  test_wait(test, sends, slow);
+  add_message(test, sends, TDM_COMMAND_SEND);
+  bool by_test = false;
+  for (int i = 0; i < 1000 && !by_test; i++) { /* the worker may be at the queues just then */
+    atomic_store(&made->post.by_test, 0);
+    test_run(test, true);
+    by_test = atomic_load(&made->post.by_test) == 1;
+  }
+  assert_true(by_test);
+  test_flight_destroy(test);
+}
+
+static void nobody_attends_for_ever(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
+  atomic_store(&made->post.ender, NOBODY);
+  test_submit(test, false);
+  for (int i = 0; i < 10; i++) { /* however long the waits before have been */
+    tdm_attendance wait = {0};
+    while (tdm_context_attend(made->context, &wait))
+      assert_false(has_settled(test));
+    tdm_context_attend_end(made->context, &wait);
+  }
+  atomic_store(&made->post.ender, ANYBODY);
+  test_join(test);
+  test_flight_destroy(test);
+}
+
+/* ---- The worker's own thread ----------------------------------------------------------------- */
+
+static void what_nobody_waits_for_is_looked_after(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t sends = program_of(test, made, TDM_QUEUE_SEND);
+  for (int i = 0; i < 5; i++)
+    add_message(test, sends, TDM_COMMAND_SEND);
+  atomic_store(&made->post.ender, ANOTHER);
+  test_run(test, false);
+  assert_int_equal(atomic_load(&made->post.ended), 5);
+  assert_int_equal(atomic_load(&made->post.by_test), 0);
+  test_flight_destroy(test);
+}
+
+/* A thread posts a message while it waits for another, and goes: the worker's own thread, which
+ * slept until something would come, sees it to its end. */
+static void who_goes_leaves_messages_to_the_worker(void **state) {
+  fixture *made = *state;
+  for (int i = 0; i < 50; i++) {
+    test_flight *test = test_flight_create(made->context);
+    const uint32_t base = test_base(test, made->device, 1, 1);
+    const uint32_t computes = program_of(test, made, TDM_QUEUE_COMPUTE);
+    const uint32_t sends = program_of(test, made, TDM_QUEUE_SEND);
+    const uint32_t receives = program_of(test, made, TDM_QUEUE_RECEIVE);
+    tdm_command *made_first = test_execute(test, computes, &test_mix_kernel, base, NULL, 0, i);
+    test_wait(test, sends, made_first);
+    add_message(test, sends, TDM_COMMAND_SEND);
+    add_message(test, receives, TDM_COMMAND_RECEIVE);
+    add_message(test, receives, TDM_COMMAND_RECEIVE);
+    atomic_store(&made->post.ender, ANOTHER);
+    test_submit(test, false);
+    tdm_attendance wait = {0};
+    for (int k = 0; k < i; k++)
+      if (!tdm_context_attend(made->context, &wait)) break;
+    tdm_context_attend_leave(made->context, &wait);
+    test_join(test);
+    tdm_context_attend_end(made->context, &wait);
+    test_flight_destroy(test);
+  }
+  assert_int_equal(atomic_load(&made->post.ended), 150);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_network_at_rest_is_not_attended, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(who_waits_takes_messages_on, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(who_has_borrowed_a_queue_takes_messages_on, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(who_has_made_what_is_sent_sends_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(nobody_attends_for_ever, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_looked_after, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(who_goes_leaves_messages_to_the_worker, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

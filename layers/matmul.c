@@ -73,16 +73,13 @@ static tdm_value multiply(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_append(graph, &matmul_operation, name, &attributes, operands, 2, NULL);
 }
 
-/* All dimensions of x but the last as one: a view. What has no columns has rows all the same. */
+/* All dimensions of x but the last as one: a view. */
 static tdm_value as_rows(tdm_gradient *gradient, tdm_value x) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  tdm_shape shape = tdm_value_shape(graph, x);
-  const tdm_dim columns = *tdm_shape_last(&shape);
-  shape.rank--;
-  shape.dims[shape.rank] = 0;
-  const bool counted = columns == 0 && tdm_shape_is_concrete(&shape);
-  const tdm_dim rows = counted ? tdm_shape_count(&shape) : TDM_INFER;
-  return tdm_reshape(graph, tdm_gradient_name(gradient), x, tdm_shape_of(2, rows, columns));
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int8_t sources[] = {-1, (int8_t)(shape.rank - 1)};
+  return tdm_reshape_from(graph, tdm_gradient_name(gradient), x,
+                          tdm_shape_of(2, TDM_INFER, shape.dims[shape.rank - 1]), sources);
 }
 
 /* Of a forward node, which transposes nothing: d_a = d_y b^T, d_b = a^T d_y. */

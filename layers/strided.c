@@ -61,7 +61,7 @@ static tdm_status infer_pad(tdm_infer *infer) {
       continue;
     const int64_t step = attributes->steps[i] > 0 ? attributes->steps[i] : -attributes->steps[i];
     const tdm_dim n = y.dims[i];
-    if (!tdm_dim_is_size(n)) {
+    if (!tdm_dim_is_size(n) || attributes->before[i] == TDM_PAD_UNKNOWN) {
       y.dims[i] = TDM_DIM_UNKNOWN;
       continue;
     }
@@ -107,6 +107,11 @@ static tdm_value put_back(tdm_graph *graph, const char *name, tdm_value d,
     const int64_t source = attributes->sources[i];
     if (source < 0 || is_whole(attributes, i)) continue;
     const int64_t size = x->dims[source], step = attributes->steps[i];
+    pads = true;
+    if (!tdm_dim_is_size(size)) {
+      pad.before[source] = TDM_PAD_UNKNOWN;
+      continue;
+    }
     int64_t first;
     const int64_t count =
         tdm_slice_count(size, attributes->begins[i], attributes->ends[i], step, &first);
@@ -114,7 +119,6 @@ static tdm_value put_back(tdm_graph *graph, const char *name, tdm_value d,
     pad.steps[source] = count > 1 ? step : 1;
     pad.before[source] = step > 0 ? first : last;
     pad.after[source] = count > 0 ? size - 1 - (step > 0 ? last : first) : size - first;
-    pads = true;
   }
   return pads ? tdm_pad_with(graph, name, d, &pad) : d;
 }

@@ -26,9 +26,10 @@ typedef struct tdm_strided_attributes {
 /* x of any dtype -> y of x's rank: the elements of x lie |steps[i]| apart, in reverse where it is
  * negative, with before[i] places before all of them and after[i] behind; elsewhere is value. */
 #define TDM_OP_PAD "pad"
+#define TDM_PAD_UNKNOWN INT64_MIN
 typedef struct tdm_pad_attributes {
   int64_t rank;
-  int64_t before[8];
+  int64_t before[8]; /* TDM_PAD_UNKNOWN: what is padded to has no size yet; no kernel is told so */
   int64_t after[8];
   int64_t steps[8];
   double value;

@@ -239,6 +239,63 @@ static void test_names_that_inputs_have(void **state) {
   tdm_context_release(context);
 }
 
+/* The two steps of x (length, batch, 12) before its last, beside a parameter of two steps. */
+static tdm_value two_steps_and_places(tdm_graph *graph, tdm_value x) {
+  const tdm_initializer drawn = {TDM_INIT_NORMAL, 0.0, 1.0, -1};
+  const tdm_value places =
+      tdm_parameter(graph, "places", TDM_FLOAT32, tdm_shape_of(3, 2, 1, 12), &drawn);
+  return tdm_add(graph, "placed", tdm_slice(graph, "two", x, 0, -3, -1, 1), places);
+}
+
+/* The products of all steps with all steps: both operands are repeated along a name. */
+static tdm_value products_of_steps(tdm_graph *graph, tdm_value x) {
+  const tdm_value turned = tdm_transpose(graph, "turned", x, 1, 2);
+  return tdm_matmul(graph, "products", tdm_unsqueeze(graph, "rows", x, 0),
+                    tdm_unsqueeze(graph, "columns", turned, 1));
+}
+
+/* The losses of three steps on x (5, 3, 12). */
+static void train_model(tdm_context *context, tdm_value (*build)(tdm_graph *, tdm_value),
+                        bool named, double out_losses[3]) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape sizes = tdm_shape_of(3, 5, 3, 12);
+  const tdm_value x = named ? sequence(graph) : tdm_input(graph, "x", TDM_FLOAT32, sizes);
+  const tdm_value y = build(graph, tdm_linear(graph, "fc", x, 12));
+  const tdm_optimizer optimizer = tdm_sgd(0.02);
+  const tdm_session_options options = {
+      .struct_size = sizeof options,
+      .loss = tdm_mean(graph, "loss", tdm_square(graph, "squares", y), NULL, 0, false),
+      .optimizer = &optimizer,
+      .seed = 3};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *fed = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 1, -1.0, 1.0);
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  for (int step = 0; step < 3; step++)
+    if (tdm_train_step(session, &feed, 1, NULL, 0, &out_losses[step]) != TDM_OK)
+      fail_msg("%s", tdm_last_message());
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static void test_names_are_trained_as_sizes(void **state) {
+  (void)state;
+  static tdm_value (*const models[])(tdm_graph *, tdm_value) = {two_steps_and_places,
+                                                                products_of_steps};
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+    double of_names[3], of_sizes[3];
+    train_model(context, models[i], true, of_names);
+    train_model(context, models[i], false, of_sizes);
+    for (int step = 0; step < 3; step++)
+      if (of_names[step] != of_sizes[step])
+        fail_msg("model %zu, step %d: %g, of sizes %g", i, step, of_names[step], of_sizes[step]);
+    assert_true(of_names[2] < of_names[0]);
+  }
+  tdm_context_release(context);
+}
+
 /* A name that nothing is fed for stays unknown. */
 static void test_a_name_of_no_input(void **state) {
   (void)state;
@@ -286,6 +343,7 @@ int main(void) {
       cmocka_unit_test(test_rules),
       cmocka_unit_test(test_training_with_several_sizes),
       cmocka_unit_test(test_names_that_inputs_have),
+      cmocka_unit_test(test_names_are_trained_as_sizes),
       cmocka_unit_test(test_a_name_of_no_input),
       cmocka_unit_test(test_sizes_that_do_not_fit),
   };

@@ -1,20 +1,7 @@
 /* Names that are a checkpoint's own: nothing of a model can have one, so whatever saves also loads.
  */
 #include "tests/checkpoint/support.h"
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 /* scope may be NULL. NULL where the session is refused. */
 static tdm_session *session_of(const char *scope, const char *layer) {

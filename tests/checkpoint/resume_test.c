@@ -1,22 +1,9 @@
 /* Going on from a checkpoint gives bitwise what going on without a stop gives: losses of the steps,
  * parameters, states, statistics; in plain, mixed, wrapped and micro-batched models. */
 #include "tests/checkpoint/support.h"
+#include "tests/graph/group.h"
 
 enum { BEFORE = 4, AFTER = 9 }; /* steps; an epoch has six */
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static const trainer_options varieties[] = {
     {.device_map = "*=cpu:0", .seed = 3, .prefetch = 3},

@@ -1,20 +1,7 @@
 /* Parameters by PyTorch's names: what a file has, what loads, what rules of names change, and what
  * is refused, all of it in one message. */
 #include "tests/checkpoint/support.h"
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 /* A model with parts in parts; first: what its first layer is called. */
 static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) {

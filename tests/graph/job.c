@@ -148,3 +148,42 @@ void job_trains_alike(const job_model *model, int most, const job_options *optio
     if (hash != alone.hash) fail_msg("%d ranks train other bits than one", count);
   }
 }
+
+/* ---- Models -------------------------------------------------------------------------------- */
+
+void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, int count,
+                   const char *first, const char *second) {
+  char devices[JOB_MOST_RANKS * 3 * 24] = "";
+  for (int i = 0, before = -1; i < count; i++) {
+    const int owner = i * rank->rank_count / count;
+    const size_t length = strlen(devices);
+    const int written =
+        snprintf(devices + length, sizeof devices - length, "%shost:%d/%s", i > 0 ? "," : "", owner,
+                 owner == before && second ? second : first);
+    assert_true(written > 0 && (size_t)written < sizeof devices - length);
+    before = owner;
+  }
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  tdm_data_parallel(graph, scope, &options);
+}
+
+tdm_graph *job_deep_graph(const job_rank *rank, int layers, int64_t width,
+                          tdm_value (*bend)(tdm_graph *, const char *, tdm_value),
+                          tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, width);
+  for (int layer = 0; layer < layers; layer++) {
+    char name[24], bent[24];
+    (void)snprintf(name, sizeof name, "hidden%d", layer);
+    (void)snprintf(bent, sizeof bent, "bend%d", layer);
+    x = bend(graph, bent, tdm_linear(graph, name, x, width));
+  }
+  const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
+  tdm_scope_pop(graph);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  return graph;
+}

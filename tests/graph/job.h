@@ -64,6 +64,17 @@ tdm_status job_train(job_rank *rank);
  * ranks, and one hash of parameters and states. */
 void job_trains_alike(const job_model *model, int most, const job_options *options);
 
+/* Wraps scope in a region of `count` replicas, spread over the ranks in order: each rank's first on
+ * its device first, as "cpu:0", the others on second (NULL: on first as well). */
+void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, int count,
+                   const char *first, const char *second);
+
+/* The models' inputs ids and targets -> "embedding" to width, `layers` of "hidden0" and bend,
+ * "scores", all in the scope "model"; cross-entropy "loss". */
+tdm_graph *job_deep_graph(const job_rank *rank, int layers, int64_t width,
+                          tdm_value (*bend)(tdm_graph *, const char *, tdm_value),
+                          tdm_value *out_loss);
+
 /* A hash of those parameters and states of the session's store that live on this rank: the XOR of
  * all ranks' is that of one process that has all of them. */
 uint64_t job_hash(tdm_session *session);

@@ -4,21 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/graph/support.h"
-
-static tdm_context *context;
-
-static int open_context(void **unused) {
-  (void)unused;
-  context = graph_context_of(1, 1);
-  return 0;
-}
-
-static int close_context(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#define GROUP_CONTEXT graph_context_of(1, 1)
+#include "tests/graph/group.h"
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
@@ -288,5 +275,5 @@ int main(void) {
       cmocka_unit_test(names_are_utf8_from_the_start),
       cmocka_unit_test(what_is_utf8_is_saved_and_loaded),
   };
-  return cmocka_run_group_tests(tests, open_context, close_context);
+  return cmocka_run_group_tests(tests, begin_group, end_group);
 }

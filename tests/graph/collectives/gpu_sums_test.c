@@ -28,30 +28,9 @@ typedef struct story {
 } story;
 
 static tdm_graph *describe(const job_rank *rank, const story *of, tdm_value *out_loss) {
-  char devices[JOB_MOST_RANKS * 3 * 16] = "";
-  const char *second = of->devices[1] ? of->devices[1] : of->devices[0];
-  for (int i = 0; i < of->replicas * rank->rank_count; i++) {
-    const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/%s", i > 0 ? "," : "",
-                   i / of->replicas, i % of->replicas ? second : of->devices[0]);
-  }
-  tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value targets =
-      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_scope_push(graph, "model");
-  tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, WIDTH);
-  for (int layer = 0; layer < LAYERS; layer++) {
-    char name[24], bend[24];
-    (void)snprintf(name, sizeof name, "hidden%d", layer);
-    (void)snprintf(bend, sizeof bend, "tanh%d", layer);
-    x = tdm_tanh(graph, bend, tdm_linear(graph, name, x, WIDTH));
-  }
-  const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
-  tdm_scope_pop(graph);
-  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  tdm_data_parallel(graph, "model", &options);
+  tdm_graph *graph = job_deep_graph(rank, LAYERS, WIDTH, tdm_tanh, out_loss);
+  job_replicate(rank, graph, "model", of->replicas * rank->rank_count, of->devices[0],
+                of->devices[1]);
   return graph;
 }
 

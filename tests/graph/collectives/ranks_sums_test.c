@@ -9,36 +9,11 @@
 
 enum { ROWS = 20, LAYERS = 6, WIDTH = 48, WIDE = 160, NAME = 24 };
 
-/* So many replicas of each rank, in a region over all of them. */
-static void replicate(job_rank *rank, tdm_graph *graph, const char *device, int count) {
-  char devices[JOB_MOST_RANKS * 3 * NAME] = "";
-  for (int i = 0; i < count * rank->rank_count; i++) {
-    const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/%s", i > 0 ? "," : "",
-                   i / count, device);
-  }
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  tdm_data_parallel(graph, "model", &options);
-}
-
-static tdm_graph *deep(job_rank *rank, const char *device, int count, int64_t width,
+/* With so many replicas of each rank. */
+static tdm_graph *deep(const job_rank *rank, const char *device, int count, int64_t width,
                        tdm_value *out_loss) {
-  tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value targets =
-      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_scope_push(graph, "model");
-  tdm_value x = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, width);
-  for (int layer = 0; layer < LAYERS; layer++) {
-    char name[24], bend[24];
-    (void)snprintf(name, sizeof name, "hidden%d", layer);
-    (void)snprintf(bend, sizeof bend, "gelu%d", layer);
-    x = tdm_gelu(graph, bend, tdm_linear(graph, name, x, width));
-  }
-  const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
-  tdm_scope_pop(graph);
-  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  replicate(rank, graph, device, count);
+  tdm_graph *graph = job_deep_graph(rank, LAYERS, width, tdm_gelu, out_loss);
+  job_replicate(rank, graph, "model", count * rank->rank_count, device, NULL);
   return graph;
 }
 

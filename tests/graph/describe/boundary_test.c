@@ -1,22 +1,10 @@
 /* Parts wrapped by the values at their boundary: the same as wrapping by scope where both can say
  * it, and what only this can say; sets of nodes that are no part are refused by name. */
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(3, 3)
+#include "tests/graph/group.h"
 
 enum { WIDTH = 6 };
-
-static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(3, 3);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- A model: x -> a -> b -> c, plus a; -> d -> y, against x ---- */
 

@@ -1,20 +1,6 @@
 /* Describing graphs: the first error sticks and is told by the session, with the layer and its
  * shapes; invalid and foreign values; scopes, names, tied weights; named dimensions. */
-#include "tests/graph/support.h"
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_dim width) {
   return tdm_input(graph, name, TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), width));

@@ -2,21 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/graph/support.h"
-
-static tdm_context *context;
-
-static int open_context(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int close_context(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 static void assert_printed(tdm_graph *graph, const char *expected) {
   char *text = NULL;
@@ -87,5 +73,5 @@ int main(void) {
       cmocka_unit_test(shared_parameters_are_counted_once),
       cmocka_unit_test(a_graph_that_failed_says_why_instead),
   };
-  return cmocka_run_group_tests(tests, open_context, close_context);
+  return cmocka_run_group_tests(tests, begin_group, end_group);
 }

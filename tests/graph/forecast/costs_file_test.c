@@ -9,21 +9,7 @@
 
 #include "graph/forecast/costs.h"
 #include "tests/core/comma_locale.h"
-#include "tests/graph/support.h"
-
-static tdm_context *context;
-
-static int begin_group(void **state) {
-  (void)state;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **state) {
-  (void)state;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 static const char *path_of(char path[512], const char *name) {
   const char *folder = getenv("TEST_TMPDIR");

@@ -4,26 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #define FIRST TEST_KIND ":0"
 #define SECOND TEST_KIND ":1"
 
 enum { ROWS = 7, WIDTH = 5, HIDDEN = 6, CLASSES = 3 };
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return context ? 0 : -1;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- A model, and what is asked of it -------------------------------------------------------- */
 

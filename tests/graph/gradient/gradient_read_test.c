@@ -3,25 +3,11 @@
  * refused. For accelerators of TEST_KIND. */
 #include <math.h>
 
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #define FIRST TEST_KIND ":0"
 
 enum { ROWS = 7, WIDTH = 5, HIDDEN = 6, CLASSES = 3 };
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return context ? 0 : -1;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static tdm_tensor *drawn(int64_t rows, int64_t width, uint64_t seed) {
   return tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, width), seed);

@@ -2,23 +2,9 @@
  * optimizer stays as it is and costs nothing, and checkpoints keep what groups have.
  * Invariant: the model's two towers share nothing but the sum of their losses, so that each trains
  * bit by bit as it would with its optimizer alone. */
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { ROWS = 5, WIDTH = 6, HIDDEN = 8, CLASSES = 3, STEPS = 4 };
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static tdm_value tower(tdm_graph *graph, const char *scope, tdm_value x, tdm_value target,
                        const char *device) {

@@ -3,23 +3,9 @@
 #include <stdlib.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { ROWS = 4, WIDTH = 6, WORDS = 9 };
-
-static tdm_context *context; /* of the group: two cpu and two sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* On cpu:0, with the input "x" (ROWS, WIDTH). */
 static tdm_graph *begin_graph(tdm_value *out_x) {

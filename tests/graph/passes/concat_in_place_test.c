@@ -4,23 +4,11 @@
 
 #include "graph/passes/parts.h"
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(3, 3)
+#include "tests/graph/group.h"
 
 enum { WIDTH = 3, ROWS = 7 };
-
-static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(3, 3);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- Looking at plans ---- */
 

@@ -1,22 +1,8 @@
 /* Concatenations of 1 to 64 parts: computed, fed, parameters, the same value twice, delivered
  * themselves, empty; forward and backward, on every mix of two devices. */
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { MOST = 64, WIDTH = 3 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 typedef enum part_kind { COMPUTED, FED, PARAMETER, SAME, DELIVERED, MIXED, KINDS } part_kind;
 

@@ -4,23 +4,11 @@
 
 #include "devices/tensors/chunks.h"
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(4, 4)
+#include "tests/graph/group.h"
 
 enum { WIDTH = 8, HIDDEN = 12 };
-
-static tdm_context *context; /* of the group: 4 cpu and 4 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(4, 4);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- Chunks ---- */
 

@@ -1,24 +1,12 @@
 /* Training on batches without rows, ids or elements: nothing moves that a row would have moved, and
  * the steps after are those of a model that never saw the empty batch. */
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(3, 2)
+#include "tests/graph/group.h"
 
 #include <math.h>
 
 enum { TABLE = 11, WIDTH = 4, STEPS = 5 };
-
-static tdm_context *context; /* of the group: three cpu devices and two sim */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(3, 2);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* Rows of each step's batch. */
 static const int64_t first_empty[STEPS] = {0, 3, 0, 5, 2};

@@ -3,25 +3,11 @@
 #include <stdio.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 static const char *const devices[] = {"cpu:0", TEST_KIND ":0"};
 
 enum { ROWS = 5, WIDTH = 6 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 

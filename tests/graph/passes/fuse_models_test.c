@@ -4,25 +4,11 @@
 #include <stdio.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #define ACCELERATOR TEST_KIND ":0"
 
 enum { WIDTH = 9, NODES = 22, STEPS = 2, OUTPUTS = 3 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 

@@ -5,23 +5,9 @@
 #include "core/allocate.h"
 #include "devices/fused.h"
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { ROWS = 4, WIDTH = 6 };
-
-static tdm_context *context; /* of the group: two cpu and two sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 

@@ -4,21 +4,7 @@
 
 #include "devices/kernels.h"
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
-
-static tdm_context *context; /* of the group: 2 cpu and 2 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 /* ---- Models of support.h ---- */
 

@@ -1,21 +1,7 @@
 /* What micro-batches hand out: whole values, once for each name, and each part's to observers. */
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { WIDTH = 6 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 typedef struct seen_places {
   char text[512];

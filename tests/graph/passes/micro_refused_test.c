@@ -1,22 +1,8 @@
 /* Micro-batches that cannot be: the session is refused, and its message names why. */
 #include "devices/kernels.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { CLASSES = 5, WIDTH = 4 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* ---- What cannot be cut ---- */
 

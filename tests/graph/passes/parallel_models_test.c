@@ -3,23 +3,11 @@
 #include <stdlib.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(3, 3)
+#include "tests/graph/group.h"
 
 enum { STEPS = 5, WIDTH = 6, HIDDEN = 7 };
-
-static tdm_context *context; /* of the group: 3 cpu and 3 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(3, 3);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static void wrap(tdm_graph *graph, const char *scope, const char *devices,
                  const tdm_scatter *scatter, size_t scatter_count) {

@@ -2,23 +2,9 @@
  * both directions with first states, lengths and dropout give what they give in one piece. */
 #include <math.h>
 
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { STEPS = 4, WIDTH = 3, HIDDEN = 5, STATES = 4, BATCH = 7 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* How a model is computed. */
 typedef struct way {

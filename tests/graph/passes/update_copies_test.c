@@ -1,23 +1,11 @@
 /* Gradients that lie elsewhere than their parameter: every update reads a copy, which is made
  * before the update phase begins, whoever carries it. A home is given by the session that binds the
  * store first, or by a parallel region whose rows all go to one device. */
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(3, 2)
+#include "tests/graph/group.h"
 
 enum { WIDTH = 6, STEPS = 3 };
-
-static tdm_context *context; /* of the group: three cpu devices and two sim */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(3, 2);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static const char *const devices[] = {"cpu:0", "cpu:1", "cpu:2", "sim:0", "sim:1"};
 enum { DEVICES = sizeof devices / sizeof devices[0] };

@@ -1,6 +1,8 @@
 /* Peak memory of every device of a wrapped model: no more than its share of activations, and where
  * results and parameters are at home the gathered outputs and one incoming bucket of gradients. */
-#include "tests/graph/support.h"
+
+#define GROUP_CONTEXT graph_context_of(8, 8)
+#include "tests/graph/group.h"
 
 enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
 
@@ -9,20 +11,6 @@ enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 5
 enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
 
 static bool loss_is_wrapped; /* by build_classifier: with the rest of the model */
-static tdm_context *context; /* of the group: 8 cpu and 8 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(8, 8);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
-
 /* "cpu:0,cpu:1,..." */
 static void list_devices(const char *kind, int count, char *list, size_t bytes) {
   size_t used = 0;

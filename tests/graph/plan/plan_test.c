@@ -4,21 +4,7 @@
 #include <jansson.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 static tdm_session *scores_session(int plan_limit) {
   const tdm_session_options options = {.plan_limit = plan_limit};

@@ -1,21 +1,7 @@
 /* Wherever a view, or a part of a concatenation, of a real plan is moved or grown beyond the memory
  * it lies in, verify refuses the plan: for every value of several plans that a step touches. */
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#include "tests/graph/group.h"
 
 /* ---- Plans with views ---------------------------------------------------------------------- */
 

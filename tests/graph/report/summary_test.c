@@ -5,21 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/graph/support.h"
-
-static tdm_context *context; /* of the group: 2 cpu and 2 sim devices */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context_of(2, 2);
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
+#define GROUP_CONTEXT graph_context_of(2, 2)
+#include "tests/graph/group.h"
 
 static void expect_summary(tdm_session *session, const char *wanted) {
   char *text = NULL;

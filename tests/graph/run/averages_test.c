@@ -1,25 +1,11 @@
 /* Moving averages of parameters: sessions that read them, beside the one that trains, wherever
  * parameters live; that files have them; what is refused. */
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #include <math.h>
 
 enum { IN = 6, OUT = 4, ROWS = 8, STEPS = 5 };
 static const double decay = 0.75;
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* "fc", wrapped over the devices, or placed on the one; output "y". */
 static tdm_graph *build(const char *devices, tdm_value *out_loss) {

@@ -1,22 +1,8 @@
 /* Learning rates that are not finite, or negative, are refused wherever one is given, and named;
  * what was set before stays. */
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #include <math.h>
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 static const double wrong[] = {NAN, INFINITY, -INFINITY, -1};
 enum { WRONG = sizeof wrong / sizeof wrong[0] };

@@ -3,26 +3,12 @@
  * of TEST_KIND. Invariant: the bits are those of the output that comes to cpu:0. */
 #include <time.h>
 
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 #define FIRST TEST_KIND ":0"
 #define SECOND TEST_KIND ":1"
 
 enum { ROWS = 6, WIDTH = 4, OUT = 3 };
-
-static tdm_context *context;
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return context ? 0 : -1;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* x (batch, WIDTH) -> linear, tanh on FIRST: "host", on cpu:0, and "kept", on device; wraps NULL:
  * not wrapped. */

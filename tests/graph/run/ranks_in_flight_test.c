@@ -148,12 +148,6 @@ static tdm_graph *tied(job_rank *rank, tdm_value *out_loss) {
 }
 
 static tdm_graph *replicated(job_rank *rank, tdm_value *out_loss) {
-  char devices[REPLICAS * NAME] = "";
-  for (int i = 0; i < REPLICAS; i++) {
-    const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/sim:0", i > 0 ? "," : "",
-                   i * rank->rank_count / REPLICAS);
-  }
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value targets =
@@ -168,8 +162,7 @@ static tdm_graph *replicated(job_rank *rank, tdm_value *out_loss) {
   tdm_scope_pop(graph);
   tdm_output(graph, "scores", scores);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  tdm_data_parallel(graph, "model", &options);
+  job_replicate(rank, graph, "model", REPLICAS, "sim:0", NULL);
   return graph;
 }
 

@@ -52,7 +52,7 @@ static tdm_value add_layer(tdm_graph *graph, uint64_t seed, int layer, tdm_value
 }
 
 static tdm_graph *build(const job_rank *rank, uint64_t seed, tdm_value *out_loss) {
-  char place[24], devices[MOST_REPLICAS * 16] = "";
+  char place[24];
   const int layers = 1 + (int)draw(seed, LAYERS, MOST_LAYERS);
   const int replicas = 1 + (int)draw(seed, REPLICAS, MOST_REPLICAS);
   tdm_graph *graph = tdm_graph_create(rank->context);
@@ -71,13 +71,7 @@ static tdm_graph *build(const job_rank *rank, uint64_t seed, tdm_value *out_loss
   const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  for (int i = 0; i < replicas; i++) {
-    const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/cpu:0", i > 0 ? "," : "",
-                   i * rank->rank_count / replicas);
-  }
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  if (replicas > 1) tdm_data_parallel(graph, "model", &options);
+  if (replicas > 1) job_replicate(rank, graph, "model", replicas, "cpu:0", NULL);
   return graph;
 }
 

@@ -96,12 +96,6 @@ enum { REPLICAS = 4 };
 
 /* As many replicas whatever the number of ranks, each rank with neighbours. */
 static tdm_graph *parallel_over_ranks(job_rank *rank, tdm_value *out_loss) {
-  char devices[REPLICAS * 16] = "";
-  for (int i = 0; i < REPLICAS; i++) {
-    const size_t length = strlen(devices);
-    (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/cpu:0", i > 0 ? "," : "",
-                   i * rank->rank_count / REPLICAS);
-  }
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value targets =
@@ -113,8 +107,7 @@ static tdm_graph *parallel_over_ranks(job_rank *rank, tdm_value *out_loss) {
   const tdm_value scores = tdm_linear(graph, "scores", kept, MODEL_WIDTH);
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
-  tdm_data_parallel(graph, "model", &options);
+  job_replicate(rank, graph, "model", REPLICAS, "cpu:0", NULL);
   return graph;
 }
 

@@ -2,23 +2,9 @@
  * is said to cost. */
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/group.h"
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = graph_context();
-  return 0;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. */
 static tdm_session *trained_session(void) {

@@ -2,6 +2,8 @@
  * channel after channel, tap after tap, wherever it lies in a tile. */
 #include "devices/cpu/kernels/channels.h"
 
+#include "devices/cpu/kernels/cases.h"
+
 #define CACHE_LINE (64 / (int64_t)sizeof(real))
 #define VECTORS 2 /* of a tile's channels */
 /* The most windows of a tile, so that the sums of two vectors each fit the registers. */
@@ -204,20 +206,7 @@ ALWAYS_INLINE void tile_of_any_width(const int lines, int64_t windows, const int
     if (lines * constant <= WIDE) tile(lines, constant, vectors, job, x, at);                      \
     break;
   switch (windows) {
-    WINDOWS(1)
-    WINDOWS(2)
-    WINDOWS(3)
-    WINDOWS(4)
-    WINDOWS(5)
-    WINDOWS(6)
-    WINDOWS(7)
-    WINDOWS(8)
-    WINDOWS(9)
-    WINDOWS(10)
-    WINDOWS(11)
-    WINDOWS(12)
-    WINDOWS(13)
-    WINDOWS(14)
+    CASES_TO_14(WINDOWS)
   }
 #undef WINDOWS
 }

@@ -2,6 +2,7 @@
  * columns (channel that is read, tap) and up to two vectors of channels, whose sums stay in
  * registers over the windows of a band. Invariant: an element is the sum of the bands' sums in
  * order, each summed window after window, however the work is shared out. */
+#include "devices/cpu/kernels/cases.h"
 #include "devices/cpu/kernels/channels.h"
 #include "devices/operations/image_sizes.h"
 
@@ -105,20 +106,7 @@ ALWAYS_INLINE void tile_of_any_size(int64_t columns, const int vectors, const ti
     if (constant <= COLUMNS) tile(constant, vectors, job, sums);                                   \
     break;
   switch (columns) {
-    TILE_COLUMNS(1)
-    TILE_COLUMNS(2)
-    TILE_COLUMNS(3)
-    TILE_COLUMNS(4)
-    TILE_COLUMNS(5)
-    TILE_COLUMNS(6)
-    TILE_COLUMNS(7)
-    TILE_COLUMNS(8)
-    TILE_COLUMNS(9)
-    TILE_COLUMNS(10)
-    TILE_COLUMNS(11)
-    TILE_COLUMNS(12)
-    TILE_COLUMNS(13)
-    TILE_COLUMNS(14)
+    CASES_TO_14(TILE_COLUMNS)
   }
 #undef TILE_COLUMNS
 }

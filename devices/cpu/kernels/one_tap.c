@@ -2,6 +2,7 @@
  * channel after channel, wherever it lies in a tile. */
 #include "devices/cpu/kernels/one_tap.h"
 
+#include "devices/cpu/kernels/cases.h"
 #include "devices/cpu/kernels/vector.h"
 
 #define BLOCK_BYTES (128 * 1024) /* of panels: stay in the second cache */
@@ -133,19 +134,7 @@ static void tile_of_any_height(int64_t height, const tile_job *job) {
     if (constant <= TALL) tile(constant, job);                                                     \
     break;
   switch (height) {
-    HEIGHT(1)
-    HEIGHT(2)
-    HEIGHT(3)
-    HEIGHT(4)
-    HEIGHT(5)
-    HEIGHT(6)
-    HEIGHT(7)
-    HEIGHT(8)
-    HEIGHT(9)
-    HEIGHT(10)
-    HEIGHT(11)
-    HEIGHT(12)
-    HEIGHT(13)
+    CASES_TO_12(HEIGHT)
   }
 #undef HEIGHT
 }

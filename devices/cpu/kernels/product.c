@@ -1,6 +1,8 @@
 /* The products of product.h: panels, tiles of registers, and the loops around them. */
 #include "devices/cpu/kernels/product.h"
 
+#include "devices/cpu/kernels/cases.h"
+
 #define VECTORS 2 /* of a tile's width */
 #define WIDTH PRODUCT_WIDTH
 _Static_assert(WIDTH == VECTORS * LANES, "a panel is a tile wide");
@@ -153,18 +155,7 @@ ALWAYS_INLINE void tile_of_any_height(int64_t rows, const int vectors, int64_t d
     }                                                                                              \
     break;
   switch (rows) {
-    HEIGHT(1)
-    HEIGHT(2)
-    HEIGHT(3)
-    HEIGHT(4)
-    HEIGHT(5)
-    HEIGHT(6)
-    HEIGHT(7)
-    HEIGHT(8)
-    HEIGHT(9)
-    HEIGHT(10)
-    HEIGHT(11)
-    HEIGHT(12)
+    CASES_TO_12(HEIGHT)
   }
 #undef HEIGHT
 }

@@ -117,11 +117,7 @@ static tdm_status append_updates(tdm_update *update, bool sparse) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes no %s gradients, and %s has one",
                       optimizer->rule->name, sparse ? "dense" : "sparse",
                       tdm_update_name(update, i));
-  tdm_clip clip;
-  TDM_TRY(tdm_clip_begin(update, &clip));
-  for (size_t i = 0; i < tdm_update_count(update); i++)
-    append_update(update, &clip, i);
-  return tdm_graph_status(tdm_update_graph(update));
+  return tdm_clip_updates(update, append_update);
 }
 
 static tdm_status append_dense_updates(tdm_update *update) {

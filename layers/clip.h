@@ -12,6 +12,10 @@ typedef struct tdm_clip {
 
 /* Appends what finds the factor. Call once, before any update. */
 tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) TDM_WARN_UNUSED;
+/* The same, then append for each parameter in turn; the graph's status. */
+tdm_status tdm_clip_updates(tdm_update *update,
+                            void (*append)(tdm_update *update, const tdm_clip *clip,
+                                           size_t index)) TDM_WARN_UNUSED;
 /* The gradient of parameter index (rows of a sparse one), scaled if there is a factor; its negative
  * where the optimizer maximizes. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index);

@@ -59,12 +59,8 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
 }
 
 static tdm_status append_updates(tdm_update *update) {
-  tdm_clip clip;
   TDM_TRY(check_settings(tdm_update_optimizer(update)));
-  TDM_TRY(tdm_clip_begin(update, &clip));
-  for (size_t i = 0; i < tdm_update_count(update); i++)
-    append_update(update, &clip, i);
-  return tdm_graph_status(tdm_update_graph(update));
+  return tdm_clip_updates(update, append_update);
 }
 
 static const tdm_optimizer_rule rule = {

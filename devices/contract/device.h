@@ -184,6 +184,19 @@ void tdm_flight_fail(tdm_flight *flight, uint32_t id, tdm_status status, const c
 void tdm_flight_mark_failed(tdm_flight *flight, uint32_t id);
 /* Has command failed already, or any dependency of it? Marks command failed if so. */
 bool tdm_flight_spoiled(tdm_flight *flight, const tdm_command *command);
+/* The point that a WAIT is for; NULL where there is no run before to wait for. */
+static inline tdm_queue *tdm_flight_awaited(const tdm_flight *flight, const tdm_wait *wait,
+                                            uint64_t *out_sequence) {
+  const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
+  if (!bases || bases[wait->program] == TDM_BASE_NONE) return NULL;
+  *out_sequence = bases[wait->program] + wait->position;
+  return flight->programs[wait->program].queue;
+}
+/* The failure of the wait at cursor, in the thread's words, falls on the command that waited. */
+void tdm_flight_fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
+                                tdm_status status);
+/* How many bytes a kernel may touch of an operand; of one in a format of its own one at least. */
+size_t tdm_operand_bytes(const tdm_spec *spec);
 /* Copies what a failed flight says of itself: its earliest failure, else what it was stopped with.
  * text of TDM_MESSAGE_BYTES. */
 tdm_status tdm_flight_read_failure(tdm_flight *flight, char *text);

@@ -90,3 +90,19 @@ void tdm_flight_reset(tdm_flight *flight, uint32_t command_count) {
   flight->failure.status = TDM_OK;
   flight->failure.message[0] = '\0';
 }
+
+void tdm_flight_fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
+                                tdm_status status) {
+  while (++cursor < program->count) {
+    const tdm_command *command = &program->commands[cursor];
+    if (command->kind == TDM_COMMAND_WAIT) continue;
+    tdm_flight_fail(flight, command->id, status, tdm_last_message());
+    return;
+  }
+}
+
+size_t tdm_operand_bytes(const tdm_spec *spec) {
+  if (spec->format != TDM_FORMAT_DENSE) return 1;
+  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
+  return bytes < 0 ? 1 : (size_t)bytes;
+}

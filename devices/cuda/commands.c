@@ -10,13 +10,6 @@
 
 /* ---- Operands and kernels -------------------------------------------------------------------- */
 
-/* Dense bytes of an operand; of an opaque one at least one. */
-static size_t operand_bytes(const tdm_spec *spec) {
-  if (spec->format != TDM_FORMAT_DENSE) return 1;
-  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
-  return bytes < 0 ? 1 : (size_t)bytes;
-}
-
 static tdm_status resolve(tdm_device *device, const tdm_flight *flight, const tdm_operand *operand,
                           size_t bytes, void **out) {
   *out = NULL;
@@ -33,7 +26,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_KERNEL));
   const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
   for (uint32_t i = 0; i < count; i++) {
-    TDM_TRY(resolve(device, flight, &execute->operands[i], operand_bytes(&execute->specs[i]),
+    TDM_TRY(resolve(device, flight, &execute->operands[i], tdm_operand_bytes(&execute->specs[i]),
                     &pointers[i]));
   }
   TDM_TRY(resolve(device, flight, &execute->workspace, execute->workspace_bytes, &workspace));

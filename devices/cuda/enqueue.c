@@ -9,26 +9,6 @@
 
 /* ---- Waits and gates ------------------------------------------------------------------------- */
 
-/* The point that a WAIT is for; NULL where there is no run before to wait for. */
-static tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
-                              uint64_t *out_sequence) {
-  const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
-  if (!bases || bases[wait->program] == TDM_BASE_NONE) return NULL;
-  *out_sequence = bases[wait->program] + wait->position;
-  return flight->programs[wait->program].queue;
-}
-
-/* The failure of a wait falls on the command that waited. */
-static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
-                            tdm_status status) {
-  while (++cursor < program->count) {
-    const tdm_command *command = &program->commands[cursor];
-    if (command->kind == TDM_COMMAND_WAIT) continue;
-    tdm_flight_fail(flight, command->id, status, tdm_last_message());
-    return;
-  }
-}
-
 /* Where times are recorded: from here on the queue, or its stream, waits. */
 static void note_wait(tdm_flight *flight, uint32_t id, tdm_queue *awaited, uint64_t sequence) {
   if (TDM_UNLIKELY(flight->times != NULL) && flight->times[id].wait_ns == 0 &&
@@ -46,11 +26,12 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
                          const tdm_program *program) {
   tdm_flight *flight = submission->flight;
   uint64_t sequence = 0;
-  tdm_queue *awaited = wait_target(flight, &program->commands[submission->cursor].wait, &sequence);
+  const tdm_command *command = &program->commands[submission->cursor];
+  tdm_queue *awaited = tdm_flight_awaited(flight, &command->wait, &sequence);
   if (!awaited) return true;
   const bool by_stream =
       is_ours(queue, awaited) && queue->kernel_stream.stream && submission->due_ns == 0;
-  note_wait(flight, program->commands[submission->cursor].id, awaited, sequence);
+  note_wait(flight, command->id, awaited, sequence);
   tdm_cuda_wait_answer answer = TDM_CUDA_WAIT_UNMARKED;
   if (by_stream) {
     answer = tdm_cuda_queue_await(queue, tdm_cuda_queue_of(awaited), sequence);
@@ -67,7 +48,7 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
     status = tdm_faults_strike(tdm_context_faults(queue->base.device->context), TDM_FAULT_WAIT);
   }
   if (TDM_UNLIKELY(status != TDM_OK)) {
-    fail_after_wait(flight, program, submission->cursor, status);
+    tdm_flight_fail_after_wait(flight, program, submission->cursor, status);
   }
   if (answer == TDM_CUDA_WAIT_DONE) return true;
   submission->due_ns = 1;
@@ -155,7 +136,8 @@ void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell) {
   const tdm_command *command = &program->commands[head->cursor];
   uint64_t sequence;
   tdm_queue *awaited = NULL;
-  if (command->kind == TDM_COMMAND_WAIT) awaited = wait_target(flight, &command->wait, &sequence);
+  if (command->kind == TDM_COMMAND_WAIT)
+    awaited = tdm_flight_awaited(flight, &command->wait, &sequence);
   if (!awaited) return;
   tdm_queue_ask(awaited, bell);
   if (is_ours(queue, awaited)) {

@@ -14,13 +14,6 @@ static __attribute__((noinline)) tdm_status refuse_hidden(const tdm_host_executo
                   executor->device->name, (size_t)address);
 }
 
-/* Dense bytes of an operand; of an opaque one at least one. */
-static size_t operand_bytes(const tdm_spec *spec) {
-  if (spec->format != TDM_FORMAT_DENSE) return 1;
-  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
-  return bytes < 0 ? 1 : (size_t)bytes;
-}
-
 static inline tdm_status resolve_host(const tdm_host_executor *executor, tdm_address address,
                                       void **out) {
   for (size_t i = 0; i < executor->hidden_count; i++) {
@@ -47,7 +40,7 @@ static inline tdm_status resolve(const tdm_host_executor *executor, const tdm_fl
     const tdm_address address = flight->bases[operand->base] + operand->offset;
     const tdm_status status =
         host ? resolve_host(executor, address, &pointers[i])
-             : device->ops->translate(device, address, operand_bytes(&execute->specs[i]),
+             : device->ops->translate(device, address, tdm_operand_bytes(&execute->specs[i]),
                                       &pointers[i]);
     if (TDM_UNLIKELY(status != TDM_OK)) return status;
   }
@@ -189,36 +182,16 @@ static bool message_command(const tdm_host_queue *queue, tdm_submission *submiss
 
 /* ---- Waits --------------------------------------------------------------------------------- */
 
-/* The point that wait is for; NULL where there is no run before to wait for. */
-static inline tdm_queue *wait_target(const tdm_flight *flight, const tdm_wait *wait,
-                                     uint64_t *out_sequence) {
-  const uint64_t *bases = wait->previous ? flight->previous_bases : flight->program_bases;
-  if (!bases || bases[wait->program] == TDM_BASE_NONE) return NULL;
-  *out_sequence = bases[wait->program] + wait->position;
-  return flight->programs[wait->program].queue;
-}
-
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence) {
   const tdm_flight *flight = submission->flight;
   const tdm_program *program = &flight->programs[submission->program];
-  return wait_target(flight, &program->commands[submission->cursor].wait, out_sequence);
-}
-
-/* The failure of a wait falls on the command that waited. */
-static void fail_after_wait(tdm_flight *flight, const tdm_program *program, uint32_t cursor,
-                            tdm_status status) {
-  while (++cursor < program->count) {
-    const tdm_command *command = &program->commands[cursor];
-    if (command->kind == TDM_COMMAND_WAIT) continue;
-    tdm_flight_fail(flight, command->id, status, tdm_last_message());
-    return;
-  }
+  return tdm_flight_awaited(flight, &program->commands[submission->cursor].wait, out_sequence);
 }
 
 static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
                          const tdm_program *program, uint32_t cursor) {
   uint64_t sequence = 0;
-  tdm_queue *awaited = wait_target(flight, &program->commands[cursor].wait, &sequence);
+  tdm_queue *awaited = tdm_flight_awaited(flight, &program->commands[cursor].wait, &sequence);
   if (!awaited) return true;
   if (!tdm_queue_reached(awaited, sequence)) {
     tdm_command_times *times = flight->times;
@@ -227,7 +200,7 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
     return false;
   }
   const tdm_status status = tdm_faults_strike(queue->executor->faults, TDM_FAULT_WAIT);
-  if (TDM_UNLIKELY(status != TDM_OK)) fail_after_wait(flight, program, cursor, status);
+  if (TDM_UNLIKELY(status != TDM_OK)) tdm_flight_fail_after_wait(flight, program, cursor, status);
   return true;
 }
 

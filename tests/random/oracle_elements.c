@@ -49,7 +49,6 @@ static double slope(oracle *it, const random_node *what, double x) {
   case UNARY_CUBE:
     return exact_product(it, 3, exact_product(it, x, x));
   case UNARY_CLAMP:
-    return x >= what->numbers[0] && x <= what->numbers[1];
   case UNARY_HARDTANH:
     return x > what->numbers[0] && x < what->numbers[1];
   case UNARY_RELU6:

@@ -61,11 +61,11 @@ TDM_API void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *v
 
 /* ---- Along dimensions ------------------------------------------------------------------------ */
 
-/* The root of tdm_variance. */
+/* The root of tdm_variance; of elements that are all equal it is 0, and nothing flows back. */
 TDM_API tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                           size_t count, double correction, bool keep);
 /* sum(|x|^p)^(1/p) over `count` dimensions (0: all of them), p > 0; the largest |x| for INFINITY,
- * the smallest for -INFINITY. The gradient of a norm that is 0 is 0. */
+ * the smallest for -INFINITY, of equals the first. The gradient of a norm that is 0 is 0. */
 TDM_API tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p,
                            const int *dimensions, size_t count, bool keep);
 /* The products of all elements up to each, itself included, along dimension, which is a size. */

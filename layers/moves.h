@@ -53,7 +53,8 @@ TDM_API tdm_value tdm_stack(tdm_graph *graph, const char *name, const tdm_value 
 
 /* x with each dimension of 1 repeated to the shape's; TDM_INFER leaves a dimension as it is. Shapes
  * are aligned at the last dimension, and x may lack the first ones. A dimension that is repeated
- * must be a size: tdm_expand_as repeats it as often as another value has it. */
+ * must be a size: tdm_expand_as repeats it as often as another value has it. One that is not has
+ * the shape's size, where it has a name when it runs. */
 TDM_API tdm_value tdm_expand(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* The same to the shape of like, whose elements are not read. */
 TDM_API tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_value like);

@@ -57,9 +57,10 @@ TDM_API tdm_status tdm_rate_schedule_constant(double rate, double factor, int64_
 /* rate times (1 - step / steps)^power, and 0 from then on. */
 TDM_API tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* All parts at once: the first one's base rate times what each makes of its own. parts (count, at
- * most TDM_RATE_SCHEDULE_MAX_MILESTONES) stay the caller's, and must outlive the schedule; the base
- * rates are positive. */
+/* All parts at once: the first one's base rate times what each makes of its own. So is PyTorch's
+ * ChainedScheduler, but for a cosine that ends above 0 or has turned, which goes by differences
+ * there. parts (count, at most TDM_RATE_SCHEDULE_MAX_MILESTONES) stay the caller's, and must
+ * outlive the schedule; the base rates are positive. */
 TDM_API tdm_status tdm_rate_schedule_chained(const tdm_rate_schedule *parts, size_t count,
                                              tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 /* One part after the other: part i + 1 begins at milestones[i] (count - 1), which ascend, with its

@@ -153,10 +153,9 @@ static tdm_status live(job_rank *rank) {
 
 static void run_story(story *of, int count) {
   tdm_control_options watch = watch_of_tests();
-  if (of->how >= STALLING) { /* told by nothing else */
+  if (of->how >= STALLING || of->how == LOSING_ITS_GPU) /* told by nothing else */
     watch.silence_ns = UINT64_C(300000000000);
-    watch.stall_ns = of->how == SLOW ? 1000000000 : 500000000;
-  }
+  if (of->how >= STALLING) watch.stall_ns = of->how == SLOW ? 1000000000 : 500000000;
   job_rank ranks[JOB_MOST_RANKS];
   emulation_set_driver(EMULATED_DRIVER, JOB_MOST_RANKS);
   job_must(&(job_options){.rank_count = count, .watch = &watch, .user = of}, live, ranks);

@@ -114,6 +114,41 @@ static void members_that_come_in_any_order_get_the_sum(void **state) {
   emulation_set_jitter(0);
 }
 
+/* One end of what goes from one member to another. */
+static void pass(const team *of, int member, int from, int to, size_t bytes) {
+  const tdm_nccl_code code =
+      member == from
+          ? of->nccl->send(of->members[from], of->memory[from], bytes, to, of->streams[from])
+          : of->nccl->receive(of->members[to], of->memory[to], bytes, from, of->streams[to]);
+  if (code == TDM_NCCL_IN_PROGRESS) await(of, member);
+  assert_int_equal(code == TDM_NCCL_IN_PROGRESS ? look(of, member) : code, TDM_NCCL_SUCCESS);
+}
+
+/* Round the members, the last of which are asked first; then a sum, in the same streams. */
+static void what_members_send_arrives_in_order(void **state) {
+  (void)state;
+  enum { BYTES = COUNT * sizeof(double) };
+  team of;
+  for (uint64_t seed = 0; seed < 20; seed++) {
+    emulation_set_nccl_jitter(seed);
+    emulation_set_jitter(seed);
+    begin(&of);
+    const uint64_t before = emulation_nccl_transfers();
+    pass(&of, 2, 2, 0, BYTES);
+    pass(&of, 0, 0, 1, BYTES);
+    pass(&of, 1, 0, 1, BYTES);
+    pass(&of, 0, 2, 0, BYTES);
+    for (int m = 0; m < MEMBERS; m++)
+      assert_int_equal(sum(&of, m), TDM_NCCL_SUCCESS);
+    /* 0 has gone to 1, then 2 to 0: 2, 0 and 2 were summed. */
+    for (int m = 0; m < MEMBERS; m++)
+      assert_true(element(&of, m, 7) == 2 + 0 + 2 + 3 * 7);
+    assert_int_equal(emulation_nccl_transfers() - before, 2);
+    end(&of);
+  }
+  emulation_set_jitter(0);
+}
+
 /* Kernels of NCCL spin until they are aborted; who has aborted, the others hear of. */
 static void abort_ends_a_sum_that_waits_for_a_member(void **state) {
   (void)state;
@@ -199,10 +234,20 @@ static void sum_in_progress(team *of) {
   (void)of->nccl->all_reduce(of->members[0], of->memory[0], COUNT, TDM_FLOAT64, of->streams[0]);
 }
 
+static void receive_another_size(team *of) {
+  pass(of, 0, 0, 1, 64);
+  pass(of, 1, 0, 1, 32);
+}
+
+static void send_to_oneself(team *of) {
+  (void)of->nccl->send(of->members[0], of->memory[0], 8, 0, of->streams[0]);
+}
+
 static void misuse_ends_the_test(void **state) {
   (void)state;
   static void (*const misuses[])(team * of) = {
-      sum_another_count, sum_another_dtype, sum_after_abort, sum_on_two_streams, sum_in_progress};
+      sum_another_count, sum_another_dtype,    sum_after_abort, sum_on_two_streams,
+      sum_in_progress,   receive_another_size, send_to_oneself};
   if (test_is_sanitized()) return; /* children of a process with threads */
   for (size_t i = 0; i < sizeof(misuses) / sizeof(misuses[0]); i++) {
     const pid_t child = fork();
@@ -223,6 +268,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(misuse_ends_the_test), /* before there are threads */
       cmocka_unit_test(members_that_come_in_any_order_get_the_sum),
+      cmocka_unit_test(what_members_send_arrives_in_order),
       cmocka_unit_test(abort_ends_a_sum_that_waits_for_a_member),
       cmocka_unit_test(calls_fail_at_once_or_later),
       cmocka_unit_test(what_is_not_there_is_told),

@@ -138,7 +138,7 @@ def launch_words(mpi, link, ranks, eager=EAGER_BYTES):
         words = ["mpiexec.mpich", "-disable-auto-cleanup", "-n", str(ranks)]
         if not agent:  # one rank has all cores, as it has without a launcher
             return words + ["-bind-to", "core" if ranks > 1 else "none"]
-        return link.inside(0)[:4] + words + [
+        return link.inside(0) + words + [
             "-launcher", "ssh", "-launcher-exec", agent, "-hosts", ",".join(ADDRESSES),
             "-ppn", "1"]
     words = ["mpirun.openmpi", "--enable-recovery", "-n", str(ranks)]
@@ -152,7 +152,7 @@ def launch_words(mpi, link, ranks, eager=EAGER_BYTES):
         words += ["--mca", "btl_tcp_" + limit, str(eager)]
     for name in ("TANDEM_NET_PATH", "TANDEM_LINKS"):
         words += ["-x", name]
-    return link.inside(0)[:4] + words
+    return link.inside(0) + words
 
 
 def our_environment(given, link):
@@ -189,6 +189,15 @@ def run_ours(given, link, words, ranks=2, launched=True, may_fail=False):
     code, out, err = finish(start(given, line, our_environment(given, link)), line)
     if code != 0 and not may_fail:
         sys.exit("%s\nended with %d: %s%s" % (" ".join(line), code, out, err))
+    return read_rows(out)
+
+
+def run_alone(given, link, words):
+    """A rank's part in a process of its own, on one core, as a rank has."""
+    program = link.inside(0) + [os.path.abspath(given.program)] + words + ["--alone"]
+    code, out, err = finish(start(given, program, our_environment(given, link)), program)
+    if code != 0:
+        sys.exit("%s\nended with %d: %s%s" % (" ".join(program), code, out, err))
     return read_rows(out)
 
 
@@ -247,8 +256,7 @@ def steps_of(model, rate, rows_ms):
 def balanced_rows(given, rate):
     """As many rows of both ranks as one computes in the time that the gradients take to cross."""
     with link_of(None) as here:
-        alone = run_ours(given, here, ["balanced", "--alone", "--rows", "1024", "--steps", "10"],
-                         launched=False)
+        alone = run_alone(given, here, ["balanced", "--rows", "1024", "--steps", "10"])
     crossing_ms = PARAMETER_BYTES["balanced"] * 8e-3 / rate
     return 2 * max(64, int(1024 * crossing_ms / ms(alone) / 64) * 64)
 
@@ -264,7 +272,7 @@ def measure_link(given, rate, model, rows):
         ours = run_ours(given, link, [model, "--forecast"] + sizes + steps)
         theirs = run_theirs(given, link, [model] + sizes + steps) if given.compares else None
     with link_of(None) as here:
-        alone = run_ours(given, here, [model, "--alone"] + half + steps, launched=False)
+        alone = run_alone(given, here, [model] + half + steps)
     print("%s, %s: %.2f ms, forecast %.2f, gloo %s, alone %.2f"
           % (model, rate, ms(ours), forecast_ms(ours), "%.2f" % ms(theirs) if theirs else "-",
              ms(alone)), flush=True)

@@ -1,9 +1,10 @@
 /* Links between the ranks of a job: measured, or read by rank 0 from the file of a former job on
- * the same machines. What a message takes before its bytes do is measured by single round trips.
- * What bytes take is measured by trains of messages, of every fourth size, behind one that is not
- * timed: a link with a limit lets some pass at once when it has rested, which a plan's messages are
- * not given. Invariant: all ranks come to the same figures, by which all plan alike: who measured
- * or read them tells the others, and where one rank fails nothing changes on any. */
+ * the same machines. What a message takes before its bytes do is measured by single round trips,
+ * what a sum does by single sums. What bytes take is measured by trains, of every fourth size,
+ * behind one that is not timed: a link with a limit lets some pass at once when it has rested,
+ * which a plan's messages are not given. Invariant: all ranks come to the same figures, by which
+ * all plan alike: who measured or read them tells the others, and where one rank fails nothing
+ * changes on any. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,14 +177,19 @@ static size_t keep_quickest(double *ns, size_t count) {
   return (count + 2) / 3;
 }
 
+/* The middle of those that count, and how far they lie apart. */
+static void take_quickest(double *ns, size_t count, double *out_ns, double *out_error_ns) {
+  const size_t kept = keep_quickest(ns, count);
+  *out_ns = ns[kept / 2];
+  *out_error_ns = ns[kept - 1] - ns[0];
+}
+
 /* What a message takes by itself, between two that rest. */
 static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, double *out_error_ns) {
   double ns[TDM_RANK_TRIAL_MOST_TRIPS];
   const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
   TDM_TRY(lead_one(links, peer, &asked, ns));
-  const size_t kept = keep_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1);
-  *out_ns = ns[1 + kept / 2];
-  *out_error_ns = ns[kept] - ns[1];
+  take_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, out_ns, out_error_ns);
   return TDM_OK;
 }
 
@@ -289,11 +295,23 @@ static tdm_status sum_size(ranks_links *links, const order *asked, double *out_l
   return TDM_OK;
 }
 
+/* What a sum takes by itself, behind one that has let all ranks come together. */
+static tdm_status sum_alone(const ranks_links *links, double *out_ns, double *out_error_ns) {
+  double ns[TDM_RANK_TRIAL_MOST_TRIPS];
+  const order asked = {.bytes = LEAST_BYTES, .count = 1, .ahead_bytes = LEAST_BYTES};
+  for (size_t i = 0; i < TDM_RANK_TRIAL_MOST_TRIPS; i++)
+    TDM_TRY(sum_once(links, &asked, &ns[i]));
+  take_quickest(ns, TDM_RANK_TRIAL_MOST_TRIPS, out_ns, out_error_ns);
+  return TDM_OK;
+}
+
 static tdm_status measure_sums(ranks_links *links) {
   double last_ns = 1;
   int sizes = 0;
   links->sample_count = 0;
+  double latency_ns = 0, error_ns = 0;
   memset(links->memory, 0, links->most_bytes);
+  TDM_TRY(sum_alone(links, &latency_ns, &error_ns));
   for (uint64_t bytes = LEAST_BYTES;; bytes *= GROWTH) {
     uint64_t more = has_next(links, bytes, sizes++, last_ns);
     TDM_TRY(tdm_network_pass(links->network, 0, -1, &more, sizeof(more)));
@@ -304,6 +322,7 @@ static tdm_status measure_sums(ranks_links *links) {
   tdm_status status = TDM_OK;
   if (tdm_context_rank(links->context) == 0)
     status = tdm_link_fit(links->samples, links->sample_count, links->all_reduce);
+  if (status == TDM_OK) tdm_link_set_latency(links->all_reduce, latency_ns, error_ns);
   TDM_TRY(tdm_network_agree(links->network, status));
   return tdm_network_pass(links->network, 0, -1, links->all_reduce, sizeof(*links->all_reduce));
 }

@@ -23,19 +23,28 @@ static uint64_t hash_of(const tdm_map *map, const char *key) {
   return tdm_siphash(&map->key, key, strlen(key));
 }
 
-/* The slot of key, or the free one where it belongs. */
-static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const char *key,
-                        uint64_t hash) {
+static bool is_key(const tdm_map_entry *entry, const char *text, size_t length, uint64_t hash) {
+  return entry->hash == hash && strncmp(entry->key, text, length) == 0 && entry->key[length] == 0;
+}
+
+/* The slot of the key of that length, or the free one where it belongs. */
+static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const char *text,
+                        size_t length, uint64_t hash) {
   size_t slot = (size_t)hash & (capacity - 1);
-  while (entries[slot].key && (entries[slot].hash != hash || strcmp(entries[slot].key, key) != 0)) {
+  while (entries[slot].key && !is_key(&entries[slot], text, length, hash)) {
     slot = (slot + 1) & (capacity - 1);
   }
   return slot;
 }
 
-void *tdm_map_get(const tdm_map *map, const char *key) {
+void *tdm_map_get_part(const tdm_map *map, const char *text, size_t length) {
   if (map->count == 0) return NULL;
-  return map->entries[find_slot(map->entries, map->capacity, key, hash_of(map, key))].value;
+  const uint64_t hash = tdm_siphash(&map->key, text, length);
+  return map->entries[find_slot(map->entries, map->capacity, text, length, hash)].value;
+}
+
+void *tdm_map_get(const tdm_map *map, const char *key) {
+  return tdm_map_get_part(map, key, strlen(key));
 }
 
 static tdm_status grow(tdm_map *map) {
@@ -46,7 +55,8 @@ static tdm_status grow(tdm_map *map) {
   if (!entries) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < map->capacity; i++) {
     const tdm_map_entry *entry = &map->entries[i];
-    if (entry->key) entries[find_slot(entries, capacity, entry->key, entry->hash)] = *entry;
+    if (!entry->key) continue;
+    entries[find_slot(entries, capacity, entry->key, strlen(entry->key), entry->hash)] = *entry;
   }
   const size_t count = map->count;
   tdm_map_deinit(map);
@@ -59,7 +69,8 @@ static tdm_status grow(tdm_map *map) {
 tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
   if (map->count + 1 > map->capacity / 4 * 3) TDM_TRY(grow(map));
   const uint64_t hash = hash_of(map, key);
-  tdm_map_entry *entry = &map->entries[find_slot(map->entries, map->capacity, key, hash)];
+  tdm_map_entry *entry =
+      &map->entries[find_slot(map->entries, map->capacity, key, strlen(key), hash)];
   if (!entry->key) {
     entry->key = key;
     entry->hash = hash;
@@ -72,7 +83,7 @@ tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) {
 void *tdm_map_remove(tdm_map *map, const char *key) {
   if (map->count == 0) return NULL;
   const size_t mask = map->capacity - 1;
-  size_t hole = find_slot(map->entries, map->capacity, key, hash_of(map, key));
+  size_t hole = find_slot(map->entries, map->capacity, key, strlen(key), hash_of(map, key));
   void *value = map->entries[hole].value;
   if (!map->entries[hole].key) return NULL;
   /* An entry may move up into the hole if its own slot is not between the hole and itself. */

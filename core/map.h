@@ -32,6 +32,8 @@ void tdm_map_init(tdm_map *map, const tdm_allocator *allocator);
 void tdm_map_deinit(tdm_map *map);
 /* The value of key; NULL when there is none. */
 void *tdm_map_get(const tdm_map *map, const char *key);
+/* The same of a key that is the first `length` bytes of text. */
+void *tdm_map_get_part(const tdm_map *map, const char *text, size_t length);
 /* Sets the value (not NULL) of key; a key already there keeps its first text and gets the new
  * value. On failure (OUT_OF_MEMORY, or UNAVAILABLE where the system gives no random key) the map is
  * as it was. */

@@ -159,9 +159,8 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
                           name, tdm_dtype_name(dtype), tdm_shape_text(&shape, text, sizeof text));
   }
   const char *path = path_of(graph, name);
-  for (size_t i = 0; path && i < graph->inputs.count; i++)
-    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, path) == 0)
-      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
+  if (path && tdm_map_get(&graph->input_names, path))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s is declared twice", path);
   tdm_ir_value value = {.spec = {.dtype = dtype, .shape = shape},
                         .kind = TDM_VALUE_INPUT,
                         .binding = (uint32_t)graph->inputs.count,
@@ -170,7 +169,9 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   if (!path || TDM_ARRAY_RESERVE(graph, &graph->inputs, 1) != TDM_OK)
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   const uint32_t index = tdm_ir_add_value(graph, &value);
-  if (!index) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const uintptr_t number = graph->inputs.count + 1;
+  if (!index || tdm_map_put(&graph->input_names, path, (void *)number) != TDM_OK)
+    return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   graph->inputs.items[graph->inputs.count++] = index;
   return tdm_ir_handle(graph, index);
 }
@@ -178,13 +179,14 @@ tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
 static void add_output(tdm_graph *graph, const char *name, tdm_value value, int16_t device) {
   const uint32_t index = index_of(graph, value, "output", name);
   if (!index) return;
-  for (size_t i = 0; i < graph->outputs.count; i++)
-    if (strcmp(graph->outputs.items[i].name, name) == 0) {
-      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "output %s is declared twice", name);
-      return;
-    }
+  if (tdm_map_get(&graph->output_names, name)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "output %s is declared twice", name);
+    return;
+  }
   const char *copy = tdm_region_string(&graph->region, name);
-  if (!copy || TDM_ARRAY_RESERVE(graph, &graph->outputs, 1) != TDM_OK) {
+  const uintptr_t number = graph->outputs.count + 1;
+  if (!copy || TDM_ARRAY_RESERVE(graph, &graph->outputs, 1) != TDM_OK ||
+      tdm_map_put(&graph->output_names, copy, (void *)number) != TDM_OK) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
     return;
   }

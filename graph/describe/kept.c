@@ -17,7 +17,7 @@ tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shap
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   graph->kepts.items[graph->kepts.count++] = (tdm_graph_kept){
       .value = input.index, .wanted_device = graph->scopes[graph->scope_depth].device};
-  tdm_ir_value_at(graph, input.index)->kept = true;
+  tdm_ir_value_at(graph, input.index)->kept = (uint32_t)graph->kepts.count;
   return input;
 }
 
@@ -64,16 +64,17 @@ tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_
 }
 
 void tdm_keep(tdm_graph *graph, const char *name, tdm_value kept, tdm_value value) {
-  const tdm_graph_kept *written = kept_of(graph, name, kept);
+  tdm_graph_kept *written = kept_of(graph, name, kept);
   if (!written) return;
-  TDM_EACH_NODE(graph, node) {
-    if (node->operation != &tdm_operation_keep || tdm_ir_kept_by(graph, node) != written) continue;
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s keeps %s already", name, node->name,
+  if (written->keeper) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: %s keeps %s already", name, written->keeper,
                    tdm_ir_value_at(graph, written->value)->name);
     return;
   }
   const tdm_value operands[] = {value, kept};
   const tdm_value whole = tdm_append(graph, &tdm_operation_keep, name, NULL, operands, 2, NULL);
   if (!tdm_value_is_valid(whole)) return;
-  tdm_ir_node_at(graph, tdm_ir_value_at(graph, whole.index)->producer)->role = TDM_ROLE_UPDATE;
+  tdm_ir_node *keeper = tdm_ir_node_at(graph, tdm_ir_value_at(graph, whole.index)->producer);
+  keeper->role = TDM_ROLE_UPDATE;
+  written->keeper = keeper->name;
 }

@@ -109,19 +109,28 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
 
 /* Each of these speaks of the part that has the nodes of members, a bit a node. */
 
-/* An older region lies in the part, or the part in it, or they are apart. */
-static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
-  for (uint16_t w = 1; w < graph->parallel_regions.count; w++) {
-    bool shared = false;
-    bool only_old = false;
-    bool only_new = false;
-    TDM_EACH_NODE(graph, node) {
-      const bool in_old = tdm_is_in_region(graph, node->parallel_region, w);
-      shared |= in_old && members[node->index];
-      only_old |= in_old && !members[node->index];
-      only_new |= members[node->index] && !in_old;
+/* How many nodes each region there is has, those inside it included, and how many of these are the
+ * part's; at 0 of the whole graph. */
+typedef struct region_counts {
+  uint32_t *nodes;
+  uint32_t *shared;
+} region_counts;
+
+static void count_nodes(const tdm_graph *graph, const bool *members, const region_counts *counts) {
+  TDM_EACH_NODE(graph, node) {
+    for (uint16_t w = node->parallel_region;; w = graph->parallel_regions.items[w].parent) {
+      counts->nodes[w]++;
+      counts->shared[w] += members[node->index];
+      if (w == 0) break;
     }
-    if (shared && only_old && only_new)
+  }
+}
+
+/* An older region lies in the part, or the part in it, or they are apart. */
+static tdm_status check_nesting(const tdm_graph *graph, const region_counts *counts) {
+  for (uint16_t w = 1; w < graph->parallel_regions.count; w++) {
+    const uint32_t shared = counts->shared[w];
+    if (shared > 0 && shared < counts->nodes[w] && shared < counts->shared[0])
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "a part of %s, which is a parallel region, and not all of it",
                       graph->parallel_regions.items[w].name);
@@ -130,21 +139,16 @@ static tdm_status check_nesting(const tdm_graph *graph, const bool *members) {
 }
 
 /* Does the parallel region have all of its nodes, and more? */
-static bool encloses(const tdm_graph *graph, uint16_t parallel_region, const bool *members) {
-  bool more = false;
-  TDM_EACH_NODE(graph, node) {
-    const bool inside = tdm_is_in_region(graph, node->parallel_region, parallel_region);
-    if (members[node->index] && !inside) return false;
-    more |= inside && !members[node->index];
-  }
-  return more;
+static bool encloses(const region_counts *counts, uint16_t parallel_region) {
+  const uint32_t shared = counts->shared[parallel_region];
+  return shared == counts->shared[0] && shared < counts->nodes[parallel_region];
 }
 
 /* The innermost region that it lies in; 0: none. One with the same nodes will lie in it. */
-static uint16_t enclosing_wrap(const tdm_graph *graph, const bool *members) {
+static uint16_t enclosing_wrap(const tdm_graph *graph, const region_counts *counts) {
   uint16_t found = 0;
   for (uint16_t w = 1; w < graph->parallel_regions.count; w++)
-    if (tdm_is_in_region(graph, w, found) && encloses(graph, w, members)) found = w;
+    if (encloses(counts, w) && tdm_is_in_region(graph, w, found)) found = w;
   return found;
 }
 
@@ -205,17 +209,30 @@ static tdm_status reserve_wrap(tdm_graph *graph) {
   return TDM_OK;
 }
 
-static tdm_status add_wrap(tdm_graph *graph, const bool *members, const char *name,
-                           const tdm_parallel_options *options) {
-  TDM_TRY(check_nesting(graph, members));
-  TDM_TRY(reserve_wrap(graph));
+static tdm_status add_wrap(tdm_graph *graph, const bool *members, const region_counts *counts,
+                           const char *name, const tdm_parallel_options *options) {
+  TDM_TRY(check_nesting(graph, counts));
   tdm_parallel_region parallel_region = {.name = name};
   TDM_TRY(read_options(graph, options, &parallel_region));
-  const uint16_t parent = enclosing_wrap(graph, members);
+  const uint16_t parent = enclosing_wrap(graph, counts);
   const uint16_t index = (uint16_t)graph->parallel_regions.count;
   graph->parallel_regions.items[graph->parallel_regions.count++] = parallel_region;
   mark(graph, members, index, parent);
   return TDM_OK;
+}
+
+static tdm_status count_and_add(tdm_graph *graph, const bool *members, const char *name,
+                                const tdm_parallel_options *options) {
+  TDM_TRY(reserve_wrap(graph));
+  const size_t bytes = 2 * graph->parallel_regions.count * sizeof(uint32_t);
+  uint32_t *room = tdm_allocate(graph->allocator, bytes, "parallel region");
+  if (!room) return TDM_OUT_OF_MEMORY;
+  memset(room, 0, bytes);
+  const region_counts counts = {room, room + graph->parallel_regions.count};
+  count_nodes(graph, members, &counts);
+  const tdm_status status = add_wrap(graph, members, &counts, name, options);
+  tdm_release(graph->allocator, room, bytes);
+  return status;
 }
 
 /* Finds the nodes, by scopes or, where boundary is given, between its values; makes them a region.
@@ -230,7 +247,7 @@ static tdm_status replicate_nodes(tdm_graph *graph, const char *scopes,
   tdm_status status =
       boundary ? tdm_boundary_mark(graph, boundary, members) : find_below(graph, scopes, members);
   if (status == TDM_OK && boundary) status = check_scatter(boundary, options);
-  if (status == TDM_OK) status = add_wrap(graph, members, name, options);
+  if (status == TDM_OK) status = count_and_add(graph, members, name, options);
   tdm_release(graph->allocator, members, count * sizeof *members);
   return status;
 }

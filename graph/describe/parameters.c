@@ -144,7 +144,9 @@ void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
   const tdm_graph_tie tie = {tdm_region_format(&graph->region, "%s%s", prefix, name),
                              tdm_region_format(&graph->region, "%s%s", prefix, of)};
-  if (!tie.name || !tie.of || TDM_ARRAY_RESERVE(graph, &graph->ties, 1) != TDM_OK)
+  const uintptr_t number = graph->ties.count + 1;
+  if (!tie.name || !tie.of || TDM_ARRAY_RESERVE(graph, &graph->ties, 1) != TDM_OK ||
+      tdm_map_put(&graph->tie_names, tie.name, (void *)number) != TDM_OK)
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   else
     graph->ties.items[graph->ties.count++] = tie;
@@ -152,19 +154,19 @@ void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
 
 /* The tie that says of what path is; NULL: none. The latest counts. */
 static const tdm_graph_tie *find_tie(const tdm_graph *graph, const char *path) {
-  for (size_t i = graph->ties.count; i-- > 0;) {
-    const size_t length = strlen(graph->ties.items[i].name);
-    const bool below = strncmp(path, graph->ties.items[i].name, length) == 0 &&
-                       (path[length] == 0 || path[length] == '.' || path[length] == '/');
-    if (below) return &graph->ties.items[i];
+  uintptr_t latest = 0;
+  for (size_t length = graph->ties.count ? strcspn(path, "./") : 0; length > 0;) {
+    const uintptr_t number = (uintptr_t)tdm_map_get_part(&graph->tie_names, path, length);
+    if (number > latest) latest = number;
+    length = path[length] ? length + 1 + strcspn(path + length + 1, "./") : 0;
   }
-  return NULL;
+  return latest ? &graph->ties.items[latest - 1] : NULL;
 }
 
 static tdm_status add_alias(tdm_graph *graph, const char *path, size_t persistent) {
-  for (size_t i = 0; i < graph->aliases.count; i++)
-    if (strcmp(graph->aliases.items[i].path, path) == 0) return TDM_OK;
+  if (tdm_map_get(&graph->alias_names, path)) return TDM_OK;
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->aliases, 1));
+  TDM_TRY(tdm_map_put(&graph->alias_names, path, (void *)(graph->aliases.count + 1)));
   graph->aliases.items[graph->aliases.count++] = (tdm_graph_alias){path, persistent};
   return TDM_OK;
 }

@@ -12,6 +12,10 @@ tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   graph->allocator = tdm_context_allocator(context);
   tdm_region_init(&graph->region, graph->allocator);
   tdm_map_init(&graph->persistent_names, graph->allocator);
+  tdm_map_init(&graph->input_names, graph->allocator);
+  tdm_map_init(&graph->output_names, graph->allocator);
+  tdm_map_init(&graph->tie_names, graph->allocator);
+  tdm_map_init(&graph->alias_names, graph->allocator);
   tdm_map_init(&graph->nameless, graph->allocator);
   tdm_map_init(&graph->streams, graph->allocator);
   graph->tag = atomic_fetch_add(&next_tag, 1);
@@ -33,6 +37,10 @@ void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->aliases);
   TDM_ARRAY_DEINIT(graph, &graph->shardings);
   tdm_map_deinit(&graph->persistent_names);
+  tdm_map_deinit(&graph->input_names);
+  tdm_map_deinit(&graph->output_names);
+  tdm_map_deinit(&graph->tie_names);
+  tdm_map_deinit(&graph->alias_names);
   tdm_map_deinit(&graph->nameless);
   tdm_map_deinit(&graph->streams);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);

@@ -37,7 +37,8 @@ typedef struct tdm_ir_value {
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
   bool pinned;      /* INPUT: fed from a pinned staging buffer */
-  bool kept;        /* INPUT: not fed, but a sequence's */
+  bool handed_out;  /* a run's caller gets this memory itself */
+  uint32_t kept;    /* INPUT: not fed, but a sequence's: 1 + its index there; 0: fed */
   const char *name; /* of inputs and persistents */
 } tdm_ir_value;
 
@@ -171,6 +172,7 @@ typedef struct tdm_sharding {
 typedef struct tdm_graph_kept {
   uint32_t value;
   uint32_t written;          /* while building: by the latest write in place; 0: by none yet */
+  const char *keeper;        /* while building: the tdm_keep that keeps it; NULL: none yet */
   const char *wanted_device; /* of its scope; NULL: none */
 } tdm_graph_kept;
 
@@ -253,9 +255,13 @@ struct tdm_graph {
   TDM_ARRAY(uint32_t) inputs; /* value indices */
   TDM_ARRAY(tdm_graph_kept) kepts;
   TDM_ARRAY(tdm_graph_persistent) persistents;
-  tdm_map persistent_names; /* path to index + 1, of those declared here */
-  tdm_map nameless;         /* a scope's prefix to how many names were left out in it */
-  tdm_map streams;          /* path to how many random operations have drawn a stream by it */
+  tdm_map persistent_names; /* path to index + 1, of those declared here; so the next four */
+  tdm_map input_names;
+  tdm_map output_names;
+  tdm_map tie_names; /* to the latest of the name */
+  tdm_map alias_names;
+  tdm_map nameless; /* a scope's prefix to how many names were left out in it */
+  tdm_map streams;  /* path to how many random operations have drawn a stream by it */
   TDM_ARRAY(tdm_graph_tie) ties;
   TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
   TDM_ARRAY(tdm_graph_output) outputs;
@@ -314,11 +320,8 @@ static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
 /* The kept value whose memory a value is; NULL: it is another's. */
 static inline tdm_graph_kept *tdm_ir_kept(const tdm_graph *graph, uint32_t value) {
   const uint32_t root = tdm_ir_value_at(graph, value)->root;
-  if (!tdm_ir_value_at(graph, root)->kept) return NULL;
-  tdm_graph_kept *kept = graph->kepts.items;
-  while (kept->value != root)
-    kept++;
-  return kept;
+  const uint32_t kept = tdm_ir_value_at(graph, root)->kept;
+  return kept ? &graph->kepts.items[kept - 1] : NULL;
 }
 /* The same of what the node writes for later runs; NULL: nothing. */
 static inline tdm_graph_kept *tdm_ir_kept_by(const tdm_graph *graph, const tdm_ir_node *node) {

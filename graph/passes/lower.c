@@ -123,6 +123,7 @@ static tdm_status lower_kept(lowering_state *state, uint32_t described, uint32_t
   TDM_TRY(TDM_ARRAY_RESERVE(out, &out->kepts, 1));
   out->kepts.items[out->kepts.count++] =
       (tdm_graph_kept){.value = made, .wanted_device = kept->wanted_device};
+  tdm_ir_value_at(out, made)->kept = (uint32_t)out->kepts.count;
   return TDM_OK;
 }
 

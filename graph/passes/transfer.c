@@ -348,17 +348,12 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* May the run hand out the value's own memory, on that device? */
-static bool is_deliverable(const transfer_state *state, const uint32_t *deliveries, size_t before,
-                           uint32_t value, int16_t device) {
-  const tdm_graph *graph = state->graph;
+/* May the run hand out the value's own memory, on that device, which it has not yet? */
+static bool is_deliverable(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
   if (is->device != device || root->kind != TDM_VALUE_NODE) return false;
-  if (is->bytes != root->bytes) return false; /* a part of it */
-  for (size_t i = 0; i < before; i++)
-    if (tdm_ir_value_at(graph, deliveries[i])->root == is->root) return false;
-  return true;
+  return is->bytes == root->bytes && !root->handed_out; /* not a part of it */
 }
 
 tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,
@@ -387,13 +382,15 @@ static tdm_status deliver_on(transfer_state *state, int rank, uint32_t *deliveri
     uint32_t copy = value;
     if (tdm_ir_value_at(state->graph, value)->device != device && value < state->value_count)
       TDM_TRY(copy_to(state, value, device, false, &copy));
-    if (!is_deliverable(state, deliveries, i, copy, device)) {
+    if (!is_deliverable(state->graph, copy, device)) {
       const bool pushed =
           device == TDM_HOST_DEVICE && value < state->value_count && state->pushed[value];
       const uint32_t from = pushed ? value : copy;
       TDM_TRY(append_copy(state, from, from, device, TDM_ROLE_BOUNDARY, 0, &copy));
     }
     deliveries[i] = copy;
+    const uint32_t root = tdm_ir_value_at(state->graph, copy)->root;
+    tdm_ir_value_at(state->graph, root)->handed_out = true;
   }
   return TDM_OK;
 }

@@ -27,9 +27,7 @@ typedef struct summary {
   const tdm_plan *plan;
   row *rows;
   size_t count;
-  tdm_map paths; /* the row of each */
-  char *word;    /* (word_bytes), for a part of a name of the plan's nodes */
-  size_t word_bytes;
+  tdm_map paths;        /* the row of each */
   uint8_t *marks;       /* per value of the user's graph: NEEDED, COUNTED */
   uint64_t state_bytes; /* of parameters and states that the plan reads */
   uint64_t transfer_bytes;
@@ -96,11 +94,9 @@ static tdm_status make_rows(summary *it) {
 static row *row_of_piece(const summary *it, const char *piece, const char *end) {
   row *found = NULL;
   const size_t length = (size_t)(end - piece);
-  memcpy(it->word, piece, length);
   for (size_t n = length; n > 0; n--) {
     if (n < length && piece[n] != '.') continue;
-    it->word[n] = 0;
-    row *at = find_row(it, it->word);
+    row *at = tdm_map_get_part(&it->paths, piece, n);
     if (at && (!found || at > found)) found = at;
   }
   return found;
@@ -294,18 +290,8 @@ static void print_table(const summary *it, FILE *out) {
   print_totals(it, out);
 }
 
-/* Room for the longest name of the plan's nodes. */
-static size_t word_bytes(const tdm_plan *plan) {
-  size_t most = 0;
-  TDM_EACH_NODE(&plan->graph, node) {
-    const size_t length = node->name ? strlen(node->name) : 0;
-    if (length > most) most = length;
-  }
-  return most + 1;
-}
-
 static tdm_status fill(summary *it) {
-  if (!it->rows || !it->marks || !it->word) return TDM_OUT_OF_MEMORY;
+  if (!it->rows || !it->marks) return TDM_OUT_OF_MEMORY;
   mark_needed(it);
   TDM_TRY(make_rows(it));
   read_plan(it);
@@ -314,17 +300,15 @@ static tdm_status fill(summary *it) {
 
 tdm_status tdm_summary_print(const tdm_summary_source *source, const tdm_plan *plan, FILE *out) {
   const tdm_graph *graph = source->graph;
-  summary it = {.source = source, .plan = plan, .word_bytes = word_bytes(plan)};
+  summary it = {.source = source, .plan = plan};
   const size_t row_bytes = (graph->nodes.count + 1) * sizeof *it.rows;
   it.rows = tdm_allocate(graph->allocator, row_bytes, "summary");
   it.marks = tdm_allocate(graph->allocator, graph->values.count, "summary");
-  it.word = tdm_allocate(graph->allocator, it.word_bytes, "summary");
   tdm_map_init(&it.paths, graph->allocator);
   const tdm_status status = fill(&it);
   if (status == TDM_OK) print_table(&it, out);
   tdm_map_deinit(&it.paths);
   tdm_release(graph->allocator, it.rows, row_bytes);
   tdm_release(graph->allocator, it.marks, graph->values.count);
-  tdm_release(graph->allocator, it.word, it.word_bytes);
   return status;
 }

@@ -187,13 +187,12 @@ static tdm_status find_batch(tdm_session *session, const tdm_session_options *op
 
 /* Where what runs keep lies; what no run reads, on cpu:0. */
 static void note_kept(tdm_session *session, const tdm_graph *copy) {
-  for (size_t k = 0; k < session->graph->kepts.count; k++) {
-    const char *name = tdm_ir_value_at(session->graph, session->graph->kepts.items[k].value)->name;
-    session->kept_devices[k] = 0;
-    for (size_t i = 0; i < copy->kepts.count; i++) {
-      const tdm_ir_value *value = tdm_ir_value_at(copy, copy->kepts.items[i].value);
-      if (strcmp(value->name, name) == 0) session->kept_devices[k] = value->device;
-    }
+  const tdm_graph *graph = session->graph;
+  memset(session->kept_devices, 0, graph->kepts.count * sizeof *session->kept_devices);
+  for (size_t i = 0; i < copy->kepts.count; i++) {
+    const tdm_ir_value *value = tdm_ir_value_at(copy, copy->kepts.items[i].value);
+    const uint32_t described = graph->inputs.items[value->binding];
+    session->kept_devices[tdm_ir_value_at(graph, described)->kept - 1] = value->device;
   }
 }
 

@@ -9,17 +9,17 @@
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 
-/* Looks from `likely` on, and then at those before: feeds come in the order of inputs as a rule. */
+/* Looks at `likely` first: feeds come in the order of inputs as a rule. */
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t likely,
                             size_t *out_index) {
   const tdm_graph *graph = session->graph;
-  const size_t count = graph->inputs.count;
-  for (size_t n = 0; name && n < count; n++) {
-    const size_t i = (likely + n) % count;
-    if (strcmp(tdm_ir_value_at(graph, graph->inputs.items[i])->name, name) != 0) continue;
-    *out_index = i;
+  *out_index = likely;
+  if (name && likely < graph->inputs.count &&
+      strcmp(tdm_ir_value_at(graph, graph->inputs.items[likely])->name, name) == 0)
     return TDM_OK;
-  }
+  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->input_names, name) : 0;
+  *out_index = number - 1;
+  if (number) return TDM_OK;
   tdm_choices inputs;
   return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no input '%.64s'; %s",
                   name ? name : "(null)", tdm_inputs_text(graph, name, &inputs));
@@ -88,13 +88,12 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
 static tdm_status find_output(const tdm_session *session, const char *name, size_t likely,
                               uint64_t *out_index) {
   const tdm_graph *graph = session->graph;
-  const size_t count = graph->outputs.count;
-  for (size_t n = 0; name && n < count; n++) {
-    const size_t i = (likely + n) % count;
-    if (strcmp(graph->outputs.items[i].name, name) != 0) continue;
-    *out_index = i;
+  *out_index = likely;
+  if (name && likely < graph->outputs.count && strcmp(graph->outputs.items[likely].name, name) == 0)
     return TDM_OK;
-  }
+  const uintptr_t number = name ? (uintptr_t)tdm_map_get(&graph->output_names, name) : 0;
+  *out_index = number - 1;
+  if (number) return TDM_OK;
   tdm_choices outputs;
   return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output '%.64s'; %s",
                   name ? name : "(null)", tdm_outputs_text(graph, name, &outputs));

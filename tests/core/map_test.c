@@ -86,6 +86,11 @@ static void what_was_put_is_found(void **state) {
     char key[24]; /* another text of equal characters */
     memcpy(key, all->keys[i], sizeof(key));
     assert_ptr_equal(tdm_map_get(&all->map, key), all->keys[i]);
+    char longer[32];
+    const int length = snprintf(longer, sizeof(longer), "%s.more", key) - 5;
+    assert_ptr_equal(tdm_map_get_part(&all->map, longer, (size_t)length), all->keys[i]);
+    assert_null(tdm_map_get_part(&all->map, longer, (size_t)length + 1));
+    assert_null(tdm_map_get_part(&all->map, longer, (size_t)length - 1));
   }
   assert_null(tdm_map_get(&all->map, "layer3000.bias"));
   assert_null(tdm_map_get(&all->map, ""));

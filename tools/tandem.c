@@ -1,4 +1,5 @@
 /* The tandem command: one subcommand a tool. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,13 @@ static int run(const tool *self, int argc, char **argv) {
   return code;
 }
 
+/* The exit code once all of it is written. */
+static int wrote(void) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+  fprintf(stderr, "tandem: cannot write it all: %s\n", strerror(errno));
+  return 1;
+}
+
 /* What is told of the command itself; -1: nothing of that name. */
 static int tell(const char *wanted) {
   if (strcmp(wanted, "--help") == 0) {
@@ -82,7 +90,7 @@ static int tell(const char *wanted) {
   } else {
     return -1;
   }
-  return 0;
+  return wrote();
 }
 
 /* Names of tools begin with the first word, or no name does. */
@@ -90,7 +98,10 @@ static int refuse(const char *first, const char *second) {
   bool is_group = false;
   for (int i = 0; i < TOOLS; i++)
     is_group |= tool_begins(tools[i], first);
-  if (is_group && strcmp(second, "--help") == 0) return print_tools(stdout, first) > 0 ? 0 : 1;
+  if (is_group && strcmp(second, "--help") == 0) {
+    (void)print_tools(stdout, first);
+    return wrote();
+  }
   if (is_group) {
     if (*second) fprintf(stderr, "tandem: there is no command %s %s\n\n", first, second);
     (void)print_tools(stderr, first);

@@ -95,6 +95,10 @@ static void devices_and_links_are_told(void **state) {
 /* Of the tables that help prints: every command, and an option of one. */
 static void the_manual_and_the_completion_know_all(void **state) {
   (void)state;
+  must_print("--help > /dev/full", 1, (const char *const[]){"cannot write", NULL});
+  must_print("--manual > /dev/full", 1, (const char *const[]){"cannot write", NULL});
+  must_print("--completion > /dev/full", 1, (const char *const[]){"cannot write", NULL});
+  must_print("bench --help > /dev/full", 1, (const char *const[]){"cannot write", NULL});
   must_print("--manual", 0,
              (const char *const[]){".SH BENCH TRANSFER", ".SH DEVICES", ".SH TRACE",
                                    ".B \\-\\-calibrate", ".B tandem inspect [OPTION...] FILE",

@@ -263,6 +263,7 @@ static tdm_status fail_uv(int code, const char *what) {
 }
 
 static tdm_status start_own(tdm_loop *loop) {
+  TDM_TRY(tdm_descriptors_check(3));
   int code = uv_loop_init(&loop->own_uv);
   if (code != 0) return fail_uv(code, "a libuv loop");
   loop->uv = &loop->own_uv;

@@ -61,6 +61,25 @@ tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) {
   }
 }
 
+tdm_status tdm_descriptors_check(int count) {
+  int opened[8];
+  int room = 0;
+  int code = 0;
+  while (room < count && code == 0) {
+    opened[room] = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (opened[room] < 0)
+      code = errno;
+    else
+      room++;
+  }
+  for (int i = 0; i < room; i++)
+    (void)close(opened[i]);
+  if (room == count) return TDM_OK;
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "a libuv loop needs %d files open, and no more than %d can be: %s", count, room,
+                  strerror(code));
+}
+
 void tdm_low_descriptors_release(tdm_low_descriptors *held) {
   while (held->count > 0)
     (void)close(held->held[--held->count]);

@@ -29,5 +29,8 @@ typedef struct tdm_low_descriptors {
  * UNAVAILABLE where /dev/null cannot be opened. */
 tdm_status tdm_low_descriptors_hold(tdm_low_descriptors *out_held) TDM_WARN_UNUSED;
 void tdm_low_descriptors_release(tdm_low_descriptors *held);
+/* UNAVAILABLE unless so many files more, 8 at most, can be opened now: libuv ends the process where
+ * its first loop finds less than 3. */
+tdm_status tdm_descriptors_check(int count) TDM_WARN_UNUSED;
 
 #endif

@@ -1,9 +1,10 @@
 /* Contexts of a process whose standard input, output or error is closed: they are made, they close,
- * and what was closed before is closed after. Each case is a child process, since libuv would end
- * the one it happens in. */
+ * and what was closed before is closed after; and of one that may open few files. Each case is a
+ * child process, since libuv would end the one it happens in. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,10 +79,31 @@ static void threads_that_make_contexts_wait_for_each_other(void **state) {
   assert_survives(7, use_contexts_on_threads);
 }
 
+/* With room for so many files: a context, or why there is none; never an end of the process. */
+static bool use_few_descriptors(rlim_t most) {
+  const struct rlimit limit = {most, most};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  return use_a_context() || tdm_last_message()[0] != '\0';
+}
+
+static void any_room_for_files_is_survived(void **state) {
+  (void)state;
+  for (rlim_t most = 3; most < 24; most++) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(use_few_descriptors(most) ? 0 : 1);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) fail_msg("room for %d: signal %d", (int)most, WTERMSIG(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_combination_of_closed_descriptors_is_survived),
       cmocka_unit_test(threads_that_make_contexts_wait_for_each_other),
+      cmocka_unit_test(any_room_for_files_is_survived),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,8 @@
 #ifndef TANDEM_HPP
 #define TANDEM_HPP
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -45,7 +47,8 @@ inline void check(tdm_status status) {
 
 // Throws where a call that answers an object has answered none; else hands it on.
 template <class object> object *check(object *made) {
-  if (!made) throw error(TDM_INVALID_ARGUMENT, tdm_last_message());
+  const tdm_status status = tdm_last_status();
+  if (!made) throw error(status == TDM_OK ? TDM_INVALID_ARGUMENT : status, tdm_last_message());
   return made;
 }
 

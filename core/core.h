@@ -61,6 +61,9 @@ TDM_API const char *tdm_status_name(tdm_status status);
 /* The message of the last failure on the calling thread, "" when there was none; valid until the
  * thread's next failing call. A successful call leaves it alone. */
 TDM_API const char *tdm_last_message(void);
+/* The status of that failure, which calls that answer NULL do not tell themselves; TDM_OK when
+ * there was none. */
+TDM_API tdm_status tdm_last_status(void);
 
 /* Sets the calling thread's message and returns status: how kernels, operations and callbacks of a
  * user say why they fail. Never allocates; long messages are cut. */

@@ -1,5 +1,7 @@
-/* Statuses, their names, and the message of the calling thread's last failure. Invariant: the
- * message is always terminated and setting it takes no memory, so reporting cannot itself fail. */
+/* Statuses, their names, and the status and message of the calling thread's last failure.
+ * Invariant: the message is always terminated and setting it takes no memory, so reporting cannot
+ * itself fail.
+ */
 #include "core/status.h"
 
 #include <stdio.h>
@@ -8,6 +10,7 @@
 #include "core/number.h"
 
 static _Thread_local char thread_message[TDM_MESSAGE_BYTES];
+static _Thread_local tdm_status thread_status;
 
 #define VERSION_PART_(number) #number
 #define VERSION_PART(number) VERSION_PART_(number)
@@ -53,8 +56,12 @@ const char *tdm_last_message(void) {
   return thread_message;
 }
 
+tdm_status tdm_last_status(void) {
+  return thread_status;
+}
+
 /* An argument may be the old message itself, so the new one is built beside it. */
-static void set_message(const char *format, va_list arguments) {
+static void set_message(tdm_status status, const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
   if (!format) format = "no reason was given";
   tdm_plain_locale locale;
@@ -64,13 +71,14 @@ static void set_message(const char *format, va_list arguments) {
   }
   tdm_plain_locale_leave(&locale);
   memcpy(thread_message, text, sizeof(text));
+  thread_status = status;
 }
 
 #undef tdm_fail /* tools/analyzer.h */
 tdm_status tdm_fail(tdm_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  set_message(format, arguments);
+  set_message(status, format, arguments);
   va_end(arguments);
   return status;
 }
@@ -80,7 +88,7 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   memcpy(inner, thread_message, sizeof(inner));
   va_list arguments;
   va_start(arguments, format);
-  set_message(format, arguments);
+  set_message(status, format, arguments);
   va_end(arguments);
   char *rest = thread_message + strlen(thread_message);
   const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);

@@ -5,7 +5,7 @@
 #ifndef TANDEM_LAYERS_VOLUMES_H
 #define TANDEM_LAYERS_VOLUMES_H
 
-#include "tandem/graph/graph.h"
+#include "tandem/layers/moves.h"
 
 #ifdef __cplusplus
 extern "C" {

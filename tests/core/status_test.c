@@ -42,6 +42,7 @@ static void failing_sets_the_message(void **state) {
   (void)state;
   assert_int_equal(tdm_fail(TDM_IO, "cannot read %s: %d", "file", 5), TDM_IO);
   assert_string_equal(tdm_last_message(), "cannot read file: 5");
+  assert_int_equal(tdm_last_status(), TDM_IO);
   assert_int_equal(tdm_fail_memory(64, "a plan"), TDM_OUT_OF_MEMORY);
   assert_string_equal(tdm_last_message(), "out of memory: 64 bytes for a plan");
 }
@@ -51,6 +52,8 @@ static void prefixes_stand_before_the_message(void **state) {
   (void)tdm_fail(TDM_INVALID_ARGUMENT, "rank 3 is not 2");
   assert_int_equal(tdm_fail_within(TDM_INVALID_ARGUMENT, "layer %s", "rnn"), TDM_INVALID_ARGUMENT);
   assert_string_equal(tdm_last_message(), "layer rnn: rank 3 is not 2");
+  (void)tdm_fail_within(TDM_UNSUPPORTED, "plan");
+  assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
 }
 
 static void a_message_may_quote_the_one_before(void **state) {
@@ -75,7 +78,7 @@ static void long_messages_are_cut(void **state) {
 }
 
 static void *fail_elsewhere(void *user) {
-  *(int *)user = tdm_last_message()[0] == '\0';
+  *(int *)user = tdm_last_message()[0] == '\0' && tdm_last_status() == TDM_OK;
   (void)tdm_fail(TDM_IO, "elsewhere");
   return NULL;
 }

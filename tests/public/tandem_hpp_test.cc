@@ -115,6 +115,16 @@ void failures_are_exceptions(void **) {
                                                                tdm_shape_scalar()));
                              }),
                   "gpu"));
+  assert_true(
+      has(message_of(TDM_UNAVAILABLE,
+                     [&] { tandem::tensor_list(tdm_safetensors_load(context, "not there")); }),
+          "not there"));
+  assert_true(has(message_of(TDM_OUT_OF_MEMORY,
+                             [&] {
+                               tandem::tensor(tdm_tensor_create(context, "cpu:0", TDM_FLOAT32,
+                                                                tdm_shape_of(1, INT64_C(1) << 50)));
+                             }),
+                  "out of memory"));
   assert_true(message_of(TDM_OK, [&] { tandem::run(session, {{"x", rows}}, {"y"}); }).empty());
 }
 

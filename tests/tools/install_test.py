@@ -2,6 +2,7 @@
 """What `bazel run //tools:install` leaves is enough for programs that are built without Bazel, and
 the shared library offers what the public headers declare, all of it and nothing else."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -120,6 +121,15 @@ class InstallTest(unittest.TestCase):
         output("c++", "-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror",
                *self.flags("--cflags"), source, "-o", program, *self.flags("--libs"))
         output(program, env=self.environment)
+
+    def test_each_header_stands_by_itself(self):
+        below = pathlib.Path(self.prefix, "include")
+        for header in sorted(below.glob("tandem/*/*.h")):
+            line = '#include "%s"\n' % header.relative_to(below)
+            for compiler, standard in (("cc", "c11"), ("c++", "c++17")):
+                language = "c" if compiler == "cc" else "c++"
+                output(compiler, "-std=" + standard, "-Wall", "-Wextra", "-pedantic", "-Werror",
+                       "-fsyntax-only", "-x", language, "-", *self.flags("--cflags"), input=line)
 
     def test_headers_of_the_program_do_not_disturb(self):
         folder = os.path.join(self.folder, "own")

@@ -81,11 +81,17 @@ typedef struct tdm_map_rule {
   const char *pattern; /* a node's path, a prefix of it that ends before '/', or with * and ? */
   tdm_device *device;
   bool matched;
+  const struct tdm_map_rule *stronger; /* of the same pattern; NULL: none */
 } tdm_map_rule;
 
 typedef struct tdm_device_map {
   tdm_map_rule *rules; /* strongest first */
   size_t count;
+  tdm_map_rule *
+      *plain; /* (plain_count) without wildcards, by pattern; of equal ones the strongest */
+  size_t plain_count;
+  tdm_map_rule **wild; /* (wild_count) the others, strongest first */
+  size_t wild_count;
 } tdm_device_map;
 
 /* Parses "a=cpu:0,b/c=sim:0,*=cpu:0"; region memory. Devices that are not there are errors. */

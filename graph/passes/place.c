@@ -2,6 +2,7 @@
  * map, the node's own and its scope's (one pointer, resolved while building), its first placed
  * input, cpu:0. Invariant: afterwards every node and value has a device. */
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/describe/gradient_of.h"
@@ -16,14 +17,39 @@ static bool pattern_fits(const char *pattern, const char *path) {
   return fnmatch(pattern, path, 0) == 0;
 }
 
-static tdm_device *mapped_device(tdm_device_map *map, const char *path) {
-  tdm_device *found = NULL;
-  for (size_t i = 0; map && i < map->count; i++) {
-    if (!pattern_fits(map->rules[i].pattern, path)) continue;
-    map->rules[i].matched = true;
-    if (!found) found = map->rules[i].device;
+/* The rule of that pattern, which is the first `length` bytes of path; NULL: none. */
+static tdm_map_rule *find_plain(const tdm_device_map *map, const char *path, size_t length) {
+  size_t begin = 0;
+  size_t end = map->plain_count;
+  while (begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    const char *pattern = map->plain[middle]->pattern;
+    const int order = strncmp(pattern, path, length);
+    if (order == 0 && pattern[length] == 0) return map->plain[middle];
+    if (order < 0)
+      begin = middle + 1;
+    else
+      end = middle;
   }
-  return found;
+  return NULL;
+}
+
+static void match(tdm_map_rule *rule, tdm_map_rule **strongest) {
+  rule->matched = true;
+  if (!*strongest || rule < *strongest) *strongest = rule;
+}
+
+static tdm_device *mapped_device(tdm_device_map *map, const char *path) {
+  if (!map || map->count == 0) return NULL;
+  tdm_map_rule *strongest = NULL;
+  for (size_t length = 0; length == 0 || path[length - 1]; length++) {
+    length += strcspn(path + length, "/");
+    tdm_map_rule *rule = find_plain(map, path, length);
+    if (rule) match(rule, &strongest);
+  }
+  for (size_t i = 0; i < map->wild_count; i++)
+    if (pattern_fits(map->wild[i]->pattern, path)) match(map->wild[i], &strongest);
+  return strongest ? strongest->device : NULL;
 }
 
 /* Adds the rules of text to map, which has room. */
@@ -39,9 +65,38 @@ static tdm_status parse_rules(tdm_context *context, tdm_region *region, const ch
     *equals = 0;
     tdm_device *device = tdm_context_find_placement(context, equals + 1);
     if (!device) return tdm_fail_within(TDM_UNAVAILABLE, "device map: %s", rule);
-    map->rules[map->count++] = (tdm_map_rule){rule, device, false};
+    map->rules[map->count++] = (tdm_map_rule){.pattern = rule, .device = device};
   }
   return TDM_OK;
+}
+
+static int compare_rules(const void *a, const void *b) {
+  const tdm_map_rule *first = *(const tdm_map_rule *const *)a;
+  const tdm_map_rule *second = *(const tdm_map_rule *const *)b;
+  const int order = strcmp(first->pattern, second->pattern);
+  return order ? order : (first > second) - (first < second);
+}
+
+/* Fills plain and wild, which have room for all rules. A weaker rule of a pattern that there is
+ * never decides: it is matched where that one is. */
+static void sort_rules(tdm_device_map *map) {
+  for (size_t i = 0; i < map->count; i++) {
+    tdm_map_rule *rule = &map->rules[i];
+    if (strpbrk(rule->pattern, "*?[\\"))
+      map->wild[map->wild_count++] = rule;
+    else
+      map->plain[map->plain_count++] = rule;
+  }
+  qsort((void *)map->plain, map->plain_count, sizeof *map->plain, compare_rules);
+  size_t kept = 0;
+  for (size_t i = 0; i < map->plain_count; i++) {
+    tdm_map_rule *rule = map->plain[i];
+    if (kept > 0 && strcmp(map->plain[kept - 1]->pattern, rule->pattern) == 0)
+      rule->stronger = map->plain[kept - 1];
+    else
+      map->plain[kept++] = rule;
+  }
+  map->plain_count = kept;
 }
 
 static size_t count_rules(const char *text) {
@@ -53,21 +108,25 @@ static size_t count_rules(const char *text) {
 
 tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
                                 const char *map, tdm_device_map *out_map) {
-  out_map->count = 0;
-  out_map->rules = NULL;
+  *out_map = (tdm_device_map){0};
   const size_t capacity = count_rules(environment) + count_rules(map);
   if (capacity == 0) return TDM_OK;
   out_map->rules = tdm_region_take(region, capacity * sizeof *out_map->rules, "device map");
-  if (!out_map->rules) return TDM_OUT_OF_MEMORY;
+  out_map->plain = tdm_region_take(region, capacity * sizeof *out_map->plain, "device map");
+  out_map->wild = tdm_region_take(region, capacity * sizeof *out_map->wild, "device map");
+  if (!out_map->rules || !out_map->plain || !out_map->wild) return TDM_OUT_OF_MEMORY;
   if (environment && *environment) TDM_TRY(parse_rules(context, region, environment, out_map));
-  return map ? parse_rules(context, region, map, out_map) : TDM_OK;
+  if (map) TDM_TRY(parse_rules(context, region, map, out_map));
+  sort_rules(out_map);
+  return TDM_OK;
 }
 
 tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *graph) {
   tdm_choices layers;
   for (size_t i = 0; i < map->count; i++) {
     const char *pattern = map->rules[i].pattern;
-    if (!map->rules[i].matched)
+    const tdm_map_rule *stronger = map->rules[i].stronger;
+    if (!map->rules[i].matched && !(stronger && stronger->matched))
       return tdm_fail(TDM_INVALID_ARGUMENT, "device map: nothing is named '%.64s'; %s", pattern,
                       tdm_layers_text(graph, pattern, &layers));
   }

@@ -150,6 +150,16 @@ static void the_map_is_stronger_and_its_first_match_counts(void **unused) {
                 (const char *const[]){"cpu:1", "sim:0", "cpu:1", "sim:0"});
 }
 
+static void names_and_patterns_are_one_order(void **unused) {
+  (void)unused;
+  assert_placed(blocks(NULL, NULL), "*/fc=sim:1,block1=sim:0,block1/fc=cpu:1,block2/act=cpu:1",
+                (const char *const[]){"sim:1", "sim:0", "sim:1", "cpu:1"});
+  assert_placed(blocks(NULL, NULL), "block1=sim:0,block1/fc=cpu:1,block1=cpu:1,*/fc=sim:1",
+                (const char *const[]){"sim:0", "sim:0", "sim:1", "sim:1"});
+  assert_map_refused("block1=sim:0,block=cpu:0,block1=cpu:1", "nothing is named", "'block'");
+  assert_map_refused("block3=sim:0,block3=cpu:0", "nothing is named", "'block3'");
+}
+
 static void the_environment_is_the_strongest(void **unused) {
   (void)unused;
   assert_int_equal(setenv("TANDEM_PLACE", "block1=sim:1", 1), 0);
@@ -255,6 +265,7 @@ int main(void) {
       cmocka_unit_test(a_placement_ends_with_its_scope),
       cmocka_unit_test(a_values_own_call_is_stronger_than_its_scope),
       cmocka_unit_test(the_map_is_stronger_and_its_first_match_counts),
+      cmocka_unit_test(names_and_patterns_are_one_order),
       cmocka_unit_test(the_environment_is_the_strongest),
       cmocka_unit_test(the_rest_follows),
       cmocka_unit_test(entries_that_mean_nothing_are_errors),

@@ -1,17 +1,47 @@
 /* The critical path through a timeline. Invariant: every step back goes to an event that ended no
  * later than this one began, by the recorded times, so the walk ends. */
+#include <stdlib.h>
+
 #include "graph/report/timeline.h"
 
 #define NONE TDM_TIMELINE_NONE
 
+typedef struct ended_run {
+  uint64_t ended_ns;
+  uint32_t last; /* the event that ends last */
+  uint32_t run;
+} ended_run;
+
 typedef struct path_walk {
   const tdm_timeline *timeline;
+  ended_run *ended; /* (ended_count) runs that have events, in the order in which they ended */
+  uint32_t ended_count;
   uint32_t *last_of_run; /* per run: the event that ends last; NONE: it has none */
   uint32_t *last_before; /* per run: the same among what is not of its last phase */
 } path_walk;
 
 static bool ends_later(const tdm_timeline *timeline, uint32_t event, uint32_t than) {
   return than == NONE || timeline->events[event].end_ns > timeline->events[than].end_ns;
+}
+
+static int compare_ends(const void *a, const void *b) {
+  const ended_run *first = a;
+  const ended_run *second = b;
+  if (first->ended_ns != second->ended_ns) return first->ended_ns < second->ended_ns ? -1 : 1;
+  return (first->run > second->run) - (first->run < second->run);
+}
+
+static tdm_status sort_ends(path_walk *walk, tdm_region *region) {
+  const tdm_timeline *timeline = walk->timeline;
+  walk->ended =
+      tdm_region_take(region, (timeline->run_count + 1) * sizeof *walk->ended, "a timeline");
+  if (!walk->ended) return TDM_OUT_OF_MEMORY;
+  for (uint32_t i = 0; i < timeline->run_count; i++)
+    if (walk->last_of_run[i] != NONE)
+      walk->ended[walk->ended_count++] =
+          (ended_run){timeline->runs[i].ended_ns, walk->last_of_run[i], i};
+  qsort(walk->ended, walk->ended_count, sizeof *walk->ended, compare_ends);
+  return TDM_OK;
 }
 
 static tdm_status find_last_events(path_walk *walk, tdm_region *region) {
@@ -30,7 +60,7 @@ static tdm_status find_last_events(path_walk *walk, tdm_region *region) {
     last = &walk->last_before[event->run];
     if (ends_later(timeline, i, *last)) *last = i;
   }
-  return TDM_OK;
+  return sort_ends(walk, region);
 }
 
 /* Takes candidate if it ended later than *best, and before event began. */
@@ -65,17 +95,16 @@ static void offer_previous(const path_walk *walk, uint32_t event, uint32_t *best
 /* The run went on at at_ns, when another one had ended. */
 static void offer_other_runs(const path_walk *walk, uint32_t event, uint64_t at_ns,
                              uint32_t *best) {
-  const tdm_timeline *timeline = walk->timeline;
-  uint64_t latest_ns = 0;
-  uint32_t latest = NONE;
-  for (uint32_t i = 0; i < timeline->run_count; i++) {
-    const tdm_timeline_run *other = &timeline->runs[i];
-    if (other->ended_ns > at_ns || other->ended_ns < latest_ns) continue;
-    if (walk->last_of_run[i] == NONE) continue;
-    latest_ns = other->ended_ns;
-    latest = walk->last_of_run[i];
+  uint32_t begin = 0;
+  uint32_t end = walk->ended_count;
+  while (begin < end) {
+    const uint32_t middle = begin + (end - begin) / 2;
+    if (walk->ended[middle].ended_ns <= at_ns)
+      begin = middle + 1;
+    else
+      end = middle;
   }
-  offer(walk, event, latest, best);
+  if (begin > 0) offer(walk, event, walk->ended[begin - 1].last, best);
 }
 
 static uint32_t step_back(const path_walk *walk, uint32_t event) {

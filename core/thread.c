@@ -1,5 +1,6 @@
 /* Starting threads. Invariant: our threads take no signals; those are the program's business and go
- * to its own threads. */
+ * to its own threads. Their stacks are as large as kernels need, whatever the process's limit is.
+ */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "core/thread.h"
 
@@ -9,6 +10,21 @@
 
 #include "core/status.h"
 
+/* Kernels and planning want some hundred KiB; the process's own limit may be less. */
+#define LEAST_STACK_BYTES ((size_t)1 << 20)
+
+static int create(pthread_t *thread, void *(*run)(void *), void *user) {
+  pthread_attr_t attributes;
+  const int code = pthread_attr_init(&attributes);
+  if (code != 0) return code;
+  size_t bytes = 0;
+  (void)pthread_attr_getstacksize(&attributes, &bytes);
+  if (bytes < LEAST_STACK_BYTES) (void)pthread_attr_setstacksize(&attributes, LEAST_STACK_BYTES);
+  const int created = pthread_create(thread, &attributes, run, user);
+  (void)pthread_attr_destroy(&attributes);
+  return created;
+}
+
 tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *user) {
   char kept[16];
   (void)snprintf(kept, sizeof(kept), "%s", name);
@@ -16,7 +32,7 @@ tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(vo
   sigset_t before;
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int code = pthread_create(thread, NULL, run, user);
+  const int code = create(thread, run, user);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (code != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "cannot start thread %s: %s", name, strerror(code));

@@ -1,4 +1,4 @@
-/* Threads: names cut to what the kernel keeps, and no signals for ours. */
+/* Threads: names cut to what the kernel keeps, no signals for ours, stacks that suffice. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,9 +47,40 @@ static void a_thread_has_its_name_and_no_signals(void **state) {
   assert_int_equal(pthread_barrier_destroy(&seen.named), 0);
 }
 
+static void *measure_stack(void *user) {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return NULL;
+  (void)pthread_attr_getstacksize(&attributes, user);
+  (void)pthread_attr_destroy(&attributes);
+  return NULL;
+}
+
+static void a_stack_is_large_enough_whatever_the_limit(void **state) {
+  (void)state;
+  pthread_attr_t before;
+  assert_int_equal(pthread_getattr_default_np(&before), 0);
+  const size_t kib = 1024;
+  const size_t limits[] = {256 * kib, 4096 * kib};
+  for (size_t i = 0; i < 2; i++) {
+    pthread_attr_t small;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, limits[i]), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    pthread_t thread;
+    size_t bytes = 0;
+    assert_int_equal(tdm_thread_start(&thread, "stack", measure_stack, &bytes), TDM_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(bytes, i == 0 ? 1024 * kib : limits[i], SIZE_MAX);
+    (void)pthread_attr_destroy(&small);
+  }
+  assert_int_equal(pthread_setattr_default_np(&before), 0);
+  (void)pthread_attr_destroy(&before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_thread_has_its_name_and_no_signals),
+      cmocka_unit_test(a_stack_is_large_enough_whatever_the_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

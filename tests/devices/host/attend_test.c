@@ -86,8 +86,8 @@ static int tear_down(void **state) {
   tdm_worker_stop(made->worker);
   made->device->queues[TDM_QUEUE_SEND] = NULL;
   made->device->queues[TDM_QUEUE_RECEIVE] = NULL;
+  tdm_worker_destroy(made->worker); /* has the context's allocator */
   tdm_context_release(made->context);
-  tdm_worker_destroy(made->worker);
   free(made);
   return 0;
 }

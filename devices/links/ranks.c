@@ -24,6 +24,7 @@ enum {
   AHEAD_BYTES = 256 << 10, /* of the message that is ahead of a train */
   TRAIN_BYTES = 256 << 10, /* of all messages of a train, if these are no larger themselves */
   LEAST_MESSAGES = 2,
+  TRIP_FLIGHTS = 5, /* in one of which both ranks look for messages all the time, if need be */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
   SIZE_NS = 200000000,       /* for the trains of a size, if more than the least fit */
@@ -184,12 +185,19 @@ static void take_quickest(double *ns, size_t count, double *out_ns, double *out_
   *out_error_ns = ns[kept - 1] - ns[0];
 }
 
-/* What a message takes by itself, between two that rest. */
+/* What a message takes by itself, between two that rest: a flight in which a rank has just lost its
+ * core to something else is slow from its first trip to its last, so the quickest of some counts. */
 static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, double *out_error_ns) {
-  double ns[TDM_RANK_TRIAL_MOST_TRIPS];
   const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
-  TDM_TRY(lead_one(links, peer, &asked, ns));
-  take_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, out_ns, out_error_ns);
+  for (int flight = 0; flight < TRIP_FLIGHTS; flight++) {
+    double ns[TDM_RANK_TRIAL_MOST_TRIPS];
+    double middle_ns = 0, error_ns = 0;
+    TDM_TRY(lead_one(links, peer, &asked, ns));
+    take_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, &middle_ns, &error_ns);
+    if (flight > 0 && middle_ns >= *out_ns) continue;
+    *out_ns = middle_ns;
+    *out_error_ns = error_ns;
+  }
   return TDM_OK;
 }
 

@@ -185,8 +185,8 @@ static void take_quickest(double *ns, size_t count, double *out_ns, double *out_
   *out_error_ns = ns[kept - 1] - ns[0];
 }
 
-/* What a message takes by itself, between two that rest: a flight in which a rank has just lost its
- * core to something else is slow from its first trip to its last, so the quickest of some counts. */
+/* What a message takes by itself, between two that rest. A flight in which a rank has just lost its
+ * core to something else is slow from its first trip to its last: the quickest of some counts. */
 static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, double *out_error_ns) {
   const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
   for (int flight = 0; flight < TRIP_FLIGHTS; flight++) {

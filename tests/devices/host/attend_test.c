@@ -40,13 +40,13 @@ static tdm_status advance(tdm_messenger *messenger, const tdm_command *command, 
                           bool spoiled, bool *out_ended) {
   post *mine = (post *)messenger;
   const bool here = pthread_equal(pthread_self(), mine->test) != 0;
-  const int ender = atomic_load(&mine->ender);
+  const int by = atomic_load(&mine->ender);
   (void)command;
   (void)flight;
   (void)spoiled;
   const uint32_t looks = 1 + atomic_fetch_add(&mine->looks, 1);
-  *out_ended = ender == ANYBODY || (ender == THE_TEST && here) || (ender == ANOTHER && !here) ||
-               (ender == RATHER_THE_TEST && (here || looks > PATIENT_LOOKS));
+  *out_ended = by == ANYBODY || (by == THE_TEST && here) || (by == ANOTHER && !here) ||
+               (by == RATHER_THE_TEST && (here || looks > PATIENT_LOOKS));
   if (!*out_ended) return TDM_OK;
   atomic_fetch_add(&mine->by_test, here);
   atomic_fetch_add(&mine->ended, 1);

@@ -24,7 +24,7 @@ enum {
   AHEAD_BYTES = 256 << 10, /* of the message that is ahead of a train */
   TRAIN_BYTES = 256 << 10, /* of all messages of a train, if these are no larger themselves */
   LEAST_MESSAGES = 2,
-  TRIP_FLIGHTS = 5, /* in one of which both ranks look for messages all the time, if need be */
+  TRIP_FLIGHTS = 5, /* enough that in one of them both ranks keep their cores */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
   SIZE_NS = 200000000,       /* for the trains of a size, if more than the least fit */

@@ -9,9 +9,9 @@
 #include "devices/network/network_state.h"
 
 enum {
-  /* With its header less than what MPIs send without asking first (64 KiB with Open MPI over TCP).
-   * Of two ranks that send one another larger ones at once each has to be asked in between, behind
-   * what the other sends: 1 MiB each way takes 1.6 times as long. */
+  /* With its header less than the 64 KiB that Open MPI sends over TCP without asking first. Two
+   * ranks that send one another larger ones at once are asked behind what the other sends: 1 MiB
+   * each way takes 1.6 times as long. */
   PIECE_BYTES = 60 << 10,
   SUM_PIECE_BYTES = 4 << 20, /* the engine cuts these itself */
   ROOM_BYTES = 1 << 20,

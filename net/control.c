@@ -51,31 +51,10 @@ static void on_listen(tdm_loop_task *task) {
   tdm_doorbell_ring(&control->bell);
 }
 
-static bool is_own_machine(const char *address) {
-  return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
-/* To all addresses at once; the first that answers is the one. Those of its own machine only where
- * it may be this one, or has no others. */
-static void connect_to(tdm_control *control, int rank) {
-  const control_addresses *to = &control->addresses[rank];
-  const bool same_host = strcmp(control->ranks[rank].host, control->ranks[control->rank].host) == 0;
-  control_peer *peer = &control->peers[rank];
-  peer->attempts = 1; /* this one, until all have begun */
-  for (int i = 0; i < to->count; i++)
-    if (same_host || i == 0 || !is_own_machine(to->text[i]))
-      (void)control_connect(control, rank, to->text[i], to->port);
-  if (--peer->attempts == 0 && !peer->link) atomic_store(&control->unreachable, rank);
-}
-
 static void on_connect(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(connect_task, task);
-  tdm_low_descriptors low;
-  if (tdm_low_descriptors_hold(&low) == TDM_OK) {
-    for (int rank = 0; rank < control->rank; rank++)
-      connect_to(control, rank);
-    tdm_low_descriptors_release(&low);
-  }
+  for (int rank = 0; rank < control->rank; rank++)
+    control_connect(control, rank);
   control->beat.run = control_beat;
   tdm_loop_timer_start(control->loop, &control->beat, tdm_time_ns() + control->options.beat_ns);
   tdm_doorbell_ring(&control->bell);
@@ -246,19 +225,34 @@ static int missing_rank(const tdm_control *control) {
   return unreachable < 0 ? 0 : unreachable;
 }
 
+static tdm_status fail_connecting(tdm_control *control, tdm_endpoint *endpoint, bool in_time) {
+  tdm_control_failure failure;
+  char known[TDM_CONTROL_TEXT_BYTES];
+  if (tdm_control_failed(control, &failure)) {
+    return tdm_fail(TDM_UNAVAILABLE, "while ranks connect: %s",
+                    tdm_control_failure_text(&failure, known));
+  }
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  const int rank = missing_rank(control);
+  const control_addresses *to = &control->addresses[rank];
+  const bool refused = atomic_load(&control->unreachable) >= 0;
+  return tdm_fail(
+      TDM_UNAVAILABLE,
+      "the control channel has no TCP connection with %s, of %u addresses, the first "
+      "%s, port %u%s%s%s; is there a firewall? TANDEM_NET_INTERFACE names the interface",
+      tdm_endpoint_rank_text(endpoint, rank, text), to->count, to->text[0], to->port,
+      in_time ? "" : ", in time", refused ? ": " : "",
+      refused ? uv_strerror(control->peers[rank].last_error) : "");
+}
+
 static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
   control->connect_task.run = on_connect;
   tdm_loop_post(control->loop, &control->connect_task);
   const bool in_time = wait_until(control, is_settled, NULL, control->options.timeout_ns);
-  if (in_time && atomic_load(&control->connected) >= control->rank_count - 1) return TDM_OK;
-  char text[TDM_NET_RANK_TEXT_BYTES];
-  const int rank = missing_rank(control);
-  const control_addresses *to = &control->addresses[rank];
-  return tdm_fail(TDM_UNAVAILABLE,
-                  "the control channel has no TCP connection with %s, of %u addresses, the first "
-                  "%s, port %u%s; is there a firewall? TANDEM_NET_INTERFACE names the interface",
-                  tdm_endpoint_rank_text(endpoint, rank, text), to->count, to->text[0], to->port,
-                  in_time ? "" : ", in time");
+  if (atomic_load(&control->connected) >= control->rank_count - 1) return TDM_OK;
+  const tdm_status status = fail_connecting(control, endpoint, in_time);
+  tdm_control_give_up(control, status, tdm_last_message()); /* or others would not know why */
+  return status;
 }
 
 static void end(tdm_control *control, bool in_order) {
@@ -293,7 +287,7 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
   if (status == TDM_OK) status = share_addresses(control, endpoint);
   if (status == TDM_OK) status = connect_all(control, endpoint);
   if (status != TDM_OK) {
-    end(control, false);
+    end(control, atomic_load(&control->given_up)); /* its words have to go out */
     return status;
   }
   *out_control = control;

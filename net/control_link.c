@@ -208,9 +208,10 @@ static void on_connected(uv_connect_t *connect, int code) {
   (void)uv_tcp_nodelay(&link->tcp, 1);
   (void)uv_read_start((uv_stream_t *)&link->tcp, give_room, on_read);
   control_send(link, &(control_message){.kind = CONTROL_HELLO});
+  link->greeted = true;
 }
 
-int control_connect(tdm_control *control, int peer, const char *address, uint16_t port) {
+static int connect_address(tdm_control *control, int peer, const char *address, uint16_t port) {
   struct sockaddr_storage to;
   int code = uv_ip4_addr(address, port, (struct sockaddr_in *)&to);
   if (code != 0) code = uv_ip6_addr(address, port, (struct sockaddr_in6 *)&to);
@@ -222,4 +223,25 @@ int control_connect(tdm_control *control, int peer, const char *address, uint16_
   code = uv_tcp_connect(&link->connect, &link->tcp, (const struct sockaddr *)&to, on_connected);
   if (code != 0) end_link(link, code);
   return code;
+}
+
+static bool is_own_machine(const char *address) {
+  return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+/* To all addresses at once; the first that answers is the one. Those of its own machine only where
+ * it may be this one, or has no others. */
+void control_connect(tdm_control *control, int rank) {
+  const control_addresses *to = &control->addresses[rank];
+  const bool same_host = strcmp(control->ranks[rank].host, control->ranks[control->rank].host) == 0;
+  control_peer *peer = &control->peers[rank];
+  peer->attempts = 1; /* this one, until all have begun */
+  peer->greeted = false;
+  tdm_low_descriptors low;
+  const bool held = tdm_low_descriptors_hold(&low) == TDM_OK;
+  for (int i = 0; held && i < to->count; i++)
+    if (same_host || i == 0 || !is_own_machine(to->text[i]))
+      (void)connect_address(control, rank, to->text[i], to->port);
+  if (held) tdm_low_descriptors_release(&low);
+  control_give_up_attempt(control, rank, held ? peer->last_error : UV_EMFILE);
 }

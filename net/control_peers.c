@@ -73,12 +73,25 @@ static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64
 
 /* ---- Links ---- */
 
-static void give_up_on_address(tdm_control *control, int rank, int code) {
+/* Behind the last: who has taken a connection and ended it is there, and may have been too busy to
+ * read the greeting in its time; it is greeted again with the next beat. */
+void control_give_up_attempt(tdm_control *control, int rank, int code) {
   control_peer *peer = &control->peers[rank];
   peer->last_error = code;
   if (--peer->attempts > 0 || peer->link || control->leaving) return;
+  peer->again = peer->greeted;
+  if (peer->again) return;
   atomic_store(&control->unreachable, rank);
   tdm_doorbell_ring(&control->bell);
+}
+
+static void connect_again(tdm_control *control) {
+  for (int rank = 0; rank < control->rank; rank++) {
+    control_peer *peer = &control->peers[rank];
+    if (!peer->again) continue;
+    peer->again = false;
+    control_connect(control, rank);
+  }
 }
 
 void control_link_ended(control_link *link, int code) {
@@ -88,7 +101,8 @@ void control_link_ended(control_link *link, int code) {
     peer->link = NULL;
     lose(control, link->peer, TDM_CONTROL_ENDED, tdm_time_ns() - peer->told.heard_ns);
   } else if (!link->incoming) {
-    give_up_on_address(control, link->peer, code);
+    control->peers[link->peer].greeted |= link->greeted;
+    control_give_up_attempt(control, link->peer, code);
   } else if (code != 0) {
     control_count(control, &control->dropped.strangers);
   }
@@ -185,8 +199,12 @@ void control_take(control_link *link, const control_message *message) {
 
 /* ---- Beats ---- */
 
-/* Time in which this process did not run is nobody's silence. */
+/* Time in which this process did not run is nobody's silence: what was said in it is yet to be
+ * read.
+ */
 static void forgive(tdm_control *control, uint64_t late_ns) {
+  for (control_link *link = control->links; link; link = link->next)
+    link->opened_ns += late_ns;
   (void)pthread_mutex_lock(&control->lock);
   for (int rank = 0; rank < control->rank_count; rank++)
     control->peers[rank].told.heard_ns += late_ns;
@@ -208,7 +226,7 @@ static void end_slow_strangers(tdm_control *control, uint64_t now_ns) {
   control_link *next = NULL;
   for (control_link *link = control->links; link; link = next) {
     next = link->next;
-    if (!link->incoming || link->adopted || now_ns - link->opened_ns < CONTROL_HELLO_NS) continue;
+    if (!link->incoming || link->adopted || now_ns < link->opened_ns + CONTROL_HELLO_NS) continue;
     control_link_ended(link, UV_ETIMEDOUT);
     control_link_close(link);
   }
@@ -232,6 +250,7 @@ void control_beat(tdm_timer *timer) {
   if (!control->paused) {
     check_silence(control, now_ns);
     end_slow_strangers(control, now_ns);
+    connect_again(control);
     control_message beat = own_beat(control);
     for (int rank = 0; rank < control->rank_count; rank++)
       if (control->peers[rank].link) send_beat(control->peers[rank].link, &beat);

@@ -37,6 +37,7 @@ typedef struct control_link {
   int peer; /* of incoming ones -1 until they have said it */
   bool incoming;
   bool adopted; /* it is its peer's one */
+  bool greeted; /* the peer was there, and was sent our greeting */
   bool closing;
   bool writing;
   uint64_t opened_ns;
@@ -50,6 +51,8 @@ typedef struct control_link {
 typedef struct control_peer {
   control_link *link; /* NULL: not connected, or no more */
   int attempts;       /* connections of ours that may still become that one */
+  bool greeted;       /* one of those that did not was */
+  bool again;         /* they begin anew with the next beat */
   int last_error;     /* libuv's, of the latest that did not */
   uint64_t sequence;  /* the highest that came */
   bool lost;
@@ -103,9 +106,8 @@ struct tdm_control {
 
 /* ---- control_link.c: bytes ---- */
 
-/* For each: libuv's code. connect: to one address of the peer. */
-int control_listen(tdm_control *control);
-int control_connect(tdm_control *control, int peer, const char *address, uint16_t port);
+int control_listen(tdm_control *control); /* libuv's code */
+void control_connect(tdm_control *control, int rank);
 /* Signs and queues a message; one for which there is no room is not sent. */
 void control_send(control_link *link, const control_message *message);
 /* So many bytes more are in link->in, which has room for a whole frame afterwards. */
@@ -118,6 +120,8 @@ void control_link_pause(control_link *link, bool paused);
 void control_take(control_link *link, const control_message *message);
 /* The connection has ended by itself, with libuv's code. */
 void control_link_ended(control_link *link, int code);
+/* One connection less may become that to the rank. */
+void control_give_up_attempt(tdm_control *control, int rank, int code);
 void control_beat(tdm_timer *timer);
 void control_tell_all(tdm_control *control, control_message *message);
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure);

@@ -1,0 +1,83 @@
+/* Jobs of ranks of simnet with control channels, for its tests; and what a test says itself, over a
+ * socket, as a rank that it plays. No limit here is one that a busy machine reaches. */
+#ifndef TANDEM_TESTS_NET_CONTROL_JOB_H
+#define TANDEM_TESTS_NET_CONTROL_JOB_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/allocate.h"
+#include "core/park.h"
+#include "net/control_state.h"
+#include "net/simnet.h"
+
+#define MOST 3
+#define NEVER_NS UINT64_C(300000000000)
+
+typedef struct rank {
+  tdm_endpoint *endpoint;
+  tdm_control_options options;
+  tdm_control *control;
+  tdm_status status;
+  char message[TDM_NET_TEXT_BYTES];
+  pthread_t thread;
+  _Atomic int failures; /* calls of failed */
+} rank;
+
+typedef struct job {
+  tdm_faulty_allocator *memory;
+  tdm_simnet *net;
+  int count;
+  rank ranks[MOST];
+} job;
+
+/* Endpoints and options of `count` ranks, which nobody takes for silent. */
+void open_net(job *of, int count);
+/* Leaves those that were started, and expects all memory back. */
+void close_net(job *of);
+/* tdm_control_start on a thread of the rank's, and on that of whoever calls it; in `status` and
+ * `message` is what came of it. */
+void begin(rank *one);
+void *start_rank(void *one);
+/* All, which must succeed. */
+void start_all(job *of);
+/* Until rank `of` knows that its peer's first queue has passed the command. */
+void wait_progress(tdm_control *of, int peer, uint64_t command);
+
+/* ---- Ranks that the test plays ---- */
+
+typedef struct played {
+  unsigned char key[CONTROL_KEY_BYTES];
+  control_addresses addresses[MOST];
+} played;
+
+/* The part that the engine carries, of all ranks that the test plays at once: those with a port, at
+ * which they can be reached. */
+played play(job *of, const uint16_t ports[MOST]);
+/* A socket with a port of its own, at which nobody listens yet. */
+int open_port(uint16_t *out_port);
+/* A connection to the port. */
+int knock(uint16_t port);
+void say(int peer, const unsigned char *bytes, size_t count);
+void say_frame(int peer, const played *part, const control_message *message);
+/* Of rank 1 to rank 0; command: of a beat. */
+void say_message(int peer, const played *part, control_kind kind, uint64_t sequence,
+                 uint64_t command);
+/* The next message of that kind; others are passed over. */
+control_message hear(int peer, const played *part, control_kind kind);
+/* Until the other side closes; what it says until then is passed over. */
+void wait_end(int peer);
+
+enum { STRANGERS, MALFORMED, FORGED, REPEATED };
+/* Until at least so many of one of these were dropped. */
+void wait_count(tdm_control *control, size_t which, uint64_t least);
+
+#endif

@@ -45,7 +45,10 @@ static tdm_status poll_locked(tdm_network *network) {
   return status;
 }
 
+/* Whether a rank is lost is asked first: what the rank has sent before that is seen by the poll,
+ * even if this thread loses its core in between. */
 tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, bool *out_settled) {
+  const bool lost = tdm_network_has_lost(network);
   (void)pthread_mutex_lock(&network->mutex);
   tdm_status status = TDM_OK;
   if (!call->settled) status = poll_locked(network);
@@ -56,7 +59,7 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
                  : tdm_net_request_fail(network->endpoint, &call->request);
   }
   (void)pthread_mutex_unlock(&network->mutex);
-  if (!*out_settled && status == TDM_OK) status = tdm_network_check_ranks(network);
+  if (!*out_settled && status == TDM_OK && lost) status = tdm_network_check_ranks(network);
   if (!*out_settled && status == TDM_OK)
     status = tdm_network_check_left(network, call->request.peer, &call->left_ns);
   if (!*out_settled && status == TDM_OK) status = tdm_network_check_stall(network, call);

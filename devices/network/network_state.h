@@ -57,7 +57,9 @@ struct tdm_network {
   float against; /* how many ranks' flights have failed; of this one, then of all */
 };
 
-/* Has the job lost a rank? Then no message is posted, and none is waited for. */
+/* Has the job lost a rank? Then no message is posted, and none is waited for. One load or two. */
+bool tdm_network_has_lost(const tdm_network *network);
+/* The same, with words. */
 tdm_status tdm_network_check_ranks(const tdm_network *network) TDM_WARN_UNUSED;
 /* What a rank has sent before it left arrives in that time. */
 #define TDM_LEFT_GRACE_NS UINT64_C(500000000)

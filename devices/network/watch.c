@@ -12,6 +12,11 @@ static tdm_status fail_left(const tdm_network *network, int rank) {
                   tdm_endpoint_rank_text(network->endpoint, rank, text));
 }
 
+bool tdm_network_has_lost(const tdm_network *network) {
+  return atomic_load_explicit(&network->left, memory_order_relaxed) > 0 ||
+         (network->control && tdm_control_failed(network->control, NULL));
+}
+
 tdm_status tdm_network_check_ranks(const tdm_network *network) {
   tdm_control_failure failure;
   const int left = atomic_load_explicit(&network->left, memory_order_relaxed);

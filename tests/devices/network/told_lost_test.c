@@ -4,6 +4,7 @@
  * devices. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -22,6 +23,7 @@ enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
 typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);
 
 typedef struct rank {
+  tdm_endpoint *endpoint; /* the network's */
   tdm_network *network;
   tell_function tell;
   uint64_t silence_ns;
@@ -71,6 +73,7 @@ static void open_job(job *in, tell_function tell, uint64_t silence_ns) {
     tdm_endpoint *endpoint;
     *mine = (rank){.tell = tell, .silence_ns = silence_ns};
     assert_ok(tdm_simnet_endpoint(in->net, r, &endpoint));
+    mine->endpoint = endpoint;
     assert_ok(tdm_network_create(&allocator, endpoint, &mine->network));
     mine->memory =
         mmap(NULL, (1 + RANKS) * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -148,6 +151,44 @@ static void a_pass_leaves_the_memory_of_who_has_gone_on(void **unused) {
   lose_while_told(&(lost_case){pass_to_all, {2, 1}, 0, 1});
 }
 
+/* ---- In the moment of a look ------------------------------------------------------------------
+ */
+
+/* The job whose last rank tells rank 0 something, and gives up, while rank 0 has looked after what
+ * it waits for and has yet to act on it. NULL: it has done so. */
+static _Atomic(job *) to_be_told;
+
+static tdm_status poll_slowly(tdm_endpoint *endpoint, tdm_net_request **out_settled) {
+  const tdm_status status = tdm_simnet_transport.poll(endpoint, out_settled);
+  job *in = endpoint->rank == 0 ? atomic_exchange(&to_be_told, NULL) : NULL;
+  if (!in) return status;
+  rank *lost = &in->ranks[LOST];
+  assert_null(*out_settled);
+  assert_ok(tdm_network_pass(lost->network, LOST, 0, lost->memory, BYTES));
+  tdm_control_give_up(tdm_network_control(lost->network), TDM_IO, "has no disk");
+  while (!tdm_control_failed(tdm_network_control(in->ranks[0].network), NULL))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  return status;
+}
+
+/* Else a vote could have ended well for the one rank and not for the other. */
+static void what_a_rank_tells_before_it_is_lost_is_heard(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_transport slow = tdm_simnet_transport;
+  slow.poll = poll_slowly;
+  in.ranks[0].endpoint->transport = &slow;
+  atomic_store(&to_be_told, &in);
+  assert_ok(tdm_network_pass(in.ranks[0].network, LOST, 0, in.ranks[0].memory, BYTES));
+  assert_null(atomic_load(&to_be_told));
+  assert_int_equal(in.ranks[0].memory[0], 'a' + LOST);
+  assert_int_equal(tdm_network_pass(in.ranks[0].network, LOST, 0, in.ranks[0].memory, BYTES),
+                   TDM_UNAVAILABLE);
+  in.ranks[0].endpoint->transport = &tdm_simnet_transport;
+  close_job(&in);
+}
+
 /* ---- Devices of groups ----------------------------------------------------------------------- */
 
 /* Survivors are promised to know within a second who is lost, however an engine tells it. */
@@ -190,6 +231,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(a_pass_leaves_the_memory_of_who_has_gone_on),
+      cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),
   };

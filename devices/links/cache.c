@@ -26,9 +26,8 @@ enum { VERSION = 2, LINK_FIELDS = 10, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_M
 static const char format_name[] = "tandem links";
 static const char all_ranks[] = "all ranks";
 static const size_t most_file_bytes = (size_t)16 << 20;
-static const double most_ns = 1e13;
-static const double most_bytes = 1e15;
-static const double most_ratio = 1e6;
+static const double most_ns = TDM_LINK_MOST_NS;
+static const double most_bytes = TDM_LINK_MOST_BYTES;
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
@@ -218,14 +217,15 @@ static tdm_status read_knots(const json_t *list, tdm_link_estimate *estimate) {
   double last_bytes = 0;
   for (size_t i = 0; i < count; i++) {
     double values[1 + TDM_LINK_STATES];
-    if (!read_numbers(json_array_get(list, i), TDM_COUNT_OF(values), 1e-6, most_bytes, values) ||
+    if (!read_numbers(json_array_get(list, i), TDM_COUNT_OF(values), TDM_LINK_LEAST_RATIO,
+                      most_bytes, values) ||
         !(values[0] > last_bytes)) {
       return fail_field("knots");
     }
     last_bytes = values[0];
     estimate->knots[i].bytes = values[0];
     for (size_t k = 0; k < TDM_LINK_STATES; k++) {
-      if (values[1 + k] > most_ratio) return fail_field("knots");
+      if (values[1 + k] > TDM_LINK_MOST_RATIO) return fail_field("knots");
       estimate->knots[i].ratios[k] = values[1 + k];
     }
   }
@@ -266,7 +266,7 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   TDM_TRY(read_number(object, "bytes_per_ns", 0, most_bytes, &estimate.link.bytes_per_ns));
   TDM_TRY(read_number(object, "latency_error_ns", 0, most_ns, &estimate.latency_error_ns));
   TDM_TRY(read_number(object, "ns_per_byte_error", 0, most_ns, &estimate.ns_per_byte_error));
-  TDM_TRY(read_number(object, "deviation", 0, 1e6, &estimate.deviation));
+  TDM_TRY(read_number(object, "deviation", 0, TDM_LINK_MOST_RATIO, &estimate.deviation));
   TDM_TRY(read_distances(json_object_get(object, "distances"), &estimate));
   TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
   *found = estimate;

@@ -89,6 +89,24 @@ static tdm_status group_by_size(fitting *fit, tdm_link_sample *samples, size_t c
                   fit->count, fit->count == 1 ? "" : "s");
 }
 
+/* ---- Bounds -------------------------------------------------------------------------------- */
+
+/* They are round numbers, so that rounding, as files do, leads beyond none. */
+
+static double bounded_ratio(double ratio) {
+  return fmin(fmax(ratio, TDM_LINK_LEAST_RATIO), TDM_LINK_MOST_RATIO);
+}
+
+static double bounded_ns(double ns) {
+  return fmin(ns, TDM_LINK_MOST_NS);
+}
+
+/* 0: no limit, as of a line that hardly rises. */
+static double rate_of(double ns_per_byte) {
+  const double rate = ns_per_byte > 0 ? 1 / ns_per_byte : 0;
+  return rate <= TDM_LINK_MOST_BYTES ? rate : 0;
+}
+
 /* ---- The line ------------------------------------------------------------------------------ */
 
 static double line_ns(line at, double bytes) {
@@ -167,8 +185,8 @@ static void add_uncertainty(fitting *fit, line fitted, tdm_link_estimate *estima
   }
   for (size_t i = 0; i < fit->count; i++)
     fit->groups[i].median_ns = saved[i];
-  estimate->latency_error_ns = spread(fit->latencies, fitted.latency_ns);
-  estimate->ns_per_byte_error = spread(fit->slopes, fitted.ns_per_byte);
+  estimate->latency_error_ns = bounded_ns(spread(fit->latencies, fitted.latency_ns));
+  estimate->ns_per_byte_error = bounded_ns(spread(fit->slopes, fitted.ns_per_byte));
 }
 
 /* ---- What the line leaves ------------------------------------------------------------------ */
@@ -190,7 +208,7 @@ static void put_ratios(const fitting *fit, tdm_link_estimate *estimate, size_t s
   for (size_t i = 0; i < fit->count; i++) {
     const bool inner = i > 0 && i + 1 < fit->count;
     estimate->knots[i].ratios[state] =
-        inner ? middle(ratios[i - 1], ratios[i], ratios[i + 1]) : ratios[i];
+        bounded_ratio(inner ? middle(ratios[i - 1], ratios[i], ratios[i + 1]) : ratios[i]);
   }
 }
 
@@ -202,7 +220,7 @@ static void add_knots(const fitting *fit, tdm_link_estimate *estimate) {
     estimate->knots[i].bytes = group->bytes;
   }
   qsort(deviations, fit->count, sizeof(double), compare_doubles);
-  estimate->deviation = median_of_sorted(deviations, fit->count);
+  estimate->deviation = fmin(median_of_sorted(deviations, fit->count), TDM_LINK_MOST_RATIO);
   estimate->knot_count = (uint32_t)fit->count;
   for (size_t state = 0; state < TDM_LINK_STATES; state++)
     put_ratios(fit, estimate, state);
@@ -213,9 +231,8 @@ tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count, tdm_link_estimat
   fitting fit = {.random = 1};
   TDM_TRY(group_by_size(&fit, samples, count));
   const line fitted = best_line(&fit);
-  out_estimate->link =
-      (tdm_link){.latency_ns = fitted.latency_ns,
-                 .bytes_per_ns = fitted.ns_per_byte > 0 ? 1 / fitted.ns_per_byte : 0};
+  out_estimate->link = (tdm_link){.latency_ns = bounded_ns(fitted.latency_ns),
+                                  .bytes_per_ns = rate_of(fitted.ns_per_byte)};
   add_uncertainty(&fit, fitted, out_estimate);
   add_knots(&fit, out_estimate);
   return TDM_OK;
@@ -244,11 +261,11 @@ void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double
     const double line_ns = each_line_ns - each_ns + latency_ns;
     for (size_t state = 0; state < TDM_LINK_STATES; state++) {
       const double bytes_ns = fmax(0, each_line_ns * knot->ratios[state] - each_ns);
-      knot->ratios[state] = (latency_ns + bytes_ns) / line_ns;
+      knot->ratios[state] = bounded_ratio((latency_ns + bytes_ns) / line_ns);
     }
   }
-  link->latency_ns = latency_ns;
-  estimate->latency_error_ns = error_ns;
+  link->latency_ns = bounded_ns(latency_ns);
+  estimate->latency_error_ns = bounded_ns(error_ns);
 }
 
 /* ---- Predicting ---------------------------------------------------------------------------- */

@@ -22,8 +22,9 @@ typedef struct tdm_link_sample {
 enum { TDM_LINK_MOST_SAMPLES_OF_SIZE = 64 };
 
 /* samples (count) in any order; of at least 2 and at most TDM_LINK_MOST_KNOTS sizes, else
- * INVALID_ARGUMENT, as for a size with more than TDM_LINK_MOST_SAMPLES_OF_SIZE. Sorts them. About
- * a millisecond or two for 17 sizes. */
+ * INVALID_ARGUMENT, as for a size with more than TDM_LINK_MOST_SAMPLES_OF_SIZE. Sorts them. What
+ * comes of them is within the bounds of an estimate, however wild they are. About a millisecond or
+ * two for 17 sizes. */
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
                         tdm_link_estimate *out_estimate) TDM_WARN_UNUSED;
 /* Of an estimate fitted to what each message takes of a train of them: the line's latency becomes

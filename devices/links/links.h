@@ -27,6 +27,12 @@ typedef struct tdm_link_knot {
 
 #define TDM_LINK_MOST_KNOTS 24
 
+/* What an estimate says lies within these, whatever was measured: a file is not believed more. */
+#define TDM_LINK_LEAST_RATIO 1e-6
+#define TDM_LINK_MOST_RATIO 1e6 /* of a deviation as well */
+#define TDM_LINK_MOST_NS 1e13
+#define TDM_LINK_MOST_BYTES 1e15 /* a ns as well */
+
 typedef struct tdm_link_estimate {
   tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */
   /* The line's parameters are this close to what endless measuring would give, 98 times of 100 by

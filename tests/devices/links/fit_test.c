@@ -85,6 +85,45 @@ static void what_is_not_straight_stays_so_with_another_latency(void **state) {
                      fmax(before[i] - each_ns, 0) - 50000) < 1e-6);
 }
 
+static bool is_bounded(const tdm_link_estimate *estimate) {
+  bool bounded =
+      estimate->link.latency_ns >= 0 && estimate->link.latency_ns <= TDM_LINK_MOST_NS &&
+      estimate->link.bytes_per_ns >= 0 && estimate->link.bytes_per_ns <= TDM_LINK_MOST_BYTES &&
+      estimate->latency_error_ns <= TDM_LINK_MOST_NS &&
+      estimate->ns_per_byte_error <= TDM_LINK_MOST_NS && estimate->deviation <= TDM_LINK_MOST_RATIO;
+  for (uint32_t i = 0; i < estimate->knot_count; i++)
+    for (size_t state = 0; state < TDM_LINK_STATES; state++)
+      bounded = bounded && estimate->knots[i].ratios[state] >= TDM_LINK_LEAST_RATIO &&
+                estimate->knots[i].ratios[state] <= TDM_LINK_MOST_RATIO;
+  return bounded;
+}
+
+/* On a busy machine messages take any time: some are noticed with the one ahead, at once, others
+ * when this process has a core again. */
+static void what_a_busy_machine_measures_is_within_bounds(void **state) {
+  (void)state;
+  static const double times[][4] = {
+      {1000, 1000, 1000, 1e12},  /* level, and then not at all */
+      {1000, 4000, 16000, 1e-3}, /* rises, and then takes no time */
+      {1e12, 4000, 1e-3, 64000},
+      {1e14, 1e14, 1e14, 1e14},
+      {1000, 1000 + 1e-12, 1000 + 2e-12, 1000 + 3e-12},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(times); i++) {
+    tdm_link_sample samples[4];
+    tdm_link_estimate estimate;
+    for (size_t k = 0; k < 4; k++)
+      samples[k] = (tdm_link_sample){1024 << 2 * k, times[i][k]};
+    assert_ok(tdm_link_fit(samples, 4, &estimate));
+    assert_true(is_bounded(&estimate));
+    for (double latency_ns = 0.5; latency_ns < 1e14; latency_ns *= 1000) {
+      tdm_link_estimate changed = estimate;
+      tdm_link_set_latency(&changed, latency_ns, latency_ns);
+      if (!is_bounded(&changed)) fail_msg("times %zu, with a latency of %g ns", i, latency_ns);
+    }
+  }
+}
+
 /* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */
 static void assert_recovers(tdm_link truth, noise kind, double widest) {
   size_t right = 0;
@@ -209,6 +248,7 @@ int main(void) {
       cmocka_unit_test(exact_copies_give_the_exact_line),
       cmocka_unit_test(a_message_by_itself_takes_its_latency_longer),
       cmocka_unit_test(what_is_not_straight_stays_so_with_another_latency),
+      cmocka_unit_test(what_a_busy_machine_measures_is_within_bounds),
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
       cmocka_unit_test(outliers_do_not_move_it),
       cmocka_unit_test(a_bend_is_kept_in_the_prediction),

@@ -69,14 +69,17 @@ void job_run(const job_options *options, job_body body, job_rank *ranks) {
   tdm_simnet_release(net);
 }
 
+/* All of them are told: what one says may be no more than that another has failed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks) {
   job_run(options, body, ranks);
-  for (int r = 0; r < options->rank_count; r++)
-    if (ranks[r].status != TDM_OK && ranks[r].status != TDM_UNAVAILABLE)
-      fail_msg("rank %d of %d: %s: %s", r, options->rank_count, tdm_status_name(ranks[r].status),
-               ranks[r].message);
-  for (int r = 0; r < options->rank_count; r++)
-    if (ranks[r].status != TDM_OK) fail_msg("rank %d: %s", r, ranks[r].message);
+  int failed = 0;
+  for (int r = 0; r < options->rank_count; r++) {
+    if (ranks[r].status == TDM_OK) continue;
+    print_error("rank %d of %d: %s: %s\n", r, options->rank_count, tdm_status_name(ranks[r].status),
+                ranks[r].message);
+    failed++;
+  }
+  if (failed > 0) fail_msg("%d of %d ranks have failed", failed, options->rank_count);
 }
 
 uint64_t job_hash(tdm_session *session) {

@@ -105,9 +105,16 @@ static tdm_status train(tdm_session *session, const tdm_feed *feed, int rank, ch
   return status;
 }
 
+/* Why a link is not what the file says, among other things. */
+static void print_warning(void *user, tdm_log_level level, const char *message) {
+  (void)user;
+  if (level >= TDM_LOG_WARNING) (void)fprintf(stderr, "%s\n", message);
+}
+
 int main(int count, char **arguments) {
   if (count < 2 || count > 4) return 2;
-  tdm_context *context = tdm_context_create(NULL);
+  const tdm_context_options logged = {.struct_size = sizeof logged, .log = print_warning};
+  tdm_context *context = tdm_context_create(&logged);
   tdm_status status = context ? TDM_OK : TDM_INTERNAL;
   if (context && count == 3) status = measure(context, arguments[2]);
   const bool trains = status == TDM_OK && strcmp(arguments[1], "known") != 0;

@@ -1,6 +1,6 @@
 /* A plan whose commands can be held back one at a time, and whose waits can be taken out: how an
  * executor that ignores a wait is caught. Every command gets a place for one more wait before it,
- * for a gate: a command on a device of its own that ends once nothing else has moved for a while.
+ * for a gate: a command on a device of its own that ends once all other threads sleep.
  * More waits are always legal, so a plan that is held anywhere still has to give the same result.
  */
 #ifndef TANDEM_TESTS_GRAPH_RUN_HELD_PLAN_H
@@ -24,12 +24,16 @@ void held_plan_begin(held_plan *held, tdm_plan *plan, tdm_device *gate_device);
 /* After the plan is gone. */
 void held_plan_end(held_plan *held);
 
-/* Holds the command at `place` in runs to come, and no other, until nobody has moved for_us. */
-void held_plan_hold(held_plan *held, int place, long for_us);
+/* Holds the command at `place` in runs to come, and no other, until all else has gone as far as it
+ * can. */
+void held_plan_hold(held_plan *held, int place);
+/* The place of the command that the plan's own wait waits for; of one of no main phase: 0. Before
+ * held_plan_ignore. */
+int held_plan_awaited(const held_plan *held, int wait);
 /* Takes the plan's own wait out. */
 void held_plan_ignore(held_plan *held, int wait);
 
-/* Called by everything that the gate watches. */
+/* Called by kernels, which the gate watches. */
 void held_plan_moved(void);
 
 #endif

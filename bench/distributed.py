@@ -27,7 +27,7 @@ import measure  # noqa: E402
 RATES = {"50 Mbit/s": 50, "200 Mbit/s": 200, "1,000 Mbit/s": 1000}
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PARAMETER_BYTES = {"main": 98844, "cnn": 246824, "balanced": 8425512}
-EAGER_BYTES = 256 << 10  # Open MPI sends so much over TCP without asking first; its own: 64 KiB
+EAGER_BYTES = 256 << 10  # MPIs send so much over TCP without asking first, as tandem launch has it
 RUN_SECONDS = 2  # of timed steps, about
 TIMEOUT = 240
 
@@ -44,7 +44,7 @@ def read_arguments():
     parser.add_argument("--burst", default="16kb",
                         help="what a link that has rested lets pass at once, as tc says it")
     parser.add_argument("--eager", type=int, default=EAGER_BYTES,
-                        help="bytes that Open MPI sends over TCP without asking first")
+                        help="bytes that the MPI sends over TCP without asking first")
     parser.add_argument("--models", default="main,cnn,balanced", help="of the part links")
     parser.add_argument("--realtime", action="store_true",
                         help="run all of them in a real-time class (root; busy machines)")
@@ -161,6 +161,7 @@ def our_environment(given, link):
                 OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if link.names:  # both MPIs find memory that the two namespaces share
         kept["UCX_TLS"] = "tcp,self"
+    kept["UCX_RNDV_THRESH"] = str(given.eager)
     return kept
 
 

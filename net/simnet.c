@@ -102,6 +102,7 @@ static tdm_status open_rank(const tdm_endpoint_options *options, tdm_endpoint **
   endpoint->base.rank = place->rank;
   endpoint->base.rank_count = net->options.rank_count;
   endpoint->base.ranks = net->named;
+  endpoint->base.eager_bytes = net->options.eager_bytes > 0 ? net->options.eager_bytes : SIZE_MAX;
   *out_endpoint = &endpoint->base;
   return TDM_OK;
 }

@@ -22,7 +22,8 @@ typedef struct tdm_simnet_options {
   uint64_t delay_ns;         /* each transfer and collective takes 0 to this longer */
   uint64_t bytes_per_second; /* of the one medium that all ranks share; 0: without limit */
   uint64_t burst_bytes; /* which the medium lets pass at once when it has rested (a token bucket) */
-  /* Sends of up to so many bytes settle before they are received; longer ones wait for it. */
+  /* Sends of up to so many bytes settle before they are received; longer ones wait for it, and
+   * nothing else does. Endpoints tell it as theirs, and 0 as no limit. */
   size_t eager_bytes;
   /* A rank that is killed or abandons fails the requests that wait for it, with UNAVAILABLE;
    * otherwise these wait for ever, as they do in MPI. */

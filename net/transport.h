@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Changes whenever a struct of this header does: a plug-in of another number is refused. */
-#define TDM_TRANSPORT_ABI 1u
+#define TDM_TRANSPORT_ABI 2u
 
 #define TDM_NET_HOST_BYTES 65   /* of a host's name, terminator included */
 #define TDM_NET_TEXT_BYTES 512  /* of a message, terminator included */
@@ -77,6 +77,10 @@ struct tdm_endpoint {
   int rank;
   int rank_count;
   const tdm_rank *ranks;            /* (rank_count) */
+  /* Transfers of so many bytes leave without asking the receiver, which has to look for longer ones
+   * to begin, and whose answer may wait behind what it sends itself. The same on all ranks, above
+   * 0; SIZE_MAX: nobody is asked. */
+  size_t eager_bytes;
   size_t posted_count;              /* requests that poll has yet to hand back */
   char message[TDM_NET_TEXT_BYTES]; /* of the last call of the table that failed */
 };

@@ -9,10 +9,11 @@
 #include "devices/network/network_state.h"
 
 enum {
-  /* With its header less than the 64 KiB that Open MPI sends over TCP without asking first. Two
-   * ranks that send one another larger ones at once are asked behind what the other sends: 1 MiB
-   * each way takes 1.6 times as long. */
-  PIECE_BYTES = 60 << 10,
+  /* With its header a piece goes without asking: two ranks that send one another larger ones at
+   * once are asked behind what the other sends. */
+  LEAST_PIECE_BYTES = 4 << 10, /* less is not worth what a piece costs */
+  MOST_PIECE_BYTES = 1 << 20,
+  PIECE_ALIGNMENT = 64,
   SUM_PIECE_BYTES = 4 << 20, /* the engine cuts these itself */
   ROOM_BYTES = 1 << 20,
   TEXT_BYTES = 88, /* of a header of 128 */
@@ -123,6 +124,13 @@ static tdm_status post_sum(tdm_network *network, tdm_network_call *call, tdm_dty
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
+static size_t choose_piece(size_t eager_bytes) {
+  const size_t most = MOST_PIECE_BYTES + sizeof(message_header);
+  const size_t least = LEAST_PIECE_BYTES + sizeof(message_header);
+  const size_t whole = eager_bytes > most ? most : eager_bytes < least ? least : eager_bytes;
+  return (whole - sizeof(message_header)) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+}
+
 static size_t next_piece(const tdm_message_progress *progress, const tdm_message *message,
                          size_t most) {
   const size_t left = message->bytes - progress->passed;
@@ -164,7 +172,7 @@ static tdm_status send_piece(tdm_network *network, const tdm_message *message, t
                              bool spoiled) {
   tdm_message_progress *progress = &network->sending;
   TDM_TRY(tdm_network_check_ranks(network));
-  progress->piece = next_piece(progress, message, PIECE_BYTES);
+  progress->piece = next_piece(progress, message, network->piece_bytes);
   const size_t piece = progress->piece;
   TDM_TRY(reserve(network, progress, piece));
   const size_t begin = progress->passed == 0 ? sizeof(message_header) : 0;
@@ -189,7 +197,7 @@ static tdm_status send_piece(tdm_network *network, const tdm_message *message, t
 static tdm_status receive_piece(tdm_network *network, const tdm_message *message) {
   tdm_message_progress *progress = &network->receiving;
   TDM_TRY(tdm_network_check_ranks(network));
-  progress->piece = next_piece(progress, message, PIECE_BYTES);
+  progress->piece = next_piece(progress, message, network->piece_bytes);
   TDM_TRY(reserve(network, progress, progress->piece));
   const size_t begin = progress->passed == 0 ? sizeof(message_header) : 0;
   TDM_TRY(tdm_network_post_receive(network, &progress->call, message->peer, TDM_MESSAGE_CHANNEL,
@@ -403,6 +411,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
                                        .begun = tdm_network_begun,
                                        .check_group = tdm_network_check_group};
   network->endpoint = endpoint;
+  network->piece_bytes = choose_piece(endpoint->eager_bytes);
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
   network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(tdm_network_call), "gathers");

@@ -43,6 +43,7 @@ struct tdm_network {
   tdm_network *next;     /* of those that are forgotten */
   _Atomic int left;      /* 1 + a rank that left while it was waited for; 0: none */
   pthread_mutex_t mutex; /* of the endpoint */
+  size_t piece_bytes;    /* of a message, at most: the same on all ranks */
   tdm_message_progress sending;
   tdm_message_progress receiving;
   tdm_message_progress

@@ -53,6 +53,11 @@ tdm_status mpi_refuse(tdm_status status, char *message, const char *format, ...)
 void *mpi_take(const tdm_allocator *allocator, size_t bytes);
 void mpi_give_back(const tdm_allocator *allocator, void *memory, size_t bytes);
 
+/* ---- limits.c ---- */
+
+/* How much this rank sends without asking the receiver first; above 0. MPI is up. */
+size_t mpi_eager_bytes(void);
+
 /* ---- life.c ---- */
 
 tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endpoint,

@@ -114,6 +114,19 @@ static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *
   return status == TDM_OK ? finish(&request, timeout_ns, "MPI_Iallgather", message) : status;
 }
 
+/* Both ends of a message cut it alike, and ranks may have been given limits that differ. */
+static tdm_status agree_on_limit(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
+  const unsigned long long own = mpi_eager_bytes();
+  unsigned long long least = own;
+  MPI_Request request;
+  tdm_status status = mpi_check(
+      MPI_Iallreduce(&own, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, endpoint->comm, &request),
+      "MPI_Iallreduce", message);
+  if (status == TDM_OK) status = finish(&request, timeout_ns, "MPI_Iallreduce", message);
+  endpoint->base.eager_bytes = (size_t)least;
+  return status;
+}
+
 static void free_endpoint(mpi_endpoint *endpoint) {
   const tdm_allocator allocator = endpoint->base.allocator;
   mpi_free_tables(endpoint);
@@ -137,6 +150,7 @@ tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endp
   endpoint->piece_bytes = piece;
   status = duplicate(endpoint, options, message);
   if (status == TDM_OK) status = name_ranks(endpoint, options->timeout_ns, message);
+  if (status == TDM_OK) status = agree_on_limit(endpoint, options->timeout_ns, message);
   if (status != TDM_OK) {
     job_is_lost = true; /* the others may be waiting for this one, or it for them */
     free_endpoint(endpoint);

@@ -52,6 +52,20 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
+/* Ranks know the least limit of any for what goes without asking, and it does. */
+static void test_limit(void **state) {
+  const launcher *of = *state;
+  char argument[600];
+  const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
+  require(of);
+  (void)snprintf(argument, sizeof(argument), "limit %s/told.limit.%d", folder, (int)getpid());
+  (void)unlink(strchr(argument, ' ') + 1);
+  expect_end(launch(of, "", 2, "rank", argument), true);
+  (void)unlink(strchr(argument, ' ') + 1);
+  expect("rank 0 sends 19744 bytes at once", 1);
+  expect("rank 1 sends 19744 bytes at once", 1);
+}
+
 /* Runs the program on three ranks, of which one is lost; what the others write into output. Whether
  * all have written so many lines. */
 static bool lose_once(const launcher *of, const char *program, const char *how, size_t lines) {
@@ -202,6 +216,7 @@ int main(int count, char **arguments) {
       CASE(test_conformance, openmpi),
       CASE(test_program_initialised, openmpi),
       CASE(test_late, openmpi),
+      CASE(test_limit, openmpi),
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
@@ -212,6 +227,7 @@ int main(int count, char **arguments) {
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
       CASE(test_late, mpich),
+      CASE(test_limit, mpich),
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),

@@ -2,13 +2,15 @@
  *
  * Its first argument is `conformance`: the suite, twice, since a process may join again what it has
  * left in order; standard output has "rank R of N passed on VERSION" for each time. Or `late`: rank
- * 0 leaves and does not wait for the others, who never do. Or `killed` or `stopped`: that is what
+ * 0 leaves and does not wait for the others, who never do. Or `limit`: it gives its MPI a limit of
+ * 40,000 bytes, and rank 1 of 20,000, for what goes without asking; rank 0 sends rank 1 as much as
+ * the endpoint says, which settles before rank 1 looks. Or `killed` or `stopped`: that is what
  * rank 1 does to itself, and the others write what they learn of it by the control channel, "rank
  * R: rank 1 (host ...", into the file that the second argument names.
  *
  * Built with OWN_MPI it initialises MPI, as a program may have done, for one thread if the argument
  * is `single`, and executes the suite on a part of its ranks. */
-#define _GNU_SOURCE /* usleep, kill */
+#define _GNU_SOURCE /* usleep, kill, setenv */
 #ifdef OWN_MPI
 #include <mpi.h>
 #endif
@@ -59,6 +61,52 @@ static int run_conformance(const tdm_transport *transport, const void *place) {
 }
 
 static const char *told_path = "told";
+
+/* What the launchers call the rank, before MPI is up. */
+static bool is_rank_1(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *rank = getenv(names[i]);
+    if (rank) return strcmp(rank, "1") == 0;
+  }
+  return false;
+}
+
+static void set_limit(const char *bytes) {
+  (void)setenv("OMPI_MCA_btl", "tcp,self", 1); /* memory that processes share has another */
+  (void)setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
+  (void)setenv("OMPI_MCA_btl_tcp_eager_limit", bytes, 1);
+  (void)setenv("OMPI_MCA_btl_tcp_rndv_eager_limit", bytes, 1);
+  (void)setenv("UCX_RNDV_THRESH", bytes, 1);
+}
+
+static tdm_status send_what_nobody_looks_for(tdm_endpoint *endpoint, char *memory) {
+  tdm_net_request request;
+  const size_t bytes = endpoint->eager_bytes;
+  if (endpoint->rank == 0) {
+    TDM_TRY(tdm_endpoint_send(endpoint, &request, 1, 1, memory, bytes));
+    TDM_TRY(tdm_endpoint_wait(endpoint, &request, LIMIT_NS));
+    return told_add(told_path, "sent") ? TDM_OK : TDM_IO;
+  }
+  told_await(told_path, 1);
+  TDM_TRY(tdm_endpoint_receive(endpoint, &request, 0, 1, memory, bytes));
+  return tdm_endpoint_wait(endpoint, &request, LIMIT_NS);
+}
+
+static int run_limit(const tdm_transport *transport) {
+  static char memory[1 << 16];
+  tdm_endpoint *endpoint;
+  tdm_net_request request;
+  set_limit(is_rank_1() ? "20000" : "40000");
+  if (open_job(transport, NULL, &endpoint) != TDM_OK) return fail("open");
+  (void)printf("rank %d sends %zu bytes at once\n", endpoint->rank, endpoint->eager_bytes);
+  if (endpoint->eager_bytes > sizeof(memory)) return fail("limit");
+  if (tdm_endpoint_barrier(endpoint, &request) != TDM_OK ||
+      tdm_endpoint_wait(endpoint, &request, LIMIT_NS) != TDM_OK)
+    return fail("barrier");
+  if (send_what_nobody_looks_for(endpoint, memory) != TDM_OK) return fail("send");
+  return tdm_endpoint_close(endpoint, LIMIT_NS) == TDM_OK ? EXIT_SUCCESS : fail("close");
+}
 
 static int run_late(const tdm_transport *transport) {
   tdm_endpoint *endpoint;
@@ -116,6 +164,8 @@ static void *run(void *user) {
     *exit_status = EXIT_SUCCESS;
   } else if (strcmp(task, "late") == 0) {
     *exit_status = run_late(transport);
+  } else if (strcmp(task, "limit") == 0) {
+    *exit_status = run_limit(transport);
   } else if (strcmp(task, "killed") == 0 || strcmp(task, "stopped") == 0) {
     *exit_status = run_lost(transport, strcmp(task, "killed") == 0 ? SIGKILL : SIGSTOP);
   } else {

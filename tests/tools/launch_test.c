@@ -83,7 +83,7 @@ static void the_mpi_that_is_there_is_taken(void **state) {
   expect("both", "plugins", "", "-n 1 --print program", 0,
          TEXTS("TANDEM_NET=openmpi ", "mpirun.openmpi -n 1 "));
   expect("both", "plugins", "", "--mpi mpich -n 1 --print program", 0,
-         TEXTS("TANDEM_NET=mpich TANDEM_NET_PATH=plugins mpiexec.mpich -n 1 "));
+         TEXTS("TANDEM_NET=mpich TANDEM_NET_PATH=plugins ", " mpiexec.mpich -n 1 "));
   expect("both", "plugins", "TANDEM_NET=mpich", "-n 1 --print program", 0, TEXTS("mpiexec.mpich"));
   expect("both", "mpich_alone", "", "-n 1 --print program", 0, TEXTS("mpiexec.mpich"));
   expect("shared_openmpi", "plugins", "", "-n 1 --print program", 0,
@@ -92,7 +92,7 @@ static void the_mpi_that_is_there_is_taken(void **state) {
          TEXTS("TANDEM_NET=mpich ", " mpiexec -n 1"));
 }
 
-/* For Open MPI alone, and what the user has set stays. */
+/* What the user has set stays. */
 static void messages_over_tcp_go_at_once(void **state) {
   (void)state;
   expect(
@@ -105,6 +105,10 @@ static void messages_over_tcp_go_at_once(void **state) {
   outcome_free(&ended);
   ended = run("both", "plugins", "", "--mpi mpich -n 1 --print program");
   assert_null(strstr(ended.output, "OMPI_"));
+  assert_non_null(strstr(ended.output, "UCX_RNDV_THRESH=262144 "));
+  outcome_free(&ended);
+  ended = run("both", "plugins", "UCX_RNDV_THRESH=auto", "--mpi mpich -n 1 --print program");
+  assert_null(strstr(ended.output, "UCX_RNDV_THRESH"));
   outcome_free(&ended);
 }
 

@@ -210,21 +210,23 @@ static void add_variable(const launch_options *options, const char *name, const 
   if (options->prints) printf("%s=%s ", name, value);
 }
 
-/* Over TCP, Open MPI asks before it sends more than 64 KiB, and the answer waits behind what the
- * receiver sends itself. The limit of what goes at once, unless the user has set one. */
-static void raise_eager_limit(const launch_options *options) {
-  static const char *const names[] = {"OMPI_MCA_btl_tcp_eager_limit",
-                                      "OMPI_MCA_btl_tcp_rndv_eager_limit"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (!getenv(names[i])) add_variable(options, names[i], "262144");
+/* Over TCP, Open MPI asks before it sends more than 64 KiB and MPICH, through UCX, more than about
+ * 19, and the answer waits behind what the receiver sends itself. The limit of what goes at once,
+ * unless the user has set one. */
+static void raise_eager_limit(const launch_options *options, mpi_name name) {
+  static const char *const names[][2] = {
+      [OPENMPI] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit"},
+      [MPICH] = {"UCX_RNDV_THRESH"}};
+  for (size_t i = 0; i < 2 && names[name][i]; i++)
+    if (!getenv(names[name][i])) add_variable(options, names[name][i], "262144");
 }
 
 static void set_environment(const launch_options *options, mpi_name name, const mpi_found *found,
                             bool by_slurm) {
   add_variable(options, "TANDEM_NET", mpi_text(name));
   add_variable(options, "TANDEM_NET_PATH", found->plugin_folder);
+  raise_eager_limit(options, name);
   if (name != OPENMPI) return;
-  raise_eager_limit(options);
   if (by_slurm || geteuid() != 0) return;
   add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT", "1");
   add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

@@ -6,10 +6,11 @@
  *      "distances": [1048576, 8388608, 33554432],
  *      "knots": [[1024, 1.0, 1.1, 2.3, 2.9], [2048, 0.98, 1.1, 2.2, 2.7], ...]}, ...]}
  *
- * A job's has an all-reduce over its ranks, too, from and to "all ranks".
+ * A job's has an all-reduce over its ranks, too, from and to "all ranks", and of links between
+ * ranks "both_ways": 1.6, unless it was written before that was measured.
  *
- * Invariant: a file is taken as a whole or not at all; every field is there, of its type, and
- * within bounds, no field is there that is not known, and no link twice. */
+ * Invariant: a file is taken as a whole or not at all; every other field is there, all are of their
+ * types and within bounds, no field is there that is not known, and no link twice. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static void put_link(tdm_json_writer *json, const char *from, const char *to, bo
   tdm_json_put_real(json, "latency_error_ns", estimate->latency_error_ns);
   tdm_json_put_real(json, "ns_per_byte_error", estimate->ns_per_byte_error);
   tdm_json_put_real(json, "deviation", estimate->deviation);
+  if (estimate->both_ways > 0) tdm_json_put_real(json, "both_ways", estimate->both_ways);
   tdm_json_open(json, "distances", '[');
   for (size_t i = 0; i < TDM_LINK_DISTANCES; i++)
     tdm_json_put_real(json, NULL, estimate->distances[i]);
@@ -257,7 +259,8 @@ static tdm_status find_place(tdm_context *context, const json_t *object, tdm_lin
 }
 
 static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link_set *set) {
-  if (json_object_size(object) != LINK_FIELDS) return fail_field("links");
+  const size_t has_both_ways = json_object_get(object, "both_ways") ? 1 : 0;
+  if (json_object_size(object) != LINK_FIELDS + has_both_ways) return fail_field("links");
   tdm_link_estimate *found;
   TDM_TRY(find_place(context, object, set, &found));
   if (!found || found->origin == TDM_LINK_CALIBRATED) return fail_field("links");
@@ -267,6 +270,8 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   TDM_TRY(read_number(object, "latency_error_ns", 0, most_ns, &estimate.latency_error_ns));
   TDM_TRY(read_number(object, "ns_per_byte_error", 0, most_ns, &estimate.ns_per_byte_error));
   TDM_TRY(read_number(object, "deviation", 0, TDM_LINK_MOST_RATIO, &estimate.deviation));
+  if (has_both_ways)
+    TDM_TRY(read_number(object, "both_ways", 1, TDM_LINK_MOST_RATIO, &estimate.both_ways));
   TDM_TRY(read_distances(json_object_get(object, "distances"), &estimate));
   TDM_TRY(read_knots(json_object_get(object, "knots"), &estimate));
   *found = estimate;

@@ -268,6 +268,12 @@ void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double
   estimate->latency_error_ns = bounded_ns(error_ns);
 }
 
+/* ---- Both ways at once ----------------------------------------------------------------------- */
+
+void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns) {
+  estimate->both_ways = fmin(fmax(both_ns / alone_ns, 1), TDM_LINK_MOST_RATIO);
+}
+
 /* ---- Predicting ---------------------------------------------------------------------------- */
 
 /* Where `at` lies between low and high, by its logarithm: 0 to 1. */
@@ -311,6 +317,12 @@ double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes
     ratio += share * (ratio_at(estimate, bytes, i) - ratio);
   }
   return straight_ns(&estimate->link, bytes) * ratio;
+}
+
+double tdm_link_predict_both_ns(const tdm_link_estimate *estimate, double bytes) {
+  const double ns = tdm_link_predict_ns(estimate, bytes);
+  const double bytes_ns = fmax(0, ns - estimate->link.latency_ns);
+  return ns + fmax(0, estimate->both_ways - 1) * bytes_ns;
 }
 
 const char *tdm_link_origin_name(tdm_link_origin origin) {

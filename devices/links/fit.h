@@ -31,6 +31,9 @@ tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
  * that of a message by itself, which it takes longer by, and the ratios go on saying what its bytes
  * take. */
 void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double error_ns);
+/* Sets what bytes take while as many go the other way, by what a train takes alone and beside one
+ * that goes the other way; both above 0. */
+void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns);
 /* Sets what the estimate, which was fitted, says of one state (1 to TDM_LINK_STATES - 1), by copies
  * of the same sizes made in it. Its line stays. */
 tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t state,

@@ -41,6 +41,9 @@ typedef struct tdm_link_estimate {
   double ns_per_byte_error;
   double deviation; /* median of |measured / line - 1| over the sizes: how straight the link is */
   tdm_link_origin origin;
+  /* Between two ranks: bytes take so many times as long while as many go the other way. 1: each
+   * direction has what it has alone; 2: they take turns; 0: not measured, taken to be 1. */
+  double both_ways;
   /* Bytes touched in between, rising; the first and less: none. All 0: the link has no caches to
    * speak of. */
   double distances[TDM_LINK_DISTANCES];
@@ -62,6 +65,8 @@ double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes);
  * source was. */
 double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
                                  double touched_bytes, bool stale);
+/* The line, likewise corrected, while as many bytes go the other way. */
+double tdm_link_predict_both_ns(const tdm_link_estimate *estimate, double bytes);
 const char *tdm_link_origin_name(tdm_link_origin origin); /* "modelled", "calibrated" */
 
 #endif

@@ -5,6 +5,8 @@
  *     follows  receives           `-> ask \
  *              sends                  wait, ahead, 0, 1, 2, ...
  *
+ * Both ways at once the rank that leads sends the same behind its asking.
+ *
  * Invariant: the calling thread waits for the end, so that whatever the flight refers to lies on
  * its stack. */
 #include "devices/context/context.h"
@@ -18,11 +20,13 @@ enum {
   WAIT_ASKED,
   AHEAD,
   FIRST_MESSAGE,
-  IDS = FIRST_MESSAGE + TDM_RANK_TRAIN_MOST_MESSAGES,
+  MOST_COMMANDS = FIRST_MESSAGE + TDM_RANK_TRAIN_MOST_MESSAGES, /* of a program */
+  OUTWARD = MOST_COMMANDS, /* ids of the train that the rank which leads sends begin there */
+  IDS = 2 * MOST_COMMANDS,
 };
 
 typedef struct train {
-  tdm_command commands[PROGRAMS][IDS];
+  tdm_command commands[PROGRAMS][MOST_COMMANDS];
   tdm_program programs[PROGRAMS];
 } train;
 
@@ -30,13 +34,28 @@ static void add(tdm_program *program, const tdm_command *command) {
   program->commands[program->count++] = *command;
 }
 
-static void add_message(const tdm_rank_train *asked, tdm_program *program, bool sends, uint32_t id,
-                        size_t bytes) {
-  add(program,
-      &(tdm_command){.kind = sends ? TDM_COMMAND_SEND : TDM_COMMAND_RECEIVE,
-                     .signals = !sends,
-                     .id = id,
-                     .message = {.number = id, .peer = (uint32_t)asked->peer, .bytes = bytes}});
+/* Where a train comes in while another one goes out. */
+static size_t second_half(const tdm_rank_train *asked) {
+  if (!asked->both_ways) return 0;
+  return asked->ahead_bytes > asked->bytes ? asked->ahead_bytes : asked->bytes;
+}
+
+static void add_message(const tdm_rank_train *asked, tdm_program *program, bool sends,
+                        uint32_t number, size_t bytes) {
+  const bool outward = number != ASK && sends == asked->leads;
+  add(program, &(tdm_command){.kind = sends ? TDM_COMMAND_SEND : TDM_COMMAND_RECEIVE,
+                              .signals = !sends,
+                              .id = number + (outward ? OUTWARD : 0),
+                              .message = {.number = number,
+                                          .peer = (uint32_t)asked->peer,
+                                          .at = {.offset = sends ? 0 : second_half(asked)},
+                                          .bytes = bytes}});
+}
+
+static void add_train(const tdm_rank_train *asked, tdm_program *program, bool sends) {
+  add_message(asked, program, sends, AHEAD, asked->ahead_bytes);
+  for (uint32_t i = 0; i < asked->messages; i++)
+    add_message(asked, program, sends, FIRST_MESSAGE + i, asked->bytes);
 }
 
 static void make_programs(const tdm_rank_train *asked, train *made) {
@@ -46,14 +65,13 @@ static void make_programs(const tdm_rank_train *asked, train *made) {
         (tdm_program){.queue = host->queues[i == SENDS ? TDM_QUEUE_SEND : TDM_QUEUE_RECEIVE],
                       .commands = made->commands[i]};
   add_message(asked, &made->programs[asked->leads ? SENDS : RECEIVES], asked->leads, ASK, 0);
-  tdm_program *program = &made->programs[asked->leads ? RECEIVES : SENDS];
   if (!asked->leads)
-    add(program, &(tdm_command){.kind = TDM_COMMAND_WAIT,
-                                .id = WAIT_ASKED,
-                                .wait = {.program = RECEIVES, .position = 0}});
-  add_message(asked, program, !asked->leads, AHEAD, asked->ahead_bytes);
-  for (uint32_t i = 0; i < asked->messages; i++)
-    add_message(asked, program, !asked->leads, FIRST_MESSAGE + i, asked->bytes);
+    add(&made->programs[SENDS], &(tdm_command){.kind = TDM_COMMAND_WAIT,
+                                               .id = WAIT_ASKED,
+                                               .wait = {.program = RECEIVES, .position = 0}});
+  add_train(asked, &made->programs[asked->leads ? RECEIVES : SENDS], !asked->leads);
+  if (asked->both_ways)
+    add_train(asked, &made->programs[asked->leads ? SENDS : RECEIVES], asked->leads);
 }
 
 tdm_status tdm_rank_train_run(const tdm_rank_train *asked, double *out_ns) {

@@ -2,7 +2,8 @@
  * the same machines. What a message takes before its bytes do is measured by single round trips,
  * what a sum does by single sums. What bytes take is measured by trains, of every fourth size,
  * behind one that is not timed: a link with a limit lets some pass at once when it has rested,
- * which a plan's messages are not given. Invariant: all ranks come to the same figures, by which
+ * which a plan's messages are not given. Trains that meet one the other way tell whether either
+ * direction has a rate of its own. Invariant: all ranks come to the same figures, by which
  * all plan alike: who measured or read them tells the others, and where one rank fails nothing
  * changes on any. */
 #include <math.h>
@@ -27,12 +28,13 @@ enum {
   TRIP_FLIGHTS = 5, /* enough that in one of them both ranks keep their cores */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
+  BOTH_TRAINS = 3,           /* of either kind, in turns */
   SIZE_NS = 200000000,       /* for the trains of a size, if more than the least fit */
   MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is left out */
 };
 _Static_assert(TRAIN_BYTES / LEAST_BYTES <= TDM_RANK_TRAIN_MOST_MESSAGES, "a train has its room");
 
-typedef enum order_kind { END, TRIPS, TRAIN } order_kind;
+typedef enum order_kind { END, TRIPS, TRAIN, BOTH_WAYS } order_kind;
 
 /* What the rank that leads tells the other one. */
 typedef struct order {
@@ -142,6 +144,7 @@ static tdm_status make_train(const ranks_links *links, int peer, bool leads, con
   const tdm_rank_train train = {.context = links->context,
                                 .peer = peer,
                                 .leads = leads,
+                                .both_ways = asked->kind == BOTH_WAYS,
                                 .memory = links->memory,
                                 .ahead_bytes = (size_t)asked->ahead_bytes,
                                 .bytes = (size_t)asked->bytes,
@@ -153,7 +156,7 @@ static tdm_status make_train(const ranks_links *links, int peer, bool leads, con
 static tdm_status make(const ranks_links *links, int peer, bool leads, const order *asked,
                        double *out_ns) {
   const tdm_status status =
-      (asked->kind == TRAIN ? make_train : make_trips)(links, peer, leads, asked, out_ns);
+      (asked->kind == TRIPS ? make_trips : make_train)(links, peer, leads, asked, out_ns);
   tdm_network_give_up(links->network, status); /* the peer may be waiting for a message */
   return status;
 }
@@ -244,23 +247,49 @@ static tdm_status lead_size(ranks_links *links, int peer, uint64_t bytes, double
   return TDM_OK;
 }
 
-static tdm_status lead_sizes(ranks_links *links, int peer) {
+static tdm_status lead_sizes(ranks_links *links, int peer, uint64_t *out_largest) {
   double last_ns = 1;
   int sizes = 0;
   links->sample_count = 0;
-  for (uint64_t bytes = LEAST_BYTES; has_next(links, bytes, sizes++, last_ns); bytes *= GROWTH)
+  for (uint64_t bytes = LEAST_BYTES; has_next(links, bytes, sizes++, last_ns); bytes *= GROWTH) {
     TDM_TRY(lead_size(links, peer, bytes, &last_ns));
+    *out_largest = bytes;
+  }
+  return TDM_OK;
+}
+
+/* Trains of the largest messages alone, and both ways at once, in turns, so that what else runs
+ * makes either as slow. */
+static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
+                                 double *out_alone_ns, double *out_both_ns) {
+  double alone_ns[BOTH_TRAINS], both_ns[BOTH_TRAINS];
+  const uint64_t half = links->most_bytes / 2;
+  order asked = train_of(links, largest < half ? largest : half);
+  if (asked.ahead_bytes > half) asked.ahead_bytes = half;
+  for (size_t i = 0; i < BOTH_TRAINS; i++) {
+    asked.kind = TRAIN;
+    TDM_TRY(lead_one(links, peer, &asked, &alone_ns[i]));
+    asked.kind = BOTH_WAYS;
+    TDM_TRY(lead_one(links, peer, &asked, &both_ns[i]));
+  }
+  qsort(alone_ns, BOTH_TRAINS, sizeof(double), compare_ns);
+  qsort(both_ns, BOTH_TRAINS, sizeof(double), compare_ns);
+  *out_alone_ns = alone_ns[BOTH_TRAINS / 2];
+  *out_both_ns = both_ns[BOTH_TRAINS / 2];
   return TDM_OK;
 }
 
 static tdm_status lead(ranks_links *links, int peer) {
-  double latency_ns = 0, error_ns = 0;
+  double latency_ns = 0, error_ns = 0, alone_ns = 0, both_ns = 0;
+  uint64_t largest = LEAST_BYTES;
   tdm_link_estimate *pair = pair_at(links, tdm_context_rank(links->context), peer);
   TDM_TRY(lead_trips(links, peer, &latency_ns, &error_ns));
-  TDM_TRY(lead_sizes(links, peer));
+  TDM_TRY(lead_sizes(links, peer, &largest));
+  TDM_TRY(lead_both_ways(links, peer, largest, &alone_ns, &both_ns));
   TDM_TRY(lead_one(links, peer, &(order){.kind = END}, NULL));
   TDM_TRY(tdm_link_fit(links->samples, links->sample_count, pair));
   tdm_link_set_latency(pair, latency_ns, error_ns);
+  tdm_link_set_both_ways(pair, alone_ns, both_ns);
   return TDM_OK;
 }
 

@@ -43,13 +43,15 @@ tdm_status tdm_rank_trial_run(const tdm_rank_trial *trial, double *out_ns) TDM_W
 enum { TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
 
 /* The rank that leads asks for the train by an empty message, and receives it. A first message,
- * ahead of it, uses up what a link lets pass at once before it slows down to its rate. */
+ * ahead of it, uses up what a link lets pass at once before it slows down to its rate. Both ways:
+ * it sends the same train meanwhile. */
 typedef struct tdm_rank_train {
   tdm_context *context; /* started */
   int peer;
   bool leads;
-  void *memory;       /* of the host's: as much as the larger of the sizes */
-  size_t ahead_bytes; /* these three the same on both ranks */
+  bool both_ways; /* the same on both ranks, as the next three sizes */
+  void *memory;   /* of the host's: as much as the larger of the sizes; both ways: twice that */
+  size_t ahead_bytes;
   size_t bytes;
   uint32_t messages; /* 1 to TDM_RANK_TRAIN_MOST_MESSAGES */
 } tdm_rank_train;

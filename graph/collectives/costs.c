@@ -1,6 +1,7 @@
 /* What algorithms of summing cost, by the links' estimates. Invariant: a prediction counts what the
  * busiest link carries, in sums and in the parameters that are copied out for the next step; of
- * sums that follow one another one, the longest, is waited for to its end, and so of copies. */
+ * sums that follow one another one, the longest, is waited for to its end, and so of copies. In
+ * sums around a ring and along a chain devices send while they receive. */
 #include <math.h>
 
 #include "devices/context/route.h"
@@ -10,6 +11,9 @@
 #include "graph/passes/passes.h"
 
 enum { LEAST_PIECE_NS = 80000 }; /* a piece travels: less, and starting kernels takes longer */
+
+/* What one hop takes: by itself, or while as much goes the other way. */
+typedef double (*hop_predictor)(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 
 static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
   return tdm_direct_queue(tdm_context_device(graph->context, (size_t)from),
@@ -48,26 +52,29 @@ double tdm_home_ns(const tdm_sums *sums) {
 /* ---- Chains ---- */
 
 /* Of hop i: from term i to the next, or home. */
-static double hop_ns(const tdm_graph *graph, const tdm_ir_node *node, uint32_t i, double bytes) {
+static double hop_ns(const tdm_graph *graph, const tdm_ir_node *node, uint32_t i, double bytes,
+                     hop_predictor predict) {
   const bool last = i + 1u == node->input_count;
   const int16_t to = last ? node->device : tdm_place_of(graph, node->inputs[i + 1]);
-  return tdm_predict_copy_ns(graph, tdm_place_of(graph, node->inputs[i]), to, bytes);
+  return predict(graph, tdm_place_of(graph, node->inputs[i]), to, bytes);
 }
 
-static double slowest_hop_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+static double slowest_hop_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes,
+                             hop_predictor predict) {
   double slowest = 0;
   for (uint32_t i = 0; i < sum->node->input_count; i++) {
-    const double ns = hop_ns(graph, sum->node, i, bytes);
+    const double ns = hop_ns(graph, sum->node, i, bytes, predict);
     if (ns > slowest) slowest = ns;
   }
   return slowest;
 }
 
 /* Of a value that goes from device to device and home. */
-static double all_hops_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+static double all_hops_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes,
+                          hop_predictor predict) {
   double ns = 0;
   for (uint32_t i = 0; i < sum->node->input_count; i++)
-    ns += hop_ns(graph, sum->node, i, bytes);
+    ns += hop_ns(graph, sum->node, i, bytes, predict);
   return ns;
 }
 
@@ -88,8 +95,8 @@ bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum) {
 size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
   const double bytes = tdm_sum_bytes(graph, sum);
   size_t count = 1;
-  while (count < TDM_BUCKETS &&
-         slowest_hop_ns(graph, sum, bytes / (double)(2 * count)) >= LEAST_PIECE_NS)
+  while (count < TDM_BUCKETS && slowest_hop_ns(graph, sum, bytes / (double)(2 * count),
+                                               tdm_predict_exchange_ns) >= LEAST_PIECE_NS)
     count *= 2;
   return count;
 }
@@ -108,11 +115,12 @@ bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum) {
 }
 
 /* The slowest way from a device of the sum to the one behind it. */
-static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
+static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes,
+                        hop_predictor predict) {
   double slowest = 0;
   for (uint32_t i = 0; i < sum->count; i++) {
     const int16_t to = sum->devices[(i + 1) % sum->count];
-    const double ns = tdm_predict_copy_ns(graph, sum->devices[i], to, bytes);
+    const double ns = predict(graph, sum->devices[i], to, bytes);
     if (ns > slowest) slowest = ns;
   }
   return slowest;
@@ -121,12 +129,15 @@ static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes
 /* 2 (k - 1) messages of one piece of k arrive at every device. */
 static double ring_ns(const tdm_graph *graph, const tdm_sum *sum) {
   const double k = sum->count;
-  return tdm_ring_messages(k) * around_ns(graph, sum, tdm_sum_bytes(graph, sum) / k);
+  const double bytes = tdm_sum_bytes(graph, sum) / k;
+  return tdm_ring_messages(k) * around_ns(graph, sum, bytes, tdm_predict_exchange_ns);
 }
 
-/* As many values as there are rounds arrive at the tree's root, one after the other. */
+/* As many values as there are rounds arrive at the tree's root, one after the other, and nothing
+ * goes back meanwhile. */
 static double tree_ns(const tdm_graph *graph, const tdm_sum *sum) {
-  return tdm_tree_rounds(sum->count) * around_ns(graph, sum, tdm_sum_bytes(graph, sum));
+  const double bytes = tdm_sum_bytes(graph, sum);
+  return tdm_tree_rounds(sum->count) * around_ns(graph, sum, bytes, tdm_predict_copy_ns);
 }
 
 bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
@@ -141,7 +152,7 @@ double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algor
   const double bytes = tdm_sum_bytes(graph, sum);
   switch (algorithm) {
   case TDM_COLLECTIVE_CHAIN:
-    return slowest_hop_ns(graph, sum, bytes);
+    return slowest_hop_ns(graph, sum, bytes, tdm_predict_exchange_ns);
   case TDM_COLLECTIVE_RING:
     return ring_ns(graph, sum);
   case TDM_COLLECTIVE_TREE:
@@ -163,7 +174,8 @@ static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective 
   if (algorithm == TDM_COLLECTIVE_RING)
     return ring_ns(graph, sum) / 2; /* finished pieces go around */
   if (algorithm != TDM_COLLECTIVE_CHAIN) return 0;
-  return all_hops_ns(graph, sum, bytes / (double)tdm_chain_pieces(graph, sum));
+  const double piece = bytes / (double)tdm_chain_pieces(graph, sum);
+  return all_hops_ns(graph, sum, piece, tdm_predict_exchange_ns);
 }
 
 /* Do the devices update their own copies, so that none is refreshed? */
@@ -175,7 +187,7 @@ static bool updates_own(const tdm_sum *sum, tdm_collective algorithm) {
 static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (updates_own(sum, algorithm)) return 0;
-  if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes);
+  if (sum->can_chain) return slowest_hop_ns(graph, sum, bytes, tdm_predict_copy_ns);
   double ns = 0;
   for (uint32_t i = 0; i < sum->count; i++)
     ns += tdm_predict_copy_ns(graph, sum->node->device, sum->devices[i], bytes);
@@ -186,7 +198,8 @@ static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collect
 static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (updates_own(sum, algorithm) || !sum->can_chain) return 0;
-  return all_hops_ns(graph, sum, bytes) - slowest_hop_ns(graph, sum, bytes);
+  return all_hops_ns(graph, sum, bytes, tdm_predict_copy_ns) -
+         slowest_hop_ns(graph, sum, bytes, tdm_predict_copy_ns);
 }
 
 /* What the sum does if the plan's algorithm is that. */

@@ -39,15 +39,20 @@ static tdm_status make_room(tdm_forecasting *state) {
   }
   /* Every rank's of the plan and of its network, the devices' meetings, and between the phases. */
   const size_t queue_names = queues + devices + 1;
-  const size_t links = machine_links + devices * devices + 2 * (size_t)state->rank_count;
+  const size_t ports = 3 * (size_t)state->rank_count;
+  const size_t pairs = (size_t)state->rank_count * state->rank_count;
+  const size_t links = machine_links + devices * devices + ports + pairs;
   state->pair_link_of = take(state, devices * devices, sizeof *state->pair_link_of);
-  state->port_of = take(state, 2 * (size_t)state->rank_count, sizeof *state->port_of);
+  state->port_of = take(state, ports, sizeof *state->port_of);
+  state->both_ways_of = take(state, pairs, sizeof *state->both_ways_of);
   state->queue_names = take(state, queue_names, sizeof *state->queue_names);
   state->link_names = take(state, links, sizeof *state->link_names);
-  if (!state->pair_link_of || !state->port_of || !state->queue_names || !state->link_names)
+  if (!state->pair_link_of || !state->port_of || !state->both_ways_of || !state->queue_names ||
+      !state->link_names)
     return TDM_OUT_OF_MEMORY;
   memset(state->pair_link_of, 0xff, devices * devices * sizeof *state->pair_link_of);
-  memset(state->port_of, 0xff, 2 * (size_t)state->rank_count * sizeof *state->port_of);
+  memset(state->port_of, 0xff, ports * sizeof *state->port_of);
+  memset(state->both_ways_of, 0xff, pairs * sizeof *state->both_ways_of);
   return TDM_OK;
 }
 

@@ -56,7 +56,8 @@ typedef struct tdm_forecasting {
   tdm_virtual_schedule schedule;
   tdm_region region;
   uint32_t *pair_link_of;  /* per (from, to) of real devices: the link; NONE: none yet */
-  uint32_t *port_of;       /* per (host, in or out) of a job: the link; NONE: none yet */
+  uint32_t *port_of;       /* per (host; out, in or both ways) of a job: the link; NONE: none yet */
+  uint32_t *both_ways_of;  /* per two ranks of a job, the lower first, likewise */
   char (*queue_names)[40]; /* per virtual queue */
   char (*link_names)[56];  /* per virtual link */
   uint32_t barrier;        /* the task between the phases; TDM_VIRTUAL_NONE: there is none */

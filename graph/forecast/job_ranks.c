@@ -103,28 +103,50 @@ static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t
   return link.link.bytes_per_ns > 0 ? link.link.bytes_per_ns : INFINITY;
 }
 
+/* Of both directions together; no limit, or each has its own: INFINITY. */
+static double both_ways_between(const tdm_forecasting *state, uint32_t a, uint32_t b) {
+  tdm_link_estimate link;
+  tdm_context_link(context_of(state), tdm_context_host_of(context_of(state), (int)a),
+                   tdm_context_host_of(context_of(state), (int)b), false, &link);
+  return link.both_ways > 1 ? 2 * rate_between(state, a, b) / link.both_ways : INFINITY;
+}
+
 /* The widest link from the ranks of a host to those of others. */
-static double widest_of(const tdm_forecasting *state, uint32_t host) {
+static double widest_of(const tdm_forecasting *state, uint32_t host,
+                        double (*rate_of)(const tdm_forecasting *, uint32_t, uint32_t)) {
   double widest = 0;
   for (uint32_t a = 0; a < state->rank_count; a++)
     for (uint32_t b = 0; b < state->rank_count; b++)
       if (tdm_job_host(state, a) == host && tdm_job_host(state, b) != host)
-        widest = fmax(widest, rate_between(state, a, b));
+        widest = fmax(widest, rate_of(state, a, b));
   return widest;
 }
 
-/* All that goes out of a host, or comes in, goes through a port as wide as the widest of its links;
- * it has the name of the first rank that is there. */
-static tdm_status find_port(tdm_forecasting *state, uint32_t host, bool receives,
-                            uint32_t *out_link) {
-  uint32_t *port = &state->port_of[2 * host + receives];
-  if (*port == NONE) {
-    TDM_TRY(tdm_virtual_add_link(&state->schedule, widest_of(state, host), port));
-    (void)snprintf(state->link_names[*port], sizeof *state->link_names, "host:%u %s", host,
-                   receives ? "receives" : "sends");
+/* A link of so many bytes per ns that the task flows over, which is one for all that have it at the
+ * same place; what has no limit is none, and is not made. */
+static tdm_status flow_over(tdm_forecasting *state, double rate, uint32_t *link, const char *name,
+                            tdm_virtual_task *task) {
+  if (isinf(rate) && *link == NONE) return TDM_OK;
+  if (*link == NONE) {
+    TDM_TRY(tdm_virtual_add_link(&state->schedule, rate, link));
+    (void)snprintf(state->link_names[*link], sizeof *state->link_names, "%s", name);
   }
-  *out_link = *port;
+  task->hops[task->hop_count++] = *link;
   return TDM_OK;
+}
+
+/* All that goes out of a host, or comes in, goes through a port as wide as the widest of its links,
+ * and both through what it carries both ways at once. It has the name of the first rank that is
+ * there. */
+static tdm_status flow_through(tdm_forecasting *state, uint32_t host, bool receives,
+                               tdm_virtual_task *task) {
+  char name[56];
+  uint32_t *ports = &state->port_of[3 * host];
+  (void)snprintf(name, sizeof name, "host:%u %s", host, receives ? "receives" : "sends");
+  TDM_TRY(
+      flow_over(state, widest_of(state, host, rate_between), &ports[receives ? 1 : 0], name, task));
+  (void)snprintf(name, sizeof name, "host:%u both ways", host);
+  return flow_over(state, widest_of(state, host, both_ways_between), &ports[2], name, task);
 }
 
 static tdm_status find_pair(tdm_forecasting *state, const tdm_device *from, const tdm_device *to,
@@ -142,6 +164,16 @@ static tdm_status find_pair(tdm_forecasting *state, const tdm_device *from, cons
   return TDM_OK;
 }
 
+/* What the two ranks send one another shares what their link carries both ways at once. */
+static tdm_status flow_both_ways(tdm_forecasting *state, uint32_t from, uint32_t to,
+                                 tdm_virtual_task *task) {
+  char name[56];
+  const uint32_t low = from < to ? from : to, high = from < to ? to : from;
+  (void)snprintf(name, sizeof name, "host:%u <-> host:%u", low, high);
+  return flow_over(state, both_ways_between(state, low, high),
+                   &state->both_ways_of[(size_t)low * state->rank_count + high], name, task);
+}
+
 /* The whole of it takes ns where nothing else flows: what its bytes do not take passes before. */
 tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double ns,
                         tdm_virtual_task *task) {
@@ -153,11 +185,12 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
   task->work = fmin(task->work, ns * rate);
   task->latency_ns = ns - task->work / rate;
   TDM_TRY(find_pair(state, from, to, &task->hops[task->hop_count++]));
+  TDM_TRY(flow_both_ways(state, (uint32_t)from->rank, (uint32_t)to->rank, task));
   const uint32_t sender = tdm_job_host(state, (uint32_t)from->rank);
   const uint32_t receiver = tdm_job_host(state, (uint32_t)to->rank);
   if (state->rank_count == 2 || sender == receiver) return TDM_OK;
-  TDM_TRY(find_port(state, sender, false, &task->hops[task->hop_count++]));
-  return find_port(state, receiver, true, &task->hops[task->hop_count++]);
+  TDM_TRY(flow_through(state, sender, false, task));
+  return flow_through(state, receiver, true, task);
 }
 
 /* sent: per node, the task that sends what it brings. */

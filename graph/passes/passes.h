@@ -148,6 +148,8 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
 
 /* What a copy between two devices takes by all hops of its route, as the links are estimated. */
 double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
+/* The same while as many bytes go the other way. */
+double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
  * on its device of every rank: deliveries has room for delivery_count a rank, and is filled rank

@@ -122,7 +122,8 @@ static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t devic
   return TDM_OK;
 }
 
-double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+static double predict_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes,
+                         double (*of_link)(const tdm_link_estimate *link, double bytes)) {
   if (from == to) return 0;
   const tdm_route route = tdm_route_between(tdm_context_device(graph->context, (size_t)from),
                                             tdm_context_device(graph->context, (size_t)to));
@@ -130,9 +131,17 @@ double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, dou
   for (uint32_t i = 0; i < route.count; i++) {
     tdm_link_estimate link;
     tdm_context_link(graph->context, route.hops[i].from, route.hops[i].to, true, &link);
-    ns += tdm_link_predict_ns(&link, bytes);
+    ns += of_link(&link, bytes);
   }
   return ns;
+}
+
+double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+  return predict_ns(graph, from, to, bytes, tdm_link_predict_ns);
+}
+
+double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+  return predict_ns(graph, from, to, bytes, tdm_link_predict_both_ns);
 }
 
 /* What a derived copy is refreshed from: the home, or once it has served one, the copy that was

@@ -325,6 +325,7 @@ static void write_good_file(void) {
       .ns_per_byte_error = 0.001,
       .deviation = 0.02,
       .origin = TDM_LINK_CALIBRATED,
+      .both_ways = 1.5,
       .knot_count = 3,
       .knots = {{1024, {1, 1.2, 1.5, 2}}, {2048, {0.98, 1.2, 1.5, 2}}, {4096, {1.1, 1.3, 1.4, 2}}}};
   const tdm_device *ends[2] = {test_device(context, "cpu:0"), test_device(context, "sim:0")};
@@ -388,6 +389,9 @@ static void every_field_is_checked(void **state) {
       {"\"bytes_per_ns\": ", "\"bytes_per_ns\": -"},
       {"\"latency_error_ns\": ", "\"latency_error_ns\": \"1\", \"x\": "},
       {"\"deviation\": ", "\"deviation\": []  , \"x\": "},
+      {"\"both_ways\": 1.5", "\"both_ways\": 0.9"},
+      {"\"both_ways\": 1.5", "\"both_ways\": \"2\""},
+      {"\"both_ways\": 1.5", "\"one_way\": 2"},
       {"\"distances\": [", "\"distances\": [1], \"x\": ["},
       {"\"distances\": [", "\"distances\": [1, 1, 2], \"x\": ["}, /* not rising */
       {"\"distances\": [", "\"distances\": [1, 0, 0], \"x\": ["},
@@ -414,6 +418,14 @@ static void every_field_is_checked(void **state) {
     assert_message("hostile.json");
   }
   assert_ok(load_with(context, "tandem links", "tandem links")); /* the control */
+  assert_true(upload_of(context).both_ways == 1.5);
+  tdm_context_release(context);
+  context = make_context(NULL);
+  assert_ok(load_with(context, "\"both_ways\": 1.5,", "")); /* as older files are: of the first */
+  tdm_link_estimate first;
+  tdm_links_get(tdm_context_links(context), test_device(context, "cpu:0"),
+                test_device(context, "sim:0"), false, &first);
+  assert_true(first.origin == TDM_LINK_CALIBRATED && first.both_ways == 0);
   tdm_context_release(context);
 }
 

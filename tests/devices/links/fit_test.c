@@ -85,6 +85,26 @@ static void what_is_not_straight_stays_so_with_another_latency(void **state) {
                      fmax(before[i] - each_ns, 0) - 50000) < 1e-6);
 }
 
+/* Bytes take longer beside as many the other way, what is before them does not. */
+static void what_goes_both_ways_takes_its_bytes_longer(void **state) {
+  (void)state;
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){5000, 0.5}, (noise){.bad_size = SIZES}, 1, samples);
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  assert_true(estimate.both_ways == 0);
+  assert_true(tdm_link_predict_both_ns(&estimate, 1e6) == tdm_link_predict_ns(&estimate, 1e6));
+  tdm_link_set_both_ways(&estimate, 3e6, 4.5e6);
+  assert_true(estimate.both_ways == 1.5);
+  for (double bytes = 1024; bytes < 1e8; bytes *= 3)
+    assert_true(fabs(tdm_link_predict_both_ns(&estimate, bytes) / (5000 + 1.5 * bytes / 0.5) - 1) <
+                1e-6);
+  tdm_link_set_both_ways(&estimate, 3e6, 2e6); /* by chance: none is quicker than alone */
+  assert_true(estimate.both_ways == 1);
+  tdm_link_set_both_ways(&estimate, 1, 1e12);
+  assert_true(estimate.both_ways == TDM_LINK_MOST_RATIO);
+}
+
 static bool is_bounded(const tdm_link_estimate *estimate) {
   bool bounded =
       estimate->link.latency_ns >= 0 && estimate->link.latency_ns <= TDM_LINK_MOST_NS &&
@@ -248,6 +268,7 @@ int main(void) {
       cmocka_unit_test(exact_copies_give_the_exact_line),
       cmocka_unit_test(a_message_by_itself_takes_its_latency_longer),
       cmocka_unit_test(what_is_not_straight_stays_so_with_another_latency),
+      cmocka_unit_test(what_goes_both_ways_takes_its_bytes_longer),
       cmocka_unit_test(what_a_busy_machine_measures_is_within_bounds),
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
       cmocka_unit_test(outliers_do_not_move_it),

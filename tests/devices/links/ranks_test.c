@@ -43,7 +43,7 @@ static tdm_status note_links(job_rank *rank) {
   tdm_link_estimate estimate;
   tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
                    tdm_context_host_of(rank->context, 1), false, &estimate);
-  rank->loss = tdm_link_predict_ns(&estimate, 100000);
+  rank->loss = tdm_link_predict_both_ns(&estimate, 100000);
   return TDM_OK;
 }
 
@@ -62,6 +62,8 @@ static tdm_status measure(job_rank *rank) {
   assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
   assert_int_equal(estimate.knot_count, 4); /* 1, 4, 16 and 64 KiB */
   assert_true(estimate.knots[0].bytes == 1024 && estimate.knots[3].bytes == MOST_BYTES);
+  assert_true(estimate.both_ways >= 1);
+  assert_true(tdm_link_predict_both_ns(&estimate, 65536) >= tdm_link_predict_ns(&estimate, 65536));
   return note_links(rank);
 }
 

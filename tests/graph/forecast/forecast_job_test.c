@@ -1,6 +1,7 @@
 /* Forecasts of jobs of several ranks: by hand, with prices that are put; every rank comes to the
  * same; and what is wrong on one rank all are told. */
 #include "core/hash.h"
+#include "devices/links/table.h"
 #include "graph/collectives/collectives.h"
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
@@ -32,6 +33,9 @@ static tdm_costs *price(const tdm_session *session) {
 
 typedef struct asked {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
+  const char *also;  /* another output than y; NULL: none */
+  double both_ways;  /* of links between ranks; 0: they are not measured */
+  double sums_of_ns; /* a byte of the engine's all-reduces, measured; 0: they are not */
   const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
   tdm_collective collective;
   bool trains;
@@ -70,10 +74,11 @@ static tdm_status plan_session(const job_rank *rank, tdm_session *session) {
     test_batch_release(&batch);
     return status;
   }
-  tdm_fetch fetch = {"y", NULL};
+  tdm_fetch fetches[2] = {{"y", NULL}, {wanted->also, NULL}};
   const tdm_feed feed = {
       "x", tdm_tensor_zeros(rank->context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, IN)), false};
-  const tdm_status status = tdm_session_prepare(session, &feed, 1, &fetch, 1, false);
+  const tdm_status status =
+      tdm_session_prepare(session, &feed, 1, fetches, wanted->also ? 2 : 1, false);
   tdm_tensor_release(feed.tensor);
   return status;
 }
@@ -97,9 +102,31 @@ static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
   return status;
 }
 
+/* What links between ranks are taken to be, measured, with that both ways. */
+static tdm_status measure_links(tdm_context *context, const asked *wanted) {
+  tdm_link_set set;
+  TDM_TRY(tdm_link_set_init(&set, tdm_context_links(context)));
+  for (int a = 0; a < tdm_context_rank_count(context); a++)
+    for (int b = 0; b < tdm_context_rank_count(context); b++) {
+      tdm_link_estimate *estimate = tdm_link_set_at(&set, tdm_context_host_of(context, a),
+                                                    tdm_context_host_of(context, b), false);
+      if (!estimate) continue;
+      estimate->origin = TDM_LINK_CALIBRATED;
+      estimate->both_ways = wanted->both_ways;
+    }
+  if (wanted->sums_of_ns > 0)
+    set.all_reduce =
+        (tdm_link_estimate){.origin = TDM_LINK_CALIBRATED,
+                            .link = {.latency_ns = 50000, .bytes_per_ns = 1 / wanted->sums_of_ns}};
+  tdm_link_set_publish(&set);
+  tdm_link_set_deinit(&set);
+  return TDM_OK;
+}
+
 static tdm_status forecast_rank(job_rank *rank) {
   const asked *wanted = rank->user;
   tdm_value loss = {0};
+  if (wanted->both_ways > 0) TDM_TRY(measure_links(rank->context, wanted));
   tdm_graph *graph = wanted->build(rank, &loss);
   const job_model model = {
       .optimizer = tdm_sgd(0.1), .collective = wanted->collective, .any_order = true};
@@ -193,6 +220,79 @@ static void messages_to_one_rank_share_its_port(void **state) {
   assert_close(found_ns, kernels_ns + both_ns + 2 * out_ns);
 }
 
+/* ---- Both ways at once ---- */
+
+/* fc0 on rank 0 and fc1, which has half of its columns, on rank 1: both deliver both. */
+static tdm_graph *build_exchange(job_rank *rank, tdm_value *out_loss) {
+  (void)out_loss;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = input_of(graph);
+  tdm_place(graph, "host:0/cpu:0");
+  tdm_output(graph, "y", tdm_linear(graph, "fc0", x, 6));
+  tdm_place(graph, "host:1/cpu:0");
+  tdm_output(graph, "z", tdm_linear(graph, "fc1", x, 3));
+  return graph;
+}
+
+/* The smaller message flows beside as many bytes of the larger one, whose other half then has the
+ * link alone. */
+static void what_goes_both_ways_at_once_shares_what_the_link_has(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  asked wanted = {.build = build_exchange, .also = "z", .unpriced = -1, .more_rows = -1};
+  const double half = ROWS * 3 * 4.0;
+  assert_close(step_ns(&wanted, 2, ranks), KERNEL_NS + message_ns(2 * half));
+  static const double both_ways[] = {1, 1.6, 2};
+  for (size_t i = 0; i < TDM_COUNT_OF(both_ways); i++) {
+    wanted.both_ways = both_ways[i];
+    assert_close(step_ns(&wanted, 2, ranks), KERNEL_NS + message_ns((both_ways[i] + 1) * half));
+  }
+}
+
+/* One way alone nothing changes. */
+static void a_chain_of_messages_is_no_exchange(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  const asked wanted = {.build = build_chain, .both_ways = 2, .unpriced = -1, .more_rows = -1};
+  const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
+  assert_close(step_ns(&wanted, 2, ranks), 2 * KERNEL_NS + there_ns + back_ns);
+}
+
+/* Rank 1 sends rank 0 what that judges, and rank 0 rank 2. */
+static tdm_graph *build_relay(job_rank *rank, tdm_value *out_loss) {
+  (void)out_loss;
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = input_of(graph);
+  tdm_place(graph, "host:1/cpu:0");
+  const tdm_value one = tdm_linear(graph, "fc1", x, 3);
+  tdm_place(graph, "host:0/cpu:0");
+  const tdm_value zero = tdm_linear(graph, "fc0", x, 3);
+  tdm_output(graph, "y", tdm_mean(graph, "y", one, &(int){0}, 1, false));
+  tdm_place(graph, "host:2/cpu:0");
+  tdm_output(graph, "z", tdm_mean(graph, "z", zero, &(int){0}, 1, false));
+  return graph;
+}
+
+/* What one machine sends and receives shares what it has for both, whoever the others are. The
+ * means, of 3 numbers each, go to two ranks one behind the other. */
+static void a_machine_that_sends_and_receives_has_one_rate_for_both(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  asked wanted = {.build = build_relay, .also = "z", .unpriced = -1, .more_rows = -1};
+  const double bytes = ROWS * 3 * 4.0, small_ns = message_ns(12);
+  double found_ns[2];
+  for (int i = 0; i < 2; i++) {
+    wanted.both_ways = i == 0 ? 0 : 1.6;
+    found_ns[i] = step_ns(&wanted, 3, ranks);
+  }
+  const double alone_ns = 2 * KERNEL_NS + message_ns(bytes) + 2 * small_ns;
+  if (found_ns[0] < alone_ns || found_ns[0] > alone_ns + 5 * KERNEL_NS)
+    fail_msg("%.0f ns, by hand %.0f", found_ns[0], alone_ns);
+  const double more_ns = message_ns(1.6 * bytes) - message_ns(bytes);
+  if (found_ns[1] < found_ns[0] + more_ns - 1 || found_ns[1] > found_ns[0] + more_ns + KERNEL_NS)
+    fail_msg("%.0f ns, by hand %.0f", found_ns[1], found_ns[0] + more_ns);
+}
+
 /* ---- Training ---- */
 
 static tdm_graph *build_replicas(job_rank *rank, tdm_value *out_loss) {
@@ -205,6 +305,57 @@ static tdm_graph *build_parallel(job_rank *rank, tdm_value *out_loss) {
   const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:0"};
   tdm_data_parallel(graph, "", &options);
   return graph;
+}
+
+/* What is predicted of a ring, and what was chosen. */
+static tdm_status choose_rank(job_rank *rank) {
+  const asked *wanted = rank->user;
+  tdm_value loss = {0};
+  TDM_TRY(measure_links(rank->context, wanted));
+  tdm_graph *graph = wanted->build(rank, &loss);
+  const job_model model = {.optimizer = tdm_sgd(0.1), .any_order = true};
+  tdm_session *session = job_session(graph, loss, &model);
+  if (!session) return TDM_INTERNAL;
+  const tdm_status status = plan_session(rank, session);
+  if (status == TDM_OK) {
+    rank->loss = session->last_asked->sums.predicted_ns[TDM_COLLECTIVE_RING];
+    rank->number = session->last_asked->sums.algorithm;
+    rank->hash = session->last_asked->sums.bytes;
+  }
+  tdm_session_release(session);
+  return status;
+}
+
+enum { WIDE = 512 };
+
+static tdm_graph *build_wide(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = job_deep_graph(rank, 1, WIDE, tdm_relu, out_loss);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:0"};
+  tdm_data_parallel(graph, "model", &options);
+  return graph;
+}
+
+/* A ring of two sends both ways at once: its bytes, of which the last sum's pieces still go around
+ * once, take 1.6 times as long, so that all-reduces at 13 ns a byte are quicker. */
+static void rings_are_chosen_by_what_links_have_both_ways(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  asked wanted = {.build = build_wide,
+                  .both_ways = 1,
+                  .sums_of_ns = 13,
+                  .trains = true,
+                  .unpriced = -1,
+                  .more_rows = -1};
+  const job_options options = {.rank_count = 2, .user = &wanted};
+  job_must(&options, choose_rank, ranks);
+  assert_int_equal(ranks[0].number, TDM_COLLECTIVE_RING);
+  const double alone_ns = ranks[0].loss;
+  const double bytes = (double)ranks[0].hash, longest = MODEL_ROWS * WIDE * 4.0;
+  assert_true(bytes > longest);
+  wanted.both_ways = 1.6;
+  job_must(&options, choose_rank, ranks);
+  assert_int_equal(ranks[0].number, TDM_COLLECTIVE_ALL_REDUCE);
+  assert_close(ranks[0].loss - alone_ns, 0.6 * (bytes + longest / 2) / 0.125);
 }
 
 /* Of rank 1's plan, found on rank 0: what the engine sums takes as long as is predicted of it, and
@@ -264,6 +415,10 @@ int main(void) {
       cmocka_unit_test(a_chain_over_two_ranks_is_what_it_is_by_hand),
       cmocka_unit_test(copies_within_ranks_are_told_alike_by_all),
       cmocka_unit_test(messages_to_one_rank_share_its_port),
+      cmocka_unit_test(what_goes_both_ways_at_once_shares_what_the_link_has),
+      cmocka_unit_test(a_chain_of_messages_is_no_exchange),
+      cmocka_unit_test(a_machine_that_sends_and_receives_has_one_rate_for_both),
+      cmocka_unit_test(rings_are_chosen_by_what_links_have_both_ways),
       cmocka_unit_test(all_reduces_and_the_vote_hold_up_all_ranks),
       cmocka_unit_test(what_was_not_measured_on_one_rank_all_are_told),
       cmocka_unit_test(other_plans_are_refused),

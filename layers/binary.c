@@ -110,18 +110,29 @@ static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
   return append_extreme_gradient(gradient, false);
 }
 
-/* d_a = d, d_b = -d times how often b was taken away, by what is left: a / b may be rounded up to
- * the next whole number. */
+/* How often b was taken away from a, by what is left: a / b may be rounded up to the next whole
+ * number. As a / b rounds to 0, b was taken away once or never; as b is 0, it is a / b. */
+static tdm_value times_taken(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                             tdm_value left) {
+  const tdm_value quotient = tdm_div(graph, name, a, b);
+  const tdm_value taken = tdm_div(graph, name, tdm_sub(graph, name, a, left), b);
+  const tdm_value changed = tdm_compare(graph, name, left, TDM_NOT_EQUAL, a);
+  const tdm_value is_small = tdm_compare_scalar(graph, name, quotient, TDM_EQUAL, 0);
+  const tdm_value by_zero = tdm_compare_scalar(graph, name, b, TDM_EQUAL, 0);
+  return tdm_where(graph, name, is_small, tdm_masked_fill(graph, name, quotient, changed, -1),
+                   tdm_where(graph, name, by_zero, quotient, tdm_round(graph, name, taken)));
+}
+
+/* d_a = d, d_b = -d times how often b was taken away. */
 static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
   const tdm_value d = tdm_gradient_of_output(gradient, 0);
   if (tdm_gradient_wanted(gradient, 0)) tdm_gradient_set_summed(gradient, 0, d);
   if (tdm_gradient_wanted(gradient, 1)) {
-    const tdm_value taken =
-        tdm_sub(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_output(gradient, 0));
     const tdm_value times =
-        tdm_round(graph, name, tdm_div(graph, name, taken, tdm_gradient_input(gradient, 1)));
+        times_taken(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1),
+                    tdm_gradient_output(gradient, 0));
     tdm_gradient_set_summed(gradient, 1, tdm_neg(graph, name, tdm_mul(graph, name, d, times)));
   }
   return tdm_graph_status(graph);

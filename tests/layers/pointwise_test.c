@@ -1,6 +1,8 @@
 /* Mathematics element by element: what it refuses, by a message that names the operation and what
  * did not fit; shapes of operands whose sizes are not known; and that a model with a loss of its
- * own, computed in micro-batches or by replicas, is the whole one. */
+ * own, computed in micro-batches or by replicas, is the whole one; slopes where others are
+ * infinite. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -301,12 +303,53 @@ static void pairs_of_rows_are_refused(void **state) {
   tdm_context_release(context);
 }
 
+/* ---- Gradients at the ends ------------------------------------------------------------------- */
+
+/* What PyTorch 2.15 has, for adjoints of 2: by a divisor of 0, and by infinite ones. */
+static void remainders_have_pytorchs_slopes(void **state) {
+  (void)state;
+  enum { COUNT = 9 };
+  static const float a_values[COUNT] = {3, -3, 0, INFINITY, 5, -5, 5, 3, 7};
+  static const float b_values[COUNT] = {0, 0, 0, 0, INFINITY, INFINITY, -INFINITY, -0.0f, 2};
+  static const float wanted[COUNT] = {-INFINITY, INFINITY, NAN, -INFINITY, 0, 2, 2, INFINITY, -6};
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(1, COUNT);
+  const tdm_value a = floats(graph, "a", shape), b = floats(graph, "b", shape);
+  const tdm_value doubled = tdm_mul_scalar(graph, "twice", tdm_remainder(graph, "f", a, b), 2);
+  const tdm_value loss = tdm_sum(graph, "loss", doubled, NULL, 0, false);
+  tdm_output(graph, "d_a", tdm_gradient_of(graph, "d_a", loss, a));
+  tdm_output(graph, "d_b", tdm_gradient_of(graph, "d_b", loss, b));
+  tdm_session *session = tdm_session_create(graph, NULL);
+  tdm_tensor *tensors[] = {tdm_tensor_from(context, TDM_FLOAT32, shape, a_values),
+                           tdm_tensor_from(context, TDM_FLOAT32, shape, b_values)};
+  const tdm_feed feeds[] = {{"a", tensors[0], false}, {"b", tensors[1], false}};
+  tdm_fetch fetches[] = {{.name = "d_a"}, {.name = "d_b"}};
+  if (!session || tdm_run(session, feeds, 2, fetches, 2) != TDM_OK)
+    fail_msg("%s", tdm_last_message());
+  const float *d_a = tdm_tensor_data(fetches[0].tensor), *d_b = tdm_tensor_data(fetches[1].tensor);
+  for (int i = 0; i < COUNT; i++) {
+    assert_true(d_a[i] == 2);
+    if (isnan(wanted[i]) ? !isnan(d_b[i]) : d_b[i] != wanted[i])
+      fail_msg("the slope of %g %% %g is %g, not %g", (double)a_values[i], (double)b_values[i],
+               (double)d_b[i], (double)wanted[i]);
+  }
+  for (int i = 0; i < 2; i++) {
+    tdm_tensor_release(tensors[i]);
+    tdm_tensor_release(fetches[i].tensor);
+  }
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_does_not_fit_is_refused),
       cmocka_unit_test(names_stand_against_themselves_and_one),
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(pairs_of_rows_are_refused),
+      cmocka_unit_test(remainders_have_pytorchs_slopes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* What a run that trains does and another does not: dropout draws numbers that depend on seed, step
  * and place alone, and batch normalization keeps the statistics of the first replica, and of every
- * micro-batch. */
+ * micro-batch; and that optimizers leave infinite parameters as they are. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -275,6 +275,52 @@ static void batch_norm_keeps_the_statistics_of_every_micro_batch(void **state) {
   tdm_tensor_release(tensor);
 }
 
+/* ---- Infinite parameters --------------------------------------------------------------------- */
+
+/* One step of a parameter with infinite elements, whose gradient is x. */
+static void step_infinite(tdm_context *context, const tdm_optimizer *optimizer, float *values) {
+  const tdm_shape shape = tdm_shape_of(1, 3);
+  const float xs[] = {1, 1, 1};
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value p = tdm_parameter(graph, "p", TDM_FLOAT32, shape, &(tdm_initializer){0});
+  const tdm_value product = tdm_mul(graph, "product", p, tdm_input(graph, "x", TDM_FLOAT32, shape));
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_sum(graph, "loss", product, NULL, 0, false),
+                                       .optimizer = optimizer};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *start = tdm_tensor_from(context, TDM_FLOAT32, shape, values);
+  tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, shape, xs);
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  assert_int_equal(tdm_tensor_list_add(list, "p", start), TDM_OK);
+  assert_int_equal(tdm_store_load(tdm_session_store(session), list), TDM_OK);
+  tdm_tensor_list_release(list);
+  if (tdm_train_step(session, &(tdm_feed){"x", x, false}, 1, NULL, 0, NULL) != TDM_OK)
+    fail_msg("%s", tdm_last_message());
+  list = tdm_store_save(tdm_session_store(session), false);
+  read_into(tdm_tensor_list_find(list, "p"), values, 3 * sizeof *values);
+  tdm_tensor_list_release(list);
+  tdm_tensor_release(start);
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+/* Without weight decay there is none, of what is infinite either. */
+static void infinite_parameters_stay(void **state) {
+  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_optimizer optimizers[] = {tdm_sgd(0.1),      tdm_sgd_with(&momentum), tdm_adam(0.1),
+                                      tdm_nadam(0.1),    tdm_radam(0.1),          tdm_adamax(0.1),
+                                      tdm_adadelta(0.1), tdm_adagrad(0.1),        tdm_rmsprop(0.1)};
+  for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {
+    float values[] = {-INFINITY, 1, INFINITY};
+    step_infinite(*state, &optimizers[i], values);
+    if (values[0] != -INFINITY || values[2] != INFINITY || !(values[1] < 1))
+      fail_msg("optimizer %zu made %g, %g and %g of it", i, (double)values[0], (double)values[1],
+               (double)values[2]);
+  }
+}
+
 static int set_up(void **state) {
   *state = tdm_context_create(NULL);
   return *state ? 0 : -1;
@@ -293,6 +339,7 @@ int main(void) {
       cmocka_unit_test(dropout_depends_on_no_micro_batch),
       cmocka_unit_test(batch_norm_keeps_the_statistics_of_the_first_replica),
       cmocka_unit_test(batch_norm_keeps_the_statistics_of_every_micro_batch),
+      cmocka_unit_test(infinite_parameters_stay),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -21,7 +21,7 @@ static void adadelta_range(void *user, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(job->parameter + i, left);
-    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec g = with_decay(element_load(job->gradient + i, left), p, job->decay);
     const vec v = element_load(job->square + i, left) * job->rho + g * g * job->kept;
     const vec u = element_load(job->changes + i, left);
     const vec change = vec_sqrt(u + job->epsilon) / vec_sqrt(v + job->epsilon) * g;

@@ -21,7 +21,7 @@ static void adagrad_range(void *user, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(job->parameter + i, left);
-    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec g = with_decay(element_load(job->gradient + i, left), p, job->decay);
     const vec s = element_load(job->sum + i, left) + g * g;
     element_store(job->sum + i, s, left);
     element_store(job->parameter + i, p - job->rate * (g / (vec_sqrt(s) + job->epsilon)), left);

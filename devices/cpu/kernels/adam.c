@@ -40,7 +40,7 @@ ALWAYS_INLINE void moments_of(const moments_job *job, moments_form form, int64_t
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(job->parameter + i, left) * job->shrink;
-    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec g = with_decay(element_load(job->gradient + i, left), p, job->decay);
     const vec m = element_load(job->average + i, left) * job->beta1 + g * job->keep1;
     const vec before = element_load(job->square + i, left) * job->beta2;
     const vec v = form == ADAMAX ? larger_of(before, vec_absolute(g) + job->epsilon)

@@ -24,7 +24,7 @@ static void rmsprop_range(void *user, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(job->parameter + i, left);
-    const vec g = element_load(job->gradient + i, left) + job->decay * p;
+    const vec g = with_decay(element_load(job->gradient + i, left), p, job->decay);
     vec s = element_load(job->square + i, left) * job->alpha + g * g * job->kept;
     element_store(job->square + i, s, left);
     if (job->average) {

@@ -21,11 +21,11 @@ static void plain_range(void *user, int64_t begin, int64_t end) {
   const sgd_job *job = user;
   const stored *gradient = job->gradient;
   stored *parameter = job->parameter;
-  const vec decay = vec_set(job->weight_decay), rate = vec_set(job->rate);
+  const vec rate = vec_set(job->rate);
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(parameter + i, left);
-    const vec d = element_load(gradient + i, left) + decay * p;
+    const vec d = with_decay(element_load(gradient + i, left), p, job->weight_decay);
     element_store(parameter + i, p - rate * d, left);
   }
 }
@@ -35,7 +35,7 @@ static void momentum_range(void *user, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += LANES) {
     const int64_t left = end - i;
     const vec p = element_load(job->parameter + i, left);
-    const vec d = element_load(job->gradient + i, left) + job->weight_decay * p;
+    const vec d = with_decay(element_load(job->gradient + i, left), p, job->weight_decay);
     vec m = d;
     if (!job->first) {
       m = job->momentum * element_load(job->buffer + i, left) + job->kept * d;

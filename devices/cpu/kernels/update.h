@@ -3,7 +3,7 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_UPDATE_H
 #define TANDEM_DEVICES_CPU_KERNELS_UPDATE_H
 
-#include "devices/cpu/kernels/real.h"
+#include "devices/cpu/kernels/vector.h"
 #include "devices/operations/update_sizes.h"
 
 typedef void (*update_range)(void *job, int64_t begin, int64_t end);
@@ -34,6 +34,12 @@ static inline tdm_status update_rows_prepare(const tdm_kernel_request *request,
   const double each_ns = row_ns + (double)state->sizes.dim / elements_per_ns;
   state->splits = answer->splits = tdm_cpu_splits(request, (double)state->sizes.count * each_ns);
   return TDM_OK;
+}
+
+/* The gradient with its part of the parameter. Without decay there is none, also of an infinite
+ * parameter, which stays what it is. */
+ALWAYS_INLINE vec with_decay(vec gradient, vec parameter, real decay) {
+  return decay == 0 ? gradient : gradient + decay * parameter;
 }
 
 /* Ranges of elements, or of `count` rows, on the call's team. */

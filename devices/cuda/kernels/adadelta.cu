@@ -20,7 +20,7 @@ static __global__ void adadelta_step(const stored *gradient, stored *parameter, 
   typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
-    const real g = gradient[i] + rates.decay * p;
+    const real g = with_decay<real>(gradient[i], p, rates.decay);
     const real v = square[i] * rates.rho + g * g * rates.kept;
     const real u = changes[i];
     const real change = sqrt(u + rates.epsilon) / sqrt(v + rates.epsilon) * g;

@@ -21,7 +21,7 @@ static __device__ void update_element(real_of<stored> gradient, real_of<stored> 
                                       stored *parameter, stored *sum) {
   typedef real_of<stored> real;
   const real p = *parameter;
-  const real g = gradient + decay * p;
+  const real g = with_decay<real>(gradient, p, decay);
   const real s = *sum + g * g;
   *sum = s;
   *parameter = p - rate * (g / (sqrt(s) + epsilon));

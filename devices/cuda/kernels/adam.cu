@@ -71,7 +71,7 @@ static __global__ void moments_step(const stored *gradient, stored *parameter, s
   const bool plain = form == RADAM && rates->plain != 0;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i] * settings.shrink;
-    const real g = gradient[i] + settings.decay * p;
+    const real g = with_decay<real>(gradient[i], p, settings.decay);
     const real m = average[i] * settings.beta1 + g * settings.keep1;
     const real before = square[i] * settings.beta2;
     const real v = form == ADAMAX ? larger_of<real>(before, fabs(g) + settings.epsilon)

@@ -24,7 +24,7 @@ static __global__ void rmsprop_step(const stored *gradient, stored *parameter, s
   typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
-    const real g = gradient[i] + rates.decay * p;
+    const real g = with_decay<real>(gradient[i], p, rates.decay);
     real s = square[i] * rates.alpha + g * g * rates.kept;
     square[i] = s;
     if (average) {

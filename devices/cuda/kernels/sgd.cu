@@ -11,7 +11,7 @@ static __global__ void plain_step(stored *parameter, const stored *gradient, rea
   typedef real_of<stored> real;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
-    parameter[i] = p - rate * (gradient[i] + decay * p);
+    parameter[i] = p - rate * with_decay<real>(gradient[i], p, decay);
   }
 }
 
@@ -25,7 +25,7 @@ static __global__ void momentum_step(stored *parameter, const stored *gradient, 
   const bool first = *initialized == 0;
   EACH_ELEMENT(i, count) {
     const real p = parameter[i];
-    const real d = gradient[i] + decay * p;
+    const real d = with_decay<real>(gradient[i], p, decay);
     const real m = first ? d : momentum * buffer[i] + kept * d;
     buffer[i] = m;
     parameter[i] = p - rate * (nesterov ? d + momentum * m : m);

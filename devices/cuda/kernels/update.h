@@ -22,4 +22,11 @@ static inline tdm_status update_rows_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
+/* The gradient with its part of the parameter. Without decay there is none, also of an infinite
+ * parameter, which stays what it is. */
+template <class real>
+static __device__ inline real with_decay(real gradient, real parameter, real decay) {
+  return decay == 0 ? gradient : gradient + decay * parameter;
+}
+
 #endif

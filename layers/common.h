@@ -119,6 +119,9 @@ tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_val
  * is -1, a size or, once, TDM_INFER. */
 tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
                            const int8_t *sources);
+/* The same, but dimension i is x's sources[i] and the merged[i] behind it. */
+tdm_value tdm_reshape_merged(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
+                             const int8_t *sources, const int8_t *merged);
 /* x (n, channels, ...) by each channel of an image in runs that train, which move running
  * statistics by momentum; by these, placed like `like`, in others. Without weight and bias. */
 tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value x, double epsilon,

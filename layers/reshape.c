@@ -7,8 +7,14 @@
 
 typedef struct reshape_rule {
   tdm_reshape_attributes wanted;
-  int8_t source[TDM_MAX_RANK]; /* the dimension of x with the same name; -1: none */
+  int8_t source[TDM_MAX_RANK]; /* the dimension of x that it is, by its name; -1: none */
+  int8_t merged[TDM_MAX_RANK]; /* so many more of x, behind that, are one with it */
 } reshape_rule;
+
+/* Has x the dimensions that dimension i of the result is made of? */
+static bool has_sources(const reshape_rule *rule, const tdm_shape *x, int i) {
+  return rule->source[i] >= 0 && rule->source[i] + rule->merged[i] < x->rank;
+}
 
 /* The product of a shape's sizes, and its other dimensions. */
 typedef struct factors {
@@ -67,9 +73,10 @@ static tdm_status does_not_fit(const tdm_shape *x, const tdm_shape *wanted) {
 static tdm_status settle(const reshape_rule *rule, const tdm_shape *x, tdm_shape *out, int open) {
   unsigned of_x = 0, of_out = open < 0 ? 0 : 1U << open;
   for (int i = 0; i < out->rank; i++) {
-    const int source = rule->source[i];
-    if (source < 0 || source >= x->rank || (of_x >> source & 1) != 0) continue;
-    of_x |= 1U << source;
+    if (!has_sources(rule, x, i)) continue;
+    const unsigned sources = ((2U << rule->merged[i]) - 1) << rule->source[i];
+    if ((of_x & sources) != 0) continue;
+    of_x |= sources;
     of_out |= 1U << i;
   }
   if (open < 0 && has_no_elements(x) && has_no_elements(out)) return TDM_OK;
@@ -111,6 +118,21 @@ static void bind_names(void *attributes, const tdm_bound_names *names) {
     }
 }
 
+/* The sizes of its sources multiplied; of one its name as well. */
+static tdm_status dimension_of(const reshape_rule *rule, const tdm_shape *x, int i,
+                               tdm_dim *out_dimension) {
+  *out_dimension = x->dims[rule->source[i]];
+  for (int k = 1; k <= rule->merged[i]; k++) {
+    const tdm_dim next = x->dims[rule->source[i] + k];
+    const bool known = tdm_dim_is_size(*out_dimension) && tdm_dim_is_size(next);
+    if (!known)
+      *out_dimension = TDM_DIM_UNKNOWN;
+    else if (__builtin_mul_overflow(*out_dimension, next, out_dimension))
+      return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d is too large", i);
+  }
+  return TDM_OK;
+}
+
 static tdm_status infer_reshape(tdm_infer *infer) {
   const reshape_rule *rule = infer->attributes;
   const tdm_shape *x = tdm_infer_shape(infer, 0);
@@ -118,7 +140,7 @@ static tdm_status infer_reshape(tdm_infer *infer) {
   int open = -1, open_count = 0;
   for (int i = 0; i < out.rank; i++) {
     out.dims[i] = rule->wanted.dims[i];
-    if (rule->source[i] >= 0 && rule->source[i] < x->rank) out.dims[i] = x->dims[rule->source[i]];
+    if (has_sources(rule, x, i)) TDM_TRY(dimension_of(rule, x, i, &out.dims[i]));
     if (!is_open(rule, i)) continue;
     open = i;
     open_count++;
@@ -230,12 +252,18 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
   return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
 }
 
-tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
-                           const int8_t *sources) {
+tdm_value tdm_reshape_merged(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
+                             const int8_t *sources, const int8_t *merged) {
   reshape_rule rule = {.wanted.rank = shape.rank};
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
     rule.source[i] = i < shape.rank ? sources[i] : -1;
+    rule.merged[i] = i < shape.rank && merged ? merged[i] : 0;
   }
   return tdm_append(graph, &reshape_operation, name, &rule, &x, 1, NULL);
+}
+
+tdm_value tdm_reshape_from(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
+                           const int8_t *sources) {
+  return tdm_reshape_merged(graph, name, x, shape, sources, NULL);
 }

@@ -427,7 +427,7 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
   const int missing = (int)count - has.rank;
   tdm_strided_attributes attributes = {.rank = 0};
   tdm_shape whole = {.rank = (int32_t)count};
-  int8_t sources[TDM_MAX_RANK];
+  int8_t sources[TDM_MAX_RANK], merged[TDM_MAX_RANK] = {0};
   for (int i = 0; i < (int)count; i++) {
     if (times[i] < 1 || attributes.rank + (times[i] > 1) + (i >= missing) > TDM_MAX_RANK)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -435,6 +435,8 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
                             "with a dimension more for each above 1 of rank %d at most",
                             name, text, i, (long long)times[i], TDM_MAX_RANK);
     const tdm_dim size = i < missing ? 1 : has.dims[i - missing];
+    merged[i] = times[i] > 1 && i >= missing;
+    sources[i] = (int8_t)(times[i] > 1 || i >= missing ? attributes.rank : -1);
     if (times[i] > 1) {
       attributes.sources[attributes.rank] = -1;
       attributes.repeats[attributes.rank++] = times[i];
@@ -444,13 +446,12 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
       attributes.steps[attributes.rank] = 1;
       attributes.sources[attributes.rank++] = i - missing;
     }
-    sources[i] = (int8_t)(times[i] == 1 && i >= missing ? attributes.rank - 1 : -1);
-    whole.dims[i] = times[i] == 1 ? size : TDM_INFER;
+    whole.dims[i] = times[i] == 1 ? size : TDM_DIM_UNKNOWN;
     if (times[i] > 1 && tdm_dim_is_size(size) &&
         __builtin_mul_overflow(size, times[i], &whole.dims[i]))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "repeat %s: x is %s, %lld times too large",
                             name, text, (long long)times[i]);
   }
   const tdm_value repeated = append_strided(graph, name, x, invalid, &attributes);
-  return tdm_reshape_from(graph, name, repeated, whole, sources);
+  return tdm_reshape_merged(graph, name, repeated, whole, sources, merged);
 }

@@ -193,11 +193,48 @@ static void an_index_out_of_range_is_named(void **state) {
   tdm_context_release(context);
 }
 
+/* Dimensions that have names, one or both, also where there are no elements to count. */
+static void names_are_repeated(void **state) {
+  (void)state;
+  static const int64_t extents[][2] = {{3, 2}, {3, 0}, {0, 4}, {0, 0}};
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)
+    for (int named = 1; named <= 2; named++) {
+      const int64_t *extent = extents[i];
+      tdm_graph *graph = tdm_graph_create(context);
+      const tdm_value x =
+          tdm_input(graph, "x", TDM_FLOAT32,
+                    tdm_shape_of(2, TDM_DIM("batch"), named == 2 ? TDM_DIM("length") : extent[1]));
+      tdm_output(graph, "y", tdm_repeat(graph, "f", x, (const int64_t[]){2, 2, 3}, 3));
+      tdm_session *session = tdm_session_create(graph, NULL);
+      const tdm_shape shape = tdm_shape_of(2, extent[0], extent[1]);
+      tdm_tensor *fed =
+          tdm_tensor_from(context, TDM_FLOAT32, shape, (const float[]){1, 2, 3, 4, 5, 6});
+      tdm_fetch fetch = {.name = "y"};
+      if (!session || tdm_run(session, &(tdm_feed){"x", fed, false}, 1, &fetch, 1) != TDM_OK)
+        fail_msg("%s", tdm_last_message());
+      const tdm_shape wanted = tdm_shape_of(3, 2, 2 * extent[0], 3 * extent[1]);
+      const tdm_shape found = tdm_tensor_shape(fetch.tensor);
+      assert_true(tdm_shape_equal(&found, &wanted));
+      const float *y = tdm_tensor_data(fetch.tensor);
+      for (int64_t k = 0; k < tdm_shape_count(&found); k++) {
+        const int64_t row = k / wanted.dims[2] % extent[0], column = k % extent[1];
+        assert_true(y[k] == (float)(row * extent[1] + column + 1));
+      }
+      tdm_tensor_release(fed);
+      tdm_tensor_release(fetch.tensor);
+      tdm_session_release(session);
+      tdm_graph_release(graph);
+    }
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(what_mixes_rows_is_not_cut),
       cmocka_unit_test(an_index_out_of_range_is_named),
+      cmocka_unit_test(names_are_repeated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* The cuda kind on emulated GPUs: why there is none, logical devices, which way copies go, how GPUs
  * reach each other. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "devices/context/route.h"
+#include "devices/cuda/enqueue.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
@@ -163,6 +165,58 @@ static void buffers_are_not_reused_early(void **state) {
   tdm_context_release(context);
 }
 
+/* A host's bytes are in pinned buffers once they are read: the next upload begins though the GPU has
+ * not made the first. */
+static void an_upload_holds_up_none_behind_it(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  tdm_device *device = test_device(context, "cuda:0");
+  test_flight *test = test_flight_create(context);
+  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_UPLOAD]);
+  for (int64_t i = 0; i < 2; i++) {
+    const uint32_t here = test_base(test, test_device(context, "cpu:0"), 100, 4 + i);
+    test_copy(test, program, here, test_base(test, device, 100, 0));
+  }
+  test_run(test, false); /* opens the stream */
+  emulation_hold(true);
+  const uint64_t copies = emulation_work_done().copies;
+  test_submit(test, false);
+  const uint64_t limit_ns = tdm_time_ns() + 60000000000u;
+  while (emulation_work_done().copies < copies + 2 && tdm_time_ns() < limit_ns)
+    (void)sched_yield();
+  assert_int_equal(emulation_work_done().copies, copies + 2);
+  emulation_hold(false);
+  test_join(test);
+  assert_int_equal(test_value(test, 1), 4);
+  assert_int_equal(test_value(test, 3), 5);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
+/* Whom a queue is held up by learns whose bell to ring, at its next mark and when the point is
+ * reached. */
+static void a_queue_asks_for_its_own_bell(void **state) {
+  (void)state;
+  enum { BELL = 5 };
+  tdm_context *context = test_context(NULL); /* its feeders are not started */
+  tdm_device *device = test_device(context, "cuda:0");
+  test_flight *test = test_flight_create(context);
+  tdm_queue *queues[] = {device->queues[TDM_QUEUE_UPLOAD], device->queues[TDM_QUEUE_COMPUTE]};
+  const uint32_t uploads = test_program(test, queues[0]);
+  const tdm_command *upload = test_copy(
+      test, uploads, test_base(test, test_device(context, "cpu:0"), 1, 0),
+      test_base(test, device, 1, 0));
+  test_wait(test, test_program(test, queues[1]), upload);
+  tdm_submission held = {.flight = &test->flight, .program = 1};
+  tdm_cuda_queue_of(queues[1])->head = &held;
+  tdm_cuda_queue_ask(tdm_cuda_queue_of(queues[1]), BELL);
+  tdm_cuda_queue_of(queues[1])->head = NULL;
+  assert_true(atomic_exchange(&tdm_cuda_queue_of(queues[0])->mark_waiters, 0) == 1 << BELL);
+  assert_true(atomic_exchange(&queues[0]->waiters, 0) == 1 << BELL);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
 /* Chunks become smaller where the pool may not hold large ones. */
 static void a_low_cap_is_kept(void **state) {
   (void)state;
@@ -297,6 +351,8 @@ int main(void) {
       cmocka_unit_test(one_gpu_is_several_logical_devices),
       cmocka_unit_test(pageable_memory_is_staged),
       cmocka_unit_test(buffers_are_not_reused_early),
+      cmocka_unit_test(an_upload_holds_up_none_behind_it),
+      cmocka_unit_test(a_queue_asks_for_its_own_bell),
       cmocka_unit_test(a_low_cap_is_kept),
       cmocka_unit_test(pinned_memory_goes_straight),
       cmocka_unit_test(registered_memory_goes_straight),

@@ -8,6 +8,7 @@
 
 #include "core/hash.h"
 #include "devices/links/table.h"
+#include "devices/links/trial.h"
 #include "tests/graph/job.h"
 
 enum { MOST_BYTES = 64 << 10, PATH_BYTES = 512 };
@@ -114,6 +115,36 @@ static void all_ranks_have_what_one_measured(void **state) {
   }
 }
 
+/* Round trips follow one another: together they take no longer than all the time they are given. */
+static tdm_status make_round_trips(job_rank *rank) {
+  enum { TRIPS = 3, BYTES = 16 << 10 }; /* 4 ms each way at the least */
+  static char memory[2][BYTES];
+  TDM_TRY(tdm_context_start(rank->context));
+  const tdm_rank_trial trial = {.context = rank->context,
+                                .peer = 1 - rank->rank,
+                                .leads = rank->rank == 0,
+                                .memory = memory[rank->rank],
+                                .bytes = BYTES,
+                                .trips = TRIPS};
+  double half_ns[TDM_RANK_TRIAL_MOST_TRIPS] = {0};
+  const uint64_t begin_ns = tdm_time_ns();
+  TDM_TRY(tdm_rank_trial_run(&trial, half_ns));
+  const double all_ns = (double)(tdm_time_ns() - begin_ns);
+  double sum_ns = 0;
+  for (int i = 0; i < TRIPS && trial.leads; i++)
+    sum_ns += 2 * half_ns[i];
+  if (sum_ns <= all_ns) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL, "trips of %.0f ns in all overlap in %.0f ns", sum_ns, all_ns);
+}
+
+static void a_round_trip_waits_for_the_one_before(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2,
+                          .net = {.seed = 5, .bytes_per_second = slow_bytes_per_second}},
+           make_round_trips, ranks);
+}
+
 /* ---- The file ------------------------------------------------------------------------------ */
 
 static tdm_status calibrate(job_rank *rank) {
@@ -192,6 +223,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_ranks_have_what_one_measured),
       cmocka_unit_test(a_burst_that_passes_at_once_is_not_taken_for_the_link),
+      cmocka_unit_test(a_round_trip_waits_for_the_one_before),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
       cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
       cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),

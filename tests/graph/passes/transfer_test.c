@@ -1,5 +1,6 @@
 /* What crosses between devices: exactly which transfers a plan has, and how many bytes each kind
  * moves. */
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 enum { BATCH = 30, WORDS_BYTES = BATCH * MODEL_WIDTH * 4, IDS_BYTES = BATCH * 8 };
@@ -291,6 +292,50 @@ static void views_move_no_bytes_of_their_own(void **state) {
   tdm_context_release(context);
 }
 
+/* ---- When they begin ------------------------------------------------------------------------- */
+
+/* The names of a plan's operations, in its order; copies have none. */
+static void list_nodes(const tdm_session *session, char *out, size_t capacity) {
+  out[0] = '\0';
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    const size_t used = strlen(out);
+    (void)snprintf(out + used, capacity - used, "%s ",
+                   node->operation ? node->operation->name : "copy");
+  }
+}
+
+/* A copy stands behind what makes its value, not before what reads it: first, read by the last node
+ * of sim:0, and likely, read there behind another node of cpu:0. */
+static void copies_begin_as_soon_as_they_can(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, BATCH, MODEL_WIDTH);
+  const tdm_value first = tdm_input(graph, "first", TDM_FLOAT32, shape);
+  const tdm_value second = tdm_input(graph, "second", TDM_FLOAT32, shape);
+  tdm_place(graph, "cpu:0");
+  const tdm_value likely = tdm_softmax(graph, "likely", second, 1);
+  tdm_output(graph, "logs", tdm_log_softmax(graph, "logs", likely, 1));
+  tdm_place(graph, "sim:0");
+  const tdm_value twice = tdm_softmax(graph, "twice", likely, 1);
+  tdm_output(graph, "sum", tdm_add(graph, "sum", twice, first));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_feed feeds[] = {{.name = "first"}, {.name = "second"}};
+  for (size_t i = 0; i < TDM_COUNT_OF(feeds); i++)
+    feeds[i].tensor = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, shape);
+  tdm_fetch fetches[] = {{.name = "logs"}, {.name = "sum"}};
+  assert_ok(tdm_run(session, feeds, 2, fetches, 2));
+  char nodes[256];
+  list_nodes(session, nodes, sizeof nodes);
+  assert_string_equal(nodes, "copy softmax copy log_softmax softmax add copy ");
+  for (size_t i = 0; i < TDM_COUNT_OF(feeds); i++) {
+    tdm_tensor_release(feeds[i].tensor);
+    tdm_tensor_release(fetches[i].tensor);
+  }
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(seed_program_crosses_once_each_way),
@@ -301,6 +346,7 @@ int main(void) {
       cmocka_unit_test(everything_can_be_fetched_at_once),
       cmocka_unit_test(an_output_can_be_fetched_twice),
       cmocka_unit_test(views_move_no_bytes_of_their_own),
+      cmocka_unit_test(copies_begin_as_soon_as_they_can),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,148 @@
+/* Which sums over devices may go around, and what that is predicted to take, by links whose figures
+ * the test sets. */
+#include <math.h>
+
+#include "devices/links/table.h"
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { WIDTH = 64, ROWS = 8, DEVICES = 4 };
+
+static tdm_context *linked_context(void) {
+  const tdm_context_options options = {
+      .struct_size = sizeof options,
+      .sim_devices = DEVICES,
+      .sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1"};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  return context;
+}
+
+/* A step, which fetches the output of that name, unless it is NULL. */
+static void train(tdm_context *context, tdm_session *session, const char *output) {
+  tdm_tensor *x =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = output};
+  assert_ok(tdm_train_step(session, &feed, 1, &fetch, output ? 1 : 0, NULL));
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(x);
+}
+
+static tdm_value input(tdm_graph *graph) {
+  return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+}
+
+/* A linear layer over all four devices; the output "slope" is the gradient of its weight, "bent"
+ * what a layer makes of that. */
+static tdm_session *wrapped_session(tdm_context *context, tdm_collective collective) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = input(graph);
+  const tdm_value y = tdm_linear(graph, "linear", x, WIDTH);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
+                                     .devices = "sim:0,sim:1,sim:2,sim:3"};
+  tdm_data_parallel(graph, "linear", &wrap);
+  const tdm_value loss = tdm_mse(graph, "loss", y, x);
+  const tdm_value weight = tdm_get_parameter(graph, "linear.weight");
+  const tdm_value slope = tdm_gradient_of(graph, "slope", loss, weight);
+  tdm_output(graph, "slope", slope);
+  tdm_output(graph, "bent", tdm_relu(graph, "bent", slope));
+  return train_session(graph, loss, tdm_sgd(0.1),
+                       &(tdm_session_options){.collective = collective});
+}
+
+/* What a ring is predicted to take where copies from a device to the one behind it carry 1 MB/s. */
+static double ring_ns_with_slow_hop(int hop) {
+  tdm_context *context = linked_context();
+  const tdm_device *ends[2];
+  for (int i = 0; i < 2; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "sim:%d", (hop + i) % DEVICES);
+    ends[i] = tdm_context_find_device(context, name);
+  }
+  tdm_link_set set;
+  assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
+  *tdm_link_set_at(&set, ends[0], ends[1], false) =
+      (tdm_link_estimate){.link = {.bytes_per_ns = 1e-3}, .origin = TDM_LINK_CALIBRATED};
+  tdm_link_set_publish(&set);
+  tdm_link_set_deinit(&set);
+  tdm_session *session = wrapped_session(context, TDM_COLLECTIVE_AUTO);
+  train(context, session, NULL);
+  const double ns = session->newest->sums.predicted_ns[TDM_COLLECTIVE_RING];
+  tdm_session_release(session);
+  tdm_context_release(context);
+  return ns;
+}
+
+/* Each of a ring's 2 * 3 rounds carries a quarter, and takes what its slowest hop takes, wherever
+ * that is; half of those of the longest sum, the weight's, are waited for beyond. */
+static void a_ring_is_as_slow_as_its_slowest_hop(void **state) {
+  (void)state;
+  const double weight = 4.0 * WIDTH * WIDTH;
+  const double bias = 4.0 * WIDTH;
+  const double wanted = 2 * (DEVICES - 1) * (1.5 * weight + bias) / DEVICES * 1000;
+  for (int hop = 0; hop < DEVICES; hop++) {
+    const double ns = ring_ns_with_slow_hop(hop);
+    if (fabs(ns - wanted) > 1) fail_msg("hop %d: %.0f ns, not %.0f", hop, ns, wanted);
+  }
+}
+
+/* What the backward pass goes on with cannot wait for the end of it: the gradient of a value that
+ * three devices read is summed where that is made, whatever is asked for those of parameters. */
+static void gradients_of_activations_are_summed_at_home(void **state) {
+  (void)state;
+  static const char *const devices[] = {"sim:0", "sim:1", "sim:2"};
+  tdm_context *context = linked_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = input(graph);
+  tdm_place(graph, devices[0]);
+  const tdm_value shared = tdm_linear(graph, "shared", x, WIDTH);
+  tdm_value sum = shared;
+  for (size_t i = 0; i < TDM_COUNT_OF(devices); i++) {
+    char names[2][16];
+    (void)snprintf(names[0], sizeof names[0], "reader%zu", i);
+    (void)snprintf(names[1], sizeof names[1], "sum%zu", i);
+    tdm_place(graph, devices[i]);
+    const tdm_value read = tdm_linear(graph, names[0], shared, WIDTH);
+    tdm_place(graph, devices[0]);
+    sum = tdm_add(graph, names[1], sum, read);
+  }
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", sum, x), tdm_sgd(0.1),
+                    &(tdm_session_options){.collective = TDM_COLLECTIVE_RING});
+  train(context, session, NULL);
+  size_t at_home = 0;
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    assert_int_not_equal(node->collective, TDM_COLLECTIVE_RING);
+    at_home += node->collective == TDM_COLLECTIVE_HOME;
+  }
+  assert_true(at_home > 0);
+  assert_int_equal(session->newest->sums.sums, 0); /* that only updates need */
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* A weight's gradient that a layer reads is needed at once; one that is handed out can wait as the
+ * bias's does. */
+static void gradients_that_are_read_are_summed_at_home(void **state) {
+  (void)state;
+  tdm_context *context = linked_context();
+  tdm_session *session = wrapped_session(context, TDM_COLLECTIVE_RING);
+  train(context, session, NULL);
+  assert_int_equal(session->newest->sums.sums, 2);
+  train(context, session, "slope");
+  assert_int_equal(session->newest->sums.sums, 2);
+  train(context, session, "bent");
+  assert_int_equal(session->newest->sums.sums, 1);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),
+      cmocka_unit_test(gradients_of_activations_are_summed_at_home),
+      cmocka_unit_test(gradients_that_are_read_are_summed_at_home),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -132,7 +132,7 @@ static tdm_status read_escape(tdm_json *json, uint32_t *out_point) {
   return TDM_OK;
 }
 
-/* Passes a string, its quotes included. Writes it, terminated, as far as it fits into capacity
+/* Passes a string, its quotes included. Writes it, terminated, as far as it fits into capacity > 0
  * bytes; answers the bytes it has. */
 static tdm_status read_string(tdm_json *json, char *out_text, size_t capacity, size_t *out_bytes) {
   size_t written = 0;
@@ -160,7 +160,7 @@ static tdm_status read_string(tdm_json *json, char *out_text, size_t capacity, s
     *out_bytes += length;
   }
   json->at++;
-  if (capacity > 0) out_text[written] = '\0';
+  out_text[written] = '\0';
   return TDM_OK;
 }
 

@@ -9,9 +9,9 @@ typedef struct lane {
   uint32_t queue;
 } lane;
 
-/* Of two hosts, or two devices: where the latest message from one to the other is received. */
+/* From a rank's host to another rank, or from a device of its to one there: where the latest
+ * message is received. */
 typedef struct way {
-  uint32_t from;
   uint32_t to;
   uint32_t device;
   uint32_t partner;
@@ -40,12 +40,12 @@ static tdm_status check_queues(ranks_walk *walk, uint32_t rank) {
   return TDM_OK;
 }
 
-static way *find_way(way *ways, uint32_t *count, uint32_t rank, const tdm_step_message *message) {
+static way *find_way(way *ways, uint32_t *count, const tdm_step_message *message) {
   for (uint32_t i = *count; i-- > 0;)
-    if (ways[i].from == rank && ways[i].to == message->peer && ways[i].device == message->device &&
+    if (ways[i].to == message->peer && ways[i].device == message->device &&
         ways[i].partner == message->partner)
       return &ways[i];
-  ways[*count] = (way){rank, message->peer, message->device, message->partner, 0};
+  ways[*count] = (way){message->peer, message->device, message->partner, 0};
   return &ways[(*count)++];
 }
 
@@ -57,7 +57,7 @@ static tdm_status check_order(const ranks_walk *walk, uint32_t rank, way *ways) 
     const tdm_step_message *message = message_at(walk, rank, s);
     if (message->end != TDM_MESSAGE_SEND) continue;
     const match *found = &walk->matches[walk->walks[rank].matches[s]];
-    way *by = find_way(ways, &count, rank, message);
+    way *by = find_way(ways, &count, message);
     if (by->latest > found->steps[1])
       return tdm_fail(TDM_INTERNAL,
                       "rank %u sends message %u to rank %u behind one that is received after it",

@@ -82,6 +82,7 @@ static void headers_that_are_no_json(void **state) {
       {"{\"\\udc00\":{}}", 0, CORRUPT, "surrogate"},
       {"{\"\\ud800\\u0041\":{}}", 0, CORRUPT, "surrogate"},
       {"{\"\\ud800\\ud800\":{}}", 0, CORRUPT, "surrogate"},
+      {"{\"\\ud800\\udc0G\":{}}", 0, CORRUPT, "hexadecimal digit, found 'G'"},
       {"{\"never closed", 0, CORRUPT, "the end of a string"},
   };
   assert_table_refused(*state, table, sizeof(table) / sizeof(table[0]));

@@ -48,7 +48,6 @@ struct tdm_network;
 struct tdm_network *tdm_context_network(const tdm_context *context);
 tdm_messenger *tdm_context_messenger(const tdm_context *context);
 size_t tdm_context_queue_count(const tdm_context *context);
-tdm_queue *tdm_context_queue(tdm_context *context, size_t index);
 
 /* The machine, and the cores that a device of a kind on the host was given; NULL for other kinds.
  * They say which node is nearest; tdm_context_divide_cores may narrow them before the start. */

@@ -41,8 +41,7 @@ struct tdm_context {
   size_t own_begin;       /* where this rank's devices begin */
   size_t primary_count;   /* its devices of the first kind, which is the host itself */
   size_t secondary_count; /* others on the host's cores; they follow */
-  tdm_queue **queues;     /* (queue_count) */
-  size_t queue_count;
+  size_t queue_count;     /* of all devices */
   struct tdm_pool *pool;
   struct tdm_links *links;
   struct tdm_groups *groups; /* NULL in a job of one rank */

@@ -136,10 +136,6 @@ size_t tdm_context_queue_count(const tdm_context *context) {
   return context->queue_count;
 }
 
-tdm_queue *tdm_context_queue(tdm_context *context, size_t index) {
-  return index < context->queue_count ? context->queues[index] : NULL;
-}
-
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
 tdm_status tdm_kernel_register(tdm_context *context, const tdm_kernel *kernel) {

@@ -81,20 +81,13 @@ static tdm_status create_devices(tdm_context *context, const tdm_context_plan *p
   return TDM_OK;
 }
 
-static tdm_status list_queues(tdm_context *context) {
-  const size_t most = context->device_count * TDM_QUEUE_ROLES;
-  context->queues =
-      tdm_allocate(&context->allocator, most * sizeof(tdm_queue *), "the list of queues");
-  if (!context->queues) return TDM_OUT_OF_MEMORY;
+static void number_queues(tdm_context *context) {
   for (size_t i = 0; i < context->device_count; i++) {
     for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
       tdm_queue *queue = context->devices[i]->queues[role];
-      if (!queue) continue;
-      queue->index = (uint32_t)context->queue_count;
-      context->queues[context->queue_count++] = queue;
+      if (queue) queue->index = (uint32_t)context->queue_count++;
     }
   }
-  return TDM_OK;
 }
 
 static tdm_status register_kernel(void *context, const tdm_kernel *kernel) {
@@ -153,7 +146,7 @@ static tdm_status build_devices(tdm_context *context, const tdm_context_options 
 static tdm_status build_rest(tdm_context *context, const tdm_context_options *options,
                              const tdm_context_plan *plan) {
   (void)plan;
-  TDM_TRY(list_queues(context));
+  number_queues(context);
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
   TDM_TRY(tdm_links_open(context, &context->links));
   if (context->network) TDM_TRY(tdm_groups_create(context, &context->groups));
@@ -193,8 +186,6 @@ static void destroy(tdm_context *context) {
     if (device) device->ops->destroy(device); /* another rank's may not have been made */
   }
   tdm_network_destroy(context->network);
-  tdm_release(&allocator, context->queues,
-              context->device_count * TDM_QUEUE_ROLES * sizeof(tdm_queue *));
   tdm_release(&allocator, context->cores, context->core_capacity * sizeof(tdm_core_range));
   tdm_release(&allocator, context->devices, context->device_capacity * sizeof(tdm_device *));
   if (context->rank_begins) {

@@ -151,13 +151,11 @@ static size_t odd_one(const uint64_t *told, size_t stride, size_t rank_count) {
 }
 
 /* The first line in which a rank differs from rank 0, and the lowest that does. A line that a rank
- * does not have is 0. */
+ * does not have is 0; the last line of the shorter of two plans is no line of the other, so that
+ * none behind rank 0's last need be told. */
 static tdm_status find_difference(comparison *with, uint64_t *out_line, size_t *out_rank) {
   uint64_t own[LINES_AT_ONCE];
-  uint64_t most = 0;
-  for (size_t r = 0; r < with->rank_count; r++)
-    if (with->digests[r].line_count > most) most = with->digests[r].line_count;
-  for (uint64_t begin = 0; begin < most; begin += LINES_AT_ONCE) {
+  for (uint64_t begin = 0; begin < with->digests[0].line_count; begin += LINES_AT_ONCE) {
     for (uint64_t i = 0; i < LINES_AT_ONCE; i++)
       own[i] = begin + i < line_count(with->plan) ? with->hashes[begin + i] : 0;
     TDM_TRY(tdm_network_gather(with->network, own, sizeof own, with->told));

@@ -103,14 +103,6 @@ void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {
   give_up_place(store, admission);
 }
 
-void tdm_store_leave(tdm_store *store, tdm_admission *admission) {
-  pthread_mutex_lock(&store->lock);
-  tdm_store_end_locked(store, admission);
-  tdm_admission *admitted = tdm_store_admit_locked(store);
-  pthread_mutex_unlock(&store->lock);
-  tdm_store_start(admitted);
-}
-
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted) {
   bool found = false;
   pthread_mutex_lock(&store->lock);

@@ -110,14 +110,6 @@ tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry, const tdm_spe
   return check_fit(tdm_store_entry_table(entry), &table, spec);
 }
 
-tdm_device *tdm_store_home(tdm_store *store, const char *name) {
-  pthread_mutex_lock(&store->lock);
-  const tdm_store_entry *entry = tdm_map_get(&store->names, name);
-  tdm_device *home = entry && entry->storage ? entry->storage->memory.device : NULL;
-  pthread_mutex_unlock(&store->lock);
-  return home;
-}
-
 tdm_status tdm_store_initialize(tdm_store *store, const tdm_store_entry *entry,
                                 const tdm_memory *memory) {
   const tdm_initialized initialized = {tdm_store_entry_table(entry), entry->initializer,

@@ -111,8 +111,6 @@ tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const t
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
                                      const tdm_spec *spec) TDM_WARN_UNUSED;
-/* Where an entry of that name lives; NULL when there is none yet. */
-tdm_device *tdm_store_home(tdm_store *store, const char *name);
 /* The copy of entry on device, made empty if there is none. */
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) TDM_WARN_UNUSED;
@@ -204,9 +202,8 @@ bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
 /* A run that was stopped does not enter: it counts all the same, since on other ranks it may have.
  */
 void tdm_store_pass_over(tdm_store *store);
-/* Ends a run, and admits who can follow. */
-void tdm_store_leave(tdm_store *store, tdm_admission *admission);
-/* The same in two steps, under the lock: whoever is admitted has to be started after it. */
+/* Ends a run, then admits who can follow, under the lock: whoever is admitted has to be started
+ * after it. */
 void tdm_store_end_locked(tdm_store *store, tdm_admission *admission);
 tdm_admission *tdm_store_admit_locked(tdm_store *store);
 /* Takes a queued admission out; false when it was admitted already. Those who can follow are

@@ -64,6 +64,21 @@ static void the_same_in_every_locale(void **state) {
   tdm_costs_release(costs);
 }
 
+static void times_of_less_than_a_nanosecond_are_kept(void **state) {
+  (void)state;
+  char path[512];
+  const tdm_cost cost = {.alone_ns = 0.25, .crowded_ns = 0.5};
+  tdm_costs *costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_put(costs, "cpu/1", "quick", cost));
+  assert_ok(tdm_costs_save(costs, path_of(path, "quick.json")));
+  tdm_costs_release(costs);
+  costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_load(costs, path));
+  const tdm_cost found = tdm_costs_find(costs, "cpu/1", "quick");
+  assert_true(found.alone_ns == cost.alone_ns && found.crowded_ns == cost.crowded_ns);
+  tdm_costs_release(costs);
+}
+
 static void a_link_stays_and_its_target_is_written(void **state) {
   (void)state;
   char path[512], link[512];
@@ -218,6 +233,7 @@ static void no_damaged_file_is_taken_in_part(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_same_in_every_locale),
+      cmocka_unit_test(times_of_less_than_a_nanosecond_are_kept),
       cmocka_unit_test(a_link_stays_and_its_target_is_written),
       cmocka_unit_test(a_failing_write_leaves_the_old_file),
       cmocka_unit_test(pipes_are_not_waited_for),

@@ -34,7 +34,7 @@ typedef struct tdm_row_log {
 struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
-  tdm_table_shard shard; /* its table is a string of the entry's; NULL: it is no shard */
+  tdm_table_shard shard;       /* its table is a string of the entry's; NULL: it is no shard */
   tdm_store_entry *next_shard; /* of its table; NULL: it is the last, or no shard */
   tdm_spec spec;
   tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */

@@ -165,8 +165,8 @@ static void buffers_are_not_reused_early(void **state) {
   tdm_context_release(context);
 }
 
-/* A host's bytes are in pinned buffers once they are read: the next upload begins though the GPU has
- * not made the first. */
+/* A host's bytes are in pinned buffers once they are read: the next upload begins though the GPU
+ * has not made the first. */
 static void an_upload_holds_up_none_behind_it(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -203,9 +203,9 @@ static void a_queue_asks_for_its_own_bell(void **state) {
   test_flight *test = test_flight_create(context);
   tdm_queue *queues[] = {device->queues[TDM_QUEUE_UPLOAD], device->queues[TDM_QUEUE_COMPUTE]};
   const uint32_t uploads = test_program(test, queues[0]);
-  const tdm_command *upload = test_copy(
-      test, uploads, test_base(test, test_device(context, "cpu:0"), 1, 0),
-      test_base(test, device, 1, 0));
+  const tdm_command *upload =
+      test_copy(test, uploads, test_base(test, test_device(context, "cpu:0"), 1, 0),
+                test_base(test, device, 1, 0));
   test_wait(test, test_program(test, queues[1]), upload);
   tdm_submission held = {.flight = &test->flight, .program = 1};
   tdm_cuda_queue_of(queues[1])->head = &held;

@@ -69,6 +69,31 @@ static void described_devices_execute_nothing(void **state) {
   free(path);
 }
 
+/* Flights on devices that are there go their way: it is what is submitted that counts, not what
+ * lies behind it. */
+static void what_is_not_submitted_is_not_refused(void **state) {
+  (void)state;
+  char *path = write_machine(two_hosts);
+  tdm_context *context = create(path);
+  assert_non_null(context);
+  tdm_device *host = tdm_context_find_device(context, "cpu:0");
+  test_flight *test = test_flight_create(context);
+  const uint32_t base = test_base(test, host, 1, 3);
+  const uint32_t program = test_program(test, host->queues[TDM_QUEUE_COMPUTE]);
+  test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
+  tdm_device *described = tdm_context_find_device(context, "paper:0");
+  (void)test_program(test, described->queues[TDM_QUEUE_COMPUTE]);
+  assert_int_equal(tdm_context_submit(context, &test->flight, test->submissions, 2, false),
+                   TDM_UNSUPPORTED);
+  test->program_count = 1;
+  test_run(test, false);
+  assert_int_equal(test_value(test, base), test_mix(3, NULL, 0, 1));
+  test_flight_destroy(test);
+  tdm_context_release(context);
+  (void)remove(path);
+  free(path);
+}
+
 /* An allocation that fails takes nothing of what there is. */
 static void their_allocations_may_fail(void **state) {
   (void)state;
@@ -140,6 +165,7 @@ static void without_a_description_there_are_none(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(described_devices_execute_nothing),
+      cmocka_unit_test(what_is_not_submitted_is_not_refused),
       cmocka_unit_test(their_allocations_may_fail),
       cmocka_unit_test(memory_has_its_size),
       cmocka_unit_test(nothing_of_them_is_left),

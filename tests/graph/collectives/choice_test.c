@@ -47,8 +47,7 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
   const tdm_value slope = tdm_gradient_of(graph, "slope", loss, weight);
   tdm_output(graph, "slope", slope);
   tdm_output(graph, "bent", tdm_relu(graph, "bent", slope));
-  return train_session(graph, loss, tdm_sgd(0.1),
-                       &(tdm_session_options){.collective = collective});
+  return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.collective = collective});
 }
 
 /* What a ring is predicted to take where copies from a device to the one behind it carry 1 MB/s. */
@@ -107,9 +106,8 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
     tdm_place(graph, devices[0]);
     sum = tdm_add(graph, names[1], sum, read);
   }
-  tdm_session *session =
-      train_session(graph, tdm_mse(graph, "loss", sum, x), tdm_sgd(0.1),
-                    &(tdm_session_options){.collective = TDM_COLLECTIVE_RING});
+  tdm_session *session = train_session(graph, tdm_mse(graph, "loss", sum, x), tdm_sgd(0.1),
+                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_RING});
   train(context, session, NULL);
   size_t at_home = 0;
   TDM_EACH_NODE(&session->newest->graph, node) {

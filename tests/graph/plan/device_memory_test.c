@@ -233,7 +233,14 @@ static void memory_is_told_by_kind(void **unused) {
   assert_int_equal(use.outputs_bytes, 0);
   assert_ok(tdm_session_memory(session, "cpu:2", &use));
   assert_int_equal(use.copies_bytes + use.activations_bytes, 0);
+  static const tdm_memory_use nothing;
+  memset(&use, 9, sizeof use);
   assert_int_equal(tdm_session_memory(session, "cpu:99", &use), TDM_INVALID_ARGUMENT);
+  assert_memory_equal(&use, &nothing, sizeof use);
+  memset(&use, 9, sizeof use);
+  assert_int_equal(tdm_session_memory(NULL, "cpu:0", &use), TDM_INVALID_ARGUMENT);
+  assert_memory_equal(&use, &nothing, sizeof use);
+  assert_int_equal(tdm_session_memory(session, "cpu:0", NULL), TDM_INVALID_ARGUMENT);
   tdm_session_release(session);
 }
 

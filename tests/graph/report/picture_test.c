@@ -162,10 +162,45 @@ static void devices_beyond_the_colours_begin_anew(void **state) {
   tdm_picture_deinit(&picture);
 }
 
+/* ---- Plans that are read --------------------------------------------------------------------- */
+
+#define PLAN(command)                                                                              \
+  "{\"sources\": [{\"value\": 1, \"name\": \"x\"}], \"commands\": [" command "]}"
+#define COMMAND(shape)                                                                             \
+  "{\"name\": \"y\", \"action\": \"relu\", \"device\": \"cpu:0\", \"dtype\": \"float32\", "        \
+  "\"shape\": " shape ", \"reads\": [1], \"makes\": [2]}"
+
+static tdm_status read_plan(const char *text, tdm_picture *out_picture) {
+  static tdm_allocator allocator;
+  allocator = tdm_allocator_default();
+  json_t *root = json_loads(text, 0, NULL);
+  assert_non_null(root);
+  const tdm_status status = tdm_picture_read(root, "plan.json", &allocator, out_picture);
+  json_decref(root);
+  return status;
+}
+
+static void a_result_has_a_dtype_and_a_shape(void **state) {
+  (void)state;
+  tdm_picture picture;
+  assert_ok(read_plan(PLAN(COMMAND("[1, 2, 3, 4, 5, 6, 7, 8]")), &picture));
+  assert_string_equal(picture.nodes[0].result, "float32 [1, 2, 3, 4, 5, 6, 7, 8]");
+  tdm_picture_deinit(&picture);
+  static const char *const wrong[] = {
+      PLAN(COMMAND("3")), PLAN(COMMAND("{}")), PLAN(COMMAND("[1, 2, 3, 4, 5, 6, 7, 8, 9]")),
+      PLAN("{\"name\": \"y\", \"action\": \"relu\", \"device\": \"cpu:0\", \"shape\": [1]}")};
+  for (size_t i = 0; i < TDM_COUNT_OF(wrong); i++) {
+    assert_int_equal(read_plan(wrong[i], &picture), TDM_CORRUPT_DATA);
+    assert_message("plan.json: is no plan: command 1 is not one");
+    tdm_picture_deinit(&picture);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_picture_is_drawn_as_it_is),
       cmocka_unit_test(devices_beyond_the_colours_begin_anew),
+      cmocka_unit_test(a_result_has_a_dtype_and_a_shape),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

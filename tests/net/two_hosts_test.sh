@@ -91,8 +91,12 @@ launch_until() {
     sleep 0.05
   done
   for _ in $(seq 60); do kill -0 "$launcher" 2> /dev/null && sleep 0.05; done
-  kill "$launcher" 2> /dev/null && echo "$1: the launcher had not ended"
-  wait "$launcher" 2> /dev/null
+  if kill "$launcher" 2> /dev/null; then
+    echo "$1: the launcher had not ended"
+    wait "$launcher" 2> /dev/null
+  else
+    wait "$launcher" || echo "$1: the launcher ended with $?" # above 128: a rank, by a signal
+  fi
 }
 
 # How many milliseconds a rank takes a message of 1 MB to need.

@@ -94,9 +94,9 @@ typedef struct tdm_message {
   tdm_dtype dtype; /* of an all-reduce */
   tdm_operand at;  /* host memory of this rank; of a group memory of the device */
   size_t bytes;
-  const tdm_group *group; /* devices do it; NULL: the network */
-  uint32_t partner;       /* of a group's send or receive: the member at the other end */
-  uint32_t order;         /* of a group: its place in the plan, alike for all that it meets */
+  tdm_group *group; /* devices do it; NULL: the network */
+  uint32_t partner; /* of a group's send or receive: the member at the other end */
+  uint32_t order;   /* of a group: its place in the plan, alike for all that it meets */
 } tdm_message;
 
 /* An injected failure of a wait falls on the next command of the program that is none; the point is

@@ -1,7 +1,7 @@
-/* Devices of all ranks that sum together and send to one another on queues of their own, rather
- * than through their hosts: groups, and the table of what a kind makes them by (NCCL between GPUs).
- * Invariant: all ranks have the same groups, joined in the same order, and a group's members are
- * called in plan order. */
+/* Devices, of one rank or of all, that sum together and send to one another on queues of their own,
+ * rather than through their hosts: groups, and the table of what a kind makes them by (NCCL between
+ * GPUs). Invariant: all ranks have the same groups, joined in the same order, and a group's members
+ * are called in plan order. */
 #ifndef TANDEM_DEVICES_CONTRACT_ENGINE_H
 #define TANDEM_DEVICES_CONTRACT_ENGINE_H
 
@@ -35,6 +35,7 @@ struct tdm_group {
   tdm_member **members; /* (count): NULL for those of other ranks, and until all have joined */
   uint32_t *slots;      /* (count): which of its rank's devices that have an engine each is */
   bool joined;
+  _Atomic(tdm_member *) lost; /* the first of this rank's that has failed; NULL: none */
 };
 
 /* A command of a group that is under way, for who looks after it. */

@@ -8,11 +8,11 @@
 
 /* What the context read from its options and the environment for one kind. */
 typedef struct tdm_kind_options {
-  int count;            /* devices asked for; 0: as many as the kind finds */
+  int count;            /* devices asked for; 0: as many as the kind finds. To create: in all */
   bool none;            /* none of the kind were asked for: it is not looked for, count is 0 */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
   bool tf32;            /* products of float32 may be rounded so, where the kind can */
-  bool nccl;            /* devices may sum with those of other ranks by an engine of the kind's */
+  bool nccl;            /* devices may sum with one another by an engine of the kind's */
 } tdm_kind_options;
 
 typedef struct tdm_kind {

@@ -74,9 +74,10 @@ static tdm_status create_devices(tdm_context *context, const tdm_context_plan *p
   tdm_topology_divide(context->topology, counts[0], secondary, context->secondary_cores,
                       context->cores);
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
-    for (size_t k = 0; k < counts[i]; k++) {
-      TDM_TRY(create_device(context, tdm_device_kinds[i], &plan->kinds[i], (int)k));
-    }
+    tdm_kind_options options = plan->kinds[i];
+    options.count = (int)counts[i];
+    for (size_t k = 0; k < counts[i]; k++)
+      TDM_TRY(create_device(context, tdm_device_kinds[i], &options, (int)k));
   }
   return TDM_OK;
 }
@@ -149,7 +150,7 @@ static tdm_status build_rest(tdm_context *context, const tdm_context_options *op
   number_queues(context);
   TDM_TRY(tdm_pool_create(context, NULL, &context->pool));
   TDM_TRY(tdm_links_open(context, &context->links));
-  if (context->network) TDM_TRY(tdm_groups_create(context, &context->groups));
+  TDM_TRY(tdm_groups_create(context, &context->groups));
   TDM_TRY(register_kernels(context));
   return tdm_loop_create(&context->allocator, options->loop, &context->loop);
 }

@@ -264,7 +264,8 @@ static tdm_status cuda_create(tdm_context *context, const tdm_kind_options *opti
   }
   cuda->base.node =
       tdm_topology_node_near_pci(tdm_context_topology(context), cuda->properties.pci_bus_id);
-  tdm_cuda_engine_find(&cuda->base, options->nccl);
+  if (options->count > 1 || tdm_context_rank_count(context) > 1)
+    tdm_cuda_engine_find(&cuda->base, options->nccl);
   cuda->base.hidden_begin = cuda->memory.begin;
   cuda->base.hidden_bytes = cuda->memory.range_bytes;
   *out_device = &cuda->base;

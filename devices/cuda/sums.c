@@ -24,6 +24,7 @@ typedef struct sum_under_way {
 struct tdm_member {
   const tdm_nccl_api *api;
   tdm_device *device;
+  tdm_group *group;                   /* NULL: nothing was put on the stream yet */
   tdm_nccl_communicator communicator; /* NULL: it has failed */
   bool in_progress;                   /* a sum is being enqueued */
   tdm_member *next;                   /* of the queue's with sums under way */
@@ -147,7 +148,6 @@ static void print_version(int version, char out_text[16]) {
 void tdm_cuda_engine_find(tdm_device *device, bool allowed) {
   char *absence = device->engine_absence;
   const size_t capacity = sizeof(device->engine_absence);
-  if (tdm_context_rank_count(device->context) == 1) return;
   if (!allowed) {
     (void)snprintf(absence, capacity, "TANDEM_NCCL is 0");
     return;
@@ -186,7 +186,7 @@ static void fail_sums(const tdm_member *member, const tdm_submission *submission
 }
 
 /* With the thread's message: whatever of the member's is under way ends, and all of it fails. The
- * other ranks are told, unless they know. */
+ * other ranks are told, unless they know, and this one's other members see it. */
 static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status status) {
   member->failure = status;
   (void)snprintf(member->words, sizeof(member->words), "%s", tdm_last_message());
@@ -196,6 +196,8 @@ static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status st
     (void)tdm_fail(status, "%s", member->words);
     messenger->give_up(messenger, status);
   }
+  tdm_member *none = NULL;
+  if (member->group) (void)atomic_compare_exchange_strong(&member->group->lost, &none, member);
   if (member->communicator) (void)member->api->abort(member->communicator);
   member->communicator = NULL;
   member->in_progress = false;
@@ -297,6 +299,7 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
   tdm_flight *flight = submission->flight;
   tdm_member *member = command->message.group->members[command->message.peer];
   if (!tdm_cuda_command_works(flight, command)) return true;
+  member->group = command->message.group;
   bool over = true;
   tdm_status status = TDM_OK;
   if (member->in_progress) {
@@ -348,6 +351,8 @@ static tdm_status check_member(tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   bool over;
   if (messenger) TDM_TRY(messenger->check(messenger, &member->left_ns));
+  const tdm_member *lost = messenger ? NULL : atomic_load(&member->group->lost);
+  if (lost) return tdm_fail(lost->failure, "%s", lost->words);
   const tdm_status status = progress(member, "what GPUs do together", &over);
   if (status == TDM_OK && messenger && member->ended < member->begun)
     return messenger->check_group(messenger, &member->sums[member->ended % TDM_CUDA_MARKS].wait);

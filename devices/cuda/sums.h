@@ -1,15 +1,15 @@
-/* Sums over GPUs of several ranks, and what these send to one another, by NCCL on one stream of
- * each; below both are called sums. Invariant: a GPU takes part in all that its groups do, in the
- * order of its commands, whatever has failed before; where it cannot, the job is over for all.
- * Between joining and leaving a communicator is the feeder's thread's. */
+/* Sums over GPUs, of one rank or several, and what GPUs of two ranks send one another, by NCCL on
+ * one stream of each; below both are called sums. Invariant: a GPU takes part in all that its
+ * groups do, in the order of its commands, whatever has failed before; where it cannot, the job is
+ * over for all. Between joining and leaving a communicator is the feeder's thread's. */
 #ifndef TANDEM_DEVICES_CUDA_SUMS_H
 #define TANDEM_DEVICES_CUDA_SUMS_H
 
 #include "devices/contract/engine.h"
 #include "devices/cuda/stream.h"
 
-/* Fills the device's engine, its name, or why there is none. allowed: nobody has switched it off. A
- * job of one rank has no use for it, and then NCCL is not opened. */
+/* Fills the device's engine, its name, or why there is none, which opens NCCL. allowed: nobody has
+ * switched it off. */
 void tdm_cuda_engine_find(tdm_device *device, bool allowed);
 
 /* Enqueues a sum, or goes on with one that is in progress. False: it is still. On the queue's

@@ -64,8 +64,9 @@ static bool may_have(const tdm_device *device) {
 
 /* One of two that are the same device, divided, or seen by two ranks of a machine. */
 static bool are_one(const tdm_network *network, const tdm_device *a, const tdm_device *b) {
-  return strcmp(tdm_network_host(network, a->rank), tdm_network_host(network, b->rank)) == 0 &&
-         strcmp(a->identity, b->identity) == 0;
+  const bool together = a->rank == b->rank || strcmp(tdm_network_host(network, a->rank),
+                                                     tdm_network_host(network, b->rank)) == 0;
+  return together && strcmp(a->identity, b->identity) == 0;
 }
 
 static bool refuse_one(tdm_context *context, int16_t first, int16_t device, char *text) {
@@ -89,7 +90,7 @@ const char *tdm_group_engine(tdm_context *context, const int16_t *devices, size_
   text[0] = '\0';
   for (size_t i = 0; i < count; i++)
     any |= may_have(tdm_context_device(context, (size_t)devices[i]));
-  if (!network || !any) return NULL;
+  if (!any) return NULL;
   for (size_t i = 0; i < count; i++)
     if (refuse_one(context, devices[0], devices[i], text)) return NULL;
   for (size_t i = 0; i < count; i++)
@@ -186,8 +187,8 @@ static tdm_status begin(const tdm_context *context, tdm_group *group, const unsi
   return TDM_OK;
 }
 
-/* Until all members of this rank see all others. Who fails tells the others, which may wait for it
- * for ever. */
+/* Until all members of this rank see all others. Who fails tells the other ranks, which may wait
+ * for it for ever. */
 static tdm_status await(const tdm_context *context, const tdm_group *group) {
   tdm_messenger *messenger = tdm_context_messenger(context);
   tdm_group_wait wait = {.what = "joining", .name = "the group", .group = group};
@@ -196,11 +197,11 @@ static tdm_status await(const tdm_context *context, const tdm_group *group) {
     bool joined = !group->members[i];
     while (!joined) {
       const tdm_status status = group->devices[i]->engine->joined(group->members[i], &joined);
-      if (status != TDM_OK) messenger->give_up(messenger, status);
+      if (status != TDM_OK && messenger) messenger->give_up(messenger, status);
       TDM_TRY(status);
       if (joined) break;
-      TDM_TRY(messenger->check(messenger, &left_ns));
-      TDM_TRY(messenger->check_group(messenger, &wait));
+      if (messenger) TDM_TRY(messenger->check(messenger, &left_ns));
+      if (messenger) TDM_TRY(messenger->check_group(messenger, &wait));
       const struct timespec pause = {.tv_nsec = JOIN_PAUSE_NS};
       (void)nanosleep(&pause, NULL);
     }
@@ -208,9 +209,30 @@ static tdm_status await(const tdm_context *context, const tdm_group *group) {
   return TDM_OK;
 }
 
+static tdm_status join_alone(tdm_context *context, tdm_group *group) {
+  tdm_device *first = group->devices[0];
+  unsigned char key[TDM_ENGINE_KEY_BYTES] = {0};
+  tdm_status status = first->engine->make_key(first, key);
+  if (status == TDM_OK) status = begin(context, group, key);
+  if (status == TDM_OK) status = await(context, group);
+  group->joined = status == TDM_OK;
+  if (status != TDM_OK) leave(group);
+  return status;
+}
+
+/* Of one rank, whose threads may plan at once. */
+static tdm_status join_once(tdm_context *context, tdm_group *group) {
+  tdm_groups *groups = tdm_context_groups(context);
+  (void)pthread_mutex_lock(&groups->mutex);
+  const tdm_status status = group->joined ? TDM_OK : join_alone(context, group);
+  (void)pthread_mutex_unlock(&groups->mutex);
+  return status;
+}
+
 tdm_status tdm_group_join(tdm_context *context, tdm_group *group) {
-  if (group->joined) return TDM_OK;
   tdm_network *network = tdm_context_network(context);
+  if (!network) return join_once(context, group);
+  if (group->joined) return TDM_OK;
   tdm_device *first = group->devices[0];
   unsigned char key[TDM_ENGINE_KEY_BYTES] = {0};
   tdm_status status = TDM_OK;

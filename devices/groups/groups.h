@@ -11,7 +11,6 @@ typedef struct tdm_groups tdm_groups;
 
 #define TDM_GROUP_REASON_BYTES 256
 
-/* Of a context that has a network. */
 tdm_status tdm_groups_create(tdm_context *context, tdm_groups **out_groups) TDM_WARN_UNUSED;
 /* Leaves all groups; the devices' threads have stopped. NULL is legal. */
 void tdm_groups_destroy(tdm_groups *groups);
@@ -29,7 +28,8 @@ void tdm_groups_find_exchanges(tdm_context *context);
  * thread. */
 tdm_group *tdm_group_find(tdm_context *context, const int16_t *devices, size_t count);
 /* Joins it, together with all other ranks, which call it for the same groups in the same order;
- * returns when all devices have joined, on all ranks alike. Nothing for one that is joined. */
+ * returns when all devices have joined, on all ranks alike. Nothing for one that is joined. Where
+ * there is one rank any thread may call it. */
 tdm_status tdm_group_join(tdm_context *context, tdm_group *group) TDM_WARN_UNUSED;
 
 #endif

@@ -1,7 +1,8 @@
 /* Sums over ranks by an engine: one all-reduce makes the sum of several gradients together, a
  * bucket, at some spots. These are the ranks' hosts, each of which adds its rank's terms first, and
  * the engine is the ranks' network; or they are the devices with terms themselves, where these are
- * a group, and nothing goes through a host (devices/groups/groups.h).
+ * a group, and nothing goes through a host (devices/groups/groups.h). Where there is one rank the
+ * latter alone is possible.
  *
  *     rank 0: terms -> total \                          / piece -> sum a
  *     rank 0: terms -> total -> bucket -> all-reduce ->|
@@ -42,8 +43,12 @@ static int16_t host_of(const tdm_graph *graph, int rank) {
 bool tdm_can_all_reduce(const tdm_graph *graph, const tdm_sum *sum) {
   const tdm_spec *spec = &tdm_ir_value_at(graph, sum->value)->spec;
   const int ranks = tdm_context_rank_count(graph->context);
-  if (!sum->late || ranks == 1 || tdm_shape_count(&spec->shape) == 0) return false;
+  char text[TDM_GROUP_REASON_BYTES];
+  if (!sum->late || tdm_shape_count(&spec->shape) == 0) return false;
   if (spec->dtype != TDM_FLOAT32 && spec->dtype != TDM_FLOAT64) return false;
+  if (ranks == 1)
+    return sum->count > 1 && sum->count <= TDM_MAX_PARTS &&
+           tdm_group_engine(graph->context, sum->devices, sum->count, text);
   for (int rank = 0; rank < ranks; rank++) {
     bool shares = false;
     for (uint32_t i = 0; i < sum->count; i++)
@@ -61,51 +66,80 @@ const char *tdm_sum_engine(const tdm_graph *graph, const tdm_sum *sum, char *tex
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* The slowest way from a rank to the next. */
-static double slowest_ns(const tdm_graph *graph, double bytes) {
-  const int ranks = tdm_context_rank_count(graph->context);
+/* Who takes part: devices (count) of one rank, or, with devices NULL, all ranks. */
+typedef struct members {
+  const int16_t *devices;
+  uint32_t count;
+} members;
+
+static members members_of(const tdm_graph *graph, const int16_t *devices, uint32_t count) {
+  const uint32_t ranks = (uint32_t)tdm_context_rank_count(graph->context);
+  return ranks > 1 ? (members){NULL, ranks} : (members){devices, count};
+}
+
+static int16_t member_at(const tdm_graph *graph, const members *of, uint32_t i) {
+  return of->devices ? of->devices[i] : host_of(graph, (int)i);
+}
+
+/* The slowest way from one to the next. */
+static double slowest_ns(const tdm_graph *graph, const members *of, double bytes) {
   double slowest = 0;
-  for (int rank = 0; rank < ranks; rank++) {
-    const double ns =
-        tdm_predict_copy_ns(graph, host_of(graph, rank), host_of(graph, (rank + 1) % ranks), bytes);
+  for (uint32_t i = 0; i < of->count; i++) {
+    const double ns = tdm_predict_copy_ns(graph, member_at(graph, of, i),
+                                          member_at(graph, of, (i + 1) % of->count), bytes);
     if (ns > slowest) slowest = ns;
   }
   return slowest;
 }
 
-/* What was measured says what the engine does of it. */
-static double latency_ns(const tdm_graph *graph) {
+/* What was measured says what the ranks' engine does of it. */
+static double latency_ns(const tdm_graph *graph, const members *of) {
   tdm_link_estimate measured;
-  if (tdm_context_all_reduce(graph->context, &measured)) return measured.link.latency_ns;
-  const uint32_t ranks = (uint32_t)tdm_context_rank_count(graph->context);
-  return tdm_all_reduce_sends(ranks, 0).latencies * slowest_ns(graph, 0);
+  if (!of->devices && tdm_context_all_reduce(graph->context, &measured))
+    return measured.link.latency_ns;
+  return tdm_all_reduce_sends(of->count, 0).latencies * slowest_ns(graph, of, 0);
 }
 
 /* What its bytes take, which are a ring's. */
-static double stream_ns(const tdm_graph *graph, double bytes) {
+static double stream_ns(const tdm_graph *graph, const members *of, double bytes) {
   tdm_link_estimate measured;
-  if (tdm_context_all_reduce(graph->context, &measured))
+  if (!of->devices && tdm_context_all_reduce(graph->context, &measured))
     return fmax(0, tdm_link_predict_ns(&measured, bytes) - measured.link.latency_ns);
-  const double k = tdm_context_rank_count(graph->context);
-  return tdm_ring_messages(k) * (slowest_ns(graph, bytes / k) - slowest_ns(graph, 0));
+  const double k = of->count;
+  return tdm_ring_messages(k) * (slowest_ns(graph, of, bytes / k) - slowest_ns(graph, of, 0));
 }
 
 double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes) {
-  return stream_ns(graph, bytes) + latency_ns(graph);
+  const members all = members_of(graph, NULL, 0);
+  return stream_ns(graph, &all, bytes) + latency_ns(graph, &all);
 }
 
+double tdm_all_reduce_of_devices_ns(const tdm_graph *graph, const int16_t *devices, uint32_t count,
+                                    double bytes) {
+  const members all = members_of(graph, devices, count);
+  return stream_ns(graph, &all, bytes) + latency_ns(graph, &all);
+}
+
+/* Sums of one rank may have different devices: those of the first stand for all. */
 double tdm_bucket_bytes(const tdm_sums *sums) {
+  const tdm_sum *first = NULL;
   double bytes = 0;
-  for (size_t i = 0; i < sums->count; i++)
-    if (sums->items[i].can_all_reduce) bytes += tdm_sum_bytes(sums->graph, &sums->items[i]);
-  const double all_ns = stream_ns(sums->graph, bytes);
-  return bytes * tdm_bucket_share(latency_ns(sums->graph), all_ns);
+  for (size_t i = 0; i < sums->count; i++) {
+    if (!sums->items[i].can_all_reduce) continue;
+    if (!first) first = &sums->items[i];
+    bytes += tdm_sum_bytes(sums->graph, &sums->items[i]);
+  }
+  if (!first) return 0;
+  const members all = members_of(sums->graph, first->devices, first->count);
+  const double all_ns = stream_ns(sums->graph, &all, bytes);
+  return bytes * tdm_bucket_share(latency_ns(sums->graph, &all), all_ns);
 }
 
 double tdm_all_reduce_ns(const tdm_sums *sums, const tdm_sum *sum) {
+  const members all = members_of(sums->graph, sum->devices, sum->count);
   const double bytes = tdm_sum_bytes(sums->graph, sum);
   const double share = fmin(1, bytes / fmax(1, tdm_bucket_bytes(sums)));
-  return stream_ns(sums->graph, bytes) + share * latency_ns(sums->graph);
+  return stream_ns(sums->graph, &all, bytes) + share * latency_ns(sums->graph, &all);
 }
 
 /* ---- One bucket ------------------------------------------------------------------------------ */

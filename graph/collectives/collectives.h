@@ -35,5 +35,8 @@ tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *
 /* What the engine's all-reduce of a value of so many bytes over all ranks of a job is predicted to
  * take, once all have come to it. */
 double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes);
+/* The same of what makes it: all ranks or, where there is one, those devices (count). */
+double tdm_all_reduce_of_devices_ns(const tdm_graph *graph, const int16_t *devices, uint32_t count,
+                                    double bytes);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct tdm_sum {
   bool late;                /* only updates need it */
   bool can_chain;
   bool can_go_around;  /* in a ring or a tree */
-  bool can_all_reduce; /* every rank of a job has terms */
+  bool can_all_reduce; /* every rank of a job has terms; of one rank: its devices are a group */
   bool on_devices;     /* and its devices are a group, whose engine makes it */
   bool can_own;        /* every device that has a term can do the updates for itself */
   bool own;            /* and does */

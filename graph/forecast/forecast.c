@@ -84,7 +84,7 @@ static tdm_status simulate(tdm_forecasting *state) {
   const tdm_status prepared = prepare(state);
   TDM_TRY(state->is_job ? tdm_job_tell_prices(state, prepared) : prepared);
   TDM_TRY(tdm_forecast_add_main(state));
-  if (state->is_job) TDM_TRY(tdm_job_join(state));
+  TDM_TRY(state->is_job ? tdm_job_join(state) : tdm_job_join_sums(state));
   TDM_TRY(tdm_forecast_add_update(state));
   return tdm_virtual_run(&state->schedule);
 }

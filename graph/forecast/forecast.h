@@ -84,6 +84,8 @@ tdm_status tdm_job_tell_prices(tdm_forecasting *state, tdm_status priced) TDM_WA
 tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double ns,
                         tdm_virtual_task *task) TDM_WARN_UNUSED;
 tdm_status tdm_job_join(tdm_forecasting *state) TDM_WARN_UNUSED;
+/* Of that what all-reduces wait for, also of devices of one rank. */
+tdm_status tdm_job_join_sums(tdm_forecasting *state) TDM_WARN_UNUSED;
 double tdm_job_vote_ns(const tdm_forecasting *state);
 /* The first of the ranks that are on the same host as that one. */
 uint32_t tdm_job_host(const tdm_forecasting *state, uint32_t rank);

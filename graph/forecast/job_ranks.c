@@ -230,6 +230,12 @@ static tdm_status find_sent(tdm_forecasting *state, uint32_t **out_sent) {
 
 /* ---- What all ranks do together ---- */
 
+static double all_reduce_ns(const tdm_graph *graph, const tdm_ir_node *node, double bytes) {
+  int16_t devices[TDM_MAX_PARTS];
+  const size_t count = tdm_all_reduce_group(graph, node, devices);
+  return tdm_all_reduce_of_devices_ns(graph, devices, (uint32_t)count, bytes);
+}
+
 /* A task between what a rank's step is: before it, the rank has come; behind it, it goes on. */
 static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, size_t step,
                        const tdm_ir_node *node, uint32_t queue, uint32_t *meetings) {
@@ -240,7 +246,7 @@ static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, si
     const tdm_virtual_task task = {.queue = queue,
                                    .order = (uint64_t)attributes->number,
                                    .crowded = 1,
-                                   .work = tdm_all_reduce_of_ranks_ns(&state->plan->graph, bytes)};
+                                   .work = all_reduce_ns(&state->plan->graph, node, bytes)};
     TDM_TRY(tdm_virtual_add(&state->schedule, &task, meeting));
   }
   const uint32_t end = rank->task_of[step];
@@ -248,14 +254,25 @@ static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, si
   return tdm_virtual_add_wait(&state->schedule, end, *meeting);
 }
 
-static tdm_status join_all_reduces(tdm_forecasting *state) {
+/* In a job the network's queue is told of whether anything is summed or not. */
+static bool has_all_reduces(const tdm_forecasting *state) {
+  if (state->is_job) return true;
+  TDM_EACH_NODE(&state->plan->graph, node) {
+    if (tdm_ir_is_all_reduce(node)) return true;
+  }
+  return false;
+}
+
+tdm_status tdm_job_join_sums(tdm_forecasting *state) {
+  if (!has_all_reduces(state)) return TDM_OK;
   const size_t most = state->ranks[0].lowered->schedule.step_count; /* each rank has the same */
   uint32_t *meetings = take(state, most, sizeof *meetings);
   if (!meetings) return TDM_OUT_OF_MEMORY;
   memset(meetings, 0xff, (most + 1) * sizeof *meetings);
   uint32_t queue;
   TDM_TRY(tdm_virtual_add_queue(&state->schedule, NONE, &queue));
-  (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "all ranks");
+  (void)snprintf(state->queue_names[queue], sizeof *state->queue_names, "%s",
+                 state->is_job ? "all ranks" : "all devices");
   for (uint32_t r = 0; r < state->rank_count; r++) {
     const tdm_forecast_rank *rank = &state->ranks[r];
     for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
@@ -270,7 +287,7 @@ tdm_status tdm_job_join(tdm_forecasting *state) {
   uint32_t *sent;
   TDM_TRY(find_sent(state, &sent));
   TDM_TRY(join_messages(state, sent));
-  return join_all_reduces(state);
+  return tdm_job_join_sums(state);
 }
 
 double tdm_job_vote_ns(const tdm_forecasting *state) {

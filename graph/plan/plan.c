@@ -203,6 +203,14 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   return bind_deriveds(plan, request->store);
 }
 
+/* Do devices of this rank alone sum together, or ranks do? */
+static bool has_all_reduces(const tdm_plan *plan) {
+  TDM_EACH_NODE(&plan->graph, node) {
+    if (tdm_ir_is_all_reduce(node)) return true;
+  }
+  return false;
+}
+
 /* Passes on the combinatorial side. */
 static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   const int rank = tdm_context_rank(plan->graph.context);
@@ -216,9 +224,12 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
   plan->agreed = tdm_context_rank_count(plan->graph.context) == 1;
   if (!plan->agreed) TDM_TRY(tdm_plan_digest(plan, request));
-  if (!plan->agreed) TDM_TRY(tdm_plan_verify_ranks(plan));
+  if (!plan->agreed || has_all_reduces(plan)) TDM_TRY(tdm_plan_verify_ranks(plan));
   report(request, "verify", plan);
   TDM_TRY(tdm_pass_emit(plan));
+  /* In a job ranks have to agree before. */
+  for (size_t i = 0; i < plan->group_count && plan->agreed; i++)
+    TDM_TRY(tdm_group_join(plan->graph.context, plan->groups[i]));
   TDM_TRY(tdm_plan_count_touched(plan));
   report(request, "emit", plan);
   return TDM_OK;

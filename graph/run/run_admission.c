@@ -77,6 +77,7 @@ static bool is_step(const tdm_plan *plan, uint32_t id) {
 
 bool tdm_run_is_awaited(const tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
+  if (tdm_context_rank_count(plan->graph.context) == 1) return false;
   return plan->network.sent_messages + plan->network.received_messages > 0 ||
          plan->network.reduced_sums + plan->network.device_sums > 0 ||
          plan->network.exchanges > 0 || plan->command_count > plan->lowered.schedule.step_count;

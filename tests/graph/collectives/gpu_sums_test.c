@@ -137,6 +137,15 @@ static void several_gpus_of_a_rank_are_members_each(void **state) {
   expect_the_sum_of_hosts(&(story){.devices = {"cuda:0", "cuda:1"}, .replicas = 2}, 2, 2);
 }
 
+/* A process without a job has its GPUs sum as well, and hosts nothing to do with it. */
+static void gpus_of_one_process_sum_themselves(void **state) {
+  (void)state;
+  emulation_set_nccl(NEWEST);
+  expect_the_sum_of_hosts(&(story){.devices = {"cuda:0", "cuda:1"}, .replicas = 2}, 1, 2);
+  expect_the_sum_of_hosts(
+      &(story){.devices = {"cuda:0", "cuda:1"}, .replicas = 2, .micro_batches = 2}, 1, 2);
+}
+
 static void micro_batches_are_summed_before(void **state) {
   (void)state;
   expect_the_sum_of_hosts(&(story){.devices = {"cuda:0"}, .replicas = 1, .micro_batches = 3}, 2, 1);
@@ -280,6 +289,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpus_sum_as_hosts_do),
       cmocka_unit_test(several_gpus_of_a_rank_are_members_each),
+      cmocka_unit_test(gpus_of_one_process_sum_themselves),
       cmocka_unit_test(micro_batches_are_summed_before),
       cmocka_unit_test(nothing_large_goes_through_hosts),
       cmocka_unit_test(steps_in_flight_sum_in_their_order),

@@ -271,6 +271,24 @@ static void members_of_a_group_have_one_order(void **state) {
   REFUSES_IN_GROUP(ring.messages[2][1].group = 2, "and member 3 has not");
 }
 
+/* Two devices of a process that has no other ranks. */
+static void members_of_one_rank_alone_have_one_order(void **state) {
+  (void)state;
+  struct ring ring;
+  begin_group(&ring);
+  for (uint32_t step = 0; step < 4; step++)
+    ring.messages[0][step].members = 2;
+  assert_int_equal(tdm_verify_ranks(&ring.allocator, ring.ranks, 1), TDM_OK);
+  ring.messages[0][2].number = 1;
+  ring.messages[0][3].number = 0;
+  assert_int_equal(tdm_verify_ranks(&ring.allocator, ring.ranks, 1), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "where rank 0 has message 0 of all ranks"));
+  ring.messages[0][1].group = ring.messages[0][2].group = 2; /* the same of two groups */
+  assert_int_equal(tdm_verify_ranks(&ring.allocator, ring.ranks, 1), TDM_INTERNAL);
+  assert_non_null(strstr(tdm_last_message(), "the ranks wait for one another: step 0 of rank 0"));
+  end(&ring);
+}
+
 /* What one member sums first another may only sum when it has summed what stands behind. */
 static void groups_that_wait_for_one_another_are_refused(void **state) {
   (void)state;
@@ -408,6 +426,7 @@ int main(void) {
       cmocka_unit_test(runs_in_flight_are_walked),
       cmocka_unit_test(messages_of_all_have_one_order),
       cmocka_unit_test(members_of_a_group_have_one_order),
+      cmocka_unit_test(members_of_one_rank_alone_have_one_order),
       cmocka_unit_test(groups_that_wait_for_one_another_are_refused),
       cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
       cmocka_unit_test(what_devices_exchange_has_one_order),

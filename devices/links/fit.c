@@ -252,20 +252,27 @@ tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t sta
 
 /* ---- Latency by itself ---------------------------------------------------------------------- */
 
-void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double error_ns) {
+void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency) {
+  const size_t kept = (count + 2) / 3;
+  qsort(ns, count, sizeof(double), compare_doubles);
+  if (latency->ns > 0 && ns[kept / 2] >= latency->ns) return;
+  *latency = (tdm_link_latency){.ns = ns[kept / 2], .error_ns = ns[kept - 1] - ns[0]};
+}
+
+void tdm_link_set_latency(tdm_link_estimate *estimate, tdm_link_latency latency) {
   tdm_link *link = &estimate->link;
   const double each_ns = link->latency_ns;
   for (uint32_t i = 0; i < estimate->knot_count; i++) {
     tdm_link_knot *knot = &estimate->knots[i];
     const double each_line_ns = straight_ns(link, knot->bytes);
-    const double line_ns = each_line_ns - each_ns + latency_ns;
+    const double line_ns = each_line_ns - each_ns + latency.ns;
     for (size_t state = 0; state < TDM_LINK_STATES; state++) {
       const double bytes_ns = fmax(0, each_line_ns * knot->ratios[state] - each_ns);
-      knot->ratios[state] = bounded_ratio((latency_ns + bytes_ns) / line_ns);
+      knot->ratios[state] = bounded_ratio((latency.ns + bytes_ns) / line_ns);
     }
   }
-  link->latency_ns = bounded_ns(latency_ns);
-  estimate->latency_error_ns = bounded_ns(error_ns);
+  link->latency_ns = bounded_ns(latency.ns);
+  estimate->latency_error_ns = bounded_ns(latency.error_ns);
 }
 
 /* ---- Both ways at once ----------------------------------------------------------------------- */

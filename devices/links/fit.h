@@ -27,10 +27,21 @@ enum { TDM_LINK_MOST_SAMPLES_OF_SIZE = 64 };
  * two for 17 sizes. */
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
                         tdm_link_estimate *out_estimate) TDM_WARN_UNUSED;
+/* What a message takes by itself. */
+typedef struct tdm_link_latency {
+  double ns; /* 0: no flight was noted yet */
+  double error_ns;
+} tdm_link_latency;
+
+/* Notes the trips of one flight (count), which it sorts. What else runs on two machines only makes
+ * messages slower, so the quickest third counts, of which the middle and the spread are taken; and
+ * a flight in which a rank has just lost its core is slow from its first trip to its last, so the
+ * quickest flight counts of those noted in latency. */
+void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency);
 /* Of an estimate fitted to what each message takes of a train of them: the line's latency becomes
  * that of a message by itself, which it takes longer by, and the ratios go on saying what its bytes
  * take. */
-void tdm_link_set_latency(tdm_link_estimate *estimate, double latency_ns, double error_ns);
+void tdm_link_set_latency(tdm_link_estimate *estimate, tdm_link_latency latency);
 /* Sets what bytes take while as many go the other way, by what a train takes alone and beside one
  * that goes the other way; both above 0. */
 void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns);

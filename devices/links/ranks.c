@@ -174,32 +174,13 @@ static int compare_ns(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* Sorts what was measured. What else runs on the two machines only makes messages slower, so that
- * the quickest third counts: answers how many these are. */
-static size_t keep_quickest(double *ns, size_t count) {
-  qsort(ns, count, sizeof(double), compare_ns);
-  return (count + 2) / 3;
-}
-
-/* The middle of those that count, and how far they lie apart. */
-static void take_quickest(double *ns, size_t count, double *out_ns, double *out_error_ns) {
-  const size_t kept = keep_quickest(ns, count);
-  *out_ns = ns[kept / 2];
-  *out_error_ns = ns[kept - 1] - ns[0];
-}
-
-/* What a message takes by itself, between two that rest. A flight in which a rank has just lost its
- * core to something else is slow from its first trip to its last: the quickest of some counts. */
-static tdm_status lead_trips(ranks_links *links, int peer, double *out_ns, double *out_error_ns) {
+/* What a message takes by itself, between two that rest. */
+static tdm_status lead_trips(ranks_links *links, int peer, tdm_link_latency *out_latency) {
   const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
   for (int flight = 0; flight < TRIP_FLIGHTS; flight++) {
     double ns[TDM_RANK_TRIAL_MOST_TRIPS];
-    double middle_ns = 0, error_ns = 0;
     TDM_TRY(lead_one(links, peer, &asked, ns));
-    take_quickest(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, &middle_ns, &error_ns);
-    if (flight > 0 && middle_ns >= *out_ns) continue;
-    *out_ns = middle_ns;
-    *out_error_ns = error_ns;
+    tdm_link_note_flight(&ns[1], TDM_RANK_TRIAL_MOST_TRIPS - 1, out_latency);
   }
   return TDM_OK;
 }
@@ -280,15 +261,16 @@ static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
 }
 
 static tdm_status lead(ranks_links *links, int peer) {
-  double latency_ns = 0, error_ns = 0, alone_ns = 0, both_ns = 0;
+  double alone_ns = 0, both_ns = 0;
+  tdm_link_latency latency = {0};
   uint64_t largest = LEAST_BYTES;
   tdm_link_estimate *pair = pair_at(links, tdm_context_rank(links->context), peer);
-  TDM_TRY(lead_trips(links, peer, &latency_ns, &error_ns));
+  TDM_TRY(lead_trips(links, peer, &latency));
   TDM_TRY(lead_sizes(links, peer, &largest));
   TDM_TRY(lead_both_ways(links, peer, largest, &alone_ns, &both_ns));
   TDM_TRY(lead_one(links, peer, &(order){.kind = END}, NULL));
   TDM_TRY(tdm_link_fit(links->samples, links->sample_count, pair));
-  tdm_link_set_latency(pair, latency_ns, error_ns);
+  tdm_link_set_latency(pair, latency);
   tdm_link_set_both_ways(pair, alone_ns, both_ns);
   return TDM_OK;
 }
@@ -333,12 +315,12 @@ static tdm_status sum_size(ranks_links *links, const order *asked, double *out_l
 }
 
 /* What a sum takes by itself, behind one that has let all ranks come together. */
-static tdm_status sum_alone(const ranks_links *links, double *out_ns, double *out_error_ns) {
+static tdm_status sum_alone(const ranks_links *links, tdm_link_latency *out_latency) {
   double ns[TDM_RANK_TRIAL_MOST_TRIPS];
   const order asked = {.bytes = LEAST_BYTES, .count = 1, .ahead_bytes = LEAST_BYTES};
   for (size_t i = 0; i < TDM_RANK_TRIAL_MOST_TRIPS; i++)
     TDM_TRY(sum_once(links, &asked, &ns[i]));
-  take_quickest(ns, TDM_RANK_TRIAL_MOST_TRIPS, out_ns, out_error_ns);
+  tdm_link_note_flight(ns, TDM_RANK_TRIAL_MOST_TRIPS, out_latency);
   return TDM_OK;
 }
 
@@ -346,9 +328,9 @@ static tdm_status measure_sums(ranks_links *links) {
   double last_ns = 1;
   int sizes = 0;
   links->sample_count = 0;
-  double latency_ns = 0, error_ns = 0;
+  tdm_link_latency latency = {0};
   memset(links->memory, 0, links->most_bytes);
-  TDM_TRY(sum_alone(links, &latency_ns, &error_ns));
+  TDM_TRY(sum_alone(links, &latency));
   for (uint64_t bytes = LEAST_BYTES;; bytes *= GROWTH) {
     uint64_t more = has_next(links, bytes, sizes++, last_ns);
     TDM_TRY(tdm_network_pass(links->network, 0, -1, &more, sizeof(more)));
@@ -359,7 +341,7 @@ static tdm_status measure_sums(ranks_links *links) {
   tdm_status status = TDM_OK;
   if (tdm_context_rank(links->context) == 0)
     status = tdm_link_fit(links->samples, links->sample_count, links->all_reduce);
-  if (status == TDM_OK) tdm_link_set_latency(links->all_reduce, latency_ns, error_ns);
+  if (status == TDM_OK) tdm_link_set_latency(links->all_reduce, latency);
   TDM_TRY(tdm_network_agree(links->network, status));
   return tdm_network_pass(links->network, 0, -1, links->all_reduce, sizeof(*links->all_reduce));
 }

@@ -19,15 +19,34 @@ typedef struct tdm_network_call {
   tdm_control_transfer transfer; /* where ranks are watched */
 } tdm_network_call;
 
-/* How far one queue has come with a message. */
-typedef struct tdm_message_progress {
+/* Of a message, at the same time: an engine goes on with the next while nobody looks after it,
+ * which is for some 1.5 ms where a kernel has the core that the network's thread shares. */
+enum { TDM_PIECES_OUT = 8 };
+#define TDM_SUM_PIECE_BYTES ((size_t)4 << 20) /* the engine cuts these itself */
+
+typedef struct tdm_message_piece {
   tdm_network_call call;
-  unsigned char *buffer; /* (capacity): a header and a piece */
+  unsigned char *buffer; /* (capacity) */
   size_t capacity;
-  size_t passed; /* bytes of the message that are over */
-  size_t piece;  /* bytes of it that are out */
-  bool out;
+} tdm_message_piece;
+
+/* How far one queue has come with a message. Piece i of it is in pieces[i % TDM_PIECES_OUT]. */
+typedef struct tdm_message_progress {
+  tdm_message_piece pieces[TDM_PIECES_OUT];
+  size_t posted;     /* pieces that are out, or over */
+  size_t passed;     /* pieces that are over */
+  tdm_status status; /* of what has failed; the message ends when the rest of it has passed */
+  char text[TDM_MESSAGE_BYTES];
+  bool stuck; /* pieces stay out that nobody will send: no message follows */
 } tdm_message_progress;
+
+typedef struct tdm_sum_progress {
+  tdm_network_call call;
+  unsigned char *buffer; /* (TDM_SUM_PIECE_BYTES) */
+  size_t passed;         /* bytes of the sum that are over */
+  size_t piece;          /* bytes of it that are out */
+  bool out;
+} tdm_sum_progress;
 
 /* How something went on a rank. */
 typedef struct tdm_rank_report {
@@ -46,8 +65,7 @@ struct tdm_network {
   size_t piece_bytes;    /* of a message, at most: the same on all ranks */
   tdm_message_progress sending;
   tdm_message_progress receiving;
-  tdm_message_progress
-      reducing;                /* its buffer is made at the start: who cannot sum would stop all */
+  tdm_sum_progress reducing;   /* its buffer is made at the start: who cannot sum would stop all */
   tdm_network_call *gathering; /* (2 * rank_count) */
   unsigned char *room;         /* (room_bytes) that these send from, and receive into */
   size_t room_bytes;
@@ -85,5 +103,23 @@ tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, u
                                  size_t bytes) TDM_WARN_UNUSED;
 tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                     uint32_t channel, void *memory, size_t bytes) TDM_WARN_UNUSED;
+/* Memory (count) of dtype becomes its sum over the ranks. */
+tdm_status tdm_network_post_sum(tdm_network *network, tdm_network_call *call, tdm_dtype dtype,
+                                void *memory, size_t count) TDM_WARN_UNUSED;
+
+/* A turn of a command; *out_ended: it is over, as the status says. Of who has the queue. */
+tdm_status tdm_network_message(tdm_network *network, const tdm_command *command, tdm_flight *flight,
+                               bool spoiled, bool *out_ended) TDM_WARN_UNUSED;
+tdm_status tdm_network_sum(tdm_network *network, const tdm_command *command,
+                           const tdm_flight *flight, bool spoiled, bool *out_ended) TDM_WARN_UNUSED;
+tdm_status tdm_network_vote(tdm_network *network, tdm_flight *flight,
+                            bool *out_ended) TDM_WARN_UNUSED;
+/* What pieces have at most, of what the transport sends without asking. */
+size_t tdm_message_piece_bytes(size_t eager_bytes);
+void tdm_message_free(const tdm_network *network, tdm_message_progress *progress);
+static inline unsigned char *tdm_message_memory(const tdm_message *message,
+                                                const tdm_flight *flight) {
+  return (unsigned char *)(flight->bases[message->at.base] + message->at.offset);
+}
 
 #endif

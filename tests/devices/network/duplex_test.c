@@ -24,7 +24,7 @@ static uint64_t sent_by(const watch *self, int rank) {
   return tdm_simnet_sent(self->net, rank, 1 - rank).messages - self->sent[rank];
 }
 
-/* A piece is posted once the one before has been received, since no send settles before. */
+/* A message is posted once the one before has been received, since no send settles before. */
 static void *let_go_when_one_way_has_ended(void *user) {
   watch *self = user;
   for (int i = 0; i < LOOKS && sent_by(self, 0) < train_messages; i++)
@@ -71,7 +71,7 @@ static void a_train_ends_beside_one_that_is_held(void **state) {
   job_rank ranks[JOB_MOST_RANKS];
   job_must(&(job_options){.rank_count = 2, .user = &watched}, meet, ranks);
   assert_true(atomic_load(&watched.ended));
-  assert_int_equal(watched.back, 1);
+  assert_true(watched.back <= PIECES); /* of one message at most */
 }
 
 int main(void) {

@@ -1,0 +1,269 @@
+/* Messages of a rank's queues, in pieces, several of which are out at a time. Invariant: a queue
+ * has at most one message; both ends post all of its pieces, whatever has failed on a rank, and it
+ * ends when all of them are over, so no piece is left for a later message. Where the engine fails,
+ * or another message comes than is expected, none follows. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "devices/network/network_state.h"
+
+enum {
+  TEXT_BYTES = 88, /* of a header of 128 */
+  /* With its header a piece goes without asking: two ranks that send one another larger ones at
+   * once are asked behind what the other sends. */
+  LEAST_PIECE_BYTES = 4 << 10, /* less is not worth what a piece costs */
+  MOST_PIECE_BYTES = 1 << 20,
+  PIECE_ALIGNMENT = 64,
+};
+
+/* What stands before a message's first piece. */
+typedef struct message_header {
+  uint64_t plan;
+  uint64_t run; /* of which run it is, and of which step of training */
+  uint64_t step;
+  uint64_t bytes;
+  uint32_t number;
+  uint32_t status;       /* tdm_status; not OK: what follows means nothing */
+  char text[TEXT_BYTES]; /* of that status */
+} message_header;
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+size_t tdm_message_piece_bytes(size_t eager_bytes) {
+  const size_t most = MOST_PIECE_BYTES + sizeof(message_header);
+  const size_t least = LEAST_PIECE_BYTES + sizeof(message_header);
+  const size_t whole = eager_bytes > most ? most : eager_bytes < least ? least : eager_bytes;
+  return (whole - sizeof(message_header)) / PIECE_ALIGNMENT * PIECE_ALIGNMENT;
+}
+
+static size_t count_pieces(const tdm_network *network, const tdm_message *message) {
+  return message->bytes == 0 ? 1 : (message->bytes - 1) / network->piece_bytes + 1;
+}
+
+static size_t piece_bytes(const tdm_network *network, const tdm_message *message, size_t number) {
+  const size_t left = message->bytes - number * network->piece_bytes;
+  return left < network->piece_bytes ? left : network->piece_bytes;
+}
+
+/* Where a piece's bytes begin in its buffer. */
+static size_t header_bytes(size_t number) {
+  return number == 0 ? sizeof(message_header) : 0;
+}
+
+static tdm_message_piece *piece_of(tdm_message_progress *progress, size_t number) {
+  return &progress->pieces[number % TDM_PIECES_OUT];
+}
+
+/* Room for a piece, and for a header in its place when the buffer is used again. */
+static tdm_status reserve(const tdm_network *network, tdm_message_piece *piece, size_t bytes) {
+  const size_t wanted = sizeof(message_header) + bytes;
+  if (piece->capacity >= wanted) return TDM_OK;
+  tdm_release(&network->allocator, piece->buffer, piece->capacity);
+  piece->capacity = 0;
+  piece->buffer = tdm_allocate(&network->allocator, wanted, "the network's buffers");
+  if (!piece->buffer) return TDM_OUT_OF_MEMORY;
+  piece->capacity = wanted;
+  return TDM_OK;
+}
+
+/* For all pieces that will be out at a time: memory is short before the first of them, or never. */
+static tdm_status reserve_all(const tdm_network *network, tdm_message_progress *progress,
+                              const tdm_message *message) {
+  const size_t count = count_pieces(network, message);
+  for (size_t i = 0; i < count && i < TDM_PIECES_OUT; i++)
+    TDM_TRY(reserve(network, piece_of(progress, i), piece_bytes(network, message, i)));
+  return TDM_OK;
+}
+
+void tdm_message_free(const tdm_network *network, tdm_message_progress *progress) {
+  for (size_t i = 0; i < TDM_PIECES_OUT; i++)
+    tdm_release(&network->allocator, progress->pieces[i].buffer, progress->pieces[i].capacity);
+}
+
+/* ---- Headers --------------------------------------------------------------------------------- */
+
+static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled) {
+  message_header header = {.plan = message->plan,
+                           .run = flight->number,
+                           .step = flight->scalars->step,
+                           .number = message->number,
+                           .bytes = message->bytes};
+  if (!spoiled) return header;
+  char text[TDM_MESSAGE_BYTES];
+  header.status = (uint32_t)tdm_flight_read_failure(flight, text);
+  (void)snprintf(header.text, sizeof(header.text), "%.*s", TEXT_BYTES - 1, text);
+  return header;
+}
+
+/* Is it the message that is expected? If not, no more of it may come than its first piece. */
+static tdm_status check_message(tdm_network *network, const tdm_message *message,
+                                const message_header *header) {
+  if (header->plan == message->plan && header->number == message->number &&
+      header->bytes == message->bytes)
+    return TDM_OK;
+  const tdm_status status =
+      tdm_fail(TDM_INVALID_ARGUMENT,
+               "rank %u sent message %u (%llu bytes) of plan %016llx where message %u (%zu "
+               "bytes) of plan %016llx was expected: all ranks run the same, in the same order",
+               message->peer, header->number, (unsigned long long)header->bytes,
+               (unsigned long long)header->plan, message->number, message->bytes,
+               (unsigned long long)message->plan);
+  tdm_network_give_up(network, status);
+  return status;
+}
+
+/* Is it of this run, with what was made? */
+static tdm_status check_run(const tdm_message *message, const message_header *header,
+                            const tdm_flight *flight) {
+  if (header->run != flight->number || header->step != flight->scalars->step) {
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "rank %u is in its run %llu, after %llu steps, and this one in its run %llu, after %llu: "
+        "all ranks run the same, in the same order",
+        message->peer, (unsigned long long)header->run, (unsigned long long)header->step,
+        (unsigned long long)flight->number, (unsigned long long)flight->scalars->step);
+  }
+  if (header->status == TDM_OK) return TDM_OK;
+  return tdm_fail((tdm_status)header->status, "rank %u: %.*s", message->peer, TEXT_BYTES - 1,
+                  header->text);
+}
+
+/* ---- Posting --------------------------------------------------------------------------------- */
+
+/* The next piece, of zeros where what should be sent was not made. */
+static tdm_status post_send(tdm_network *network, const tdm_message *message, tdm_flight *flight,
+                            bool spoiled) {
+  const size_t number = network->sending.posted;
+  const size_t begin = header_bytes(number), bytes = piece_bytes(network, message, number);
+  tdm_message_piece *piece = piece_of(&network->sending, number);
+  if (begin > 0) {
+    const message_header header = header_of(message, flight, spoiled);
+    memcpy(piece->buffer, &header, sizeof(header));
+  }
+  if (spoiled)
+    memset(piece->buffer + begin, 0, bytes);
+  else
+    memcpy(piece->buffer + begin,
+           tdm_message_memory(message, flight) + number * network->piece_bytes, bytes);
+  return tdm_network_post_send(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
+                               piece->buffer, begin + bytes);
+}
+
+static tdm_status post_receive(tdm_network *network, const tdm_message *message) {
+  const size_t number = network->receiving.posted;
+  tdm_message_piece *piece = piece_of(&network->receiving, number);
+  return tdm_network_post_receive(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
+                                  piece->buffer,
+                                  header_bytes(number) + piece_bytes(network, message, number));
+}
+
+/* As many pieces as may be out. Where the job has lost a rank, the engine may still have the
+ * buffers: they are left alone. */
+static tdm_status post_some(tdm_network *network, const tdm_command *command,
+                            tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
+                            bool *moved) {
+  const tdm_message *message = &command->message;
+  const size_t count = count_pieces(network, message);
+  if (progress->posted == count || progress->posted - progress->passed == TDM_PIECES_OUT)
+    return TDM_OK;
+  TDM_TRY(tdm_network_check_ranks(network));
+  if (progress->posted == 0) TDM_TRY(reserve_all(network, progress, message));
+  while (progress->posted < count && progress->posted - progress->passed < TDM_PIECES_OUT) {
+    TDM_TRY(command->kind == TDM_COMMAND_SEND ? post_send(network, message, flight, spoiled)
+                                              : post_receive(network, message));
+    progress->posted++;
+    *moved = true;
+  }
+  return TDM_OK;
+}
+
+/* ---- Passing --------------------------------------------------------------------------------- */
+
+/* Told when the rest of the message has come. */
+static void note_failure(tdm_message_progress *progress, tdm_status status) {
+  if (status == TDM_OK) return;
+  progress->status = status;
+  (void)snprintf(progress->text, sizeof(progress->text), "%s", tdm_last_message());
+}
+
+/* The piece that passed last has arrived. Fails where no other of the message may come. */
+static tdm_status take_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
+                             bool spoiled) {
+  tdm_message_progress *progress = &network->receiving;
+  const size_t number = progress->passed - 1;
+  const tdm_message_piece *piece = piece_of(progress, number);
+  if (number == 0) {
+    message_header header;
+    memcpy(&header, piece->buffer, sizeof(header));
+    TDM_TRY(check_message(network, message, &header));
+    note_failure(progress, check_run(message, &header, flight));
+  }
+  if (spoiled || progress->status != TDM_OK) return TDM_OK;
+  memcpy(tdm_message_memory(message, flight) + number * network->piece_bytes,
+         piece->buffer + header_bytes(number), piece_bytes(network, message, number));
+  return TDM_OK;
+}
+
+/* What is over of the pieces that are out, the oldest first. Fails where the rest of them may never
+ * be. */
+static tdm_status pass_some(tdm_network *network, const tdm_command *command,
+                            tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
+                            bool *moved) {
+  const bool sends = command->kind == TDM_COMMAND_SEND;
+  while (progress->passed < progress->posted) {
+    bool settled = false;
+    tdm_network_call *call = &piece_of(progress, progress->passed)->call;
+    const tdm_status status = tdm_network_look_after(network, call, &settled);
+    if (!settled) return status;
+    progress->passed++;
+    TDM_TRY(status);
+    if (!sends) TDM_TRY(take_piece(network, &command->message, flight, spoiled));
+    *moved = true;
+    if (network->control)
+      tdm_control_progress(network->control, sends ? TDM_WATCHED_SEND : TDM_WATCHED_RECEIVE,
+                           command->message.number);
+  }
+  return TDM_OK;
+}
+
+/* ---- A turn ---------------------------------------------------------------------------------- */
+
+/* The message is over; what it has left out, no message follows. */
+static tdm_status end(tdm_message_progress *progress, tdm_status status) {
+  progress->stuck = progress->passed < progress->posted;
+  if (status == TDM_OK && progress->status != TDM_OK)
+    status = tdm_fail(progress->status, "%s", progress->text);
+  progress->posted = progress->passed = 0;
+  progress->status = TDM_OK;
+  return status;
+}
+
+/* Is the queue good for a message? */
+static tdm_status check_queue(const tdm_network *network, const tdm_message_progress *progress) {
+  if (!progress->stuck) return TDM_OK;
+  TDM_TRY(tdm_network_check_ranks(network)); /* which mostly knows why */
+  return tdm_fail(TDM_UNAVAILABLE, "a message of this rank has failed before");
+}
+
+tdm_status tdm_network_message(tdm_network *network, const tdm_command *command, tdm_flight *flight,
+                               bool spoiled, bool *out_ended) {
+  const bool sends = command->kind == TDM_COMMAND_SEND;
+  tdm_message_progress *progress = sends ? &network->sending : &network->receiving;
+  const size_t count = count_pieces(network, &command->message);
+  *out_ended = true;
+  TDM_TRY(check_queue(network, progress));
+  /* No more turns than there are pieces out: a queue beside it, and its thread, have theirs. */
+  bool moved = true;
+  for (int turn = 0; turn < TDM_PIECES_OUT && moved; turn++) {
+    moved = false;
+    tdm_status status = pass_some(network, command, progress, flight, spoiled, &moved);
+    if (status != TDM_OK) return end(progress, status);
+    if (progress->passed == count) return end(progress, TDM_OK);
+    status = post_some(network, command, progress, flight, spoiled, &moved);
+    tdm_network_give_up(network, status); /* what is not passed, the next message would meet */
+    if (status != TDM_OK) return end(progress, status);
+  }
+  *out_ended = false;
+  return TDM_OK;
+}

@@ -1,0 +1,223 @@
+/* Messages of two ranks, turn by turn: several pieces are out at a time, both ways at once, and
+ * whatever fails, both ends post all pieces of a message, so the next one finds its own. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "devices/network/network_state.h"
+#include "net/simnet.h"
+#include "tests/devices/support.h"
+
+enum { ENOUGH_TURNS = 100000 };
+#define PIECE_BYTES ((size_t)8192 - 128)
+#define MOST_BYTES (20 * PIECE_BYTES + 1234)
+
+/* A rank with what it sends and what it receives. */
+typedef struct rank {
+  tdm_network *network;
+  unsigned char *sent;     /* (MOST_BYTES) */
+  unsigned char *received; /* (MOST_BYTES) */
+  tdm_address bases[2];
+  tdm_run_scalars scalars;
+  uint8_t failed_ids[2];
+  tdm_flight flight;
+} rank;
+
+typedef struct pair {
+  tdm_simnet *net;
+  rank ranks[2];
+} pair;
+
+static void begin(pair *made) {
+  const tdm_allocator allocator = tdm_allocator_default();
+  const tdm_simnet_options options = {.struct_size = sizeof options,
+                                      .rank_count = 2,
+                                      .seed = 7,
+                                      .delay_ns = 1000,
+                                      .eager_bytes = 8192};
+  memset(made, 0, sizeof *made);
+  assert_ok(tdm_simnet_create(&allocator, &options, &made->net));
+  for (int r = 0; r < 2; r++) {
+    rank *own = &made->ranks[r];
+    tdm_endpoint *endpoint;
+    assert_ok(tdm_simnet_endpoint(made->net, r, &endpoint));
+    assert_ok(tdm_network_create(&allocator, endpoint, &own->network));
+    own->sent = malloc(MOST_BYTES);
+    own->received = calloc(MOST_BYTES, 1);
+    assert_true(own->sent && own->received);
+    for (size_t i = 0; i < MOST_BYTES; i++)
+      own->sent[i] = (unsigned char)(i * 31 + i / 251 + (size_t)r);
+    own->bases[0] = (tdm_address)own->sent;
+    own->bases[1] = (tdm_address)own->received;
+    own->flight = (tdm_flight){
+        .bases = own->bases, .scalars = &own->scalars, .failed_ids = own->failed_ids, .number = 1};
+    tdm_flight_reset(&own->flight, 2);
+  }
+}
+
+static void *leave(void *network) {
+  tdm_network_destroy(network);
+  return NULL;
+}
+
+/* Leaving waits for the other rank. */
+static void end(pair *made) {
+  pthread_t other;
+  assert_int_equal(pthread_create(&other, NULL, leave, made->ranks[1].network), 0);
+  (void)leave(made->ranks[0].network);
+  assert_int_equal(pthread_join(other, NULL), 0);
+  tdm_simnet_release(made->net);
+  for (int r = 0; r < 2; r++) {
+    free(made->ranks[r].sent);
+    free(made->ranks[r].received);
+  }
+}
+
+static tdm_command command_of(tdm_command_kind kind, uint32_t peer, uint32_t number, size_t bytes) {
+  return (tdm_command){.kind = (uint8_t)kind,
+                       .message = {.plan = 5,
+                                   .number = number,
+                                   .peer = peer,
+                                   .at = {.base = kind == TDM_COMMAND_RECEIVE},
+                                   .bytes = bytes}};
+}
+
+static tdm_status turn(rank *own, const tdm_command *command, bool spoiled, bool *ended) {
+  tdm_messenger *messenger = tdm_network_messenger(own->network);
+  return messenger->advance(messenger, command, &own->flight, spoiled, ended);
+}
+
+/* Turns of both until both have ended; out_receiver: what the second has. */
+static void pass(rank *from, rank *to, const tdm_command *send, const tdm_command *receive,
+                 bool spoiled, tdm_status *out_receiver) {
+  bool sent = false, received = false;
+  *out_receiver = TDM_OK;
+  for (int i = 0; i < ENOUGH_TURNS && !(sent && received); i++) {
+    if (!sent) assert_ok(turn(from, send, spoiled, &sent));
+    if (!received) *out_receiver = turn(to, receive, false, &received);
+  }
+  assert_true(sent && received);
+}
+
+static void expect_bytes(const rank *from, const rank *to, size_t bytes) {
+  assert_memory_equal(from->sent, to->received, bytes);
+}
+
+/* ---- Whole messages -------------------------------------------------------------------------- */
+
+static void a_message_of_any_size_arrives_as_it_was_sent(void **unused) {
+  (void)unused;
+  static const size_t sizes[] = {
+      0,         1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, TDM_PIECES_OUT * PIECE_BYTES + 3,
+      MOST_BYTES};
+  pair made;
+  begin(&made);
+  for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const tdm_command send = command_of(TDM_COMMAND_SEND, 1, i, sizes[i]);
+    const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, i, sizes[i]);
+    tdm_status status;
+    memset(made.ranks[1].received, 0, MOST_BYTES);
+    pass(&made.ranks[0], &made.ranks[1], &send, &receive, false, &status);
+    assert_ok(status);
+    expect_bytes(&made.ranks[0], &made.ranks[1], sizes[i]);
+  }
+  end(&made);
+}
+
+/* Nobody has looked after a piece yet, and none waits for another: an engine may carry all of them
+ * at once, in both directions. */
+static void several_pieces_are_out_at_a_time_both_ways(void **unused) {
+  (void)unused;
+  pair made;
+  bool ended[2][2] = {{false}};
+  tdm_command commands[2][2];
+  begin(&made);
+  for (int r = 0; r < 2; r++) {
+    commands[r][0] = command_of(TDM_COMMAND_RECEIVE, (uint32_t)!r, 1, MOST_BYTES);
+    commands[r][1] = command_of(TDM_COMMAND_SEND, (uint32_t)!r, 1, MOST_BYTES);
+  }
+  for (int c = 0; c < 2; c++)
+    assert_ok(turn(&made.ranks[0], &commands[0][c], false, &ended[0][c]));
+  assert_true(tdm_simnet_posts(made.net, 0) >= 2 * TDM_PIECES_OUT);
+  for (int i = 0; i < ENOUGH_TURNS; i++)
+    for (int r = 0; r < 2; r++)
+      for (int c = 0; c < 2; c++)
+        if (!ended[r][c]) assert_ok(turn(&made.ranks[r], &commands[r][c], false, &ended[r][c]));
+  assert_true(ended[0][0] && ended[0][1] && ended[1][0] && ended[1][1]);
+  expect_bytes(&made.ranks[0], &made.ranks[1], MOST_BYTES);
+  expect_bytes(&made.ranks[1], &made.ranks[0], MOST_BYTES);
+  end(&made);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+/* The one behind a message of many pieces that failed has none of these. */
+static void expect_next(pair *made) {
+  const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 9, MOST_BYTES);
+  const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 9, MOST_BYTES);
+  tdm_status status;
+  pass(&made->ranks[0], &made->ranks[1], &send, &receive, false, &status);
+  assert_ok(status);
+  expect_bytes(&made->ranks[0], &made->ranks[1], MOST_BYTES);
+}
+
+static void what_was_not_made_is_told_and_leaves_nothing_behind(void **unused) {
+  (void)unused;
+  const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 3, MOST_BYTES);
+  const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 3, MOST_BYTES);
+  pair made;
+  tdm_status status;
+  begin(&made);
+  tdm_flight_fail(&made.ranks[0].flight, 0, TDM_IO, "the kernel has burnt");
+  pass(&made.ranks[0], &made.ranks[1], &send, &receive, true, &status);
+  if (status != TDM_IO) fail_msg("%s", tdm_last_message());
+  assert_string_equal(tdm_last_message(), "rank 0: the kernel has burnt");
+  for (size_t i = 0; i < MOST_BYTES; i++)
+    assert_int_equal(made.ranks[1].received[i], 0);
+  expect_next(&made);
+  end(&made);
+}
+
+static void a_message_of_another_run_is_refused_and_leaves_nothing_behind(void **unused) {
+  (void)unused;
+  const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 3, MOST_BYTES);
+  const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 3, MOST_BYTES);
+  pair made;
+  tdm_status status;
+  begin(&made);
+  made.ranks[0].flight.number = 2;
+  pass(&made.ranks[0], &made.ranks[1], &send, &receive, false, &status);
+  assert_int_equal(status, TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "in its run 2"));
+  made.ranks[0].flight.number = 1;
+  expect_next(&made);
+  end(&made);
+}
+
+/* Pieces of it may never come, so nothing follows on that queue. */
+static void behind_another_message_than_expected_none_follows(void **unused) {
+  (void)unused;
+  const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 3, 10);
+  const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 4, MOST_BYTES);
+  pair made;
+  tdm_status status;
+  bool ended = false;
+  begin(&made);
+  pass(&made.ranks[0], &made.ranks[1], &send, &receive, false, &status);
+  assert_int_equal(status, TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "bytes"));
+  assert_int_equal(turn(&made.ranks[1], &receive, false, &ended), TDM_UNAVAILABLE);
+  assert_true(ended);
+  end(&made);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_message_of_any_size_arrives_as_it_was_sent),
+      cmocka_unit_test(several_pieces_are_out_at_a_time_both_ways),
+      cmocka_unit_test(what_was_not_made_is_told_and_leaves_nothing_behind),
+      cmocka_unit_test(a_message_of_another_run_is_refused_and_leaves_nothing_behind),
+      cmocka_unit_test(behind_another_message_than_expected_none_follows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

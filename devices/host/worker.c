@@ -292,8 +292,10 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   worker->bell = tdm_context_bell_acquire(device->context);
   atomic_store(&worker->stop, false);
   char name[sizeof device->name + 16]; /* the kernel keeps 15 characters */
-  const char *beside = worker->executor.messenger ? "-net" : "-copy";
-  (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : beside);
+  if (worker->executor.messenger)
+    (void)snprintf(name, sizeof(name), "tdm-network");
+  else
+    (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : "-copy");
   const tdm_status status = tdm_thread_start(&worker->thread, name, worker_main, worker);
   if (status != TDM_OK) {
     tdm_context_bell_release(device->context, worker->bell);

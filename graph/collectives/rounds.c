@@ -77,20 +77,31 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   return view;
 }
 
-/* The device behind it adds its own to each piece; who is last has the piece in memory of its own,
- * as a part of what it puts together. All pieces travel before any is added to: order is kept of
- * all that a device has of a sum, not of single pieces. */
-static tdm_status reduce_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
-                              tdm_ir_node *before) {
-  const uint32_t k = sum->count;
-  const bool last = round + 2 == k;
-  for (uint32_t p = 0; p < k; p++) {
-    const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[(p + 1 + round) % k]);
+/* The device that has received the piece by the end of a round. */
+static uint32_t receiver_of(const tdm_sum *sum, uint32_t piece, uint32_t round) {
+  return (piece + 1 + round) % sum->count;
+}
+
+/* Each piece of the sum so far goes to the device behind it. */
+static tdm_status receive_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
+                               tdm_ir_node *before) {
+  for (uint32_t p = 0; p < sum->count; p++) {
+    const int16_t device = sum->devices[receiver_of(sum, p, round)];
+    const tdm_insertion at = tdm_sum_insertion(sum, before, device);
     sum->current[p] = receive(graph, &at, sum, sum->current[p], bucket);
     if (!sum->current[p]) return tdm_graph_status(graph);
   }
-  for (uint32_t p = 0; p < k; p++) {
-    const uint32_t to = (p + 1 + round) % k;
+  return TDM_OK;
+}
+
+/* Who has received a piece adds its own; who is last has the piece in memory of its own, as a part
+ * of what it puts together. All pieces travel before any is added to: order is kept of all that a
+ * device has of a sum, not of single pieces. */
+static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
+                           tdm_ir_node *before) {
+  const bool last = round + 2 == sum->count;
+  for (uint32_t p = 0; p < sum->count; p++) {
+    const uint32_t to = receiver_of(sum, p, round);
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
     uint32_t *piece = piece_at(sum, to, p);
     sum->current[p] = tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], bucket);
@@ -184,8 +195,9 @@ static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
   return ring ? end_ring(graph, sum, before) : end_tree(graph, sum, before);
 }
 
-static tdm_status insert_round(const tdm_sums *sums, tdm_sum *sum, size_t index, uint32_t round,
-                               tdm_ir_node *before) {
+/* A round's messages, or, in the last, all that is left to be sent. */
+static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, size_t index, uint32_t round,
+                              tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
   const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
   if (round == 0) {
@@ -193,8 +205,16 @@ static tdm_status insert_round(const tdm_sums *sums, tdm_sum *sum, size_t index,
     if (ring) TDM_TRY(begin_ring(sums, sum, before));
   }
   if (round + 1 == rounds_of(sum)) return end_rounds(sums, sum, before);
-  return ring ? reduce_ring(graph, sum, round, index, before)
-              : reduce_tree(graph, sum, 1u << round, index, before);
+  return ring ? receive_ring(graph, sum, round, index, before) : TDM_OK;
+}
+
+/* What they have brought is added to. */
+static tdm_status end_round(tdm_graph *graph, tdm_sum *sum, size_t index, uint32_t round,
+                            tdm_ir_node *before) {
+  if (round + 1 == rounds_of(sum)) return TDM_OK;
+  return sum->algorithm == TDM_COLLECTIVE_RING
+             ? add_ring(graph, sum, round, index, before)
+             : reduce_tree(graph, sum, 1u << round, index, before);
 }
 
 tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
@@ -259,13 +279,19 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   return TDM_OK;
 }
 
-/* The rounds of one turn that leave their sums `left` rounds. */
+/* The rounds of one turn that leave their sums `left` rounds. The messages of all of them stand
+ * before what is added to any, which is sent on at once: else each would wait for the finished
+ * pieces of the one before it. */
 static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size_t turn,
                                 size_t left, tdm_ir_node *before) {
-  for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
-    const size_t round = turn - plan->turns[i];
-    if (round + left + 1 == rounds_of(plan->sums[i]))
-      TDM_TRY(insert_round(sums, plan->sums[i], i, (uint32_t)round, before));
+  for (int adds = 0; adds < 2; adds++) {
+    for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
+      const size_t round = turn - plan->turns[i];
+      tdm_sum *sum = plan->sums[i];
+      if (round + left + 1 != rounds_of(sum)) continue;
+      TDM_TRY(adds ? end_round(sums->graph, sum, i, (uint32_t)round, before)
+                   : begin_round(sums, sum, i, (uint32_t)round, before));
+    }
   }
   return TDM_OK;
 }

@@ -39,6 +39,7 @@ typedef struct model_kind {
   tdm_dim sizes[MOST_RANK];
   int batch_dimension;
   int64_t classes;
+  bool has_loss; /* each replica has one of its own rows; else of all rows, on cpu:0 */
   description (*describe)(tdm_graph *graph, tdm_value x, tdm_value y);
 } model_kind;
 
@@ -77,14 +78,15 @@ static description describe_balanced(tdm_graph *graph, tdm_value x, tdm_value y)
     x = tdm_relu(graph, bend, tdm_linear(graph, name, x, WIDTH));
   }
   const tdm_value scores = tdm_linear(graph, "scores", x, CLASSES);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, y);
   tdm_scope_pop(graph);
-  return (description){tdm_cross_entropy(graph, "loss", scores, y), tdm_sgd(0.01)};
+  return (description){loss, tdm_sgd(0.01)};
 }
 
 static const model_kind kinds[] = {
-    {"main", 256, TDM_INT64, 2, {WORD_LENGTH, 0}, 1, LANGUAGES, describe_main},
-    {"cnn", 256, TDM_FLOAT32, 4, {0, 1, IMAGE_SIZE, IMAGE_SIZE}, 0, CLASSES, describe_cnn},
-    {"balanced", 1024, TDM_FLOAT32, 2, {0, WIDTH}, 0, CLASSES, describe_balanced},
+    {"main", 256, TDM_INT64, 2, {WORD_LENGTH, 0}, 1, LANGUAGES, false, describe_main},
+    {"cnn", 256, TDM_FLOAT32, 4, {0, 1, IMAGE_SIZE, IMAGE_SIZE}, 0, CLASSES, false, describe_cnn},
+    {"balanced", 1024, TDM_FLOAT32, 2, {0, WIDTH}, 0, CLASSES, true, describe_balanced},
 };
 
 /* ---- Feeds ---- */
@@ -115,12 +117,12 @@ static tdm_tensor *draw(tdm_context *context, const model_kind *kind, int64_t ro
 /* ---- Opening ---- */
 
 static void replicate(tdm_graph *graph, const model_kind *kind, const model_request *request,
-                      tdm_value x) {
-  const tdm_scatter scatter = {x, kind->batch_dimension};
+                      tdm_value x, tdm_value y) {
+  const tdm_scatter scatter[] = {{x, kind->batch_dimension}, {y, 0}};
   const tdm_parallel_options options = {.struct_size = sizeof options,
                                         .devices = request->replicas,
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+                                        .scatter = scatter,
+                                        .scatter_count = kind->has_loss ? 2 : 1};
   if (request->replicas) tdm_data_parallel(graph, "model", &options);
 }
 
@@ -134,7 +136,7 @@ static tdm_session *open_session(tdm_context *context, const model_kind *kind,
   if (request->home) tdm_place(graph, request->home);
   tdm_scope_push(graph, "model");
   const description described = kind->describe(graph, x, y);
-  replicate(graph, kind, request, x);
+  replicate(graph, kind, request, x, y);
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = described.loss,
                                        .optimizer = &described.optimizer,

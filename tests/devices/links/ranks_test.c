@@ -145,6 +145,56 @@ static void a_round_trip_waits_for_the_one_before(void **state) {
            make_round_trips, ranks);
 }
 
+/* A train comes from the rank that was asked to the one that asks; both ways, also back. */
+static tdm_status carry_trains(job_rank *rank) {
+  enum { BYTES = 64 };
+  TDM_TRY(tdm_context_start(rank->context));
+  for (int both = 0; both < 2; both++) {
+    char memory[2 * BYTES];
+    memset(memory, 'a' + rank->rank, sizeof memory);
+    const tdm_rank_train train = {.context = rank->context,
+                                  .peer = 1 - rank->rank,
+                                  .leads = rank->rank == 0,
+                                  .both_ways = both == 1,
+                                  .memory = memory,
+                                  .ahead_bytes = BYTES,
+                                  .bytes = BYTES,
+                                  .messages = TDM_RANK_TRAIN_MOST_MESSAGES};
+    double ns = 0;
+    TDM_TRY(tdm_rank_train_run(&train, &ns));
+    const bool receives = train.leads || train.both_ways;
+    const char *at = memory + (train.both_ways ? BYTES : 0);
+    if (*at != 'a' + (receives ? train.peer : rank->rank))
+      return tdm_fail(TDM_INTERNAL, "rank %d has %c, both ways: %d", rank->rank, *at, both);
+  }
+  return TDM_OK;
+}
+
+static void trains_come_to_who_asks(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, carry_trains, ranks);
+}
+
+/* As many as there may be, which a sanitizer sees to lie in their arrays. */
+static tdm_status make_most_sums(job_rank *rank) {
+  float memory[2] = {0};
+  TDM_TRY(tdm_context_start(rank->context));
+  const tdm_rank_sums sums = {.context = rank->context,
+                              .memory = memory,
+                              .ahead_bytes = sizeof memory,
+                              .bytes = sizeof memory,
+                              .count = TDM_RANK_TRAIN_MOST_MESSAGES};
+  double ns = 0;
+  return tdm_rank_sums_run(&sums, &ns);
+}
+
+static void the_most_sums_can_be_made(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, make_most_sums, ranks);
+}
+
 /* ---- The file ------------------------------------------------------------------------------ */
 
 static tdm_status calibrate(job_rank *rank) {
@@ -224,6 +274,8 @@ int main(void) {
       cmocka_unit_test(all_ranks_have_what_one_measured),
       cmocka_unit_test(a_burst_that_passes_at_once_is_not_taken_for_the_link),
       cmocka_unit_test(a_round_trip_waits_for_the_one_before),
+      cmocka_unit_test(trains_come_to_who_asks),
+      cmocka_unit_test(the_most_sums_can_be_made),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
       cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
       cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),

@@ -138,6 +138,22 @@ static void a_measured_step_is_the_sum_of_its_kernels(void **state) {
   tdm_context_release(context);
 }
 
+/* What stands for a host that nobody has described is measured, as other devices that are here. */
+static void a_host_that_is_not_described_is_measured(void **state) {
+  (void)state;
+  tdm_context *context = described_context();
+  tdm_value loss;
+  tdm_graph *graph = seed_graph(context, "cpu:0", "cpu:0", &loss);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  (void)train_steps(session, 12, 1);
+  tdm_forecast *made;
+  assert_int_equal(tdm_session_forecast(session, NULL, &made), TDM_UNSUPPORTED);
+  assert_message("on cpu:0 was not measured: cpu/");
+  assert_null(made);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 static void write_file(const char *path, const char *text) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
@@ -287,6 +303,7 @@ int main(void) {
       cmocka_unit_test(a_chain_is_what_it_is_by_hand),
       cmocka_unit_test(targets_that_are_reshaped_hold_no_part_up),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),
+      cmocka_unit_test(a_host_that_is_not_described_is_measured),
       cmocka_unit_test(costs_are_kept_in_a_file),
       cmocka_unit_test(an_own_operation_says_its_work_or_is_refused),
       cmocka_unit_test(what_cannot_be_told_is_refused),

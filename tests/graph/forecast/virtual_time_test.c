@@ -251,6 +251,25 @@ static void a_crowded_group_is_slower(void **state) {
   end(&f);
 }
 
+/* Groups may have any numbers, in any order of the queues. */
+static void the_first_queue_may_have_the_last_group(void **state) {
+  (void)state;
+  static const uint32_t groups[] = {200, 0, 0};
+  struct fixture f;
+  uint32_t queues[3], tasks[3];
+  begin(&f, 0);
+  for (int q = 0; q < 3; q++) {
+    assert_int_equal(tdm_virtual_add_queue(&f.schedule, groups[q], &queues[q]), TDM_OK);
+    const double work = q == 1 ? 10 : 4;
+    tasks[q] = add(&f, (tdm_virtual_task){.queue = queues[q], .work = work, .crowded = 2});
+  }
+  run(&f);
+  assert_task(&f, tasks[0], 0, 4);
+  assert_task(&f, tasks[1], 0, 14);
+  assert_task(&f, tasks[2], 0, 8);
+  end(&f);
+}
+
 static void a_circle_is_refused(void **state) {
   (void)state;
   struct fixture f;
@@ -340,6 +359,7 @@ int main(void) {
       cmocka_unit_test(links_of_their_own_give_what_they_have),
       cmocka_unit_test(many_copies_share_a_link),
       cmocka_unit_test(a_crowded_group_is_slower),
+      cmocka_unit_test(the_first_queue_may_have_the_last_group),
       cmocka_unit_test(a_circle_is_refused),
       cmocka_unit_test(it_repeats),
       cmocka_unit_test(short_memory_is_told),

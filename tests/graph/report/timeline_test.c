@@ -345,6 +345,29 @@ static void arrows_begin_in_what_they_come_from(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+static void runs_tell_how_they_ended(void **unused) {
+  (void)unused;
+  static const char *const ends[] = {"\"ok\"", "\"nobody wants it\""};
+  test_timeline test;
+  two_runs(&test);
+  for (size_t i = 0; i < 2; i++) {
+    tdm_timeline_run *run = &test.timeline.runs[i];
+    if (run->number != 8) continue;
+    run->status = TDM_CANCELLED;
+    run->message = "nobody wants it";
+  }
+  char *text = written(&test.timeline, true);
+  for (size_t i = 0; i < 2; i++) {
+    const char *run = strstr(text, i == 0 ? "\"run\":7,\"queued_us\"" : "\"run\":8,\"queued_us\"");
+    assert_non_null(run);
+    const char *status = strstr(run, "\"status\":");
+    assert_non_null(status);
+    assert_memory_equal(status + strlen("\"status\":"), ends[i], strlen(ends[i]));
+  }
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_sorted_timeline_is_in_order),
@@ -357,6 +380,7 @@ int main(void) {
       cmocka_unit_test(the_text_says_what_is_added_up),
       cmocka_unit_test(the_text_says_what_the_caller_takes),
       cmocka_unit_test(arrows_begin_in_what_they_come_from),
+      cmocka_unit_test(runs_tell_how_they_ended),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "graph/schedule/lifetimes.h"
 #include "tests/graph/schedule/heaviest_set.h"
 #include "tests/graph/schedule/random_schedule.h"
 
@@ -75,6 +76,28 @@ static void sharing_needs_order(void **state) {
 }
 
 /* A wait for what its step knows already gives it nothing more. */
+/* What ends with one step is free at once; of steps that know nothing of each other neither end
+ * stands for the other. */
+static void ends_cover_themselves_and_what_is_before(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 2);
+  (void)builder_step(&f.builder, 0, TDM_PHASE_MAIN);
+  (void)builder_step(&f.builder, 0, TDM_PHASE_MAIN);
+  (void)builder_step(&f.builder, 1, TDM_PHASE_MAIN);
+  plan(&f);
+  tdm_lifetimes lifetimes;
+  assert_int_equal(tdm_lifetimes_init(&lifetimes, &f.schedule), TDM_OK);
+  static const bool covered[3][3] = {
+      {true, true, false}, {false, true, false}, {false, false, true}};
+  for (uint32_t a = 0; a < 3; a++)
+    for (uint32_t b = 0; b < 3; b++)
+      assert_int_equal(tdm_ends_covered(&lifetimes, (tdm_ends){.step = a}, (tdm_ends){.step = b}),
+                       covered[a][b]);
+  tdm_lifetimes_deinit(&lifetimes);
+  tdm_schedule_deinit(&f.schedule);
+}
+
 static void a_wait_too_many_changes_nothing(void **state) {
   (void)state;
   struct fixture f;
@@ -226,6 +249,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_takes_turns),
       cmocka_unit_test(sharing_needs_order),
+      cmocka_unit_test(ends_cover_themselves_and_what_is_before),
       cmocka_unit_test(a_wait_too_many_changes_nothing),
       cmocka_unit_test(what_no_step_touches_takes_no_room),
       cmocka_unit_test(values_of_one_step_lie_apart),

@@ -12,7 +12,7 @@
 #include "tests/graph/schedule/random_schedule.h"
 
 enum { COMPUTE = 0, SEND = 1, RECEIVE = 2 };
-enum { MANY_RANKS = 100, MANY_MESSAGES = 500, MANY_OF_ALL = 100, STEPS = 600 };
+enum { MANY_RANKS = 100, MANY_MESSAGES = 900, MANY_OF_ALL = 100, STEPS = 1000 };
 
 /* Rank 0 sends to rank 1; then messages of all, of which the others have nothing else. */
 struct crowd {

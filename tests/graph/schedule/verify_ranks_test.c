@@ -146,6 +146,33 @@ static void messages_in_another_order_are_refused(void **state) {
   REFUSES(ring.schedules[1].steps[3].queue = COMPUTE, "message 13 of rank 1 is on queue 0, not 1");
 }
 
+/* Rank 0 sends to both others in turn. */
+static void begin_star(struct ring *ring) {
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  uint32_t made;
+  struct maker maker = begin_rank(ring, 0);
+  (void)computes(&maker, UINT32_MAX, &made);
+  sends(&maker, 21, 1, made);
+  sends(&maker, 22, 2, made);
+  sends(&maker, 23, 1, made);
+  end_rank(&maker);
+  maker = begin_rank(ring, 1);
+  (void)receives(&maker, 21, 0);
+  (void)receives(&maker, 23, 0);
+  end_rank(&maker);
+  maker = begin_rank(ring, 2);
+  (void)receives(&maker, 22, 0);
+  end_rank(&maker);
+}
+
+static void messages_to_each_rank_have_their_order(void **state) {
+  (void)state;
+  REFUSES_AFTER(begin_star(&ring),
+                (ring.messages[1][0].number = 23, ring.messages[1][1].number = 21),
+                "rank 0 sends message 23 to rank 1 behind one that is received after it");
+}
+
 /* The step waits for another one, whichever, instead of those that it waited for. */
 static void set_wait(tdm_schedule *schedule, uint32_t step, uint32_t awaited) {
   assert_true(schedule->wait_count > 0);
@@ -396,6 +423,49 @@ static void what_devices_exchange_has_one_order(void **state) {
   REFUSES_OF_DEVICES(ring.schedules[1].steps[4].queue = COMPUTE, "message 1 of rank 1 is on queue");
 }
 
+/* A message from a device of rank 0 (1 and 2) to one of rank 1 (3 and 4); each has a queue. */
+static void carries(struct maker *maker, uint32_t number, uint32_t from, uint32_t to) {
+  const bool is_sent = maker->rank == 0;
+  const uint32_t storage = builder_storage(&maker->builder, TDM_STORAGE_EXTERNAL, 0, 64);
+  const uint32_t own = is_sent ? from : to;
+  const uint32_t step = builder_step(&maker->builder, own % 2 ? PEER : SEND, TDM_PHASE_MAIN);
+  is_sent ? builder_reads(&maker->builder, storage) : builder_writes(&maker->builder, storage);
+  maker->ring->messages[maker->rank][step] =
+      (tdm_step_message){.end = is_sent ? TDM_MESSAGE_SEND : TDM_MESSAGE_RECEIVE,
+                         .number = number,
+                         .peer = is_sent ? 1 : 0,
+                         .bytes = 64,
+                         .device = own,
+                         .partner = is_sent ? to : from};
+}
+
+static void begin_pairs(struct ring *ring) {
+  memset(ring, 0, sizeof *ring);
+  ring->allocator = tdm_allocator_default();
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    uint32_t made;
+    struct maker maker = begin_rank(ring, rank);
+    if (rank < 2) {
+      carries(&maker, 31, 1, 3);
+      carries(&maker, 32, 1, 4);
+      carries(&maker, 33, 2, 3);
+      carries(&maker, 34, 1, 3);
+    } else {
+      (void)computes(&maker, UINT32_MAX, &made);
+    }
+    end_rank(&maker);
+  }
+}
+
+/* Each device of several keeps to its own queue, and each pair of them to its own order. */
+static void pairs_of_devices_have_their_order(void **state) {
+  (void)state;
+  REFUSES_AFTER(begin_pairs(&ring), exchange(&ring.messages[0][0], &ring.messages[0][3]),
+                "rank 0 sends message 31 to rank 1 behind one that is received after it");
+  REFUSES_AFTER(begin_pairs(&ring), ring.schedules[0].steps[3].queue = SEND,
+                "message 34 of rank 0 is on queue 1, not 2 as those before it");
+}
+
 /* Two that stand beside one another change places on one rank alone: of one partner, or with the
  * sum, each then waits for what the other has behind; the first two of rank 0 make a circle of
  * three. */
@@ -422,6 +492,7 @@ int main(void) {
       cmocka_unit_test(what_has_not_two_ends_is_refused),
       cmocka_unit_test(ends_that_disagree_are_refused),
       cmocka_unit_test(messages_in_another_order_are_refused),
+      cmocka_unit_test(messages_to_each_rank_have_their_order),
       cmocka_unit_test(circles_of_waits_are_refused),
       cmocka_unit_test(runs_in_flight_are_walked),
       cmocka_unit_test(messages_of_all_have_one_order),
@@ -431,6 +502,7 @@ int main(void) {
       cmocka_unit_test(sends_that_wait_for_one_another_are_refused),
       cmocka_unit_test(what_devices_exchange_has_one_order),
       cmocka_unit_test(devices_that_wait_for_one_another_are_refused),
+      cmocka_unit_test(pairs_of_devices_have_their_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

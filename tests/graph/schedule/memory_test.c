@@ -98,6 +98,33 @@ static void ends_cover_themselves_and_what_is_before(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
+/* Parts that one step writes lie behind one another in one place, whose life begins once. */
+static void parts_of_one_step_begin_together(void **state) {
+  (void)state;
+  static const uint64_t bytes[] = {64, 128};
+  struct fixture f;
+  begin(&f, 2);
+  const uint32_t before = produce(&f, 0, UINT32_MAX, 192);
+  (void)builder_step(&f.builder, 0, TDM_PHASE_MAIN);
+  builder_reads(&f.builder, before);
+  const uint32_t whole = builder_whole(&f.builder, TDM_STORAGE_ARENA, 0, bytes, 2);
+  (void)builder_step(&f.builder, 0, TDM_PHASE_MAIN);
+  builder_writes(&f.builder, whole + 1);
+  builder_writes(&f.builder, whole + 2);
+  (void)builder_step(&f.builder, 1, TDM_PHASE_MAIN);
+  builder_reads(&f.builder, whole);
+  plan(&f);
+  assert_int_equal(f.schedule.arena_bytes[0], 192);
+  assert_int_equal(offset_of(&f, whole + 1), 0);
+  assert_int_equal(offset_of(&f, whole + 2), 64);
+  tdm_lifetimes lifetimes;
+  assert_int_equal(tdm_lifetimes_init(&lifetimes, &f.schedule), TDM_OK);
+  assert_int_equal(lifetimes.items[whole].first, 2);
+  assert_int_equal(lifetimes.items[whole].begins.more, 0);
+  tdm_lifetimes_deinit(&lifetimes);
+  tdm_schedule_deinit(&f.schedule);
+}
+
 static void a_wait_too_many_changes_nothing(void **state) {
   (void)state;
   struct fixture f;
@@ -250,6 +277,7 @@ int main(void) {
       cmocka_unit_test(a_chain_takes_turns),
       cmocka_unit_test(sharing_needs_order),
       cmocka_unit_test(ends_cover_themselves_and_what_is_before),
+      cmocka_unit_test(parts_of_one_step_begin_together),
       cmocka_unit_test(a_wait_too_many_changes_nothing),
       cmocka_unit_test(what_no_step_touches_takes_no_room),
       cmocka_unit_test(values_of_one_step_lie_apart),

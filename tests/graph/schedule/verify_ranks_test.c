@@ -157,13 +157,12 @@ static void begin_star(struct ring *ring) {
   sends(&maker, 22, 2, made);
   sends(&maker, 23, 1, made);
   end_rank(&maker);
-  maker = begin_rank(ring, 1);
-  (void)receives(&maker, 21, 0);
-  (void)receives(&maker, 23, 0);
-  end_rank(&maker);
-  maker = begin_rank(ring, 2);
-  (void)receives(&maker, 22, 0);
-  end_rank(&maker);
+  for (uint32_t rank = 1; rank < RANKS; rank++) {
+    maker = begin_rank(ring, rank);
+    for (uint32_t number = 20 + rank; number <= 23; number += 2)
+      (void)receives(&maker, number, 0);
+    end_rank(&maker);
+  }
 }
 
 static void messages_to_each_rank_have_their_order(void **state) {
@@ -440,24 +439,17 @@ static void carries(struct maker *maker, uint32_t number, uint32_t from, uint32_
 }
 
 static void begin_pairs(struct ring *ring) {
+  static const uint32_t pairs[][2] = {{1, 3}, {1, 4}, {2, 3}, {1, 3}};
   memset(ring, 0, sizeof *ring);
   ring->allocator = tdm_allocator_default();
   for (uint32_t rank = 0; rank < RANKS; rank++) {
-    uint32_t made;
     struct maker maker = begin_rank(ring, rank);
-    if (rank < 2) {
-      carries(&maker, 31, 1, 3);
-      carries(&maker, 32, 1, 4);
-      carries(&maker, 33, 2, 3);
-      carries(&maker, 34, 1, 3);
-    } else {
-      (void)computes(&maker, UINT32_MAX, &made);
-    }
+    for (uint32_t i = 0; i < sizeof pairs / sizeof pairs[0] && rank < 2; i++)
+      carries(&maker, 31 + i, pairs[i][0], pairs[i][1]);
     end_rank(&maker);
   }
 }
 
-/* Each device of several keeps to its own queue, and each pair of them to its own order. */
 static void pairs_of_devices_have_their_order(void **state) {
   (void)state;
   REFUSES_AFTER(begin_pairs(&ring), exchange(&ring.messages[0][0], &ring.messages[0][3]),

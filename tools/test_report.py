@@ -47,11 +47,22 @@ class Count:
 
 
 def read_events(path):
-    """Yields the events of a build; none if the build never got as far as writing them."""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as handle:
-            for row in handle:
-                yield json.loads(row)
+    """The events of a build up to where they are cut short, and why they are, or None.
+
+    None at all if the build never got as far as writing them.
+    """
+    events = []
+    if not os.path.exists(path):
+        return events, None
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        for number, row in enumerate(handle, 1):
+            try:
+                events.append(json.loads(row))
+            except json.JSONDecodeError:
+                return events, "build events are cut short in line %d" % number
+    if not events or not events[-1].get("lastMessage"):
+        return events, "build events are cut short after line %d" % len(events)
+    return events, None
 
 
 def read_log(result):
@@ -66,7 +77,8 @@ def read_log(result):
 def count_build(exit_status, path):
     count = Count()
     expected = set()
-    for event in read_events(path):
+    events, cut = read_events(path)
+    for event in events:
         identity = event["id"]
         if "testSize" in event.get("configured", {}):
             expected.add(identity["targetConfigured"]["label"])
@@ -76,11 +88,17 @@ def count_build(exit_status, path):
             label = identity["testResult"]["label"]
             result = event["testResult"]
             expected.discard(label)
-            count.add_log(label, result["status"] in ("PASSED", "FLAKY"), read_log(result))
+            try:
+                count.add_log(label, result["status"] in ("PASSED", "FLAKY"), read_log(result))
+            except OSError as error:
+                count.failures.append("%s: its log cannot be read: %s" % (label, error))
     if exit_status != 0:
         count.failures += ["%s: not built or not run" % label for label in sorted(expected)]
-        if not count.failures:
+        if not count.failures and not cut:
             count.failures.append("bazel test exited with %d" % exit_status)
+    if cut:
+        count.failures.append("%s: tests after that are not counted (bazel test exited with %d; "
+                              "is a disk full?)" % (cut, exit_status))
     return count
 
 

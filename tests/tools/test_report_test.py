@@ -42,11 +42,16 @@ class CountTest(unittest.TestCase):
 
 
 class BuildTest(unittest.TestCase):
-    def count(self, exit_status, events):
+    def count_text(self, exit_status, text):
         with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as handle:
-            handle.write("".join(json.dumps(event) + "\n" for event in events))
+            handle.write(text)
             handle.flush()
             return count_build(exit_status, handle.name)
+
+    def count(self, exit_status, events):
+        last = {"id": {"progress": {}}, "progress": {}, "lastMessage": True}
+        rows = [json.dumps(event) + "\n" for event in events + [last]]
+        return self.count_text(exit_status, "".join(rows))
 
     def test_a_test_that_was_not_built_failed(self):
         target = {"id": {"targetConfigured": {"label": "//x:y"}},
@@ -67,6 +72,38 @@ class BuildTest(unittest.TestCase):
         result = {"id": {"testResult": {"label": "//x:y"}}, "testResult": {"status": "PASSED"}}
         count = self.count(0, [result])
         self.assertEqual((count.passed, count.failures), (1, []))
+
+    def test_events_that_are_cut_short_are_a_failure(self):
+        results = "".join(json.dumps({"id": {"testResult": {"label": "//x:" + name}},
+                                      "testResult": {"status": "PASSED"}}) + "\n"
+                          for name in "yz")
+        for cut_bytes in (0, 1, len(results) // 4, len(results) // 2 - 1):
+            text = results[:len(results) - cut_bytes]
+            for exit_status in (0, 38):
+                count = self.count_text(exit_status, text)
+                self.assertEqual(count.passed, 2 if cut_bytes < 2 else 1)
+                self.assertEqual(len(count.failures), 1)
+                self.assertIn("build events are cut short", count.failures[0])
+                self.assertIn("exited with %d" % exit_status, count.failures[0])
+
+    def test_a_character_that_is_cut_is_no_traceback(self):
+        with tempfile.NamedTemporaryFile("wb", suffix=".json") as handle:
+            handle.write(b'{"id": "\xc3')
+            handle.flush()
+            count = count_build(1, handle.name)
+        self.assertEqual(len(count.failures), 1)
+        self.assertIn("cut short in line 1", count.failures[0])
+
+    def test_a_log_that_is_not_there_is_a_failure(self):
+        log = {"name": "test.log", "uri": "file:///nonexistent/test.log"}
+        result = {"id": {"testResult": {"label": "//x:y"}},
+                  "testResult": {"status": "PASSED", "testActionOutput": [log]}}
+        count = self.count(0, [result])
+        self.assertEqual((count.passed, len(count.failures)), (0, 1))
+        self.assertIn("//x:y: its log cannot be read", count.failures[0])
+
+    def test_a_file_without_a_row_is_cut_short(self):
+        self.assertIn("after line 0", self.count_text(38, "").failures[0])
 
 
 if __name__ == "__main__":

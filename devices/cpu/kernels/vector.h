@@ -7,10 +7,8 @@
 #include "devices/cpu/kernels/real.h"
 
 #if defined(__AVX512F__)
-#include <immintrin.h>
 #define TDM_VECTOR_BYTES 64
 #elif defined(__AVX2__)
-#include <immintrin.h>
 #define TDM_VECTOR_BYTES 32
 #else
 #define TDM_VECTOR_BYTES 16
@@ -50,18 +48,28 @@ ALWAYS_INLINE vec_bits vec_mask_first(int64_t count) {
   return index < (limit - (vec_bits){0});
 }
 
+/* Masked loads and stores are called by the compilers' own names: <immintrin.h> takes longer to
+ * read than most kernels to compile. */
+#if defined(__AVX512F__)
+#define LANES_FIRST(count) ((1u << (count)) - 1u)
+#elif defined(__AVX2__) && TDM_REAL_BITS == 64
+typedef long long vec_mask __attribute__((vector_size(TDM_VECTOR_BYTES)));
+#elif defined(__AVX2__)
+typedef int vec_mask __attribute__((vector_size(TDM_VECTOR_BYTES)));
+#endif
+
 /* The first count lanes (0 <= count, LANES or more means all), zeros elsewhere; touches no memory
  * beyond them. */
 ALWAYS_INLINE vec vec_load_first(const real *from, int64_t count) {
   if (count >= LANES) return vec_load(from);
 #if defined(__AVX512F__) && TDM_REAL_BITS == 64
-  return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1u), from);
+  return __builtin_ia32_loadupd512_mask((const void *)from, (vec){0}, (uint8_t)LANES_FIRST(count));
 #elif defined(__AVX512F__)
-  return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1u), from);
+  return __builtin_ia32_loadups512_mask((const void *)from, (vec){0}, (uint16_t)LANES_FIRST(count));
 #elif defined(__AVX2__) && TDM_REAL_BITS == 64
-  return _mm256_maskload_pd(from, (__m256i)vec_mask_first(count));
+  return __builtin_ia32_maskloadpd256((const void *)from, (vec_mask)vec_mask_first(count));
 #elif defined(__AVX2__)
-  return _mm256_maskload_ps(from, (__m256i)vec_mask_first(count));
+  return __builtin_ia32_maskloadps256((const void *)from, (vec_mask)vec_mask_first(count));
 #else
   vec value = {0};
   for (int i = 0; i < LANES && i < count; i++)
@@ -76,13 +84,13 @@ ALWAYS_INLINE void vec_store_first(real *to, vec value, int64_t count) {
     return;
   }
 #if defined(__AVX512F__) && TDM_REAL_BITS == 64
-  _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1u), value);
+  __builtin_ia32_storeupd512_mask((void *)to, value, (uint8_t)LANES_FIRST(count));
 #elif defined(__AVX512F__)
-  _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1u), value);
+  __builtin_ia32_storeups512_mask((void *)to, value, (uint16_t)LANES_FIRST(count));
 #elif defined(__AVX2__) && TDM_REAL_BITS == 64
-  _mm256_maskstore_pd(to, (__m256i)vec_mask_first(count), value);
+  __builtin_ia32_maskstorepd256((void *)to, (vec_mask)vec_mask_first(count), value);
 #elif defined(__AVX2__)
-  _mm256_maskstore_ps(to, (__m256i)vec_mask_first(count), value);
+  __builtin_ia32_maskstoreps256((void *)to, (vec_mask)vec_mask_first(count), value);
 #else
   for (int i = 0; i < LANES && i < count; i++)
     to[i] = value[i];

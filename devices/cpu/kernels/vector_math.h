@@ -151,19 +151,9 @@ ALWAYS_INLINE vec vec_sigmoid(vec x) {
 }
 
 ALWAYS_INLINE vec vec_sqrt(vec x) {
-#if defined(__AVX512F__) && TDM_REAL_BITS == 64
-  return _mm512_sqrt_pd(x);
-#elif defined(__AVX512F__)
-  return _mm512_sqrt_ps(x);
-#elif defined(__AVX2__) && TDM_REAL_BITS == 64
-  return _mm256_sqrt_pd(x);
-#elif defined(__AVX2__)
-  return _mm256_sqrt_ps(x);
-#else
   for (int i = 0; i < LANES; i++)
     x[i] = TDM_REAL_BITS == 64 ? (real)sqrt(x[i]) : sqrtf((float)x[i]);
   return x;
-#endif
 }
 
 #endif

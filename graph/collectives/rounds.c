@@ -279,21 +279,34 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   return TDM_OK;
 }
 
-/* The rounds of one turn that leave their sums `left` rounds. The messages of all of them stand
- * before what is added to any, which is sent on at once: else each would wait for the finished
- * pieces of the one before it. */
+/* The messages of a few sums stand before what is added to any of these, which is sent on at once:
+ * else each would wait for the finished pieces of the one before it. They are no more than there
+ * are buckets, so that none overwrites what is still to be added. */
+static tdm_status insert_few(const tdm_sums *sums, const schedule *plan, size_t turn,
+                             const size_t *few, size_t count, tdm_ir_node *before) {
+  for (size_t i = 0; i < count; i++)
+    TDM_TRY(begin_round(sums, plan->sums[few[i]], few[i], (uint32_t)(turn - plan->turns[few[i]]),
+                        before));
+  for (size_t i = 0; i < count; i++)
+    TDM_TRY(end_round(sums->graph, plan->sums[few[i]], few[i],
+                      (uint32_t)(turn - plan->turns[few[i]]), before));
+  return TDM_OK;
+}
+
+/* The rounds of one turn that leave their sums `left` rounds. */
 static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size_t turn,
                                 size_t left, tdm_ir_node *before) {
-  for (int adds = 0; adds < 2; adds++) {
-    for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
-      const size_t round = turn - plan->turns[i];
-      tdm_sum *sum = plan->sums[i];
-      if (round + left + 1 != rounds_of(sum)) continue;
-      TDM_TRY(adds ? end_round(sums->graph, sum, i, (uint32_t)round, before)
-                   : begin_round(sums, sum, i, (uint32_t)round, before));
+  size_t few[TDM_BUCKETS], count = 0;
+  for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
+    const size_t round = turn - plan->turns[i];
+    if (round + left + 1 != rounds_of(plan->sums[i])) continue;
+    if (count > 0 && i - few[0] >= TDM_BUCKETS) {
+      TDM_TRY(insert_few(sums, plan, turn, few, count, before));
+      count = 0;
     }
+    few[count++] = i;
   }
-  return TDM_OK;
+  return insert_few(sums, plan, turn, few, count, before);
 }
 
 /* What needs links alone goes first. Sums with an addition left come last, as what they have added

@@ -205,6 +205,48 @@ static void every_way_repeats_its_bits(void **unused) {
   }
 }
 
+/* ---- Many sums at one place --------------------------------------------------------------------
+ */
+
+enum { MANY = 40 }; /* more than a device has buckets for what comes in */
+
+static tdm_tensor_list *train_many(tdm_collective collective) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_initializer drawn = {.kind = TDM_INIT_UNIFORM, .a = -0.1, .b = 0.1};
+  tdm_value rows[MANY];
+  tdm_scope_push(graph, "model");
+  for (int i = 0; i < MANY; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "row%d", i);
+    rows[i] = tdm_parameter(graph, name, TDM_FLOAT32, tdm_shape_of(2, WIDTH, 3), &drawn);
+  }
+  const tdm_value whole = tdm_concat(graph, "whole", rows, MANY, 1);
+  const tdm_value y = tdm_matmul(graph, "product", x, whole);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = A(0) "," A(1)};
+  tdm_data_parallel(graph, "model", &options);
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", y, tdm_relu(graph, "target", y)), tdm_sgd(0.1),
+                    &(tdm_session_options){.seed = 7, .collective = collective});
+  train(session, STEPS);
+  tdm_tensor_list *state = state_of(session);
+  tdm_session_release(session);
+  return state;
+}
+
+/* Of two terms every order is the same. */
+static void sums_that_stand_together_all_have_their_terms(void **unused) {
+  (void)unused;
+  tdm_tensor_list *at_home = train_many(TDM_COLLECTIVE_HOME);
+  for (int c = TDM_COLLECTIVE_CHAIN; c <= TDM_COLLECTIVE_TREE; c++) {
+    tdm_tensor_list *state = train_many((tdm_collective)c);
+    assert_same_state(state, at_home);
+    tdm_tensor_list_release(state);
+  }
+  tdm_tensor_list_release(at_home);
+}
+
 /* ---- Copies that devices update themselves --------------------------------------------------- */
 
 static tdm_tensor *outputs_of(tdm_session *session) {
@@ -424,6 +466,7 @@ int main(void) {
   assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_way_repeats_its_bits),
+      cmocka_unit_test(sums_that_stand_together_all_have_their_terms),
       cmocka_unit_test(every_device_has_the_bits_of_the_home),
       cmocka_unit_test(copies_that_others_made_old_are_sent_again),
       cmocka_unit_test(a_chain_brings_the_home_one_total),

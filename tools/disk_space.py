@@ -15,8 +15,8 @@ import sys
 # count as all.
 NEEDED_MB = {
     "plain": ("-opt", 1900),
-    "asan_ubsan": ("-asan_ubsan", 4900),
-    "tsan": ("-tsan", 2500),
+    "asan_ubsan": ("-asan_ubsan", 4700),
+    "tsan": ("-tsan", 1900),
 }
 # What sandboxes, logs and the tests' own files hold at a time.
 AT_WORK_MB = 500

@@ -222,6 +222,7 @@ static tdm_status arrange(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_pass_memory(&plan->lowered.schedule));
   report(request, "memory", plan);
   TDM_TRY(tdm_pass_verify(&plan->lowered.schedule));
+  TDM_TRY(tdm_plan_verify_buckets(plan));
   plan->agreed = tdm_context_rank_count(plan->graph.context) == 1;
   if (!plan->agreed) TDM_TRY(tdm_plan_digest(plan, request));
   if (!plan->agreed || has_all_reduces(plan)) TDM_TRY(tdm_plan_verify_ranks(plan));

@@ -168,6 +168,8 @@ tdm_status tdm_plan_agree(tdm_plan *plan) TDM_WARN_UNUSED;
  * caller deinits them, on failure too. */
 tdm_status tdm_plan_lower_rank(const tdm_plan *plan, int rank,
                                tdm_lowered *out_lowered) TDM_WARN_UNUSED;
+/* Proves that no copy into a bucket is overwritten before it is read; INTERNAL, with names. */
+tdm_status tdm_plan_verify_buckets(const tdm_plan *plan) TDM_WARN_UNUSED;
 /* Proves that the programs of all ranks fit one another (verify_ranks.h). */
 tdm_status tdm_plan_verify_ranks(const tdm_plan *plan) TDM_WARN_UNUSED;
 

@@ -83,6 +83,81 @@ static void every_wait_of_a_sum_is_needed(void **unused) {
     }
 }
 
+/* ---- Buckets that are shared ------------------------------------------------------------------
+ */
+
+static bool is_in_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
+  const uint32_t root = tdm_ir_value_at(graph, node->first_output)->root;
+  return !node->operation && root != node->first_output &&
+         tdm_ir_value_at(graph, root)->producer == 0;
+}
+
+/* The last node that reads the copy's bytes, by whatever views; NULL: none. */
+static const tdm_ir_node *last_reader(const tdm_graph *graph, const tdm_ir_node *copy) {
+  const tdm_ir_node *last = NULL;
+  uint32_t value = copy->first_output;
+  TDM_EACH_NODE(graph, node) {
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      if (node->inputs[k] != value) continue;
+      const bool is_view = node->operation && node->operation->is_view;
+      if (is_view) value = node->first_output;
+      if (!is_view) last = node;
+    }
+  }
+  return last;
+}
+
+static bool stands_before(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
+  for (const tdm_ir_node *node = a->next; node; node = node->next)
+    if (node == b) return true;
+  (void)graph;
+  return false;
+}
+
+/* Puts what has one root, and is on one device, into another's bucket. */
+static void change_root(const tdm_graph *graph, uint32_t from, uint32_t to, const tdm_ir_node *of) {
+  uint32_t value = of->first_output;
+  tdm_ir_value_at(graph, value)->root = to;
+  TDM_EACH_NODE(graph, node) {
+    if (node->input_count == 0 || node->inputs[0] != value || !node->operation ||
+        !node->operation->is_view || tdm_ir_value_at(graph, node->first_output)->root != from)
+      continue;
+    value = node->first_output;
+    tdm_ir_value_at(graph, value)->root = to;
+  }
+}
+
+/* A copy into the bucket of another that is still to be read is refused, wherever it stands. */
+static void a_bucket_is_not_overwritten_before_it_is_read(void **unused) {
+  (void)unused;
+  int refused = 0, allowed = 0;
+  tdm_session *session = planned(TDM_COLLECTIVE_RING, 1);
+  const tdm_plan *plan = session->newest;
+  const tdm_graph *graph = &plan->graph;
+  assert_ok(tdm_plan_verify_buckets(plan));
+  TDM_EACH_NODE(graph, a) {
+    if (!is_in_bucket(graph, a)) continue;
+    const uint32_t root = tdm_ir_value_at(graph, a->first_output)->root;
+    const tdm_ir_node *reader = last_reader(graph, a);
+    TDM_EACH_NODE_FROM(a->next, b) {
+      if (!is_in_bucket(graph, b) || b->device != a->device) continue;
+      const uint32_t own = tdm_ir_value_at(graph, b->first_output)->root;
+      const bool overwrites = reader && stands_before(graph, b, reader);
+      if (own == root) assert_false(overwrites);
+      if (own == root) continue;
+      change_root(graph, own, root, b);
+      const tdm_status status = tdm_plan_verify_buckets(plan);
+      if (overwrites) assert_int_equal(status, TDM_INTERNAL);
+      change_root(graph, root, own, b);
+      refused += status == TDM_INTERNAL;
+      allowed += status == TDM_OK;
+    }
+  }
+  assert_ok(tdm_plan_verify_buckets(plan));
+  if (refused < LAYERS || allowed == 0) fail_msg("%d refused, %d allowed", refused, allowed);
+  tdm_session_release(session);
+}
+
 /* ---- Pieces that change places --------------------------------------------------------------- */
 
 static bool is_part_of(const tdm_schedule *schedule, uint32_t storage, uint32_t whole) {
@@ -151,6 +226,7 @@ static void pieces_that_change_places_are_refused(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_wait_of_a_sum_is_needed),
+      cmocka_unit_test(a_bucket_is_not_overwritten_before_it_is_read),
       cmocka_unit_test(pieces_that_change_places_are_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -178,6 +178,8 @@ typedef struct tdm_parallel_options {
   const tdm_scatter *scatter; /* what is not named here is cut along dimension 0; scalars and
                                  parameters are broadcast */
   size_t scatter_count;
+  bool spread_homes; /* parameters of the part have their homes on all of the devices, on each about
+                        as many bytes; else on the first */
 } tdm_parallel_options;
 
 /* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
@@ -195,7 +197,13 @@ typedef struct tdm_parallel_options {
  * from that of one device by the rounding of sums of so many parts, and by nothing else; where the
  * chunks lie changes no bit with `deterministic`, how many there are does. Other functions of all
  * rows (a maximum, a softmax along them, batch normalization) are those of each replica's rows, and
- * cannot leave the part where they have none. */
+ * cannot leave the part where they have none.
+ *
+ * With spread_homes a device keeps the states of the optimizer for its own parameters alone, and
+ * updates these alone (as ZeRO's first stage, Rajbhandari et al., "ZeRO: memory optimizations
+ * toward training trillion parameter models", SC 2020): gradients go to the homes while the
+ * backward pass computes, and what was updated to all other devices while the next run's forward
+ * pass does. It holds for parameters that no session has bound before. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that

@@ -37,6 +37,7 @@ static const char help[] =
     "  --depth N         steps in flight\n"
     "  --collective auto|home|chain|ring|tree|all-reduce\n"
     "  --deterministic\n"
+    "  --spread-homes    of parameters, over the replicas\n"
     "  --calibrate       measure the link between the ranks first\n"
     "  --explain         print the plan, with measured times, instead\n"
     "  --forecast        print what a step was forecast to take, too\n"
@@ -76,6 +77,7 @@ static tdm_collective read_collective(const char *name) {
 /* Of an option without a value; false: it is none. */
 static bool read_flag(const char *word, options *out) {
   if (strcmp(word, "--alone") == 0) return out->model.replicas = NULL, true;
+  if (strcmp(word, "--spread-homes") == 0) return out->model.spread_homes = true;
   if (strcmp(word, "--deterministic") == 0) return out->model.deterministic = true;
   if (strcmp(word, "--calibrate") == 0) return out->calibrates = true;
   if (strcmp(word, "--explain") == 0) return out->explains = out->model.profile = true;

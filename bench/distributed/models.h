@@ -18,6 +18,7 @@ typedef struct model_request {
   bool profile;
   int trace_runs; /* of which the timeline is kept */
   tdm_collective collective;
+  bool spread_homes;
 } model_request;
 
 typedef struct opened_model {

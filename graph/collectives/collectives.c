@@ -45,6 +45,7 @@ static tdm_status note_sum(tdm_sums *sums, tdm_ir_node *node) {
   note_devices(graph, sum);
   sum->can_chain = tdm_can_chain(graph, sum);
   sum->can_go_around = sums->updates && tdm_can_go_around(graph, sum);
+  sum->can_come_home = sums->updates && tdm_can_come_home(graph, sum);
   sum->can_all_reduce = sums->updates && tdm_can_all_reduce(graph, sum);
   return TDM_OK;
 }
@@ -127,12 +128,22 @@ static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective
   choice->reason = "predicted to be the quickest";
 }
 
+/* Is a parameter's home one of several? Then what crosses is spread over links as in a ring, and
+ * half of it crosses in the next run. */
+static bool homes_are_spread(const tdm_graph *graph) {
+  for (size_t w = 1; w < graph->parallel_regions.count; w++)
+    if (graph->parallel_regions.items[w].spread_homes) return true;
+  return false;
+}
+
 static void choose(const tdm_sums *sums, const tdm_collective_request *request,
                    tdm_collective_choice *choice) {
   choice->algorithm = request->asked;
   choice->reason = "as asked";
   if (request->asked != TDM_COLLECTIVE_AUTO) return;
   choice->algorithm = TDM_COLLECTIVE_HOME;
+  choice->reason = "homes are spread";
+  if (homes_are_spread(sums->graph)) return;
   choice->reason = "mostly latencies";
   const bool latencies = tdm_home_ns(sums) <= 2 * tdm_home_latencies_ns(sums);
   if (!latencies && is_quicker(choice, TDM_COLLECTIVE_CHAIN, choice->algorithm))
@@ -158,6 +169,8 @@ static void choose_for(const tdm_sums *sums, const tdm_collective_request *reque
       choice->algorithm == TDM_COLLECTIVE_RING || choice->algorithm == TDM_COLLECTIVE_TREE;
   const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;
   sum->algorithm = TDM_COLLECTIVE_HOME;
+  sum->comes_home = choice->algorithm == TDM_COLLECTIVE_HOME && sum->can_come_home &&
+                    homes_are_spread(sums->graph);
   if (choice->algorithm == TDM_COLLECTIVE_CHAIN && sum->can_chain)
     sum->algorithm = TDM_COLLECTIVE_CHAIN;
   const bool reduced = choice->algorithm == TDM_COLLECTIVE_ALL_REDUCE && sum->can_all_reduce;
@@ -211,10 +224,10 @@ static tdm_status interleave(const tdm_sums *sums) {
 static tdm_status lower_sums(const tdm_sums *sums) {
   bool at_home = true;
   for (size_t i = 0; i < sums->count; i++)
-    at_home &= sums->items[i].algorithm == TDM_COLLECTIVE_HOME;
+    at_home &= sums->items[i].algorithm == TDM_COLLECTIVE_HOME && !sums->items[i].comes_home;
   if (!at_home) TDM_TRY(interleave(sums));
   for (size_t i = 0; i < sums->count; i++)
-    if (sums->items[i].algorithm == TDM_COLLECTIVE_HOME)
+    if (sums->items[i].algorithm == TDM_COLLECTIVE_HOME && !sums->items[i].comes_home)
       TDM_TRY(tdm_sum_at_home(sums->graph, &sums->items[i]));
   for (size_t i = 0; i < sums->count; i++)
     if (sums->items[i].algorithm == TDM_COLLECTIVE_CHAIN)

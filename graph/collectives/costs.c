@@ -103,15 +103,34 @@ size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
 
 /* ---- Rings and trees ---- */
 
+size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum) {
+  size_t count = 0;
+  for (uint32_t k = 0; k < sum->node->input_count; k++)
+    count += tdm_place_of(graph, sum->node->inputs[k]) != sum->node->device;
+  return count;
+}
+
+/* Has every device with terms a link to the home? */
+static bool reaches_home(const tdm_graph *graph, const tdm_sum *sum) {
+  for (uint32_t i = 0; i < sum->count; i++)
+    if (sum->devices[i] != sum->node->device &&
+        !has_queue(graph, sum->devices[i], sum->node->device))
+      return false;
+  return true;
+}
+
+bool tdm_can_come_home(const tdm_graph *graph, const tdm_sum *sum) {
+  const size_t terms = tdm_terms_from_afar(graph, sum);
+  return sum->late && sum->count > 1 && terms > 0 && terms <= TDM_BUCKETS &&
+         reaches_home(graph, sum);
+}
+
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum) {
   bool can = sum->late && sum->count > 1;
   for (uint32_t i = 0; i < sum->count && can; i++)
     for (uint32_t j = 0; j < sum->count && can; j++)
       can = i == j || has_queue(graph, sum->devices[i], sum->devices[j]);
-  for (uint32_t i = 0; i < sum->count && can; i++)
-    can = sum->devices[i] == sum->node->device ||
-          has_queue(graph, sum->devices[i], sum->node->device);
-  return can;
+  return can && reaches_home(graph, sum);
 }
 
 /* The slowest way from a device of the sum to the one behind it. */

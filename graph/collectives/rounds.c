@@ -13,6 +13,9 @@
  *
  * Where devices do not update for themselves, the second half is one copy to the home instead.
  *
+ *   where homes are spread the other devices' terms come to the sum's home in one round, all over
+ *             links of their own, and are added there in the order of terms.
+ *
  * Rounds of sums follow one another like bricks: round r of a sum stands where r sums later have
  * their terms, so that while it travels, devices compute later gradients. Invariant: on every queue
  * what rounds do stands in one order of all sums and rounds, so that no two devices wait for each
@@ -22,8 +25,9 @@
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
 
-static bool goes_around(const tdm_sum *sum) {
-  return sum->algorithm == TDM_COLLECTIVE_RING || sum->algorithm == TDM_COLLECTIVE_TREE;
+static bool goes_in_rounds(const tdm_sum *sum) {
+  return sum->algorithm == TDM_COLLECTIVE_RING || sum->algorithm == TDM_COLLECTIVE_TREE ||
+         sum->comes_home;
 }
 
 /* ---- Before the first round ------------------------------------------------------------------ */
@@ -174,9 +178,38 @@ static tdm_status end_tree(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
                        tdm_view_there(graph, &at, tdm_sum_shape(graph, sum), sum->totals[0]));
 }
 
+/* ---- Home ------------------------------------------------------------------------------------ */
+
+/* The terms as they lie at home. */
+static tdm_status come_home(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
+  tdm_graph *graph = sums->graph;
+  const tdm_ir_node *node = sum->node;
+  const tdm_insertion at = tdm_sum_insertion(sum, before, node->device);
+  sum->current = tdm_region_take(sums->region, node->input_count * sizeof(uint32_t), "collectives");
+  if (!sum->current) return TDM_OUT_OF_MEMORY;
+  size_t bucket = sum->bucket;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t term = node->inputs[k];
+    const bool at_home = tdm_place_of(graph, term) == node->device;
+    sum->current[k] = at_home ? term : receive(graph, &at, sum, term, bucket++);
+    if (!sum->current[k]) return tdm_graph_status(graph);
+  }
+  return TDM_OK;
+}
+
+static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
+  const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
+  uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
+  for (uint32_t k = 1; k < sum->node->input_count && total; k++)
+    total = tdm_sum_add(graph, &at, sum, false, total, sum->current[k], sum->bucket);
+  sum->totals[0] = total;
+  return total ? TDM_OK : tdm_graph_status(graph);
+}
+
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static uint32_t reducing_rounds(const tdm_sum *sum) {
+  if (sum->comes_home) return 1;
   return sum->algorithm == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
 }
 
@@ -187,6 +220,7 @@ static uint32_t rounds_of(const tdm_sum *sum) {
 
 static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
+  if (sum->comes_home) return tdm_take_over(graph, sum, sum->totals[0]);
   const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
   const uint32_t gathering = sum->own ? reducing_rounds(sum) : 0;
   for (uint32_t round = 0; round < gathering; round++)
@@ -196,25 +230,26 @@ static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
 }
 
 /* A round's messages, or, in the last, all that is left to be sent. */
-static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, size_t index, uint32_t round,
+static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, uint32_t round,
                               tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
   const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
+  if (round == 0 && sum->comes_home) return come_home(sums, sum, before);
   if (round == 0) {
     TDM_TRY(sum_own_terms(graph, sum, before));
     if (ring) TDM_TRY(begin_ring(sums, sum, before));
   }
   if (round + 1 == rounds_of(sum)) return end_rounds(sums, sum, before);
-  return ring ? receive_ring(graph, sum, round, index, before) : TDM_OK;
+  return ring ? receive_ring(graph, sum, round, sum->bucket, before) : TDM_OK;
 }
 
 /* What they have brought is added to. */
-static tdm_status end_round(tdm_graph *graph, tdm_sum *sum, size_t index, uint32_t round,
-                            tdm_ir_node *before) {
+static tdm_status end_round(tdm_graph *graph, tdm_sum *sum, uint32_t round, tdm_ir_node *before) {
   if (round + 1 == rounds_of(sum)) return TDM_OK;
+  if (sum->comes_home) return add_home(graph, sum, before);
   return sum->algorithm == TDM_COLLECTIVE_RING
-             ? add_ring(graph, sum, round, index, before)
-             : reduce_tree(graph, sum, 1u << round, index, before);
+             ? add_ring(graph, sum, round, sum->bucket, before)
+             : reduce_tree(graph, sum, 1u << round, sum->bucket, before);
 }
 
 tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
@@ -222,7 +257,8 @@ tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
   bool *reads = tdm_region_take(sums->region, graph->nodes.count * sizeof *reads, "collectives");
   if (!reads) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < sums->count; i++)
-    reads[sums->items[i].node->index] = sums->items[i].algorithm >= TDM_COLLECTIVE_RING;
+    reads[sums->items[i].node->index] =
+        sums->items[i].algorithm >= TDM_COLLECTIVE_RING || sums->items[i].comes_home;
   const tdm_ir_node *last = sums->updates->previous;
   *out_first = sums->updates;
   TDM_EACH_NODE(graph, node) {
@@ -257,6 +293,11 @@ static tdm_status make_room(const tdm_sums *sums, schedule *out) {
   return out->sums && out->turns && out->ends ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
+/* Of a device, while a round's messages have come and are still to be added. */
+static size_t buckets_of(const tdm_graph *graph, const tdm_sum *sum) {
+  return sum->comes_home ? tdm_terms_from_afar(graph, sum) : 1;
+}
+
 static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   const tdm_graph *graph = sums->graph;
   tdm_sum **sum_of =
@@ -264,14 +305,17 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   if (!sum_of) return TDM_OUT_OF_MEMORY;
   TDM_TRY(make_room(sums, out));
   for (size_t i = 0; i < sums->count; i++)
-    if (goes_around(&sums->items[i])) sum_of[sums->items[i].node->index] = &sums->items[i];
+    if (goes_in_rounds(&sums->items[i])) sum_of[sums->items[i].node->index] = &sums->items[i];
   bool computed = true; /* since the latest sum */
+  size_t buckets = 0;
   TDM_EACH_NODE(graph, node) {
     tdm_sum *sum = sum_of[node->index];
     computed |= !sum && !node->operation->is_view;
     if (!sum) continue;
     out->turn_count += computed;
     computed = false;
+    sum->bucket = buckets;
+    buckets += buckets_of(sums->graph, sum);
     out->sums[out->count] = sum;
     out->turns[out->count++] = out->turn_count;
     out->ends[out->turn_count - 1] = node;
@@ -280,16 +324,15 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
 }
 
 /* The messages of a few sums stand before what is added to any of these, which is sent on at once:
- * else each would wait for the finished pieces of the one before it. They are no more than there
- * are buckets, so that none overwrites what is still to be added. */
+ * else each would wait for the finished pieces of the one before it. They want no more buckets than
+ * there are, so that none overwrites what is still to be added. */
 static tdm_status insert_few(const tdm_sums *sums, const schedule *plan, size_t turn,
                              const size_t *few, size_t count, tdm_ir_node *before) {
   for (size_t i = 0; i < count; i++)
-    TDM_TRY(begin_round(sums, plan->sums[few[i]], few[i], (uint32_t)(turn - plan->turns[few[i]]),
-                        before));
+    TDM_TRY(begin_round(sums, plan->sums[few[i]], (uint32_t)(turn - plan->turns[few[i]]), before));
   for (size_t i = 0; i < count; i++)
-    TDM_TRY(end_round(sums->graph, plan->sums[few[i]], few[i],
-                      (uint32_t)(turn - plan->turns[few[i]]), before));
+    TDM_TRY(
+        end_round(sums->graph, plan->sums[few[i]], (uint32_t)(turn - plan->turns[few[i]]), before));
   return TDM_OK;
 }
 
@@ -298,9 +341,11 @@ static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size
                                 size_t left, tdm_ir_node *before) {
   size_t few[TDM_BUCKETS], count = 0;
   for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
+    const tdm_sum *sum = plan->sums[i];
     const size_t round = turn - plan->turns[i];
-    if (round + left + 1 != rounds_of(plan->sums[i])) continue;
-    if (count > 0 && i - few[0] >= TDM_BUCKETS) {
+    if (round + left + 1 != rounds_of(sum)) continue;
+    const size_t end = sum->bucket + buckets_of(sums->graph, sum);
+    if (count > 0 && end - plan->sums[few[0]]->bucket > TDM_BUCKETS) {
       TDM_TRY(insert_few(sums, plan, turn, few, count, before));
       count = 0;
     }

@@ -14,15 +14,19 @@ typedef struct tdm_sum {
   bool late;                /* only updates need it */
   bool can_chain;
   bool can_go_around;  /* in a ring or a tree */
+  bool can_come_home;  /* each term by a link of its own */
   bool can_all_reduce; /* every rank of a job has terms; of one rank: its devices are a group */
   bool on_devices;     /* and its devices are a group, whose engine makes it */
   bool can_own;        /* every device that has a term can do the updates for itself */
   bool own;            /* and does */
+  bool comes_home;     /* at home, but its terms travel as a ring's do: the homes are spread */
+  size_t bucket;       /* in rounds: the first of those that its terms come into */
   uint32_t count;      /* of devices that have terms */
   int16_t *devices;    /* (count), as the terms come; of a tree the home first, if it is there */
   uint32_t *totals;    /* (count): the device's own terms; in the end the sum, where it has it */
   uint32_t *pieces;    /* ring: (count, count) of each device's own, then of the sum */
-  uint32_t *current;   /* ring: (count) pieces of the sum so far; chain: (piece_count) */
+  uint32_t *current;   /* ring: (count) pieces of the sum so far; chain: (piece_count); comes_home:
+                          (inputs of the node) terms, as they lie at home */
   size_t piece_count;  /* chain */
 } tdm_sum;
 
@@ -67,6 +71,9 @@ const char *tdm_sum_engine(const tdm_graph *graph, const tdm_sum *sum, char *tex
 /* Whether each hop of an algorithm has a link of its own. */
 bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum);
 bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum);
+bool tdm_can_come_home(const tdm_graph *graph, const tdm_sum *sum);
+/* Terms that do not lie at home. */
+size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum);
 /* Pieces that a chain cuts the value into. */
 size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum);
 

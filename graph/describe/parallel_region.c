@@ -97,6 +97,7 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   TDM_TRY(read_devices(graph, options->devices, parallel_region));
   TDM_TRY(read_weights(graph, options->weights, parallel_region));
   parallel_region->output_device = parallel_region->devices[0];
+  parallel_region->spread_homes = options->spread_homes;
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
     if (!device) return TDM_UNAVAILABLE;

@@ -119,6 +119,7 @@ typedef struct tdm_parallel_region {
   uint16_t device_count;
   const int16_t *devices; /* (device_count), of the graph's region, as weights and inputs */
   int16_t output_device;
+  bool spread_homes;          /* of parameters, over the devices */
   bool done;                  /* replaced */
   const double *weights;      /* (device_count); NULL: even chunks */
   tdm_parallel_input *inputs; /* (input_count) */

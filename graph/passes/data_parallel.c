@@ -488,10 +488,12 @@ tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *delive
                                         .settle = settle_replica},
                             .node_count = graph->nodes.count,
                             .rows = -1};
-    if (sized)
+    if (sized) {
       TDM_TRY(replace(&state));
-    else
-      pass_through(&state, state.parallel_region.devices[0], 1);
+      continue;
+    }
+    TDM_TRY(tdm_spread_homes(graph, w));
+    pass_through(&state, state.parallel_region.devices[0], 1);
   }
   return TDM_OK;
 }

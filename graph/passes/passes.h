@@ -69,6 +69,10 @@ tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- data_parallel ---- */
 
+/* Gives parameters of the region homes on its devices, where it asks for that. Of a graph without
+ * devices. */
+tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
+
 /* Replaces every parallel region by scatter, replicas, gather. deliveries are values that the graph
  * delivers, replaced where they are gathered. Where shapes are symbolic (not sized) the nodes are
  * only given their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming both. */

@@ -17,6 +17,7 @@ typedef struct job_model {
   const char *replicated; /* scopes and layers, of what is over all ranks; NULL: nothing */
   int micro_batches;
   int depth;
+  bool spread_homes;
 } job_model;
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -93,6 +94,12 @@ static const job_model models[] = {
     {.name = "tables", .describe = describe_tables, .replicated = "model"},
     {.name = "parts", .describe = describe_tables, .replicated = "model", .micro_batches = 3},
     {.name = "flights", .describe = describe_tables, .replicated = "model", .depth = 3},
+    {.name = "homes", .describe = describe_main, .replicated = "model", .spread_homes = true},
+    {.name = "homes_ahead",
+     .describe = describe_tables,
+     .replicated = "model",
+     .depth = 3,
+     .spread_homes = true},
 };
 
 size_t job_model_count(void) {
@@ -106,7 +113,7 @@ const char *job_model_name(size_t model) {
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 /* As many replicas whatever the number of ranks, which share them out in stretches. */
-static void replicate(tdm_graph *graph, const char *scope, tdm_value steps, int ranks) {
+static void replicate(tdm_graph *graph, const job_model *of, tdm_value steps, int ranks) {
   char devices[REPLICAS * 24] = "";
   for (int i = 0; i < REPLICAS; i++) {
     const size_t length = strlen(devices);
@@ -117,8 +124,9 @@ static void replicate(tdm_graph *graph, const char *scope, tdm_value steps, int 
   const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
                                          .devices = devices,
                                          .scatter = &scatter,
-                                         .scatter_count = steps.index != 0};
-  tdm_data_parallel(graph, scope, &parallel);
+                                         .scatter_count = steps.index != 0,
+                                         .spread_homes = of->spread_homes};
+  tdm_data_parallel(graph, of->replicated, &parallel);
 }
 
 tdm_session *job_model_open(tdm_context *context, size_t model) {
@@ -134,7 +142,7 @@ tdm_session *job_model_open(tdm_context *context, size_t model) {
   const tdm_value scores = of->describe(graph, ids, "host:0/cpu:0", last, &steps);
   tdm_output(graph, "scores", scores);
   const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, labels);
-  if (of->replicated) replicate(graph, of->replicated, steps, ranks);
+  if (of->replicated) replicate(graph, of, steps, ranks);
   const bool sparse = of->describe == describe_tables;
   const tdm_optimizer optimizer = sparse ? tdm_sgd(0.1) : tdm_adam(0.02);
   const tdm_session_options options = {.struct_size = sizeof options,

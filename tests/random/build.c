@@ -275,7 +275,8 @@ static void build_wrap(building *it, const random_wrap *part) {
                            : machine_device(it->machine, part->output_device, output),
       .weights = part->weighted ? part->weights : NULL,
       .scatter = scatter,
-      .scatter_count = scattered};
+      .scatter_count = scattered,
+      .spread_homes = part->spread_homes};
   if (part->between && out > 0 && input_count > 0)
     tdm_data_parallel_between(it->graph, inputs, input_count, outputs, out, &options);
   else

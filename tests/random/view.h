@@ -28,6 +28,7 @@ typedef struct random_wrap {
   int output_device;
   bool weighted;
   double weights[MOST_REPLICAS];
+  bool spread_homes;
   bool between; /* by its boundary values, not by names */
 } random_wrap;
 

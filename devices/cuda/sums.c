@@ -78,13 +78,16 @@ static tdm_status progress(tdm_member *member, const char *what, bool *out_over)
   return fail_code(member->api, member->communicator, error, what);
 }
 
-/* NCCL says of a rank that is lost only that something is: is there still time for the control
- * channel, which names it? */
+/* How long a GPU whose peer has failed waits for what the peer failed with, in one process. */
+enum { TOLD_NS = 100000000 };
+
+/* NCCL says of a peer that is lost only that something is: is there still time for whoever says
+ * more, the control channel or the peer's own thread? */
 static bool may_be_named(tdm_member *member) {
   const tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   const uint64_t now_ns = tdm_time_ns();
   if (member->failing_ns == 0) member->failing_ns = now_ns;
-  return messenger && now_ns - member->failing_ns < messenger->naming_ns;
+  return now_ns - member->failing_ns < (messenger ? messenger->naming_ns : TOLD_NS);
 }
 
 /* ---- The engine ------------------------------------------------------------------------------ */
@@ -356,7 +359,8 @@ static tdm_status check_member(tdm_member *member) {
   const tdm_status status = progress(member, "what GPUs do together", &over);
   if (status == TDM_OK && messenger && member->ended < member->begun)
     return messenger->check_group(messenger, &member->sums[member->ended % TDM_CUDA_MARKS].wait);
-  if (status == TDM_OK || !messenger || status == TDM_INTERNAL) return status;
+  if (status == TDM_OK || status == TDM_INTERNAL) return status;
+  if (!messenger && member->code != TDM_NCCL_REMOTE_ERROR) return status;
   return may_be_named(member) ? TDM_OK : status;
 }
 

@@ -118,7 +118,7 @@ static tdm_status make_set(const ranks_links *links, tdm_link_set *set) {
 
 /* On all ranks or, where memory is short on one, on none. */
 static tdm_status publish(const ranks_links *links) {
-  tdm_link_set set = {NULL};
+  tdm_link_set set = {.estimates = NULL};
   const tdm_status made = make_set(links, &set);
   const tdm_status status = tdm_network_agree(links->network, made);
   if (status == TDM_OK) tdm_link_set_publish(&set);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_COLUMNS = 30, LEAST_BAR = 5, BAR_FRAME = 3, RATE_TEXT = 64 };
+enum { BAR_COLUMNS = 30, LEAST_BAR = 5, BAR_FRAME = 3, RATE_TEXT = 80 };
 
 static const uint64_t REDRAW_NS = 100000000;
 

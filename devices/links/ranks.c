@@ -241,8 +241,8 @@ static tdm_status lead_sizes(ranks_links *links, int peer, uint64_t *out_largest
 }
 
 /* A link that is shared takes twice as long both ways. Of one that carries both at once short
- * trains were seen to take 1.5 times as long at 50 Mbit/s, since what is acknowledged stands behind
- * what is sent while TCP finds its rate, and whole steps no longer at all. */
+ * trains were seen to take 1.5 times as long at 50 Mbit/s (TCP may still have been finding its
+ * rate), and the messages of steps hardly longer at all. */
 static const double shared_ratio = 1.6;
 
 /* Trains of the largest messages alone, and both ways at once, in turns, so that what else runs
@@ -254,6 +254,7 @@ static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
   order asked = train_of(links, largest < half ? largest : half);
   if (asked.ahead_bytes > half) asked.ahead_bytes = half;
   asked.count *= BOTH_LENGTH;
+  if (asked.count > TDM_RANK_TRAIN_MOST_MESSAGES) asked.count = TDM_RANK_TRAIN_MOST_MESSAGES;
   for (size_t i = 0; i < BOTH_TRAINS; i++) {
     asked.kind = TRAIN;
     TDM_TRY(lead_one(links, peer, &asked, &alone_ns[i]));

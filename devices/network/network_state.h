@@ -19,8 +19,8 @@ typedef struct tdm_network_call {
   tdm_control_transfer transfer; /* where ranks are watched */
 } tdm_network_call;
 
-/* Of a message, at the same time: an engine goes on with the next while nobody looks after it,
- * which is for some 1.5 ms where a kernel has the core that the network's thread shares. */
+/* Of a message, at the same time: an engine goes on with the next while nobody looks after it, as a
+ * kernel has the core that the network's thread shares. */
 enum { TDM_PIECES_OUT = 8 };
 #define TDM_SUM_PIECE_BYTES ((size_t)4 << 20) /* the engine cuts these itself */
 

@@ -107,10 +107,9 @@ static const tdm_ir_node *last_reader(const tdm_graph *graph, const tdm_ir_node 
   return last;
 }
 
-static bool stands_before(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
+static bool stands_before(const tdm_ir_node *a, const tdm_ir_node *b) {
   for (const tdm_ir_node *node = a->next; node; node = node->next)
     if (node == b) return true;
-  (void)graph;
   return false;
 }
 
@@ -142,7 +141,7 @@ static void a_bucket_is_not_overwritten_before_it_is_read(void **unused) {
     TDM_EACH_NODE_FROM(a->next, b) {
       if (!is_in_bucket(graph, b) || b->device != a->device) continue;
       const uint32_t own = tdm_ir_value_at(graph, b->first_output)->root;
-      const bool overwrites = reader && stands_before(graph, b, reader);
+      const bool overwrites = reader && stands_before(b, reader);
       if (own == root) assert_false(overwrites);
       if (own == root) continue;
       change_root(graph, own, root, b);

@@ -84,6 +84,7 @@ launch() {
 launch_until() {
   local words=$1 file=$2
   shift 2
+  : > "$file" # by the time that it is looked into, no word of the job before stands there
   (launch "$@") > "$file" 2>&1 < /dev/null &
   local launcher=$!
   while kill -0 "$launcher" 2> /dev/null; do

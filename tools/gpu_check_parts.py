@@ -31,11 +31,12 @@ class Failed(Exception):
 
 
 class Item:
-    """One thing to run. begin(check, limit_s) answers a line or lines for the report, or fails."""
+    """One thing to run. begin(check, limit_s) answers a line or lines for the report, or fails.
+    alone: it is timed, so that nothing may run beside it."""
 
-    def __init__(self, part, name, limit_s, begin, needs_gpu=True):
+    def __init__(self, part, name, limit_s, begin, needs_gpu=True, alone=True):
         self.part, self.name, self.limit_s = part, name, limit_s
-        self.begin, self.needs_gpu = begin, needs_gpu
+        self.begin, self.needs_gpu, self.alone = begin, needs_gpu, alone
 
     def label(self):
         return self.part if self.name == self.part else "%s.%s" % (self.part, self.name)
@@ -66,7 +67,8 @@ def run_test(check, name, limit_s, before=(), **environment):
 
 def test_items(part, names, limit_s=240):
     return [Item(part, name, limit_s,
-                 lambda check, limit, name=name: run_test(check, name, limit)) for name in names]
+                 lambda check, limit, name=name: run_test(check, name, limit), alone=False)
+            for name in names]
 
 
 # ---- compute-sanitizer
@@ -88,7 +90,8 @@ def sanitize(check, tool, name, limit_s):
 
 def sanitizer_items():
     return [Item(tool, name, 500,
-                 lambda check, limit, tool=tool, name=name: sanitize(check, tool, name, limit))
+                 lambda check, limit, tool=tool, name=name: sanitize(check, tool, name, limit),
+                 alone=False)
             for tool in ("memcheck", "racecheck", "initcheck") for name in SANITIZED]
 
 
@@ -237,6 +240,80 @@ def family(check, name, limit_s):
     return "\n".join(lines)
 
 
+def model(check, name, limit_s):
+    """A whole model's run and step on the GPU beside PyTorch's, as it is and as a CUDA graph; what
+    its kernels take goes into the log."""
+    device = "cpu:0" if check.rehearses else "cuda:0"
+    ours = run(check, [check.path("bin", "model_rows"), "--device", device, name], limit_s / 2,
+               TANDEM_CUDA_LOGICAL="1")
+    peer, why = {}, None
+    if not check.rehearses:
+        code, told = check.run([check.path("bin", "model_rows"), "--device", device, "--profile",
+                                name], limit_s / 4, TANDEM_CUDA_LOGICAL="1")
+        try:
+            ended_well(["model_rows --profile"], code, told)
+            answer = run(check, [sys.executable, check.path("bench", "peers", "models.py"),
+                                 "--device", "cuda:0", name], limit_s / 2)
+            peer = dict(line.split("\t") for line in answer.splitlines() if "\t" in line)
+        except Failed as failed:  # what was measured of ours is told all the same
+            why = failed
+    lines = []
+    for line in ours.splitlines():
+        row, taken = line.split("\t")
+        told = "%-28s %10.1f us" % (row, float(taken) / 1e3)
+        for kind in ("", ", graph"):
+            if row + kind in peer:
+                theirs = float(peer[row + kind])
+                told += "  PyTorch%s %10.1f us, %5.2f times" % (kind, theirs / 1e3,
+                                                              float(taken) / theirs)
+        lines.append(told)
+    if why:
+        raise Failed("%s\n%s" % (why, "\n".join(lines)))
+    return "\n".join(lines)
+
+
+def same_bits(check, limit_s):
+    """Two runs of one training on the GPU leave the same file."""
+    told = []
+    for program, sizes in (("distributed_model", ["--words-per-language"] + size(check, 2000, 20)),
+                           ("fashion_cnn", ["--images"] + size(check, 2000, 16))):
+        kept = []
+        for turn in range(2):
+            path = os.path.join(check.scratch, "%s%d.safetensors" % (program, turn))
+            words = [check.path("bin", program), "--epochs", "1", "--place", "*=cuda:0", "--save",
+                     path] + sizes
+            words += word_options(check) if program == "distributed_model" else \
+                ["--data", check.path("fashion"), "--test-images", "20"]
+            run(check, words, limit_s / 4)
+            with open(path, "rb") as handle:
+                kept.append(handle.read())
+        if kept[0] != kept[1]:
+            raise Failed("two runs of %s left different bits" % program)
+        told.append("%s: %d equal bytes" % (program, len(kept[0])))
+    return ", ".join(told)
+
+
+def gpt(check, limit_s):
+    words = [check.path("bin", "gpt"), "--text", check.path("text"), "--epochs", "1", "--sample",
+             "20", "--steps"]
+    words += size(check, 30, 2)
+    if check.rehearses:
+        words += ["--batch", "2", "--window", "16", "--characters", "2000"]
+    return compare_model(check, limit_s, words, ["*=cpu:0", "*=cuda:0"],
+                         r"bits per character ([\d.]+)", 0.02)
+
+
+def trace(check, limit_s):
+    """What bounds the main job's steps on the GPU, and its timeline."""
+    words = [check.path("bin", "distributed_model"), "--epochs", "1", "--words-per-language"]
+    words += size(check, 5000, 20) + word_options(check)
+    words += ["--place", "*=cuda:0", "--trace", os.path.join(check.out, "main_job_trace.json")]
+    return run(check, words, limit_s, TANDEM_CUDA_LOGICAL="1")
+
+
+MODELS = ["words 30", "words 65536", "chain of 100", "elements 32", "elements 2048",
+          "elements 65536", "lenet 64", "lenet 4096", "resnet 16", "resnet 256", "lstm 64",
+          "bag 2048", "recommender 2048", "gpt 2", "gpt 64"]
 FAMILIES = ["overhead", "elementwise", "matmul", "batched", "convolution", "attention", "norms",
             "softmax", "reductions"]
 
@@ -255,11 +332,15 @@ def all_items():
     items += test_items("nccl", ["nccl_cuda_test"])
     items += single("main_job", main_job, 300) + single("char_lm", char_lm, 200)
     items += single("fashion_cnn", fashion_cnn, 300) + single("recommender", recommender, 300)
+    items += single("gpt", gpt, 200) + single("same_bits", same_bits, 200)
+    items += single("trace", trace, 100)
     items += single("transfer", transfer, 400)
     items += single("transfer_of_models", transfer_of_models, 300)
     items += [Item("families", name, 100,
                    lambda check, limit, name=name: family(check, name, limit))
               for name in FAMILIES]
+    items += [Item("models", name, 120, lambda check, limit, name=name: model(check, name, limit))
+              for name in MODELS]
     items += single("overhead", overhead, 300, needs_gpu=False)
     items += single("job_beside_pytorch", job_beside_pytorch, 500)
     return items + sanitizer_items()

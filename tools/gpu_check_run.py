@@ -11,6 +11,7 @@ every item: what has run is kept whatever happens. Ends with 1 unless every item
 and passed: what is missing here, or comes too late, is no success.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import traceback
 
@@ -37,10 +39,11 @@ class Check:
         self.results = []
         self.limits = {}  # of the GPU, as a peer measured them
         self.log = open(os.path.join(out, "log.txt"), "w", encoding="utf-8")
+        self.lock = threading.Lock()  # items that only test run beside each other
         self.gpu, self.why_none = None, ""
         self.rehearses = False
         self.scratch = tempfile.mkdtemp()
-        self.environment = dict(os.environ, TANDEM_CUDA_LOGICAL="2", TEST_TMPDIR=self.scratch)
+        self.environment = dict(os.environ, TANDEM_CUDA_LOGICAL="2")
         libraries = find_libraries()
         if libraries:
             libraries += [path for path in [os.environ.get("LD_LIBRARY_PATH")] if path]
@@ -53,8 +56,12 @@ class Check:
 
     def say(self, text):
         print(text, flush=True)
-        self.log.write(text + "\n")
-        self.log.flush()
+        self.write_log(text)
+
+    def write_log(self, text):
+        with self.lock:
+            self.log.write(text + "\n")
+            self.log.flush()
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
@@ -64,10 +71,10 @@ class Check:
         began = time.monotonic()
         if not os.path.exists(words[0]):
             return 127, "%s is not here" % words[0]
-        self.log.write("$ %s\n" % " ".join(words))
-        self.log.flush()
+        environment = dict(self.environment, TEST_TMPDIR=tempfile.mkdtemp(dir=self.scratch),
+                           **environment)
         with tempfile.TemporaryFile() as written:
-            started = subprocess.Popen(words, env=dict(self.environment, **environment),
+            started = subprocess.Popen(words, env=environment,
                                        stdout=written, stderr=subprocess.STDOUT, cwd=self.folder,
                                        stdin=subprocess.DEVNULL, start_new_session=True)
             try:
@@ -80,8 +87,8 @@ class Check:
             output = written.read().decode(errors="replace")
         if code == 124:
             output += "\n(ended after %.0f s)\n" % limit_s
-        self.log.write("%s\n-> %d in %.1f s\n" % (output, code, time.monotonic() - began))
-        self.log.flush()
+        self.write_log("$ %s\n%s\n-> %d in %.1f s" % (" ".join(words), output, code,
+                                                    time.monotonic() - began))
         return code, output
 
     def look_for_gpu(self):
@@ -100,11 +107,12 @@ class Check:
         return [result for result in self.results if result["verdict"] != "passed"]
 
     def add(self, item, verdict, seconds, detail):
-        self.results.append({"part": item.part, "item": item.name, "verdict": verdict,
-                             "seconds": round(seconds, 1), "detail": detail})
         self.say("%-9s %s (%.1f s)%s" % (verdict, item.label(), seconds,
                                        "" if verdict == "passed" else ": " + detail))
-        self.write()
+        with self.lock:
+            self.results.append({"part": item.part, "item": item.name, "verdict": verdict,
+                                 "seconds": round(seconds, 1), "detail": detail})
+            self.write()
 
     def write(self):
         """Whole files put in place of the old ones, so that none is ever half of one."""
@@ -158,6 +166,18 @@ def find_libraries():
     return folders
 
 
+def run_items(check, items, given, failed):
+    """In their order; those that need not be alone, of one kind in a row, beside each other."""
+    while items:
+        alone = items[0].alone
+        count = 1 if alone else next((i for i, item in enumerate(items) if item.alone), len(items))
+        with concurrent.futures.ThreadPoolExecutor(1 if alone else given.jobs) as pool:
+            for item in items[:count]:
+                item.limit_s = min(item.limit_s, given.limit)
+                pool.submit(run_item, check, item, failed)
+        items = items[count:]
+
+
 def run_item(check, item, failed):
     began = time.monotonic()
     if item.needs_gpu and not check.gpu:
@@ -190,6 +210,11 @@ def read_arguments(parser):
     parser.add_argument("--list", action="store_true", help="tell parts and items")
     parser.add_argument("--deadline", type=float, default=DEADLINE_S, metavar="SECONDS",
                         help="items that would begin later are not run (%(default)s)")
+    parser.add_argument("--limit", type=float, default=DEADLINE_S, metavar="SECONDS",
+                        help="the most that an item may take, where its own is no less")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        default=max(1, min(8, (os.cpu_count() or 1) // 2)),
+                        help="tests that run beside each other (%(default)s)")
     return parser.parse_args()
 
 
@@ -212,8 +237,7 @@ def main():
         check = Check(folder, out, given.deadline)
         check.look_for_gpu()
         check.say("GPU: %s" % (check.gpu or "none: " + check.why_none))
-        for item in items:
-            run_item(check, item, parts.Failed)
+        run_items(check, items, given, parts.Failed)
         shutil.rmtree(check.scratch, ignore_errors=True)
         check.say("%d of %d passed" % (len(items) - len(check.failures()), len(items)))
         return 1 if check.failures() else 0

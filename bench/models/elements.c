@@ -11,7 +11,7 @@ model model_elements(tdm_context *context, int64_t rows) {
   model made = {.graph = tdm_graph_create(context), .output = "y"};
   tdm_graph *graph = made.graph;
   if (!graph) bench_fail("graph");
-  tdm_place(graph, "cpu:0");
+  tdm_place(graph, model_device);
   const tdm_shape shape = tdm_shape_of(2, rows, WIDTH);
   const tdm_initializer uniform_values = {TDM_INIT_UNIFORM, -1, 1, -1};
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);

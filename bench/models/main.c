@@ -1,7 +1,9 @@
-/* model_rows [--threads N] [--profile] [--unfused] [ROW...]: times forward runs and training steps
- * of whole models on cpu:0, which has N threads (default: as many as the machine). Prints every row
- * whose name begins with one of the words given; none: all. --profile: prints the plan of each with
- * the median times of its kernels instead. --unfused: elementwise operations are not made one. */
+/* model_rows [--threads N] [--device D] [--profile] [--unfused] [ROW...]: times forward runs and
+ * training steps of whole models on one device, cpu:0 unless told otherwise, which has N threads
+ * (default: as many as the machine). Prints every row whose name begins with one of the words
+ * given; none: all, but those that are for GPUs on a GPU only. --profile: prints the plan of each
+ * with the median times of its kernels instead. --unfused: elementwise operations are not made one.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +17,25 @@ typedef struct row {
   model (*make)(tdm_context *context, int64_t rows);
   int64_t rows;
   bool forward_only;
+  bool for_gpus; /* too much for a cpu device, unless asked for by name */
 } row;
 
 static const row all_rows[] = {
-    {"words 30", model_words, 30, false},
-    {"words 65536", model_words, 65536, false},
-    {"chain of 100", model_chain, 30, false},
-    {"elements 32", model_elements, 32, false},
-    {"elements 2048", model_elements, 2048, false},
-    {"elements 65536", model_elements, 65536, false},
-    {"lenet 64", model_lenet, 64, false},
-    {"resnet 16", model_residual, 16, false},
-    {"lstm 64", model_lstm, 64, false},
-    {"bag 2048", model_bag, 2048, true},
-    {"recommender 2048", model_recommender, 2048, false},
+    {"words 30", model_words, 30, false, false},
+    {"words 65536", model_words, 65536, false, false},
+    {"chain of 100", model_chain, 30, false, false},
+    {"elements 32", model_elements, 32, false, false},
+    {"elements 2048", model_elements, 2048, false, false},
+    {"elements 65536", model_elements, 65536, false, false},
+    {"lenet 64", model_lenet, 64, false, false},
+    {"lenet 4096", model_lenet, 4096, false, true},
+    {"resnet 16", model_residual, 16, false, false},
+    {"resnet 256", model_residual, 256, false, true},
+    {"lstm 64", model_lstm, 64, false, false},
+    {"bag 2048", model_bag, 2048, true, false},
+    {"recommender 2048", model_recommender, 2048, false, false},
+    {"gpt 2", model_gpt, 2, false, false},
+    {"gpt 64", model_gpt, 64, false, true},
 };
 
 static void run_forward(void *user) {
@@ -57,10 +64,10 @@ static void time_work(const char *name, void (*work)(void *user), model *timed) 
   bench_check(tdm_session_explain(timed->session, TDM_PLAN_TEXT, stdout), name);
 }
 
-static bool wanted(const char *name, char **words, int count) {
+static bool wanted(const row *asked, const char *name, char **words, int count) {
   for (int i = 0; i < count; i++)
     if (strncmp(name, words[i], strlen(words[i])) == 0) return true;
-  return count == 0;
+  return count == 0 && (!asked->for_gpus || strncmp(model_device, "cpu", 3) != 0);
 }
 
 static void time_row(tdm_context *context, const row *timed, char **words, int count) {
@@ -68,8 +75,8 @@ static void time_row(tdm_context *context, const row *timed, char **words, int c
   char step[64];
   snprintf(forward, sizeof forward, "%s forward", timed->name);
   snprintf(step, sizeof step, "%s step", timed->name);
-  const bool wants_forward = wanted(forward, words, count);
-  const bool wants_step = !timed->forward_only && wanted(step, words, count);
+  const bool wants_forward = wanted(timed, forward, words, count);
+  const bool wants_step = !timed->forward_only && wanted(timed, step, words, count);
   if (!wants_forward && !wants_step) return;
   model made = timed->make(context, timed->rows);
   if (wants_forward) time_work(forward, run_forward, &made);
@@ -93,10 +100,10 @@ static tdm_context *make_context(int threads) {
 }
 
 int main(int argc, char **argv) {
-  bench_help(
-      argc, argv,
-      "model_rows [--threads N] [--profile] [--unfused] [ROW...]: times whole models; rows whose\n"
-      "name begins with one of the words, or all.\n");
+  bench_help(argc, argv,
+             "model_rows [--threads N] [--device D] [--profile] [--unfused] [ROW...]: times whole "
+             "models; rows\n"
+             "whose name begins with one of the words, or all.\n");
   int threads = 0, first = 1;
   for (; first < argc && argv[first][0] == '-'; first++) {
     if (strcmp(argv[first], "--profile") == 0) {
@@ -105,8 +112,11 @@ int main(int argc, char **argv) {
       model_unfused = true;
     } else if (strcmp(argv[first], "--threads") == 0 && first + 1 < argc) {
       threads = atoi(argv[++first]);
+    } else if (strcmp(argv[first], "--device") == 0 && first + 1 < argc) {
+      model_device = argv[++first];
     } else {
-      fprintf(stderr, "usage: model_rows [--threads N] [--profile] [--unfused] [ROW...]\n");
+      fprintf(stderr,
+              "usage: model_rows [--threads N] [--device D] [--profile] [--unfused] [ROW...]\n");
       return 2;
     }
   }

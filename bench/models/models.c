@@ -1,5 +1,5 @@
-/* The models that are timed, as descriptions. Invariant: everything is on cpu:0, with the layers'
- * own initial values. */
+/* The models that are timed, as descriptions. Invariant: everything is on model_device, with the
+ * layers' own initial values. */
 #include "bench/models/models.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@ enum { LSTM_IN = 256, LSTM_HIDDEN = 512, LSTM_STEPS = 128 };
 enum { TABLE_ROWS = 1000000, TABLE_WIDTH = 64, BAG = 26 };
 static const int64_t SPREAD = 2654435761; /* the golden ratio's share of 2^32: ids far apart */
 
+const char *model_device = "cpu:0";
 bool model_profiles;
 bool model_unfused;
 
@@ -64,7 +65,7 @@ tdm_tensor *model_uniform(tdm_context *context, tdm_shape shape, uint64_t seed) 
 model model_begin(tdm_context *context, const char *output) {
   const model made = {.graph = tdm_graph_create(context), .output = output};
   if (!made.graph) bench_fail("graph");
-  tdm_place(made.graph, "cpu:0");
+  tdm_place(made.graph, model_device);
   return made;
 }
 

@@ -7,8 +7,8 @@
 
 enum { MODEL_MAX_FEEDS = 6, MODEL_MAX_BATCHES = 16 };
 
-/* A session on cpu:0, and what one run of it is fed. The feeds of a forward run come first; the
- * rest is what the loss wants. */
+/* A session on model_device, and what one run of it is fed, from the host's memory. The feeds of a
+ * forward run come first; the rest is what the loss wants. */
 typedef struct model {
   tdm_graph *graph;
   tdm_session *session;
@@ -22,12 +22,14 @@ typedef struct model {
   const char *output;
 } model;
 
+/* The device of everything; cpu:0 unless set before models are made. */
+extern const char *model_device;
 /* Do sessions record the times of their kernels? Set before models are made. */
 extern bool model_profiles;
 /* Do elementwise operations stay by themselves? The same. */
 extern bool model_unfused;
 
-/* A graph on cpu:0, whose forward runs fetch `output`. */
+/* A graph on model_device, whose forward runs fetch `output`. */
 model model_begin(tdm_context *context, const char *output);
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
@@ -57,6 +59,10 @@ model model_lenet(tdm_context *context, int64_t rows);
 model model_residual(tdm_context *context, int64_t rows);
 /* LSTM 256 -> 512 over 128 steps, mean squared error of all of them, SGD; `rows` sequences. */
 model model_lstm(tdm_context *context, int64_t rows);
+/* A decoder as GPT-2's (Radford et al., "Language models are unsupervised multitask learners",
+ * 2019): 4 blocks, 512 wide, 8 heads, 1,000 tokens, cross-entropy of each next token, SGD; `rows`
+ * texts of 256 tokens. */
+model model_gpt(tdm_context *context, int64_t rows);
 /* Sums of 26 rows of a table of 1,000,000 x 64 alone, and below an MLP 64-512-256-1, mean squared
  * error, SGD, the table's gradient sparse; `rows` bags, other ones in each of 16 runs. */
 model model_bag(tdm_context *context, int64_t rows);

@@ -64,6 +64,19 @@ static void a_context_can_do_without_sim(void **state) {
   (void)unsetenv("TANDEM_CPU_DEVICES");
 }
 
+static void a_kind_has_64_devices_at_most(void **state) {
+  (void)state;
+  tdm_context_options options = {
+      .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 64};
+  tdm_context *context = create(&options);
+  assert_string_equal(tdm_device_name_at(context, 64), "sim:63");
+  assert_null(tdm_device_name_at(context, 65));
+  tdm_context_release(context);
+  options.sim_devices = 65;
+  assert_null(tdm_context_create(&options));
+  assert_message("65 devices of kind sim were asked for, not 1 to 64, nor -1 for none");
+}
+
 static void bad_settings_are_named(void **state) {
   (void)state;
   static const struct {
@@ -159,6 +172,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_win_over_the_environment),
       cmocka_unit_test(a_context_can_do_without_sim),
+      cmocka_unit_test(a_kind_has_64_devices_at_most),
       cmocka_unit_test(bad_settings_are_named),
       cmocka_unit_test(the_simulator_gets_cores_before_the_start_only),
       cmocka_unit_test(every_nth_allocation_of_a_context_fails),

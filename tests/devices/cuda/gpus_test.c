@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "devices/cuda/library/kernel_stream.h"
+#include "devices/groups/groups.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
@@ -93,6 +94,24 @@ static void how_gpus_copy_from_each_other_is_told(void **state) {
   assert_string_equal(told.text, "cuda:0 copies from cuda:2 directly; "
                                  "cuda:1 copies from cuda:2 directly; "
                                  "cuda:2 copies from cuda:0 through the host; ");
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* What beats of ranks tell of a device has a place by this number; cpu:0 and sim:0 have none. */
+static void devices_of_a_group_are_numbered_among_those_with_an_engine(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const int16_t first = (int16_t)test_device(context, "cuda:0")->context_index;
+  const int16_t second = (int16_t)test_device(context, "cuda:1")->context_index;
+  assert_true(first > 0);
+  const tdm_group *both = tdm_group_find(context, (const int16_t[]){second, first}, 2);
+  const tdm_group *alone = tdm_group_find(context, (const int16_t[]){second}, 1);
+  assert_int_equal(both->devices[0]->context_index, first);
+  assert_int_equal(both->slots[0], 0);
+  assert_int_equal(both->slots[1], 1);
+  assert_int_equal(alone->slots[0], 1);
+  tdm_context_release(context);
 }
 
 /* ---- Staging --------------------------------------------------------------------------------- */
@@ -280,6 +299,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
       cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
+      cmocka_unit_test(devices_of_a_group_are_numbered_among_those_with_an_engine),
       cmocka_unit_test(staging_buffers_are_kept),
       cmocka_unit_test(a_gpu_without_cublas_is_not_offered),
       cmocka_unit_test(a_product_of_nothing_is_none),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices/host/turn.h"
 #include "devices/host/worker.h"
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
@@ -83,6 +84,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   fixture *made = *state;
+  atomic_store(&made->post.ender, ANYBODY); /* of a test that failed */
   tdm_worker_stop(made->worker);
   made->device->queues[TDM_QUEUE_SEND] = NULL;
   made->device->queues[TDM_QUEUE_RECEIVE] = NULL;
@@ -208,6 +210,69 @@ static void nobody_attends_for_ever(void **state) {
   test_flight_destroy(test);
 }
 
+/* Each for as long as it is patient. */
+static void how_long_waits_took_lately_is_kept(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
+  atomic_store(&made->post.ender, NOBODY);
+  test_submit(test, false);
+  uint64_t longest_ns = 0;
+  for (int i = 0; i < 5; i++) {
+    const uint64_t since_ns = tdm_time_ns();
+    tdm_attendance wait = {0};
+    while (tdm_context_attend(made->context, &wait))
+      assert_false(has_settled(test));
+    tdm_context_attend_end(made->context, &wait);
+    const uint64_t took_ns = tdm_time_ns() - since_ns;
+    if (took_ns > longest_ns) longest_ns = took_ns;
+    assert_in_range(atomic_load(&made->worker->lately_ns), 1, longest_ns);
+  }
+  atomic_store(&made->post.ender, ANYBODY);
+  test_join(test);
+  test_flight_destroy(test);
+}
+
+static _Atomic int held_kernel; /* 1: it has begun; 2: it may end */
+
+static tdm_status execute_held(const tdm_kernel_call *call) {
+  atomic_store(&held_kernel, 1);
+  while (atomic_load(&held_kernel) < 2)
+    (void)sched_yield();
+  return test_mix_kernel.execute(call);
+}
+
+/* Whose cores the waiting thread would take. */
+static void messages_are_not_attended_beside_a_kernel(void **state) {
+  fixture *made = *state;
+  tdm_kernel kernel = test_mix_kernel;
+  kernel.execute = execute_held;
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t base = test_base(test, made->device, 1, 1);
+  test_execute(test, program_of(test, made, TDM_QUEUE_COMPUTE), &kernel, base, NULL, 0, 3);
+  add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
+  atomic_store(&made->post.ender, NOBODY);
+  atomic_store(&held_kernel, 0);
+  test_submit(test, false);
+  while (atomic_load(&held_kernel) == 0)
+    (void)sched_yield();
+  tdm_attendance wait = {0};
+  const bool computes = tdm_context_computes(made->context);
+  const bool beside = tdm_context_attend(made->context, &wait);
+  tdm_context_attend_end(made->context, &wait);
+  atomic_store(&held_kernel, 2);
+  while (tdm_context_computes(made->context))
+    (void)sched_yield();
+  const bool behind = tdm_context_attend(made->context, &wait);
+  tdm_context_attend_end(made->context, &wait);
+  atomic_store(&made->post.ender, ANYBODY);
+  test_join(test);
+  assert_true(computes);
+  assert_false(beside);
+  assert_true(behind);
+  test_flight_destroy(test);
+}
+
 /* ---- The worker's own thread ----------------------------------------------------------------- */
 
 static void what_nobody_waits_for_is_looked_after(void **state) {
@@ -259,6 +324,8 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(who_has_made_what_is_sent_sends_it, set_up, tear_down),
       cmocka_unit_test_setup_teardown(nobody_attends_for_ever, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(how_long_waits_took_lately_is_kept, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(messages_are_not_attended_beside_a_kernel, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_looked_after, set_up, tear_down),
       cmocka_unit_test_setup_teardown(who_goes_leaves_messages_to_the_worker, set_up, tear_down),
   };

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "devices/contract/engine.h"
 #include "devices/network/network.h"
 #include "net/control.h"
 #include "net/simnet.h"
@@ -227,6 +228,49 @@ static void ranks_know_how_far_devices_have_come(void **unused) {
   close_job(&in);
 }
 
+/* Looks twice, the second time when it is due; has the wait's clock run meanwhile? */
+static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
+  wait->looked_ns = wait->stalled_ns = 0;
+  assert_ok(messenger->check_group(messenger, wait));
+  const uint64_t looked_ns = wait->looked_ns;
+  while (wait->looked_ns == looked_ns) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_ok(messenger->check_group(messenger, wait));
+  }
+  return wait->stalled_ns > 0;
+}
+
+/* Whoever of the two comes first; the third device of the group has no part in it. */
+static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
+  (void)unused;
+  enum { SLOT = 3, QUEUE = SLOT + 2 };
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
+  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
+  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
+  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
+  tdm_control *hears = tdm_network_control(in.ranks[0].network);
+  for (uint64_t position = 1; position <= 2; position++) {
+    tdm_group_wait wait = {.what = "the exchange",
+                           .group = &group,
+                           .between = true,
+                           .members = {1, 2},
+                           .position = position};
+    for (int come = 0; come < 2; come++) {
+      const int r = position == 1 ? 1 + come : 2 - come;
+      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
+      assert_false(clock_runs(looks, &wait));
+      comes->begun(comes, SLOT, position);
+      while (!tdm_control_has_come(hears, r, QUEUE, position))
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    assert_true(clock_runs(looks, &wait));
+  }
+  close_job(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
@@ -234,6 +278,7 @@ int main(void) {
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),
+      cmocka_unit_test(an_exchange_stands_still_once_both_its_devices_have_come),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

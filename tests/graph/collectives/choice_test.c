@@ -50,6 +50,90 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
   return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.collective = collective});
 }
 
+/* ---- Updates that read two sums -------------------------------------------------------------- */
+
+static tdm_status execute_joint(const tdm_kernel_call *call) {
+  float *parameter = call->outputs[0]; /* (WIDTH, WIDTH), as all */
+  const float *own = call->inputs[1];
+  const float *other = call->inputs[2];
+  for (int64_t i = 0; i < WIDTH * WIDTH; i++)
+    parameter[i] -= own[i] + 3 * other[i];
+  return TDM_OK;
+}
+
+static const tdm_kernel joint_kernel = {.struct_size = sizeof(tdm_kernel),
+                                        .operation = "test_joint",
+                                        .executes = "cpu",
+                                        .dtype = TDM_FLOAT32,
+                                        .execute = execute_joint};
+
+static tdm_status infer_joint(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+static const tdm_operation joint_operation = {.struct_size = sizeof(tdm_operation),
+                                              .name = "test_joint",
+                                              .min_inputs = 3,
+                                              .max_inputs = 3,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_joint};
+
+/* Each of two parameters by its own gradient and by the other's. */
+static tdm_status append_joint(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  for (size_t i = 0; i < 2; i++) {
+    const tdm_value operands[] = {tdm_update_parameter(update, i), tdm_update_gradient(update, i),
+                                  tdm_update_gradient(update, 1 - i)};
+    tdm_append(graph, &joint_operation, tdm_update_name(update, i), NULL, operands, 3, NULL);
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_optimizer_rule joint_rule = {.name = "joint", .append = append_joint};
+
+/* Two layers over two devices, whose sums have the same bits in any order. */
+static tdm_session *joint_session(tdm_context *context, tdm_collective collective) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = input(graph);
+  tdm_scope_push(graph, "model");
+  const tdm_value y = tdm_linear_without_bias(graph, "first", x, WIDTH);
+  const tdm_value z = tdm_linear_without_bias(graph, "second", tdm_tanh(graph, "bend", y), WIDTH);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  tdm_data_parallel(graph, "model", &wrap);
+  const tdm_optimizer optimizer = {.rule = &joint_rule, .learning_rate = 1};
+  return train_session(graph, tdm_mse(graph, "loss", z, x), optimizer,
+                       &(tdm_session_options){.seed = 7, .collective = collective});
+}
+
+/* Devices have no sum but the one whose parameter they would update: the home does it, and sends
+ * the parameter, by whichever algorithm the sums are made. */
+static void an_update_of_two_sums_is_made_at_home(void **state) {
+  (void)state;
+  tdm_context *context = linked_context();
+  assert_ok(tdm_kernel_register(context, &joint_kernel));
+  tdm_session *home = joint_session(context, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = joint_session(context, TDM_COLLECTIVE_RING);
+  for (int step = 0; step < 3; step++) {
+    train(context, home, NULL);
+    train(context, ring, NULL);
+  }
+  assert_int_equal(ring->newest->sums.sums, 2);
+  assert_int_equal(ring->newest->sums.own_updates, 0);
+  tdm_tensor_list *one = state_of(home);
+  tdm_tensor_list *other = state_of(ring);
+  assert_same_state(one, other);
+  tdm_tensor_list_release(one);
+  tdm_tensor_list_release(other);
+  tdm_session_release(home);
+  tdm_session_release(ring);
+  tdm_context_release(context);
+}
+
+/* ---- What they are predicted to take --------------------------------------------------------- */
+
 /* What a ring is predicted to take where copies from a device to the one behind it carry 1 MB/s. */
 static double ring_ns_with_slow_hop(int hop) {
   tdm_context *context = linked_context();
@@ -138,6 +222,7 @@ static void gradients_that_are_read_are_summed_at_home(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_update_of_two_sums_is_made_at_home),
       cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),
       cmocka_unit_test(gradients_of_activations_are_summed_at_home),
       cmocka_unit_test(gradients_that_are_read_are_summed_at_home),

@@ -251,10 +251,9 @@ static void a_crowded_group_is_slower(void **state) {
   end(&f);
 }
 
-/* Groups may have any numbers, in any order of the queues. */
-static void the_first_queue_may_have_the_last_group(void **state) {
-  (void)state;
-  static const uint32_t groups[] = {200, 0, 0};
+/* The first queue has a group of its own, the other two the first. */
+static void run_with_group(uint32_t last) {
+  const uint32_t groups[] = {last, 0, 0};
   struct fixture f;
   uint32_t queues[3], tasks[3];
   begin(&f, 0);
@@ -268,6 +267,15 @@ static void the_first_queue_may_have_the_last_group(void **state) {
   assert_task(&f, tasks[1], 0, 14);
   assert_task(&f, tasks[2], 0, 8);
   end(&f);
+}
+
+/* Groups may have any numbers, in any order of the queues; small ones too, which lie beside each
+ * other in memory. */
+static void the_first_queue_may_have_the_last_group(void **state) {
+  (void)state;
+  for (uint32_t last = 1; last <= 16; last++)
+    run_with_group(last);
+  run_with_group(200);
 }
 
 static void a_circle_is_refused(void **state) {

@@ -1,5 +1,7 @@
 /* What crosses between devices: exactly which transfers a plan has, and how many bytes each kind
  * moves. */
+#include "graph/ir/rewriter.h"
+#include "graph/report/explain.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 
@@ -254,6 +256,13 @@ static void an_output_can_be_fetched_twice(void **state) {
   tdm_fetch fetches[] = {{.name = "words"}, {.name = "words"}};
   assert_ok(tdm_run(session, batch.feeds, 1, fetches, 2));
   assert_same_tensor(fetches[0].tensor, fetches[1].tensor);
+  int copies = 0;
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    if (node->operation) continue;
+    assert_string_not_equal(tdm_explain_route(session->newest, node), "staged");
+    copies++;
+  }
+  assert_int_equal(copies, 3); /* ids there, the words back, and once more */
   tdm_tensor_release(fetches[0].tensor);
   tdm_tensor_release(fetches[1].tensor);
   test_batch_release(&batch);
@@ -336,6 +345,76 @@ static void copies_begin_as_soon_as_they_can(void **state) {
   tdm_context_release(context);
 }
 
+/* ---- Who carries ----------------------------------------------------------------------------- */
+
+/* Fetches "out" and, if `both`, "made"; of the copies to cpu:0 so many are carried by queues of who
+ * makes what is copied, so many by others. Releases the graph. */
+static void assert_pushed(tdm_graph *graph, tdm_context *context, bool both, int pushed,
+                          int others) {
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *x =
+      tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, BATCH, MODEL_WIDTH));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetches[] = {{.name = "out"}, {.name = "made"}};
+  assert_ok(tdm_run(session, &feed, 1, fetches, both ? 2 : 1));
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    if (node->operation || node->device != TDM_HOST_DEVICE) continue;
+    pushed -= node->pushed;
+    others -= !node->pushed;
+  }
+  assert_int_equal(pushed, 0);
+  assert_int_equal(others, 0);
+  tdm_tensor_release(x);
+  tdm_tensor_release(fetches[0].tensor);
+  tdm_tensor_release(fetches[1].tensor);
+  tdm_session_release(session);
+}
+
+static tdm_graph *begin_on_cpu_1(tdm_context *context, tdm_value *out_made) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, BATCH, MODEL_WIDTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  tdm_place(graph, "cpu:1");
+  *out_made = tdm_softmax(graph, "made", x, 1);
+  tdm_output(graph, "made", *out_made);
+  return graph;
+}
+
+/* Also where its own device goes on with it. */
+static void what_only_the_caller_reads_is_carried_by_its_maker(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_value made;
+  tdm_graph *graph = begin_on_cpu_1(context, &made);
+  tdm_output(graph, "out", tdm_softmax(graph, "out", made, 1));
+  assert_pushed(graph, context, true, 2, 0);
+  tdm_context_release(context);
+}
+
+static void what_cpu_0_goes_on_with_is_fetched(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_value made;
+  tdm_graph *graph = begin_on_cpu_1(context, &made);
+  tdm_place(graph, "cpu:0");
+  tdm_output(graph, "out", tdm_softmax(graph, "out", made, 1));
+  assert_pushed(graph, context, true, 0, 1); /* which is handed out as well */
+  tdm_context_release(context);
+}
+
+/* Nobody waits for a concatenation but the caller. */
+static void parts_of_what_the_caller_reads_are_carried_by_their_maker(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_value made;
+  tdm_graph *graph = begin_on_cpu_1(context, &made);
+  const tdm_value parts[] = {made, tdm_softmax(graph, "other", made, 0)};
+  tdm_place(graph, "cpu:0");
+  tdm_output(graph, "out", tdm_concat(graph, "out", parts, 2, 0));
+  assert_pushed(graph, context, false, 2, 0);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(seed_program_crosses_once_each_way),
@@ -347,6 +426,9 @@ int main(void) {
       cmocka_unit_test(an_output_can_be_fetched_twice),
       cmocka_unit_test(views_move_no_bytes_of_their_own),
       cmocka_unit_test(copies_begin_as_soon_as_they_can),
+      cmocka_unit_test(what_only_the_caller_reads_is_carried_by_its_maker),
+      cmocka_unit_test(what_cpu_0_goes_on_with_is_fetched),
+      cmocka_unit_test(parts_of_what_the_caller_reads_are_carried_by_their_maker),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

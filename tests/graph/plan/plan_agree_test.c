@@ -2,6 +2,7 @@
  * first thing that differs and what it is on both. */
 #include <stdio.h>
 
+#include "graph/run/session.h"
 #include "tests/graph/job.h"
 
 enum { ROWS = 12 };
@@ -81,6 +82,53 @@ static void a_plain_name_in_a_graph_is_rank_0s(void **state) {
   job_rank ranks[3];
   job_must(&(job_options){.rank_count = 3, .user = &(deviation){.device = "cpu:0"}},
            run_differently, ranks);
+}
+
+/* ---- What is compared ------------------------------------------------------------------------ */
+
+static uint64_t digest_of(tdm_plan *plan) {
+  const tdm_plan_request request = {.seed = 7};
+  assert_ok(tdm_plan_digest(plan, &request));
+  return plan->digest;
+}
+
+/* The digest is another while the field is, whatever names are. */
+#define assert_counts(plan, field, digest)                                                         \
+  do {                                                                                             \
+    (field) += 1;                                                                                  \
+    assert_int_not_equal(digest_of(plan), digest);                                                 \
+    (field) -= 1;                                                                                  \
+  } while (0)
+
+static void whatever_a_node_goes_by_counts(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_value loss;
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
+  tdm_session *session = train_session(graph, loss, tdm_adam(0.1), NULL);
+  (void)train_steps(session, ROWS, 1);
+  tdm_plan *plan = session->newest;
+  const uint64_t digest = digest_of(plan);
+  size_t nodes = 0;
+  TDM_EACH_NODE(&plan->graph, node) {
+    assert_counts(plan, node->condition, digest);
+    assert_counts(plan, node->update_group, digest);
+    assert_counts(plan, node->role, digest);
+    assert_counts(plan, node->index, digest);
+    for (uint32_t k = 0; k < node->output_count; k++) {
+      tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output + k);
+      assert_counts(plan, value->bytes, digest);
+      assert_counts(plan, value->offset, digest);
+      assert_counts(plan, value->root, digest);
+      assert_counts(plan, value->spec.dtype, digest);
+      assert_counts(plan, value->spec.format, digest);
+    }
+    nodes++;
+  }
+  assert_true(nodes > 10);
+  assert_int_equal(digest_of(plan), digest);
+  tdm_session_release(session);
+  tdm_context_release(context);
 }
 
 /* ---- What engines do not notice -------------------------------------------------------------- */
@@ -215,6 +263,7 @@ int main(void) {
       cmocka_unit_test(what_differs_first_is_named_with_both_values),
       cmocka_unit_test(a_device_that_only_one_rank_names_is_refused),
       cmocka_unit_test(a_plain_name_in_a_graph_is_rank_0s),
+      cmocka_unit_test(whatever_a_node_goes_by_counts),
       cmocka_unit_test(mistakes_are_refused_before_a_gradient_moves),
       cmocka_unit_test(devices_of_ranks_have_names),
   };

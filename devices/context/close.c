@@ -135,6 +135,5 @@ void tdm_context_release(tdm_context *context) {
   }
   /* This was the last reference: closing takes it over, and gives it back at its end. */
   atomic_store(&context->references, 1);
-  atomic_store(&context->close_begun, true);
   tdm_context_close_begin(context);
 }

@@ -1,10 +1,30 @@
 /* Regions: memory of equal lifetime cut from blocks. Invariant: what is between cursor and end
- * belongs to the newest block, is zero, and has been handed to nobody. */
+ * belongs to the newest block, is zero, and has been handed to nobody. Under AddressSanitizer only
+ * what was asked for may be touched: whoever goes past a piece is told, as with malloc. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ADDRESS_SANITIZER 1
+#endif
+#ifdef WITH_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#define REGION_GAP_BYTES ((size_t)16) /* behind each piece */
+#define HIDE(memory, bytes) __asan_poison_memory_region(memory, bytes)
+#define SHOW(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
+#else
+#define REGION_GAP_BYTES ((size_t)0)
+#define HIDE(memory, bytes) (void)0
+#define SHOW(memory, bytes) (void)0
+#endif
 
 #define REGION_ALIGNMENT ((size_t)16)
 #define REGION_BLOCK_BYTES ((size_t)32 * 1024) /* header included */
@@ -24,12 +44,13 @@ void tdm_region_init(tdm_region *region, const tdm_allocator *allocator) {
 void tdm_region_deinit(tdm_region *region) {
   for (tdm_region_block *block = region->blocks, *next; block != NULL; block = next) {
     next = block->next;
+    SHOW(block, block->bytes);
     tdm_release(region->allocator, block, block->bytes);
   }
   *region = (tdm_region){.allocator = region->allocator};
 }
 
-/* A new block with at least room bytes behind its header; its first usable byte, or NULL. */
+/* A new block of so many bytes, header included; its first usable byte, or NULL. */
 static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   tdm_region_block *block = tdm_allocate(region->allocator, bytes, what);
   if (!block) {
@@ -39,17 +60,12 @@ static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   block->bytes = bytes;
   block->next = region->blocks;
   region->blocks = block;
+  HIDE((char *)block + REGION_HEADER_BYTES, bytes - REGION_HEADER_BYTES);
   return (char *)block + REGION_HEADER_BYTES;
 }
 
-void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
-  if (bytes > PTRDIFF_MAX) {
-    (void)tdm_fail_memory(bytes, what);
-    region->failed = true;
-    return NULL;
-  }
-  size_t rounded = (bytes + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
-  if (rounded == 0) rounded = REGION_ALIGNMENT;
+/* A piece of so many bytes, a multiple of REGION_ALIGNMENT. */
+static char *take_rounded(tdm_region *region, size_t rounded, const char *what) {
   if (rounded > REGION_BLOCK_BYTES / 4) {
     /* A big piece gets a block of its own; the rest of the current one stays in use. */
     return add_block(region, rounded + REGION_HEADER_BYTES, what);
@@ -62,6 +78,20 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   }
   char *memory = region->cursor;
   region->cursor += rounded;
+  return memory;
+}
+
+void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
+  if (bytes > PTRDIFF_MAX) {
+    (void)tdm_fail_memory(bytes, what);
+    region->failed = true;
+    return NULL;
+  }
+  const size_t wanted = bytes + REGION_GAP_BYTES;
+  size_t rounded = (wanted + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
+  if (rounded == 0) rounded = REGION_ALIGNMENT;
+  char *memory = take_rounded(region, rounded, what);
+  if (memory) SHOW(memory, bytes);
   return memory;
 }
 

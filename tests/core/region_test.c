@@ -10,6 +10,11 @@
 
 #include "core/allocate.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define IS_POISONED(memory) __asan_address_is_poisoned(memory)
+#endif
+
 static int create_faulty(void **state) {
   *state = tdm_faulty_allocator_create();
   return !*state;
@@ -80,12 +85,36 @@ static void usable_again_after_deinit_and_failure(void **state) {
   tdm_region_deinit(&region);
 }
 
+/* What is between pieces, and behind the last, is nobody's. */
+static void past_a_piece_nothing_may_be_touched(void **state) {
+  (void)state;
+#ifdef IS_POISONED
+  const tdm_allocator allocator = tdm_faulty_allocator_view(*state);
+  tdm_region region;
+  tdm_region_init(&region, &allocator);
+  for (size_t bytes = 0; bytes <= 20000; bytes = 3 * bytes + 1) {
+    char *piece = tdm_region_take(&region, bytes, "a piece");
+    char *next = tdm_region_take(&region, 1, "the next");
+    for (size_t i = 0; i < bytes; i++)
+      assert_false(IS_POISONED(piece + i));
+    assert_true(IS_POISONED(piece + bytes));
+    assert_true(IS_POISONED(next - 1));
+    assert_true(IS_POISONED(next + 1));
+  }
+  tdm_region_deinit(&region);
+#else
+  skip();
+#endif
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(pieces_are_zero_aligned_and_apart, create_faulty,
                                       destroy_faulty),
       cmocka_unit_test_setup_teardown(strings_and_formats, create_faulty, destroy_faulty),
       cmocka_unit_test_setup_teardown(usable_again_after_deinit_and_failure, create_faulty,
+                                      destroy_faulty),
+      cmocka_unit_test_setup_teardown(past_a_piece_nothing_may_be_touched, create_faulty,
                                       destroy_faulty),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Micro-batches: against the model as it is, against the same parts one after another,
  * through parallel regions. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "devices/kernels.h"
@@ -425,12 +426,46 @@ static void what_reads_parameters_only_may_be_wrapped(void **unused) {
   }
 }
 
+/* ---- Turns ---- */
+
+/* In which order a device works on parts, before the updates: "F1 F2 B1 ", forward and back. */
+static void list_turns(const tdm_session *session, const char *device, char *out, size_t capacity) {
+  const tdm_ir_node *before = NULL;
+  out[0] = '\0';
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    const bool is_back = node->role == TDM_ROLE_GRADIENT;
+    if (node->role == TDM_ROLE_UPDATE) break;
+    if (node->micro == 0 || (node->role != TDM_ROLE_FORWARD && !is_back)) continue;
+    if (strcmp(tdm_device_name_at(context, (size_t)node->device), device) != 0) continue;
+    if (before && before->micro == node->micro && before->role == node->role) continue;
+    const size_t used = strlen(out);
+    (void)snprintf(out + used, capacity - used, "%s%d ", is_back ? "B" : "F", node->micro);
+    before = node;
+  }
+}
+
+/* No more parts are under way on a device than there are stages behind it, with the links between,
+ * and whatever all parts read is there before the first. */
+static void devices_go_forward_and_back_in_turn(void **unused) {
+  (void)unused;
+  static const int64_t rows = 30;
+  tdm_session *session = micro_session(context, seed_graph, "cpu:0", "sim:0", 5);
+  char turns[256];
+  train_on(session, 1, &rows, 1);
+  list_turns(session, "cpu:0", turns, sizeof turns);
+  assert_string_equal(turns, "F1 F2 F3 B1 F4 B2 F5 B3 B4 B5 ");
+  list_turns(session, "sim:0", turns, sizeof turns);
+  assert_string_equal(turns, "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 ");
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(forward_rows_are_those_of_the_plain_model),
       cmocka_unit_test(training_is_that_of_the_same_parts_in_sequence),
       cmocka_unit_test(a_tables_gradient_is_made_once),
       cmocka_unit_test(training_is_near_the_plain_model),
+      cmocka_unit_test(devices_go_forward_and_back_in_turn),
       cmocka_unit_test(means_are_over_the_whole_batch),
       cmocka_unit_test(squares_are_divided_by_all_elements),
       cmocka_unit_test(micro_batches_go_through_wrapped_parts),

@@ -14,8 +14,12 @@
 
 enum {
   SPIN_NS = 20000, /* about what a futex round trip costs; then park */
-  LOOK_NS = 30000, /* between looks at events that are on their way */
   SPINS_BETWEEN_CLOCKS = 16,
+  /* Between looks at events that are on their way: a 32nd of the time since something moved, which
+   * is then the most that looking adds to what a GPU takes, within these. */
+  LOOKS_SHARE = 32,
+  LOOK_NS = 30000,
+  MOST_LOOK_NS = 1000000,
 };
 
 struct tdm_cuda_feeder {
@@ -132,28 +136,36 @@ typedef struct feeder_rest {
   uint64_t since_ns; /* 0: it has just become idle */
   uint32_t spins;
   uint32_t seen;
-  bool asked; /* the bell was read and all points asked for: look once more, then park */
+  bool asked;  /* the bell was read and all points asked for: look once more, then park */
+  bool parked; /* and has parked, so that there is no use in spinning again */
 } feeder_rest;
 
-/* Called again and again while nothing can be done: spins, then asks, then parks. */
+/* How long to park at most; for ever, if a bell tells of all that may come. */
+static int64_t park_ns(const tdm_cuda_feeder *feeder, uint64_t since_ns) {
+  if (!must_look(feeder)) return -1;
+  const int64_t share_ns = (int64_t)(tdm_time_ns() - since_ns) / LOOKS_SHARE;
+  return share_ns < LOOK_NS ? LOOK_NS : share_ns > MOST_LOOK_NS ? MOST_LOOK_NS : share_ns;
+}
+
+/* Called again and again while nothing can be done: spins, then asks and parks in turn. */
 static void rest(tdm_cuda_feeder *feeder, feeder_rest *state) {
   tdm_doorbell *bell = tdm_context_bell(feeder->device->context, feeder->bell);
   if (!state->asked) {
-    if (++state->spins % SPINS_BETWEEN_CLOCKS != 0) {
+    if (!state->parked && ++state->spins % SPINS_BETWEEN_CLOCKS != 0) {
       tdm_spin_pause();
       return;
     }
     const uint64_t now_ns = tdm_time_ns();
     if (state->since_ns == 0) state->since_ns = now_ns;
-    if (now_ns - state->since_ns < SPIN_NS) return;
+    if (!state->parked && now_ns - state->since_ns < SPIN_NS) return;
     state->seen = tdm_doorbell_read(bell);
     for (size_t i = 0; i < feeder->queue_count; i++)
       tdm_cuda_queue_ask(&feeder->queues[i], feeder->bell);
     state->asked = true;
     return;
   }
-  tdm_doorbell_park(bell, state->seen, must_look(feeder) ? LOOK_NS : -1);
-  *state = (feeder_rest){0};
+  tdm_doorbell_park(bell, state->seen, park_ns(feeder, state->since_ns));
+  *state = (feeder_rest){.since_ns = state->since_ns, .parked = true};
 }
 
 static void *feeder_main(void *user) {

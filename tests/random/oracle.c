@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 64 << 20, LEAST_EXPONENT = -1000 };
+enum { BLOCK_BYTES = 256 << 10, LEAST_EXPONENT = -1000 };
 
 /* Bits of the significand that a sum may take: two fewer than there are, since gradients may be
  * summed in other groups than here. */
@@ -127,8 +127,24 @@ oracle *oracle_create(const random_model *model) {
     it->parameters[i] = allocate(bytes);
     it->momenta[i] = allocate(bytes);
   }
-  it->arena = allocate(ARENA_BYTES);
   return it;
+}
+
+/* Values are taken from blocks of at least BLOCK_BYTES: one for all would be tens of megabytes,
+ * which take ThreadSanitizer longer than what most models compute. */
+typedef struct oracle_block {
+  struct oracle_block *next;
+  size_t used;
+  size_t bytes;
+  _Alignas(16) char memory[];
+} oracle_block;
+
+static void release_blocks(oracle *it) {
+  while (it->blocks) {
+    oracle_block *next = it->blocks->next;
+    free(it->blocks);
+    it->blocks = next;
+  }
 }
 
 void oracle_release(oracle *it) {
@@ -136,7 +152,7 @@ void oracle_release(oracle *it) {
     free(it->parameters[i]);
     free(it->momenta[i]);
   }
-  free(it->arena);
+  release_blocks(it);
   free(it);
 }
 
@@ -154,10 +170,14 @@ void oracle_load_parameter(oracle *it, int index, const double *values) {
 
 static void *take(oracle *it, int64_t count, size_t bytes) {
   const size_t wanted = ((size_t)count * bytes + 15) / 16 * 16;
-  void *memory = it->arena + it->arena_used;
-  it->arena_used += wanted;
-  if (it->arena_used > ARENA_BYTES) abort();
-  memset(memory, 0, wanted);
+  if (!it->blocks || it->blocks->bytes - it->blocks->used < wanted) {
+    const size_t room = wanted > BLOCK_BYTES ? wanted : BLOCK_BYTES;
+    oracle_block *added = allocate(sizeof *added + room);
+    *added = (oracle_block){.next = it->blocks, .bytes = room};
+    it->blocks = added;
+  }
+  void *memory = it->blocks->memory + it->blocks->used;
+  it->blocks->used += wanted;
   return memory;
 }
 
@@ -165,7 +185,7 @@ void oracle_run(oracle *it, uint64_t seed, int64_t rows) {
   const random_model *model = it->model;
   it->rows = rows;
   it->inexact = false;
-  it->arena_used = 0;
+  release_blocks(it);
   for (int i = 0; i < model->node_count; i++) {
     const random_node *what = &model->nodes[i];
     for (int k = 0; k < what->value_count; k++)

@@ -26,8 +26,7 @@ typedef struct oracle {
   double *flows[MOST_VALUES]; /* adjoints, when complete */
   exact *gradients[MOST_PARAMETERS];
   /* Memory of the latest run. */
-  char *arena;
-  size_t arena_used;
+  struct oracle_block *blocks; /* of the values, newest first; a run begins with none */
 } oracle;
 
 oracle *oracle_create(const random_model *it);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "graph/run/session.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
 
 enum { WIDTH = 256, LAYERS = 3, ROWS = 8, STEPS = 3 }; /* a weight has 256 KiB */
@@ -169,9 +170,9 @@ static const variant variants[] = {
     {.devices = ALL, .clip_norm = 0.5, .maximize = true, .factored = true},
 };
 
-/* Emulated GPUs are slow. */
+/* Emulated GPUs are slow, and so are sanitizers. */
 static size_t stride(void) {
-  return has_link_speeds() ? 1 : 5;
+  return !has_link_speeds() ? 5 : test_is_sanitized() ? 3 : 1;
 }
 
 static bool goes_around(tdm_collective collective) {

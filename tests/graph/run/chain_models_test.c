@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "graph/run/session.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
 
 #define ACCELERATOR TEST_KIND ":0"
@@ -104,7 +105,7 @@ static void compare_models(uint64_t delay_seed, int depth, bool fails, bool infe
 
 static void models_train_in_flight_as_one_step_at_a_time(void **unused) {
   (void)unused;
-  for (uint64_t seed = 1; seed <= 4; seed++) {
+  for (uint64_t seed = 1; seed <= (test_is_sanitized() ? 2 : 4); seed++) {
     compare_models(seed, 2 + (int)(seed % 3), false, false);
     compare_models(seed, 2 + (int)(seed % 3), true, false);
     compare_models(seed, 2 + (int)(seed % 3), true, true);
@@ -226,7 +227,7 @@ static void the_nth_kernel_may_fail_in_flight(void **unused) {
   (void)unused;
   int broken = 0;
   tdm_context *context = models_context(4);
-  for (uint64_t n = 1; n < 120; n += 2)
+  for (uint64_t n = 1; n < 120; n += test_is_sanitized() ? 5 : 2)
     broken += strike_kernel(context, n);
   assert_true(broken > 2);
   tdm_context_release(context);

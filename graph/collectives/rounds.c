@@ -20,6 +20,8 @@
  * their terms, so that while it travels, devices compute later gradients. Invariant: on every queue
  * what rounds do stands in one order of all sums and rounds, so that no two devices wait for each
  * other; who reads such a sum stands behind the rounds of all. */
+#include <string.h>
+
 #include "graph/collectives/formulas.h"
 #include "graph/collectives/sums.h"
 #include "graph/passes/device_sums.h"
@@ -197,30 +199,29 @@ static tdm_status come_home(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *bef
   return TDM_OK;
 }
 
+/* In the order of terms. */
 static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
   const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
   uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
   for (uint32_t k = 1; k < sum->node->input_count && total; k++)
     total = tdm_sum_add(graph, &at, sum, false, total, sum->current[k], sum->bucket);
-  sum->totals[0] = total;
-  return total ? TDM_OK : tdm_graph_status(graph);
+  return total ? tdm_take_over(graph, sum, total) : tdm_graph_status(graph);
 }
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
 static uint32_t reducing_rounds(const tdm_sum *sum) {
-  if (sum->comes_home) return 1;
   return sum->algorithm == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
 }
 
-/* The last is for what does no work but on links: sending the sum out, and putting it together. */
+/* The last is for what does no work but on links: sending the sum out, and putting it together; or
+ * coming home. */
 static uint32_t rounds_of(const tdm_sum *sum) {
-  return reducing_rounds(sum) + 1;
+  return sum->comes_home ? 1 : reducing_rounds(sum) + 1;
 }
 
 static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
-  if (sum->comes_home) return tdm_take_over(graph, sum, sum->totals[0]);
   const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
   const uint32_t gathering = sum->own ? reducing_rounds(sum) : 0;
   for (uint32_t round = 0; round < gathering; round++)
@@ -234,7 +235,7 @@ static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, uint32_t round
                               tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
   const bool ring = sum->algorithm == TDM_COLLECTIVE_RING;
-  if (round == 0 && sum->comes_home) return come_home(sums, sum, before);
+  if (sum->comes_home) return come_home(sums, sum, before);
   if (round == 0) {
     TDM_TRY(sum_own_terms(graph, sum, before));
     if (ring) TDM_TRY(begin_ring(sums, sum, before));
@@ -246,7 +247,6 @@ static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, uint32_t round
 /* What they have brought is added to. */
 static tdm_status end_round(tdm_graph *graph, tdm_sum *sum, uint32_t round, tdm_ir_node *before) {
   if (round + 1 == rounds_of(sum)) return TDM_OK;
-  if (sum->comes_home) return add_home(graph, sum, before);
   return sum->algorithm == TDM_COLLECTIVE_RING
              ? add_ring(graph, sum, round, sum->bucket, before)
              : reduce_tree(graph, sum, 1u << round, sum->bucket, before);
@@ -283,6 +283,8 @@ typedef struct schedule {
   tdm_ir_node **ends; /* (turn_count): the last sum of each turn */
   size_t count;
   size_t turn_count;
+  size_t *waiting; /* (waiting_count) whose terms have come home, and are not added there yet */
+  size_t waiting_count;
 } schedule;
 
 static tdm_status make_room(const tdm_sums *sums, schedule *out) {
@@ -290,7 +292,8 @@ static tdm_status make_room(const tdm_sums *sums, schedule *out) {
   out->sums = tdm_region_take(region, sums->count * sizeof(void *), "collectives");
   out->turns = tdm_region_take(region, sums->count * sizeof *out->turns, "collectives");
   out->ends = tdm_region_take(region, sums->count * sizeof(void *), "collectives");
-  return out->sums && out->turns && out->ends ? TDM_OK : TDM_OUT_OF_MEMORY;
+  out->waiting = tdm_region_take(region, sums->count * sizeof *out->waiting, "collectives");
+  return out->sums && out->turns && out->ends && out->waiting ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
 /* Of a device, while a round's messages have come and are still to be added. */
@@ -323,22 +326,58 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   return TDM_OK;
 }
 
+/* Adds what has come home, of the first sums that wait. */
+static tdm_status add_waiting(const tdm_sums *sums, schedule *plan, size_t count,
+                              tdm_ir_node *before) {
+  for (size_t i = 0; i < count; i++)
+    TDM_TRY(add_home(sums->graph, plan->sums[plan->waiting[i]], before));
+  plan->waiting_count -= count;
+  memmove(plan->waiting, plan->waiting + count, plan->waiting_count * sizeof *plan->waiting);
+  return TDM_OK;
+}
+
+static size_t end_of_buckets(const tdm_sums *sums, const schedule *plan, size_t i) {
+  return plan->sums[i]->bucket + buckets_of(sums->graph, plan->sums[i]);
+}
+
+/* Those that a few sums' messages would overwrite; and once all is computed, those before them. */
+static tdm_status make_way(const tdm_sums *sums, schedule *plan, size_t turn, const size_t *few,
+                           size_t count, tdm_ir_node *before) {
+  const size_t first = plan->sums[few[0]]->bucket;
+  const size_t end = end_of_buckets(sums, plan, few[count - 1]);
+  size_t moving = 0;
+  for (size_t i = 0; i < plan->waiting_count; i++) {
+    const size_t at = plan->waiting[i];
+    const bool older = end > plan->sums[at]->bucket + TDM_BUCKETS;
+    const bool newer = end_of_buckets(sums, plan, at) > first + TDM_BUCKETS;
+    const bool computed = turn >= plan->turn_count && at < few[0];
+    if (older || newer || computed) moving = i + 1;
+  }
+  return add_waiting(sums, plan, moving, before);
+}
+
 /* The messages of a few sums stand before what is added to any of these, which is sent on at once:
  * else each would wait for the finished pieces of the one before it. They want no more buckets than
- * there are, so that none overwrites what is still to be added. */
-static tdm_status insert_few(const tdm_sums *sums, const schedule *plan, size_t turn,
-                             const size_t *few, size_t count, tdm_ir_node *before) {
+ * there are, so that none overwrites what is still to be added. What has come home nobody sends on:
+ * it is added when its buckets are wanted, or all is computed, so that no kernel waits for links
+ * that have more to carry than devices compute. */
+static tdm_status insert_few(const tdm_sums *sums, schedule *plan, size_t turn, const size_t *few,
+                             size_t count, tdm_ir_node *before) {
+  if (count == 0) return TDM_OK;
+  TDM_TRY(make_way(sums, plan, turn, few, count, before));
   for (size_t i = 0; i < count; i++)
     TDM_TRY(begin_round(sums, plan->sums[few[i]], (uint32_t)(turn - plan->turns[few[i]]), before));
-  for (size_t i = 0; i < count; i++)
-    TDM_TRY(
-        end_round(sums->graph, plan->sums[few[i]], (uint32_t)(turn - plan->turns[few[i]]), before));
+  for (size_t i = 0; i < count; i++) {
+    tdm_sum *sum = plan->sums[few[i]];
+    if (sum->comes_home) plan->waiting[plan->waiting_count++] = few[i];
+    TDM_TRY(end_round(sums->graph, sum, (uint32_t)(turn - plan->turns[few[i]]), before));
+  }
   return TDM_OK;
 }
 
 /* The rounds of one turn that leave their sums `left` rounds. */
-static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size_t turn,
-                                size_t left, tdm_ir_node *before) {
+static tdm_status insert_rounds(const tdm_sums *sums, schedule *plan, size_t turn, size_t left,
+                                tdm_ir_node *before) {
   size_t few[TDM_BUCKETS], count = 0;
   for (size_t i = 0; i < plan->count && plan->turns[i] <= turn; i++) {
     const tdm_sum *sum = plan->sums[i];
@@ -356,8 +395,8 @@ static tdm_status insert_rounds(const tdm_sums *sums, const schedule *plan, size
 
 /* What needs links alone goes first. Sums with an addition left come last, as what they have added
  * is sent on at once: their links have to wait for it, and nothing behind it on these queues. */
-static tdm_status insert_turn(const tdm_sums *sums, const schedule *plan, size_t turn,
-                              size_t most_rounds, tdm_ir_node *before) {
+static tdm_status insert_turn(const tdm_sums *sums, schedule *plan, size_t turn, size_t most_rounds,
+                              tdm_ir_node *before) {
   TDM_TRY(insert_rounds(sums, plan, turn, 0, before));
   for (size_t left = most_rounds; left-- > 1;)
     TDM_TRY(insert_rounds(sums, plan, turn, left, before));
@@ -377,5 +416,5 @@ tdm_status tdm_sum_in_rounds(const tdm_sums *sums) {
     tdm_ir_node *before = turn < plan.turn_count ? plan.ends[turn] : end;
     TDM_TRY(insert_turn(sums, &plan, turn, most_rounds, before));
   }
-  return TDM_OK;
+  return add_waiting(sums, &plan, plan.waiting_count, end);
 }

@@ -1,0 +1,74 @@
+/* Forecasts of a step whose gradients and parameters cross for as long as it computes: by a ring,
+ * and with spread homes. */
+#include "graph/run/session.h"
+#include "tests/graph/forecast/support.h"
+
+/* A replica's 6 * ROWS * WIDTH^2 operations a layer, 768 a ns, take as long as its 4 * WIDTH^2
+ * bytes do, 1 a ns: half of a layer's gradient and of its parameter go either way. */
+enum { WIDTH = 1024, ROWS = 512, ENDS = 16, MOST_LAYERS = 24 };
+
+static const char two_hosts[] =
+    "{\"title\": \"two\", \"sources\": [\"this test\"], \"hosts\": 2, \"device\": {\"model\": "
+    "\"toy\", \"flops_per_second\": {\"float32\": 7.68e11}, \"memory_bytes_per_second\": 1e15, "
+    "\"launch_us\": 1}, \"host_link\": {\"latency_us\": 1, \"bytes_per_second\": 1e15}, "
+    "\"network\": {\"latency_us\": 1, \"bytes_per_second\": 1e9}}";
+
+typedef struct manner {
+  tdm_collective collective;
+  bool spread_homes;
+} manner;
+
+static double step_ns(tdm_context *context, int layers, const manner *of) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), ENDS);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  tdm_scope_push(graph, "deep");
+  tdm_value value = tdm_linear_without_bias(graph, "first", x, WIDTH);
+  for (int i = 0; i < layers; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "l%d", i);
+    value = tdm_linear_without_bias(graph, name, value, WIDTH);
+  }
+  const tdm_value loss = tdm_mean(graph, "loss", value, NULL, 0, false);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {
+      .struct_size = sizeof wrap, .devices = "paper:0,paper:1", .spread_homes = of->spread_homes};
+  tdm_data_parallel(graph, "deep", &wrap);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1),
+                                       &(tdm_session_options){.collective = of->collective});
+  tdm_tensor *fed =
+      tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, (int64_t)2 * ROWS, ENDS));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+  tdm_tensor_release(fed);
+  tdm_forecast *made = forecast(session, NULL);
+  const double ns = made->step_ns;
+  tdm_forecast_release(made);
+  tdm_session_release(session);
+  return ns;
+}
+
+/* No gradient of a ring crosses before the backward pass, two thirds of what is computed, has
+ * begun. With spread homes half of the bytes cross under the forward pass, which computes less
+ * long: so that half and the backward pass are left, and at most two layers' bytes that nothing
+ * hides, the last gradient's and the first parameter's. */
+static void spread_homes_take_less_than_a_ring(void **unused) {
+  (void)unused;
+  tdm_context *context = context_of(two_hosts);
+  for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
+    const double layer_ns = 4.0 * WIDTH * WIDTH, longer_ns = layers * layer_ns;
+    const double ring_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_RING, false});
+    const double homes_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_AUTO, true});
+    if (ring_ns < 4.0 / 3 * longer_ns || homes_ns > 7.0 / 6 * longer_ns + 2.1 * layer_ns)
+      fail_msg("%d layers: %.3f by a ring, %.3f with spread homes", layers, ring_ns / longer_ns,
+               homes_ns / longer_ns);
+  }
+  tdm_context_release(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(spread_homes_take_less_than_a_ring),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

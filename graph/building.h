@@ -180,6 +180,8 @@ typedef struct tdm_parallel_options {
   size_t scatter_count;
   bool spread_homes; /* parameters of the part have their homes on all of the devices, on each about
                         as many bytes; else on the first */
+  double updated_everywhere; /* with spread_homes, of these bytes the share, 0 to 1, that every
+                                device updates for itself */
 } tdm_parallel_options;
 
 /* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
@@ -203,7 +205,16 @@ typedef struct tdm_parallel_options {
  * updates these alone (as ZeRO's first stage, Rajbhandari et al., "ZeRO: memory optimizations
  * toward training trillion parameter models", SC 2020): gradients go to the homes while the
  * backward pass computes, and what was updated to all other devices while the next run's forward
- * pass does. It holds for parameters that no session has bound before. */
+ * pass does. It holds for parameters that no session has bound before.
+ *
+ * With updated_everywhere as well that is so of the parameters in the middle. Gradients of the
+ * first and of the last parameters that the part reads, of each about half of that share, go around
+ * in rings: all devices keep states of these and update their own copies, so that the next run's
+ * forward pass waits for no parameter where it begins, and less has to cross under it, but more
+ * under the backward pass: more than a half is worth its states only where less crosses than is
+ * computed. Where the session is `deterministic` all gradients go to the homes, and where its
+ * options ask for a `collective` all go by that; those that cannot be updated on every device, as
+ * it says there, go to their homes. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that

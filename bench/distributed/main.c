@@ -38,6 +38,7 @@ static const char help[] =
     "  --collective auto|home|chain|ring|tree|all-reduce\n"
     "  --deterministic\n"
     "  --spread-homes    of parameters, over the replicas\n"
+    "  --everywhere X    and a share of X of these updated by every replica for itself\n"
     "  --calibrate       measure the link between the ranks first\n"
     "  --explain         print the plan, with measured times, instead\n"
     "  --forecast        print what a step was forecast to take, too\n"
@@ -101,6 +102,8 @@ static void read_option(const char *word, const char *value, options *out) {
     out->model.depth = atoi(value);
   else if (strcmp(word, "--idle") == 0)
     out->idle_seconds = atof(value);
+  else if (strcmp(word, "--everywhere") == 0)
+    out->model.updated_everywhere = atof(value);
   else if (strcmp(word, "--trace") == 0)
     out->trace = value, out->model.trace_runs = TRACED_STEPS;
   else if (strcmp(word, "--collective") == 0)

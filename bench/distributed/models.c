@@ -122,6 +122,7 @@ static void replicate(tdm_graph *graph, const model_kind *kind, const model_requ
   const tdm_parallel_options options = {.struct_size = sizeof options,
                                         .devices = request->replicas,
                                         .spread_homes = request->spread_homes,
+                                        .updated_everywhere = request->updated_everywhere,
                                         .scatter = scatter,
                                         .scatter_count = kind->has_loss ? 2 : 1};
   if (request->replicas) tdm_data_parallel(graph, "model", &options);

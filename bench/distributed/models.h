@@ -19,6 +19,7 @@ typedef struct model_request {
   int trace_runs; /* of which the timeline is kept */
   tdm_collective collective;
   bool spread_homes;
+  double updated_everywhere; /* a share of the parameters' bytes */
 } model_request;
 
 typedef struct opened_model {

@@ -4,6 +4,7 @@
  * busy for the least time: at home, in chains, by all-reduces of the engine that connects ranks,
  * or around, where each goes in a ring or a tree, whichever is quicker for it. Where sums go
  * around, or are made by all-reduces, devices update their own copies. All others are made at home.
+ * Where homes are spread, sums go there, but for those whose parameters are updated everywhere.
  * Except at home devices take turns in plan order, so that each adds right behind the gradient that
  * it adds to. Invariant: with `deterministic` terms are added in their order. */
 #include "graph/collectives/collectives.h"
@@ -163,8 +164,20 @@ static tdm_collective around_by(const tdm_graph *graph, const tdm_sum *sum,
   return tree ? TDM_COLLECTIVE_TREE : algorithm;
 }
 
+/* Among spread homes: does it go around, since all devices are to update its parameter? */
+static bool goes_everywhere(const tdm_sum *sum, const tdm_collective_request *request) {
+  return request->asked == TDM_COLLECTIVE_AUTO && !request->deterministic && sum->everywhere &&
+         sum->can_go_around && sum->can_own;
+}
+
 static void choose_for(const tdm_sums *sums, const tdm_collective_request *request,
                        tdm_collective_choice *choice, tdm_sum *sum) {
+  if (goes_everywhere(sum, request)) {
+    sum->algorithm = around_by(sums->graph, sum, request, TDM_COLLECTIVE_RING);
+    sum->own = true;
+    choice->own_updates++;
+    return;
+  }
   const bool around =
       choice->algorithm == TDM_COLLECTIVE_RING || choice->algorithm == TDM_COLLECTIVE_TREE;
   const bool wanted = sum->can_own || request->asked != TDM_COLLECTIVE_AUTO;

@@ -34,6 +34,17 @@ static uint32_t sum_of(const followers *state, uint32_t value) {
   return value < state->value_count ? state->sum_of[value] : 0;
 }
 
+/* Is a parameter that it updates to be updated on every device? */
+static bool is_for_everywhere(const tdm_graph *graph, const tdm_ir_node *update) {
+  for (uint32_t k = 0; k < update->input_count; k++) {
+    const tdm_ir_value *value = tdm_ir_value_at(graph, update->inputs[k]);
+    if (update->inputs[k] && value->kind == TDM_VALUE_PERSISTENT &&
+        graph->persistents.items[value->binding].is_updated_everywhere)
+      return true;
+  }
+  return false;
+}
+
 /* Is it a sum's value, scaled (by clipping), or negated (where an optimizer maximizes)? */
 static bool scales(const followers *state, const tdm_ir_node *node) {
   const char *name = node->operation->name;
@@ -90,6 +101,7 @@ tdm_status tdm_find_own_updates(const tdm_sums *sums) {
     if (scales(&state, node)) state.sum_of[node->first_output] = sum;
     if (node->role != TDM_ROLE_UPDATE) continue;
     state.updates[sum - 1]++;
+    sums->items[sum - 1].everywhere |= is_for_everywhere(sums->graph, node);
     if (!is_alone(&state, node, sum)) sums->items[sum - 1].can_own = false;
   }
   for (size_t i = 0; i < sums->count; i++)

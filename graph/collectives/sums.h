@@ -19,6 +19,7 @@ typedef struct tdm_sum {
   bool on_devices;     /* and its devices are a group, whose engine makes it */
   bool can_own;        /* every device that has a term can do the updates for itself */
   bool own;            /* and does */
+  bool everywhere;     /* and shall, though homes are spread */
   bool comes_home;     /* at home, but its terms travel as a ring's do: the homes are spread */
   size_t bucket;       /* in rounds: the first of those that its terms come into */
   uint32_t count;      /* of devices that have terms */

@@ -98,6 +98,14 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   TDM_TRY(read_weights(graph, options->weights, parallel_region));
   parallel_region->output_device = parallel_region->devices[0];
   parallel_region->spread_homes = options->spread_homes;
+  parallel_region->updated_everywhere = options->updated_everywhere;
+  if (!(options->updated_everywhere >= 0 && options->updated_everywhere <= 1))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "updated_everywhere is %g, not 0 to 1",
+                    options->updated_everywhere);
+  if (options->updated_everywhere > 0 && !options->spread_homes)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "updated_everywhere is %g without spread_homes, which it is a share of",
+                    options->updated_everywhere);
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
     if (!device) return TDM_UNAVAILABLE;

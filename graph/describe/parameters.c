@@ -88,8 +88,14 @@ static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_sp
   tdm_table_shard shard = {0};
   if (!shard_of_state(graph, like, path, spec, &shard))
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
-  graph->persistents.items[graph->persistents.count++] = (tdm_graph_persistent){
-      path, index, initializer ? *initializer : zeros, like, UINT32_MAX, is_state, false, shard};
+  graph->persistents.items[graph->persistents.count++] =
+      (tdm_graph_persistent){.name = path,
+                             .value = index,
+                             .initializer = initializer ? *initializer : zeros,
+                             .like = like,
+                             .origin = UINT32_MAX,
+                             .is_state = is_state,
+                             .shard = shard};
   if (like) tdm_ir_value_at(graph, index)->device = tdm_ir_value_at(graph, like)->device;
   return tdm_ir_handle(graph, index);
 }

@@ -120,6 +120,7 @@ typedef struct tdm_parallel_region {
   const int16_t *devices; /* (device_count), of the graph's region, as weights and inputs */
   int16_t output_device;
   bool spread_homes;          /* of parameters, over the devices */
+  double updated_everywhere;  /* of their bytes; 0 to 1 */
   bool done;                  /* replaced */
   const double *weights;      /* (device_count); NULL: even chunks */
   tdm_parallel_input *inputs; /* (input_count) */
@@ -143,7 +144,8 @@ typedef struct tdm_graph_persistent {
   uint32_t
       origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
   bool is_state;
-  bool is_taken; /* a layer has it */
+  bool is_taken;              /* a layer has it */
+  bool is_updated_everywhere; /* where its gradients can go around */
   tdm_table_shard shard;
 } tdm_graph_persistent;
 

@@ -1,15 +1,29 @@
-/* Homes of parameters of a parallel region, spread over its devices. Invariant: what has a device
- * keeps it; of the rest each goes, in the order in which nodes read them, where the fewest bytes
- * are so far, the first of the devices among equals: all ranks find the same. */
+/* Homes of parameters of a parallel region, spread over its devices, and which parameters every
+ * device updates for itself. Invariant: what has a device keeps it; of the rest, those in the
+ * middle and those that are updated everywhere by themselves, each goes, in the order in which
+ * nodes read them, where the fewest bytes are so far, the first of the devices among equals: all
+ * ranks find the same. */
+#include <string.h>
+
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
-/* Where the fewest bytes are. */
-static size_t least_of(const uint64_t *bytes, size_t count) {
-  size_t least = 0;
-  for (size_t i = 1; i < count; i++)
-    if (bytes[i] < bytes[least]) least = i;
-  return least;
+typedef struct spreading {
+  tdm_graph *graph;
+  const tdm_parallel_region *region;
+  uint32_t *parameters; /* (count) values without a home, in the order in which nodes read them */
+  size_t count;
+  uint64_t *bytes; /* (2, devices) that have their home there: in the middle, and everywhere */
+} spreading;
+
+static uint64_t bytes_of(const spreading *state, size_t parameter) {
+  const tdm_spec *spec = &tdm_ir_value_at(state->graph, state->parameters[parameter])->spec;
+  return (uint64_t)tdm_shape_bytes(&spec->shape, spec->dtype);
+}
+
+static tdm_graph_persistent *persistent_of(const spreading *state, size_t parameter) {
+  const tdm_ir_value *value = tdm_ir_value_at(state->graph, state->parameters[parameter]);
+  return &state->graph->persistents.items[value->binding];
 }
 
 /* Is it a parameter that is trained, without a home? Shards of tables have theirs. */
@@ -20,22 +34,72 @@ static bool is_homeless(const tdm_graph *graph, const tdm_ir_value *value) {
   return !persistent->is_state && !persistent->shard.table;
 }
 
-tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) {
-  const tdm_parallel_region *of = &graph->parallel_regions.items[region];
-  if (!of->spread_homes) return TDM_OK;
-  uint64_t *bytes =
-      tdm_allocate(graph->allocator, of->device_count * sizeof *bytes, "homes of parameters");
-  if (!bytes) return TDM_OUT_OF_MEMORY;
+/* What is found has a home from then on, which is not its last. */
+static void find_parameters(spreading *state, uint16_t region) {
+  const tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
     if (!tdm_is_in_region(graph, node->parallel_region, region)) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
       tdm_ir_value *value = tdm_ir_value_at(graph, node->inputs[k]);
       if (!node->inputs[k] || !is_homeless(graph, value)) continue;
-      const size_t least = least_of(bytes, of->device_count);
-      value->device = of->devices[least];
-      bytes[least] += (uint64_t)tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+      value->device = state->region->devices[0];
+      state->parameters[state->count++] = node->inputs[k];
     }
   }
-  tdm_release(graph->allocator, bytes, of->device_count * sizeof *bytes);
-  return TDM_OK;
+}
+
+/* Half of the share from either end, each parameter that has more of its bytes in it than not. */
+static void mark_ends(const spreading *state) {
+  double all = 0, first = 0, last = 0;
+  for (size_t i = 0; i < state->count; i++)
+    all += (double)bytes_of(state, i);
+  const double each = state->region->updated_everywhere * all / 2;
+  for (size_t i = 0; i < state->count; i++) {
+    const double bytes = (double)bytes_of(state, i);
+    if (first + bytes / 2 < each) persistent_of(state, i)->is_updated_everywhere = true;
+    first += bytes;
+  }
+  for (size_t i = state->count; i-- > 0;) {
+    const double bytes = (double)bytes_of(state, i);
+    if (last + bytes / 2 < each) persistent_of(state, i)->is_updated_everywhere = true;
+    last += bytes;
+  }
+}
+
+/* Where the fewest bytes are. */
+static size_t least_of(const uint64_t *bytes, size_t count) {
+  size_t least = 0;
+  for (size_t i = 1; i < count; i++)
+    if (bytes[i] < bytes[least]) least = i;
+  return least;
+}
+
+static void find_homes(const spreading *state) {
+  const size_t devices = state->region->device_count;
+  for (size_t i = 0; i < state->count; i++) {
+    const bool everywhere = persistent_of(state, i)->is_updated_everywhere;
+    uint64_t *bytes = &state->bytes[everywhere ? devices : 0];
+    const size_t least = least_of(bytes, devices);
+    tdm_ir_value_at(state->graph, state->parameters[i])->device = state->region->devices[least];
+    bytes[least] += bytes_of(state, i);
+  }
+}
+
+tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) {
+  spreading state = {.graph = graph, .region = &graph->parallel_regions.items[region]};
+  if (!state.region->spread_homes) return TDM_OK;
+  const size_t parameter_bytes = (graph->persistents.count + 1) * sizeof *state.parameters;
+  const size_t device_bytes = 2 * (size_t)state.region->device_count * sizeof *state.bytes;
+  state.parameters = tdm_allocate(graph->allocator, parameter_bytes, "homes of parameters");
+  state.bytes = tdm_allocate(graph->allocator, device_bytes, "homes of parameters");
+  const bool has_room = state.parameters && state.bytes;
+  if (has_room) {
+    memset(state.bytes, 0, device_bytes);
+    find_parameters(&state, region);
+    mark_ends(&state);
+    find_homes(&state);
+  }
+  tdm_release(graph->allocator, state.parameters, parameter_bytes);
+  tdm_release(graph->allocator, state.bytes, device_bytes);
+  return has_room ? TDM_OK : TDM_OUT_OF_MEMORY;
 }

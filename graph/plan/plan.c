@@ -13,10 +13,11 @@ static void report(const tdm_plan_request *request, const char *pass, const tdm_
 }
 
 /* Parameters live where the session that bound them first has put them. */
-static void settle_homes(tdm_graph *graph, tdm_store_entry *const *bound) {
+static void settle_homes(tdm_graph *graph, const tdm_plan_request *request) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
-    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
-    const tdm_device *home = bound[persistent->origin]->storage->memory.device;
+    tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_device *home = request->bound[persistent->origin]->storage->memory.device;
+    persistent->is_updated_everywhere = request->everywhere[persistent->origin];
     tdm_ir_value_at(graph, persistent->value)->device = (int16_t)home->context_index;
   }
 }
@@ -160,7 +161,7 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_data_parallel(graph, true, plan->deliveries, plan->delivery_count));
   report(request, "data_parallel", plan);
   if (request->observe) TDM_TRY(deliver_observed(plan, request));
-  settle_homes(graph, request->bound);
+  settle_homes(graph, request);
   TDM_TRY(tdm_pass_place(graph, request->map));
   if (!request->training) tdm_drop_persist_inputs(graph);
   report(request, "place", plan);

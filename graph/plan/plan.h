@@ -132,6 +132,7 @@ typedef struct tdm_plan_request {
   tdm_device_map *map;
   tdm_store *store;
   tdm_store_entry *const *bound; /* per persistent of source: its entry */
+  const bool *everywhere;        /* per persistent of source: all devices are to update it */
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;

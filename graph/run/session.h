@@ -53,6 +53,7 @@ struct tdm_session {
   int16_t *kept_devices;   /* per kept value of graph */
   bool averages;           /* parameters are read from their averages */
   tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
+  bool *everywhere;        /* per persistent of graph: all devices are to update it */
   tdm_plan *newest;        /* by latest use */
   tdm_plan *oldest;
   int plan_count;

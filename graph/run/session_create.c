@@ -166,6 +166,7 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
     if (session->averages && value->trainable)
       status = read_average(session, &binding, &persistent);
     if (status != TDM_OK) break;
+    session->everywhere[persistent.origin] = persistent.is_updated_everywhere;
     status = tdm_store_bind(&binding, &persistent, &value->spec,
                             tdm_context_device(session->context, (size_t)value->device),
                             atomic_load(&session->seed), &session->bound[persistent.origin]);
@@ -253,12 +254,15 @@ static tdm_status allocate_scratch(tdm_session *session) {
       tdm_region_take(region, (graph->outputs.count + 2) * sizeof(int16_t), "session");
   session->bound =
       tdm_region_take(region, (graph->persistents.count + 1) * sizeof(void *), "session");
+  session->everywhere = tdm_region_take(
+      region, (graph->persistents.count + 1) * sizeof *session->everywhere, "session");
   session->kept_devices =
       tdm_region_take(region, (graph->kepts.count + 1) * sizeof(int16_t), "session");
   session->slots =
       tdm_region_take(region, (size_t)session->depth * sizeof *session->slots, "session");
   if (!session->feed_specs || !session->fed || !session->key_words || !session->targets ||
-      !session->target_devices || !session->slots || !session->bound || !session->kept_devices)
+      !session->target_devices || !session->slots || !session->bound || !session->everywhere ||
+      !session->kept_devices)
     return TDM_OUT_OF_MEMORY;
   for (int i = 0; i < session->depth; i++) {
     session->slots[i].arenas =

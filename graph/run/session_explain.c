@@ -69,6 +69,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .map = &session->map,
                               .store = session->store,
                               .bound = session->bound,
+                              .everywhere = session->everywhere,
                               .cache = session->prepared,
                               .depth = (uint32_t)session->depth,
                               .observe = session->observer != NULL,

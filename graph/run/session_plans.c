@@ -206,6 +206,7 @@ static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_requ
                            .map = &session->map,
                            .store = session->store,
                            .bound = session->bound,
+                           .everywhere = session->everywhere,
                            .cache = session->prepared,
                            .depth = (uint32_t)session->depth,
                            .profile = session->profile,

@@ -276,7 +276,8 @@ static void build_wrap(building *it, const random_wrap *part) {
       .weights = part->weighted ? part->weights : NULL,
       .scatter = scatter,
       .scatter_count = scattered,
-      .spread_homes = part->spread_homes};
+      .spread_homes = part->spread_homes,
+      .updated_everywhere = part->updated_everywhere};
   if (part->between && out > 0 && input_count > 0)
     tdm_data_parallel_between(it->graph, inputs, input_count, outputs, out, &options);
   else

@@ -29,6 +29,7 @@ typedef struct random_wrap {
   bool weighted;
   double weights[MOST_REPLICAS];
   bool spread_homes;
+  double updated_everywhere; /* 0 where homes are not spread */
   bool between; /* by its boundary values, not by names */
 } random_wrap;
 

@@ -34,6 +34,17 @@ static tdm_graph *on_accelerators(job_rank *rank, tdm_value *out_loss) {
   return deep(rank, "sim:0", 1, WIDTH, out_loss);
 }
 
+/* Homes on all ranks, but for parameters at either end, which each updates for itself. */
+static tdm_graph *mixed_on_hosts(job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = job_deep_graph(rank, LAYERS, WIDTH, tdm_gelu, out_loss);
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = "host:*/cpu:0",
+                                        .spread_homes = true,
+                                        .updated_everywhere = 0.5};
+  tdm_data_parallel(graph, "model", &options);
+  return graph;
+}
+
 /* Returns the last loss, which is that of all ranks. */
 static double train(const job_model *model, int rank_count, uint64_t *out_hash) {
   job_rank ranks[JOB_MOST_RANKS];
@@ -73,6 +84,17 @@ static void every_way_over_ranks_trains(void **state) {
   static const int counts[] = {2, 3, 4, 5, 8};
   const job_model model = {.build = on_hosts, .optimizer = tdm_sgd(0.1), .rows = ROWS};
   for (size_t i = 0; i < TDM_COUNT_OF(counts); i += test_is_sanitized() ? 3 : 1)
+    each_way_trains_as_the_sum_in_order(&model, counts[i]);
+}
+
+/* Any way that is asked for is that of all; where none is, the two go beside one another. */
+static void every_way_trains_from_spread_homes(void **state) {
+  (void)state;
+  static const int counts[] = {2, 3, 8};
+  tdm_optimizer clipped = tdm_adam(0.01);
+  clipped.clip_norm = 0.5;
+  const job_model model = {.build = mixed_on_hosts, .optimizer = clipped, .rows = ROWS};
+  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
     each_way_trains_as_the_sum_in_order(&model, counts[i]);
 }
 
@@ -210,6 +232,7 @@ static void deterministic_refuses_all_reduces(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_way_over_ranks_trains),
+      cmocka_unit_test(every_way_trains_from_spread_homes),
       cmocka_unit_test(every_way_trains_models_of_many_kinds),
       cmocka_unit_test(buckets_travel_under_the_backward_pass),
       cmocka_unit_test(hosts_on_the_way_are_refreshed_for_others_alone),

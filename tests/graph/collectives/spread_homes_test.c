@@ -1,5 +1,7 @@
 /* Homes of parameters that are spread over a parallel region's devices: where they are, that no bit
- * depends on it, and what crosses when. For accelerators of TEST_KIND. */
+ * depends on it, and what crosses when; and parameters among them that every device updates for
+ * itself. For accelerators of TEST_KIND. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "graph/run/session.h"
@@ -32,6 +34,9 @@ typedef struct variant {
   int depth;
   double clip_norm;
   bool spread_homes;
+  double updated_everywhere;
+  bool deterministic;
+  bool factored; /* Adafactor instead of Adam */
 } variant;
 
 static tdm_session *make_session(const variant *of) {
@@ -46,16 +51,20 @@ static tdm_session *make_session(const variant *of) {
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = of->devices, .spread_homes = of->spread_homes};
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = of->devices,
+                                        .spread_homes = of->spread_homes,
+                                        .updated_everywhere = of->updated_everywhere};
   tdm_data_parallel(graph, "model", &options);
-  tdm_optimizer optimizer = tdm_adam(0.01);
+  tdm_output(graph, "y", y);
+  tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
   optimizer.clip_norm = of->clip_norm;
   return train_session(
       graph, tdm_mse(graph, "loss", y, x), optimizer,
       &(tdm_session_options){.seed = 7,
                              .micro_batches = of->micro_batches,
                              .depth = of->depth,
+                             .deterministic = of->deterministic,
                              .collective = of->spread_homes ? 0 : TDM_COLLECTIVE_HOME});
 }
 
@@ -219,6 +228,197 @@ static void gradients_do_not_hold_up_what_is_computed(void **unused) {
   tdm_session_release(session);
 }
 
+/* ---- Updated everywhere ------------------------------------------------------------------------
+ */
+
+static bool is_updated_everywhere(const tdm_session *session, int layer, const char *parameter) {
+  char name[48];
+  (void)snprintf(name, sizeof name, "model/l%d.%s", layer, parameter);
+  const tdm_graph *graph = &session->newest->graph;
+  for (size_t i = 0; i < graph->persistents.count; i++)
+    if (strcmp(graph->persistents.items[i].name, name) == 0)
+      return graph->persistents.items[i].is_updated_everywhere;
+  fail_msg("there is no %s", name);
+  return false;
+}
+
+static uint64_t refreshed_bytes(tdm_session *session) {
+  uint64_t transfers, bytes;
+  assert_ok(tdm_session_refreshed(session, &transfers, &bytes));
+  return bytes;
+}
+
+/* Copies of optimizers' states, which whoever updates for itself has. */
+static int copies_of_states(const tdm_session *session) {
+  const tdm_graph *graph = &session->newest->graph;
+  int copies = 0;
+  for (size_t i = 0; i < graph->deriveds.count; i++) {
+    const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
+    copies += graph->persistents.items[source->binding].like != 0;
+  }
+  return copies;
+}
+
+/* A quarter of the bytes at either end is the most of a weight, and the last bias; homes of these
+ * and of those in the middle are spread each by themselves. The latter alone are refreshed. */
+static void the_ends_are_updated_everywhere(void **unused) {
+  (void)unused;
+  enum { WEIGHT = WIDTH * WIDTH * sizeof(float), BIAS = WIDTH * sizeof(float) };
+  static const bool weights[LAYERS] = {true, false, true}, biases[LAYERS] = {false, false, true};
+  static const char *const homes[LAYERS][2] = {{A(2), A(2)}, {A(1), A(2)}, {A(1), A(2)}};
+  tdm_session *session = make_session(
+      &(variant){.devices = A(2) "," A(1), .spread_homes = true, .updated_everywhere = 0.5});
+  train(session, 2);
+  for (int i = 0; i < LAYERS; i++) {
+    assert_int_equal(is_updated_everywhere(session, i, "weight"), weights[i]);
+    assert_int_equal(is_updated_everywhere(session, i, "bias"), biases[i]);
+    assert_string_equal(home_in(session, i, "weight"), homes[i][0]);
+    assert_string_equal(home_in(session, i, "bias"), homes[i][1]);
+  }
+  const tdm_collective_choice *choice = &session->newest->sums;
+  assert_int_equal(choice->algorithm, TDM_COLLECTIVE_HOME);
+  assert_int_equal(choice->own_updates, 3);
+  assert_in_range(copies_of_states(session), 2 * 3, 3 * 3);
+  assert_int_equal(refreshed_bytes(session), WEIGHT + 2 * BIAS);
+  tdm_session_release(session);
+}
+
+/* The whole share: nothing is refreshed. None: homes as they were. */
+static void a_share_may_be_all_or_nothing(void **unused) {
+  (void)unused;
+  const uint64_t all = LAYERS * (WIDTH * WIDTH + WIDTH) * sizeof(float);
+  for (int share = 0; share <= 1; share++) {
+    tdm_session *session = make_session(
+        &(variant){.devices = A(0) "," A(1), .spread_homes = true, .updated_everywhere = share});
+    train(session, 2);
+    assert_int_equal(session->newest->sums.own_updates, share ? 2 * LAYERS : 0);
+    assert_int_equal(refreshed_bytes(session), share ? 0 : all);
+    assert_int_equal(copies_of_states(session) > 0, share);
+    tdm_session_release(session);
+  }
+}
+
+/* Of two terms every order is the same. On devices of two kinds nobody updates but the home. */
+static void two_terms_have_one_sum(void **unused) {
+  (void)unused;
+  static const variant twos[] = {
+      {.devices = A(0) "," A(1)},
+      {.devices = A(1) "," A(0), .clip_norm = 0.5},
+      {.devices = A(0) "," A(1), .micro_batches = 3},
+      {.devices = A(0) "," A(1), .depth = 3, .factored = true},
+      {.devices = A(0) "," A(1), .layers = 24}, /* more in the middle than buckets */
+      {.devices = "cpu:2,cpu:0"},
+      {.devices = "cpu:0," A(1)},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(twos); i++) {
+    variant of = twos[i];
+    if (!has_one_arithmetic(&of)) continue;
+    tdm_tensor_list *at_home = trained_state(&of);
+    of.spread_homes = true;
+    of.updated_everywhere = 0.5;
+    tdm_tensor_list *mixed = trained_state(&of);
+    assert_same_state(mixed, at_home);
+    tdm_tensor_list_release(at_home);
+    tdm_tensor_list_release(mixed);
+  }
+}
+
+static tdm_tensor *outputs_of(tdm_session *session) {
+  tdm_tensor *x =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 99, -1, 1);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  tdm_tensor_release(x);
+  return fetch.tensor;
+}
+
+/* Each replica's rows are of its device's copies: they are those that another session makes of what
+ * the homes have. The same steps have the same bits again. */
+static void every_device_has_the_bits_of_the_home(void **unused) {
+  (void)unused;
+  const variant of = {.devices = A(0) "," A(1) "," A(2),
+                      .clip_norm = 0.5,
+                      .spread_homes = true,
+                      .updated_everywhere = 0.5};
+  tdm_session *session = make_session(&of);
+  train(session, STEPS);
+  assert_int_equal(session->newest->sums.own_updates, 3);
+  tdm_tensor_list *state = state_of(session);
+  tdm_tensor *found = outputs_of(session);
+  tdm_session *fresh = make_session(&(variant){.devices = of.devices});
+  train(fresh, 1);
+  assert_ok(tdm_store_load(tdm_session_store(fresh), state));
+  tdm_tensor *wanted = outputs_of(fresh);
+  assert_same_tensor(found, wanted);
+  tdm_tensor_list *again = trained_state(&of);
+  assert_same_state(again, state);
+  tdm_tensor_list_release(again);
+  tdm_tensor_list_release(state);
+  tdm_tensor_release(found);
+  tdm_tensor_release(wanted);
+  tdm_session_release(fresh);
+  tdm_session_release(session);
+}
+
+/* What is loaded makes the copies old that devices updated for themselves. */
+static void copies_that_a_load_made_old_are_sent_again(void **unused) {
+  (void)unused;
+  tdm_session *session = make_session(&(variant){
+      .devices = A(0) "," A(1) "," A(2), .spread_homes = true, .updated_everywhere = 0.5});
+  train(session, STEPS);
+  tdm_tensor_list *saved = NULL;
+  assert_ok(tdm_session_save(session, &saved));
+  train(session, 1);
+  tdm_tensor_list *wanted = state_of(session);
+  assert_ok(tdm_session_load(session, saved));
+  train(session, 1);
+  tdm_tensor_list *found = state_of(session);
+  assert_same_state(found, wanted);
+  tdm_tensor_list_release(saved);
+  tdm_tensor_list_release(wanted);
+  tdm_tensor_list_release(found);
+  tdm_session_release(session);
+}
+
+/* In the order of terms they are added at home alone. */
+static void deterministic_has_all_at_home(void **unused) {
+  (void)unused;
+  variant of = {.devices = A(0) "," A(1) "," A(2), .deterministic = true};
+  tdm_tensor_list *at_home = trained_state(&of);
+  of.spread_homes = true;
+  of.updated_everywhere = 1;
+  tdm_session *session = make_session(&of);
+  train(session, STEPS);
+  assert_int_equal(session->newest->sums.own_updates, 0);
+  tdm_tensor_list *spread = state_of(session);
+  assert_same_state(spread, at_home);
+  tdm_tensor_list_release(at_home);
+  tdm_tensor_list_release(spread);
+  tdm_session_release(session);
+}
+
+static void shares_that_are_none_are_refused(void **unused) {
+  (void)unused;
+  static const double shares[] = {-0.25, 1.5, NAN, 0.5};
+  static const char *const messages[] = {
+      "updated_everywhere is -0.25, not 0 to 1", "updated_everywhere is 1.5, not 0 to 1",
+      "updated_everywhere is nan, not 0 to 1", "updated_everywhere is 0.5 without spread_homes"};
+  for (size_t i = 0; i < TDM_COUNT_OF(shares); i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 4, WIDTH));
+    (void)tdm_linear(graph, "linear", x, WIDTH);
+    const tdm_parallel_options options = {.struct_size = sizeof options,
+                                          .devices = A(0) "," A(1),
+                                          .spread_homes = i < 3,
+                                          .updated_everywhere = shares[i]};
+    tdm_data_parallel(graph, "linear", &options);
+    assert_null(tdm_session_create(graph, NULL));
+    assert_message(messages[i]);
+    tdm_graph_release(graph);
+  }
+}
+
 int main(void) {
   assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "4", true), 0); /* also of a single GPU */
   const struct CMUnitTest tests[] = {
@@ -227,6 +427,13 @@ int main(void) {
       cmocka_unit_test(where_homes_are_changes_no_bit),
       cmocka_unit_test(many_replicas_have_one_result),
       cmocka_unit_test(gradients_do_not_hold_up_what_is_computed),
+      cmocka_unit_test(the_ends_are_updated_everywhere),
+      cmocka_unit_test(a_share_may_be_all_or_nothing),
+      cmocka_unit_test(two_terms_have_one_sum),
+      cmocka_unit_test(every_device_has_the_bits_of_the_home),
+      cmocka_unit_test(copies_that_a_load_made_old_are_sent_again),
+      cmocka_unit_test(deterministic_has_all_at_home),
+      cmocka_unit_test(shares_that_are_none_are_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -1,5 +1,5 @@
 /* Forecasts of a step whose gradients and parameters cross for as long as it computes: by a ring,
- * and with spread homes. */
+ * with spread homes, and with parameters at either end updated everywhere. */
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
 
@@ -16,6 +16,7 @@ static const char two_hosts[] =
 typedef struct manner {
   tdm_collective collective;
   bool spread_homes;
+  double updated_everywhere;
 } manner;
 
 static double step_ns(tdm_context *context, int layers, const manner *of) {
@@ -31,8 +32,10 @@ static double step_ns(tdm_context *context, int layers, const manner *of) {
   }
   const tdm_value loss = tdm_mean(graph, "loss", value, NULL, 0, false);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {
-      .struct_size = sizeof wrap, .devices = "paper:0,paper:1", .spread_homes = of->spread_homes};
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
+                                     .devices = "paper:0,paper:1",
+                                     .spread_homes = of->spread_homes,
+                                     .updated_everywhere = of->updated_everywhere};
   tdm_data_parallel(graph, "deep", &wrap);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1),
                                        &(tdm_session_options){.collective = of->collective});
@@ -57,8 +60,8 @@ static void spread_homes_take_less_than_a_ring(void **unused) {
   tdm_context *context = context_of(two_hosts);
   for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
     const double layer_ns = 4.0 * WIDTH * WIDTH, longer_ns = layers * layer_ns;
-    const double ring_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_RING, false});
-    const double homes_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_AUTO, true});
+    const double ring_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_RING, false, 0});
+    const double homes_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_AUTO, true, 0});
     if (ring_ns < 4.0 / 3 * longer_ns || homes_ns > 7.0 / 6 * longer_ns + 2.1 * layer_ns)
       fail_msg("%d layers: %.3f by a ring, %.3f with spread homes", layers, ring_ns / longer_ns,
                homes_ns / longer_ns);
@@ -66,9 +69,24 @@ static void spread_homes_take_less_than_a_ring(void **unused) {
   tdm_context_release(context);
 }
 
+/* Rings at either end leave less to cross under the forward pass, and nothing that it waits for
+ * where it begins. */
+static void ends_that_go_around_take_less_than_homes_alone(void **unused) {
+  (void)unused;
+  tdm_context *context = context_of(two_hosts);
+  for (int layers = 8; layers <= MOST_LAYERS; layers += 8) {
+    const double homes_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_AUTO, true, 0});
+    const double mixed_ns = step_ns(context, layers, &(manner){TDM_COLLECTIVE_AUTO, true, 0.5});
+    if (mixed_ns >= homes_ns)
+      fail_msg("%d layers: %.0f us, %.0f at homes alone", layers, mixed_ns / 1e3, homes_ns / 1e3);
+  }
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(spread_homes_take_less_than_a_ring),
+      cmocka_unit_test(ends_that_go_around_take_less_than_homes_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

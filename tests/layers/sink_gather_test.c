@@ -145,6 +145,27 @@ static void training_is_the_same_to_rounding(void **state) {
   }
 }
 
+/* Runs with so many ids, none of them new; is the work done on the table? */
+static bool works_on_table_for(fixture *of, int64_t ids) {
+  tdm_tensor *some = tdm_tensor_from(of->context, TDM_INT64, tdm_shape_of(1, ids),
+                                     tdm_tensor_data(of->feeds[0].tensor));
+  const tdm_feed feed = {"ids", some, false};
+  tdm_fetch fetch = {"scores", NULL};
+  assert_int_equal(tdm_run(of->session, &feed, 1, &fetch, 1), TDM_OK);
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(some);
+  return works_on_table(of);
+}
+
+/* Fewer than four ids a row, however wide rows are. */
+static void few_ids_are_not_worth_it(void **state) {
+  fixture of;
+  set_up(*state, false, &of);
+  assert_true(works_on_table_for(&of, 4 * TABLE_ROWS));
+  assert_false(works_on_table_for(&of, 4 * TABLE_ROWS - 1));
+  tear_down(&of);
+}
+
 static int create_context(void **state) {
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 1};
   *state = tdm_context_create(&options);
@@ -160,6 +181,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scores_are_the_same_to_the_bit),
       cmocka_unit_test(training_is_the_same_to_rounding),
+      cmocka_unit_test(few_ids_are_not_worth_it),
   };
   return cmocka_run_group_tests(tests, create_context, release_context);
 }

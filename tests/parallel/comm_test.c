@@ -46,6 +46,22 @@ static void broadcast_coalesced(void **unused) {
   release_tensors(tensors, COUNT);
 }
 
+/* More parts than a kernel tells the formats of. */
+static void gather_of_many_parts(void **unused) {
+  (void)unused;
+  enum { COUNT = 20, ROWS = 3 };
+  tdm_tensor *tensors[COUNT];
+  for (size_t i = 0; i < COUNT; i++)
+    tensors[i] = count_on(homes[i % 4], TDM_INT64, tdm_shape_of(2, ROWS, 2));
+  tdm_tensor *whole = tdm_tensors_gather(tensors, COUNT, 1, "cpu:0");
+  if (!whole) fail_msg("%s", tdm_last_message());
+  const int64_t *elements = tdm_tensor_data(whole); /* (ROWS, 2 * COUNT) */
+  for (int64_t i = 0; i < ROWS * 2 * COUNT; i++)
+    assert_int_equal(elements[i], i / (2 * COUNT) * 2 + i % 2);
+  tdm_tensor_release(whole);
+  release_tensors(tensors, COUNT);
+}
+
 /* Only tensors without elements. */
 static void broadcast_coalesced_empty_tensors(void **unused) {
   (void)unused;
@@ -252,6 +268,7 @@ int main(void) {
       cmocka_unit_test(broadcast),
       cmocka_unit_test(broadcast_coalesced),
       cmocka_unit_test(broadcast_coalesced_empty_tensors),
+      cmocka_unit_test(gather_of_many_parts),
       cmocka_unit_test(reduce_add),
       cmocka_unit_test(reduce_add_coalesced),
       cmocka_unit_test(scatter_cpu_and_gpu),

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <uv.h>
 
+#include "devices/context/kernel_registry.h"
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 
@@ -123,6 +124,19 @@ static void every_kind_fills_its_table(void **state) {
     assert_message("translate");
   }
   tdm_context_release(context);
+}
+
+static void a_registry_without_kernels_finds_none(void **state) {
+  (void)state;
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_kernel_registry registry;
+  assert_ok(tdm_kernel_registry_init(&registry, &allocator));
+  assert_null(tdm_kernel_registry_find(&registry, "test_mix", "cpu", TDM_INT64));
+  assert_ok(tdm_kernel_registry_add(&registry, &test_mix_kernel));
+  assert_ptr_equal(tdm_kernel_registry_find(&registry, "test_mix", "cpu", TDM_INT64),
+                   &test_mix_kernel);
+  assert_null(tdm_kernel_registry_find(&registry, "test_mix", "cpu", TDM_FLOAT32));
+  tdm_kernel_registry_deinit(&registry);
 }
 
 static void bells_are_lent_until_they_run_out(void **state) {
@@ -315,6 +329,7 @@ int main(void) {
       cmocka_unit_test(kernels_are_registered_once),
       cmocka_unit_test(many_kernels_are_found),
       cmocka_unit_test(every_kind_fills_its_table),
+      cmocka_unit_test(a_registry_without_kernels_finds_none),
       cmocka_unit_test(bells_are_lent_until_they_run_out),
       cmocka_unit_test(closing_refuses_new_work),
       cmocka_unit_test(closing_waits_for_users),

@@ -234,11 +234,14 @@ static void own_work(const tdm_infer *node, tdm_work *work) {
   work->bytes_written = 0;
 }
 
-static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *operation) {
+/* Of the operation alone, or with another one behind it that says its work. */
+static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *operation,
+                                  bool alone) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "paper:1");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 32));
-  tdm_output(graph, "y", tdm_append(graph, operation, "own", NULL, &x, 1, NULL));
+  const tdm_value own = tdm_append(graph, operation, "own", NULL, &x, 1, NULL);
+  tdm_output(graph, "y", alone ? own : tdm_tanh(graph, "bent", own));
   tdm_session *session = run_session(graph, NULL);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 32));
   const tdm_feed feed = {"x", fed, false};
@@ -265,13 +268,13 @@ static void an_own_operation_says_its_work_or_is_refused(void **state) {
                              .output_count = 1,
                              .infer = infer_as_is,
                              .work = own_work};
-  tdm_forecast *made = forecast_own(context, &operation);
+  tdm_forecast *made = forecast_own(context, &operation, true);
   assert_non_null(made);
   const double kernel_ns = 3000 + 32 * 100 / 2.0;
   assert_close(made->step_ns, 2 * (5000 + 128 / 10.0) + kernel_ns);
   tdm_forecast_release(made);
   operation.struct_size = offsetof(tdm_operation, gradient_operation);
-  assert_null(forecast_own(context, &operation));
+  assert_null(forecast_own(context, &operation, true));
   assert_non_null(strstr(tdm_last_message(), "own: nothing is known of how much work test_own is"));
   operation = (tdm_operation){.struct_size = sizeof operation,
                               .name = "test_own",
@@ -279,7 +282,38 @@ static void an_own_operation_says_its_work_or_is_refused(void **state) {
                               .max_inputs = 1,
                               .output_count = 1,
                               .infer = infer_as_is};
-  assert_null(forecast_own(context, &operation));
+  assert_null(forecast_own(context, &operation, true));
+  tdm_context_release(context);
+}
+
+static tdm_status execute_no_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
+  (void)call;
+  (void)begin;
+  (void)end;
+  return TDM_OK;
+}
+
+static const tdm_kernel part_kernel = {.struct_size = sizeof(tdm_kernel),
+                                       .operation = "test_part",
+                                       .executes = "cpu",
+                                       .dtype = TDM_FLOAT32,
+                                       .execute = execute_nothing,
+                                       .execute_part = execute_no_part};
+
+/* It is computed together with what reads it, and refused for itself. */
+static void a_member_that_does_not_say_its_work_is_refused(void **state) {
+  (void)state;
+  tdm_context *context = described_context();
+  assert_ok(tdm_kernel_register(context, &part_kernel));
+  const tdm_operation operation = {.struct_size = sizeof operation,
+                                   .name = "test_part",
+                                   .min_inputs = 1,
+                                   .max_inputs = 1,
+                                   .output_count = 1,
+                                   .infer = infer_as_is,
+                                   .elementwise = true};
+  assert_null(forecast_own(context, &operation, false));
+  assert_message("own+bent: nothing is known of how much work test_part is");
   tdm_context_release(context);
 }
 
@@ -306,6 +340,7 @@ int main(void) {
       cmocka_unit_test(a_host_that_is_not_described_is_measured),
       cmocka_unit_test(costs_are_kept_in_a_file),
       cmocka_unit_test(an_own_operation_says_its_work_or_is_refused),
+      cmocka_unit_test(a_member_that_does_not_say_its_work_is_refused),
       cmocka_unit_test(what_cannot_be_told_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

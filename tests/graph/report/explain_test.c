@@ -64,6 +64,39 @@ static void predictions_are_those_of_the_links(void **unused) {
   free(text);
 }
 
+static void expect_bytes(json_t *told, const char *name, uint64_t bytes) {
+  assert_int_equal(json_integer_value(json_object_get(told, name)), bytes);
+}
+
+/* Each device's is its own, of which others say nothing; in the text each has a line. */
+static void memory_is_that_of_each_device(void **unused) {
+  (void)unused;
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(text, 0, NULL);
+  assert_non_null(plan);
+  uint64_t parameters_bytes = 0;
+  size_t index;
+  json_t *told;
+  json_array_foreach(json_object_get(plan, "memory"), index, told) {
+    tdm_memory_use use;
+    assert_ok(
+        tdm_session_memory(session, json_string_value(json_object_get(told, "device")), &use));
+    expect_bytes(told, "parameters_bytes", use.parameters_bytes);
+    expect_bytes(told, "copies_bytes", use.copies_bytes);
+    expect_bytes(told, "activations_bytes", use.activations_bytes);
+    expect_bytes(told, "outputs_bytes", use.outputs_bytes);
+    parameters_bytes += use.parameters_bytes;
+  }
+  assert_int_equal(index, 2);
+  assert_true(parameters_bytes > 0);
+  json_decref(plan);
+  free(text);
+  text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  assert_int_equal(count_of(text, "\n  cpu:0     activations of "), 1);
+  assert_int_equal(count_of(text, "\n  sim:0     activations of "), 1);
+  free(text);
+}
+
 static void places_in_arenas_are_told(void **unused) {
   (void)unused;
   const tdm_plan *plan = session->newest;
@@ -86,6 +119,7 @@ static void places_in_arenas_are_told(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_are_those_of_the_links),
+      cmocka_unit_test(memory_is_that_of_each_device),
       cmocka_unit_test(places_in_arenas_are_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

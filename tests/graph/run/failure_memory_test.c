@@ -5,6 +5,7 @@
 
 #include "core/allocate.h"
 #include "graph/run/session.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
 
 typedef struct memory_sweep {
@@ -168,7 +169,7 @@ static tdm_status play_rows(tdm_context *context) {
 
 /* ---- A large graph ------------------------------------------------------------------------- */
 
-enum { LARGE_NODES = 2500 };
+enum { LARGE_NODES = 2500, RING_LAYERS = 220 };
 
 /* Whatever a pass notes of each value is an allocation of its own. */
 static tdm_status play_large(tdm_context *context) {
@@ -185,6 +186,40 @@ static tdm_status play_large(tdm_context *context) {
   tdm_fetch fetch = {.name = "y"};
   const tdm_status status = session && fed ? tdm_run(session, &feed, 1, &fetch, 1) : told();
   tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return status;
+}
+
+/* The same where two devices share in sums that go around. */
+static tdm_status play_large_ring(tdm_context *context) {
+  tdm_graph *graph = tdm_graph_create(context);
+  if (!graph) return told();
+  const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), MODEL_WIDTH);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  tdm_scope_push(graph, "model");
+  tdm_value y = x;
+  for (int i = 0; i < (test_is_sanitized() ? 20 : RING_LAYERS); i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "l%d", i);
+    y = tdm_tanh(graph, "tanh", tdm_linear_without_bias(graph, name, y, MODEL_WIDTH));
+  }
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  tdm_data_parallel(graph, "model", &wrapped);
+  const tdm_optimizer optimizer = tdm_sgd(0.01);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_mse(graph, "loss", y, x),
+                                       .optimizer = &optimizer,
+                                       .collective = TDM_COLLECTIVE_RING};
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  tdm_tensor *fed =
+      tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 4, MODEL_WIDTH));
+  const tdm_feed feed = {.name = "x", .tensor = fed};
+  const tdm_status status =
+      session && fed ? tdm_train_step(session, &feed, 1, NULL, 0, NULL) : told();
+  if (status == TDM_OK) assert_int_equal(session->newest->sums.algorithm, TDM_COLLECTIVE_RING);
   tdm_tensor_release(fed);
   tdm_session_release(session);
   return status;
@@ -271,6 +306,11 @@ static void every_allocation_of_a_large_graph(void **unused) {
   sweep_above_the_context(play_large);
 }
 
+static void every_allocation_of_a_large_ring(void **unused) {
+  (void)unused;
+  sweep_above_the_context(play_large_ring);
+}
+
 /* The context's own allocations come first, so only the first ones need a context of their own. */
 static void every_allocation_of_the_context(void **unused) {
   (void)unused;
@@ -330,6 +370,7 @@ int main(void) {
       cmocka_unit_test(every_allocation_above_the_context),
       cmocka_unit_test(every_allocation_of_refreshed_rows),
       cmocka_unit_test(every_allocation_of_a_large_graph),
+      cmocka_unit_test(every_allocation_of_a_large_ring),
       cmocka_unit_test(every_allocation_of_the_context),
       cmocka_unit_test(every_allocation_of_the_start),
   };

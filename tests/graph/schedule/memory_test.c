@@ -200,7 +200,9 @@ static void a_step_may_name_a_storage_twice(void **state) {
 /* One, and two that only together are too large. */
 static void a_size_beyond_all_bounds_is_refused(void **state) {
   (void)state;
-  const uint64_t sizes[][2] = {{UINT64_MAX - 3, 1}, {INT64_MAX / 2 + 64, INT64_MAX / 2 + 64}};
+  const uint64_t sizes[][2] = {{UINT64_MAX - 3, 1},
+                               {INT64_MAX / 2 + 64, INT64_MAX / 2 + 64},
+                               {INT64_MAX / 2 + 1, INT64_MAX / 2 - 31}}; /* by what is rounded up */
   for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     struct fixture f;
     begin(&f, 1);

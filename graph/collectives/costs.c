@@ -121,7 +121,7 @@ static bool reaches_home(const tdm_graph *graph, const tdm_sum *sum) {
 
 bool tdm_can_come_home(const tdm_graph *graph, const tdm_sum *sum) {
   const size_t terms = tdm_terms_from_afar(graph, sum);
-  return sum->late && sum->count > 1 && terms > 0 && terms <= TDM_BUCKETS &&
+  return sum->late && sum->count > 1 && terms > 0 && terms <= TDM_HELD_BUCKETS &&
          reaches_home(graph, sum);
 }
 

@@ -71,6 +71,12 @@ static tdm_status begin_ring(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
   return TDM_OK;
 }
 
+/* Of the buckets that rounds have: all but the first, through which sums go that are added where
+ * they stand, wherever that is between a round's messages and what is added to them. */
+static size_t number_of(size_t bucket) {
+  return 1 + bucket % TDM_HELD_BUCKETS;
+}
+
 /* A piece of the sum so far, as the device behind reads it: in a bucket, or where it lies. */
 static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum,
                         uint32_t piece, size_t bucket) {
@@ -79,7 +85,7 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   const uint32_t view = tdm_view_there(graph, at, &shape, piece);
   if (!view) return 0;
   tdm_producer(graph, view)->collective = (uint8_t)sum->algorithm;
-  tdm_producer(graph, view)->bucket = (uint8_t)(bucket % TDM_BUCKETS);
+  tdm_producer(graph, view)->bucket = (uint8_t)number_of(bucket);
   return view;
 }
 
@@ -110,7 +116,8 @@ static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_
     const uint32_t to = receiver_of(sum, p, round);
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
     uint32_t *piece = piece_at(sum, to, p);
-    sum->current[p] = tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], bucket);
+    sum->current[p] =
+        tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], number_of(bucket));
     if (!sum->current[p]) return tdm_graph_status(graph);
     if (last) *piece = sum->current[p];
   }
@@ -156,8 +163,8 @@ static tdm_status reduce_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance,
                               tdm_ir_node *before) {
   for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
-    sum->totals[i] =
-        tdm_sum_add(graph, &at, sum, false, sum->totals[i], sum->totals[i + distance], bucket);
+    sum->totals[i] = tdm_sum_add(graph, &at, sum, false, sum->totals[i], sum->totals[i + distance],
+                                 number_of(bucket));
     if (!sum->totals[i]) return tdm_graph_status(graph);
   }
   return TDM_OK;
@@ -204,7 +211,7 @@ static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
   const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
   uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
   for (uint32_t k = 1; k < sum->node->input_count && total; k++)
-    total = tdm_sum_add(graph, &at, sum, false, total, sum->current[k], sum->bucket);
+    total = tdm_sum_add(graph, &at, sum, false, total, sum->current[k], number_of(sum->bucket));
   return total ? tdm_take_over(graph, sum, total) : tdm_graph_status(graph);
 }
 
@@ -348,8 +355,8 @@ static tdm_status make_way(const tdm_sums *sums, schedule *plan, size_t turn, co
   size_t moving = 0;
   for (size_t i = 0; i < plan->waiting_count; i++) {
     const size_t at = plan->waiting[i];
-    const bool older = end > plan->sums[at]->bucket + TDM_BUCKETS;
-    const bool newer = end_of_buckets(sums, plan, at) > first + TDM_BUCKETS;
+    const bool older = end > plan->sums[at]->bucket + TDM_HELD_BUCKETS;
+    const bool newer = end_of_buckets(sums, plan, at) > first + TDM_HELD_BUCKETS;
     const bool computed = turn >= plan->turn_count && at < few[0];
     if (older || newer || computed) moving = i + 1;
   }
@@ -384,7 +391,7 @@ static tdm_status insert_rounds(const tdm_sums *sums, schedule *plan, size_t tur
     const size_t round = turn - plan->turns[i];
     if (round + left + 1 != rounds_of(sum)) continue;
     const size_t end = sum->bucket + buckets_of(sums->graph, sum);
-    if (count > 0 && end - plan->sums[few[0]]->bucket > TDM_BUCKETS) {
+    if (count > 0 && end - plan->sums[few[0]]->bucket > TDM_HELD_BUCKETS) {
       TDM_TRY(insert_few(sums, plan, turn, few, count, before));
       count = 0;
     }

@@ -7,6 +7,7 @@
 
 /* Buckets of a device: what an addition adds in passing crosses into the one that it names. */
 #define TDM_BUCKETS 16
+#define TDM_HELD_BUCKETS (TDM_BUCKETS - 1) /* those that wait for what is added to them */
 
 typedef struct tdm_device_sum_attributes {
   int64_t owned; /* nobody else needs the first term: it may be overwritten */

@@ -4,8 +4,10 @@
  * it has passed and the parts before it, and one more on the way back; links count as a stage, so
  * that a part travels while two others are computed. What is counted of inputs alone (a batch's
  * targets, by which every part's loss is divided) is there before all parts. Invariant: turns grow
- * along every edge, so a stable sort by turn keeps the order topological; updates stay last. */
+ * along every edge, so a stable sort by turn keeps the order topological; what crosses into
+ * buckets and is added later keeps its order on every device; updates stay last. */
 #include "graph/ir/rewriter.h"
+#include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
 
 typedef struct place_in_time {
@@ -73,7 +75,25 @@ static uint32_t turn_of(const place_in_time *place) {
   return 2 * (place->depth + place->part) + place->back;
 }
 
-static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns) {
+/* Is it what has come into a bucket, to be added later, or does it read that? */
+static bool holds_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
+  bool holds = node->collective && node->operation == &tdm_operation_whole;
+  for (uint32_t k = 0; k < node->input_count && !holds; k++) {
+    const tdm_ir_node *before = producer_of(graph, node, k);
+    holds = before && before->collective && before->operation == &tdm_operation_whole;
+  }
+  return holds;
+}
+
+/* Not before the latest such node of its device, whose turn is. */
+static void keep_behind(place_in_time *place, uint32_t *latest) {
+  while (turn_of(place) < *latest)
+    place->depth++;
+  *latest = turn_of(place);
+}
+
+static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns,
+                        uint32_t *latest) {
   const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
   uint32_t turn_count = 0;
   TDM_EACH_NODE(graph, node) {
@@ -86,6 +106,7 @@ static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
     if (node->role != TDM_ROLE_REFRESH) find_place(graph, node, places); /* these stay first */
+    if (holds_bucket(graph, node)) keep_behind(&places[node->index], &latest[node->device]);
     turns[node->index] = turn_of(&places[node->index]);
     if (turn_count <= turns[node->index]) turn_count = turns[node->index] + 1;
   }
@@ -98,7 +119,10 @@ tdm_status tdm_pass_micro_order(tdm_graph *graph) {
   place_in_time *places =
       tdm_region_take(&scratch, graph->nodes.count * sizeof *places, "micro-batches");
   uint32_t *turns = tdm_region_take(&scratch, graph->nodes.count * sizeof *turns, "micro-batches");
-  const tdm_status status = places && turns ? order(graph, places, turns) : TDM_OUT_OF_MEMORY;
+  uint32_t *latest =
+      tdm_region_take(&scratch, tdm_device_count(graph->context) * sizeof *latest, "micro-batches");
+  const tdm_status status =
+      places && turns && latest ? order(graph, places, turns, latest) : TDM_OUT_OF_MEMORY;
   tdm_region_deinit(&scratch);
   return status;
 }

@@ -146,6 +146,7 @@ static const variant variants[] = {
     {.devices = A(0) "," A(1), .micro_batches = 3},
     {.devices = A(0) "," A(1) "," A(2), .depth = 3},
     {.devices = A(0) "," A(1) "," A(2), .layers = 12}, /* more terms than buckets */
+    {.devices = A(0) "," A(1) "," A(2), .layers = 12, .micro_batches = 3},
 };
 
 static tdm_tensor_list *trained_state(const variant *of) {
@@ -307,6 +308,7 @@ static void two_terms_have_one_sum(void **unused) {
       {.devices = A(0) "," A(1), .micro_batches = 3},
       {.devices = A(0) "," A(1), .depth = 3, .factored = true},
       {.devices = A(0) "," A(1), .layers = 24}, /* more in the middle than buckets */
+      {.devices = A(0) "," A(1), .layers = 24, .micro_batches = 3},
       {.devices = "cpu:2,cpu:0"},
       {.devices = "cpu:0," A(1)},
   };

@@ -6,28 +6,11 @@
 #include <string.h>
 
 #include "core/allocate.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ADDRESS_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ADDRESS_SANITIZER 1
-#endif
-#ifdef WITH_ADDRESS_SANITIZER
-#include <sanitizer/asan_interface.h>
-#define REGION_GAP_BYTES ((size_t)16) /* behind each piece */
-#define HIDE(memory, bytes) __asan_poison_memory_region(memory, bytes)
-#define SHOW(memory, bytes) __asan_unpoison_memory_region(memory, bytes)
-#else
-#define REGION_GAP_BYTES ((size_t)0)
-#define HIDE(memory, bytes) (void)0
-#define SHOW(memory, bytes) (void)0
-#endif
+#include "core/poison.h"
 
 #define REGION_ALIGNMENT ((size_t)16)
-#define REGION_BLOCK_BYTES ((size_t)32 * 1024) /* header included */
+#define REGION_GAP_BYTES ((size_t)(TDM_POISONS ? 16 : 0)) /* behind each piece */
+#define REGION_BLOCK_BYTES ((size_t)32 * 1024)            /* header included */
 
 struct tdm_region_block {
   tdm_region_block *next;
@@ -44,7 +27,7 @@ void tdm_region_init(tdm_region *region, const tdm_allocator *allocator) {
 void tdm_region_deinit(tdm_region *region) {
   for (tdm_region_block *block = region->blocks, *next; block != NULL; block = next) {
     next = block->next;
-    SHOW(block, block->bytes);
+    TDM_UNPOISON(block, block->bytes);
     tdm_release(region->allocator, block, block->bytes);
   }
   *region = (tdm_region){.allocator = region->allocator};
@@ -60,7 +43,7 @@ static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   block->bytes = bytes;
   block->next = region->blocks;
   region->blocks = block;
-  HIDE((char *)block + REGION_HEADER_BYTES, bytes - REGION_HEADER_BYTES);
+  TDM_POISON((char *)block + REGION_HEADER_BYTES, bytes - REGION_HEADER_BYTES);
   return (char *)block + REGION_HEADER_BYTES;
 }
 
@@ -91,7 +74,7 @@ void *tdm_region_take(tdm_region *region, size_t bytes, const char *what) {
   size_t rounded = (wanted + REGION_ALIGNMENT - 1) / REGION_ALIGNMENT * REGION_ALIGNMENT;
   if (rounded == 0) rounded = REGION_ALIGNMENT;
   char *memory = take_rounded(region, rounded, what);
-  if (memory) SHOW(memory, bytes);
+  if (memory) TDM_UNPOISON(memory, bytes);
   return memory;
 }
 

@@ -2,24 +2,8 @@
  * for AddressSanitizer and otherwise checked when the block ends. */
 #include <sys/mman.h>
 
+#include "core/poison.h"
 #include "tests/devices/cuda_emulation/grid_state.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ADDRESS_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ADDRESS_SANITIZER 1
-#endif
-#ifdef WITH_ADDRESS_SANITIZER
-#include <sanitizer/asan_interface.h>
-#define POISON(begin, bytes) __asan_poison_memory_region(begin, bytes)
-#define UNPOISON(begin, bytes) __asan_unpoison_memory_region(begin, bytes)
-#else
-#define POISON(begin, bytes) (void)0
-#define UNPOISON(begin, bytes) (void)0
-#endif
 
 enum { MARGIN_BYTES = 64, MARGIN = 0xA5, UNSET = 0xFF };
 
@@ -57,12 +41,12 @@ static shared_place *place_create(grid_shared_memory *shared, const void *key, s
   *place = (shared_place){key, shared->used_bytes + MARGIN_BYTES, bytes, site};
   shared->used_bytes += MARGIN_BYTES + rounded + MARGIN_BYTES;
   char *data = shared->arena + place->offset;
-  UNPOISON(data - MARGIN_BYTES, MARGIN_BYTES + rounded + MARGIN_BYTES);
+  TDM_UNPOISON(data - MARGIN_BYTES, MARGIN_BYTES + rounded + MARGIN_BYTES);
   fill(data - MARGIN_BYTES, (char)MARGIN, MARGIN_BYTES + rounded + MARGIN_BYTES);
   fill(data, (char)UNSET, bytes);
-  POISON(data - MARGIN_BYTES, MARGIN_BYTES);
-  POISON(data + rounded, MARGIN_BYTES);
-  if (rounded > bytes) POISON(data + bytes, rounded - bytes);
+  TDM_POISON(data - MARGIN_BYTES, MARGIN_BYTES);
+  TDM_POISON(data + rounded, MARGIN_BYTES);
+  if (rounded > bytes) TDM_POISON(data + bytes, rounded - bytes);
   return place;
 }
 
@@ -77,7 +61,7 @@ void *grid_shared(const void *key, size_t bytes, const char *site) {
 }
 
 void grid_shared_end(grid_shared_memory *shared) {
-  UNPOISON(shared->arena, shared->used_bytes);
+  TDM_UNPOISON(shared->arena, shared->used_bytes);
   for (size_t i = 0; i < shared->count; i++) {
     const shared_place *place = &shared->places[i];
     const unsigned char *data = (const unsigned char *)shared->arena + place->offset;

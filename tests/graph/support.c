@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "graph/run/session.h"
 #include "graph/store/store.h"
 
 tdm_context *graph_context_of(int cpu_devices, int sim_devices) {
@@ -157,6 +158,16 @@ tdm_tensor *run_once(tdm_session *session, const test_batch *batch, const char *
   tdm_fetch fetch = {.name = name};
   assert_ok(tdm_run(session, batch->feeds, 1, &fetch, 1));
   assert_non_null(fetch.tensor);
+  return fetch.tensor;
+}
+
+tdm_tensor *run_on_uniform(tdm_session *session, int64_t rows, int64_t width) {
+  tdm_tensor *x = tdm_tensor_uniform(session->context, "cpu:0", TDM_FLOAT32,
+                                     tdm_shape_of(2, rows, width), 99, -1, 1);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
+  tdm_tensor_release(x);
   return fetch.tensor;
 }
 

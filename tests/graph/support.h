@@ -59,6 +59,9 @@ double train_once(tdm_session *session, const test_batch *batch);
 double train_steps(tdm_session *session, int64_t rows, int steps);
 /* Fetches output `name`, which must succeed; the caller releases it. */
 tdm_tensor *run_once(tdm_session *session, const test_batch *batch, const char *name);
+/* Output "y" of one run that is fed "x" (rows, width), the same numbers in [-1, 1) each time; the
+ * caller releases it. */
+tdm_tensor *run_on_uniform(tdm_session *session, int64_t rows, int64_t width);
 
 /* ---- Comparing ----------------------------------------------------------------------------- */
 

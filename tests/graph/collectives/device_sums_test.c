@@ -250,16 +250,6 @@ static void sums_that_stand_together_all_have_their_terms(void **unused) {
 
 /* ---- Copies that devices update themselves --------------------------------------------------- */
 
-static tdm_tensor *outputs_of(tdm_session *session) {
-  tdm_tensor *x =
-      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 99, -1, 1);
-  const tdm_feed feed = {.name = "x", .tensor = x};
-  tdm_fetch fetch = {.name = "y"};
-  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
-  tdm_tensor_release(x);
-  return fetch.tensor;
-}
-
 /* A session that finds in its store what another one has at home: its devices are sent that. */
 static tdm_tensor *outputs_of_the_home(const variant *of, tdm_session *trained) {
   tdm_session *fresh = make_session(of, TDM_COLLECTIVE_HOME);
@@ -267,7 +257,7 @@ static tdm_tensor *outputs_of_the_home(const variant *of, tdm_session *trained) 
   tdm_tensor_list *state = state_of(trained);
   assert_ok(tdm_store_load(tdm_session_store(fresh), state));
   tdm_tensor_list_release(state);
-  tdm_tensor *outputs = outputs_of(fresh);
+  tdm_tensor *outputs = run_on_uniform(fresh, ROWS, WIDTH);
   tdm_session_release(fresh);
   return outputs;
 }
@@ -291,7 +281,7 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
       assert_true(any_updated(session));
       assert_int_equal(refreshed_by(session), 0);
       tdm_tensor *wanted = outputs_of_the_home(&variants[i], session);
-      tdm_tensor *found = outputs_of(session);
+      tdm_tensor *found = run_on_uniform(session, ROWS, WIDTH);
       assert_same_tensor(found, wanted);
       assert_int_equal(refreshed_by(session), 0);
       tdm_tensor_release(found);

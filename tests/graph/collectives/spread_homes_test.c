@@ -325,16 +325,6 @@ static void two_terms_have_one_sum(void **unused) {
   }
 }
 
-static tdm_tensor *outputs_of(tdm_session *session) {
-  tdm_tensor *x =
-      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 99, -1, 1);
-  const tdm_feed feed = {.name = "x", .tensor = x};
-  tdm_fetch fetch = {.name = "y"};
-  assert_ok(tdm_run(session, &feed, 1, &fetch, 1));
-  tdm_tensor_release(x);
-  return fetch.tensor;
-}
-
 /* Each replica's rows are of its device's copies: they are those that another session makes of what
  * the homes have. The same steps have the same bits again. */
 static void every_device_has_the_bits_of_the_home(void **unused) {
@@ -347,11 +337,11 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
   train(session, STEPS);
   assert_int_equal(session->newest->sums.own_updates, 3);
   tdm_tensor_list *state = state_of(session);
-  tdm_tensor *found = outputs_of(session);
+  tdm_tensor *found = run_on_uniform(session, ROWS, WIDTH);
   tdm_session *fresh = make_session(&(variant){.devices = of.devices});
   train(fresh, 1);
   assert_ok(tdm_store_load(tdm_session_store(fresh), state));
-  tdm_tensor *wanted = outputs_of(fresh);
+  tdm_tensor *wanted = run_on_uniform(fresh, ROWS, WIDTH);
   assert_same_tensor(found, wanted);
   tdm_tensor_list *again = trained_state(&of);
   assert_same_state(again, state);

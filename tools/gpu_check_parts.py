@@ -242,7 +242,8 @@ def family(check, name, limit_s):
 
 def model(check, name, limit_s):
     """A whole model's run and step on the GPU beside PyTorch's, as it is and as a CUDA graph; what
-    its kernels take goes into the log."""
+    its kernels take goes into the log. A rehearsal takes the cpu, which is quicker than an
+    emulated GPU."""
     device = "cpu:0" if check.rehearses else "cuda:0"
     ours = run(check, [check.path("bin", "model_rows"), "--device", device, name], limit_s / 2,
                TANDEM_CUDA_LOGICAL="1")

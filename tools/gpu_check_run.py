@@ -73,6 +73,7 @@ class Check:
             return 127, "%s is not here" % words[0]
         environment = dict(self.environment, TEST_TMPDIR=tempfile.mkdtemp(dir=self.scratch),
                            **environment)
+        self.write_log("> %s" % " ".join(words))  # the last of these, if it never ends
         with tempfile.TemporaryFile() as written:
             started = subprocess.Popen(words, env=environment,
                                        stdout=written, stderr=subprocess.STDOUT, cwd=self.folder,
@@ -174,7 +175,8 @@ def run_items(check, items, given, failed):
         with concurrent.futures.ThreadPoolExecutor(1 if alone else given.jobs) as pool:
             for item in items[:count]:
                 item.limit_s = min(item.limit_s, given.limit)
-                pool.submit(run_item, check, item, failed)
+            # Asked for its results, it raises what an item could not even tell of.
+            list(pool.map(lambda item: run_item(check, item, failed), items[:count]))
         items = items[count:]
 
 

@@ -72,6 +72,16 @@ class GpuCheckTest(unittest.TestCase):
         self.assertNotIn("Failed", report)
         self.assertEqual(len(results), 1)
 
+    def test_a_report_that_cannot_be_written(self):
+        self.pack(device_kernels_cuda_test=GOOD, resume_cuda_test=GOOD)
+        out = os.path.join(self.folder, "out")
+        os.makedirs(out)
+        with open(os.path.join(out, "bench"), "w", encoding="utf-8"):
+            pass  # where a folder should be
+        code, printed, _, _ = self.run_it("kernels", "checkpoints")
+        self.assertEqual(code, 1, printed)
+        self.assertNotIn("2 of 2 passed", printed)
+
     def test_a_test_that_fails(self):
         self.pack(device_kernels_cuda_test=BAD, resume_cuda_test=GOOD)
         code, printed, report, results = self.run_it("kernels", "checkpoints")

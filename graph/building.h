@@ -211,10 +211,9 @@ typedef struct tdm_parallel_options {
  * first and of the last parameters that the part reads, of each about half of that share, go around
  * in rings: all devices keep states of these and update their own copies, so that the next run's
  * forward pass waits for no parameter where it begins, and less has to cross under it, but more
- * under the backward pass: more than a half is worth its states only where less crosses than is
- * computed. Where the session is `deterministic` all gradients go to the homes, and where its
- * options ask for a `collective` all go by that; those that cannot be updated on every device, as
- * it says there, go to their homes. */
+ * under the backward pass. Where the session is `deterministic` all gradients go to the homes, and
+ * where its options ask for a `collective` all go by that; those that cannot be updated on every
+ * device, as it says there, go to their homes. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that

@@ -28,7 +28,9 @@ typedef struct tdm_tensor tdm_tensor;
 
 typedef struct tdm_context_options {
   size_t struct_size;             /* sizeof(tdm_context_options) */
-  const tdm_allocator *allocator; /* copied; NULL: tdm_allocator_default() */
+  /* Copied; NULL: tdm_allocator_default(). What it points to lives until all that it gave is given
+   * back: until the last release returns, or, of one on a thread of the context, until later. */
+  const tdm_allocator *allocator;
   tdm_log_function log;           /* NULL: silent */
   void *log_user;
   struct uv_loop_s

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/hash.h"
+#include "devices/context/context_state.h"
 #include "devices/creation/job.h"
 #include "graph/store/store.h"
 
@@ -34,6 +36,13 @@ static tdm_status live(rank_thread *mine) {
   return mine->body(mine->rank);
 }
 
+/* Waits for those who hold the context beside the rank itself. Whoever let it go last on its own
+ * loop would close it there, while the job's allocators and network go. */
+static void await_others(const tdm_context *context) {
+  for (int i = 0; context && i < 60000 && atomic_load(&context->references) > 1; i++)
+    (void)usleep(1000);
+}
+
 static void *rank_main(void *user) {
   rank_thread *mine = user;
   job_rank *rank = mine->rank;
@@ -43,6 +52,7 @@ static void *rank_main(void *user) {
     (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
     tdm_simnet_kill(mine->net, rank->rank); /* or others would wait for it */
   }
+  await_others(rank->context);
   tdm_context_release(rank->context);
   rank->context = NULL;
   return NULL;

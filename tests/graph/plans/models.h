@@ -1,0 +1,59 @@
+/* Models whose plans are recorded: between them every pass, placement and algorithm has something
+ * to do. Sizes are small, so that a plan can be read. */
+#ifndef TANDEM_TESTS_GRAPH_PLANS_MODELS_H
+#define TANDEM_TESTS_GRAPH_PLANS_MODELS_H
+
+#include "core/status.h"
+#include "tandem/tandem.h"
+
+enum {
+  PLAN_MOST_FEEDS = 3,
+  /* What most models have. */
+  PLAN_ROWS = 6,
+  PLAN_STEPS = 3,
+  PLAN_WIDTH = 8,
+  PLAN_TABLE_ROWS = 20,
+  PLAN_CLASSES = 4,
+};
+
+typedef struct plan_feed {
+  const char *name; /* NULL: there are no more */
+  tdm_dtype dtype;
+  tdm_shape shape;
+} plan_feed;
+
+typedef struct plan_model {
+  const char *name; /* its plan is NAME.txt */
+  const char *says; /* what is to be seen there */
+  /* Describes it and answers its loss; may change the options and the optimizer, which is
+   * tdm_sgd(0.1) at first. */
+  tdm_value (*build)(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
+  plan_feed feeds[PLAN_MOST_FEEDS];
+  const char *fetch;   /* an output, in a run that does not train; NULL: a training step */
+  bool in_sequence;    /* that run is one of a sequence */
+  const char *machine; /* a description, whose devices are paper:0, ...; NULL: none */
+} plan_model;
+
+extern const plan_model plan_placed_models[]; /* over devices that follow one another */
+extern const size_t plan_placed_count;
+extern const plan_model plan_parallel_models[]; /* replicas, shards, described machines */
+extern const size_t plan_parallel_count;
+
+#define PLAN_IDS(name)                                                                             \
+  {                                                                                                \
+    name, TDM_INT64, {                                                                             \
+      1, {                                                                                         \
+        PLAN_ROWS                                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+  }
+#define PLAN_FLOATS(name, rank, ...)                                                               \
+  {                                                                                                \
+    name, TDM_FLOAT32, {                                                                           \
+      rank, {                                                                                      \
+        __VA_ARGS__                                                                                \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#endif

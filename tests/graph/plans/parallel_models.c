@@ -1,0 +1,259 @@
+/* See models.h. */
+#include "tests/graph/plans/models.h"
+
+#define TOY                                                                                        \
+  "\"device\": {\"model\": \"toy\", \"memory_bytes\": 1e6, \"flops_per_second\": {\"float32\": "   \
+  "2e9}, \"memory_bytes_per_second\": 1e9, \"launch_us\": 3}"
+/* Four devices with links to one another, in pairs that share the one to the host. */
+#define ONE_HOST                                                                                   \
+  "{\"title\": \"four\", \"sources\": [\"this test\"], \"devices_per_host\": 4, " TOY              \
+  ", \"peer\": {\"latency_us\": 1, \"bytes_per_second\": 4e9}, \"host_link\": {\"latency_us\": "   \
+  "5, \"bytes_per_second\": 10e9, \"sharing\": 2}}"
+/* Three hosts of two devices that reach one another through the host. */
+#define THREE_HOSTS                                                                                \
+  "{\"title\": \"six\", \"sources\": [\"this test\"], \"hosts\": 3, \"devices_per_host\": 2, " TOY \
+  ", \"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}, \"network\": "                \
+  "{\"latency_us\": 30, \"bytes_per_second\": 1e9}}"
+
+/* ---- A network of three layers below "net", and its loss ---- */
+
+static tdm_value build_net(tdm_graph *graph, const char *device, bool loss_within) {
+  if (device) tdm_place(graph, device);
+  const tdm_value input =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), PLAN_WIDTH));
+  tdm_scope_push(graph, "net");
+  tdm_value x = tdm_relu(graph, "bend1", tdm_linear(graph, "fc1", input, PLAN_WIDTH));
+  x = tdm_relu(graph, "bend2", tdm_linear(graph, "fc2", x, 2 * PLAN_WIDTH));
+  x = tdm_linear(graph, "fc3", x, PLAN_WIDTH);
+  tdm_value loss = {0};
+  if (loss_within) loss = tdm_mse(graph, "loss", x, input);
+  tdm_scope_pop(graph);
+  return loss_within ? loss : tdm_mse(graph, "loss", x, input);
+}
+
+static void wrap(tdm_graph *graph, const char *scope, const char *devices) {
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  tdm_data_parallel(graph, scope, &options);
+}
+
+/* The net as replicas on three devices, whose gradients are summed as `collective` says. */
+static tdm_value build_summed(tdm_graph *graph, tdm_session_options *options,
+                              tdm_collective collective) {
+  options->collective = collective;
+  const tdm_value loss = build_net(graph, "sim:0", true);
+  wrap(graph, "net", "sim:0,sim:1,sim:2");
+  return loss;
+}
+
+static tdm_value build_home(tdm_graph *graph, tdm_session_options *options,
+                            tdm_optimizer *optimizer) {
+  optimizer->clip_norm = 1;
+  return build_summed(graph, options, TDM_COLLECTIVE_HOME);
+}
+
+static tdm_value build_chain(tdm_graph *graph, tdm_session_options *options,
+                             tdm_optimizer *optimizer) {
+  (void)optimizer;
+  options->deterministic = true;
+  return build_summed(graph, options, TDM_COLLECTIVE_CHAIN);
+}
+
+static tdm_value build_ring(tdm_graph *graph, tdm_session_options *options,
+                            tdm_optimizer *optimizer) {
+  *optimizer = tdm_adam(1e-3);
+  return build_summed(graph, options, TDM_COLLECTIVE_RING);
+}
+
+static tdm_value build_tree(tdm_graph *graph, tdm_session_options *options,
+                            tdm_optimizer *optimizer) {
+  (void)optimizer;
+  return build_summed(graph, options, TDM_COLLECTIVE_TREE);
+}
+
+static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
+                              tdm_optimizer *optimizer) {
+  (void)options;
+  *optimizer = tdm_adam(1e-3);
+  const tdm_value loss = build_net(graph, "sim:0", true);
+  const tdm_parallel_options spread = {
+      .struct_size = sizeof spread, .devices = "sim:0,sim:1", .spread_homes = true};
+  tdm_data_parallel(graph, "net", &spread);
+  return loss;
+}
+
+static tdm_value build_everywhere(tdm_graph *graph, tdm_session_options *options,
+                                  tdm_optimizer *optimizer) {
+  (void)options;
+  *optimizer = tdm_adam(1e-3);
+  const tdm_value loss = build_net(graph, "sim:0", true);
+  const tdm_parallel_options spread = {.struct_size = sizeof spread,
+                                       .devices = "sim:0,sim:1",
+                                       .spread_homes = true,
+                                       .updated_everywhere = 0.5};
+  tdm_data_parallel(graph, "net", &spread);
+  return loss;
+}
+
+static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
+                               tdm_optimizer *optimizer) {
+  (void)optimizer;
+  options->micro_batches = 2;
+  const tdm_value loss = build_net(graph, "cpu:0", false);
+  const double weights[] = {3, 1};
+  const tdm_parallel_options unequal = {.struct_size = sizeof unequal,
+                                        .devices = "sim:0,cpu:1",
+                                        .output_device = "sim:1",
+                                        .weights = weights};
+  tdm_data_parallel(graph, "net", &unequal);
+  return loss;
+}
+
+static tdm_value build_nested(tdm_graph *graph, tdm_session_options *options,
+                              tdm_optimizer *optimizer) {
+  (void)options;
+  (void)optimizer;
+  const tdm_value loss = build_net(graph, "cpu:0", false);
+  wrap(graph, "net/fc2", "sim:0,sim:1");
+  wrap(graph, "net", "cpu:0,cpu:1");
+  return loss;
+}
+
+/* ---- Tables in shards ---- */
+
+static tdm_value build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by) {
+  *optimizer = tdm_adagrad(0.1);
+  const tdm_embedding_bag_options sums = {
+      .struct_size = sizeof sums, .mode = TDM_BAG_SUM, .sparse = true};
+  tdm_place(graph, "cpu:0");
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), 2));
+  const tdm_value y =
+      tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), PLAN_WIDTH));
+  const tdm_value users =
+      tdm_embedding_bag(graph, "users", ids, PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
+  const tdm_value items =
+      tdm_embedding_bag(graph, "items", ids, 2 * PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
+  const tdm_shard_options shards = {
+      .struct_size = sizeof shards, .devices = "cpu:1,sim:0,sim:1", .by = by};
+  tdm_shard(graph, "users,items", &shards);
+  return tdm_mse(graph, "loss", tdm_mul(graph, "both", users, items), y);
+}
+
+static tdm_value build_shards_of_rows(tdm_graph *graph, tdm_session_options *options,
+                                      tdm_optimizer *optimizer) {
+  (void)options;
+  return build_shards(graph, optimizer, TDM_SHARD_ROWS);
+}
+
+static tdm_value build_shards_of_tables(tdm_graph *graph, tdm_session_options *options,
+                                        tdm_optimizer *optimizer) {
+  (void)options;
+  return build_shards(graph, optimizer, TDM_SHARD_TABLES);
+}
+
+/* ---- On machines that are described ---- */
+
+static tdm_value build_on_four(tdm_graph *graph, tdm_session_options *options,
+                               tdm_optimizer *optimizer) {
+  (void)options;
+  (void)optimizer;
+  const tdm_value loss = build_net(graph, "paper:0", true);
+  wrap(graph, "net", "paper:*");
+  return loss;
+}
+
+static tdm_value build_on_six(tdm_graph *graph, tdm_session_options *options,
+                              tdm_optimizer *optimizer) {
+  (void)options;
+  *optimizer = tdm_adam(1e-3);
+  const tdm_value loss = build_net(graph, "paper:0", true);
+  wrap(graph, "net", "paper:*");
+  return loss;
+}
+
+static tdm_value build_of_many(tdm_graph *graph, tdm_session_options *options,
+                               tdm_optimizer *optimizer) {
+  (void)optimizer;
+  options->alike_ranks = 3;
+  const tdm_value loss = build_net(graph, "paper:0", true);
+  wrap(graph, "net", "paper:0,paper:1");
+  return loss;
+}
+
+static tdm_value build_stages_on_four(tdm_graph *graph, tdm_session_options *options,
+                                      tdm_optimizer *optimizer) {
+  (void)optimizer;
+  options->device_map = "net/fc2=paper:1,net/bend2=paper:1,net/fc3=paper:3,*=paper:0";
+  options->micro_batches = 3;
+  return build_net(graph, NULL, false);
+}
+
+/* ---- The list ---- */
+
+#define NET_FEEDS                                                                                  \
+  { PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH) }
+#define SHARD_FEEDS                                                                                \
+  { {"ids", TDM_INT64, {2, {PLAN_ROWS, 2}}}, PLAN_FLOATS("y", 2, PLAN_ROWS, PLAN_WIDTH) }
+
+const plan_model plan_parallel_models[] = {
+    {.name = "sums_at_home",
+     .says = "replicas' gradients are summed where the parameters are, and clipped",
+     .build = build_home,
+     .feeds = NET_FEEDS},
+    {.name = "sums_by_chain",
+     .says = "they are summed from device to device, in the order of replicas",
+     .build = build_chain,
+     .feeds = NET_FEEDS},
+    {.name = "sums_by_ring",
+     .says = "they are summed around a ring; every device updates, with states of its own",
+     .build = build_ring,
+     .feeds = NET_FEEDS},
+    {.name = "sums_by_tree",
+     .says = "they are summed up a tree and sent down again",
+     .build = build_tree,
+     .feeds = NET_FEEDS},
+    {.name = "homes_spread",
+     .says = "parameters have their homes on both devices",
+     .build = build_spread,
+     .feeds = NET_FEEDS},
+    {.name = "updated_everywhere",
+     .says = "so, but the first and the last are updated on both",
+     .build = build_everywhere,
+     .feeds = NET_FEEDS},
+    {.name = "unequal_replicas",
+     .says = "three quarters of the rows here, one there; results elsewhere; two parts",
+     .build = build_unequal,
+     .feeds = NET_FEEDS},
+    {.name = "nested_replicas",
+     .says = "replicas whose middle layer has replicas",
+     .build = build_nested,
+     .feeds = NET_FEEDS},
+    {.name = "shards_of_rows",
+     .says = "tables of which each device has rows",
+     .build = build_shards_of_rows,
+     .feeds = SHARD_FEEDS},
+    {.name = "shards_of_tables",
+     .says = "tables each of which one device has",
+     .build = build_shards_of_tables,
+     .feeds = SHARD_FEEDS},
+    {.name = "described_host",
+     .says = "replicas on four devices that are described; how sums go is chosen",
+     .build = build_on_four,
+     .feeds = NET_FEEDS,
+     .machine = ONE_HOST},
+    {.name = "described_hosts",
+     .says = "replicas on two devices of each of three hosts; every device has a copy",
+     .build = build_on_six,
+     .feeds = NET_FEEDS,
+     .machine = THREE_HOSTS},
+    {.name = "alike_ranks",
+     .says = "one of three ranks alike, each of two devices",
+     .build = build_of_many,
+     .feeds = NET_FEEDS,
+     .machine = THREE_HOSTS},
+    {.name = "described_stages",
+     .says = "three stages on devices that are described, in three parts",
+     .build = build_stages_on_four,
+     .feeds = NET_FEEDS,
+     .machine = ONE_HOST},
+};
+const size_t plan_parallel_count = TDM_COUNT_OF(plan_parallel_models);

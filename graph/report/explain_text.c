@@ -160,13 +160,30 @@ static void print_collective(const tdm_ir_node *node, FILE *out) {
             tdm_collective_name((tdm_collective)node->collective));
 }
 
-static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
+enum { QUEUE_TEXT = 64, LEAST_QUEUE_WIDTH = 16 };
+
+/* Writes "sim:0 upload" to name (QUEUE_TEXT) and answers its length. */
+static int tell_queue(const tdm_queue *queue, char *name) {
+  return snprintf(name, QUEUE_TEXT, "%s %s", queue->device->name, tdm_explain_role(queue->role));
+}
+
+/* Of the column that names queues: with ranks in front they are long. */
+static int queue_width(const tdm_plan *plan) {
+  int width = LEAST_QUEUE_WIDTH;
+  for (uint32_t q = 0; q < plan->lowered.schedule.queue_count; q++) {
+    char name[QUEUE_TEXT];
+    const int length = tell_queue(plan->lowered.queues[q], name);
+    if (length > width) width = length;
+  }
+  return width;
+}
+
+static void print_step(const tdm_plan *plan, size_t index, int width, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
-  const tdm_queue *queue = plan->lowered.queues[step->queue];
-  char name[32];
-  snprintf(name, sizeof name, "%s %s", queue->device->name, tdm_explain_role(queue->role));
-  fprintf(out, "%5zu  %-16s ", index, name);
+  char name[QUEUE_TEXT];
+  (void)tell_queue(plan->lowered.queues[step->queue], name);
+  fprintf(out, "%5zu  %-*s ", index, width, name);
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node);
   print_node(plan, node, out);
   print_collective(node, out);
@@ -185,8 +202,9 @@ static void print_step(const tdm_plan *plan, size_t index, FILE *out) {
 tdm_status tdm_explain_text(const tdm_plan *plan, bool nodes_only, FILE *out) {
   if (!nodes_only) {
     print_head(plan, out);
+    const int width = queue_width(plan);
     for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
-      print_step(plan, i, out);
+      print_step(plan, i, width, out);
     return TDM_OK;
   }
   size_t place = 0;

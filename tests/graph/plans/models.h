@@ -30,6 +30,7 @@ typedef struct plan_model {
   tdm_value (*build)(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
   plan_feed feeds[PLAN_MOST_FEEDS];
   const char *fetch;   /* an output, in a run that does not train; NULL: a training step */
+  int ranks;           /* of the job; 0: no job */
   bool in_sequence;    /* that run is one of a sequence */
   const char *machine; /* a description, whose devices are paper:0, ...; NULL: none */
 } plan_model;
@@ -38,6 +39,22 @@ extern const plan_model plan_placed_models[]; /* over devices that follow one an
 extern const size_t plan_placed_count;
 extern const plan_model plan_parallel_models[]; /* replicas, shards, described machines */
 extern const size_t plan_parallel_count;
+extern const plan_model plan_job_models[]; /* over the ranks of a job */
+extern const size_t plan_job_count;
+
+/* x -> three layers below the scope "net" -> the loss "loss", in the scope as well if loss_within,
+ * on device (NULL: placed nowhere). */
+tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within);
+/* The scope as replicas. */
+void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);
+/* Two tables below "users" and "items", sharded over devices, and the loss of what they give. */
+tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
+                            const char *devices);
+
+#define PLAN_NET_FEEDS                                                                             \
+  { PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH) }
+#define PLAN_SHARD_FEEDS                                                                           \
+  { {"ids", TDM_INT64, {2, {PLAN_ROWS, 2}}}, PLAN_FLOATS("y", 2, PLAN_ROWS, PLAN_WIDTH) }
 
 #define PLAN_IDS(name)                                                                             \
   {                                                                                                \

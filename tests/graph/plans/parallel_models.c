@@ -17,7 +17,7 @@
 
 /* ---- A network of three layers below "net", and its loss ---- */
 
-static tdm_value build_net(tdm_graph *graph, const char *device, bool loss_within) {
+tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within) {
   if (device) tdm_place(graph, device);
   const tdm_value input =
       tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), PLAN_WIDTH));
@@ -31,7 +31,7 @@ static tdm_value build_net(tdm_graph *graph, const char *device, bool loss_withi
   return loss_within ? loss : tdm_mse(graph, "loss", x, input);
 }
 
-static void wrap(tdm_graph *graph, const char *scope, const char *devices) {
+void plan_wrap(tdm_graph *graph, const char *scope, const char *devices) {
   const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
   tdm_data_parallel(graph, scope, &options);
 }
@@ -40,8 +40,8 @@ static void wrap(tdm_graph *graph, const char *scope, const char *devices) {
 static tdm_value build_summed(tdm_graph *graph, tdm_session_options *options,
                               tdm_collective collective) {
   options->collective = collective;
-  const tdm_value loss = build_net(graph, "sim:0", true);
-  wrap(graph, "net", "sim:0,sim:1,sim:2");
+  const tdm_value loss = plan_build_net(graph, "sim:0", true);
+  plan_wrap(graph, "net", "sim:0,sim:1,sim:2");
   return loss;
 }
 
@@ -74,7 +74,7 @@ static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = build_net(graph, "sim:0", true);
+  const tdm_value loss = plan_build_net(graph, "sim:0", true);
   const tdm_parallel_options spread = {
       .struct_size = sizeof spread, .devices = "sim:0,sim:1", .spread_homes = true};
   tdm_data_parallel(graph, "net", &spread);
@@ -85,7 +85,7 @@ static tdm_value build_everywhere(tdm_graph *graph, tdm_session_options *options
                                   tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = build_net(graph, "sim:0", true);
+  const tdm_value loss = plan_build_net(graph, "sim:0", true);
   const tdm_parallel_options spread = {.struct_size = sizeof spread,
                                        .devices = "sim:0,sim:1",
                                        .spread_homes = true,
@@ -98,7 +98,7 @@ static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)optimizer;
   options->micro_batches = 2;
-  const tdm_value loss = build_net(graph, "cpu:0", false);
+  const tdm_value loss = plan_build_net(graph, "cpu:0", false);
   const double weights[] = {3, 1};
   const tdm_parallel_options unequal = {.struct_size = sizeof unequal,
                                         .devices = "sim:0,cpu:1",
@@ -112,15 +112,16 @@ static tdm_value build_nested(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
-  const tdm_value loss = build_net(graph, "cpu:0", false);
-  wrap(graph, "net/fc2", "sim:0,sim:1");
-  wrap(graph, "net", "cpu:0,cpu:1");
+  const tdm_value loss = plan_build_net(graph, "cpu:0", false);
+  plan_wrap(graph, "net/fc2", "sim:0,sim:1");
+  plan_wrap(graph, "net", "cpu:0,cpu:1");
   return loss;
 }
 
 /* ---- Tables in shards ---- */
 
-static tdm_value build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by) {
+tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
+                            const char *devices) {
   *optimizer = tdm_adagrad(0.1);
   const tdm_embedding_bag_options sums = {
       .struct_size = sizeof sums, .mode = TDM_BAG_SUM, .sparse = true};
@@ -132,8 +133,7 @@ static tdm_value build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_sh
       tdm_embedding_bag(graph, "users", ids, PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
   const tdm_value items =
       tdm_embedding_bag(graph, "items", ids, 2 * PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
-  const tdm_shard_options shards = {
-      .struct_size = sizeof shards, .devices = "cpu:1,sim:0,sim:1", .by = by};
+  const tdm_shard_options shards = {.struct_size = sizeof shards, .devices = devices, .by = by};
   tdm_shard(graph, "users,items", &shards);
   return tdm_mse(graph, "loss", tdm_mul(graph, "both", users, items), y);
 }
@@ -141,13 +141,13 @@ static tdm_value build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_sh
 static tdm_value build_shards_of_rows(tdm_graph *graph, tdm_session_options *options,
                                       tdm_optimizer *optimizer) {
   (void)options;
-  return build_shards(graph, optimizer, TDM_SHARD_ROWS);
+  return plan_build_shards(graph, optimizer, TDM_SHARD_ROWS, "cpu:1,sim:0,sim:1");
 }
 
 static tdm_value build_shards_of_tables(tdm_graph *graph, tdm_session_options *options,
                                         tdm_optimizer *optimizer) {
   (void)options;
-  return build_shards(graph, optimizer, TDM_SHARD_TABLES);
+  return plan_build_shards(graph, optimizer, TDM_SHARD_TABLES, "cpu:1,sim:0,sim:1");
 }
 
 /* ---- On machines that are described ---- */
@@ -156,8 +156,8 @@ static tdm_value build_on_four(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
-  const tdm_value loss = build_net(graph, "paper:0", true);
-  wrap(graph, "net", "paper:*");
+  const tdm_value loss = plan_build_net(graph, "paper:0", true);
+  plan_wrap(graph, "net", "paper:*");
   return loss;
 }
 
@@ -165,8 +165,8 @@ static tdm_value build_on_six(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = build_net(graph, "paper:0", true);
-  wrap(graph, "net", "paper:*");
+  const tdm_value loss = plan_build_net(graph, "paper:0", true);
+  plan_wrap(graph, "net", "paper:*");
   return loss;
 }
 
@@ -174,8 +174,8 @@ static tdm_value build_of_many(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)optimizer;
   options->alike_ranks = 3;
-  const tdm_value loss = build_net(graph, "paper:0", true);
-  wrap(graph, "net", "paper:0,paper:1");
+  const tdm_value loss = plan_build_net(graph, "paper:0", true);
+  plan_wrap(graph, "net", "paper:0,paper:1");
   return loss;
 }
 
@@ -184,76 +184,71 @@ static tdm_value build_stages_on_four(tdm_graph *graph, tdm_session_options *opt
   (void)optimizer;
   options->device_map = "net/fc2=paper:1,net/bend2=paper:1,net/fc3=paper:3,*=paper:0";
   options->micro_batches = 3;
-  return build_net(graph, NULL, false);
+  return plan_build_net(graph, NULL, false);
 }
 
 /* ---- The list ---- */
-
-#define NET_FEEDS                                                                                  \
-  { PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH) }
-#define SHARD_FEEDS                                                                                \
-  { {"ids", TDM_INT64, {2, {PLAN_ROWS, 2}}}, PLAN_FLOATS("y", 2, PLAN_ROWS, PLAN_WIDTH) }
 
 const plan_model plan_parallel_models[] = {
     {.name = "sums_at_home",
      .says = "replicas' gradients are summed where the parameters are, and clipped",
      .build = build_home,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "sums_by_chain",
      .says = "they are summed from device to device, in the order of replicas",
      .build = build_chain,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "sums_by_ring",
      .says = "they are summed around a ring; every device updates, with states of its own",
      .build = build_ring,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "sums_by_tree",
      .says = "they are summed up a tree and sent down again",
      .build = build_tree,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "homes_spread",
      .says = "parameters have their homes on both devices",
      .build = build_spread,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "updated_everywhere",
      .says = "so, but the first and the last are updated on both",
      .build = build_everywhere,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "unequal_replicas",
      .says = "three quarters of the rows here, one there; results elsewhere; two parts",
      .build = build_unequal,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "nested_replicas",
      .says = "replicas whose middle layer has replicas",
      .build = build_nested,
-     .feeds = NET_FEEDS},
+     .feeds = PLAN_NET_FEEDS},
     {.name = "shards_of_rows",
      .says = "tables of which each device has rows",
      .build = build_shards_of_rows,
-     .feeds = SHARD_FEEDS},
+     .feeds = PLAN_SHARD_FEEDS},
     {.name = "shards_of_tables",
      .says = "tables each of which one device has",
      .build = build_shards_of_tables,
-     .feeds = SHARD_FEEDS},
+     .feeds = PLAN_SHARD_FEEDS},
     {.name = "described_host",
      .says = "replicas on four devices that are described; how sums go is chosen",
      .build = build_on_four,
-     .feeds = NET_FEEDS,
+     .feeds = PLAN_NET_FEEDS,
      .machine = ONE_HOST},
     {.name = "described_hosts",
      .says = "replicas on two devices of each of three hosts; every device has a copy",
      .build = build_on_six,
-     .feeds = NET_FEEDS,
+     .feeds = PLAN_NET_FEEDS,
      .machine = THREE_HOSTS},
     {.name = "alike_ranks",
      .says = "one of three ranks alike, each of two devices",
      .build = build_of_many,
-     .feeds = NET_FEEDS,
+     .feeds = PLAN_NET_FEEDS,
      .machine = THREE_HOSTS},
     {.name = "described_stages",
      .says = "three stages on devices that are described, in three parts",
      .build = build_stages_on_four,
-     .feeds = NET_FEEDS,
+     .feeds = PLAN_NET_FEEDS,
      .machine = ONE_HOST},
 };
 const size_t plan_parallel_count = TDM_COUNT_OF(plan_parallel_models);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "graph/run/session.h"
+#include "tests/graph/job.h"
 #include "tests/graph/plans/models.h"
 #include "tests/graph/support.h"
 
@@ -127,19 +128,55 @@ static void tell_forecast(tdm_session *session, FILE *out) {
   tdm_forecast_release(forecast);
 }
 
+static void tell(const plan_model *model, tdm_context *context, FILE *out) {
+  tdm_session *session = session_for(model, context);
+  make_plan(model, context, session);
+  tell_plan(session, out);
+  if (model->machine) tell_forecast(session, out);
+  tdm_session_release(session);
+}
+
+typedef struct job_story {
+  const plan_model *model;
+  FILE *of_ranks[JOB_MOST_RANKS];
+} job_story;
+
+static tdm_status tell_as_rank(job_rank *rank) {
+  const job_story *story = rank->user;
+  tell(story->model, rank->context, story->of_ranks[rank->rank]);
+  return TDM_OK;
+}
+
+static void tell_job(const plan_model *model, FILE *out) {
+  char *texts[JOB_MOST_RANKS];
+  size_t bytes[JOB_MOST_RANKS];
+  job_rank ranks[JOB_MOST_RANKS];
+  job_story story = {.model = model};
+  for (int r = 0; r < model->ranks; r++) {
+    story.of_ranks[r] = open_memstream(&texts[r], &bytes[r]);
+    assert_non_null(story.of_ranks[r]);
+  }
+  job_must(&(job_options){.rank_count = model->ranks, .user = &story}, tell_as_rank, ranks);
+  for (int r = 0; r < model->ranks; r++) {
+    assert_int_equal(fclose(story.of_ranks[r]), 0);
+    fprintf(out, "%srank %d: %s", r ? "\n" : "", r, texts[r]);
+    free(texts[r]);
+  }
+}
+
 static char *told(const plan_model *model) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   assert_non_null(out);
-  tdm_context *context = context_for(model);
-  tdm_session *session = session_for(model, context);
-  make_plan(model, context, session);
   fprintf(out, "%s\n\n", model->says);
-  tell_plan(session, out);
-  if (model->machine) tell_forecast(session, out);
-  tdm_session_release(session);
-  tdm_context_release(context);
+  if (model->ranks) {
+    tell_job(model, out);
+  } else {
+    tdm_context *context = context_for(model);
+    tell(model, context, out);
+    tdm_context_release(context);
+  }
   assert_int_equal(fclose(out), 0);
   return text;
 }
@@ -194,6 +231,11 @@ static void plans_over_devices_side_by_side_are_as_recorded(void **unused) {
   check(plan_parallel_models, plan_parallel_count);
 }
 
+static void plans_of_jobs_are_as_recorded(void **unused) {
+  (void)unused;
+  check(plan_job_models, plan_job_count);
+}
+
 int main(int argc, char **argv) {
   records = argc > 1 && strcmp(argv[1], "--record") == 0;
   if (records && chdir(getenv("BUILD_WORKSPACE_DIRECTORY")) != 0) return 1;
@@ -204,6 +246,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(plans_over_devices_in_a_row_are_as_recorded),
       cmocka_unit_test(plans_over_devices_side_by_side_are_as_recorded),
+      cmocka_unit_test(plans_of_jobs_are_as_recorded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,22 @@ static tdm_value build_moves(tdm_graph *graph, tdm_session_options *options,
   return tdm_mean(graph, "loss", tdm_square(graph, "squares", some), NULL, 0, false);
 }
 
+static tdm_value build_shared_gradient(tdm_graph *graph, tdm_session_options *options,
+                                       tdm_optimizer *optimizer) {
+  (void)options;
+  (void)optimizer;
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = input_x(graph);
+  const tdm_value once = tdm_linear(graph, "once", x, PLAN_WIDTH);
+  const tdm_value half = tdm_slice(graph, "half", once, 0, 0, PLAN_ROWS / 2, 1);
+  tdm_value parts[2];
+  tdm_split(graph, "parts", tdm_linear(graph, "cut", x, PLAN_WIDTH), 0,
+            (const int64_t[]){PLAN_ROWS / 2, PLAN_ROWS / 2}, 2, parts);
+  const tdm_value sum = tdm_add(graph, "sum", half, parts[0]);
+  const tdm_value other = tdm_mul(graph, "other", half, parts[1]);
+  return tdm_mean(graph, "loss", tdm_mul(graph, "product", sum, other), NULL, 0, false);
+}
+
 static tdm_value build_image(tdm_graph *graph, tdm_session_options *options,
                              tdm_optimizer *optimizer) {
   (void)options;
@@ -257,6 +273,10 @@ const plan_model plan_placed_models[] = {
     {.name = "moves",
      .says = "parts, concatenations in place, transposed and strided reads",
      .build = build_moves,
+     .feeds = {PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH)}},
+    {.name = "shared_gradient",
+     .says = "a gradient that is a part of a concatenation and of a sum",
+     .build = build_shared_gradient,
      .feeds = {PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH)}},
     {.name = "image",
      .says = "a convolution, statistics of batches, dropout",

@@ -236,7 +236,6 @@ static tdm_status count_and_add(tdm_graph *graph, const bool *members, const cha
   const size_t bytes = 2 * graph->parallel_regions.count * sizeof(uint32_t);
   uint32_t *room = tdm_allocate(graph->allocator, bytes, "parallel region");
   if (!room) return TDM_OUT_OF_MEMORY;
-  memset(room, 0, bytes);
   const region_counts counts = {room, room + graph->parallel_regions.count};
   count_nodes(graph, members, &counts);
   const tdm_status status = add_wrap(graph, members, &counts, name, options);

@@ -22,15 +22,20 @@ bool tdm_context_computes(tdm_context *context) {
   return false;
 }
 
+static uint64_t count_on(tdm_queue *queue) {
+  if (!queue) return 0;
+  return atomic_load_explicit(&queue->submitted, memory_order_relaxed) +
+         atomic_load_explicit(&queue->completed, memory_order_relaxed);
+}
+
 /* Commands that the host's devices have been given, and have passed. */
 static uint64_t count_commands(tdm_context *context) {
   uint64_t commands = 0;
   const size_t count = tdm_device_count(context);
   for (size_t i = 0; i < count; i++) {
-    tdm_queue *queue = compute_queue(context, i);
-    if (!queue) continue;
-    commands += atomic_load_explicit(&queue->submitted, memory_order_relaxed);
-    commands += atomic_load_explicit(&queue->completed, memory_order_relaxed);
+    if (!compute_queue(context, i)) continue;
+    commands += count_on(tdm_context_device(context, i)->queues[TDM_QUEUE_COMPUTE]);
+    commands += count_on(tdm_context_device(context, i)->queues[TDM_QUEUE_SUM]);
   }
   return commands;
 }

@@ -272,6 +272,8 @@ typedef enum tdm_queue_role {
   TDM_QUEUE_UPLOAD,   /* host to this device */
   TDM_QUEUE_DOWNLOAD, /* this device to host */
   TDM_QUEUE_PEER,     /* from another device of its kind to this one, and sums with such */
+  TDM_QUEUE_SUM,      /* kernels that add what comes from elsewhere; of cpu devices in jobs of
+                         several ranks, and of all kinds that have queues for copies */
   /* Of the first cpu device of each rank of a job that has several: its network's. */
   TDM_QUEUE_SEND,    /* from any device of the host to other ranks */
   TDM_QUEUE_RECEIVE, /* from other ranks to any device of the host */

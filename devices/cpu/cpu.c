@@ -15,6 +15,7 @@ typedef struct cpu_device {
   tdm_device base;
   tdm_worker *worker;
   tdm_worker *network; /* of the first in a job of several ranks: sends and receives */
+  tdm_worker *adder;   /* in a job of several ranks: adds what comes from others */
   size_t large_bytes;  /* of a copy: tdm_copy_large_bytes */
 } cpu_device;
 _Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");
@@ -28,18 +29,21 @@ static cpu_device *cpu_of(tdm_device *device) {
 static void cpu_destroy(tdm_device *device) {
   if (!device) return;
   tdm_worker_destroy(cpu_of(device)->network);
+  tdm_worker_destroy(cpu_of(device)->adder);
   tdm_worker_destroy(cpu_of(device)->worker);
   tdm_release(tdm_context_allocator(device->context), device, sizeof(cpu_device));
 }
 
 static tdm_status cpu_start(tdm_device *device) {
   TDM_TRY(tdm_worker_start(cpu_of(device)->worker));
+  TDM_TRY(tdm_worker_start(cpu_of(device)->adder));
   return tdm_worker_start(cpu_of(device)->network);
 }
 
 static void cpu_stop(tdm_device *device) {
   tdm_worker_stop(cpu_of(device)->worker);
   tdm_worker_stop(cpu_of(device)->network);
+  tdm_worker_stop(cpu_of(device)->adder);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -156,6 +160,9 @@ static tdm_status cpu_create(tdm_context *context, const tdm_kind_options *optio
       .messenger = tdm_context_messenger(context)};
   if (status == TDM_OK && index == 0 && network.messenger)
     status = tdm_worker_create(&cpu->base, &network, &cpu->network);
+  const tdm_worker_options adder = {.has_role = {[TDM_QUEUE_SUM] = true}};
+  if (status == TDM_OK && network.messenger)
+    status = tdm_worker_create(&cpu->base, &adder, &cpu->adder);
   if (status != TDM_OK) {
     cpu_destroy(&cpu->base);
     return status;

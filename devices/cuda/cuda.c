@@ -23,7 +23,7 @@ static const tdm_link assumed_link = {.latency_ns = 10000, .bytes_per_ns = 20};
 
 /* Which queues share a thread. */
 static const unsigned feeder_roles[TDM_CUDA_FEEDERS] = {
-    1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER, 1u << TDM_QUEUE_UPLOAD,
+    1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER | 1u << TDM_QUEUE_SUM, 1u << TDM_QUEUE_UPLOAD,
     1u << TDM_QUEUE_DOWNLOAD};
 
 /* ---- Life ------------------------------------------------------------------------------------ */

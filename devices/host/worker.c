@@ -275,6 +275,12 @@ static tdm_status list_hidden_ranges(tdm_worker *worker) {
   return TDM_OK;
 }
 
+/* What tells a device's threads from one another. */
+static const char *suffix_of(const tdm_worker *worker) {
+  if (worker->computes) return "";
+  return worker->queues[0].base.role == TDM_QUEUE_SUM ? "-sum" : "-copy";
+}
+
 tdm_status tdm_worker_start(tdm_worker *worker) {
   if (!worker) return TDM_OK;
   tdm_device *device = worker->executor.device;
@@ -295,7 +301,7 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   if (worker->executor.messenger)
     (void)snprintf(name, sizeof(name), "tdm-network");
   else
-    (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, worker->computes ? "" : "-copy");
+    (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, suffix_of(worker));
   const tdm_status status = tdm_thread_start(&worker->thread, name, worker_main, worker);
   if (status != TDM_OK) {
     tdm_context_bell_release(device->context, worker->bell);

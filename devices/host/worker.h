@@ -1,5 +1,5 @@
-/* A thread of this host that executes queues of one device: one for cpu, four for sim, or where sim
- * models links one on one thread and three on another.
+/* A thread of this host that executes queues of one device: one for cpu, and one more for its queue
+ * for sums, five for sim, or where sim models links two on one thread and three on another.
  * Invariant: a queue is executed by its owner alone, the worker or a thread that borrowed it; what
  * is handed over while it is borrowed is the worker's once the borrower lets go. */
 #ifndef TANDEM_DEVICES_HOST_WORKER_H

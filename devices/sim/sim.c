@@ -206,7 +206,7 @@ static tdm_status create_workers(sim_device *sim) {
   tdm_worker_options kernels = {.models_links = models_links, .delay_seed = seed};
   tdm_worker_options copies = kernels;
   for (size_t role = 0; role < TDM_QUEUE_OWN_ROLES; role++) {
-    kernels.has_role[role] = role == TDM_QUEUE_COMPUTE || !models_links;
+    kernels.has_role[role] = role == TDM_QUEUE_COMPUTE || role == TDM_QUEUE_SUM || !models_links;
     copies.has_role[role] = !kernels.has_role[role];
   }
   TDM_TRY(tdm_worker_create(&sim->base, &kernels, &sim->worker));

@@ -32,6 +32,18 @@ static bool goes_in_rounds(const tdm_sum *sum) {
          sum->comes_home;
 }
 
+/* Has the device a queue of its own for what is added there? */
+static bool adds_beside(const tdm_graph *graph, int16_t device) {
+  return tdm_context_device(graph->context, (size_t)device)->queues[TDM_QUEUE_SUM] != NULL;
+}
+
+/* What a round adds waits for a link: it stands on the queue for sums, where there is one, so that
+ * no kernel waits for it. 0: failure. */
+static uint32_t put_beside(tdm_graph *graph, uint32_t made) {
+  if (made) tdm_producer(graph, made)->beside = true;
+  return made;
+}
+
 /* ---- Before the first round ------------------------------------------------------------------ */
 
 /* One total a device: several terms of one are added there, in their order. */
@@ -116,8 +128,8 @@ static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_
     const uint32_t to = receiver_of(sum, p, round);
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
     uint32_t *piece = piece_at(sum, to, p);
-    sum->current[p] =
-        tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], number_of(bucket));
+    sum->current[p] = put_beside(graph, tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p],
+                                                    number_of(bucket)));
     if (!sum->current[p]) return tdm_graph_status(graph);
     if (last) *piece = sum->current[p];
   }
@@ -163,8 +175,9 @@ static tdm_status reduce_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance,
                               tdm_ir_node *before) {
   for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
-    sum->totals[i] = tdm_sum_add(graph, &at, sum, false, sum->totals[i], sum->totals[i + distance],
-                                 number_of(bucket));
+    sum->totals[i] =
+        put_beside(graph, tdm_sum_add(graph, &at, sum, false, sum->totals[i],
+                                      sum->totals[i + distance], number_of(bucket)));
     if (!sum->totals[i]) return tdm_graph_status(graph);
   }
   return TDM_OK;
@@ -210,8 +223,10 @@ static tdm_status come_home(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *bef
 static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
   const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
   uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
+  if (total != sum->current[0]) (void)put_beside(graph, total);
   for (uint32_t k = 1; k < sum->node->input_count && total; k++)
-    total = tdm_sum_add(graph, &at, sum, false, total, sum->current[k], number_of(sum->bucket));
+    total = put_beside(graph, tdm_sum_add(graph, &at, sum, false, total, sum->current[k],
+                                          number_of(sum->bucket)));
   return total ? tdm_take_over(graph, sum, total) : tdm_graph_status(graph);
 }
 
@@ -376,7 +391,9 @@ static tdm_status insert_few(const tdm_sums *sums, schedule *plan, size_t turn, 
     TDM_TRY(begin_round(sums, plan->sums[few[i]], (uint32_t)(turn - plan->turns[few[i]]), before));
   for (size_t i = 0; i < count; i++) {
     tdm_sum *sum = plan->sums[few[i]];
-    if (sum->comes_home) plan->waiting[plan->waiting_count++] = few[i];
+    const bool waits = sum->comes_home && !adds_beside(sums->graph, sum->node->device);
+    if (waits) plan->waiting[plan->waiting_count++] = few[i];
+    if (sum->comes_home && !waits) TDM_TRY(add_home(sums->graph, sum, before));
     TDM_TRY(end_round(sums->graph, sum, (uint32_t)(turn - plan->turns[few[i]]), before));
   }
   return TDM_OK;

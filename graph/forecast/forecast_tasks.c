@@ -104,7 +104,8 @@ tdm_status tdm_forecast_price(tdm_forecasting *state) {
 /* Kernels of a host's cpu devices share a memory. */
 static uint32_t group_of(const tdm_forecasting *state, const tdm_queue *queue) {
   const tdm_device *device = queue->device;
-  const bool shares = device->host_addressable && queue->role == TDM_QUEUE_COMPUTE;
+  const bool computes = queue->role == TDM_QUEUE_COMPUTE || queue->role == TDM_QUEUE_SUM;
+  const bool shares = device->host_addressable && computes;
   if (!shares) return NONE;
   return state->is_job ? tdm_job_host(state, state->rank) : state->rank;
 }

@@ -72,6 +72,7 @@ typedef struct tdm_ir_node {
   bool joined; /* a concatenation whose inputs lie in its output: no step */
   uint8_t hop; /* transfers: which of its route's, from 0 */
   bool pushed; /* transfers: the compute queue of the device it comes from carries it */
+  bool beside; /* kernels: the device's queue for sums has it, where there is one */
   uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
   uint16_t replica; /* 1 + its number among the replicas of a parallel region; 0: not replicated */
   uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */

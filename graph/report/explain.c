@@ -11,7 +11,8 @@ const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
 }
 
 const char *tdm_explain_role(tdm_queue_role role) {
-  static const char *const names[] = {"compute", "upload", "download", "peer", "send", "receive"};
+  static const char *const names[] = {"compute", "upload", "download", "peer", "sum",
+                                      "send",    "receive"};
   return names[role];
 }
 

@@ -197,35 +197,74 @@ static void many_replicas_have_one_result(void **unused) {
 /* ---- What crosses ------------------------------------------------------------------------------
  */
 
-/* Gradients cross while those of earlier layers are computed. They are added behind all of these,
- * where there are buckets for them all: no kernel waits for a link. All that is updated is read by
- * the next run. */
+static bool is_added(const tdm_ir_node *node) {
+  return node->collective == TDM_COLLECTIVE_HOME && tdm_ir_has_kernel(node);
+}
+
+static bool is_computed(const tdm_ir_node *node) {
+  return tdm_ir_has_kernel(node) && node->role == TDM_ROLE_GRADIENT && !node->collective &&
+         strstr(node->operation->name, "linear");
+}
+
+static const tdm_ir_node *node_of_step(const tdm_plan *plan, size_t step) {
+  return tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node);
+}
+
+/* Additions on a queue for sums; no kernel of the backward pass waits for one. */
+static int additions_beside(const tdm_plan *plan) {
+  const tdm_schedule *schedule = &plan->lowered.schedule;
+  int count = 0;
+  for (size_t i = 0; i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    const bool beside = plan->lowered.queues[step->queue]->role == TDM_QUEUE_SUM;
+    count += beside && is_added(node_of_step(plan, i));
+    if (!is_computed(node_of_step(plan, i))) continue;
+    assert_false(beside);
+    for (uint32_t k = 0; k < step->wait_count; k++) {
+      const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+      if (!wait->previous) assert_false(is_added(node_of_step(plan, wait->step)));
+    }
+  }
+  return count;
+}
+
+/* Gradients cross while those of earlier layers are computed, and are added on a queue of their
+ * own. All that is updated is read by the next run. */
 static void gradients_do_not_hold_up_what_is_computed(void **unused) {
   (void)unused;
   tdm_session *session = make_session(&(variant){.devices = A(0) "," A(1), .spread_homes = true});
   train(session, 2);
   const tdm_plan *plan = session->newest;
   const uint64_t weight_bytes = (uint64_t)WIDTH * WIDTH * sizeof(float);
-  bool crosses = false, added = false; /* the first gradient, by now */
-  int behind_first = 0, behind_added = 0;
+  bool crosses = false; /* the first gradient, by now */
+  int behind_first = 0;
   assert_int_equal(plan->sums.algorithm, TDM_COLLECTIVE_HOME);
   assert_string_equal(plan->sums.reason, "homes are spread");
   TDM_EACH_NODE(&plan->graph, node) {
-    const bool is_sum = node->collective == TDM_COLLECTIVE_HOME;
-    const bool computes = tdm_ir_has_kernel(node) && node->role == TDM_ROLE_GRADIENT && !is_sum &&
-                          strstr(node->operation->name, "linear");
     crosses |= node->role == TDM_ROLE_TRANSFER &&
                tdm_ir_value_at(&plan->graph, node->first_output)->bytes == weight_bytes;
-    added |= is_sum && tdm_ir_has_kernel(node);
-    behind_first += crosses && computes;
-    behind_added += added && computes;
+    behind_first += crosses && is_computed(node);
   }
   assert_true(behind_first >= LAYERS);
-  assert_true(added);
-  assert_int_equal(behind_added, 0);
+  assert_int_equal(additions_beside(plan), 2 * LAYERS);
   tdm_traffic traffic;
   assert_ok(tdm_session_traffic(session, &traffic));
   assert_int_equal(traffic.refresh_bytes, LAYERS * (WIDTH * WIDTH + WIDTH) * sizeof(float));
+  tdm_session_release(session);
+}
+
+/* A home without such a queue adds behind all that it computes, where there are buckets for all. */
+static void homes_without_a_queue_for_sums_add_last(void **unused) {
+  (void)unused;
+  tdm_session *session = make_session(&(variant){.devices = "cpu:0," A(1), .spread_homes = true});
+  train(session, 1);
+  int added = 0;
+  TDM_EACH_NODE(&session->newest->graph, node) {
+    if (node->device != 0) continue;
+    added += is_added(node);
+    assert_false(added > 0 && is_computed(node));
+  }
+  assert_true(added > 0);
   tdm_session_release(session);
 }
 
@@ -419,6 +458,7 @@ int main(void) {
       cmocka_unit_test(where_homes_are_changes_no_bit),
       cmocka_unit_test(many_replicas_have_one_result),
       cmocka_unit_test(gradients_do_not_hold_up_what_is_computed),
+      cmocka_unit_test(homes_without_a_queue_for_sums_add_last),
       cmocka_unit_test(the_ends_are_updated_everywhere),
       cmocka_unit_test(a_share_may_be_all_or_nothing),
       cmocka_unit_test(two_terms_have_one_sum),

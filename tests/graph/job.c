@@ -4,7 +4,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "core/hash.h"
 #include "devices/context/context_state.h"
@@ -36,11 +35,11 @@ static tdm_status live(rank_thread *mine) {
   return mine->body(mine->rank);
 }
 
-/* Waits for those who hold the context beside the rank itself. Whoever let it go last on its own
- * loop would close it there, while the job's allocators and network go. */
-static void await_others(const tdm_context *context) {
-  for (int i = 0; context && i < 60000 && atomic_load(&context->references) > 1; i++)
-    (void)usleep(1000);
+/* The callback of a run may be on its way out, and its thread would let the context go last and
+ * close it by itself, while the job's allocators and network go. Closing waits for that thread. */
+static void close_context(tdm_context *context) {
+  if (context && !atomic_load(&context->close_begun)) tdm_context_close(context, NULL, NULL);
+  tdm_context_release(context);
 }
 
 static void *rank_main(void *user) {
@@ -52,8 +51,7 @@ static void *rank_main(void *user) {
     (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
     tdm_simnet_kill(mine->net, rank->rank); /* or others would wait for it */
   }
-  await_others(rank->context);
-  tdm_context_release(rank->context);
+  close_context(rank->context);
   rank->context = NULL;
   return NULL;
 }

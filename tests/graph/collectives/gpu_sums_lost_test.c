@@ -38,14 +38,18 @@ typedef struct story {
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
 } story;
 
-/* The shorter of what stories may take: NCCL's word waits for a name as long. A rank that is silent
- * is told of as in the product, since threads of a busy machine wait for a core for longer than one
- * would think. */
-static tdm_control_options watch_of_tests(void) {
+enum { NAMING_NS = 700000000 };
+#define NEVER_NS UINT64_C(300000000000)
+
+/* Where nobody hangs, who is silent has waited for a core. */
+static tdm_control_options watch_of(const story *of) {
   return (tdm_control_options){.struct_size = sizeof(tdm_control_options),
                                .allocator = tdm_allocator_default(),
                                .beat_ns = 20000000,
-                               .silence_ns = 700000000};
+                               .silence_ns = of->how == SILENT ? 2000000000 : NEVER_NS,
+                               .stall_ns = of->how < STALLING ? 0
+                                           : of->how == SLOW  ? 1000000000
+                                                              : 500000000};
 }
 
 /* The first and the last GPU have parts, between which all goes to and fro. */
@@ -134,6 +138,8 @@ static unsigned stalls_of(const story *of) {
 static tdm_status live(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   const bool is_victim = rank->rank == of->victim;
+  if (of->how == FAILING) /* NCCL's word waits for a rank's name, and here it is alone */
+    tdm_network_messenger(tdm_context_network(rank->context))->naming_ns = NAMING_NS;
   tdm_session *session = make_session(rank, of);
   if (!session) return TDM_INTERNAL;
   tdm_status status = TDM_OK;
@@ -154,10 +160,7 @@ static tdm_status live(job_rank *rank) {
 }
 
 static void run_story(story *of, int count) {
-  tdm_control_options watch = watch_of_tests();
-  if (of->how >= STALLING || of->how == LOSING_ITS_GPU) /* told by nothing else */
-    watch.silence_ns = UINT64_C(300000000000);
-  if (of->how >= STALLING) watch.stall_ns = of->how == SLOW ? 1000000000 : 500000000;
+  const tdm_control_options watch = watch_of(of);
   job_rank ranks[JOB_MOST_RANKS];
   emulation_set_driver(EMULATED_DRIVER, JOB_MOST_RANKS);
   job_must(&(job_options){.rank_count = count, .watch = &watch, .user = of}, live, ranks);

@@ -31,12 +31,16 @@ typedef struct story {
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
 } story;
 
-/* Short, for a test of many; time in which the process did not run is nobody's silence. */
-static tdm_control_options watch_of_tests(void) {
+#define NEVER_NS UINT64_C(300000000000)
+
+/* Ranks that are stopped are told of by their silence, soon, for there are many; time in which the
+ * process did not run is nobody's. In other stories who is silent has waited for a core. */
+static tdm_control_options watch_of(ending how) {
+  const uint64_t soon_ns = test_is_sanitized() ? 1000000000 : 300000000;
   return (tdm_control_options){.struct_size = sizeof(tdm_control_options),
                                .allocator = tdm_allocator_default(),
                                .beat_ns = 20000000,
-                               .silence_ns = 300000000};
+                               .silence_ns = how == STOPPED ? soon_ns : NEVER_NS};
 }
 
 /* ---- A job's ranks --------------------------------------------------------------------------- */
@@ -151,7 +155,7 @@ static void assert_all_told(const story *of, int count) {
 
 /* At the victim's first, second, ... post, until its step needs no more; how often it was lost. */
 static int lose_at_every_post(ending how, int count, int victim) {
-  const tdm_control_options watch = watch_of_tests();
+  const tdm_control_options watch = watch_of(how);
   for (uint64_t at = 1;; at += test_is_sanitized() ? 3 : 1) {
     story of = {.how = how, .victim = victim, .at = at};
     job_rank ranks[JOB_MOST_RANKS];
@@ -200,7 +204,7 @@ static tdm_status leave_before_others(job_rank *rank) {
 
 static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
   (void)state;
-  const tdm_control_options watch = watch_of_tests();
+  const tdm_control_options watch = watch_of(LEAVING);
   for (int victim = 0; victim < 3; victim++) {
     story of = {.how = LEAVING, .victim = victim};
     job_rank ranks[3];
@@ -235,8 +239,7 @@ static tdm_status lose_link(job_rank *rank) {
 
 static void a_cut_link_is_told_while_ranks_hear_of_one_another(void **state) {
   (void)state;
-  tdm_control_options watch = watch_of_tests();
-  watch.silence_ns = UINT64_C(300000000000);
+  tdm_control_options watch = watch_of(LEAVING);
   watch.stall_ns = 1000000000;
   for (int count = 2; count <= 3; count++) {
     story of = {.victim = -1};
@@ -277,7 +280,7 @@ static tdm_status fail_in_first_step(job_rank *rank) {
 
 /* The Nth allocation of a rank's step fails; false: it made fewer. */
 static bool fail_allocation(int count, int victim, uint64_t at) {
-  const tdm_control_options watch = watch_of_tests();
+  const tdm_control_options watch = watch_of(OUT_OF_MEMORY);
   tdm_faulty_allocator *faulty[JOB_MOST_RANKS];
   tdm_allocator allocators[JOB_MOST_RANKS];
   for (int r = 0; r < count; r++) {

@@ -6,7 +6,7 @@
  *
  * With arguments rank 1 does that to itself in the middle, and the others write why their step
  * failed to FILE: "rank R: MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
-#define _GNU_SOURCE /* usleep, kill */
+#define _GNU_SOURCE /* kill */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,11 +39,11 @@ static tdm_value describe(tdm_graph *graph, const char *first, const char *last)
 static int own_signal; /* what rank 1 sends itself; 0: nothing */
 static const char *told_path;
 
-/* What is stopped is ended later, so that the launcher can end. */
-static void end_oneself(void) {
+/* What is stopped is ended once the others have told of it, so that the launcher can end. */
+static void end_oneself(int lines) {
   const pid_t self = getpid();
   if (own_signal == SIGSTOP && fork() == 0) {
-    (void)usleep(3000000);
+    told_await(told_path, lines);
     (void)kill(self, SIGKILL);
     _exit(0);
   }
@@ -57,6 +57,7 @@ static void tell(tdm_context *context, const char *when) {
 static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
   int64_t ids[ROWS], labels[ROWS];
   double loss = 0;
+  const int lines = 2 * (tdm_context_rank_count(context) - 1); /* of those that tell */
   tdm_status status = TDM_OK;
   tdm_fetch scores = {"scores", NULL};
   for (int step = 0; step < STEPS && status == TDM_OK; step++) {
@@ -67,13 +68,13 @@ static tdm_status train(tdm_context *context, tdm_session *session, const char *
     tdm_tensor *x = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), ids);
     tdm_tensor *y = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), labels);
     const tdm_feed feeds[] = {{"ids", x, false}, {"labels", y, false}};
-    if (own_signal != 0 && step == STEPS / 2 && tdm_context_rank(context) == 1) end_oneself();
+    if (own_signal != 0 && step == STEPS / 2 && tdm_context_rank(context) == 1) end_oneself(lines);
     status = tdm_train_step(session, feeds, 2, NULL, 0, &loss);
     if (status == TDM_OK && step == STEPS - 1) status = tdm_run(session, feeds, 1, &scores, 1);
     if (status != TDM_OK && told_path) {
       tell(context, "");
       if (tdm_train_step(session, feeds, 2, NULL, 0, &loss) != TDM_OK) tell(context, " again");
-      told_await(told_path, 2 * (tdm_context_rank_count(context) - 1));
+      told_await(told_path, lines);
     }
     tdm_tensor_release(x);
     tdm_tensor_release(y);

@@ -28,6 +28,6 @@ static int count_lines(const char *path) {
 }
 
 void told_await(const char *path, int lines) {
-  for (int i = 0; i < 1000 && count_lines(path) < lines; i++)
+  for (int i = 0; i < 5000 && count_lines(path) < lines; i++)
     (void)usleep(10000);
 }

@@ -124,20 +124,27 @@ static void run_late(tdm_team *team, lateness *work) {
   tdm_team_run(team, 16, 1, be_late, work);
 }
 
+/* Runs regions until a thread of two is left out. */
+static void run_until_it_rests(tdm_team *team, lateness *work) {
+  for (int regions = 0; tdm_team_active(team) == 2; regions++) {
+    assert_true(regions < 500);
+    run_late(team, work);
+  }
+  assert_int_equal(tdm_team_active(team), 1);
+  assert_int_equal(tdm_team_size(team), 2);
+}
+
 /* A thread that holds regions up is left out, and asked again later. */
 static void a_late_thread_is_left_out_for_a_while(void **state) {
   (void)state;
   tdm_team *team = make_team(2);
   lateness work = {.opener = pthread_self(), .late = true};
-  for (int regions = 0; tdm_team_active(team) == 2; regions++) {
-    assert_true(regions < 500);
+  for (int rests = 0; rests == 0 || atomic_load(&work.others) > 0; rests++) {
+    assert_true(rests < 50); /* this thread may be held up for as long as a rest is */
+    run_until_it_rests(team, &work);
+    atomic_store(&work.others, 0);
     run_late(team, &work);
   }
-  assert_int_equal(tdm_team_active(team), 1);
-  assert_int_equal(tdm_team_size(team), 2);
-  atomic_store(&work.others, 0);
-  run_late(team, &work);
-  assert_int_equal(atomic_load(&work.others), 0);
   atomic_store(&work.late, false);
   const uint64_t begin_ns = tdm_time_ns();
   while (atomic_load(&work.others) == 0) {

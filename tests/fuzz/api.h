@@ -26,6 +26,7 @@ typedef struct api {
   char outputs[API_MOST_OUTPUTS][API_NAME_BYTES];
   size_t output_count;
   uint32_t name_count;
+  bool keeps;     /* some value from run to run */
   bool too_large; /* some value is: do not run it */
 } api;
 
@@ -56,6 +57,10 @@ void api_keep(api *self, tdm_value value);
 
 /* Makes one call of layers/ with the name. */
 void api_call_layer(api *self, const char *name);
+/* One of what puts elements elsewhere, of larger layers, of what spans nodes. */
+void api_call_move(api *self, const char *name);
+void api_call_block(api *self, const char *name);
+void api_call_graph(api *self);
 /* Makes one call of graph/ that describes. */
 void api_call_building(api *self);
 /* Creates sessions of what was built, runs and trains them, and asks them everything. */

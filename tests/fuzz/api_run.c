@@ -101,8 +101,8 @@ static void take_fetches(tdm_status status, tdm_fetch *fetches, size_t count) {
     if (!tensor) continue;
     volatile uint64_t sum = 0;
     (void)sum;
-    const uint8_t *bytes = tdm_tensor_data(tensor);
-    for (size_t k = 0; k < tdm_tensor_bytes(tensor); k++)
+    const uint8_t *bytes = tdm_tensor_data(tensor); /* NULL: it was asked for on a device */
+    for (size_t k = 0; bytes && k < tdm_tensor_bytes(tensor); k++)
       sum += bytes[k];
     tdm_tensor_release(tensor);
   }
@@ -131,6 +131,34 @@ static tdm_status run_once(api *self, tdm_session *session, const feeds *fed, ui
   take_fetches(status, fetches, count);
   (void)fuzz_judge(status);
   return status;
+}
+
+/* Some runs of a sequence, copies of it, and what it has kept. */
+static void run_sequence(api *self, tdm_session *session, const feeds *fed, uint8_t how) {
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  if (!fuzz_judge_made(sequence)) return;
+  for (int i = 0; i < 3 && sequence; i++) {
+    tdm_fetch fetches[API_MOST_OUTPUTS] = {{NULL, NULL}};
+    for (size_t k = 0; k < self->output_count; k++)
+      fetches[k].name = self->outputs[k];
+    const tdm_status status =
+        tdm_sequence_run(sequence, fed->list, fed->count, fetches, self->output_count);
+    take_fetches(status, fetches, self->output_count);
+    (void)fuzz_judge(status);
+    if (how >> i & 1) {
+      tdm_sequence *copy = tdm_sequence_copy(sequence);
+      (void)fuzz_judge_made(copy);
+      tdm_sequence_release(sequence);
+      sequence = copy;
+    }
+  }
+  if (!sequence) return;
+  tdm_tensor *kept = NULL;
+  if (fuzz_judge(tdm_sequence_get(sequence, "n0", &kept)))
+    fuzz_expect(tdm_sequence_set(sequence, "n0", kept) == TDM_OK, "what was got is not set");
+  tdm_tensor_release(kept);
+  (void)fuzz_judge(tdm_sequence_reset(sequence));
+  tdm_sequence_release(sequence);
 }
 
 /* Several at once, of which some may be cancelled. */
@@ -174,6 +202,15 @@ static void ask(tdm_session *session, uint8_t what) {
   (void)fuzz_judge(tdm_session_refreshed(session, &transfers, &bytes));
   (void)fuzz_judge(tdm_session_memory(session, "sim:0", &use));
   (void)fuzz_judge(tdm_session_explain(session, (tdm_plan_format)(what & 3), nowhere()));
+  (void)fuzz_judge(tdm_session_print_summary(session, nowhere()));
+  if (what & 128) (void)fuzz_judge(tdm_session_report(session, nowhere()));
+  if (what & 64) {
+    const tdm_forecast_options options = {.struct_size = sizeof options};
+    tdm_forecast *forecast = NULL;
+    (void)fuzz_judge(tdm_session_forecast(session, &options, &forecast));
+    tdm_forecast_release(forecast);
+  }
+  (void)fuzz_judge(tdm_session_set_learning_rate(session, (what & 32) ? 0.5 : 0));
   (void)fuzz_judge(tdm_session_trace(session, (tdm_trace_format)(what >> 2 & 1), nowhere()));
   if (what & 8)
     (void)fuzz_judge(tdm_session_print_pass(session, passes[(what >> 4) % TDM_COUNT_OF(passes)],
@@ -264,6 +301,7 @@ static void use_session(api *self, tdm_session *session) {
     feeds fed;
     if (!make_feeds(self, &fed)) break;
     const uint8_t how = fuzz_byte(&self->input);
+    if (self->keeps) run_sequence(self, session, &fed, how);
     if (how >= 224)
       submit_some(self, session, &fed, how, &delivered, &submitted);
     else

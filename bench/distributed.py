@@ -4,7 +4,8 @@ the same link, in turns. Run it as
 
     bazel run //bench:distributed -- [--mpi openmpi] [--rounds 3] [PART...]
 
-Parts: links (step times, what they were forecast to be, and bytes at several rates), processes
+Parts: links (step times, what they were forecast to be, and bytes at several rates), homes (as much
+computing as communication, with parameters at one home, spread, updated everywhere), processes
 (ranks beside devices of one process, and one rank beside none), lost (until a killed or a stopped
 rank is told). Links are two network namespaces joined by a pair of virtual interfaces with a token
 bucket at each end, which takes root, iproute2 and tc; without them there is the loopback alone.
@@ -49,10 +50,10 @@ def read_arguments():
     parser.add_argument("--realtime", action="store_true",
                         help="run all of them in a real-time class (root; busy machines)")
     parser.add_argument("parts", nargs="*", metavar="PART",
-                        help="links, processes, lost; none: all")
+                        help="links, homes, processes, lost; none: all")
     given = parser.parse_args()
     given.models = given.models.split(",")
-    given.parts = given.parts or ["links", "processes", "lost"]
+    given.parts = given.parts or ["links", "homes", "processes", "lost"]
     given.plugins = [path for path in given.plugins if path.endswith("_%s.so" % given.mpi)]
     if not given.plugins:
         sys.exit("the plug-in for %s was not built: its headers are not there" % given.mpi)
@@ -190,7 +191,10 @@ def run_ours(given, link, words, ranks=2, launched=True, may_fail=False):
     code, out, err = finish(start(given, line, our_environment(given, link)), line)
     if code != 0 and not may_fail:
         sys.exit("%s\nended with %d: %s%s" % (" ".join(line), code, out, err))
-    return read_rows(out)
+    rows = read_rows(out)
+    if not rows and not may_fail:
+        sys.exit("%s\nended without a row: %s%s" % (" ".join(line), out, err))
+    return rows
 
 
 def run_alone(given, link, words):
@@ -320,6 +324,51 @@ def part_links(given):
                 [line_of(*case[:3], rounds[case]) for case in cases])
 
 
+# ---- Homes of parameters ----
+
+HOMES = {"by a ring": ["--collective", "ring"], "homes spread": ["--spread-homes"],
+         "homes spread, half updated everywhere": ["--spread-homes", "--everywhere", "0.5"]}
+HOMES_RATE = 200  # Mbit/s
+
+
+def balanced_bytes(layers):
+    """Parameters of `balanced`: layers of 512 by 512, then 10 scores."""
+    return 4 * (layers * (512 * 512 + 512) + 512 * 10 + 10)
+
+
+def part_homes(given):
+    """Of as much computing as communication, by the number of layers."""
+    if not can_make_links():
+        print("no links: they take root, ip and tc")
+        return
+    lines = []
+    for layers in (8, 16, 24):
+        sizes = ["balanced", "--layers", str(layers), "--steps", "8", "--warm", "2"]
+        crossing_ms = balanced_bytes(layers) * 8e-3 / HOMES_RATE
+        with link_of(None) as here:
+            alone = ms(run_alone(given, here, sizes + ["--rows", "1024"]))
+            rows = max(64, int(1024 * crossing_ms / alone / 64) * 64)
+            alone = ms(run_alone(given, here, sizes + ["--rows", str(rows)]))
+        sizes += ["--rows", str(2 * rows), "--forecast"]
+        steps = {name: [] for name in HOMES}
+        with link_of(HOMES_RATE, given.burst) as link:
+            run_ours(given, link, ["main", "--calibrate", "--steps", "1"])
+            for _ in range(given.rounds):
+                for name, words in HOMES.items():
+                    steps[name].append(run_ours(given, link, sizes + words))
+                    print("%d layers, %s: %.1f ms, forecast %.1f" %
+                          (layers, name, ms(steps[name][-1]), forecast_ms(steps[name][-1])),
+                          flush=True)
+        longer = max(alone, crossing_ms)
+        for name, rounds in steps.items():
+            step = of_rounds(rounds, ms)
+            lines.append(["%d" % layers, name, "%.0f" % step,
+                          "%.2f" % of_rounds(rounds, lambda r: forecast_ms(r) / ms(r)),
+                          "%.0f" % alone, "%.0f" % crossing_ms, "%.2f" % (step / longer)])
+    print_table(["layers", "gradients and parameters", "step, ms", "forecast / step",
+                 "one rank's rows alone, ms", "parameters cross in, ms", "step / longer"], lines)
+
+
 # ---- Processes ----
 
 def part_processes(given):
@@ -382,7 +431,7 @@ def main():
     given.compares = measure.peer_is_there()
     if not given.compares and "lost" in given.parts:
         sys.exit("no PyTorch: tools/install_dependencies.sh --peers installs it")
-    parts = {"links": part_links, "processes": part_processes, "lost": part_lost}
+    parts = {"links": part_links, "homes": part_homes, "processes": part_processes, "lost": part_lost}
     for part in given.parts:
         parts[part](given)
 

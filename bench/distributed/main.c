@@ -33,6 +33,7 @@ static const char help[] =
     "  --alone           one replica, on cpu:0, not wrapped\n"
     "  --devices N       cpu devices of the process\n"
     "  --rows N          of a step, of all replicas together\n"
+    "  --layers N        of balanced; default 8\n"
     "  --steps N         timed, after --warm N that are not\n"
     "  --depth N         steps in flight\n"
     "  --collective auto|home|chain|ring|tree|all-reduce\n"
@@ -94,6 +95,8 @@ static void read_option(const char *word, const char *value, options *out) {
     out->devices = atoi(value);
   else if (strcmp(word, "--rows") == 0)
     out->model.rows = atoi(value);
+  else if (strcmp(word, "--layers") == 0)
+    out->model.layers = atoi(value);
   else if (strcmp(word, "--steps") == 0)
     out->steps = atoi(value);
   else if (strcmp(word, "--warm") == 0)

@@ -40,12 +40,14 @@ typedef struct model_kind {
   int batch_dimension;
   int64_t classes;
   bool has_loss; /* each replica has one of its own rows; else of all rows, on cpu:0 */
-  description (*describe)(tdm_graph *graph, tdm_value x, tdm_value y);
+  description (*describe)(tdm_graph *graph, const model_request *request, tdm_value x, tdm_value y);
 } model_kind;
 
 /* ---- Models ---- */
 
-static description describe_main(tdm_graph *graph, tdm_value x, tdm_value y) {
+static description describe_main(tdm_graph *graph, const model_request *request, tdm_value x,
+                                 tdm_value y) {
+  (void)request;
   const tdm_value words = tdm_embedding(graph, "embedding", x, CHARACTERS, CHARACTER_SIZE);
   const tdm_value steps = tdm_rnn(graph, "rnn", words, RNN_SIZE, NULL, NULL);
   const tdm_value last = tdm_last_step(graph, "last", steps);
@@ -56,7 +58,9 @@ static description describe_main(tdm_graph *graph, tdm_value x, tdm_value y) {
   return (description){tdm_cross_entropy(graph, "loss", scores, y), adam};
 }
 
-static description describe_cnn(tdm_graph *graph, tdm_value x, tdm_value y) {
+static description describe_cnn(tdm_graph *graph, const model_request *request, tdm_value x,
+                                tdm_value y) {
+  (void)request;
   const tdm_conv_options same_size = {.struct_size = sizeof same_size, .padding = {2, 2}};
   x = tdm_relu(graph, "relu1", tdm_conv2d(graph, "conv1", x, 6, 5, 5, &same_size));
   x = tdm_max_pool2d(graph, "pool1", x, 2, 2, NULL);
@@ -70,8 +74,10 @@ static description describe_cnn(tdm_graph *graph, tdm_value x, tdm_value y) {
   return (description){tdm_cross_entropy(graph, "loss", scores, y), tdm_sgd(0.01)};
 }
 
-static description describe_balanced(tdm_graph *graph, tdm_value x, tdm_value y) {
-  for (int layer = 0; layer < LAYERS; layer++) {
+static description describe_balanced(tdm_graph *graph, const model_request *request, tdm_value x,
+                                     tdm_value y) {
+  const int layers = request->layers > 0 ? request->layers : LAYERS;
+  for (int layer = 0; layer < layers; layer++) {
     char name[16], bend[16];
     (void)snprintf(name, sizeof name, "fc%d", layer);
     (void)snprintf(bend, sizeof bend, "relu%d", layer);
@@ -137,7 +143,7 @@ static tdm_session *open_session(tdm_context *context, const model_kind *kind,
   const tdm_value y = tdm_input(graph, "y", TDM_INT64, tdm_shape_of(1, batch));
   if (request->home) tdm_place(graph, request->home);
   tdm_scope_push(graph, "model");
-  const description described = kind->describe(graph, x, y);
+  const description described = kind->describe(graph, request, x, y);
   replicate(graph, kind, request, x, y);
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = described.loss,

@@ -13,6 +13,7 @@ typedef struct model_request {
   const char *home;     /* of parameters and the loss; NULL: cpu:0 */
   const char *replicas; /* devices, a replica each; NULL: the model is not replicated */
   int64_t rows;         /* of all replicas; 0: as many as the model has */
+  int layers;           /* of "balanced", besides the last; 0: 8 */
   int depth;            /* steps in flight */
   bool deterministic;
   bool profile;

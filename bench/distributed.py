@@ -431,7 +431,8 @@ def main():
     given.compares = measure.peer_is_there()
     if not given.compares and "lost" in given.parts:
         sys.exit("no PyTorch: tools/install_dependencies.sh --peers installs it")
-    parts = {"links": part_links, "homes": part_homes, "processes": part_processes, "lost": part_lost}
+    parts = {"links": part_links, "homes": part_homes, "processes": part_processes,
+             "lost": part_lost}
     for part in given.parts:
         parts[part](given)
 

@@ -23,6 +23,7 @@
 #define WITHOUT_END " --epochs 100000 "
 
 enum { PATIENCE_SECONDS = 200 }; /* a program that goes on is ended by another signal */
+enum { KEPT_BYTES = 4096 };
 
 typedef struct example {
   const char *name;
@@ -82,7 +83,10 @@ static int run_and_interrupt(const char *path, const char *arguments, char *said
     if (got <= 0) break;
     length += (size_t)got;
     said[length] = '\0';
-    if (length > capacity / 2) length = 0; /* epochs pass while the signal is on its way */
+    if (length > capacity / 2) { /* epochs pass while the signal is on its way: the end counts */
+      memmove(said, said + length - KEPT_BYTES, KEPT_BYTES + 1);
+      length = KEPT_BYTES;
+    }
     if (!sent && strstr(said, "epoch 1/")) sent = kill(child, SIGINT) == 0;
   }
   said[length] = '\0';

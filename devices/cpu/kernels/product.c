@@ -96,15 +96,29 @@ typedef struct target {
   bool add;
 } target;
 
-ALWAYS_INLINE void tile_finish(vec sum, const target *to, int64_t row, int64_t column) {
+/* c = sum [+ c | + bias], of a vector of columns. */
+ALWAYS_INLINE void tile_finish(vec sum, const target *to, int64_t row, int64_t column,
+                               int64_t columns) {
   real *c = to->c + row * to->stride + column;
-  const int64_t columns = to->columns - column;
   if (to->add) {
     sum += vec_load_first(c, columns);
   } else if (to->bias) {
     sum += vec_load_first(to->bias + column, columns);
   }
   vec_store_first(c, sum, columns);
+}
+
+/* Rows of a tile whose last vector is not full. Of no height in particular, so that it is there
+ * once and not for each: short vectors take more to compile than all the products. */
+static __attribute__((noinline)) void tile_finish_short(const vec (*sums)[VECTORS], int64_t rows,
+                                                        int64_t vectors, const target *to,
+                                                        int64_t row) {
+  const target all = *to;
+  const int64_t last = (vectors - 1) * LANES;
+  for (int64_t r = 0; r < rows; r++) {
+    if (vectors > 1) tile_finish(sums[r][0], &all, row + r, 0, LANES);
+    tile_finish(sums[r][vectors - 1], &all, row + r, last, all.columns - last);
+  }
 }
 
 /* Rows of a panel of the right operand, step apart. */
@@ -137,11 +151,22 @@ ALWAYS_INLINE void tile(const int rows, const int vectors, int64_t depth, strip 
     from.a += from.depth_step;
     panel.data += panel.step;
   }
+  if (to->columns < vectors * LANES) {
+    vec made[TALL_ROWS][VECTORS];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++)
+        made[r][v] = sums[r][v];
+    }
+    tile_finish_short((const vec(*)[VECTORS])made, rows, vectors, to, row);
+    return;
+  }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
-      tile_finish(sums[r][v], to, row + r, v * LANES);
+      tile_finish(sums[r][v], to, row + r, v * LANES, LANES);
   }
 }
 

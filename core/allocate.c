@@ -30,8 +30,7 @@ tdm_allocator tdm_allocator_default(void) {
   return (tdm_allocator){.allocate = allocate_malloc, .release = release_malloc};
 }
 
-/* Memory of any contents. */
-static void *allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
+void *tdm_allocate_room(const tdm_allocator *allocator, size_t bytes, const char *what) {
   /* What is beyond PTRDIFF_MAX cannot be had, and allocators are spared the overflow. */
   void *memory = NULL;
   if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
@@ -42,7 +41,7 @@ static void *allocate(const tdm_allocator *allocator, size_t bytes, const char *
 }
 
 void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what) {
-  void *memory = allocate(allocator, bytes, what);
+  void *memory = tdm_allocate_room(allocator, bytes, what);
   if (memory) memset(memory, 0, bytes);
   return memory;
 }
@@ -68,7 +67,7 @@ tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_
   size_t grown = *capacity < 8 ? 8 : *capacity + *capacity / 2;
   if (grown < needed) grown = needed;
   if (item_bytes != 0 && grown > SIZE_MAX / item_bytes) return tdm_fail_memory(SIZE_MAX, what);
-  char *memory = allocate(allocator, grown * item_bytes, what);
+  char *memory = tdm_allocate_room(allocator, grown * item_bytes, what);
   if (!memory) return TDM_OUT_OF_MEMORY;
   const size_t kept_bytes = *items ? *capacity * item_bytes : 0;
   if (kept_bytes > 0) memcpy(memory, *items, kept_bytes);

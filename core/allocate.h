@@ -12,6 +12,8 @@ extern "C" {
 
 /* bytes zeroed, aligned to 64; NULL with the thread's message set when memory is short. */
 void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what);
+/* The same with any contents: for what is written before it is read, and big. */
+void *tdm_allocate_room(const tdm_allocator *allocator, size_t bytes, const char *what);
 void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes);
 char *tdm_string_copy(const tdm_allocator *allocator, const char *text);
 void tdm_string_release(const tdm_allocator *allocator, char *text);

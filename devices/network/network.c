@@ -155,7 +155,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   if (network) network->allocator = *allocator;
   if (network)
     network->reducing.buffer =
-        tdm_allocate(allocator, TDM_SUM_PIECE_BYTES, "the network's buffers");
+        tdm_allocate_room(allocator, TDM_SUM_PIECE_BYTES, "the network's buffers");
   if (!network || !network->reducing.buffer) {
     tdm_release(allocator, network, sizeof(*network));
     tdm_endpoint_abandon(endpoint);
@@ -174,7 +174,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   network->reports = tdm_allocate(allocator, ranks * sizeof(tdm_rank_report), "reports of ranks");
   const size_t reports_bytes = (ranks + 1) * sizeof(tdm_rank_report);
   network->room_bytes = reports_bytes > ROOM_BYTES ? reports_bytes : ROOM_BYTES;
-  network->room = tdm_allocate(allocator, network->room_bytes, "gathers");
+  network->room = tdm_allocate_room(allocator, network->room_bytes, "gathers");
   if (!network->gathering || !network->reports || !network->room) {
     tdm_endpoint_abandon(endpoint);
     free_network(network, ranks);

@@ -1,16 +1,18 @@
 /* Memory of emulated devices, and pinned memory. Invariant: a device's lies at addresses that are
  * never readable, its bytes a constant distance away; every block is filled with NaN, apart from
  * its neighbours, and not reused soon. */
+#define _GNU_SOURCE /* memfd_create */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
 
-enum { MOST_BLOCKS = 4096, GUARD_BYTES = 1 << 16, POISON = 0xff };
+enum { MOST_BLOCKS = 4096, GUARD_BYTES = 1 << 16, POISON = 0xff, POISON_BYTES = 1 << 20 };
 enum { ALREADY_PINNED = 712, NOT_PINNED = 713 };
 static const size_t range_bytes = (size_t)64 << 30;
 static const size_t most_bytes = (size_t)8 << 30; /* an emulated GPU has no more in one block */
@@ -26,6 +28,7 @@ static struct {
   pthread_mutex_t mutex;
   char *addresses;
   char *bytes;
+  int poison; /* a file of POISON_BYTES */
   size_t cursor;
   block device[MOST_BLOCKS];
   block pinned[MOST_BLOCKS];
@@ -49,9 +52,31 @@ static void *reserve_range(void) {
   return memory;
 }
 
+static int make_poison(void) {
+  char *filled = malloc(POISON_BYTES);
+  const int file = memfd_create("poison", MFD_CLOEXEC);
+  if (!filled || file < 0) emulated_misuse("no file of poison");
+  memset(filled, POISON, POISON_BYTES);
+  if (write(file, filled, POISON_BYTES) != POISON_BYTES) emulated_misuse("no file of poison");
+  free(filled);
+  return file;
+}
+
 static void reserve(void) {
   heap.addresses = reserve_range();
   heap.bytes = reserve_range();
+  heap.poison = make_poison();
+}
+
+/* Maps copies of the file over so many bytes: an arena is large and hardly written to, and what is
+ * never touched costs nothing so. */
+static void fill_with_poison(char *bytes, size_t count) {
+  for (size_t at = 0; at < count; at += POISON_BYTES) {
+    const size_t piece = count - at < POISON_BYTES ? count - at : POISON_BYTES;
+    const int access = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+    if (mmap(bytes + at, piece, access, how, heap.poison, 0) == MAP_FAILED)
+      emulated_misuse("no memory");
+  }
 }
 
 static block *find_free(block *blocks) {
@@ -90,14 +115,13 @@ tdm_cuda_code emulated_allocate(void **out, size_t bytes) {
   (void)pthread_mutex_lock(&heap.mutex);
   if (heap.cursor + pages + GUARD_BYTES > range_bytes) heap.cursor = 0;
   char *mine = heap.bytes + heap.cursor;
-  if (mprotect(mine, pages, PROT_READ | PROT_WRITE) != 0) emulated_misuse("no memory");
+  fill_with_poison(mine, pages);
   block *taken = find_free(heap.device);
   *taken =
       (block){.begin = heap.addresses + heap.cursor, .bytes = bytes, .ordinal = emulated_ordinal()};
   heap.cursor += pages + GUARD_BYTES;
   *out = taken->begin;
   (void)pthread_mutex_unlock(&heap.mutex);
-  memset(mine, POISON, pages);
   emulated_count(1);
   return TDM_CUDA_SUCCESS;
 }

@@ -327,7 +327,9 @@ def part_links(given):
 # ---- Homes of parameters ----
 
 HOMES = {"by a ring": ["--collective", "ring"], "homes spread": ["--spread-homes"],
-         "homes spread, half updated everywhere": ["--spread-homes", "--everywhere", "0.5"]}
+         "a third updated everywhere": ["--spread-homes", "--everywhere", "0.33"],
+         "rows spread": ["--spread-homes", "--spread-rows"],
+         "both": ["--spread-homes", "--spread-rows", "--everywhere", "0.33"]}
 HOMES_RATE = 200  # Mbit/s
 
 

@@ -182,6 +182,7 @@ typedef struct tdm_parallel_options {
                         as many bytes; else on the first */
   double updated_everywhere; /* with spread_homes, of these bytes the share, 0 to 1, that every
                                 device updates for itself */
+  bool spread_rows; /* with spread_homes, of a large parameter every device has as many rows */
 } tdm_parallel_options;
 
 /* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
@@ -207,13 +208,23 @@ typedef struct tdm_parallel_options {
  * backward pass computes, and what was updated to all other devices while the next run's forward
  * pass does. It holds for parameters that no session has bound before.
  *
- * With updated_everywhere as well that is so of the parameters in the middle. Gradients of the
- * first and of the last parameters that the part reads, of each about half of that share, go around
- * in rings: all devices keep states of these and update their own copies, so that the next run's
- * forward pass waits for no parameter where it begins, and less has to cross under it, but more
- * under the backward pass. Where the session is `deterministic` all gradients go to the homes, and
- * where its options ask for a `collective` all go by that; those that cannot be updated on every
- * device, as it says there, go to their homes. */
+ * With updated_everywhere as well gradients of about that share of the bytes, spread evenly over
+ * the parameters in the order in which the part reads them, go around in rings: all devices keep
+ * states of these and update their own copies, so that less has to cross under the next run's
+ * forward pass, but more under the backward pass. A third is about right where both take as long.
+ * Where the session is `deterministic` all gradients go to the homes, and where its options ask for
+ * a `collective` all go by that; those that cannot be updated on every device, as it says there, go
+ * to their homes.
+ *
+ * With spread_rows as well parameters of more than 1/32 of a device's share of the bytes, and of as
+ * many rows (dimension 0) as there are devices, have their rows on all of them, but for those
+ * updated everywhere and tables that are looked up. So as much crosses either way. Outside of the
+ * library such a parameter is one, in files too. Every device puts it together for each of its
+ * replicas, which takes memory for it, from where a run first reads it. Whole stay those that are
+ * outputs, or whose gradients are asked for, and all of them in sessions of an optimizer that is
+ * not is_by_element, of clip_norm with deterministic, or of a store that has one of them whole.
+ * Sessions of one store want the same pieces, else making the second is INVALID_ARGUMENT.
+ */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 /* The same over the nodes between values, whatever their names: those that outputs need and that

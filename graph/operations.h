@@ -217,6 +217,8 @@ typedef struct tdm_optimizer_rule {
   bool accepts_sparse; /* gradients that are rows */
   tdm_status (*append)(tdm_update *update);
   int momentum; /* which of the settings tdm_session_set_momentum stands for, from 1 on; 0: none */
+  bool is_by_element; /* what becomes of an element depends on its own gradient and states, and on
+                         numbers: a parameter may be updated piece by piece */
 } tdm_optimizer_rule;
 
 /* A moving average is the state "optimizer/PARAMETER/average". */

@@ -57,7 +57,8 @@ static tdm_status append_updates(tdm_update *update) {
   return tdm_graph_status(tdm_update_graph(update));
 }
 
-static const tdm_optimizer_rule rule = {.name = "adadelta", .append = append_updates};
+static const tdm_optimizer_rule rule = {
+    .name = "adadelta", .append = append_updates, .is_by_element = true};
 
 tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options) {
   const tdm_adadelta_options none = {0};

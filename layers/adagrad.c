@@ -81,9 +81,11 @@ static tdm_status append_updates(tdm_update *update) {
 }
 
 static const tdm_optimizer_rule plain_rule = {
-    .name = "adagrad", .accepts_sparse = true, .append = append_updates};
-static const tdm_optimizer_rule decaying_rule = {
-    .name = "adagrad with weight decay", .accepts_sparse = false, .append = append_updates};
+    .name = "adagrad", .accepts_sparse = true, .append = append_updates, .is_by_element = true};
+static const tdm_optimizer_rule decaying_rule = {.name = "adagrad with weight decay",
+                                                 .accepts_sparse = false,
+                                                 .append = append_updates,
+                                                 .is_by_element = true};
 
 tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options) {
   const tdm_adagrad_options none = {0};

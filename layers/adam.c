@@ -129,12 +129,16 @@ static tdm_status append_sparse_updates(tdm_update *update) {
 }
 
 #define DENSE(optimizer)                                                                           \
-  .rule = {.name = optimizer, .append = append_dense_updates, .momentum = 1 + BETA1}
+  .rule = {.name = optimizer,                                                                      \
+           .append = append_dense_updates,                                                         \
+           .momentum = 1 + BETA1,                                                                  \
+           .is_by_element = true}
 #define SPARSE(optimizer)                                                                          \
   .rule = {.name = optimizer,                                                                      \
            .accepts_sparse = true,                                                                 \
            .append = append_sparse_updates,                                                        \
-           .momentum = 1 + BETA1}
+           .momentum = 1 + BETA1,                                                                  \
+           .is_by_element = true}
 
 static const moments_rule adam_rule = {DENSE("adam"), &adam, "exp_avg_sq", NULL, 1e-3, 0};
 static const moments_rule adamw_rule = {DENSE("adamw"), &adam, "exp_avg_sq", NULL, 1e-3, 0};

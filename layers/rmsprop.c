@@ -64,7 +64,7 @@ static tdm_status append_updates(tdm_update *update) {
 }
 
 static const tdm_optimizer_rule rule = {
-    .name = "rmsprop", .append = append_updates, .momentum = 1 + MOMENTUM};
+    .name = "rmsprop", .append = append_updates, .momentum = 1 + MOMENTUM, .is_by_element = true};
 
 tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options) {
   const tdm_rmsprop_options none = {0};

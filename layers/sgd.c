@@ -116,11 +116,12 @@ static tdm_status append_updates(tdm_update *update) {
 }
 
 static const tdm_optimizer_rule plain_rule = {
-    .name = "sgd", .accepts_sparse = true, .append = append_updates};
+    .name = "sgd", .accepts_sparse = true, .append = append_updates, .is_by_element = true};
 static const tdm_optimizer_rule stateful_rule = {.name = "sgd with momentum or weight decay",
                                                  .accepts_sparse = false,
                                                  .append = append_updates,
-                                                 .momentum = 1 + MOMENTUM};
+                                                 .momentum = 1 + MOMENTUM,
+                                                 .is_by_element = true};
 
 tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options) {
   const tdm_sgd_options none = {0};

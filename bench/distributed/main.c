@@ -39,6 +39,7 @@ static const char help[] =
     "  --collective auto|home|chain|ring|tree|all-reduce\n"
     "  --deterministic\n"
     "  --spread-homes    of parameters, over the replicas\n"
+    "  --spread-rows     and large ones cut, as many rows on each of the replicas\n"
     "  --everywhere X    and a share of X of these updated by every replica for itself\n"
     "  --calibrate       measure the link between the ranks first\n"
     "  --explain         print the plan, with measured times, instead\n"
@@ -81,6 +82,7 @@ static bool read_flag(const char *word, options *out) {
   if (strcmp(word, "--alone") == 0) return out->model.replicas = NULL, true;
   if (strcmp(word, "--spread-homes") == 0) return out->model.spread_homes = true;
   if (strcmp(word, "--deterministic") == 0) return out->model.deterministic = true;
+  if (strcmp(word, "--spread-rows") == 0) return out->model.spread_rows = true;
   if (strcmp(word, "--calibrate") == 0) return out->calibrates = true;
   if (strcmp(word, "--explain") == 0) return out->explains = out->model.profile = true;
   if (strcmp(word, "--forecast") == 0) return out->forecasts = out->model.profile = true;

@@ -128,6 +128,7 @@ static void replicate(tdm_graph *graph, const model_kind *kind, const model_requ
   const tdm_parallel_options options = {.struct_size = sizeof options,
                                         .devices = request->replicas,
                                         .spread_homes = request->spread_homes,
+                                        .spread_rows = request->spread_rows,
                                         .updated_everywhere = request->updated_everywhere,
                                         .scatter = scatter,
                                         .scatter_count = kind->has_loss ? 2 : 1};

@@ -20,6 +20,7 @@ typedef struct model_request {
   int trace_runs; /* of which the timeline is kept */
   tdm_collective collective;
   bool spread_homes;
+  bool spread_rows;
   double updated_everywhere; /* a share of the parameters' bytes */
 } model_request;
 

@@ -6,6 +6,7 @@
 #include "core/allocate.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/describe/parallel_region.h"
+#include "graph/describe/shard.h"
 #include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
 
@@ -99,6 +100,7 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
   parallel_region->output_device = parallel_region->devices[0];
   parallel_region->spread_homes = options->spread_homes;
   parallel_region->updated_everywhere = options->updated_everywhere;
+  parallel_region->spread_rows = options->spread_rows;
   if (!(options->updated_everywhere >= 0 && options->updated_everywhere <= 1))
     return tdm_fail(TDM_INVALID_ARGUMENT, "updated_everywhere is %g, not 0 to 1",
                     options->updated_everywhere);
@@ -106,6 +108,8 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "updated_everywhere is %g without spread_homes, which it is a share of",
                     options->updated_everywhere);
+  if (options->spread_rows && !options->spread_homes)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "spread_rows without spread_homes, which it divides");
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
     if (!device) return TDM_UNAVAILABLE;
@@ -227,7 +231,7 @@ static tdm_status add_wrap(tdm_graph *graph, const bool *members, const region_c
   const uint16_t index = (uint16_t)graph->parallel_regions.count;
   graph->parallel_regions.items[graph->parallel_regions.count++] = parallel_region;
   mark(graph, members, index, parent);
-  return TDM_OK;
+  return tdm_share_out_parameters(graph, index);
 }
 
 static tdm_status count_and_add(tdm_graph *graph, const bool *members, const char *name,

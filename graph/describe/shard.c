@@ -1,9 +1,10 @@
 /* The user's side of sharded tables: which tables, and what each device has of them. Invariant: the
  * rows of a table's shards follow one another and lose none; a shard without rows is none. */
+#include "graph/describe/shard.h"
+
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
-#include "graph/ir/ir.h"
 #include "graph/ir/records.h"
 
 /* What is shared out, and over what. */
@@ -98,9 +99,8 @@ static uint32_t add_shard(tdm_graph *graph, uint32_t table, const char *name, td
   return index;
 }
 
-/* Shards of these sizes, of which none is 0, on devices; as a whole where there is one. */
-static tdm_status add_sharding(tdm_graph *graph, uint32_t table, size_t count, const int64_t *sizes,
-                               tdm_device *const *devices) {
+tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, const int64_t *sizes,
+                            tdm_device *const *devices, bool is_gathered) {
   const char *table_name = tdm_ir_value_at(graph, table)->name;
   const int64_t table_rows = tdm_ir_value_at(graph, table)->spec.shape.dims[0];
   uint32_t *shards = tdm_region_take(&graph->region, count * sizeof *shards, "sharded table");
@@ -121,7 +121,7 @@ static tdm_status add_sharding(tdm_graph *graph, uint32_t table, size_t count, c
   }
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->shardings, 1));
   graph->shardings.items[graph->shardings.count++] =
-      (tdm_sharding){table, (uint16_t)count, shards, rows, first_name};
+      (tdm_sharding){table, (uint16_t)count, shards, rows, first_name, is_gathered};
   return TDM_OK;
 }
 
@@ -138,7 +138,7 @@ static tdm_status shard_rows(tdm_graph *graph, const shard_request *request, uin
     devices[count] = request->devices[i];
     sizes[count++] = sizes[i];
   }
-  return add_sharding(graph, table, count > 0 ? count : 1, sizes, devices);
+  return tdm_add_sharding(graph, table, count > 0 ? count : 1, sizes, devices, false);
 }
 
 static tdm_status shard_all_rows(tdm_graph *graph, const shard_request *request, size_t count) {
@@ -179,7 +179,8 @@ static tdm_status shard_tables(tdm_graph *graph, const shard_request *request, s
     request->tables[largest->binding] = false;
     const size_t device = least_loaded(request, loads, (double)largest->bytes);
     loads[device] += (double)largest->bytes;
-    TDM_TRY(add_sharding(graph, table, 1, &largest->spec.shape.dims[0], &request->devices[device]));
+    TDM_TRY(tdm_add_sharding(graph, table, 1, &largest->spec.shape.dims[0],
+                             &request->devices[device], false));
   }
 }
 

@@ -122,6 +122,7 @@ typedef struct tdm_parallel_region {
   int16_t output_device;
   bool spread_homes;          /* of parameters, over the devices */
   double updated_everywhere;  /* of their bytes; 0 to 1 */
+  bool spread_rows;           /* of large ones */
   bool done;                  /* replaced */
   const double *weights;      /* (device_count); NULL: even chunks */
   tdm_parallel_input *inputs; /* (input_count) */
@@ -163,13 +164,16 @@ typedef struct tdm_graph_alias {
 } tdm_graph_alias;
 
 /* A table that is sharded: by rows, or, where it has one shard, as a whole. Until the pass `shard`
- * its look-ups read the value of the whole table, which is that of its first shard from then on. */
+ * its look-ups read the value of the whole table, which is that of its first shard from then on. A
+ * parameter of a parallel region that is cut into pieces is one too (is_gathered): every device
+ * that reads it puts its pieces together. */
 typedef struct tdm_sharding {
   uint32_t table;         /* value */
   uint16_t count;         /* of shards; 1: the table is whole */
   const uint32_t *shards; /* (count) values; the first is the table's; of the graph's region */
   const int64_t *rows;    /* (count) */
   const char *first_name; /* of the first shard */
+  bool is_gathered;       /* read as a whole, where a session does not keep it whole */
 } tdm_sharding;
 
 /* A value that runs of a sequence leave to one another: an input. */

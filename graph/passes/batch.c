@@ -121,8 +121,12 @@ static void make_up_feeds(const tdm_micro_batching *batching, tdm_feed_spec *fee
 static tdm_status try_on(tdm_graph *copy, const tdm_micro_batching *batching,
                          const tdm_feed_spec *feeds, const uint32_t *targets, size_t target_count,
                          bool training, uint32_t *deliveries) {
-  const tdm_lowering lowering = {batching->source, feeds,    targets,
-                                 target_count,     training, batching->batch};
+  const tdm_lowering lowering = {.source = batching->source,
+                                 .feeds = feeds,
+                                 .targets = targets,
+                                 .target_count = target_count,
+                                 .training = training,
+                                 .batch = batching->batch};
   const tdm_status status = tdm_lower(&lowering, copy, deliveries);
   if (status != TDM_OK) return status == TDM_OUT_OF_MEMORY ? status : TDM_OK;
   tdm_micro_batching two = *batching;

@@ -25,6 +25,23 @@ typedef struct lowering_state {
 
 #define NEEDED UINT32_MAX
 
+/* Is a parameter that would be gathered handed out, or its gradient asked for? */
+static bool is_asked_for(const tdm_graph *source, uint32_t parameter) {
+  for (size_t i = 0; i < source->outputs.count; i++)
+    if (source->outputs.items[i].value == parameter) return true;
+  TDM_EACH_NODE(source, node) {
+    if (!tdm_asks_gradient(node)) continue;
+    for (uint32_t k = 0; k < node->input_count; k++)
+      if (node->inputs[k] == parameter) return true;
+  }
+  return false;
+}
+
+static bool is_kept_whole(const lowering_state *state, const tdm_sharding *sharding) {
+  return sharding->is_gathered &&
+         (state->lowering->keeps_whole || is_asked_for(state->source, sharding->table));
+}
+
 /* What a needed value is made of. */
 static void mark_back(lowering_state *state) {
   const tdm_graph *source = state->source;
@@ -41,6 +58,7 @@ static void mark_back(lowering_state *state) {
   }
   for (size_t i = 0; i < source->shardings.count; i++) {
     const tdm_sharding *sharding = &source->shardings.items[i];
+    if (is_kept_whole(state, sharding)) continue;
     for (size_t k = 1; state->map[sharding->table] == NEEDED && k < sharding->count; k++)
       state->map[sharding->shards[k]] = NEEDED;
   }
@@ -286,6 +304,10 @@ static tdm_status lower_shardings(lowering_state *state) {
   for (size_t i = 0; i < state->source->shardings.count; i++) {
     tdm_sharding sharding = state->source->shardings.items[i];
     if (!state->map[sharding.table]) continue;
+    if (is_kept_whole(state, &sharding)) {
+      tdm_ir_value_at(out, state->map[sharding.table])->device = TDM_NO_DEVICE;
+      continue;
+    }
     uint32_t *shards =
         tdm_region_take(&out->region, sharding.count * sizeof *shards, "sharded table");
     if (!shards) return TDM_OUT_OF_MEMORY;

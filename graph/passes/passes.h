@@ -31,8 +31,9 @@ typedef struct tdm_lowering {
   const tdm_feed_spec *feeds; /* per input of source; NULL: keep symbolic shapes */
   const uint32_t *targets;    /* values of source that are wanted */
   size_t target_count;
-  bool training; /* room is made for a backward pass */
-  tdm_dim batch; /* the name of what is cut into micro-batches; 0: "batch", if anything */
+  bool training;    /* room is made for a backward pass */
+  tdm_dim batch;    /* the name of what is cut into micro-batches; 0: "batch", if anything */
+  bool keeps_whole; /* parameters of parallel regions that are in pieces otherwise */
 } tdm_lowering;
 
 /* Fills out_graph (initialised) with what the targets need; out_targets gets their new indices. An

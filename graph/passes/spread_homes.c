@@ -1,8 +1,7 @@
-/* Homes of parameters of a parallel region, spread over its devices, and which parameters every
- * device updates for itself. Invariant: what has a device keeps it; of the rest, those in the
- * middle and those that are updated everywhere by themselves, each goes, in the order in which
- * nodes read them, where the fewest bytes are so far, the first of the devices among equals: all
- * ranks find the same. */
+/* Homes of parameters of a parallel region, spread over its devices. Invariant: what has a device
+ * keeps it, as pieces of large ones do; of the rest, those that every device updates for itself and
+ * the others by themselves, each goes, in the order in which nodes read them, where the fewest
+ * bytes are so far, the first of the devices among equals: all ranks find the same. */
 #include <string.h>
 
 #include "graph/ir/rewriter.h"
@@ -13,7 +12,7 @@ typedef struct spreading {
   const tdm_parallel_region *region;
   uint32_t *parameters; /* (count) values without a home, in the order in which nodes read them */
   size_t count;
-  uint64_t *bytes; /* (2, devices) that have their home there: in the middle, and everywhere */
+  uint64_t *bytes; /* (2, devices) that have their home there; of those updated everywhere */
 } spreading;
 
 static uint64_t bytes_of(const spreading *state, size_t parameter) {
@@ -48,24 +47,6 @@ static void find_parameters(spreading *state, uint16_t region) {
   }
 }
 
-/* Half of the share from either end, each parameter that has more of its bytes in it than not. */
-static void mark_ends(const spreading *state) {
-  double all = 0, first = 0, last = 0;
-  for (size_t i = 0; i < state->count; i++)
-    all += (double)bytes_of(state, i);
-  const double each = state->region->updated_everywhere * all / 2;
-  for (size_t i = 0; i < state->count; i++) {
-    const double bytes = (double)bytes_of(state, i);
-    if (first + bytes / 2 < each) persistent_of(state, i)->is_updated_everywhere = true;
-    first += bytes;
-  }
-  for (size_t i = state->count; i-- > 0;) {
-    const double bytes = (double)bytes_of(state, i);
-    if (last + bytes / 2 < each) persistent_of(state, i)->is_updated_everywhere = true;
-    last += bytes;
-  }
-}
-
 /* Where the fewest bytes are. */
 static size_t least_of(const uint64_t *bytes, size_t count) {
   size_t least = 0;
@@ -96,7 +77,6 @@ tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) {
   if (has_room) {
     memset(state.bytes, 0, device_bytes);
     find_parameters(&state, region);
-    mark_ends(&state);
     find_homes(&state);
   }
   tdm_release(graph->allocator, state.parameters, parameter_bytes);

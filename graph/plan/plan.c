@@ -150,9 +150,14 @@ static tdm_status go_back(tdm_plan *plan, const tdm_plan_request *request) {
 /* Passes on the graph itself. */
 static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request) {
   tdm_graph *graph = &plan->graph;
-  const tdm_lowering lowering = {request->source,           request->feeds,
-                                 request->targets,          request->target_count,
-                                 request->training != NULL, request->batching.batch};
+  const tdm_lowering lowering = {.source = request->source,
+                                 .feeds = request->feeds,
+                                 .targets = request->targets,
+                                 .target_count = request->target_count,
+                                 .training = request->training != NULL,
+                                 .batch = request->batching.batch,
+                                 .keeps_whole = request->whole_reason != NULL};
+  plan->whole_reason = request->whole_reason;
   TDM_TRY(tdm_lower(&lowering, graph, plan->deliveries));
   report(request, "lower", plan);
   TDM_TRY(tdm_pass_micro_batch(graph, &request->batching, plan->deliveries, plan->delivery_devices,

@@ -114,6 +114,7 @@ typedef struct tdm_plan {
   tdm_traffic traffic;
   tdm_common_savings common;  /* by common subexpressions */
   tdm_shard_traffic shards;   /* of tables that are sharded by rows */
+  const char *whole_reason;   /* why what would be in pieces is whole; NULL: it is not */
   tdm_collective_choice sums; /* over devices */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
@@ -133,6 +134,7 @@ typedef struct tdm_plan_request {
   tdm_store *store;
   tdm_store_entry *const *bound; /* per persistent of source: its entry */
   const bool *everywhere;        /* per persistent of source: all devices are to update it */
+  const char *whole_reason;      /* why what would be in pieces is whole; NULL: it is not */
   tdm_prepared_cache *cache;
   uint32_t depth;
   bool profile;

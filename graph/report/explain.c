@@ -11,9 +11,15 @@ const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
 }
 
 const char *tdm_explain_role(tdm_queue_role role) {
-  static const char *const names[] = {"compute", "upload", "download", "peer", "sum",
-                                      "send",    "receive"};
+  static const char *const names[] = {"compute", "upload", "download", "peer",
+                                      "sum",     "send",   "receive"};
   return names[role];
+}
+
+bool tdm_explain_has_pieces(const tdm_plan *plan) {
+  for (size_t w = 1; w < plan->graph.parallel_regions.count; w++)
+    if (plan->graph.parallel_regions.items[w].spread_rows) return true;
+  return false;
 }
 
 const char *tdm_explain_action(const tdm_ir_node *node) {

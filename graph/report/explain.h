@@ -10,6 +10,8 @@
 /* "cpu:0" and "upload"; how a node's work is called: an operation's name or "transfer", ... */
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device);
 const char *tdm_explain_role(tdm_queue_role role);
+/* Shall large parameters of one of its parallel regions lie in pieces? */
+bool tdm_explain_has_pieces(const tdm_plan *plan);
 const char *tdm_explain_action(const tdm_ir_node *node);
 /* Of a fused node the operations of its members, "gelu, mul"; else "". */
 const char *tdm_explain_members(const tdm_ir_node *node, char *text);

@@ -1,6 +1,6 @@
-/* A plan as JSON: {"training", "traffic", "common_subexpressions", "shards", "device_sums",
- * "touched_bytes", "memory", "sources", "commands": [...]}; times in ns, sizes in bytes. What
- * commands read and make are values, by number; sources are those that none makes. */
+/* A plan as JSON: {"training", "traffic", "common_subexpressions", "shards", "pieces",
+ * "device_sums", "touched_bytes", "memory", "sources", "commands": [...]}; times in ns, sizes in
+ * bytes. What commands read and make are values, by number; sources are those that none makes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
@@ -134,6 +134,14 @@ static void put_shards(tdm_json_writer *json, const tdm_shard_traffic *shards) {
   tdm_json_close(json, '}');
 }
 
+/* Parameters of parallel regions that lie in pieces, or why none does that shall. */
+static void put_pieces(tdm_json_writer *json, const tdm_plan *plan) {
+  tdm_json_open(json, "pieces", '{');
+  tdm_json_put_integer(json, "parameters", (int64_t)plan->shards.gathered);
+  if (plan->whole_reason) tdm_json_put_string(json, "whole", plan->whole_reason);
+  tdm_json_close(json, '}');
+}
+
 static void put_memory(tdm_json_writer *json, const tdm_plan *plan) {
   tdm_context *context = plan->graph.context;
   tdm_json_open(json, "memory", '[');
@@ -189,6 +197,7 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   put_traffic(&json, &plan->traffic);
   put_common(&json, &plan->common);
   if (plan->shards.look_ups > 0) put_shards(&json, &plan->shards);
+  if (tdm_explain_has_pieces(plan)) put_pieces(&json, plan);
   if (plan->sums.sums > 0) put_sums(&json, &plan->sums);
   tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);

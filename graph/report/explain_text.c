@@ -71,6 +71,18 @@ static void print_shards(const tdm_shard_traffic *shards, FILE *out) {
   fputs(" of all answers, dropped nothing\n", out);
 }
 
+/* Parameters of parallel regions that lie in pieces, or why none does that shall. */
+static void print_pieces(const tdm_plan *plan, FILE *out) {
+  if (!tdm_explain_has_pieces(plan)) return;
+  const unsigned long long count = plan->shards.gathered;
+  fprintf(out, "  %-9s ", "pieces");
+  if (plan->whole_reason)
+    fprintf(out, "none: %s\n", plan->whole_reason);
+  else
+    fprintf(out, "of %llu parameter%s, put together where %s read\n", count, count == 1 ? "" : "s",
+            count == 1 ? "it is" : "they are");
+}
+
 static void print_head(const tdm_plan *plan, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
@@ -98,6 +110,7 @@ static void print_head(const tdm_plan *plan, FILE *out) {
     fputc('\n', out);
   }
   print_shards(&plan->shards, out);
+  print_pieces(plan, out);
   print_sums(&plan->sums, out);
   for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
     print_activations(plan, a, out);

@@ -50,11 +50,12 @@ struct tdm_session {
   _Atomic uint64_t momentum_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles; negative: the optimizer's */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
-  int16_t *kept_devices;   /* per kept value of graph */
-  bool averages;           /* parameters are read from their averages */
-  tdm_store_entry **bound; /* per persistent of graph; NULL where no target needs it */
-  bool *everywhere;        /* per persistent of graph: all devices are to update it */
-  tdm_plan *newest;        /* by latest use */
+  int16_t *kept_devices;    /* per kept value of graph */
+  bool averages;            /* parameters are read from their averages */
+  tdm_store_entry **bound;  /* per persistent of graph; NULL where no target needs it */
+  bool *everywhere;         /* per persistent of graph: all devices are to update it */
+  const char *whole_reason; /* why parameters that would be in pieces are whole; NULL: none is */
+  tdm_plan *newest;         /* by latest use */
   tdm_plan *oldest;
   int plan_count;
   tdm_plan *last_asked;      /* what tdm_session_explain shows */

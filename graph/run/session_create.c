@@ -210,13 +210,42 @@ static tdm_status check_outputs(const tdm_session *session, const tdm_graph *cop
   return TDM_OK;
 }
 
+/* Why no parameter of a parallel region is in pieces; NULL: those that shall be are. */
+static const char *find_whole_reason(tdm_session *session) {
+  const tdm_graph *graph = session->graph;
+  for (size_t g = 0; g < session->groups.count; g++) {
+    const tdm_optimizer *optimizer = &session->groups.optimizers[g];
+    if (optimizer->rule && !optimizer->rule->is_by_element)
+      return "an optimizer updates each as a whole";
+    if (optimizer->rule && optimizer->clip_norm > 0 && session->deterministic)
+      return "deterministic norms are those of wholes";
+  }
+  const char *reason = NULL;
+  pthread_mutex_lock(&session->store->lock);
+  for (size_t i = 0; i < graph->shardings.count && !reason; i++) {
+    const tdm_sharding *sharding = &graph->shardings.items[i];
+    const uint32_t binding = tdm_ir_value_at(graph, sharding->table)->binding;
+    const tdm_store_entry *whole =
+        tdm_store_entry_called(session->store, graph->persistents.items[binding].name);
+    if (sharding->is_gathered && whole && whole->storage && !whole->shard.table)
+      reason = "the store has them whole";
+  }
+  pthread_mutex_unlock(&session->store->lock);
+  return reason;
+}
+
 /* The passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   uint32_t *targets = session->targets;
   const size_t count = all_targets(session, targets);
   if (count == 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "the graph has no output and the session no loss");
-  const tdm_lowering lowering = {session->graph, NULL, targets, count, session->can_train, 0};
+  session->whole_reason = find_whole_reason(session);
+  const tdm_lowering lowering = {.source = session->graph,
+                                 .targets = targets,
+                                 .target_count = count,
+                                 .training = session->can_train,
+                                 .keeps_whole = session->whole_reason != NULL};
   if (session->batching.count > 1)
     TDM_TRY(tdm_check_micro_batch(&session->batching, targets, count, session->can_train));
   TDM_TRY(tdm_lower(&lowering, copy, targets));

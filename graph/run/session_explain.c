@@ -70,6 +70,7 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
                               .store = session->store,
                               .bound = session->bound,
                               .everywhere = session->everywhere,
+                              .whole_reason = session->whole_reason,
                               .cache = session->prepared,
                               .depth = (uint32_t)session->depth,
                               .observe = session->observer != NULL,

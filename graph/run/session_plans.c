@@ -207,6 +207,7 @@ static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_requ
                            .store = session->store,
                            .bound = session->bound,
                            .everywhere = session->everywhere,
+                           .whole_reason = session->whole_reason,
                            .cache = session->prepared,
                            .depth = (uint32_t)session->depth,
                            .profile = session->profile,

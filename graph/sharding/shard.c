@@ -1,6 +1,7 @@
-/* Look-ups of sharded tables. Invariants: a row is answered by the shard that has it, and read by
- * its place among all answers, so no number is changed; what reads the rows is the node that looked
- * them up, which reads them in its order. */
+/* Look-ups of sharded tables, and parameters in pieces. Invariants: a row is answered by the shard
+ * that has it, and read by its place among all answers, so no number is changed; what reads the
+ * rows is the node that looked them up, which reads them in its order. Who reads a parameter in
+ * pieces reads all of it. */
 #include <string.h>
 
 #include "graph/ir/records.h"
@@ -137,12 +138,97 @@ static const tdm_sharding *sharding_of(const tdm_graph *graph, uint32_t table) {
   return NULL;
 }
 
+/* The value of the whole table, which nobody reads any more, is that of its first shard. */
+static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
+  tdm_ir_value *value = tdm_ir_value_at(graph, sharding->table);
+  tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
+  if (sharding->count == 1) return;
+  persistent->shard = (tdm_table_shard){
+      .table = persistent->name, .table_rows = value->spec.shape.dims[0], .count = sharding->count};
+  persistent->name = value->name = sharding->first_name;
+  value->spec.shape.dims[0] = sharding->rows[0];
+  value->bytes = (uint64_t)tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
+}
+
+/* ---- Parameters in pieces ---- */
+
+/* One that a device has put together, for one replica. */
+typedef struct gathered_whole {
+  uint32_t table;
+  int16_t device;
+  uint16_t replica;
+  uint32_t value;
+  struct gathered_whole *next;
+} gathered_whole;
+
+typedef struct gathering {
+  tdm_graph *graph;
+  gathered_whole *wholes;
+} gathering;
+
+/* Its pieces, put together right before the first node there that reads it. 0: failure. */
+static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, const char *name,
+                             tdm_ir_node *reader) {
+  tdm_parts_attributes attributes;
+  memset(&attributes, 0, sizeof attributes);
+  attributes.count = sharding->count;
+  const tdm_insertion at = {.before = reader,
+                            .name = name,
+                            .device = reader->device,
+                            .parallel_region = reader->parallel_region,
+                            .replica = reader->replica,
+                            .role = reader->role};
+  return tdm_insert(graph, &at, &tdm_operation_concat, &attributes, sharding->shards,
+                    sharding->count);
+}
+
+/* What the node reads in the parameter's place: replicas each have one, so that adjoints are summed
+ * over them as those of the parameter would be. */
+static tdm_status read_whole(gathering *self, const tdm_sharding *sharding, tdm_ir_node *node,
+                             uint32_t input) {
+  gathered_whole *at = self->wholes;
+  while (at && (at->table != sharding->table || at->device != node->device ||
+                at->replica != node->replica))
+    at = at->next;
+  if (!at) {
+    at = tdm_region_take(&self->graph->region, sizeof *at, "parameters in pieces");
+    if (!at) return TDM_OUT_OF_MEMORY;
+    *at = (gathered_whole){sharding->table, node->device, node->replica, 0, self->wholes};
+    const tdm_ir_value *table = tdm_ir_value_at(self->graph, sharding->table);
+    const char *name = self->graph->persistents.items[table->binding].shard.table;
+    at->value = put_together(self->graph, sharding, name, node);
+    if (!at->value) return tdm_graph_status(self->graph);
+    self->wholes = at;
+  }
+  tdm_set_input(self->graph, node, input, at->value);
+  return TDM_OK;
+}
+
+static tdm_status gather_wholes(tdm_graph *graph, tdm_shard_traffic *traffic) {
+  gathering self = {.graph = graph};
+  for (size_t i = 0; i < graph->shardings.count; i++) {
+    if (!graph->shardings.items[i].is_gathered) continue;
+    become_first_shard(graph, &graph->shardings.items[i]);
+    traffic->gathered++;
+  }
+  if (traffic->gathered == 0) return TDM_OK;
+  TDM_EACH_NODE(graph, node) {
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const tdm_sharding *sharding = sharding_of(graph, node->inputs[k]);
+      if (sharding && sharding->is_gathered) TDM_TRY(read_whole(&self, sharding, node, k));
+    }
+  }
+  return TDM_OK;
+}
+
+/* ---- The pass ---- */
+
 /* Reads the node tables in shards as nothing can? */
 static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) {
   const bool looks_up = TDM_OPERATION_HAS(node->operation, look_up) && node->operation->look_up;
   for (uint32_t k = looks_up; k < node->input_count; k++) {
     const tdm_sharding *sharding = sharding_of(graph, node->inputs[k]);
-    if (sharding && sharding->count > 1)
+    if (sharding && sharding->count > 1 && !sharding->is_gathered)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s, which is sharded by rows, is read by %s %s",
                       tdm_value_name(graph, sharding->table), node->operation->name, node->name);
   }
@@ -178,27 +264,17 @@ static tdm_status rewrite(tdm_graph *graph, tdm_ir_node *node, tdm_shard_traffic
   return look_up_rows(&self, traffic);
 }
 
-/* The value of the whole table, which nobody reads any more, is that of its first shard. */
-static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
-  tdm_ir_value *value = tdm_ir_value_at(graph, sharding->table);
-  tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
-  if (sharding->count == 1) return;
-  persistent->shard = (tdm_table_shard){
-      .table = persistent->name, .table_rows = value->spec.shape.dims[0], .count = sharding->count};
-  persistent->name = value->name = sharding->first_name;
-  value->spec.shape.dims[0] = sharding->rows[0];
-  value->bytes = (uint64_t)tdm_shape_bytes(&value->spec.shape, value->spec.dtype);
-}
-
 tdm_status tdm_pass_shard(tdm_graph *graph, const uint32_t *deliveries, size_t delivery_count,
                           tdm_shard_traffic *out_traffic) {
   memset(out_traffic, 0, sizeof *out_traffic);
   if (graph->shardings.count == 0) return TDM_OK;
   TDM_TRY(check_deliveries(graph, deliveries, delivery_count));
+  TDM_TRY(gather_wholes(graph, out_traffic));
   TDM_EACH_NODE(graph, node) {
     TDM_TRY(rewrite(graph, node, out_traffic));
   }
   for (size_t i = 0; i < graph->shardings.count; i++)
-    become_first_shard(graph, &graph->shardings.items[i]);
+    if (!graph->shardings.items[i].is_gathered)
+      become_first_shard(graph, &graph->shardings.items[i]);
   return TDM_OK;
 }

@@ -90,6 +90,20 @@ void job_must(const job_options *options, job_body body, job_rank *ranks) {
   if (failed > 0) fail_msg("%d of %d ranks have failed", failed, options->rank_count);
 }
 
+/* Of a parameter's bytes at their places in the whole, so that it is all the same whether they lie
+ * in pieces. What each piece has all of counts once. */
+static uint64_t hash_of(const tdm_store_entry *entry, const unsigned char *bytes, size_t count) {
+  const uint64_t seed = tdm_hash_string(tdm_store_entry_table(entry), 1);
+  const uint64_t first = tdm_store_shard_offset(entry);
+  uint64_t hash = 0;
+  if (entry->shard.index > 0 && entry->shard.table_rows == 0) return 0;
+  for (size_t at = 0; at < count; at++) {
+    const uint64_t keyed[] = {first + at, bytes[at]};
+    hash ^= tdm_hash_bytes(keyed, sizeof keyed, seed);
+  }
+  return hash;
+}
+
 uint64_t job_hash(tdm_session *session) {
   const tdm_store *store = tdm_session_store(session);
   uint64_t hash = 0;
@@ -101,7 +115,7 @@ uint64_t job_hash(tdm_session *session) {
                                          entry->spec.shape);
     const tdm_memory to = {tdm_tensor_owner(copy), tdm_tensor_address(copy), bytes, NULL};
     if (tdm_context_copy(tdm_session_context(session), memory, &to, bytes) == TDM_OK)
-      hash ^= tdm_hash_bytes(tdm_tensor_data(copy), bytes, tdm_hash_string(entry->name, 1));
+      hash ^= hash_of(entry, tdm_tensor_data(copy), bytes);
     tdm_tensor_release(copy);
   }
   return hash;

@@ -18,6 +18,7 @@ typedef struct job_model {
   int micro_batches;
   int depth;
   bool spread_homes;
+  bool spread_rows;
 } job_model;
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -100,6 +101,11 @@ static const job_model models[] = {
      .replicated = "model",
      .depth = 3,
      .spread_homes = true},
+    {.name = "homes_by_rows",
+     .describe = describe_main,
+     .replicated = "model",
+     .spread_homes = true,
+     .spread_rows = true},
 };
 
 size_t job_model_count(void) {
@@ -125,7 +131,8 @@ static void replicate(tdm_graph *graph, const job_model *of, tdm_value steps, in
                                          .devices = devices,
                                          .scatter = &scatter,
                                          .scatter_count = steps.index != 0,
-                                         .spread_homes = of->spread_homes};
+                                         .spread_homes = of->spread_homes,
+                                         .spread_rows = of->spread_rows};
   tdm_data_parallel(graph, of->replicated, &parallel);
 }
 

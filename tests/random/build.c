@@ -277,7 +277,8 @@ static void build_wrap(building *it, const random_wrap *part) {
       .scatter = scatter,
       .scatter_count = scattered,
       .spread_homes = part->spread_homes,
-      .updated_everywhere = part->updated_everywhere};
+      .updated_everywhere = part->updated_everywhere,
+      .spread_rows = part->spread_rows};
   if (part->between && out > 0 && input_count > 0)
     tdm_data_parallel_between(it->graph, inputs, input_count, outputs, out, &options);
   else

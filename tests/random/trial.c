@@ -13,6 +13,13 @@ static const char *const ACTION_NAMES[ACTION_KINDS] = {
 
 /* ---- Drawing ---- */
 
+/* Views have one store, which has a parameter whole or in the pieces of one of them. */
+static void keep_whole(trial *it) {
+  for (int i = 0; i < it->view_count && it->view_count > 1; i++)
+    for (int w = 0; w < it->views[i].wrap_count; w++)
+      it->views[i].wraps[w].spread_rows = false;
+}
+
 void trial_draw(trial *it, uint64_t seed, bool real) {
   draw stream = draw_of(seed, 2);
   memset(it, 0, sizeof *it);
@@ -21,6 +28,7 @@ void trial_draw(trial *it, uint64_t seed, bool real) {
   it->view_count = draw_between(&stream, 1, MOST_VIEWS);
   for (int i = 0; i < it->view_count; i++)
     view_draw(&it->views[i], &it->model, &it->machine, draw_bits(&stream));
+  keep_whole(it);
   it->loads_first = draw_one_in(&stream, 2);
   static const action_kind USUAL[] = {ACTION_RUN,     ACTION_RUN,  ACTION_TRAIN, ACTION_TRAIN,
                                       ACTION_TRAIN,   ACTION_FLY,  ACTION_FLY,   ACTION_FLY,

@@ -101,6 +101,7 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
   made.weighted = sum > 0 && draw_one_in(stream, 2);
   made.spread_homes = draw_one_in(stream, 3);
   if (made.spread_homes) made.updated_everywhere = draw_below(stream, 4) / 3.0;
+  made.spread_rows = made.spread_homes && draw_one_in(stream, 2);
   /* One within another is described first; the one around it has all of its nodes. */
   for (int i = 0; i < it->wrap_count; i++) {
     const bool apart = it->wraps[i].last < first || it->wraps[i].first > last;
@@ -182,7 +183,8 @@ void view_print(const random_view *it, const random_model *of, const random_mach
     fputs(", to ", out);
     print_device(on, part->output_device, out);
     if (part->spread_homes)
-      fprintf(out, ", homes spread but for %.2f everywhere", part->updated_everywhere);
+      fprintf(out, ", homes spread%s but for %.2f everywhere", part->spread_rows ? " by rows" : "",
+              part->updated_everywhere);
     fputc('\n', out);
   }
 }

@@ -30,7 +30,8 @@ typedef struct random_wrap {
   double weights[MOST_REPLICAS];
   bool spread_homes;
   double updated_everywhere; /* 0 where homes are not spread */
-  bool between; /* by its boundary values, not by names */
+  bool spread_rows;          /* false where homes are not spread */
+  bool between;              /* by its boundary values, not by names */
 } random_wrap;
 
 typedef struct random_view {

@@ -94,6 +94,20 @@ static tdm_value build_everywhere(tdm_graph *graph, tdm_session_options *options
   return loss;
 }
 
+static tdm_value build_by_rows(tdm_graph *graph, tdm_session_options *options,
+                               tdm_optimizer *optimizer) {
+  (void)options;
+  *optimizer = tdm_adam(1e-3);
+  const tdm_value loss = plan_build_net(graph, "sim:0", true);
+  const tdm_parallel_options spread = {.struct_size = sizeof spread,
+                                       .devices = "sim:0,sim:1",
+                                       .spread_homes = true,
+                                       .updated_everywhere = 1.0 / 3,
+                                       .spread_rows = true};
+  tdm_data_parallel(graph, "net", &spread);
+  return loss;
+}
+
 static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)optimizer;
@@ -211,8 +225,12 @@ const plan_model plan_parallel_models[] = {
      .build = build_spread,
      .feeds = PLAN_NET_FEEDS},
     {.name = "updated_everywhere",
-     .says = "so, but the first and the last are updated on both",
+     .says = "so, but half of the bytes are updated on both",
      .build = build_everywhere,
+     .feeds = PLAN_NET_FEEDS},
+    {.name = "homes_by_rows",
+     .says = "a third is updated on both, and of the rest each has half of the rows",
+     .build = build_by_rows,
      .feeds = PLAN_NET_FEEDS},
     {.name = "unequal_replicas",
      .says = "three quarters of the rows here, one there; results elsewhere; two parts",

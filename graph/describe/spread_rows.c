@@ -1,0 +1,129 @@
+/* What becomes of the parameters of a parallel region whose homes are spread: which of them every
+ * device updates for itself, and which are cut into pieces of their rows, a piece on each device.
+ * Invariant: it depends on what was described alone, so that sessions of a graph, and all ranks,
+ * find the same. */
+#include "devices/tensors/chunks.h"
+#include "graph/describe/shard.h"
+#include "graph/ir/records.h"
+#include "graph/ir/rewriter.h"
+
+/* A parameter is cut that has more than this part of a device's share: others are too many messages
+ * for too little. */
+enum { SMALL_PART = 32 };
+
+typedef struct shared_out {
+  tdm_graph *graph;
+  const tdm_parallel_region *region;
+  tdm_device *devices[TDM_MAX_PARTS]; /* each once */
+  size_t device_count;
+  uint32_t *parameters; /* (count) values, in the order in which nodes read them */
+  size_t count;
+  bool *is_listed; /* per persistent of the graph */
+  double bytes;    /* of all parameters */
+} shared_out;
+
+static tdm_graph_persistent *persistent_of(const shared_out *self, size_t parameter) {
+  const tdm_ir_value *value = tdm_ir_value_at(self->graph, self->parameters[parameter]);
+  return &self->graph->persistents.items[value->binding];
+}
+
+static double bytes_of(const shared_out *self, size_t parameter) {
+  const tdm_spec *spec = &tdm_ir_value_at(self->graph, self->parameters[parameter])->spec;
+  return (double)tdm_shape_bytes(&spec->shape, spec->dtype);
+}
+
+static void list_devices(shared_out *self) {
+  for (uint16_t i = 0; i < self->region->device_count; i++) {
+    tdm_device *device = tdm_context_device(self->graph->context, (size_t)self->region->devices[i]);
+    bool is_there = false;
+    for (size_t k = 0; k < self->device_count; k++)
+      is_there |= self->devices[k] == device;
+    if (!is_there) self->devices[self->device_count++] = device;
+  }
+}
+
+/* Trained, and without a home of its own. */
+static bool is_free(const shared_out *self, uint32_t index) {
+  const tdm_ir_value *value = tdm_ir_value_at(self->graph, index);
+  if (!index || value->kind != TDM_VALUE_PERSISTENT || !value->trainable) return false;
+  const tdm_graph_persistent *persistent = &self->graph->persistents.items[value->binding];
+  return value->device == TDM_NO_DEVICE && !persistent->is_state && !persistent->shard.table;
+}
+
+static void list_parameters(shared_out *self, uint16_t region) {
+  TDM_EACH_NODE(self->graph, node) {
+    if (!tdm_is_in_region(self->graph, node->parallel_region, region)) continue;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const tdm_ir_value *value = tdm_ir_value_at(self->graph, node->inputs[k]);
+      if (!is_free(self, node->inputs[k]) || self->is_listed[value->binding]) continue;
+      self->is_listed[value->binding] = true;
+      self->parameters[self->count++] = node->inputs[k];
+      self->bytes += bytes_of(self, self->count - 1);
+    }
+  }
+}
+
+/* Spread evenly: whenever the share of what was read so far makes up for most of a parameter. So
+ * under each stretch of the forward and of the backward pass as much crosses as is computed. */
+static void mark_everywhere(const shared_out *self) {
+  double due = 0;
+  for (size_t i = 0; i < self->count; i++) {
+    const double bytes = bytes_of(self, i);
+    due += self->region->updated_everywhere * bytes;
+    if (due < bytes / 2 || self->region->updated_everywhere == 0) continue;
+    persistent_of(self, i)->is_updated_everywhere = true;
+    due -= bytes;
+  }
+}
+
+/* Reads some node of the graph rows of it by ids? */
+static bool is_looked_up(const tdm_graph *graph, uint32_t parameter) {
+  TDM_EACH_NODE(graph, node) {
+    if (TDM_OPERATION_HAS(node->operation, look_up) && node->operation->look_up &&
+        node->inputs[0] == parameter)
+      return true;
+  }
+  return false;
+}
+
+static bool is_cut(const shared_out *self, size_t parameter) {
+  const tdm_ir_value *value = tdm_ir_value_at(self->graph, self->parameters[parameter]);
+  const tdm_shape *shape = &value->spec.shape;
+  const double least = self->bytes / (double)self->device_count / SMALL_PART;
+  return !persistent_of(self, parameter)->is_updated_everywhere && shape->rank > 0 &&
+         shape->dims[0] >= (int64_t)self->device_count && bytes_of(self, parameter) > least &&
+         !is_looked_up(self->graph, self->parameters[parameter]);
+}
+
+static tdm_status cut(const shared_out *self, size_t parameter) {
+  const tdm_ir_value *value = tdm_ir_value_at(self->graph, self->parameters[parameter]);
+  int64_t sizes[TDM_MAX_PARTS] = {0};
+  size_t count = 0;
+  tdm_chunk_sizes(value->spec.shape.dims[0], self->device_count, NULL, sizes);
+  while (count < self->device_count && sizes[count] > 0)
+    count++;
+  return tdm_add_sharding(self->graph, self->parameters[parameter], count, sizes, self->devices,
+                          true);
+}
+
+static tdm_status share_out(shared_out *self, uint16_t region) {
+  list_devices(self);
+  list_parameters(self, region);
+  mark_everywhere(self);
+  for (size_t i = 0; i < self->count && self->region->spread_rows && self->device_count > 1; i++)
+    if (is_cut(self, i)) TDM_TRY(cut(self, i));
+  return TDM_OK;
+}
+
+tdm_status tdm_share_out_parameters(tdm_graph *graph, uint16_t region) {
+  shared_out self = {.graph = graph, .region = &graph->parallel_regions.items[region]};
+  if (!self.region->spread_homes) return TDM_OK;
+  const size_t count = graph->persistents.count + 1;
+  self.parameters = tdm_allocate(graph->allocator, count * sizeof *self.parameters, "homes");
+  self.is_listed = tdm_allocate(graph->allocator, count, "homes");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (self.parameters && self.is_listed) status = share_out(&self, region);
+  tdm_release(graph->allocator, self.parameters, count * sizeof *self.parameters);
+  tdm_release(graph->allocator, self.is_listed, count);
+  return status;
+}

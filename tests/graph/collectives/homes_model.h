@@ -1,0 +1,51 @@
+/* A model whose parameters have spread homes, and how its sessions train: for the tests of these.
+ * For accelerators of TEST_KIND. */
+#ifndef TANDEM_TESTS_GRAPH_COLLECTIVES_HOMES_MODEL_H
+#define TANDEM_TESTS_GRAPH_COLLECTIVES_HOMES_MODEL_H
+
+#include "graph/run/session.h"
+#include "tests/graph/support.h"
+
+enum { WIDTH = 64, LAYERS = 3, ROWS = 12, STEPS = 3 };
+
+#define A(index) TEST_KIND ":" #index
+
+extern tdm_context *homes_context; /* of the group */
+
+int homes_begin_group(void **unused);
+int homes_end_group(void **unused);
+
+typedef struct homes_case {
+  const char *devices;
+  int layers; /* 0: LAYERS */
+  int micro_batches;
+  int depth;
+  double clip_norm;
+  bool spread_homes;
+  double updated_everywhere;
+  bool spread_rows;
+  bool hands_out; /* a weight as an output, and asks for the gradient of another */
+  tdm_store *store;
+  bool deterministic;
+  bool factored; /* Adafactor instead of Adam */
+} homes_case;
+
+/* A session of a model wrapped over devices; STEPS of it, and what they end with. */
+tdm_session *homes_session(const homes_case *of);
+void homes_train(tdm_session *session, int steps);
+tdm_tensor_list *homes_trained_state(const homes_case *of);
+/* Do all of its devices have the same bits? GPUs round as the CPU does not. */
+bool homes_have_one_arithmetic(const homes_case *of);
+
+/* The name of the device where a parameter or state lives. */
+const char *homes_device_of(const tdm_session *session, const char *name);
+/* Of the latest run. */
+uint64_t homes_refreshed_bytes(tdm_session *session);
+/* Adds the node to a sum at home? Is it a kernel of the backward pass? */
+bool homes_is_added(const tdm_ir_node *node);
+bool homes_is_computed(const tdm_ir_node *node);
+/* Additions on queues for sums; fails the test where a kernel of the backward pass waits for
+ * one. */
+int homes_additions_beside(const tdm_plan *plan);
+
+#endif

@@ -50,13 +50,25 @@ static void mark_replica(tdm_graph *graph, size_t first) {
     tdm_ir_node_at(graph, i)->later_replica = true;
 }
 
+/* None, or a value of this graph? Else the graph's error says whose it is, of `what`. */
+static bool check_value(tdm_graph *graph, const tdm_module *module, const char *what,
+                        tdm_value value) {
+  if (value.index == 0 || tdm_ir_owns(graph, value)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 "tdm_parallel_apply: module %s: %s is no value of this graph", module->name, what);
+  return false;
+}
+
 static tdm_value apply(tdm_graph *graph, const tdm_module *module, tdm_value input) {
-  if (!check_module(graph, "tdm_parallel_apply", module)) return invalid;
+  if (!check_module(graph, "tdm_parallel_apply", module) ||
+      !check_value(graph, module, "its input", input))
+    return invalid;
   const size_t first = graph->nodes.count;
   tdm_scope_push(graph, module->name);
   if (module->device) tdm_place(graph, module->device);
   const tdm_value output = module->build(graph, module->user, input);
-  if (graph->status != TDM_OK) return invalid;
+  if (graph->status != TDM_OK || !check_value(graph, module, "what it answers", output))
+    return invalid;
   tdm_scope_pop(graph);
   if (module->replica > 0) mark_replica(graph, first);
   return output;

@@ -53,6 +53,28 @@ MISTAKE(parameter_of_another_shape) {
   tdm_tie(graph, "fc", "fc");
   tdm_linear(graph, "fc", given->x, 5);
 }
+static tdm_value answer_input(tdm_graph *graph, void *user, tdm_value input) {
+  (void)graph;
+  (void)user;
+  return input;
+}
+static tdm_value answer_another(tdm_graph *graph, void *user, tdm_value input) {
+  (void)graph;
+  (void)user;
+  return (tdm_value){input.graph + 1, input.index};
+}
+static void apply_module(tdm_graph *graph, tdm_value input,
+                         tdm_value (*build)(tdm_graph *, void *, tdm_value)) {
+  const tdm_module module = {.name = "same", .build = build};
+  tdm_value output;
+  tdm_parallel_apply(graph, &module, &input, 1, &output);
+}
+MISTAKE(module_of_a_foreign_value) {
+  apply_module(graph, (tdm_value){given->x.graph, 1000000}, answer_input);
+}
+MISTAKE(module_answers_a_foreign_value) {
+  apply_module(graph, given->x, answer_another);
+}
 MISTAKE(tied_to_nothing) {
   tdm_embedding(graph, "embedding", given->ids, 10, 8);
   tdm_tie(graph, "head", "embeding");
@@ -231,6 +253,8 @@ static const mistake mistakes[] = {
      "says, 8 at most, each a size or a name of 1 to 12 letters a-z, digits and _"},
     {layer_twice, "fc: there is a layer of that name, which has parameter fc.weight; give this one "
                   "another name, or have it share parameters by tdm_tie(graph, \"fc\", \"fc\")"},
+    {module_of_a_foreign_value, "module same: its input is no value of this graph"},
+    {module_answers_a_foreign_value, "module same: what it answers is no value of this graph"},
     {tied_to_nothing, "parameter head.weight is tied to embeding.weight, which is not there; "
                       "parameters are: embedding.weight (did you mean 'embedding.weight'?)"},
     {parameter_of_another_shape, "parameter fc.weight: float32 [5, 8] here, float32 [4, 8] before"},

@@ -9,6 +9,7 @@
 #include "graph/passes/device_sums.h"
 #include "graph/run/session.h"
 #include "tests/devices/cuda_emulation/emulation.h"
+#include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
 
 enum { ROWS = 12, LAYERS = 3, WIDTH = 24, STEPS = 5, NEWEST = 22809 };
@@ -128,8 +129,10 @@ static void expect_the_sum_of_hosts(const story *like, int rank_count, uint64_t 
 static void gpus_sum_as_hosts_do(void **state) {
   (void)state;
   for (int count = 2; count <= 3; count++)
-    for (int replicas = 1; replicas <= 2; replicas++)
+    for (int replicas = 1; replicas <= 2; replicas++) {
+      if (test_is_sanitized() && replicas != count - 1) continue;
       expect_the_sum_of_hosts(&(story){.devices = {"cuda:0"}, .replicas = replicas}, count, 1);
+    }
 }
 
 static void several_gpus_of_a_rank_are_members_each(void **state) {

@@ -72,7 +72,7 @@ static void each_way_trains_as_the_sum_in_order(const job_model *of, int rank_co
     if (fabs(loss - in_order) > 1e-4 * in_order)
       fail_msg("%d ranks, algorithm %d: loss %.9f, in order %.9f", rank_count, algorithm, loss,
                in_order);
-    if (rank_count > 3) continue;
+    if (rank_count > 3 || test_is_sanitized()) continue; /* sanitizers have seen it once */
     (void)train(&model, rank_count, &again);
     if (hash != again)
       fail_msg("%d ranks, algorithm %d: other bits when run again", rank_count, algorithm);
@@ -90,11 +90,11 @@ static void every_way_over_ranks_trains(void **state) {
 /* Any way that is asked for is that of all; where none is, the two go beside one another. */
 static void every_way_trains_from_spread_homes(void **state) {
   (void)state;
-  static const int counts[] = {2, 3, 8};
+  static const int counts[] = {2, 8, 3};
   tdm_optimizer clipped = tdm_adam(0.01);
   clipped.clip_norm = 0.5;
   const job_model model = {.build = mixed_on_hosts, .optimizer = clipped, .rows = ROWS};
-  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
+  for (size_t i = 0; i < TDM_COUNT_OF(counts); i += test_is_sanitized() ? 2 : 1)
     each_way_trains_as_the_sum_in_order(&model, counts[i]);
 }
 

@@ -49,6 +49,8 @@ enum { ENTRY_BYTES = 1024 };
 void tdm_fiber_switch(void **save, void *to);
 
 #if defined(__x86_64__)
+/* It jumps where it could return: the processor foresees a return to who called, which is never
+ * where this leads, and a jump to where it led before. */
 __asm__(".text\n"
         ".globl tdm_fiber_switch\n"
         ".hidden tdm_fiber_switch\n"
@@ -68,7 +70,8 @@ __asm__(".text\n"
         "  popq %r12\n"
         "  popq %rbx\n"
         "  popq %rbp\n"
-        "  ret\n"
+        "  popq %rcx\n"
+        "  jmpq *%rcx\n"
         ".size tdm_fiber_switch,.-tdm_fiber_switch\n");
 enum { SAVED_WORDS = 6, ENTRY_WORD = 6, FRAME_WORDS = 8 }; /* the last one: no return address */
 #elif defined(__aarch64__)

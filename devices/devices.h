@@ -27,12 +27,12 @@ typedef struct tdm_tensor tdm_tensor;
 /* ---- Context ------------------------------------------------------------------------------- */
 
 typedef struct tdm_context_options {
-  size_t struct_size;             /* sizeof(tdm_context_options) */
+  size_t struct_size; /* sizeof(tdm_context_options) */
   /* Copied; NULL: tdm_allocator_default(). What it points to lives until all that it gave is given
    * back: until the last release returns, or, of one on a thread of the context, until later. */
   const tdm_allocator *allocator;
-  tdm_log_function log;           /* NULL: silent */
-  void *log_user;
+  tdm_log_function log; /* NULL: silent */
+  void *log_user;       /* lives as long as what allocator points to */
   struct uv_loop_s
       *loop;       /* completions arrive here; NULL: a loop and thread of the library's own */
   int cpu_devices; /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */

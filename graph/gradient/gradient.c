@@ -238,6 +238,9 @@ static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
     TDM_TRY(visit(walk, node));
     TDM_TRY(settle_leaves(walk, node));
   }
+  const bool read = walk->first_readers[walk->loss] != 0;
+  if (!read && tdm_ir_value_at(walk->rule.graph, walk->loss)->kind != TDM_VALUE_NODE)
+    TDM_TRY(settle_leaf(walk, walk->loss)); /* a parameter that is the loss itself */
   return tdm_end_asked(walk);
 }
 

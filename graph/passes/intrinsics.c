@@ -135,8 +135,9 @@ const tdm_operation tdm_operation_index_copy =
               .has_effects = true);
 const tdm_operation tdm_operation_keep = INTRINSIC(TDM_OP_CAST, 2, 2, 1, infer_keep, tdm_work_moves,
                                                    GIVEN, .overwrites = {2}, .has_effects = true);
-const tdm_operation tdm_operation_check_finite =
-    INTRINSIC(TDM_OP_CHECK_FINITE, 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .overwrites = {1});
+/* Reads alone; what it answers is not written, and read by nobody. */
+const tdm_operation tdm_operation_check_finite = INTRINSIC(
+    TDM_OP_CHECK_FINITE, 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .has_effects = true);
 const tdm_operation tdm_operation_reorder =
     INTRINSIC(TDM_OP_REORDER, 1, 1, 1, infer_same, tdm_work_streams, GIVEN);
 

@@ -203,6 +203,23 @@ static tdm_session *regression(tdm_context *context, placement where, bool check
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
+/* The check reads what it checks, and nothing is written before updates. */
+static void a_loss_that_is_a_parameter_is_checked(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_initializer five = {.kind = TDM_INIT_CONSTANT, .a = 5, .zero_row = -1};
+  const tdm_value loss = tdm_parameter(graph, "loss", TDM_FLOAT32, tdm_shape_scalar(), &five);
+  const tdm_session_options options = {.check_finite = true};
+  tdm_session *session = train_session(graph, loss, tdm_sgd(1), &options);
+  double before, after;
+  assert_ok(tdm_train_step(session, NULL, 0, NULL, 0, &before));
+  assert_ok(tdm_train_step(session, NULL, 0, NULL, 0, &after));
+  assert_true(before == 5 && after == 4);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 static void a_loss_that_is_not_finite_changes_nothing(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -249,6 +266,7 @@ int main(void) {
       cmocka_unit_test(ragged_batches_train_alike),
       cmocka_unit_test(an_empty_batch_changes_nothing),
       cmocka_unit_test(learning_rate_changes_from_the_next_run_on),
+      cmocka_unit_test(a_loss_that_is_a_parameter_is_checked),
       cmocka_unit_test(a_loss_that_is_not_finite_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,12 +327,19 @@ static int count_open(const einsum *self, const term *of, const int *labels, int
   return count > 1 ? count_unsized(self, of, labels, count) : 0;
 }
 
+/* Do y's dimensions, and `most` on the way to it, fit into a value? Else the graph's error says so.
+ */
+static bool fits(const einsum *self, const product *labels, int most) {
+  const int of_y = labels->batch_count + labels->left_count + labels->right_count;
+  return (of_y <= TDM_MAX_RANK && most <= TDM_MAX_RANK) ||
+         refuse(self, "more dimensions under way than a value has");
+}
+
 /* Element by element, where nothing is summed over. */
 static bool multiply(const einsum *self, const product *labels, const term *a, const term *b,
                      term *out) {
   layout of_a = {0}, of_b = {0}, of_y = {0};
-  if (labels->batch_count + labels->left_count + labels->right_count > TDM_MAX_RANK)
-    return refuse(self, "more dimensions under way than a value has");
+  if (!fits(self, labels, 0)) return false;
   add_each(&of_a, labels->batch, labels->batch_count);
   of_b = of_y = of_a;
   add_each(&of_a, labels->left, labels->left_count);
@@ -360,8 +367,7 @@ static bool multiply_matrices(const einsum *self, const product *labels, const t
   const bool leads = labels->left_count > 1 && (by_rows || open_left + open_right > 1);
   const int lead = leads ? labels->left_count - 1 : 0;
   const int lead_right = open_right > 1 ? labels->right_count - 1 : 0;
-  if (labels->batch_count + lead + lead_right + 2 > TDM_MAX_RANK)
-    return refuse(self, "more dimensions under way than a value has");
+  if (!fits(self, labels, labels->batch_count + lead + lead_right + 2)) return false;
   layout of_a = {0}, of_b = {0}, of_y = {0};
   add_each(&of_a, labels->batch, labels->batch_count);
   of_b = of_y = of_a;

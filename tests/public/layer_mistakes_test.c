@@ -43,6 +43,18 @@ MISTAKE(einsum_of_other_ranks) {
   tdm_einsum(graph, "product", "bij->b", &given->x, 1);
 }
 
+MISTAKE(einsum_of_too_many_dimensions) {
+  (void)given;
+  const tdm_value operands[] = {FLOATS("a", 8, 1, 2, 3, 4, 5, 6, 7, 8), FLOATS("b", 3, 9, 8, 7),
+                                FLOATS("c", 2, 9, 7)};
+  tdm_einsum(graph, "product", "abcdefgh,ohi,oi->abcdefg", operands, 3);
+}
+MISTAKE(bilinear_of_too_many_dimensions) {
+  (void)given;
+  const tdm_value a = FLOATS("a", 8, 2, 2, 3, 4, 5, 6, 7, 8);
+  tdm_bilinear(graph, "pairs", a, a, 3);
+}
+
 /* ---- Images and volumes ---------------------------------------------------------------------- */
 
 MISTAKE(interpolation_to_nothing) {
@@ -112,6 +124,8 @@ static const mistake mistakes[] = {
     {sort_of_integers, "sort ordered: x is int64, and must be floating"},
     {einsum_of_two_sizes, "einsum product: \"bi,io->bo\": a dimension of one letter is 8 in an "
                           "operand and 9 in another"},
+    {einsum_of_too_many_dimensions, "more dimensions under way than a value has"},
+    {bilinear_of_too_many_dimensions, "more dimensions under way than a value has"},
     {einsum_of_other_ranks,
      "einsum product: \"bij->b\": an operand is [batch, 8], and has 3 letters"},
     {interpolation_to_nothing, "interpolate larger: x is [batch, 3, 8, 8], and dimension 3 is to "

@@ -219,6 +219,12 @@ static tdm_status append_updates(tdm_walk *walk, const tdm_training *training) {
   return tdm_append_updates(walk, training, walk->parameters, count);
 }
 
+/* A node that asked, and has been given its gradient by one behind it, is no node of the graph any
+ * more: what it had the view has. */
+static bool is_answered(const tdm_ir_node *node) {
+  return tdm_asks_gradient(node) && !node->inputs[TDM_GRADIENT_LOSS];
+}
+
 /* groups NULL: nothing is trained. */
 static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   if (groups) {
@@ -235,6 +241,7 @@ static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   const tdm_ir_node *seed;
   TDM_TRY(seed_loss(walk, &seed));
   TDM_EACH_NODE_BACKWARD_FROM(seed->previous, node) {
+    if (is_answered(node)) continue;
     TDM_TRY(visit(walk, node));
     TDM_TRY(settle_leaves(walk, node));
   }

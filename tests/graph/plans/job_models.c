@@ -16,51 +16,40 @@ static tdm_value build_parts(tdm_graph *graph, tdm_session_options *options,
   return build_stages(graph, options, optimizer);
 }
 
-static tdm_value build_replicas(tdm_graph *graph, tdm_session_options *options,
-                                tdm_collective collective) {
-  options->collective = collective;
-  const tdm_value loss = plan_build_net(graph, "host:0/cpu:0", true);
-  plan_wrap(graph, "net", "host:*/cpu:0");
-  return loss;
-}
+static const char home[] = "host:0/cpu:0";
+static const char all[] = "host:*/cpu:0";
 
 static tdm_value build_home(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   (void)optimizer;
   options->deterministic = true;
-  return build_replicas(graph, options, TDM_COLLECTIVE_HOME);
+  return plan_build_summed(graph, options, home, all, TDM_COLLECTIVE_HOME);
 }
 
 static tdm_value build_chain(tdm_graph *graph, tdm_session_options *options,
                              tdm_optimizer *optimizer) {
   (void)optimizer;
   options->deterministic = true;
-  return build_replicas(graph, options, TDM_COLLECTIVE_CHAIN);
+  return plan_build_summed(graph, options, home, all, TDM_COLLECTIVE_CHAIN);
 }
 
 static tdm_value build_ring(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   *optimizer = tdm_adam(1e-3);
-  return build_replicas(graph, options, TDM_COLLECTIVE_RING);
+  return plan_build_summed(graph, options, home, all, TDM_COLLECTIVE_RING);
 }
 
 static tdm_value build_all_reduce(tdm_graph *graph, tdm_session_options *options,
                                   tdm_optimizer *optimizer) {
   optimizer->clip_norm = 1;
-  return build_replicas(graph, options, TDM_COLLECTIVE_ALL_REDUCE);
+  return plan_build_summed(graph, options, home, all, TDM_COLLECTIVE_ALL_REDUCE);
 }
 
 static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
-  const tdm_value loss = plan_build_net(graph, "host:0/cpu:0", true);
-  const tdm_parallel_options spread = {.struct_size = sizeof spread,
-                                       .devices = "host:*/cpu:0",
-                                       .spread_homes = true,
-                                       .updated_everywhere = 0.5};
-  tdm_data_parallel(graph, "net", &spread);
-  return loss;
+  return plan_build_spread(graph, home, all, 0.5, false);
 }
 
 static tdm_value build_shards(tdm_graph *graph, tdm_session_options *options,

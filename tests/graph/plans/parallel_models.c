@@ -36,76 +36,72 @@ void plan_wrap(tdm_graph *graph, const char *scope, const char *devices) {
   tdm_data_parallel(graph, scope, &options);
 }
 
-/* The net as replicas on three devices, whose gradients are summed as `collective` says. */
-static tdm_value build_summed(tdm_graph *graph, tdm_session_options *options,
-                              tdm_collective collective) {
+tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, const char *home,
+                            const char *devices, tdm_collective collective) {
   options->collective = collective;
-  const tdm_value loss = plan_build_net(graph, "sim:0", true);
-  plan_wrap(graph, "net", "sim:0,sim:1,sim:2");
+  const tdm_value loss = plan_build_net(graph, home, true);
+  plan_wrap(graph, "net", devices);
   return loss;
 }
+
+tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
+                            double everywhere, bool rows) {
+  const tdm_value loss = plan_build_net(graph, home, true);
+  const tdm_parallel_options spread = {.struct_size = sizeof spread,
+                                       .devices = devices,
+                                       .spread_homes = true,
+                                       .updated_everywhere = everywhere,
+                                       .spread_rows = rows};
+  tdm_data_parallel(graph, "net", &spread);
+  return loss;
+}
+
+static const char three[] = "sim:0,sim:1,sim:2";
 
 static tdm_value build_home(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   optimizer->clip_norm = 1;
-  return build_summed(graph, options, TDM_COLLECTIVE_HOME);
+  return plan_build_summed(graph, options, "sim:0", three, TDM_COLLECTIVE_HOME);
 }
 
 static tdm_value build_chain(tdm_graph *graph, tdm_session_options *options,
                              tdm_optimizer *optimizer) {
   (void)optimizer;
   options->deterministic = true;
-  return build_summed(graph, options, TDM_COLLECTIVE_CHAIN);
+  return plan_build_summed(graph, options, "sim:0", three, TDM_COLLECTIVE_CHAIN);
 }
 
 static tdm_value build_ring(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   *optimizer = tdm_adam(1e-3);
-  return build_summed(graph, options, TDM_COLLECTIVE_RING);
+  return plan_build_summed(graph, options, "sim:0", three, TDM_COLLECTIVE_RING);
 }
 
 static tdm_value build_tree(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   (void)optimizer;
-  return build_summed(graph, options, TDM_COLLECTIVE_TREE);
+  return plan_build_summed(graph, options, "sim:0", three, TDM_COLLECTIVE_TREE);
 }
 
 static tdm_value build_spread(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = plan_build_net(graph, "sim:0", true);
-  const tdm_parallel_options spread = {
-      .struct_size = sizeof spread, .devices = "sim:0,sim:1", .spread_homes = true};
-  tdm_data_parallel(graph, "net", &spread);
-  return loss;
+  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 0, false);
 }
 
 static tdm_value build_everywhere(tdm_graph *graph, tdm_session_options *options,
                                   tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = plan_build_net(graph, "sim:0", true);
-  const tdm_parallel_options spread = {.struct_size = sizeof spread,
-                                       .devices = "sim:0,sim:1",
-                                       .spread_homes = true,
-                                       .updated_everywhere = 0.5};
-  tdm_data_parallel(graph, "net", &spread);
-  return loss;
+  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 0.5, false);
 }
 
 static tdm_value build_by_rows(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adam(1e-3);
-  const tdm_value loss = plan_build_net(graph, "sim:0", true);
-  const tdm_parallel_options spread = {.struct_size = sizeof spread,
-                                       .devices = "sim:0,sim:1",
-                                       .spread_homes = true,
-                                       .updated_everywhere = 1.0 / 3,
-                                       .spread_rows = true};
-  tdm_data_parallel(graph, "net", &spread);
-  return loss;
+  return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 1.0 / 3, true);
 }
 
 static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,

@@ -243,6 +243,7 @@ int main(int argc, char **argv) {
   (void)setenv("TANDEM_CPU_ISA", "baseline", 1);
   (void)setenv("HWLOC_SYNTHETIC", "Core:2 PU:1", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
+  (void)setenv("TANDEM_LINKS", "off", 1); /* nor by what was measured here */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(plans_over_devices_in_a_row_are_as_recorded),
       cmocka_unit_test(plans_over_devices_side_by_side_are_as_recorded),

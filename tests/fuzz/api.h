@@ -32,6 +32,7 @@ typedef struct api {
 
 /* ---- Draws ----------------------------------------------------------------------------------- */
 
+bool api_bool(api *self);
 /* 0 to 8, seldom up to 33, more seldom below 0 or beyond any memory. */
 int64_t api_size(api *self);
 /* 1 to 6, seldom any size. */

@@ -2,10 +2,6 @@
  * with drawn arguments. */
 #include "tests/fuzz/api.h"
 
-static bool draw_bool(api *self) {
-  return fuzz_byte(&self->input) & 1;
-}
-
 static void draw_sizes(api *self, int64_t *sizes, int count) {
   for (int i = 0; i < count; i++)
     sizes[i] = api_size(self);
@@ -114,9 +110,9 @@ static tdm_value call_resized(api *self, const char *name, tdm_value x) {
   int64_t sizes[4];
   const uint32_t count = fuzz_below(&self->input, 5);
   draw_sizes(self, sizes, (int)count);
-  if (draw_bool(self)) return tdm_max_unpool(self->graph, name, x, api_value(self), sizes, count);
+  if (api_bool(self)) return tdm_max_unpool(self->graph, name, x, api_value(self), sizes, count);
   const tdm_interpolation mode = (tdm_interpolation)fuzz_below(&self->input, 4);
-  return tdm_interpolate(self->graph, name, x, sizes, count, mode, draw_bool(self));
+  return tdm_interpolate(self->graph, name, x, sizes, count, mode, api_bool(self));
 }
 
 static tdm_value call_norm(api *self, const char *name, tdm_value x) {
@@ -186,8 +182,8 @@ static tdm_value call_transformer(api *self, const char *name, tdm_value x) {
 static tdm_value call_bilinear(api *self, const char *name, tdm_value a) {
   const tdm_value b = api_value(self);
   const int64_t out = api_size(self);
-  return draw_bool(self) ? tdm_bilinear(self->graph, name, a, b, out)
-                         : tdm_bilinear_without_bias(self->graph, name, a, b, out);
+  return api_bool(self) ? tdm_bilinear(self->graph, name, a, b, out)
+                        : tdm_bilinear_without_bias(self->graph, name, a, b, out);
 }
 
 static tdm_value call_ctc(api *self, const char *name, tdm_value x) {

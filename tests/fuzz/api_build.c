@@ -7,6 +7,10 @@
 
 /* ---- Draws ----------------------------------------------------------------------------------- */
 
+bool api_bool(api *self) {
+  return fuzz_byte(&self->input) & 1;
+}
+
 int64_t api_size(api *self) {
   static const int64_t seldom[] = {17,        33,        -1,        -2,
                                    INT64_MIN, INT64_MAX, 1LL << 40, 1LL << 58,

@@ -2,10 +2,6 @@
 #include "devices/functions.h"
 #include "tests/fuzz/api.h"
 
-static bool draw_bool(api *self) {
-  return fuzz_byte(&self->input) & 1;
-}
-
 /* ---- Element by element ---------------------------------------------------------------------- */
 
 static tdm_value call_unary(api *self, const char *name, tdm_value x) {
@@ -87,7 +83,7 @@ static tdm_value call_reduction(api *self, const char *name, tdm_value x) {
   const uint32_t count = fuzz_below(&self->input, 5);
   for (uint32_t i = 0; i < count; i++)
     dimensions[i] = api_dimension(self);
-  const bool keep = draw_bool(self);
+  const bool keep = api_bool(self);
   const int *given = count ? dimensions : NULL;
   switch (fuzz_below(&self->input, 3)) {
   case 0:
@@ -103,7 +99,7 @@ static tdm_value call_along(api *self, const char *name, tdm_value x) {
   tdm_graph *graph = self->graph;
   tdm_value indices = {0, 0};
   const int dimension = api_dimension(self);
-  const bool keep = draw_bool(self);
+  const bool keep = api_bool(self);
   switch (fuzz_below(&self->input, 9)) {
   case 0: {
     const tdm_value found = tdm_max(graph, name, x, dimension, keep, &indices);
@@ -131,7 +127,7 @@ static tdm_value call_along(api *self, const char *name, tdm_value x) {
 
 static tdm_value call_reshape(api *self, const char *name, tdm_value x) {
   tdm_shape shape = api_shape(self, true);
-  if (draw_bool(self) && shape.rank > 0) shape.dims[shape.rank - 1] = TDM_INFER;
+  if (api_bool(self) && shape.rank > 0) shape.dims[shape.rank - 1] = TDM_INFER;
   return tdm_reshape(self->graph, name, x, shape);
 }
 
@@ -142,16 +138,16 @@ static tdm_value call_convolution(api *self, const char *name, tdm_value x) {
   const int64_t height = api_extent(self);
   const int64_t width = api_extent(self);
   tdm_conv_options options = {.struct_size = sizeof options};
-  const bool plain = draw_bool(self);
+  const bool plain = api_bool(self);
   for (int i = 0; i < 2 && !plain; i++) {
     options.stride[i] = api_size(self);
     options.padding[i] = api_size(self);
     options.dilation[i] = api_size(self);
   }
   if (!plain) options.groups = api_size(self);
-  options.without_bias = draw_bool(self);
-  return draw_bool(self) ? tdm_conv2d(self->graph, name, x, out, height, width, &options)
-                         : tdm_conv1d(self->graph, name, x, out, width, &options);
+  options.without_bias = api_bool(self);
+  return api_bool(self) ? tdm_conv2d(self->graph, name, x, out, height, width, &options)
+                        : tdm_conv1d(self->graph, name, x, out, width, &options);
 }
 
 static tdm_value call_pool(api *self, const char *name, tdm_value x) {
@@ -191,8 +187,8 @@ static tdm_value call_pool(api *self, const char *name, tdm_value x) {
 
 static tdm_value call_linear(api *self, const char *name, tdm_value x) {
   const int64_t out = api_size(self);
-  return draw_bool(self) ? tdm_linear(self->graph, name, x, out)
-                         : tdm_linear_without_bias(self->graph, name, x, out);
+  return api_bool(self) ? tdm_linear(self->graph, name, x, out)
+                        : tdm_linear_without_bias(self->graph, name, x, out);
 }
 
 static tdm_value call_embedding(api *self, const char *name, tdm_value ids) {
@@ -357,5 +353,5 @@ void api_call_layer(api *self, const char *name) {
   if (which < TDM_COUNT_OF(calls))
     api_keep(self, calls[which](self, name, x));
   else
-    api_keep(self, tdm_dot_interaction(self->graph, name, x, draw_bool(self)));
+    api_keep(self, tdm_dot_interaction(self->graph, name, x, api_bool(self)));
 }

@@ -4,10 +4,6 @@
 
 enum { MOST_OPERANDS = 4 };
 
-static bool draw_bool(api *self) {
-  return fuzz_byte(&self->input) & 1;
-}
-
 /* As many as it answers, at most MOST_OPERANDS. */
 static uint32_t draw_values(api *self, tdm_value *values) {
   const uint32_t count = fuzz_below(&self->input, MOST_OPERANDS + 1);
@@ -36,7 +32,7 @@ static tdm_value call_slice(api *self, const char *name, tdm_value x) {
   const int dimension = api_dimension(self);
   const int64_t begin = api_size(self);
   const int64_t end = api_size(self);
-  const int64_t step = draw_bool(self) ? 1 : api_size(self);
+  const int64_t step = api_bool(self) ? 1 : api_size(self);
   return tdm_slice(self->graph, name, x, dimension, begin, end, step);
 }
 
@@ -118,7 +114,7 @@ static tdm_value call_sorted(api *self, const char *name, tdm_value x) {
   tdm_value indices = {0, 0};
   tdm_value found;
   const int dimension = api_dimension(self);
-  const bool flag = draw_bool(self);
+  const bool flag = api_bool(self);
   switch (fuzz_below(&self->input, 4)) {
   case 0:
     found = tdm_sort(graph, name, x, dimension, flag, &indices);
@@ -175,7 +171,7 @@ static tdm_value call_reduced(api *self, const char *name, tdm_value x) {
   int dimensions[MOST_OPERANDS];
   const uint32_t count = draw_dimensions(self, dimensions);
   const int first = count ? dimensions[0] : 0;
-  const bool keep = draw_bool(self);
+  const bool keep = api_bool(self);
   switch (fuzz_below(&self->input, 7)) {
   case 0:
     return tdm_std(graph, name, x, dimensions, count, api_real(self), keep);
@@ -209,7 +205,7 @@ static tdm_value call_pair(api *self, const char *name, tdm_value a) {
   case 3: {
     const double p = api_real(self);
     const double epsilon = api_real(self);
-    return tdm_pairwise_distance(graph, name, a, b, p, epsilon, draw_bool(self));
+    return tdm_pairwise_distance(graph, name, a, b, p, epsilon, api_bool(self));
   }
   default:
     return tdm_prelu(graph, name, a, api_size(self));
@@ -217,7 +213,7 @@ static tdm_value call_pair(api *self, const char *name, tdm_value a) {
 }
 
 static tdm_value call_range(api *self, const char *name, tdm_value x) {
-  if (draw_bool(self)) return tdm_arange_like(self->graph, name, x, api_dimension(self));
+  if (api_bool(self)) return tdm_arange_like(self->graph, name, x, api_dimension(self));
   const tdm_dtype dtype = api_dtype(self);
   const double start = api_real(self);
   const double end = api_real(self);

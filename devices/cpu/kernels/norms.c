@@ -61,7 +61,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* The output is the input: an element that is finite stays as it is. */
+/* Reads alone: the output is not written. */
 static tdm_status check_finite_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   const stored *x = call->inputs[0]; /* (count) */

@@ -88,7 +88,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* The output is the input, which stays as it is. */
+/* Reads alone: the output is not written. */
 template <class stored> static tdm_status run_check(const tdm_kernel_call *call) {
   const int64_t count = state_of<norm_state>(call)->count;
   const int64_t blocks = ceil_div(count, REPORT_PIECE);

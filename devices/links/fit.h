@@ -43,7 +43,7 @@ void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency);
  * take. */
 void tdm_link_set_latency(tdm_link_estimate *estimate, tdm_link_latency latency);
 /* Sets what bytes take while as many go the other way, by what a train takes alone and beside one
- * that goes the other way; both above 0. */
+ * that goes the other way, both above 0. Less than 1.6 times as long counts as not any longer. */
 void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns);
 /* Sets what the estimate, which was fitted, says of one state (1 to TDM_LINK_STATES - 1), by copies
  * of the same sizes made in it. Its line stays. */

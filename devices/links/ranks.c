@@ -240,11 +240,6 @@ static tdm_status lead_sizes(ranks_links *links, int peer, uint64_t *out_largest
   return TDM_OK;
 }
 
-/* A link that is shared takes twice as long both ways. Of one that carries both at once short
- * trains were seen to take 1.5 times as long at 50 Mbit/s (TCP may still have been finding its
- * rate), and the messages of steps hardly longer at all. */
-static const double shared_ratio = 1.6;
-
 /* Trains of the largest messages alone, and both ways at once, in turns, so that what else runs
  * makes either as slow. */
 static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
@@ -265,7 +260,6 @@ static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
   qsort(both_ns, BOTH_TRAINS, sizeof(double), compare_ns);
   *out_alone_ns = alone_ns[BOTH_TRAINS / 2];
   *out_both_ns = both_ns[BOTH_TRAINS / 2];
-  if (*out_both_ns < shared_ratio * *out_alone_ns) *out_both_ns = *out_alone_ns;
   return TDM_OK;
 }
 

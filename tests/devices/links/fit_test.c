@@ -113,11 +113,15 @@ static void what_goes_both_ways_takes_its_bytes_longer(void **state) {
   assert_ok(tdm_link_fit(samples, MOST, &estimate));
   assert_true(estimate.both_ways == 0);
   assert_true(tdm_link_predict_both_ns(&estimate, 1e6) == tdm_link_predict_ns(&estimate, 1e6));
-  tdm_link_set_both_ways(&estimate, 3e6, 4.5e6);
-  assert_true(estimate.both_ways == 1.5);
+  tdm_link_set_both_ways(&estimate, 3e6, 6e6);
+  assert_true(estimate.both_ways == 2);
   for (double bytes = 1024; bytes < 1e8; bytes *= 3)
-    assert_true(fabs(tdm_link_predict_both_ns(&estimate, bytes) / (5000 + 1.5 * bytes / 0.5) - 1) <
+    assert_true(fabs(tdm_link_predict_both_ns(&estimate, bytes) / (5000 + 2 * bytes / 0.5) - 1) <
                 1e-6);
+  tdm_link_set_both_ways(&estimate, 1e6, 1.6e6);
+  assert_true(estimate.both_ways == 1.6);
+  tdm_link_set_both_ways(&estimate, 1e6, 1.5e6); /* which links that carry both were seen to take */
+  assert_true(estimate.both_ways == 1);
   tdm_link_set_both_ways(&estimate, 3e6, 2e6); /* by chance: none is quicker than alone */
   assert_true(estimate.both_ways == 1);
   tdm_link_set_both_ways(&estimate, 1, 1e12);

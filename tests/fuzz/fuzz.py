@@ -57,8 +57,8 @@ def run_target(name, given, keep):
                "-print_final_stats=1", "-max_total_time=%d" % given.seconds,
                "-runs=%d" % given.runs, "-artifact_prefix=" + findings]
     command += read_options(name) + [inputs, os.path.join(FOLDER, "corpus", name)]
-    # A small quarantine stays in the caches. Where blocks were allocated is not kept, which took up to
-    # half of the time: the replay test tells it of an input that failed.
+    # A small quarantine stays in the caches. Where blocks were allocated is not kept, which took
+    # up to half of the time: the replay test tells it of an input that failed.
     os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=1:thread_local_quarantine_size_kb=64:"
                           "malloc_context_size=0:max_allocation_size_mb=512:"
                           "allocator_may_return_null=1")

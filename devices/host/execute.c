@@ -3,6 +3,8 @@
  * be done once. */
 #include "devices/host/execute.h"
 
+#include <math.h>
+
 #include "core/status.h"
 #include "devices/context/context.h"
 
@@ -111,12 +113,13 @@ static inline void execute_command(const tdm_host_queue *queue, tdm_flight *flig
   end_command(flight, command, status, begin_ns);
 }
 
+/* At most thirty years, which can be added to a clock. */
 static uint64_t copy_ns(const tdm_host_executor *executor, const tdm_copy *copy) {
   const tdm_device *device = executor->device;
   const tdm_device *other = copy->from_device == device ? copy->to_device : copy->from_device;
   const tdm_link link = device->ops->link(device, other);
   const double transfer_ns = link.bytes_per_ns > 0 ? (double)copy->bytes / link.bytes_per_ns : 0;
-  return (uint64_t)(link.latency_ns + transfer_ns);
+  return (uint64_t)fmin(link.latency_ns + transfer_ns, 1e18);
 }
 
 /* A copy whose link takes time: begun at its first visit, ended once it is due. False: not yet. */

@@ -176,6 +176,12 @@ static tdm_status read_number(const json_t *object, const char *field, double le
   return fail_field(field);
 }
 
+/* 0 or a limit. */
+static tdm_status read_rate(const json_t *object, const char *field, double *out_rate) {
+  TDM_TRY(read_number(object, field, 0, most_bytes, out_rate));
+  return *out_rate == 0 || *out_rate >= TDM_LINK_LEAST_RATE ? TDM_OK : fail_field(field);
+}
+
 static tdm_device *read_device(tdm_context *context, const json_t *object, const char *field) {
   const char *name = json_string_value(json_object_get(object, field));
   for (size_t i = 0; name && i < tdm_device_count(context); i++) {
@@ -266,7 +272,7 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   if (!found || found->origin == TDM_LINK_CALIBRATED) return fail_field("links");
   tdm_link_estimate estimate = {.origin = TDM_LINK_CALIBRATED};
   TDM_TRY(read_number(object, "latency_ns", 0, most_ns, &estimate.link.latency_ns));
-  TDM_TRY(read_number(object, "bytes_per_ns", 0, most_bytes, &estimate.link.bytes_per_ns));
+  TDM_TRY(read_rate(object, "bytes_per_ns", &estimate.link.bytes_per_ns));
   TDM_TRY(read_number(object, "latency_error_ns", 0, most_ns, &estimate.latency_error_ns));
   TDM_TRY(read_number(object, "ns_per_byte_error", 0, most_ns, &estimate.ns_per_byte_error));
   TDM_TRY(read_number(object, "deviation", 0, TDM_LINK_MOST_RATIO, &estimate.deviation));

@@ -104,7 +104,8 @@ static double bounded_ns(double ns) {
 /* 0: no limit, as of a line that hardly rises. */
 static double rate_of(double ns_per_byte) {
   const double rate = ns_per_byte > 0 ? 1 / ns_per_byte : 0;
-  return rate <= TDM_LINK_MOST_BYTES ? rate : 0;
+  if (rate == 0 || rate > TDM_LINK_MOST_BYTES) return 0;
+  return fmax(rate, TDM_LINK_LEAST_RATE);
 }
 
 /* ---- The line ------------------------------------------------------------------------------ */

@@ -38,17 +38,24 @@ static sim_device *sim_of(tdm_device *device) {
 
 static const char source[] = "the settings of sim";
 
+/* 0, no limit, or at least a byte a second: with less a copy takes for ever. */
+static tdm_status read_rate(const tdm_setting *setting, double *out_rate) {
+  TDM_TRY(tdm_setting_number(source, setting->key, setting->value, 0, 1e6, out_rate));
+  if (*out_rate == 0 || *out_rate >= 1e-9) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s is \"%.40s\", neither 0 nor from 1e-09 to 1e+06",
+                  source, setting->key, setting->value);
+}
+
 static tdm_status read_setting(const tdm_setting *setting, sim_settings *settings) {
   const char *key = setting->key;
   if (strcmp(key, "latency_us") == 0) {
     return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->latency_us);
   }
   if (strcmp(key, "gigabytes_per_second") == 0) {
-    return tdm_setting_number(source, key, setting->value, 0, 1e6, &settings->gigabytes_per_second);
+    return read_rate(setting, &settings->gigabytes_per_second);
   }
   if (strcmp(key, "peer_gigabytes_per_second") == 0) {
-    return tdm_setting_number(source, key, setting->value, 0, 1e6,
-                              &settings->peer_gigabytes_per_second);
+    return read_rate(setting, &settings->peer_gigabytes_per_second);
   }
   if (strcmp(key, "delay_seed") == 0) {
     return tdm_setting_integer(source, key, setting->value, 0, UINT64_MAX, &settings->delay_seed);

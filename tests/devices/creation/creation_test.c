@@ -84,10 +84,15 @@ static void bad_settings_are_named(void **state) {
     const char *value;
     const char *named;
   } cases[] = {
-      {"TANDEM_DEVICES", "tpu=1", "tpu"},           {"TANDEM_DEVICES", "sim", "TANDEM_DEVICES"},
-      {"TANDEM_DEVICES", "cpu=0", "cpu"},           {"TANDEM_CPU_DEVICES", "many", "many"},
-      {"TANDEM_SIM", "speed=3", "speed"},           {"TANDEM_SIM", "latency_us=-1", "latency_us"},
-      {"TANDEM_SIM", "delay_seed=x", "delay_seed"}, {"TANDEM_DEVICES", "cuda=1", "CUDA"},
+      {"TANDEM_DEVICES", "tpu=1", "tpu"},
+      {"TANDEM_DEVICES", "sim", "TANDEM_DEVICES"},
+      {"TANDEM_DEVICES", "cpu=0", "cpu"},
+      {"TANDEM_CPU_DEVICES", "many", "many"},
+      {"TANDEM_SIM", "speed=3", "speed"},
+      {"TANDEM_SIM", "latency_us=-1", "latency_us"},
+      {"TANDEM_SIM", "gigabytes_per_second=1e-300", "neither 0 nor from 1e-09"},
+      {"TANDEM_SIM", "delay_seed=x", "delay_seed"},
+      {"TANDEM_DEVICES", "cuda=1", "CUDA"},
       {"TANDEM_CPU_ISA", "sse9", "sse9"},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {

@@ -45,8 +45,10 @@ static tdm_status exchange(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *pic
   tdm_exchange_outputs(graph, node, pick);
   tdm_set_input(graph, node, 0, pick->inputs[0]);
   tdm_set_input(graph, pick, 0, made);
+  tdm_ir_value *rows = tdm_ir_value_at(graph, made);
   TDM_TRY(tdm_ir_infer(graph, node->operation, node->name, node->attributes, node->inputs,
-                       node->input_count, &tdm_ir_value_at(graph, made)->spec));
+                       node->input_count, &rows->spec));
+  rows->bytes = (uint64_t)tdm_shape_bytes(&rows->spec.shape, rows->spec.dtype);
   tdm_settle_outputs(graph, node);
   tdm_move_node(graph, pick, node->next);
   return TDM_OK;

@@ -166,6 +166,41 @@ static void few_ids_are_not_worth_it(void **state) {
   tear_down(&of);
 }
 
+/* What is made of the table is wider than the rows of all ids: it has memory of its own size. */
+static void wide_rows_have_room(void **state) {
+  enum { WIDE = 700 };
+  tdm_context *context = *state;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value rows = tdm_embedding(graph, "table", ids, TABLE_ROWS, 1);
+  tdm_output(graph, "scores", tdm_linear(graph, "first", rows, WIDE));
+  tdm_output(graph, "rows", rows);
+  const tdm_session_options options = {.struct_size = sizeof options, .seed = 3};
+  fixture of = {.context = context, .session = tdm_session_create(graph, &options)};
+  if (!of.session) fail_msg("%s", tdm_last_message());
+  int64_t values[IDS];
+  for (int i = 0; i < IDS; i++)
+    values[i] = i * 7 % TABLE_ROWS;
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, IDS), values);
+  const tdm_feed feed = {"ids", fed, false};
+  tdm_fetch alone = {"scores", NULL}, both[] = {{"scores", NULL}, {"rows", NULL}};
+  tdm_memory_use memory;
+  assert_int_equal(tdm_session_prepare(of.session, &feed, 1, &alone, 1, false), TDM_OK);
+  assert_true(works_on_table(&of));
+  assert_int_equal(tdm_session_memory(of.session, "cpu:0", &memory), TDM_OK);
+  assert_true(memory.activations_bytes >= TABLE_ROWS * WIDE * sizeof(float));
+  assert_int_equal(tdm_run(of.session, &feed, 1, &alone, 1), TDM_OK);
+  assert_int_equal(tdm_run(of.session, &feed, 1, both, 2), TDM_OK);
+  assert_memory_equal(tdm_tensor_data(alone.tensor), tdm_tensor_data(both[0].tensor),
+                      IDS * WIDE * sizeof(float));
+  tdm_tensor_release(alone.tensor);
+  for (int i = 0; i < 2; i++)
+    tdm_tensor_release(both[i].tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(of.session);
+  tdm_graph_release(graph);
+}
+
 static int create_context(void **state) {
   const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 1};
   *state = tdm_context_create(&options);
@@ -182,6 +217,7 @@ int main(void) {
       cmocka_unit_test(scores_are_the_same_to_the_bit),
       cmocka_unit_test(training_is_the_same_to_rounding),
       cmocka_unit_test(few_ids_are_not_worth_it),
+      cmocka_unit_test(wide_rows_have_room),
   };
   return cmocka_run_group_tests(tests, create_context, release_context);
 }

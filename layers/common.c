@@ -229,3 +229,10 @@ tdm_status tdm_infer_update(tdm_infer *infer) {
                   tdm_infer_shape(infer, states + i));
   return TDM_OK;
 }
+
+tdm_status tdm_chunk_windows(tdm_chunked *chunked, const bool is_alone[2]) {
+  const int rows = tdm_chunked_cut(chunked, 0).dimension;
+  const int axis = rows - (tdm_chunked_shape(chunked, 0).rank - 2);
+  if (rows < 2 || is_alone[axis]) return tdm_chunked_each(chunked, NULL);
+  return tdm_chunked_rows(chunked, rows, 0);
+}

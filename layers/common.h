@@ -86,6 +86,9 @@ void tdm_gradient_set_summed(tdm_gradient *gradient, size_t index, tdm_value d);
 /* The rule `chunk` of an operation all of whose operands, at most so many, are broadcast. */
 #define TDM_BROADCAST_INPUTS 3
 tdm_status tdm_chunk_broadcast(tdm_chunked *chunked) TDM_WARN_UNUSED;
+/* The same of one whose windows go over the dimensions from 2 on of x, operand 0, of which the last
+ * two are axis 0 and 1; is_alone: along the axis each element is a window by itself. */
+tdm_status tdm_chunk_windows(tdm_chunked *chunked, const bool is_alone[2]) TDM_WARN_UNUSED;
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 

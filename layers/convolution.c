@@ -168,6 +168,19 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+static tdm_status chunk_convolution(tdm_chunked *chunked) {
+  const tdm_convolution_attributes *attributes = tdm_chunked_attributes(chunked);
+  const tdm_shape weight = tdm_chunked_shape(chunked, WEIGHT);
+  bool is_alone[2] = {true, true};
+  for (int axis = 0; axis < 2; axis++) {
+    const int d = dimension_of(&weight, axis);
+    if (d >= 0)
+      is_alone[axis] =
+          weight.dims[d] == 1 && attributes->stride[axis] == 1 && attributes->padding[axis] == 0;
+  }
+  return tdm_chunk_windows(chunked, is_alone);
+}
+
 static const tdm_operation convolution = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_CONVOLUTION,
@@ -177,6 +190,7 @@ static const tdm_operation convolution = {
     .output_count = 1,
     .infer = infer_convolution,
     .gradient = append_gradient,
+    .chunk = chunk_convolution,
     .work = tdm_work_products,
     .precision = TDM_PRECISION_LOWER,
 };

@@ -107,6 +107,15 @@ static tdm_status append_average_gradient(tdm_gradient *gradient) {
   return append_gradient(gradient, &average_gradient);
 }
 
+static tdm_status chunk_pool(tdm_chunked *chunked) {
+  const tdm_pool_attributes *attributes = tdm_chunked_attributes(chunked);
+  bool is_alone[2];
+  for (int axis = 0; axis < 2; axis++)
+    is_alone[axis] = attributes->adaptive == 0 && attributes->kernel[axis] == 1 &&
+                     attributes->stride[axis] == 1 && attributes->padding[axis] == 0;
+  return tdm_chunk_windows(chunked, is_alone);
+}
+
 static const tdm_operation max_pool = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_MAX_POOL,
@@ -116,6 +125,7 @@ static const tdm_operation max_pool = {
     .output_count = 2,
     .infer = infer_pool,
     .gradient = append_max_gradient,
+    .chunk = chunk_pool,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_GIVEN,
 };
@@ -129,6 +139,7 @@ static const tdm_operation average_pool = {
     .output_count = 1,
     .infer = infer_pool,
     .gradient = append_average_gradient,
+    .chunk = chunk_pool,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_GIVEN,
 };

@@ -166,6 +166,16 @@ static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   return found;
 }
 
+/* Do the parts, and so the whole, hold the rows of the dimension in so many stretches? */
+static bool has_stretches(const tdm_chunked *chunked, uint32_t value, tdm_cut cut) {
+  for (size_t i = 0; i < chunked->count; i++) {
+    const uint32_t part = tdm_chunked_versions(chunked, value)[i];
+    if (tdm_ir_value_at(chunked->graph, part)->spec.shape.dims[cut.dimension] % cut.outer != 0)
+      return false;
+  }
+  return true;
+}
+
 /* Tells every part of a node whose numbers are keyed by place which part of the whole it has: of
  * what is itself a part, which part of that. */
 static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
@@ -209,7 +219,9 @@ tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
     TDM_TRY(clone_node(chunked, attributes, i));
   for (uint32_t k = 0; k < node->output_count; k++) {
     const uint32_t value = node->first_output + k;
-    chunked->cuts[value] = (tdm_cut){cut_dimension(chunked, value), outer};
+    tdm_cut cut = {cut_dimension(chunked, value), outer};
+    if (cut.dimension >= 0 && !has_stretches(chunked, value, cut)) cut.dimension = TDM_CUT_REDUCED;
+    chunked->cuts[value] = cut;
   }
   return number_parts(chunked, node);
 }

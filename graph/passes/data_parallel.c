@@ -235,7 +235,7 @@ static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
 }
 
 /* Is the operation's rule asked? Where the rows went into the result of each replica, for how the
- * whole batch's is made of these; and of views, for where the rows are then. */
+ * whole batch's is made of these; and of what moves rows, for where they are then. */
 static tdm_status find_asked(const parallel_state *state, const tdm_ir_node *node,
                              bool *out_asked) {
   const tdm_chunked *chunked = &state->chunked;
@@ -248,7 +248,7 @@ static tdm_status find_asked(const parallel_state *state, const tdm_ir_node *nod
     inputs[k] = tdm_chunked_version(chunked, node->inputs[k], 0);
   }
   *out_asked = node->operation->chunk != NULL;
-  if (!*out_asked || node->operation->is_view) return TDM_OK;
+  if (!*out_asked || tdm_moves_rows(node->operation)) return TDM_OK;
   TDM_TRY(tdm_ir_infer(state->graph, node->operation, node->name, node->attributes, inputs,
                        node->input_count, specs));
   *out_asked = tdm_shape_equal(&specs[0].shape,
@@ -297,7 +297,8 @@ static tdm_status ask_rule(parallel_state *state, const tdm_ir_node *node) {
   if (status != TDM_OK && state->graph->nodes.count == first_made)
     return status == TDM_OUT_OF_MEMORY ? status : tdm_chunked_each(chunked, NULL);
   settle_made(state, first_made);
-  return node->operation->is_view && status != TDM_OUT_OF_MEMORY ? TDM_OK : status;
+  const bool all_made = tdm_chunked_versions(chunked, node->first_output)[chunked->count - 1] != 0;
+  return node->operation->is_view && all_made && status != TDM_OUT_OF_MEMORY ? TDM_OK : status;
 }
 
 static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {

@@ -141,9 +141,14 @@ static tdm_status sum_gradients(tdm_chunked *chunked, tdm_ir_node *node) {
   return tdm_graph_status(graph);
 }
 
+static bool is_repeated(const tdm_chunked *chunked, uint32_t value) {
+  return chunked->cuts[value].dimension == TDM_CUT_REPEATED;
+}
+
+/* A loss that no row reaches either is the first micro-batch's, and made of what that has alone. */
 static bool is_of_repeated(const tdm_chunked *chunked, const tdm_ir_node *node) {
-  return tdm_asks_gradient(node) &&
-         chunked->cuts[node->inputs[TDM_GRADIENT_VALUE]].dimension == TDM_CUT_REPEATED;
+  return tdm_asks_gradient(node) && is_repeated(chunked, node->inputs[TDM_GRADIENT_VALUE]) &&
+         !is_repeated(chunked, node->inputs[TDM_GRADIENT_LOSS]);
 }
 
 static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {

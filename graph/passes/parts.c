@@ -144,10 +144,48 @@ static tdm_status append_concat_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* The rows of a batch are not told from one another by where they are cut. */
+/* The rows of a batch are not told from one another by where they are cut; but where they lie in
+ * several stretches, as a reshape or a concatenation puts them, each part may have some of these.
+ */
 static tdm_status chunk_split(tdm_chunked *chunked) {
+  tdm_parts_attributes attributes = *(const tdm_parts_attributes *)tdm_chunked_attributes(chunked);
+  const int dimension = (int)attributes.dimension;
+  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
+  const int64_t rows = tdm_chunked_shape(chunked, 0).dims[dimension];
+  if (cut.dimension != dimension) return tdm_chunked_each(chunked, NULL);
+  bool alike = cut.outer % attributes.count == 0;
+  for (size_t i = 0; i < (size_t)attributes.count; i++)
+    alike &= tdm_chunked_output_shape(chunked, i).dims[dimension] == rows / attributes.count;
+  if (!alike) return tdm_chunked_rows(chunked, dimension, 0); /* which refuses it */
+  attributes.even = 1;
+  TDM_TRY(tdm_chunked_each(chunked, &attributes));
+  for (size_t i = 0; i < (size_t)attributes.count; i++)
+    tdm_chunked_set_cut(chunked, i, (tdm_cut){dimension, cut.outer / attributes.count});
+  return TDM_OK;
+}
+
+/* Parts that are put together along the rows of the batch have these once each, one part's behind
+ * the other's: as of a reshape, if they are as long and hold them alike. */
+static tdm_status chunk_concat(tdm_chunked *chunked) {
   const tdm_parts_attributes *attributes = tdm_chunked_attributes(chunked);
-  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+  const int dimension = (int)attributes->dimension;
+  const tdm_cut first = tdm_chunked_cut(chunked, 0);
+  const int64_t rows = tdm_chunked_shape(chunked, 0).dims[dimension];
+  bool along = false, alike = true;
+  for (size_t i = 0; i < (size_t)attributes->count; i++) {
+    const tdm_cut cut = tdm_chunked_cut(chunked, i);
+    along |= cut.dimension == dimension;
+    alike &= cut.dimension == first.dimension && cut.outer == first.outer &&
+             tdm_chunked_shape(chunked, i).dims[dimension] == rows;
+  }
+  if (along && !alike)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "it puts rows of the batch behind others along dimension %d, and not equally "
+                    "many of each part",
+                    dimension);
+  TDM_TRY(tdm_chunked_each(chunked, NULL));
+  if (along) tdm_chunked_set_cut(chunked, 0, (tdm_cut){dimension, first.outer * attributes->count});
+  return TDM_OK;
 }
 
 #define SPLIT(lies_there)                                                                          \
@@ -169,6 +207,7 @@ const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation)
                                             .output_count = 1,
                                             .infer = infer_concat,
                                             .gradient = append_concat_gradient,
+                                            .chunk = chunk_concat,
                                             .work = tdm_work_streams,
                                             .precision = TDM_PRECISION_WIDEST};
 

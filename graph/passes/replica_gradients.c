@@ -5,14 +5,15 @@
 #include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
 
-/* The replicas' gradients as one: put together along dimension, or (-1) added up. */
+/* The replicas' gradients as one: put together as the rows of the value are, or, where no rows went
+ * into it, added up. */
 static uint32_t join(const tdm_chunked *chunked, const tdm_insertion *at, const uint32_t *gradients,
-                     int dimension) {
+                     uint32_t value) {
   tdm_graph *graph = chunked->graph;
-  if (dimension >= 0) {
-    const tdm_parts_attributes attributes = {.dimension = dimension,
-                                             .count = (int64_t)chunked->count};
-    return tdm_insert(graph, at, &tdm_operation_concat, &attributes, gradients, chunked->count);
+  const tdm_cut cut = chunked->cuts[value];
+  if (cut.dimension >= 0) {
+    const tdm_shape whole = tdm_ir_value_at(graph, value)->spec.shape;
+    return tdm_insert_joined(graph, at, &whole, cut, gradients, chunked->count);
   }
   uint32_t total = gradients[0];
   for (size_t r = 1; r < chunked->count && total; r++) {
@@ -27,7 +28,6 @@ static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *regi
                            const int16_t *devices, tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const uint32_t value = node->inputs[TDM_GRADIENT_VALUE];
-  const int cut = chunked->cuts[value].dimension;
   tdm_insertion at = {
       .before = node, .name = node->name, .micro = node->micro, .parallel_region = region->parent};
   uint32_t gradients[TDM_MAX_PARTS];
@@ -41,10 +41,12 @@ static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *regi
   }
   at.device = region->output_device;
   at.replica = 0;
-  const uint32_t whole = join(chunked, &at, gradients, cut == TDM_CUT_REPEATED ? -1 : cut);
+  const uint32_t whole = join(chunked, &at, gradients, value);
   if (!whole) return tdm_graph_status(graph);
   if (chunked->before == node) chunked->before = tdm_producer(graph, gradients[0]);
-  tdm_exchange_outputs(graph, tdm_producer(graph, whole), node);
+  tdm_ir_node *maker = tdm_producer(graph, whole);
+  tdm_exchange_outputs(graph, maker, node);
+  tdm_settle_outputs(graph, maker); /* it may be a view */
   tdm_remove_node(graph, node);
   return TDM_OK;
 }

@@ -38,6 +38,43 @@ static void what_mixes_rows_is_named(void **unused) {
   }
 }
 
+/* Windows over the dimension that is cut, unless they are single elements. */
+static void windows_over_the_batch_are_named(void **unused) {
+  (void)unused;
+  const tdm_conv_options same = {.struct_size = sizeof same, .same = true};
+  const tdm_pool_options around = {.struct_size = sizeof around, .stride = {1}, .padding = {1}};
+  for (int k = 0; k < 4; k++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x =
+        tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, 1, WIDTH, TDM_DIM("time")));
+    tdm_value y = {0, 0};
+    if (k == 0) y = tdm_conv1d(graph, "windows", x, WIDTH, 3, &same);
+    if (k == 1) y = tdm_avg_pool1d(graph, "windows", x, 3, &around);
+    if (k == 2) y = tdm_max_pool1d(graph, "windows", x, 3, &around);
+    if (k == 3) y = tdm_conv1d(graph, "windows", x, WIDTH, 1, &same);
+    tdm_output(graph, "y", y);
+    const tdm_session_options options = {.struct_size = sizeof options, .micro_batches = 2};
+    if (k < 3)
+      assert_refused(graph, (tdm_value){0, 0}, &options,
+                     "micro-batches: windows: it mixes the rows of dimension 2");
+    else
+      tdm_session_release(run_session(graph, &options));
+  }
+}
+
+/* Rows behind rows are as long as these, or nothing says where each lies. */
+static void rows_behind_more_of_them_are_named(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value two[] = {tdm_reshape(graph, "all", x, tdm_shape_of(1, TDM_INFER)),
+                           tdm_select(graph, "one", x, 1, 0)};
+  tdm_output(graph, "y", tdm_concat(graph, "behind", two, 2, 0));
+  const tdm_session_options options = {.micro_batches = 2, .batch_dimension = "batch"};
+  assert_refused(graph, (tdm_value){0, 0}, &options,
+                 "micro-batches: behind: it puts rows of the batch behind others");
+}
+
 static tdm_status infer_scalar(tdm_infer *infer) {
   infer->outputs[0] = (tdm_spec){.dtype = infer->inputs[0].dtype};
   return TDM_OK;
@@ -121,6 +158,8 @@ static void the_batch_has_to_be_known(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_mixes_rows_is_named),
+      cmocka_unit_test(windows_over_the_batch_are_named),
+      cmocka_unit_test(rows_behind_more_of_them_are_named),
       cmocka_unit_test(what_reduces_without_a_rule_is_named),
       cmocka_unit_test(what_is_numbered_by_place_keeps_its_order),
       cmocka_unit_test(the_batch_has_to_be_known),

@@ -1,0 +1,188 @@
+/* Where the rows of a batch lie in its parts, through reshapes, concatenations and splits: in
+ * micro-batches and in the replicas of parallel regions, forward and in gradients that are asked
+ * for. Invariant: what is put together again is what one device computes, bit by bit. */
+#define GROUP_CONTEXT graph_context_of(3, 1)
+#include "tests/graph/group.h"
+
+enum { LENGTH = 3, ROWS = 8, WIDTH = 2 };
+
+/* How the batch is cut: over devices (NULL: not), and in how many micro-batches. */
+typedef struct cut_case {
+  const char *devices;
+  int micro_batches;
+} cut_case;
+
+static const cut_case cases[] = {
+    {NULL, 2}, {"cpu:0,cpu:1", 0}, {"cpu:1,sim:0,cpu:1", 0}, {"cpu:0,cpu:1", 2}, {"cpu:0", 3},
+};
+
+/* Makes outputs "a" and "b" of x (LENGTH, batch, WIDTH); what is below "part" is cut over devices.
+ */
+typedef void (*graph_maker)(tdm_graph *graph, tdm_value x);
+
+static tdm_session *cut_session(graph_maker make, const cut_case *how, const double *weights) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, LENGTH, TDM_DIM("batch"), WIDTH));
+  make(graph, x);
+  if (how->devices) {
+    const tdm_scatter along = {x, 1};
+    const tdm_parallel_options options = {.struct_size = sizeof options,
+                                          .devices = how->devices,
+                                          .weights = weights,
+                                          .scatter = &along,
+                                          .scatter_count = 1};
+    tdm_data_parallel(graph, "part", &options);
+  }
+  return run_session(graph, &(tdm_session_options){.seed = 5,
+                                                   .micro_batches = how->micro_batches,
+                                                   .batch_dimension = "batch"});
+}
+
+static tdm_status run_cut(tdm_session *session, tdm_fetch fetches[2]) {
+  tdm_tensor *x =
+      tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, LENGTH, ROWS, WIDTH), 7);
+  const tdm_feed feed = {"x", x, false};
+  fetches[0] = (tdm_fetch){.name = "a"};
+  fetches[1] = (tdm_fetch){.name = "b"};
+  const tdm_status status = tdm_run(session, &feed, 1, fetches, 2);
+  tdm_tensor_release(x);
+  return status;
+}
+
+static void assert_alike_however_cut(graph_maker make) {
+  tdm_fetch wanted[2], got[2];
+  tdm_session *whole = cut_session(make, &(cut_case){NULL, 0}, NULL);
+  assert_ok(run_cut(whole, wanted));
+  for (size_t c = 0; c < TDM_COUNT_OF(cases); c++) {
+    tdm_session *session = cut_session(make, &cases[c], NULL);
+    assert_ok(run_cut(session, got));
+    for (int i = 0; i < 2; i++) {
+      assert_same_tensor(wanted[i].tensor, got[i].tensor);
+      tdm_tensor_release(got[i].tensor);
+    }
+    tdm_session_release(session);
+  }
+  for (int i = 0; i < 2; i++)
+    tdm_tensor_release(wanted[i].tensor);
+  tdm_session_release(whole);
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* x and -x, one behind the other; then its first half, and the second seen with the length. */
+static void make_concat(tdm_graph *graph, tdm_value x) {
+  tdm_value halves[2];
+  tdm_scope_push(graph, "part");
+  const tdm_value two[] = {x, tdm_neg(graph, "less", x)};
+  const tdm_value whole = tdm_concat(graph, "whole", two, 2, 1);
+  tdm_split_evenly(graph, "halves", whole, 1, 2, halves);
+  const tdm_value seen =
+      tdm_reshape(graph, "seen", whole, tdm_shape_of(4, LENGTH, 2, TDM_INFER, WIDTH));
+  tdm_scope_pop(graph);
+  tdm_output(graph, "a", whole);
+  tdm_output(graph, "b",
+             tdm_mul(graph, "both", tdm_sub(graph, "apart", halves[0], halves[1]),
+                     tdm_select(graph, "first", seen, 1, 1)));
+}
+
+static void concatenated_rows_keep_their_order(void **unused) {
+  (void)unused;
+  assert_alike_however_cut(make_concat);
+}
+
+/* Steps of a sequence, from rows that a reshape has put behind one another: all, and two of them.
+ */
+static void make_steps(tdm_graph *graph, tdm_value x) {
+  tdm_value steps[LENGTH];
+  tdm_scope_push(graph, "part");
+  const tdm_value flat =
+      tdm_reshape(graph, "flat", tdm_tanh(graph, "tanh", x), tdm_shape_of(2, TDM_INFER, WIDTH));
+  tdm_split_evenly(graph, "steps", flat, 0, LENGTH, steps);
+  const tdm_value turned[] = {steps[2], steps[0]};
+  const tdm_value two = tdm_concat(graph, "two", turned, 2, 0);
+  tdm_scope_pop(graph);
+  tdm_output(graph, "a", steps[1]);
+  tdm_output(graph, "b", two);
+}
+
+static void rows_of_a_sequence_are_split_into_steps(void **unused) {
+  (void)unused;
+  assert_alike_however_cut(make_steps);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* The gradient of rows that a reshape has put behind one another: delivered, and read. */
+static void make_gradient(tdm_graph *graph, tdm_value x) {
+  tdm_scope_push(graph, "part");
+  const tdm_value flat =
+      tdm_reshape(graph, "flat", tdm_tanh(graph, "tanh", x), tdm_shape_of(2, TDM_INFER, WIDTH));
+  const tdm_value square = tdm_mul(graph, "square", flat, flat);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_sum(graph, "loss", square, NULL, 0, false);
+  const tdm_value gradient = tdm_gradient_of(graph, "gradient", loss, flat);
+  tdm_output(graph, "a", gradient);
+  tdm_output(graph, "b", tdm_add(graph, "read", tdm_detach(graph, "detached", gradient), flat));
+}
+
+static void gradients_lie_as_their_values_do(void **unused) {
+  (void)unused;
+  assert_alike_however_cut(make_gradient);
+}
+
+/* What no rows reach in a region: of a loss that none reach either, and of one of all rows. */
+static void make_penalty(tdm_graph *graph, tdm_value x) {
+  const tdm_initializer numbers = {TDM_INIT_CONSTANT, 0.5, 0, -1};
+  tdm_scope_push(graph, "part");
+  const tdm_value weight =
+      tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_of(1, WIDTH), &numbers);
+  const tdm_value scale = tdm_affine(graph, "scale", weight, 2, 0);
+  const tdm_value penalty =
+      tdm_sum(graph, "penalty", tdm_mul(graph, "square", scale, scale), NULL, 0, false);
+  const tdm_value counted = tdm_mul(graph, "counted", tdm_affine(graph, "ones", x, 0, 1), scale);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_sum(graph, "loss", counted, NULL, 0, false);
+  tdm_output(graph, "a", tdm_gradient_of(graph, "of_penalty", penalty, scale));
+  tdm_output(graph, "b", tdm_gradient_of(graph, "of_loss", loss, scale));
+}
+
+static void a_penalty_counts_once_however_the_batch_is_cut(void **unused) {
+  (void)unused;
+  assert_alike_however_cut(make_penalty);
+}
+
+/* ---- What cannot be -------------------------------------------------------------------------- */
+
+static void make_pairs(tdm_graph *graph, tdm_value x) {
+  tdm_scope_push(graph, "part");
+  const tdm_value pairs = tdm_reshape(graph, "pairs", tdm_tanh(graph, "tanh", x),
+                                      tdm_shape_of(2, 2 * LENGTH * WIDTH, TDM_INFER));
+  const tdm_value sum = tdm_sum(graph, "sum", pairs, NULL, 0, false);
+  tdm_scope_pop(graph);
+  tdm_output(graph, "a", sum);
+  tdm_output(graph, "b", x);
+}
+
+/* The first replica has two pairs, the others three rows and one: none of it is left out. */
+static void replicas_whose_rows_do_not_fit_are_refused(void **unused) {
+  (void)unused;
+  const double weights[] = {4, 3, 1};
+  const cut_case how = {"cpu:0,cpu:1,cpu:2", 0};
+  tdm_session *session = cut_session(make_pairs, &how, weights);
+  tdm_fetch fetches[2];
+  assert_status(run_cut(session, fetches), TDM_INVALID_ARGUMENT);
+  assert_message("data parallel over part: part/pairs: ");
+  tdm_session_release(session);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(concatenated_rows_keep_their_order),
+      cmocka_unit_test(rows_of_a_sequence_are_split_into_steps),
+      cmocka_unit_test(gradients_lie_as_their_values_do),
+      cmocka_unit_test(a_penalty_counts_once_however_the_batch_is_cut),
+      cmocka_unit_test(replicas_whose_rows_do_not_fit_are_refused),
+  };
+  return cmocka_run_group_tests(tests, begin_group, end_group);
+}

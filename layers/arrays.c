@@ -174,6 +174,7 @@ tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, co
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "norm %s: dimensions is NULL, count is %zu",
                           name, count);
   const tdm_value sizes = p == 2 ? x : tdm_abs(graph, name, x);
+  if (!tdm_value_is_valid(sizes)) return invalid;
   if (isinf(p)) return extreme_of(graph, name, sizes, p > 0, dimensions, count, keep);
   const tdm_value powers = p == 2   ? tdm_square(graph, name, x)
                            : p == 1 ? sizes

@@ -231,6 +231,8 @@ CASE(trace_of_three, tdm_diagonal_sum(graph, "it", x))
 CASE(outer_of_three, tdm_outer(graph, "it", x, x))
 CASE(norm_of_none, tdm_norm(graph, "it", x, 0, NULL, 0, false))
 CASE(norm_of_nan, tdm_norm(graph, "it", x, NAN, NULL, 0, false))
+CASE(norm_of_truths, tdm_norm(graph, "it", tdm_compare_scalar(graph, "positive", x, TDM_GREATER, 0),
+                              INFINITY, NULL, 0, false))
 CASE(cumprod_of_name, tdm_cumprod(graph, "it", x, 0))
 CASE(variance_of_one, tdm_std(graph, "it", x, (const int[]){1}, 1, 4, false))
 CASE(no_equation, EINSUM(NULL, x))
@@ -281,6 +283,7 @@ static void what_is_refused_is_named(void **state) {
       {"one dimension", grid_of_three},
       {"p is 0", norm_of_none},
       {"p is nan", norm_of_nan},
+      {"x is bool", norm_of_truths},
       {"must be a size", cumprod_of_name},
       {"4 elements, with a correction of 4", variance_of_one},
       {"an equation", no_equation},

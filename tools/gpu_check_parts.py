@@ -81,10 +81,17 @@ def find_sanitizer():
     return found
 
 
+# Tests fork children that end by a signal on purpose, which would be told as an error of the
+# program if children were watched. Several run beside each other, by a port each, and may come to
+# CUDA late.
+SANITIZER_OPTIONS = ["--target-processes", "application-only", "--launch-timeout", "120",
+                     "--max-connections", "64"]
+
+
 def sanitize(check, tool, name, limit_s):
     """Every value in memory of its own; initcheck wants it unwritten."""
     zones = "unfilled" if tool == "initcheck" else "filled"
-    before = [find_sanitizer(), "--tool", tool, "--error-exitcode", "99"]
+    before = [find_sanitizer(), "--tool", tool, "--error-exitcode", "99"] + SANITIZER_OPTIONS
     return run_test(check, name, limit_s, before, TANDEM_RED_ZONES=zones)
 
 
@@ -208,6 +215,14 @@ def read_json(output):
         raise Failed("no JSON: " + output.strip()[-300:]) from None
 
 
+def figures_of(output):
+    """row -> nanoseconds, of lines "ROW<TAB>NUMBER" beside whatever a program warns of."""
+    found = re.findall(r"^([^\t\n]+)\t([\d.]+)$", output, re.MULTILINE)
+    if not found:
+        raise Failed("no rows: " + output.strip()[-300:])
+    return {row: float(taken) for row, taken in found}
+
+
 def family(check, name, limit_s):
     """One kernel's time beside what memory or arithmetic would take, and beside PyTorch's."""
     words = [check.path("bin", "families"), name, "cuda:0"]
@@ -255,18 +270,16 @@ def model(check, name, limit_s):
             ended_well(["model_rows --profile"], code, told)
             answer = run(check, [sys.executable, check.path("bench", "peers", "models.py"),
                                  "--device", "cuda:0", name], limit_s / 2)
-            peer = dict(line.split("\t") for line in answer.splitlines() if "\t" in line)
+            peer = figures_of(answer)
         except Failed as failed:  # what was measured of ours is told all the same
             why = failed
     lines = []
-    for line in ours.splitlines():
-        row, taken = line.split("\t")
-        told = "%-28s %10.1f us" % (row, float(taken) / 1e3)
+    for row, taken in figures_of(ours).items():
+        told = "%-28s %10.1f us" % (row, taken / 1e3)
         for kind in ("", ", graph"):
             if row + kind in peer:
-                theirs = float(peer[row + kind])
-                told += "  PyTorch%s %10.1f us, %5.2f times" % (kind, theirs / 1e3,
-                                                              float(taken) / theirs)
+                theirs = peer[row + kind]
+                told += "  PyTorch%s %10.1f us, %5.2f times" % (kind, theirs / 1e3, taken / theirs)
         lines.append(told)
     if why:
         raise Failed("%s\n%s" % (why, "\n".join(lines)))

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -81,7 +82,7 @@ class Check:
             try:
                 code = started.wait(timeout=max(limit_s, 1))
             except subprocess.TimeoutExpired:
-                os.killpg(started.pid, 9)
+                end_session(started.pid)
                 started.wait()
                 code = 124
             written.seek(0)
@@ -152,6 +153,32 @@ def put(path, text):
     with open(path + ".new", "w", encoding="utf-8") as handle:
         handle.write(text)
     os.replace(path + ".new", path)
+
+
+def session_of(pid):
+    """The session that a process is of; None: it is gone, or is over."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as handle:
+            state, _, _, session = handle.read().rpartition(")")[2].split()[:4]
+    except OSError:
+        return None
+    return None if state in "ZX" else int(session)
+
+
+def end_session(leader):
+    """Ends all processes of a session. compute-sanitizer gives what it watches a process group of
+    its own, in which the program would live on, and keep the GPU, when its own one is ended."""
+    for _ in range(50):
+        left = [int(name) for name in os.listdir("/proc")
+                if name.isdigit() and session_of(int(name)) == leader]
+        if not left:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
 
 
 def find_libraries():

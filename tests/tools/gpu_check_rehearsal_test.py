@@ -22,7 +22,8 @@ ITEMS = ["conformance.conformance_memory_cuda0_test", "golden.golden_models_cuda
 # Takes compute-sanitizer's options and runs the program, where the real one would watch it.
 SANITIZER = """#!/bin/sh
 [ "$1" = --tool ] && [ "$3" = --error-exitcode ] || exit 2
-shift 4
+[ "$5 $6" = "--target-processes application-only" ] || exit 2
+while [ "${1#--}" != "$1" ]; do shift 2; done
 exec "$@"
 """
 

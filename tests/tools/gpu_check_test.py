@@ -16,6 +16,8 @@ GOOD = "#!/bin/sh\necho '[  PASSED  ] 3 test(s).'\n"
 BAD = "#!/bin/sh\necho '[  FAILED  ] 1 test(s)'\nexit 1\n"
 SILENT = "#!/bin/sh\nexit 0\n"
 SLOW = "#!/bin/sh\nsleep 600 &\nsleep 600\n"
+# What it starts is of another process group, as what compute-sanitizer watches is.
+SLOW_APART = "#!/bin/bash\nset -m\nsleep 600 &\necho $! >>$OUT/apart\nsleep 600\n"
 TELLS = "#!/bin/sh\necho \"[  PASSED  ] 1 test(s). $LD_LIBRARY_PATH\"\n"
 WITH_GPU = "#!/bin/sh\necho 'GPU: Real 9000 (X)'\n"
 WITHOUT_GPU = "#!/bin/sh\necho 'no GPU: there is no cuda:0: no driver'\nexit 1\n"
@@ -112,6 +114,17 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("ended with 124", results[0]["detail"])
         self.assertEqual(results[1]["detail"], "time is up")
         self.assertIn("- checkpoints.resume_cuda_test: time is up", report)
+
+    def test_a_program_of_another_process_group_does_not_live_on(self):
+        self.pack(device_kernels_cuda_test=SLOW_APART)
+        self.run_it("kernels", "--limit", "1")
+        with open(os.path.join(self.folder, "out", "apart"), encoding="utf-8") as handle:
+            pid, = handle.read().split()
+        state = "gone"
+        if os.path.exists("/proc/%s/stat" % pid):
+            with open("/proc/%s/stat" % pid, encoding="utf-8") as handle:
+                state = handle.read().rpartition(")")[2].split()[0]
+        self.assertIn(state, ("gone", "Z", "X"))
 
     def test_no_gpu(self):
         self.pack(look=WITHOUT_GPU, device_kernels_cuda_test=GOOD)

@@ -82,16 +82,18 @@ static char *arena_take(tdm_cuda_arena *arena, size_t units) {
   return NULL;
 }
 
-/* Fills a fresh block, and returns once that is done. */
+/* Fills a fresh block, and returns once that is done: its begin from the host, then as much again
+ * from what is filled. A copy takes the host the same time whatever its size. */
 static tdm_status fill(tdm_cuda_memory *memory, char *block, size_t bytes) {
   const tdm_cuda_api *api = memory->gpu->api;
   unsigned char pattern[4096];
   memset(pattern, TDM_RED_ZONES_BYTE, sizeof(pattern));
   TDM_TRY(tdm_cuda_gpu_enter(memory->gpu));
-  tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  for (size_t at = 0; at < bytes && code == TDM_CUDA_SUCCESS; at += sizeof(pattern)) {
-    const size_t length = bytes - at < sizeof(pattern) ? bytes - at : sizeof(pattern);
-    code = api->copy(block + at, pattern, length, TDM_CUDA_TO_DEVICE);
+  size_t length = bytes < sizeof(pattern) ? bytes : sizeof(pattern);
+  tdm_cuda_code code = api->copy(block, pattern, length, TDM_CUDA_TO_DEVICE);
+  for (size_t done = length; done < bytes && code == TDM_CUDA_SUCCESS; done += length) {
+    length = bytes - done < done ? bytes - done : done;
+    code = api->copy(block + done, block, length, TDM_CUDA_ON_DEVICE);
   }
   tdm_cuda_gpu_leave(memory->gpu);
   return tdm_cuda_check(api, code, "filling memory of a GPU");

@@ -47,6 +47,28 @@ static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
   assert_int_equal(emulation_outstanding(), 0);
 }
 
+/* ---- Red zones ------------------------------------------------------------------------------- */
+
+/* Each copy is a wait of the host, of which a watched program has the time for a few. */
+static void fresh_memory_is_filled_by_few_copies(void **state) {
+  (void)state;
+  enum { BYTES = (1 << 20) + 5 };
+  static unsigned char read[BYTES];
+  assert_int_equal(setenv("TANDEM_RED_ZONES", "filled", 1), 0);
+  tdm_context *context = test_context(NULL);
+  assert_int_equal(unsetenv("TANDEM_RED_ZONES"), 0);
+  const emulation_work before = emulation_work_done();
+  tdm_tensor *fresh = tdm_tensor_create(context, "cuda:0", TDM_UINT8, tdm_shape_of(1, BYTES));
+  assert_non_null(fresh);
+  assert_in_range(emulation_work_done().host_waits - before.host_waits, 1, 12);
+  memset(read, 0, sizeof(read));
+  assert_ok(tdm_tensor_read(fresh, read, sizeof(read)));
+  for (int i = 0; i < BYTES; i++)
+    if (read[i] != 0xff) fail_msg("byte %d is %d", i, read[i]);
+  tdm_tensor_release(fresh);
+  tdm_context_release(context);
+}
+
 /* ---- Peers ----------------------------------------------------------------------------------- */
 
 typedef struct told_copies {
@@ -298,6 +320,7 @@ static void a_fault_is_told_by_all_of_its_gpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
+      cmocka_unit_test(fresh_memory_is_filled_by_few_copies),
       cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
       cmocka_unit_test(devices_of_a_group_are_numbered_among_those_with_an_engine),
       cmocka_unit_test(staging_buffers_are_kept),

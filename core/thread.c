@@ -7,11 +7,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "core/status.h"
 
 /* Kernels and planning want some hundred KiB; the process's own limit may be less. */
 #define LEAST_STACK_BYTES ((size_t)1 << 20)
+
+/* ns; 0 would mean the default. */
+enum { TIMER_SLACK_NS = 1000 };
 
 static int create(pthread_t *thread, void *(*run)(void *), void *user) {
   pthread_attr_t attributes;
@@ -39,4 +43,8 @@ tdm_status tdm_thread_start(pthread_t *thread, const char *name, void *(*run)(vo
   }
   (void)pthread_setname_np(*thread, kept); /* only for debuggers and traces */
   return TDM_OK;
+}
+
+void tdm_thread_sleep_exactly(void) {
+  (void)prctl(PR_SET_TIMERSLACK, (unsigned long)TIMER_SLACK_NS, 0, 0, 0);
 }

@@ -175,6 +175,7 @@ static void *feeder_main(void *user) {
   /* Near to the GPU, and to the staging buffers that it fills and reads. Not to be is no failure.
    */
   (void)tdm_topology_bind_thread_to(tdm_context_topology(context), feeder->device->node);
+  tdm_thread_sleep_exactly(); /* LOOK_NS is less than what a sleep may otherwise last longer */
   feeder_rest state = {0};
   for (;;) {
     if (turn_all(feeder)) {

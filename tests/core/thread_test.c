@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "core/thread.h"
 
@@ -77,10 +78,31 @@ static void a_stack_is_large_enough_whatever_the_limit(void **state) {
   (void)pthread_attr_destroy(&before);
 }
 
+static void *read_slack(void *user) {
+  int *slack_ns = user;
+  slack_ns[0] = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  tdm_thread_sleep_exactly();
+  slack_ns[1] = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  return NULL;
+}
+
+static void a_thread_sleeps_exactly_that_asks_for_it(void **state) {
+  (void)state;
+  const int before_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  pthread_t thread;
+  int slack_ns[2] = {0, 0};
+  assert_int_equal(tdm_thread_start(&thread, "slack", read_slack, slack_ns), TDM_OK);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(slack_ns[0], before_ns);
+  assert_in_range(slack_ns[1], 1, 1000);
+  assert_int_equal(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), before_ns);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_thread_has_its_name_and_no_signals),
       cmocka_unit_test(a_stack_is_large_enough_whatever_the_limit),
+      cmocka_unit_test(a_thread_sleeps_exactly_that_asks_for_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

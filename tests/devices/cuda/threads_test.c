@@ -1,5 +1,6 @@
 /* Where the threads that feed an emulated GPU run: on the processing units near to it, whatever
- * their maker was bound to. Where there is but one unit this has nothing to show. */
+ * their maker was bound to; where there is but one unit this has nothing to show. And that they
+ * sleep no longer than they want to. */
 #define _GNU_SOURCE /* affinity */
 #include <dirent.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "devices/topology/topology.h"
+#include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
 
 static bool is_feeder(const char *task) {
@@ -69,6 +71,25 @@ static void feeders_run_near_to_their_gpu(void **state) {
   tdm_context_release(context);
 }
 
+/* Looks at events are some tens of microseconds apart, which a sleep may last longer by itself. */
+static void feeders_look_at_events_when_it_is_time(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  assert_non_null(context);
+  assert_ok(tdm_context_start(context));
+  emulation_set_delay(1000000);
+  const float value = 1;
+  tdm_tensor *here = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &value);
+  tdm_tensor *there = tdm_tensor_to(here, "cuda:0", TDM_DTYPE_NONE);
+  float read = 0;
+  assert_ok(tdm_tensor_read(there, &read, sizeof(read)));
+  emulation_set_delay(0);
+  tdm_tensor_release(here);
+  tdm_tensor_release(there);
+  tdm_context_release(context);
+  assert_in_range(emulation_longest_slack(), 1, 1000);
+}
+
 static void a_thread_is_bound_to_a_node_that_is_there(void **state) {
   (void)state;
   cpu_set_t all;
@@ -87,6 +108,7 @@ static void a_thread_is_bound_to_a_node_that_is_there(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(feeders_run_near_to_their_gpu),
+      cmocka_unit_test(feeders_look_at_events_when_it_is_time),
       cmocka_unit_test(a_thread_is_bound_to_a_node_that_is_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,10 @@ typedef struct emulation_work {
 emulation_work emulation_work_done(void);
 /* A program writes the same when it ends, a number a line, into the file EMULATED_WORK names. */
 
+/* How much longer than they were to last sleeps may be of whoever looked at an event that was not
+ * reached, in ns: the most since the process began. */
+int emulation_longest_slack(void);
+
 /* What copies went by, since the process began. */
 typedef struct emulation_copies {
   uint64_t pinned;   /* between a device and pinned memory */

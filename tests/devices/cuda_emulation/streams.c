@@ -1,7 +1,9 @@
 /* Streams as threads that run their operations in order, events as tickets. Invariant: one mutex
  * guards all queues and tickets; operations run outside it. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
@@ -249,6 +251,20 @@ tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream
   return code;
 }
 
+static _Atomic int longest_slack_ns;
+
+int emulation_longest_slack(void) {
+  return atomic_load(&longest_slack_ns);
+}
+
+static void note_slack(void) {
+  const int slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  int longest_ns = atomic_load(&longest_slack_ns);
+  while (slack_ns > longest_ns &&
+         !atomic_compare_exchange_weak(&longest_slack_ns, &longest_ns, slack_ns))
+    continue;
+}
+
 tdm_cuda_code emulated_event_query(tdm_cuda_event event) {
   lock();
   const bool reached = event->completed >= event->recorded;
@@ -256,6 +272,7 @@ tdm_cuda_code emulated_event_query(tdm_cuda_event event) {
   const tdm_cuda_code code =
       reached ? emulated_strike(event->ordinal) : emulated_glance(event->ordinal);
   if (code != TDM_CUDA_SUCCESS) return code;
+  if (!reached) note_slack();
   return reached ? TDM_CUDA_SUCCESS : TDM_CUDA_NOT_READY;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "devices/groups/groups.h"
+#include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 
@@ -181,16 +182,16 @@ static tdm_operand operand_for(const emit_state *state, uint32_t value) {
 /* The steps that made what the value shows: of a view its source's, of a joined concatenation those
  * of all parts. Answers how many; writes them unless steps is NULL. */
 static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *steps) {
+  const tdm_graph *graph = &state->plan->graph;
+  const tdm_ir_node *node = tdm_producer(graph, value);
+  for (; state->step_of[value] == NONE && node && !node->joined; node = tdm_producer(graph, value))
+    value = node->inputs[0];
   if (state->step_of[value] != NONE) {
     if (steps) *steps = state->step_of[value];
     return 1;
   }
-  const tdm_graph *graph = &state->plan->graph;
-  const uint32_t producer = value ? tdm_ir_value_at(graph, value)->producer : 0;
-  if (!producer) return 0;
-  const tdm_ir_node *node = tdm_ir_node_at(graph, producer);
   uint32_t count = 0;
-  for (uint32_t k = 0; k < (node->joined ? node->input_count : 1u); k++)
+  for (uint32_t k = 0; node && k < node->input_count; k++)
     count += steps_behind(state, node->inputs[k], steps ? steps + count : NULL);
   return count;
 }

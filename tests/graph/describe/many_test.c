@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -185,6 +186,44 @@ static void parallel_regions_are_made(void **unused) {
   free(layers);
 }
 
+/* ---- Views of views -------------------------------------------------------------------------- */
+
+enum { VIEWS = 60000, STACK_BYTES = 1 << 20 };
+
+/* x (1), seen as (1, 1) and back again, and again. */
+static void *plan_views(void *session) {
+  const float one = 1;
+  tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 1), &one);
+  const tdm_feed feed = {"x", x, false};
+  tdm_fetch fetch = {.name = "y"};
+  const tdm_status status = tdm_run(session, &feed, 1, &fetch, 1);
+  const bool is_right = status == TDM_OK && *(const float *)tdm_tensor_data(fetch.tensor) == 2;
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(x);
+  return is_right ? session : NULL;
+}
+
+/* However long a chain of them is, a small stack is enough. */
+static void views_show_views(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value seen = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 1));
+  for (int i = 0; i < VIEWS; i++)
+    seen = tdm_reshape(graph, NULL, seen, i % 2 ? tdm_shape_of(1, 1) : tdm_shape_of(2, 1, 1));
+  tdm_output(graph, "y", tdm_add(graph, "twice", seen, seen));
+  tdm_session *session = run_session(graph, NULL);
+  pthread_attr_t small;
+  pthread_t thread;
+  void *right = NULL;
+  assert_int_equal(pthread_attr_init(&small), 0);
+  assert_int_equal(pthread_attr_setstacksize(&small, STACK_BYTES), 0);
+  assert_int_equal(pthread_create(&thread, &small, plan_views, session), 0);
+  assert_int_equal(pthread_join(thread, &right), 0);
+  assert_non_null(right);
+  (void)pthread_attr_destroy(&small);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(inputs_and_outputs_come_in_any_order),
@@ -192,6 +231,7 @@ int main(void) {
       cmocka_unit_test(layers_are_tied),
       cmocka_unit_test(values_are_kept),
       cmocka_unit_test(parallel_regions_are_made),
+      cmocka_unit_test(views_show_views),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -28,7 +28,7 @@ static tdm_status infer_even(tdm_infer *infer) {
   const int64_t count = attributes->count;
   const bool known = tdm_dim_is_size(size);
   const int64_t part = known ? size / count + (size % count != 0) : TDM_DIM_UNKNOWN;
-  if (known && (count - 1) * part >= size)
+  if (known && size > 0 && (count - 1) * part >= size)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "%lld even parts of dimension %lld of x, which has %lld: fewer parts of %lld "
                     "are all of it",
@@ -342,6 +342,7 @@ void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, c
 
 void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, int dimension, size_t count,
                       tdm_value *out_parts) {
+  name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
     out_parts[i] = (tdm_value){0, 0};
   if (!check_count(graph, name, count) || !check_array(graph, name, "out_parts", out_parts)) return;

@@ -152,6 +152,45 @@ static void a_penalty_counts_once_however_the_batch_is_cut(void **unused) {
   assert_alike_however_cut(make_penalty);
 }
 
+/* ---- No rows --------------------------------------------------------------------------------- */
+
+/* Nothing is shared out in as many parts as anything else, by a layer without a name too. */
+static void nothing_is_split_evenly(void **unused) {
+  (void)unused;
+  tdm_value thirds[3];
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_split_evenly(graph, NULL, x, 0, 3, thirds);
+  tdm_output(graph, "third", thirds[2]);
+  tdm_output(graph, "slope",
+             tdm_gradient_of(graph, "slope", tdm_sum(graph, "sum", thirds[1], NULL, 0, false), x));
+  tdm_session *session = run_session(graph, NULL);
+  for (int64_t rows = 0; rows <= 3; rows += 3) {
+    tdm_tensor *fed =
+        tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, WIDTH));
+    const tdm_feed feed = {"x", fed, false};
+    tdm_fetch fetches[] = {{.name = "third"}, {.name = "slope"}};
+    assert_ok(tdm_run(session, &feed, 1, fetches, 2));
+    assert_int_equal(tdm_tensor_shape(fetches[0].tensor).dims[0], rows / 3);
+    assert_int_equal(tdm_tensor_shape(fetches[1].tensor).dims[0], rows);
+    for (int i = 0; i < 2; i++)
+      tdm_tensor_release(fetches[i].tensor);
+    tdm_tensor_release(fed);
+  }
+  tdm_session_release(session);
+}
+
+static void no_parts_are_told_by_the_layers_number(void **unused) {
+  (void)unused;
+  tdm_value parts[1];
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 6));
+  tdm_split_evenly(graph, NULL, x, 0, 0, parts);
+  assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+  assert_message("0: 0 parts, and 1 to 64 are possible");
+  tdm_graph_release(graph);
+}
+
 /* ---- What cannot be -------------------------------------------------------------------------- */
 
 static void make_pairs(tdm_graph *graph, tdm_value x) {
@@ -182,6 +221,8 @@ int main(void) {
       cmocka_unit_test(rows_of_a_sequence_are_split_into_steps),
       cmocka_unit_test(gradients_lie_as_their_values_do),
       cmocka_unit_test(a_penalty_counts_once_however_the_batch_is_cut),
+      cmocka_unit_test(nothing_is_split_evenly),
+      cmocka_unit_test(no_parts_are_told_by_the_layers_number),
       cmocka_unit_test(replicas_whose_rows_do_not_fit_are_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

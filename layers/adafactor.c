@@ -63,8 +63,8 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
     tdm_shape rows = shape, columns = shape;
     rows.dims[shape.rank - 1] = 1;
     columns.dims[shape.rank - 2] = 1;
-    operands[count++] = tdm_optimizer_state_shaped(update, index, "row_var", rows);
-    operands[count++] = tdm_optimizer_state_shaped(update, index, "col_var", columns);
+    operands[count++] = tdm_optimizer_state_shaped(update, index, "row_var", rows, false);
+    operands[count++] = tdm_optimizer_state_shaped(update, index, "col_var", columns, true);
   } else {
     operands[count++] = tdm_optimizer_state(update, index, "variance", false);
   }

@@ -189,7 +189,7 @@ bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows) {
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 static tdm_value make_state(tdm_update *update, size_t index, const char *name, tdm_shape shape,
-                            double value) {
+                            double value, bool of_each) {
   tdm_graph *graph = tdm_update_graph(update);
   const tdm_value parameter = tdm_update_parameter(update, index);
   char text[TDM_LAYER_NAME_BYTES + 32];
@@ -200,7 +200,9 @@ static tdm_value make_state(tdm_update *update, size_t index, const char *name, 
                           tdm_update_name(update, index));
   const tdm_initializer filled = {value == 0.0 ? TDM_INIT_ZEROS : TDM_INIT_CONSTANT, value, 0.0,
                                   -1};
-  return tdm_state(graph, text, tdm_value_dtype(graph, parameter), shape, &filled, parameter);
+  const tdm_dtype dtype = tdm_value_dtype(graph, parameter);
+  return (of_each ? tdm_declare_state_of_each : tdm_state)(graph, text, dtype, shape, &filled,
+                                                           parameter);
 }
 
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {
@@ -212,12 +214,12 @@ tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *n
   const tdm_shape shape =
       scalar ? tdm_shape_scalar()
              : tdm_value_shape(tdm_update_graph(update), tdm_update_parameter(update, index));
-  return make_state(update, index, name, shape, value);
+  return make_state(update, index, name, shape, value, false);
 }
 
 tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
-                                     tdm_shape shape) {
-  return make_state(update, index, name, shape, 0.0);
+                                     tdm_shape shape, bool of_each) {
+  return make_state(update, index, name, shape, 0.0, of_each);
 }
 
 tdm_status tdm_infer_update(tdm_infer *infer) {

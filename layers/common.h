@@ -153,9 +153,10 @@ tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name
 /* The same with that value everywhere at first. */
 tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
                                  double value);
-/* The same of a shape of its own, zeros at first. */
+/* The same of a shape of its own, zeros at first. Of a table in shards it has as many rows as the
+ * shard, or (of_each) each shard has one of its own. */
 tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
-                                     tdm_shape shape);
+                                     tdm_shape shape, bool of_each);
 
 /* Appends the update of parameter index, whose output 0 is the parameter, and the moving average of
  * that where the optimizer keeps one. */

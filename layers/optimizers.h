@@ -90,7 +90,7 @@ TDM_API tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options);
 
 /* Of a matrix only means of squares of rows and of columns are kept (N. Shazeer, M. Stern,
  * "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018). Each shard of a
- * sharded table is a matrix of its own. */
+ * sharded table is a matrix of its own: its states load on as many shards. */
 typedef struct tdm_adafactor_options {
   double learning_rate; /* 0: 1e-2; the largest, and at step s no more than 1 / sqrt(s) */
   double beta2_decay;   /* negative; 0: -0.8 */

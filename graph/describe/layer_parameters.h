@@ -13,5 +13,10 @@ tdm_value tdm_declare_for_layer(tdm_graph *graph, const char *layer, const char 
 tdm_value tdm_declare_state_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
                                       tdm_dtype dtype, const tdm_shape *shape,
                                       const tdm_initializer *initializer, tdm_value like);
+/* tdm_state of which each shard of a table has its own: in files they stand one behind the other,
+ * along dimension 0. */
+tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtype dtype,
+                                    tdm_shape shape, const tdm_initializer *initializer,
+                                    tdm_value like);
 
 #endif

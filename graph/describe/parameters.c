@@ -32,8 +32,9 @@ static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, co
   const char *at = parameter->shard.table ? strstr(path, parameter->name) : NULL;
   if (!at) return true;
   *out_shard = parameter->shard;
-  if (!tdm_shape_equal(&spec->shape, &value->spec.shape))
-    out_shard->first = out_shard->table_rows = 0; /* a number that each of the shards has */
+  const bool has_rows = spec->shape.rank == value->spec.shape.rank && spec->shape.rank > 0 &&
+                        spec->shape.dims[0] == value->spec.shape.dims[0];
+  if (!has_rows) out_shard->first = out_shard->table_rows = 0; /* a number that all shards have */
   out_shard->table = tdm_region_format(&graph->region, "%.*s%s%s", (int)(at - path), path,
                                        parameter->shard.table, at + strlen(parameter->name));
   return out_shard->table != NULL;
@@ -141,6 +142,19 @@ tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
   if (!tdm_graph_is_open(graph, name) || !is_legal(graph, name, &spec)) return invalid;
   const char *path = path_from_top(graph, name, "");
   return path ? declare(graph, path, &spec, initializer, true, like.index) : invalid;
+}
+
+tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtype dtype,
+                                    tdm_shape shape, const tdm_initializer *initializer,
+                                    tdm_value like) {
+  const tdm_value state = tdm_state(graph, path, dtype, shape, initializer, like);
+  if (!tdm_value_is_valid(state)) return state;
+  tdm_graph_persistent *persistent =
+      &graph->persistents.items[tdm_ir_value_at(graph, state.index)->binding];
+  if (!persistent->shard.table) return state;
+  persistent->shard.first = persistent->shard.index * shape.dims[0];
+  persistent->shard.table_rows = persistent->shard.count * shape.dims[0];
+  return state;
 }
 
 /* ---- Layers, and ties ---- */

@@ -221,7 +221,8 @@ static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
 }
 
 /* A state that no plan has asked for yet has the dtype and shape of its parameter, or is one
- * number. */
+ * number, or has 1 of a dimension, for all of it; in dimension 0 one for each shard that there was.
+ */
 static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_tensor *tensor) {
   const tdm_store_entry *parameter = parameter_of(store, name);
   if (!parameter)
@@ -231,7 +232,8 @@ static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_
   const tdm_shape *wanted = &table.shape;
   bool fits = tdm_tensor_dtype(tensor) == table.dtype;
   for (int i = 0; fits && shape.rank > 0 && i < wanted->rank; i++)
-    fits = shape.rank == wanted->rank && shape.dims[i] == wanted->dims[i];
+    fits = shape.rank == wanted->rank && (shape.dims[i] == wanted->dims[i] || shape.dims[i] == 1 ||
+                                          (i == 0 && shape.dims[i] < wanted->dims[i]));
   if (fits && (shape.rank == 0 || shape.rank == wanted->rank)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char wants[TDM_SHAPE_TEXT];

@@ -82,6 +82,29 @@ static void every_variety_goes_on_bitwise(void **unused) {
     check_variety(&varieties[i]);
 }
 
+/* States that are smaller than their parameter, for a session that has none of them yet. */
+static void states_of_rows_and_columns_go_on(void **unused) {
+  (void)unused;
+  char path[512];
+  double losses[AFTER], resumed[AFTER];
+  checkpoint_path(path, "factored.safetensors");
+  const tdm_optimizer optimizer = tdm_adafactor(0.1);
+  trainer_options options = varieties[0];
+  options.optimizer = &optimizer;
+  trainer whole = trainer_create(context, &options);
+  for (int i = 0; i < BEFORE; i++)
+    (void)trainer_step(&whole);
+  assert_ok(tdm_checkpoint_save(whole.session, whole.loader, path));
+  go_on(&whole, losses);
+  trainer later = trainer_create(context, &options);
+  assert_ok(tdm_checkpoint_load(later.session, later.loader, path));
+  go_on(&later, resumed);
+  assert_same_losses(resumed, losses);
+  assert_same_trainers(&later, &whole);
+  trainer_release(&later);
+  trainer_release(&whole);
+}
+
 /* The test above could not fail if nothing depended on what a checkpoint has. */
 static void what_is_kept_matters(void **unused) {
   (void)unused;
@@ -181,6 +204,7 @@ static void a_loader_starts_where_it_is_told(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_variety_goes_on_bitwise),
+      cmocka_unit_test(states_of_rows_and_columns_go_on),
       cmocka_unit_test(what_is_kept_matters),
       cmocka_unit_test(a_load_that_fails_keeps_no_memory),
       cmocka_unit_test(what_is_the_callers_own_comes_back),

@@ -37,6 +37,34 @@ static void states_load_whatever_the_number_of_shards(void **state) {
   tdm_context_release(context);
 }
 
+/* Each shard is a matrix of its own, whose means of rows and of columns are. One has one row. */
+static void states_of_rows_and_columns_are_each_shards(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  table_case uneven = in_two;
+  uneven.factored = uneven.weighted = true;
+  uneven.sparse = false;
+  uneven.devices = "cpu:1,cpu:0," TEST_KIND ":0";
+  uneven.weights[0] = 1, uneven.weights[1] = 7, uneven.weights[2] = 3;
+  check_move(context, &uneven, true, &uneven, true);
+  tdm_session *session = table_session(context, &uneven, true, NULL);
+  table_batch batch;
+  tdm_tensor_list *list;
+  table_batch_make(&batch, context, &uneven, BATCH, 1);
+  assert_ok(tdm_train_step(session, batch.feeds, batch.count, NULL, 0, NULL));
+  table_batch_release(&batch);
+  assert_ok(tdm_session_save(session, &list));
+  const tdm_tensor *rows = tdm_tensor_list_find(list, "optimizer/model/table.weight/row_var");
+  const tdm_tensor *columns = tdm_tensor_list_find(list, "optimizer/model/table.weight/col_var");
+  assert_non_null(rows);
+  assert_non_null(columns);
+  assert_int_equal(tdm_tensor_shape(rows).dims[0], uneven.rows);
+  assert_int_equal(tdm_tensor_shape(columns).dims[0], 3);
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 /* ---- One store ------------------------------------------------------------------------------- */
 
 static void sessions_share_a_store_whose_tables_they_shard_alike(void **state) {
@@ -154,6 +182,7 @@ static void tables_that_others_read_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(states_load_whatever_the_number_of_shards),
+      cmocka_unit_test(states_of_rows_and_columns_are_each_shards),
       cmocka_unit_test(sessions_share_a_store_whose_tables_they_shard_alike),
       cmocka_unit_test(ids_outside_fail_as_with_whole_tables),
       cmocka_unit_test(what_cannot_be_sharded_is_refused),

@@ -71,10 +71,11 @@ tdm_session *table_session(tdm_context *context, const table_case *self, bool sh
                            tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = table_model_build(graph, self, sharded);
-  const tdm_optimizer of_table = !self->adaptive ? tdm_sgd(0.5)
-                                 : self->sparse  ? tdm_sparse_adam(0.1)
-                                 : self->padded  ? tdm_adam(0.1)
-                                                 : tdm_adagrad(0.1);
+  const tdm_optimizer of_table = self->factored    ? tdm_adafactor(0.1)
+                                 : !self->adaptive ? tdm_sgd(0.5)
+                                 : self->sparse    ? tdm_sparse_adam(0.1)
+                                 : self->padded    ? tdm_adam(0.1)
+                                                   : tdm_adagrad(0.1);
   const tdm_optimizer others = tdm_sgd(0.5);
   const tdm_parameter_group group = {.parameters = "model/table.weight", .optimizer = &of_table};
   const tdm_session_options options = {.struct_size = sizeof options,

@@ -25,8 +25,7 @@ typedef struct lowering_state {
 
 #define NEEDED UINT32_MAX
 
-/* Is a parameter that would be gathered handed out, or its gradient asked for? */
-static bool is_asked_for(const tdm_graph *source, uint32_t parameter) {
+bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter) {
   for (size_t i = 0; i < source->outputs.count; i++)
     if (source->outputs.items[i].value == parameter) return true;
   TDM_EACH_NODE(source, node) {
@@ -39,7 +38,7 @@ static bool is_asked_for(const tdm_graph *source, uint32_t parameter) {
 
 static bool is_kept_whole(const lowering_state *state, const tdm_sharding *sharding) {
   return sharding->is_gathered &&
-         (state->lowering->keeps_whole || is_asked_for(state->source, sharding->table));
+         (state->lowering->keeps_whole || tdm_is_asked_for(state->source, sharding->table));
 }
 
 /* What a needed value is made of. */

@@ -36,6 +36,9 @@ typedef struct tdm_lowering {
   bool keeps_whole; /* parameters of parallel regions that are in pieces otherwise */
 } tdm_lowering;
 
+/* Is the parameter handed out, or its gradient asked for? Then it is whole in every session. */
+bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter);
+
 /* Fills out_graph (initialised) with what the targets need; out_targets gets their new indices. An
  * input that is needed and not fed, or fed with a shape that does not fit, is INVALID_ARGUMENT. */
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,

@@ -224,10 +224,11 @@ static const char *find_whole_reason(tdm_session *session) {
   pthread_mutex_lock(&session->store->lock);
   for (size_t i = 0; i < graph->shardings.count && !reason; i++) {
     const tdm_sharding *sharding = &graph->shardings.items[i];
+    if (!sharding->is_gathered || tdm_is_asked_for(graph, sharding->table)) continue;
     const uint32_t binding = tdm_ir_value_at(graph, sharding->table)->binding;
     const tdm_store_entry *whole =
         tdm_store_entry_called(session->store, graph->persistents.items[binding].name);
-    if (sharding->is_gathered && whole && whole->storage && !whole->shard.table)
+    if (whole && whole->storage && !whole->shard.table)
       reason = "the store has them whole";
   }
   pthread_mutex_unlock(&session->store->lock);

@@ -167,6 +167,23 @@ static void sessions_of_one_store_agree_on_pieces(void **unused) {
   }
 }
 
+/* What is handed out is whole in every session, and no reason why the rest should be. */
+static void a_store_is_bound_again_beside_what_is_handed_out(void **unused) {
+  (void)unused;
+  homes_case of = {
+      .devices = A(0) "," A(1), .spread_homes = true, .spread_rows = true, .hands_out = true};
+  tdm_session *session = homes_session(&of);
+  homes_train(session, 1);
+  of.store = tdm_session_store(session);
+  tdm_session *second = homes_session(&of);
+  assert_non_null(second);
+  homes_train(second, 1);
+  assert_int_equal(pieces_on(second, NULL), pieces_on(session, NULL));
+  assert_true(is_explained(second, "pieces    of 1 parameter,"));
+  tdm_session_release(second);
+  tdm_session_release(session);
+}
+
 static void rows_without_spread_homes_are_refused(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(homes_context);
@@ -189,6 +206,7 @@ int main(void) {
       cmocka_unit_test(rows_load_what_wholes_have_saved),
       cmocka_unit_test(some_sessions_keep_parameters_whole),
       cmocka_unit_test(sessions_of_one_store_agree_on_pieces),
+      cmocka_unit_test(a_store_is_bound_again_beside_what_is_handed_out),
       cmocka_unit_test(rows_without_spread_homes_are_refused),
   };
   return cmocka_run_group_tests(tests, homes_begin_group, homes_end_group);

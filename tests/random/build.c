@@ -11,6 +11,7 @@ typedef struct building {
   const random_machine *machine;
   tdm_graph *graph;
   tdm_value values[MOST_VALUES];
+  tdm_value target; /* the parameter by which the node's gradient is asked for */
 } building;
 
 static tdm_shape shape_of(const extent *from, bool infer) {
@@ -154,6 +155,13 @@ static tdm_value build_where(tdm_graph *graph, const random_node *what, const td
   return tdm_where(graph, "it", condition, x[0], x[1]);
 }
 
+/* What is read on is numbers: a gradient is not differentiated again. */
+static tdm_value build_gradient(const building *it, const random_node *what, const tdm_value *x) {
+  const tdm_value by = what->target < 0 ? x[1] : it->target;
+  const tdm_value made = tdm_gradient_of(it->graph, "it", x[0], by);
+  return what->flag ? tdm_detach(it->graph, "numbers", made) : made;
+}
+
 static tdm_value build_one(building *it, const random_node *what) {
   tdm_graph *graph = it->graph;
   tdm_value x[MOST_OPERANDS] = {{0}};
@@ -196,6 +204,8 @@ static tdm_value build_one(building *it, const random_node *what) {
     return build_image(graph, what, x[0], made->dims[1]);
   case NODE_LOSS:
     return build_loss(graph, what->which, x[0], x[1]);
+  case NODE_GRADIENT:
+    return build_gradient(it, what, x);
   case NODE_REAL:
     return build_real(graph, what, x[0], made);
   default:
@@ -214,6 +224,9 @@ static void build_node(building *it, int index) {
                   shape_of(made, false));
     return;
   }
+  build_ties(it->graph, it->model, index);
+  if (what->target >= 0)
+    it->target = tdm_get_parameter(it->graph, it->model->parameters[what->target].name);
   tdm_scope_push(it->graph, name);
   if (it->view->devices[index] != NOWHERE)
     tdm_place(it->graph, machine_device(it->machine, it->view->devices[index], device));
@@ -285,6 +298,12 @@ static void build_wrap(building *it, const random_wrap *part) {
     tdm_data_parallel(it->graph, scope, &options);
 }
 
+static void build_shards(const building *it, bool first) {
+  for (int i = 0; i < it->view->shard_count; i++)
+    if (it->view->shards[i].is_first == first)
+      build_shard(it->graph, it->view, it->machine, &it->view->shards[i]);
+}
+
 /* ---- Sessions ---- */
 
 static void observe(void *user, const tdm_observation *observation) {
@@ -296,13 +315,9 @@ static void observe(void *user, const tdm_observation *observation) {
 static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_t *observations) {
   const random_view *view = it->view;
   const random_model *model = it->model;
-  const tdm_optimizer optimizer = build_optimizer(model, view->learning_rate);
-  char frozen[MOST_PARAMETERS * sizeof model->parameters[0].name] = "";
-  for (int i = 0; i < model->parameter_count; i++)
-    if (view->frozen >> i & 1)
-      (void)snprintf(frozen + strlen(frozen), sizeof frozen - strlen(frozen), "%s%s",
-                     *frozen ? "," : "", model->parameters[i].name);
-  const tdm_parameter_group group = {frozen, NULL};
+  const tdm_optimizer optimizer = build_optimizer(model, 0, view->learning_rate);
+  view_groups groups;
+  build_groups(&groups, model, view->learning_rate, view->frozen);
   tdm_session_options options = {.struct_size = sizeof options,
                                  .store = store,
                                  .depth = view->depth,
@@ -323,8 +338,8 @@ static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_
   if (view->trains) {
     options.loss = it->values[model->loss];
     options.optimizer = &optimizer;
-    options.groups = &group;
-    options.group_count = *frozen ? 1 : 0;
+    options.groups = groups.list;
+    options.group_count = groups.count;
   }
   return tdm_session_create(it->graph, &options);
 }
@@ -336,8 +351,10 @@ tdm_session *view_open(const random_view *view, const random_model *of, const ra
   tdm_scope_dtype(it.graph, dtype_of(of));
   for (int i = 0; i < view->node_count; i++)
     build_node(&it, i);
+  build_shards(&it, true);
   for (int i = 0; i < view->wrap_count; i++)
     build_wrap(&it, &view->wraps[i]);
+  build_shards(&it, false);
   for (int i = 0; i < of->output_count; i++) {
     char name[16];
     (void)snprintf(name, sizeof name, "o%d", i);

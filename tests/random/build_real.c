@@ -55,14 +55,16 @@ tdm_value build_real(tdm_graph *graph, const random_node *what, tdm_value x, con
   }
 }
 
-tdm_optimizer build_optimizer(const random_model *of, double learning_rate) {
+static tdm_optimizer make_optimizer(const random_model *of, int number, double learning_rate) {
+  const random_group *group = &of->groups[number];
   const tdm_adam_options adam = {.learning_rate = learning_rate / 100, .epsilon = 0.1};
   const tdm_adagrad_options adagrad = {
       .learning_rate = learning_rate / 100, .initial_accumulator = 0.1, .epsilon = 0.1};
   const tdm_rmsprop_options rmsprop = {.learning_rate = learning_rate / 100, .epsilon = 0.1};
   const tdm_sgd_options sgd = {.learning_rate = of->real ? learning_rate / 1024 : learning_rate,
-                               .momentum = of->momentum,
-                               .weight_decay = of->weight_decay};
+                               .momentum = group->momentum,
+                               .weight_decay = group->weight_decay,
+                               .nesterov = group->nesterov};
   const tdm_nadam_options nadam = {.learning_rate = learning_rate / 100, .epsilon = 0.1};
   const tdm_adafactor_options adafactor = {.learning_rate = learning_rate / 100, .epsilon1 = 0.1};
   if (of->optimizer == OPTIMIZER_NADAM) return tdm_nadam_with(&nadam);
@@ -71,4 +73,11 @@ tdm_optimizer build_optimizer(const random_model *of, double learning_rate) {
   if (of->optimizer == OPTIMIZER_ADAGRAD) return tdm_adagrad_with(&adagrad);
   if (of->optimizer == OPTIMIZER_RMSPROP) return tdm_rmsprop_with(&rmsprop);
   return tdm_sgd_with(&sgd);
+}
+
+tdm_optimizer build_optimizer(const random_model *of, int group, double learning_rate) {
+  tdm_optimizer made = make_optimizer(of, group, learning_rate * of->groups[group].rate);
+  made.maximize = of->groups[group].maximize;
+  made.clip_norm = of->clip_norm;
+  return made;
 }

@@ -45,7 +45,7 @@ static const char *const KIND_NAMES[NODE_KINDS] = {
     "input",       "ids",   "parameter", "linear", "embedding", "bag",       "unary",
     "binary",      "where", "concat",    "split",  "reshape",   "transpose", "select",
     "observe",     "sum",   "mean",      "cumsum", "extreme",   "matmul",    "interaction",
-    "convolution", "pool",  "loss",      "real"};
+    "convolution", "pool",  "loss",      "real",   "gradient"};
 static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
                                           "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
 static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};
@@ -67,7 +67,7 @@ static void print_extent(const extent *shape, FILE *out) {
   fputc(')', out);
 }
 
-static void print_details(const random_node *what, FILE *out) {
+static void print_details(const random_model *it, const random_node *what, FILE *out) {
   switch (what->kind) {
   case NODE_UNARY:
     fprintf(out, " %s", UNARY_NAMES[what->which]);
@@ -106,6 +106,8 @@ static void print_details(const random_node *what, FILE *out) {
   if (what->kind == NODE_EMBEDDING || what->kind == NODE_BAG)
     fprintf(out, " padding row %" PRId64, what->padding_row);
   if (what->flag) fputs(" flag", out);
+  if (what->tied) fputs(" tied", out);
+  if (what->target >= 0) fprintf(out, " of %s", it->parameters[what->target].name);
   if (what->kind != NODE_CONVOLUTION && what->kind != NODE_POOL) return;
   for (int i = 0; i < 2; i++)
     fprintf(out, " kernel %d stride %d padding %d dilation %d", (int)what->kernel[i],
@@ -113,13 +115,27 @@ static void print_details(const random_node *what, FILE *out) {
   if (what->kind == NODE_CONVOLUTION) fprintf(out, " groups %d", (int)what->groups);
 }
 
+static void print_groups(const random_model *it, FILE *out) {
+  for (int g = 0; g < it->group_count; g++) {
+    const random_group *group = &it->groups[g];
+    fprintf(out, "  optimizer %d: momentum %g, weight decay %g, rate %g%s%s", g, group->momentum,
+            group->weight_decay, group->rate, group->nesterov ? ", nesterov" : "",
+            group->maximize ? ", maximize" : "");
+    if (it->clip_norm > 0) fprintf(out, ", clip %g", it->clip_norm);
+    for (int i = 0; i < it->parameter_count && g > 0; i++)
+      if (it->parameters[i].group == g) fprintf(out, " %s", it->parameters[i].name);
+    fputc('\n', out);
+  }
+}
+
 void model_print(const random_model *it, FILE *out) {
-  fprintf(out, "seed %" PRIu64 ": %s, momentum %g, weight decay %g\n", it->seed,
-          it->wide ? "float64" : "float32", it->momentum, it->weight_decay);
+  fprintf(out, "seed %" PRIu64 "%s: %s\n", it->seed, it->wider ? ", wider" : "",
+          it->wide ? "float64" : "float32");
+  print_groups(it, out);
   for (int i = 0; i < it->node_count; i++) {
     const random_node *what = &it->nodes[i];
     fprintf(out, "  n%d %s", i, KIND_NAMES[what->kind]);
-    print_details(what, out);
+    print_details(it, what, out);
     for (int k = 0; k < what->operand_count; k++)
       fprintf(out, " v%d", what->operands[k]);
     for (int k = 0; k < what->parameter_count; k++) {

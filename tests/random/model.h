@@ -12,12 +12,14 @@
 
 enum {
   MOST_RANK = 4,
-  MOST_NODES = 40,
+  MOST_NODES = 52,
+  MOST_BODY = 32,
   MOST_VALUES = 96,
   MOST_OPERANDS = 5,
   MOST_PARAMETERS = 32,
   MOST_OUTPUTS = 4,
   MOST_ROWS = 9,
+  MOST_GROUPS = 3,
   BATCH = -1, /* a dimension: the rows of a run */
 };
 
@@ -51,7 +53,9 @@ typedef enum node_kind {
   NODE_CONVOLUTION,
   NODE_POOL,
   NODE_LOSS,
-  NODE_REAL, /* what integers do not stay integers by; without an oracle */
+  NODE_REAL,     /* what integers do not stay integers by; without an oracle */
+  NODE_GRADIENT, /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
+                  */
   NODE_KINDS
 } node_kind;
 
@@ -92,12 +96,14 @@ typedef struct random_node {
   int parameters[2]; /* weight, bias */
   int dimension;     /* that is cut, joined, summed, selected, exchanged with `other` */
   int other;
-  bool flag;           /* keep; minimum; with self; sparse; a bag's scales */
+  bool flag;           /* keep; minimum; with self; sparse; a gradient that is read on */
   int64_t count;       /* rows of a table, or ids' bound; the index selected; padding row or -1 */
   int64_t padding_row; /* of a table; -1: none */
   double numbers[2];   /* of CLAMP, HARDTANH, AFFINE */
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t groups;
+  int target; /* of a GRADIENT: a parameter; -1: operand 1 */
+  bool tied;  /* its parameters are those of nodes before it */
 } random_node;
 
 typedef struct random_parameter {
@@ -105,16 +111,27 @@ typedef struct random_parameter {
   extent shape;
   int64_t zero_row; /* never trained, 0; -1: none */
   int node;         /* that declares it first */
+  int group;        /* of optimizers */
 } random_parameter;
+
+/* How some parameters are updated. */
+typedef struct random_group {
+  double momentum; /* 0: plain sgd */
+  double weight_decay;
+  double rate; /* times the session's */
+  bool nesterov, maximize;
+} random_group;
 
 typedef struct random_model {
   uint64_t seed;
-  bool wide; /* float64 */
-  bool real; /* of smooth layers, to be compared with itself on one device, not with the oracle */
+  bool wide;  /* float64 */
+  bool real;  /* of smooth layers, to be compared with itself on one device, not with the oracle */
+  bool wider; /* with gradients as values, tied parameters, groups of them, shards, hand-overs */
   random_node nodes[MOST_NODES];
   int node_count;
   extent values[MOST_VALUES];
   int value_node[MOST_VALUES];
+  bool is_hidden[MOST_VALUES]; /* of the whole batch: only gradients read it */
   int value_count;
   random_parameter parameters[MOST_PARAMETERS];
   int parameter_count;
@@ -125,12 +142,20 @@ typedef struct random_model {
   bool has_sparse;
   uint32_t reached; /* a bit a parameter: by a gradient of the loss; 31: one of a NODE_REAL */
   int optimizer;    /* OPTIMIZER_SGD unless it is real */
-  double momentum;  /* 0: plain sgd */
-  double weight_decay;
+  random_group groups[MOST_GROUPS]; /* the first is the session's own optimizer */
+  int group_count;
+  double clip_norm; /* 0: none; of real ones */
 } random_model;
 
-/* real: of smooth layers, to be compared with itself on one device. */
-void model_draw(random_model *it, uint64_t seed, bool real);
+enum { DRAW_REAL = 1, DRAW_WIDER = 2 };
+
+/* kinds: DRAW_REAL: of smooth layers, to be compared with itself on one device; DRAW_WIDER. */
+void model_draw(random_model *it, uint64_t seed, int kinds);
+/* Does some group of parameters have a momentum, so that optimizers have states? */
+bool model_has_states(const random_model *it);
+/* A bit a parameter by which the value is made, as far as a gradient flows back, and out_values
+ * those by which it is; 31: one of a NODE_REAL. */
+uint32_t model_parts_of(const random_model *it, int value, bool out_values[MOST_VALUES]);
 /* Writes what it is for a reader, so that it can be made again by hand. */
 void model_print(const random_model *it, FILE *out);
 

@@ -11,7 +11,9 @@ enum { MOST_ELEMENTS = 1200, TRIES = 12 };
 
 random_node *node_begin(random_model *it, node_kind kind) {
   random_node *made = &it->nodes[it->node_count];
-  *made = (random_node){.kind = kind, .padding_row = -1, .first_value = it->value_count};
+  *made =
+      (random_node){.kind = kind, .padding_row = -1, .target = -1, .first_value = it->value_count};
+  it->is_hidden[it->value_count] = false;
   return made;
 }
 
@@ -39,7 +41,7 @@ bool node_end(random_model *it, random_node *made) {
     return true;
   }
   it->value_count = made->first_value;
-  it->parameter_count -= made->parameter_count;
+  if (!made->tied) it->parameter_count -= made->parameter_count;
   return false;
 }
 
@@ -48,6 +50,7 @@ int pick_value(draw *stream, const random_model *it, int least_rank, int most_ra
     int value = draw_below(stream, it->value_count);
     if (draw_one_in(stream, 2)) value = it->value_count - 1 - draw_below(stream, 4);
     if (value < 0 || it->nodes[it->value_node[value]].kind == NODE_IDS) continue;
+    if (it->is_hidden[value]) continue;
     if (it->values[value].rank >= least_rank && it->values[value].rank <= most_rank) return value;
   }
   return -1;
@@ -123,7 +126,7 @@ static bool is_read(const random_model *it, int value) {
 }
 
 /* A scalar of value: a loss against something of its shape, or the sum of its elements. */
-static int draw_term(draw *stream, random_model *it, int value) {
+int term_draw(draw *stream, random_model *it, int value) {
   const extent scalar = {0};
   const int other = pick_value(stream, it, it->values[value].rank, it->values[value].rank);
   const bool alike = other >= 0 && extents_equal(&it->values[other], &it->values[value]);
@@ -160,7 +163,7 @@ static void draw_loss(draw *stream, random_model *it) {
     const node_kind kind = it->nodes[it->value_node[value]].kind;
     const bool is_end = kind != NODE_INPUT && kind != NODE_IDS && !is_read(it, value);
     if (!is_end || extent_batch(&it->values[value]) < 0) continue;
-    const int term = draw_term(stream, it, value);
+    const int term = term_draw(stream, it, value);
     loss = loss < 0 ? term : add_terms(it, loss, term);
     terms++;
   }
@@ -199,20 +202,19 @@ static void add_end(random_model *it) {
   (void)node_end(it, made);
 }
 
-/* Which parameters a gradient of the loss reaches. */
-static uint32_t find_reached(const random_model *it) {
-  bool values[MOST_VALUES] = {false};
+uint32_t model_parts_of(const random_model *it, int value, bool out_values[MOST_VALUES]) {
   uint32_t parameters = 0;
-  values[it->loss] = true;
+  memset(out_values, 0, MOST_VALUES * sizeof *out_values);
+  out_values[value] = true;
   for (int i = it->node_count - 1; i >= 0; i--) {
     const random_node *what = &it->nodes[i];
     bool reached = false;
     for (int k = 0; k < what->value_count; k++)
-      reached |= values[what->first_value + k];
-    if (!reached) continue;
+      reached |= out_values[what->first_value + k];
+    if (!reached || what->kind == NODE_GRADIENT) continue;
     const int differentiable = what->kind == NODE_WHERE ? 2 : what->operand_count;
     for (int k = 0; k < differentiable; k++)
-      values[what->operands[k]] = true;
+      out_values[what->operands[k]] = true;
     for (int k = 0; k < what->parameter_count; k++)
       parameters |= 1u << what->parameters[k];
     if (what->kind == NODE_REAL && what->which >= REAL_LAYER_NORM && what->which != REAL_ATTENTION)
@@ -221,15 +223,24 @@ static uint32_t find_reached(const random_model *it) {
   return parameters;
 }
 
-void model_draw(random_model *it, uint64_t seed, bool real) {
+bool model_has_states(const random_model *it) {
+  bool any = false;
+  for (int i = 0; i < it->group_count; i++)
+    any |= it->groups[i].momentum != 0;
+  return any;
+}
+
+void model_draw(random_model *it, uint64_t seed, int kinds) {
   draw stream = draw_of(seed, 1);
-  *it = (random_model){.seed = seed, .wide = draw_one_in(&stream, 2)};
-  it->real = real;
-  if (real && draw_one_in(&stream, 2)) it->wide = true;
+  *it = (random_model){.seed = seed, .wide = draw_one_in(&stream, 2), .group_count = 1};
+  it->real = kinds & DRAW_REAL;
+  it->wider = kinds & DRAW_WIDER;
+  if (it->real && draw_one_in(&stream, 2)) it->wide = true;
   const bool plain = draw_one_in(&stream, 2);
-  if (real && !plain) it->optimizer = draw_below(&stream, OPTIMIZER_KINDS);
-  if (!plain) it->momentum = draw_one_in(&stream, 2) ? 0.5 : 0;
-  if (!plain) it->weight_decay = draw_one_in(&stream, 2) ? 0.5 : 0;
+  it->groups[0].rate = 1;
+  if (it->real && !plain) it->optimizer = draw_below(&stream, OPTIMIZER_KINDS);
+  if (!plain) it->groups[0].momentum = draw_one_in(&stream, 2) ? 0.5 : 0;
+  if (!plain) it->groups[0].weight_decay = draw_one_in(&stream, 2) ? 0.5 : 0;
   it->has_sparse = plain;
   for (int i = draw_between(&stream, 1, 3); i > 0; i--)
     draw_input(&stream, it);
@@ -239,11 +250,12 @@ void model_draw(random_model *it, uint64_t seed, bool real) {
     draw_parameter(&stream, it);
   const int inputs = it->node_count, wanted = draw_between(&stream, 1, 14);
   for (int i = 0; i < 400 && (it->node_count < inputs + wanted || !has_end(it)); i++)
-    if (it->node_count < MOST_NODES - 2 * MOST_TERMS && it->value_count < MOST_VALUES - 20)
-      node_draw(&stream, it);
+    if (it->node_count < MOST_BODY && it->value_count < MOST_VALUES - 20) node_draw(&stream, it);
   if (!has_end(it)) add_end(it);
   draw_loss(&stream, it);
+  if (it->wider) wider_end_draw(&stream, it);
   draw_outputs(&stream, it);
   if (it->output_count == 0) it->outputs[it->output_count++] = it->loss;
-  it->reached = find_reached(it);
+  bool values[MOST_VALUES];
+  it->reached = model_parts_of(it, it->loss, values);
 }

@@ -366,6 +366,10 @@ static void real_node_draw(draw *stream, random_model *it) {
 }
 
 void node_draw(draw *stream, random_model *it) {
+  if (it->wider && draw_one_in(stream, 4)) {
+    (void)wider_node_draw(stream, it);
+    return;
+  }
   if (it->real) {
     real_node_draw(stream, it);
     return;

@@ -19,5 +19,13 @@ bool extents_broadcast(const extent *a, const extent *b, extent *out);
 
 /* Adds a node of a random kind, if it fits. */
 void node_draw(draw *stream, random_model *it);
+/* Adds a scalar of value: a loss against something of its shape, or the sum of its elements. */
+int term_draw(draw *stream, random_model *it, int value);
+
+/* ---- Of wider models (model_wider.c) ---- */
+
+bool wider_node_draw(draw *stream, random_model *it);
+/* What stands behind the loss: gradients of it; and groups of parameters. */
+void wider_end_draw(draw *stream, random_model *it);
 
 #endif

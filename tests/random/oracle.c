@@ -84,6 +84,8 @@ static void backward_parameter(oracle *it, const random_node *what) {
     exact_add(&it->gradients[what->parameters[0]][i], it->flows[what->first_value][i]);
 }
 
+static void forward_gradient(oracle *it, const random_node *what);
+
 const rule oracle_rules[NODE_KINDS] = {
     [NODE_INPUT] = {forward_input, forward_input},
     [NODE_IDS] = {forward_input, forward_input},
@@ -109,6 +111,7 @@ const rule oracle_rules[NODE_KINDS] = {
     [NODE_CONVOLUTION] = {forward_convolution, backward_convolution},
     [NODE_POOL] = {forward_pool, backward_pool},
     [NODE_LOSS] = {forward_loss, backward_loss},
+    [NODE_GRADIENT] = {forward_gradient, forward_input},
 };
 
 /* ---- The state ---- */
@@ -197,14 +200,16 @@ void oracle_run(oracle *it, uint64_t seed, int64_t rows) {
   }
 }
 
-static void go_back(oracle *it) {
+/* From a scalar through all nodes before `end`. */
+static void go_back(oracle *it, int loss, int end) {
   const random_model *model = it->model;
-  for (int i = 0; i < model->value_count; i++)
+  const int after = end < model->node_count ? model->nodes[end].first_value : model->value_count;
+  for (int i = 0; i < after; i++)
     it->adjoints[i] = take(it, oracle_count(it, i), sizeof(exact));
   for (int i = 0; i < model->parameter_count; i++)
     it->gradients[i] = take(it, extent_count(&model->parameters[i].shape, 1), sizeof(exact));
-  exact_add(&it->adjoints[model->loss][0], 1);
-  for (int i = model->node_count - 1; i >= 0; i--) {
+  exact_add(&it->adjoints[loss][0], 1);
+  for (int i = end - 1; i >= 0; i--) {
     const random_node *what = &model->nodes[i];
     if (what->kind == NODE_INPUT || what->kind == NODE_IDS) continue;
     for (int k = 0; k < what->value_count; k++) {
@@ -217,24 +222,37 @@ static void go_back(oracle *it) {
   }
 }
 
+static void forward_gradient(oracle *it, const random_node *what) {
+  go_back(it, what->operands[0], (int)(what - it->model->nodes));
+  const exact *sums =
+      what->target >= 0 ? it->gradients[what->target] : it->adjoints[what->operands[1]];
+  for (int64_t i = 0; i < oracle_count(it, what->first_value); i++)
+    it->values[what->first_value][i] = exact_settle(it, &sums[i]);
+}
+
 static void update(oracle *it, int index, double learning_rate) {
   double *values = it->parameters[index];
   double *momenta = it->momenta[index];
+  const random_group *group = &it->model->groups[it->model->parameters[index].group];
   for (int64_t i = 0; i < extent_count(&it->model->parameters[index].shape, 1); i++) {
     exact gradient = it->gradients[index][i];
-    exact_add_product(it, &gradient, it->model->weight_decay, values[i]);
-    exact_add_product(it, &gradient, it->model->momentum, momenta[i]);
+    if (group->maximize) gradient.sum = -gradient.sum;
+    exact_add_product(it, &gradient, group->weight_decay, values[i]);
+    exact step = gradient;
+    exact_add_product(it, &gradient, group->momentum, momenta[i]);
     momenta[i] = exact_settle(it, &gradient);
+    exact_add_product(it, &step, group->momentum, momenta[i]);
     exact value = {0};
     exact_add(&value, values[i]);
-    exact_add_product(it, &value, -learning_rate, momenta[i]);
+    exact_add_product(it, &value, -learning_rate * group->rate,
+                      group->nesterov ? exact_settle(it, &step) : momenta[i]);
     values[i] = exact_settle(it, &value);
   }
 }
 
 void oracle_train(oracle *it, uint64_t seed, int64_t rows, double learning_rate, uint32_t frozen) {
   oracle_run(it, seed, rows);
-  go_back(it);
+  go_back(it, it->model->loss, it->model->node_count);
   for (int i = 0; i < it->model->parameter_count; i++)
     if ((it->model->reached >> i & 1) && !(frozen >> i & 1)) update(it, i, learning_rate);
 }

@@ -20,15 +20,62 @@ static void keep_whole(trial *it) {
       it->views[i].wraps[w].spread_rows = false;
 }
 
-void trial_draw(trial *it, uint64_t seed, bool real) {
+/* Views that share a store have its tables in the same shards. */
+static void share_shards(trial *it, uint64_t seed) {
+  shards_draw(&it->views[0], &it->model, &it->machine, seed);
+  for (int i = 1; i < it->view_count; i++) {
+    it->views[i].shard_count = it->views[0].shard_count;
+    memcpy(it->views[i].shards, it->views[0].shards, sizeof it->views[0].shards);
+  }
+}
+
+/* Views that share a store wrap the same, so that they want the same pieces of it. */
+static void share_wraps(trial *it) {
+  it->views[0].node_count = it->model.node_count;
+  for (int i = 1; i < it->view_count; i++) {
+    it->views[i].node_count = it->model.node_count;
+    it->views[i].wrap_count = it->views[0].wrap_count;
+    memcpy(it->views[i].wraps, it->views[0].wraps, sizeof it->views[0].wraps);
+  }
+}
+
+/* A checkpoint is one of sessions that train the same parameters. */
+static void alternate(trial *it, draw *stream) {
+  for (int i = 0; i < it->view_count; i++) {
+    it->views[i].node_count = it->model.node_count;
+    it->views[i].frozen = it->views[0].frozen;
+    if (it->model.real) it->views[i].trains = it->model.reached != 0;
+    shards_draw(&it->views[i], &it->model, &it->machine, draw_bits(stream));
+  }
+}
+
+static void widen(trial *it, uint64_t seed) {
+  draw stream = draw_of(seed, 10);
+  it->hands_over = it->view_count > 1 && draw_one_in(&stream, 2);
+  if (it->hands_over) {
+    alternate(it, &stream);
+    return;
+  }
+  /* Else one that has to have a parameter whole would not share it with one that has pieces. */
+  if (!it->model.real && draw_one_in(&stream, 2))
+    share_wraps(it);
+  else
+    keep_whole(it);
+  share_shards(it, draw_bits(&stream));
+}
+
+void trial_draw(trial *it, uint64_t seed, int kinds) {
   draw stream = draw_of(seed, 2);
   memset(it, 0, sizeof *it);
-  model_draw(&it->model, seed, real);
+  model_draw(&it->model, seed, kinds);
   machine_draw(&it->machine, seed);
   it->view_count = draw_between(&stream, 1, MOST_VIEWS);
   for (int i = 0; i < it->view_count; i++)
     view_draw(&it->views[i], &it->model, &it->machine, draw_bits(&stream));
-  keep_whole(it);
+  if (it->model.wider)
+    widen(it, seed);
+  else
+    keep_whole(it);
   it->loads_first = draw_one_in(&stream, 2);
   static const action_kind USUAL[] = {ACTION_RUN,     ACTION_RUN,  ACTION_TRAIN, ACTION_TRAIN,
                                       ACTION_TRAIN,   ACTION_FLY,  ACTION_FLY,   ACTION_FLY,
@@ -42,9 +89,10 @@ void trial_draw(trial *it, uint64_t seed, bool real) {
 
 void trial_print(const trial *it, FILE *out) {
   model_print(&it->model, out);
-  fprintf(out, "  %d cpu, %d sim devices, delays from %" PRIu64 "%s\n", it->machine.cpu_count,
+  fprintf(out, "  %d cpu, %d sim devices, delays from %" PRIu64 "%s%s\n", it->machine.cpu_count,
           it->machine.sim_count, it->machine.delay_seed,
-          it->loads_first ? "; the store is loaded before sessions" : "");
+          it->loads_first ? "; the store is loaded before sessions" : "",
+          it->hands_over ? "; a store for each view, handed over" : "");
   for (int i = 0; i < it->view_count; i++) {
     fprintf(out, "  view %d ", i);
     view_print(&it->views[i], &it->model, &it->machine, out);
@@ -72,10 +120,28 @@ bool trial_fail(running *it, const char *format, ...) {
 bool trial_open(running *it, int view) {
   const trial *of = it->trial;
   if (it->sessions[view]) return true;
+  if (of->hands_over && it->has_holder && it->holder != view) return hand_over(it, view);
+  it->holder = view;
+  it->has_holder = true;
   it->sessions[view] = view_open(&of->views[view], &of->model, &of->machine, it->context, it->store,
                                  &it->observations);
   it->rates[view] = of->views[view].learning_rate;
   return it->sessions[view] ? true : trial_fail(it, "view %d does not open", view);
+}
+
+bool list_add_parameter(running *it, tdm_tensor_list *list, int parameter) {
+  const random_model *model = &it->trial->model;
+  const random_parameter *declared = &model->parameters[parameter];
+  tdm_dim dims[MOST_RANK];
+  memcpy(dims, declared->shape.dims, sizeof dims);
+  const tdm_shape shape = tdm_shape_make(declared->shape.rank, dims);
+  tdm_tensor *wide =
+      tdm_tensor_from(it->context, TDM_FLOAT64, shape, it->oracle->parameters[parameter]);
+  tdm_tensor *tensor = tdm_tensor_to(wide, NULL, model->wide ? TDM_FLOAT64 : TDM_FLOAT32);
+  const bool done = tensor && tdm_tensor_list_add(list, declared->name, tensor) == TDM_OK;
+  tdm_tensor_release(wide);
+  tdm_tensor_release(tensor);
+  return done;
 }
 
 static bool load(running *it, uint64_t seed) {
@@ -83,17 +149,8 @@ static bool load(running *it, uint64_t seed) {
   oracle_load(it->oracle, seed);
   tdm_tensor_list *list = tdm_tensor_list_create(it->context);
   bool done = list != NULL;
-  for (int i = 0; i < model->parameter_count && done; i++) {
-    const random_parameter *declared = &model->parameters[i];
-    tdm_dim dims[MOST_RANK];
-    memcpy(dims, declared->shape.dims, sizeof dims);
-    const tdm_shape shape = tdm_shape_make(declared->shape.rank, dims);
-    tdm_tensor *wide = tdm_tensor_from(it->context, TDM_FLOAT64, shape, it->oracle->parameters[i]);
-    tdm_tensor *tensor = tdm_tensor_to(wide, NULL, model->wide ? TDM_FLOAT64 : TDM_FLOAT32);
-    done = tensor && tdm_tensor_list_add(list, declared->name, tensor) == TDM_OK;
-    tdm_tensor_release(wide);
-    tdm_tensor_release(tensor);
-  }
+  for (int i = 0; i < model->parameter_count && done; i++)
+    done = list_add_parameter(it, list, i);
   done = done && tdm_store_load(it->store, list) == TDM_OK;
   tdm_tensor_list_release(list);
   return done ? true : trial_fail(it, "the store does not load");
@@ -138,7 +195,7 @@ static bool restore(running *it, const action *what) {
   const random_model *model = &it->trial->model;
   if (!it->trial->views[what->view].trains) return true;
   /* States of the optimizer are there from its first step on. */
-  if (model->momentum != 0 && !run_once(it, what->view, true, what->seed + 1)) return false;
+  if (model_has_states(model) && !run_once(it, what->view, true, what->seed + 1)) return false;
   char path[256];
   const char *folder = getenv("TEST_TMPDIR");
   (void)snprintf(path, sizeof path, "%s/random_%d.safetensors", folder ? folder : "/tmp",
@@ -229,7 +286,7 @@ bool trial_act(running *it, const action *what) {
   case ACTION_SAVE:
     return save(it);
   case ACTION_LOAD:
-    if (it->trial->model.momentum == 0) it->spent = false;
+    if (!model_has_states(&it->trial->model)) it->spent = false;
     return load(it, what->seed);
   case ACTION_RESTORE:
     return restore(it, what);
@@ -253,7 +310,7 @@ bool trial_run(const trial *of, tally *counts, char failure[FAILURE_TEXT]) {
   if (good && !of->loads_first) good = !can_run(&it, 0) || trial_open(&it, 0);
   good = good && load(&it, of->model.seed);
   for (int i = 0; i < of->action_count && good; i++) {
-    if (it.spent && of->model.momentum != 0) break;
+    if (it.spent && model_has_states(&of->model)) break;
     if (it.spent) good = load(&it, of->actions[i].seed + 1);
     it.spent = false;
     good = good && trial_act(&it, &of->actions[i]);

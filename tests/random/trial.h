@@ -35,6 +35,7 @@ typedef struct trial {
   random_view views[MOST_VIEWS];
   int view_count;
   bool loads_first; /* the store has parameters before any session binds them */
+  bool hands_over;  /* each view has a store of its own, which gets what the last one's had */
   action actions[MOST_ACTIONS];
   int action_count;
 } trial;
@@ -46,10 +47,11 @@ typedef struct tally {
   uint64_t trained;
   uint64_t stopped; /* cancelled, or past their deadlines */
   uint64_t saves;
+  uint64_t handed; /* from a store to the next */
 } tally;
 
-/* real: to be compared with itself on one device (peers_test.c). */
-void trial_draw(trial *it, uint64_t seed, bool real);
+/* kinds: of DRAW_REAL: to be compared with itself on one device (peers_test.c); DRAW_WIDER. */
+void trial_draw(trial *it, uint64_t seed, int kinds);
 void trial_print(const trial *it, FILE *out);
 /* False: something was other than the oracle says, or a call failed; failure tells what. */
 bool trial_run(const trial *it, tally *counts, char failure[FAILURE_TEXT]);
@@ -63,6 +65,8 @@ typedef struct running {
   tdm_context *context;
   tdm_store *store;
   tdm_session *sessions[MOST_VIEWS]; /* NULL: not open */
+  int holder; /* the view that was opened last, where stores are handed over */
+  bool has_holder;
   double rates[MOST_VIEWS];
   _Atomic uint64_t observations;
   oracle *oracle;
@@ -73,6 +77,10 @@ typedef struct running {
 /* Writes the failure, with the library's message; answers false. */
 bool trial_fail(running *it, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool trial_open(running *it, int view);
+/* Moves what the store has to a store of the view's own, and opens that. */
+bool hand_over(running *it, int view);
+/* Adds a parameter as the oracle has it. */
+bool list_add_parameter(running *it, tdm_tensor_list *list, int parameter);
 bool trial_act(running *it, const action *what);
 
 /* ---- Runs ---- */

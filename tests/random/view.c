@@ -63,6 +63,14 @@ static bool all_needed(const random_view *it, const random_model *of, int first,
   return true;
 }
 
+/* The last node that a wrap from `first` on may have: a gradient leaves it, and what goes on with
+ * one stands outside. */
+static int end_of_wrap(const random_model *of, int first, int last, bool between) {
+  for (int i = first; i <= last; i++)
+    if (of->nodes[i].kind == NODE_GRADIENT && (between || of->nodes[i].flag)) return i - 1;
+  return last;
+}
+
 static int first_of_body(const random_model *of) {
   int first = 0;
   while (of->nodes[first].kind <= NODE_PARAMETER)
@@ -86,7 +94,8 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
     first = draw_between(stream, first, last);
     last = draw_between(stream, first, last);
   }
-  if (!can_wrap(of, first, last)) return;
+  last = end_of_wrap(of, first, last, made.between);
+  if (last < first || !can_wrap(of, first, last)) return;
   made.first = first;
   made.last = last;
   made.between = made.between && all_needed(it, of, first, last);
@@ -187,6 +196,7 @@ void view_print(const random_view *it, const random_model *of, const random_mach
               part->updated_everywhere);
     fputc('\n', out);
   }
+  shards_print(it, on, out);
 }
 
 bool view_has_output(const random_view *it, const random_model *of, int output) {

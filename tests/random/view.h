@@ -10,6 +10,7 @@ enum {
   MOST_DEVICES = 8,
   MOST_WRAPS = 3,
   MOST_REPLICAS = 6,
+  MOST_SHARDS = 2,
   NOWHERE = -1, /* a node without a place of its own */
 };
 
@@ -34,13 +35,25 @@ typedef struct random_wrap {
   bool between;              /* by its boundary values, not by names */
 } random_wrap;
 
+/* Tables that are sharded: each by a node that looks it up. */
+typedef struct random_shard {
+  int tables[MOST_PARAMETERS]; /* nodes, in their order */
+  int table_count;
+  int device_count;
+  int devices[MOST_DEVICES];          /* each once */
+  bool by_tables, weighted, is_first; /* described before parallel regions */
+  double weights[MOST_DEVICES];
+} random_shard;
+
 typedef struct random_view {
   int devices[MOST_NODES];
   int node_count; /* those before it; all of them where it trains */
   bool trains;
   int wrap_count;
   random_wrap wraps[MOST_WRAPS]; /* one that lies in another comes before it */
-  int micro_batches;             /* or TDM_MICRO_BATCHES_AUTO */
+  int shard_count;
+  random_shard shards[MOST_SHARDS];
+  int micro_batches; /* or TDM_MICRO_BATCHES_AUTO */
   int depth, queue_limit, plan_limit;
   int collective; /* tdm_collective */
   bool deterministic, check_finite, profile, unfused, observes;
@@ -55,13 +68,33 @@ tdm_context *machine_open(const random_machine *it);
 
 void view_draw(random_view *it, const random_model *of, const random_machine *on, uint64_t seed);
 void view_print(const random_view *it, const random_model *of, const random_machine *on, FILE *out);
+/* Describes the view's shards. */
+void shards_draw(random_view *it, const random_model *of, const random_machine *on, uint64_t seed);
+void shards_print(const random_view *it, const random_machine *on, FILE *out);
 /* NULL on failure, with the library's message. */
 tdm_session *view_open(const random_view *it, const random_model *of, const random_machine *on,
                        tdm_context *context, tdm_store *store, _Atomic uint64_t *observations);
 
-/* The call for a NODE_REAL, and the model's optimizer. */
+/* Shards the tables whose nodes the view has. */
+void build_shard(tdm_graph *graph, const random_view *it, const random_machine *on,
+                 const random_shard *part);
+/* Lets the layer of node `index` have the parameters of those before it. */
+void build_ties(tdm_graph *graph, const random_model *of, int index);
+
+/* The groups of parameters that sessions have, frozen ones first. Lives as long as the session is
+ * being made. */
+enum { GROUP_TEXT = MOST_PARAMETERS * sizeof(((random_parameter *)0)->name) };
+typedef struct view_groups {
+  tdm_optimizer optimizers[MOST_GROUPS];
+  tdm_parameter_group list[MOST_GROUPS];
+  char names[MOST_GROUPS][GROUP_TEXT];
+  size_t count;
+} view_groups;
+void build_groups(view_groups *out, const random_model *of, double learning_rate, uint32_t frozen);
+
+/* The call for a NODE_REAL, and the optimizer of a group of the model's. */
 tdm_value build_real(tdm_graph *graph, const random_node *what, tdm_value x, const extent *made);
-tdm_optimizer build_optimizer(const random_model *of, double learning_rate);
+tdm_optimizer build_optimizer(const random_model *of, int group, double learning_rate);
 
 /* Does the view make the model's output k? It is fetched as "o0", "o1", ... */
 bool view_has_output(const random_view *it, const random_model *of, int output);

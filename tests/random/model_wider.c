@@ -1,0 +1,147 @@
+/* Draws what only wider models have: nodes that share parameters, gradients as values, groups of
+ * parameters. Invariant: as in model_nodes.c, what is made is legal by the library's headers. */
+#include "tests/random/model_nodes.h"
+
+enum { MOST_GRADIENTS = 4 };
+
+/* ---- Tied parameters ---- */
+
+static bool has_table(const random_node *what) {
+  return what->kind == NODE_EMBEDDING || what->kind == NODE_BAG;
+}
+
+/* One whose parameters another may share; -1: none was found. */
+static int pick_shared(draw *stream, const random_model *it) {
+  for (int i = 0; i < it->node_count; i++) {
+    const random_node *what = &it->nodes[i];
+    if ((has_table(what) || what->kind == NODE_LINEAR) && draw_one_in(stream, 2)) return i;
+  }
+  return -1;
+}
+
+static void share(random_node *made, const random_node *with) {
+  made->tied = true;
+  made->parameter_count = with->parameter_count;
+  for (int i = 0; i < with->parameter_count; i++)
+    made->parameters[i] = with->parameters[i];
+}
+
+/* A linear layer of another one's weights, or of a table. */
+static bool draw_tied_linear(draw *stream, random_model *it, const random_node *with) {
+  const extent *weight = &it->parameters[with->parameters[0]].shape;
+  const int x = pick_value(stream, it, 2, 4);
+  if (x < 0 || it->values[x].dims[it->values[x].rank - 1] != weight->dims[1]) return false;
+  extent shape = it->values[x];
+  shape.dims[shape.rank - 1] = weight->dims[0];
+  random_node *made = node_begin(it, NODE_LINEAR);
+  made->operands[made->operand_count++] = x;
+  share(made, with);
+  node_add_value(it, made, &shape);
+  return node_end(it, made);
+}
+
+/* Another look-up of a table. Both make rows of it, or both do not. */
+static bool draw_tied_table(draw *stream, random_model *it, const random_node *with) {
+  const extent table = it->parameters[with->parameters[0]].shape;
+  int ids = -1;
+  for (int i = 0; i < it->node_count; i++)
+    if (it->nodes[i].kind == NODE_IDS && it->nodes[i].count <= table.dims[0]) ids = i;
+  if (ids < 0) return false;
+  const extent *of = &it->values[it->nodes[ids].first_value];
+  const bool bags = draw_one_in(stream, 2);
+  const extent bag = {2, {BATCH, table.dims[1]}};
+  const extent rows = {3, {of->dims[0], of->dims[1], table.dims[1]}};
+  random_node *made = node_begin(it, bags ? NODE_BAG : NODE_EMBEDDING);
+  made->operands[made->operand_count++] = it->nodes[ids].first_value;
+  made->which =
+      bags ? draw_between(stream, BAG_MEAN, with->flag || it->real ? BAG_SUM : BAG_MAX) : 0;
+  made->count = table.dims[0];
+  made->flag = with->flag;
+  made->padding_row = with->padding_row;
+  if (bags && made->which == BAG_MEAN) made->padding_row = -1;
+  share(made, with);
+  node_add_value(it, made, bags ? &bag : &rows);
+  return node_end(it, made);
+}
+
+static bool draw_tied(draw *stream, random_model *it) {
+  const int with = pick_shared(stream, it);
+  if (with < 0) return false;
+  const random_node *shared = &it->nodes[with];
+  if (shared->kind == NODE_LINEAR || (!shared->flag && draw_one_in(stream, 3)))
+    return draw_tied_linear(stream, it, shared);
+  return draw_tied_table(stream, it, shared);
+}
+
+/* ---- Gradients ---- */
+
+/* The gradient of a scalar by something that it is made of. */
+static bool draw_gradient_of(draw *stream, random_model *it, int loss, bool read_on) {
+  bool parts[MOST_VALUES];
+  const uint32_t parameters = model_parts_of(it, loss, parts);
+  random_node *made = node_begin(it, NODE_GRADIENT);
+  made->operands[made->operand_count++] = loss;
+  made->flag = read_on;
+  for (int i = 0; i < 20; i++) {
+    if (draw_one_in(stream, 2)) {
+      const int target = it->parameter_count > 0 ? draw_below(stream, it->parameter_count) : -1;
+      if (target < 0 || !(parameters >> target & 1)) continue;
+      made->target = target;
+      node_add_value(it, made, &it->parameters[target].shape);
+      return node_end(it, made);
+    }
+    const int value = draw_below(stream, it->value_count);
+    const node_kind kind = it->nodes[it->value_node[value]].kind;
+    if (!parts[value] || value == loss || kind == NODE_IDS || kind == NODE_GRADIENT) continue;
+    made->operands[made->operand_count++] = value;
+    node_add_value(it, made, &it->values[value]);
+    return node_end(it, made);
+  }
+  return false;
+}
+
+static int count_gradients(const random_model *it) {
+  int count = 0;
+  for (int i = 0; i < it->node_count; i++)
+    count += it->nodes[i].kind == NODE_GRADIENT;
+  return count;
+}
+
+/* A loss of its own in the midst of the body, and a gradient of it for the rest to go on with. */
+static bool draw_inner_gradient(draw *stream, random_model *it) {
+  const int value = pick_value(stream, it, 0, 4);
+  if (value < 0 || count_gradients(it) >= MOST_GRADIENTS) return false;
+  const int loss = term_draw(stream, it, value);
+  it->is_hidden[loss] = true;
+  return draw_gradient_of(stream, it, loss, true);
+}
+
+bool wider_node_draw(draw *stream, random_model *it) {
+  return draw_one_in(stream, 2) ? draw_tied(stream, it) : draw_inner_gradient(stream, it);
+}
+
+/* ---- The end ---- */
+
+static void draw_groups(draw *stream, random_model *it) {
+  it->group_count = draw_between(stream, 1, MOST_GROUPS);
+  const bool has_states = !it->has_sparse;
+  for (int g = 0; g < it->group_count; g++) {
+    random_group *group = &it->groups[g];
+    static const double RATES[] = {1, 0.5, 2};
+    if (g > 0 && has_states) group->momentum = draw_one_in(stream, 2) ? 0.5 : 0;
+    if (g > 0 && has_states) group->weight_decay = draw_one_in(stream, 2) ? 0.5 : 0;
+    group->rate = g > 0 ? RATES[draw_below(stream, 3)] : 1;
+    group->nesterov = group->momentum != 0 && draw_one_in(stream, 3);
+    group->maximize = draw_one_in(stream, 6);
+  }
+  for (int i = 0; i < it->parameter_count; i++)
+    it->parameters[i].group = draw_below(stream, it->group_count);
+  if (it->real && draw_one_in(stream, 3)) it->clip_norm = draw_one_in(stream, 2) ? 0.5 : 10;
+}
+
+void wider_end_draw(draw *stream, random_model *it) {
+  for (int i = draw_below(stream, 3); i > 0 && count_gradients(it) < MOST_GRADIENTS; i--)
+    if (draw_gradient_of(stream, it, it->loss, false) && it->output_count < MOST_OUTPUTS)
+      it->outputs[it->output_count++] = it->value_count - 1;
+  draw_groups(stream, it);
+}

@@ -309,6 +309,7 @@ static tdm_status walk_all(tdm_graph *graph, const tdm_training *training, tdm_w
 tdm_status tdm_pass_gradient(tdm_graph *graph, const tdm_training *training) {
   tdm_walk trains = {.loss = 0};
   tdm_status status = walk_all(graph, training, &trains);
+  if (status == TDM_OK) tdm_move_updates_behind(graph);
   if (status == TDM_OK && training->groups) status = append_updates(&trains, training);
   if (trains.rule.graph) end(&trains);
   return status;

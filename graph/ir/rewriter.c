@@ -63,6 +63,15 @@ tdm_status tdm_sort_nodes(tdm_graph *graph, const tdm_ir_node *end, const uint32
   return TDM_OK;
 }
 
+void tdm_move_updates_behind(tdm_graph *graph) {
+  const tdm_ir_node *last = graph->order.last;
+  TDM_EACH_NODE(graph, node) {
+    const bool is_last = node == last;
+    if (node->role == TDM_ROLE_UPDATE) tdm_move_node(graph, node, NULL);
+    if (is_last) break; /* behind it are those that were moved */
+  }
+}
+
 /* ---- What nodes read ---- */
 
 void tdm_set_input(tdm_graph *graph, tdm_ir_node *node, uint32_t k, uint32_t value) {

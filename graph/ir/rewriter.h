@@ -42,6 +42,8 @@ void tdm_take_insertion_back(tdm_graph *graph);
 
 /* Moves a node right before another one; NULL: behind all. */
 void tdm_move_node(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *before);
+/* Moves what rewrites values that outlast the run behind all others, in its order. */
+void tdm_move_updates_behind(tdm_graph *graph);
 /* Sorts the nodes before `end` (NULL: all) by their ranks (per node, below rank_count); those of
  * one rank keep their order. */
 tdm_status tdm_sort_nodes(tdm_graph *graph, const tdm_ir_node *end, const uint32_t *ranks,

@@ -85,5 +85,6 @@ tdm_status tdm_order_replicas(const tdm_chunked *chunked, size_t node_count) {
       turns && ranks ? order_by_turns(chunked, node_count, turns, ranks) : TDM_OUT_OF_MEMORY;
   tdm_release(allocator, turns, count * sizeof *turns);
   tdm_release(allocator, ranks, count * sizeof *ranks);
+  if (status == TDM_OK) tdm_move_updates_behind(chunked->graph);
   return status;
 }

@@ -299,6 +299,63 @@ static void gradients_are_summed_up_over_runs(void **unused) {
   tdm_session_release(session);
 }
 
+/* What keeps a value comes last, also behind a gradient that is fetched alone. */
+static void a_gradient_that_nobody_reads_stands_beside_what_is_kept(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  tdm_place(graph, FIRST);
+  const tdm_value loss = tdm_sum(graph, "sum", tdm_mul(graph, "squares", x, x), NULL, 0, false);
+  tdm_output(graph, "d_x", tdm_gradient_of(graph, "d_x", loss, x));
+  const tdm_value kept = tdm_kept(graph, "total", TDM_FLOAT32, tdm_shape_scalar());
+  const tdm_value total = tdm_add(graph, "add", kept, loss);
+  tdm_keep(graph, "keep", kept, total);
+  tdm_output(graph, "total", total);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  tdm_tensor *fed = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 2);
+  const tdm_feed feed = {"x", fed, false};
+  for (int run = 1; run <= 2; run++) {
+    tdm_fetch fetches[] = {{.name = "d_x"}, {.name = "total"}};
+    assert_ok(tdm_sequence_run(sequence, &feed, 1, fetches, 2));
+    assert_true(((const float *)tdm_tensor_data(fetches[0].tensor))[ROWS * WIDTH - 1] == 4);
+    assert_true(*(const float *)tdm_tensor_data(fetches[1].tensor) ==
+                (float)(run * 4 * ROWS * WIDTH));
+    for (int k = 0; k < 2; k++)
+      tdm_tensor_release(fetches[k].tensor);
+  }
+  tdm_tensor_release(fed);
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+}
+
+/* So it does behind a parallel region that it has nothing to do with. */
+static void what_is_kept_comes_behind_parallel_regions(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+  tdm_place(graph, FIRST);
+  const tdm_value kept = tdm_kept(graph, "count", TDM_FLOAT32, tdm_shape_scalar());
+  const tdm_value next = tdm_add_scalar(graph, "next", kept, 1);
+  tdm_keep(graph, "keep", kept, next);
+  tdm_output(graph, "sum", tdm_add(graph, "sum", next, tdm_relu(graph, "part", x)));
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,cpu:1"};
+  tdm_data_parallel(graph, "part", &options);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  tdm_tensor *fed = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 2);
+  const tdm_feed feed = {"x", fed, false};
+  for (int run = 1; run <= 2; run++) {
+    tdm_fetch fetch = {.name = "sum"};
+    assert_ok(tdm_sequence_run(sequence, &feed, 1, &fetch, 1));
+    assert_true(((const float *)tdm_tensor_data(fetch.tensor))[0] == (float)(2 + run));
+    tdm_tensor_release(fetch.tensor);
+  }
+  tdm_tensor_release(fed);
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+}
+
 /* ---- An optimizer for sums
  * ------------------------------------------------------------------- */
 
@@ -391,6 +448,8 @@ int main(void) {
       cmocka_unit_test(what_has_no_gradient_is_refused_by_name),
       cmocka_unit_test(models_are_differentiated_as_they_are_evaluated),
       cmocka_unit_test(gradients_are_summed_up_over_runs),
+      cmocka_unit_test(a_gradient_that_nobody_reads_stands_beside_what_is_kept),
+      cmocka_unit_test(what_is_kept_comes_behind_parallel_regions),
       cmocka_unit_test(an_optimizer_takes_what_runs_have_summed_up),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -227,11 +227,19 @@ static void build_node(building *it, int index) {
   build_ties(it->graph, it->model, index);
   if (what->target >= 0)
     it->target = tdm_get_parameter(it->graph, it->model->parameters[what->target].name);
+  if (what->kind == NODE_KEPT) {
+    it->values[what->first_value] =
+        tdm_kept(it->graph, name, dtype_of(it->model), shape_of(made, false));
+    return;
+  }
   tdm_scope_push(it->graph, name);
   if (it->view->devices[index] != NOWHERE)
     tdm_place(it->graph, machine_device(it->machine, it->view->devices[index], device));
   if (what->kind == NODE_SPLIT) build_split(it, what);
-  if (what->kind != NODE_SPLIT) it->values[what->first_value] = build_one(it, what);
+  if (what->kind == NODE_KEEP)
+    tdm_keep(it->graph, "it", it->values[what->operands[0]], it->values[what->operands[1]]);
+  else if (what->kind != NODE_SPLIT)
+    it->values[what->first_value] = build_one(it, what);
   tdm_scope_pop(it->graph);
 }
 

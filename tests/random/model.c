@@ -39,13 +39,46 @@ void model_fill_parameter(const random_model *it, int parameter, uint64_t seed,
     out_values[i] = draw_one_in(&stream, 2) ? 0 : draw_between(&stream, -2, 2);
 }
 
+/* ---- What runs need ---- */
+
+/* What the node reads, and what writes what is kept there. */
+static uint64_t needed_by(const random_model *it, int node_count, int node) {
+  const random_node *what = &it->nodes[node];
+  uint64_t needed = 0;
+  for (int k = 0; k < what->operand_count; k++)
+    needed |= 1ull << it->value_node[what->operands[k]];
+  for (int i = 0; i < node_count && what->kind == NODE_KEPT; i++)
+    if (it->nodes[i].kind == NODE_KEEP && it->nodes[i].operands[0] == what->first_value)
+      needed |= 1ull << i;
+  return needed;
+}
+
+uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs) {
+  uint64_t needed = 0, before = 1;
+  for (int k = 0; k < it->output_count; k++)
+    if (outputs >> k & 1) needed |= 1ull << it->value_node[it->outputs[k]];
+  while (needed != before) {
+    before = needed;
+    for (int i = 0; i < node_count; i++)
+      if (needed >> i & 1) needed |= needed_by(it, node_count, i);
+  }
+  return needed;
+}
+
+bool model_output_is_kept(const random_model *it, int output) {
+  const uint64_t needed = model_needed(it, it->node_count, 1u << output);
+  for (int i = 0; i < it->node_count; i++)
+    if ((needed >> i & 1) && it->nodes[i].kind == NODE_KEPT) return true;
+  return false;
+}
+
 /* ---- For a reader ---- */
 
 static const char *const KIND_NAMES[NODE_KINDS] = {
-    "input",       "ids",   "parameter", "linear", "embedding", "bag",       "unary",
-    "binary",      "where", "concat",    "split",  "reshape",   "transpose", "select",
-    "observe",     "sum",   "mean",      "cumsum", "extreme",   "matmul",    "interaction",
-    "convolution", "pool",  "loss",      "real",   "gradient"};
+    "input",       "ids",         "kept",  "parameter", "linear", "embedding", "bag",
+    "unary",       "binary",      "where", "concat",    "split",  "reshape",   "transpose",
+    "select",      "observe",     "sum",   "mean",      "cumsum", "extreme",   "matmul",
+    "interaction", "convolution", "pool",  "loss",      "real",   "gradient",  "keep"};
 static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
                                           "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
 static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};

@@ -20,6 +20,7 @@ enum {
   MOST_OUTPUTS = 4,
   MOST_ROWS = 9,
   MOST_GROUPS = 3,
+  MOST_KEPT = 2,
   BATCH = -1, /* a dimension: the rows of a run */
 };
 
@@ -31,6 +32,7 @@ typedef struct extent {
 typedef enum node_kind {
   NODE_INPUT,     /* numbers */
   NODE_IDS,       /* int64, below `count` */
+  NODE_KEPT,      /* from run to run of a sequence */
   NODE_PARAMETER, /* a parameter by itself */
   NODE_LINEAR,
   NODE_EMBEDDING,
@@ -56,6 +58,7 @@ typedef enum node_kind {
   NODE_REAL,     /* what integers do not stay integers by; without an oracle */
   NODE_GRADIENT, /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
                   */
+  NODE_KEEP,     /* operand 0, kept, is operand 1 from the next run on */
   NODE_KINDS
 } node_kind;
 
@@ -151,6 +154,10 @@ enum { DRAW_REAL = 1, DRAW_WIDER = 2 };
 
 /* kinds: DRAW_REAL: of smooth layers, to be compared with itself on one device; DRAW_WIDER. */
 void model_draw(random_model *it, uint64_t seed, int kinds);
+/* A bit a node: a run that fetches these outputs (a bit each) needs it. */
+uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs);
+/* Is the output made of what is kept? Then runs of sequences alone can fetch it. */
+bool model_output_is_kept(const random_model *it, int output);
 /* Does some group of parameters have a momentum, so that optimizers have states? */
 bool model_has_states(const random_model *it);
 /* A bit a parameter by which the value is made, as far as a gradient flows back, and out_values

@@ -176,8 +176,7 @@ static void draw_outputs(draw *stream, random_model *it) {
   for (int i = 0; i < 4 * wanted && it->output_count < wanted; i++) {
     const int value = draw_below(stream, it->value_count);
     const random_node *maker = &it->nodes[it->value_node[value]];
-    bool fits =
-        maker->kind != NODE_INPUT && maker->kind != NODE_IDS && maker->kind != NODE_PARAMETER;
+    bool fits = maker->kind > NODE_PARAMETER;
     for (int k = 0; k < it->output_count; k++)
       fits &= it->outputs[k] != value;
     if (fits) it->outputs[it->output_count++] = value;
@@ -248,6 +247,7 @@ void model_draw(random_model *it, uint64_t seed, int kinds) {
     draw_ids(&stream, it);
   for (int i = draw_below(&stream, 3); i > 0; i--)
     draw_parameter(&stream, it);
+  if (it->wider && !it->real) wider_begin_draw(&stream, it);
   const int inputs = it->node_count, wanted = draw_between(&stream, 1, 14);
   for (int i = 0; i < 400 && (it->node_count < inputs + wanted || !has_end(it)); i++)
     if (it->node_count < MOST_BODY && it->value_count < MOST_VALUES - 20) node_draw(&stream, it);

@@ -25,7 +25,10 @@ int term_draw(draw *stream, random_model *it, int value);
 /* ---- Of wider models (model_wider.c) ---- */
 
 bool wider_node_draw(draw *stream, random_model *it);
-/* What stands behind the loss: gradients of it; and groups of parameters. */
+/* Values that are kept from run to run, before the body. */
+void wider_begin_draw(draw *stream, random_model *it);
+/* What stands behind the loss: gradients of it, what reads and writes kept values; and groups of
+ * parameters. */
 void wider_end_draw(draw *stream, random_model *it);
 
 #endif

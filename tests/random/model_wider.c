@@ -120,6 +120,74 @@ bool wider_node_draw(draw *stream, random_model *it) {
   return draw_one_in(stream, 2) ? draw_tied(stream, it) : draw_inner_gradient(stream, it);
 }
 
+/* ---- Kept from run to run ---- */
+
+void wider_begin_draw(draw *stream, random_model *it) {
+  for (int i = draw_one_in(stream, 2) ? draw_between(stream, 1, MOST_KEPT) : 0; i > 0; i--) {
+    extent shape = {.rank = draw_between(stream, 0, 2)};
+    for (int k = 0; k < shape.rank; k++)
+      shape.dims[k] = draw_between(stream, 1, 4);
+    if (it->parameter_count > 0 && draw_one_in(stream, 2)) shape = it->parameters[0].shape;
+    random_node *made = node_begin(it, NODE_KEPT);
+    const int kept = node_add_value(it, made, &shape);
+    if (node_end(it, made)) it->is_hidden[kept] = true; /* no loss is made of it */
+  }
+}
+
+static int add_clamp(random_model *it, int value) {
+  random_node *made = node_begin(it, NODE_UNARY);
+  made->which = UNARY_HARDTANH;
+  made->numbers[0] = -8;
+  made->numbers[1] = 8;
+  made->operands[made->operand_count++] = value;
+  const int clamped = node_add_value(it, made, &it->values[value]);
+  return node_end(it, made) ? clamped : value;
+}
+
+/* Something of what is kept and of another value; -1: that does not fit. */
+static int draw_reader(draw *stream, random_model *it, int kept) {
+  const int other = pick_value(stream, it, 0, 4);
+  extent shape;
+  if (other < 0 || !extents_broadcast(&it->values[kept], &it->values[other], &shape)) return -1;
+  random_node *made = node_begin(it, NODE_BINARY);
+  made->which = draw_below(stream, BINARY_KINDS);
+  made->operand_count = 2;
+  made->operands[0] = kept;
+  made->operands[1] = other;
+  const int value = node_add_value(it, made, &shape);
+  return node_end(it, made) ? value : -1;
+}
+
+static void show(random_model *it, int value) {
+  if (it->output_count < MOST_OUTPUTS) it->outputs[it->output_count++] = value;
+}
+
+/* Readers of all that is kept, then what is kept of them. */
+static void draw_keeping(draw *stream, random_model *it) {
+  int next[MOST_KEPT], kept[MOST_KEPT], count = 0;
+  for (int i = 0; i < it->body_end && count < MOST_KEPT; i++)
+    if (it->nodes[i].kind == NODE_KEPT) kept[count++] = it->nodes[i].first_value;
+  for (int i = 0; i < count; i++) {
+    next[i] = kept[i];
+    for (int k = 0; k < 6 && it->node_count < MOST_NODES - 8; k++) {
+      const int value = draw_reader(stream, it, draw_one_in(stream, 2) ? next[i] : kept[i]);
+      if (value < 0) continue;
+      if (extents_equal(&it->values[value], &it->values[kept[i]])) next[i] = value;
+      if (draw_one_in(stream, 2)) show(it, value);
+      if (draw_one_in(stream, 3)) break;
+    }
+    if (next[i] != kept[i]) next[i] = add_clamp(it, next[i]);
+  }
+  for (int i = 0; i < count; i++) {
+    random_node *made = node_begin(it, NODE_KEEP);
+    made->operand_count = 2;
+    made->operands[0] = kept[i];
+    made->operands[1] = next[draw_one_in(stream, 4) ? draw_below(stream, count) : i];
+    if (extents_equal(&it->values[made->operands[0]], &it->values[made->operands[1]]))
+      (void)node_end(it, made);
+  }
+}
+
 /* ---- The end ---- */
 
 static void draw_groups(draw *stream, random_model *it) {
@@ -139,9 +207,17 @@ static void draw_groups(draw *stream, random_model *it) {
   if (it->real && draw_one_in(stream, 3)) it->clip_norm = draw_one_in(stream, 2) ? 0.5 : 10;
 }
 
+/* One that is read on is as numbers; others are fetched alone. */
+static void draw_end_gradient(draw *stream, random_model *it) {
+  const bool read_on = draw_one_in(stream, 3);
+  if (!draw_gradient_of(stream, it, it->loss, read_on)) return;
+  it->is_hidden[it->value_count - 1] = !read_on;
+  show(it, it->value_count - 1);
+}
+
 void wider_end_draw(draw *stream, random_model *it) {
   for (int i = draw_below(stream, 3); i > 0 && count_gradients(it) < MOST_GRADIENTS; i--)
-    if (draw_gradient_of(stream, it, it->loss, false) && it->output_count < MOST_OUTPUTS)
-      it->outputs[it->output_count++] = it->value_count - 1;
+    draw_end_gradient(stream, it);
+  draw_keeping(stream, it);
   draw_groups(stream, it);
 }

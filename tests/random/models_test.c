@@ -152,9 +152,9 @@ static void trials_equal_the_oracle(void **unused) {
   free(it);
   fprintf(stderr,
           "%d seeds: %" PRIu64 " runs compared, %" PRIu64 " inexact, %" PRIu64 " trained, %" PRIu64
-          " stopped, %" PRIu64 " saves, %" PRIu64 " handed over\n",
+          " stopped, %" PRIu64 " saves, %" PRIu64 " handed over, %" PRIu64 " of sequences\n",
           seeds.count + again, counts.compared, counts.inexact, counts.trained, counts.stopped,
-          counts.saves, counts.handed);
+          counts.saves, counts.handed, counts.kept);
   assert_int_equal(failed, 0);
 }
 

@@ -73,6 +73,13 @@ static void forward_input(oracle *it, const random_node *what) {
   (void)what; /* filled before */
 }
 
+static void forward_kept(oracle *it, const random_node *what) {
+  const double *kept = it->kept[what - it->model->nodes];
+  const int64_t count = oracle_count(it, what->first_value);
+  for (int64_t i = 0; i < count; i++)
+    it->values[what->first_value][i] = kept ? kept[i] : 0;
+}
+
 static void forward_parameter(oracle *it, const random_node *what) {
   const int64_t count = oracle_count(it, what->first_value);
   memcpy(it->values[what->first_value], it->parameters[what->parameters[0]],
@@ -89,6 +96,7 @@ static void forward_gradient(oracle *it, const random_node *what);
 const rule oracle_rules[NODE_KINDS] = {
     [NODE_INPUT] = {forward_input, forward_input},
     [NODE_IDS] = {forward_input, forward_input},
+    [NODE_KEPT] = {forward_kept, forward_input},
     [NODE_PARAMETER] = {forward_parameter, backward_parameter},
     [NODE_LINEAR] = {forward_linear, backward_linear},
     [NODE_EMBEDDING] = {forward_embedding, backward_embedding},
@@ -112,6 +120,7 @@ const rule oracle_rules[NODE_KINDS] = {
     [NODE_POOL] = {forward_pool, backward_pool},
     [NODE_LOSS] = {forward_loss, backward_loss},
     [NODE_GRADIENT] = {forward_gradient, forward_input},
+    [NODE_KEEP] = {forward_input, forward_input},
 };
 
 /* ---- The state ---- */

@@ -18,6 +18,7 @@ typedef struct oracle {
   const random_model *model;
   double *parameters[MOST_PARAMETERS];
   double *momenta[MOST_PARAMETERS];
+  const double *kept[MOST_NODES]; /* of each NODE_KEPT, for runs of sequences; NULL: zeros */
   /* Of the latest run. */
   int64_t rows;
   bool inexact;

@@ -134,7 +134,7 @@ static bool act(peers *all, const action *what) {
   const bool trains = view->trains && what->kind != ACTION_RUN;
   bool has_output = false;
   for (int i = 0; i < all->it.trial->model.output_count; i++)
-    has_output |= view_has_output(view, &all->it.trial->model, i);
+    has_output |= can_fetch(all->it.trial, what->view, i);
   if (!trains && !has_output) return true;
   if (!open_peers(all, what->view) || !align_rates(all, what->view)) return false;
   try_run run, alone;

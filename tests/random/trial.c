@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const ACTION_NAMES[ACTION_KINDS] = {
-    "run", "train", "fly", "threads", "save", "load", "restore", "rate", "bad", "close"};
+static const char *const ACTION_NAMES[ACTION_KINDS] = {"run",  "train",     "fly",     "threads",
+                                                       "save", "load",      "restore", "rate",
+                                                       "bad",  "sequences", "close"};
 
 /* ---- Drawing ---- */
 
@@ -81,10 +82,15 @@ void trial_draw(trial *it, uint64_t seed, int kinds) {
                                       ACTION_TRAIN,   ACTION_FLY,  ACTION_FLY,   ACTION_FLY,
                                       ACTION_LOAD,    ACTION_LOAD, ACTION_SAVE,  ACTION_THREADS,
                                       ACTION_RESTORE, ACTION_RATE, ACTION_BAD,   ACTION_CLOSE};
+  bool keeps = false;
+  for (int i = 0; i < it->model.node_count; i++)
+    keeps |= it->model.nodes[i].kind == NODE_KEPT;
   it->action_count = draw_between(&stream, 4, MOST_ACTIONS);
   for (int i = 0; i < it->action_count; i++)
     it->actions[i] = (action){USUAL[draw_below(&stream, (int)(sizeof USUAL / sizeof *USUAL))],
                               draw_below(&stream, it->view_count), draw_bits(&stream) % 1000000};
+  for (int i = 0; i < it->action_count && keeps; i++)
+    if (draw_one_in(&stream, 3)) it->actions[i].kind = ACTION_SEQUENCE;
 }
 
 void trial_print(const trial *it, FILE *out) {
@@ -267,8 +273,8 @@ static void close_view(running *it, int view) {
 
 static bool can_run(const running *it, int view) {
   for (int i = 0; i < it->trial->model.output_count; i++)
-    if (view_has_output(&it->trial->views[view], &it->trial->model, i)) return true;
-  return it->trial->views[view].trains;
+    if (can_fetch(it->trial, view, i)) return true;
+  return false;
 }
 
 bool trial_act(running *it, const action *what) {
@@ -294,6 +300,8 @@ bool trial_act(running *it, const action *what) {
     return set_rate(it, what);
   case ACTION_BAD:
     return go_wrong(it, what);
+  case ACTION_SEQUENCE:
+    return go_in_sequences(it, what);
   default:
     close_view(it, what->view);
     return true;

@@ -10,16 +10,17 @@
 enum { MOST_VIEWS = 3, MOST_ACTIONS = 14, FAILURE_TEXT = 1024 };
 
 typedef enum action_kind {
-  ACTION_RUN,     /* blocking */
-  ACTION_TRAIN,   /* blocking, a step or two */
-  ACTION_FLY,     /* submitted runs of several views, some stopped, sessions released meanwhile */
-  ACTION_THREADS, /* threads run and save while this one trains */
-  ACTION_SAVE,    /* the store is what the oracle has */
-  ACTION_LOAD,    /* fresh parameters */
-  ACTION_RESTORE, /* saves, trains, goes back to what was saved; through a file or not */
-  ACTION_RATE,    /* another learning rate */
-  ACTION_BAD,     /* runs that fail change nothing */
-  ACTION_CLOSE,   /* the session goes; the next action that wants the view opens it again */
+  ACTION_RUN,      /* blocking */
+  ACTION_TRAIN,    /* blocking, a step or two */
+  ACTION_FLY,      /* submitted runs of several views, some stopped, sessions released meanwhile */
+  ACTION_THREADS,  /* threads run and save while this one trains */
+  ACTION_SAVE,     /* the store is what the oracle has */
+  ACTION_LOAD,     /* fresh parameters */
+  ACTION_RESTORE,  /* saves, trains, goes back to what was saved; through a file or not */
+  ACTION_RATE,     /* another learning rate */
+  ACTION_BAD,      /* runs that fail change nothing */
+  ACTION_SEQUENCE, /* runs of several sequences, in turn */
+  ACTION_CLOSE,    /* the session goes; the next action that wants the view opens it again */
   ACTION_KINDS
 } action_kind;
 
@@ -48,6 +49,7 @@ typedef struct tally {
   uint64_t stopped; /* cancelled, or past their deadlines */
   uint64_t saves;
   uint64_t handed; /* from a store to the next */
+  uint64_t kept;   /* runs of sequences that were compared */
 } tally;
 
 /* kinds: of DRAW_REAL: to be compared with itself on one device (peers_test.c); DRAW_WIDER. */
@@ -101,8 +103,10 @@ typedef struct try_run {
   char message[256]; /* where status is none of success */
 } try_run;
 
-/* Makes what the run is fed, and draws what it fetches. */
+/* Makes what the run is fed, and draws what it fetches: of a sequence's run, what is made of what
+ * is kept, too. */
 bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed);
+bool run_begin_in_sequence(running *it, try_run *run, int view, uint64_t seed);
 void run_end(try_run *run);
 /* Do the fetches, and the loss, equal the oracle's latest run? Tells when fail. */
 bool run_agrees(running *it, const try_run *run, bool tell);
@@ -112,6 +116,9 @@ bool run_check(running *it, const try_run *run);
 bool run_failed(running *it, const try_run *run);
 /* Executes it blocking. */
 void run_execute(running *it, try_run *run);
+/* Can the view fetch the output by a run of no sequence? */
+bool can_fetch(const trial *it, int view, int output);
+bool go_in_sequences(running *it, const action *what);
 /* Parameters that a view does not train. */
 uint32_t run_frozen(const running *it, int view);
 

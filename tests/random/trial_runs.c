@@ -42,7 +42,12 @@ static tdm_tensor *make_input(running *it, int index, uint64_t seed, int64_t row
   return moved;
 }
 
-bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed) {
+bool can_fetch(const trial *it, int view, int output) {
+  return view_has_output(&it->views[view], &it->model, output) &&
+         !model_output_is_kept(&it->model, output);
+}
+
+static bool begin(running *it, try_run *run, int view, bool trains, uint64_t seed, bool keeps) {
   const random_model *model = &it->trial->model;
   const random_view *seen = &it->trial->views[view];
   draw stream = draw_of(seed, 5);
@@ -58,12 +63,20 @@ bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed) 
   }
   static const char *const OUTPUT_NAMES[MOST_OUTPUTS] = {"o0", "o1", "o2", "o3"};
   for (int i = 0; i < model->output_count; i++) {
-    if (!view_has_output(seen, model, i)) continue;
+    if (!view_has_output(seen, model, i) || (!keeps && !can_fetch(it->trial, view, i))) continue;
     if ((trains || run->fetch_count > 0) && draw_one_in(&stream, 4)) continue;
     run->outputs[run->fetch_count] = i;
     run->fetches[run->fetch_count++] = (tdm_fetch){OUTPUT_NAMES[i], NULL};
   }
   return true;
+}
+
+bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed) {
+  return begin(it, run, view, trains, seed, false);
+}
+
+bool run_begin_in_sequence(running *it, try_run *run, int view, uint64_t seed) {
+  return begin(it, run, view, false, seed, true);
 }
 
 void run_end(try_run *run) {

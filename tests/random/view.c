@@ -64,10 +64,12 @@ static bool all_needed(const random_view *it, const random_model *of, int first,
 }
 
 /* The last node that a wrap from `first` on may have: a gradient leaves it, and what goes on with
- * one stands outside. */
+ * one stands outside, as does what is kept. */
 static int end_of_wrap(const random_model *of, int first, int last, bool between) {
   for (int i = first; i <= last; i++)
-    if (of->nodes[i].kind == NODE_GRADIENT && (between || of->nodes[i].flag)) return i - 1;
+    if ((of->nodes[i].kind == NODE_GRADIENT && (between || of->nodes[i].flag)) ||
+        of->nodes[i].kind == NODE_KEEP)
+      return i - 1;
   return last;
 }
 
@@ -155,6 +157,8 @@ void view_draw(random_view *it, const random_model *of, const random_machine *on
   if (!(of->reached & ~it->frozen)) it->frozen = 0;
   if (it->micro_batches == TDM_MICRO_BATCHES_AUTO) it->deterministic = false;
   if (!of->reached) it->trains = false;
+  for (int i = 0; i < first; i++)
+    if (of->nodes[i].kind == NODE_KEPT) it->micro_batches = 1; /* by graph/sessions.h */
   const int ways = it->deterministic ? TDM_COLLECTIVE_CHAIN : TDM_COLLECTIVE_TREE;
   it->collective = draw_between(&stream, 0, ways);
 }

@@ -60,7 +60,7 @@ void tdm_rename_entering(const tdm_chunked *chunked, const uint32_t *gathered);
 void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count, const uint32_t *deliveries,
                                 size_t delivery_count);
 /* Sorts the nodes before chunked->before: those that were there, then replica after replica, what
- * is made of all of them between their stages. */
+ * is made of all of them between their stages. Updates stand behind all. */
 tdm_status tdm_order_replicas(const tdm_chunked *chunked, size_t node_count) TDM_WARN_UNUSED;
 
 #endif

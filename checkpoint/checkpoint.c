@@ -96,14 +96,11 @@ static tdm_status check_sums(const tdm_tensor_list *list) {
   return TDM_OK;
 }
 
-static tdm_status load_list(tdm_session *session, tdm_loader *loader, const tdm_tensor_list *list) {
-  uint64_t epoch = 0;
-  int64_t batch = 0;
-  TDM_TRY(check_sums(list));
-  if (loader) TDM_TRY(tdm_loader_saved_position(loader, list, &epoch, &batch));
-  TDM_TRY(tdm_session_load(session, list));
-  return loader ? tdm_loader_start_at(loader, epoch, batch) : TDM_OK;
-}
+/* Where a loader is taken to. */
+typedef struct loader_place {
+  uint64_t epoch;
+  int64_t batch;
+} loader_place;
 
 /* Adds what the file has of the caller's own to own. */
 static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
@@ -116,14 +113,33 @@ static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
   return TDM_OK;
 }
 
-static tdm_status load_file(tdm_session *session, tdm_loader *loader, const char *path,
+/* What a rank may find wrong by itself; changes no more than own. */
+static tdm_status check_list(const tdm_loader *loader, const tdm_tensor_list *list,
+                             tdm_tensor_list *own, loader_place *out_place) {
+  TDM_TRY(check_sums(list));
+  if (loader) {
+    TDM_TRY(tdm_loader_saved_position(loader, list, &out_place->epoch, &out_place->batch));
+  }
+  return own ? take_own(list, own) : TDM_OK;
+}
+
+/* Ranks agree before each step in which they exchange something, or one that has failed would leave
+ * the others waiting. */
+static tdm_status load_list(tdm_session *session, tdm_loader *loader, const tdm_tensor_list *list,
                             tdm_tensor_list *own) {
   tdm_context *context = tdm_session_context(session);
+  loader_place place = {0};
+  TDM_TRY(tdm_context_agree(context, check_list(loader, list, own, &place)));
+  tdm_status status = tdm_session_load(session, list);
+  if (status == TDM_OK && loader) status = tdm_loader_start_at(loader, place.epoch, place.batch);
+  return tdm_context_agree(context, status);
+}
+
+static tdm_status load_file(tdm_session *session, tdm_loader *loader, const char *path,
+                            tdm_tensor_list *own) {
   tdm_tensor_list *list;
-  TDM_TRY(tdm_ranks_read(context, path, &list));
-  tdm_status status = own ? take_own(list, own) : TDM_OK;
-  if (status == TDM_OK) status = load_list(session, loader, list);
-  status = tdm_context_agree(context, status);
+  TDM_TRY(tdm_ranks_read(tdm_session_context(session), path, &list));
+  const tdm_status status = load_list(session, loader, list, own);
   tdm_tensor_list_release(list);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", path);
 }
@@ -144,9 +160,10 @@ tdm_status tdm_checkpoint_load_with(tdm_session *session, tdm_loader *loader, co
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_checkpoint_load_with: no place for the list");
   *out_own = NULL;
   TDM_TRY(check_load(session, path));
-  tdm_tensor_list *own = tdm_tensor_list_create(tdm_session_context(session));
-  if (!own) return TDM_OUT_OF_MEMORY;
-  const tdm_status status = load_file(session, loader, path, own);
+  tdm_context *context = tdm_session_context(session);
+  tdm_tensor_list *own = tdm_tensor_list_create(context);
+  tdm_status status = tdm_context_agree(context, own ? TDM_OK : TDM_OUT_OF_MEMORY);
+  if (status == TDM_OK) status = load_file(session, loader, path, own);
   if (status == TDM_OK) {
     *out_own = own;
     return TDM_OK;

@@ -272,10 +272,12 @@ static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list,
   return check_names(session->store, list, values);
 }
 
+/* values NULL: this rank had no memory for it, which it tells the others like any failure. */
 static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
                               tdm_tensor_list *values) {
   session_numbers numbers = {0};
-  const tdm_status status = read_all(session, list, &numbers, values);
+  const tdm_status status =
+      values ? read_all(session, list, &numbers, values) : TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_context_agree(session->context, status));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
@@ -291,7 +293,6 @@ tdm_status tdm_session_load(tdm_session *session, const tdm_tensor_list *list) {
   TDM_TRY(check_session(session, "tdm_session_load"));
   if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load: the list is NULL");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
-  if (!values) return TDM_OUT_OF_MEMORY;
   tdm_admission place;
   tdm_store_enter_alone(session->store, &place);
   const tdm_status status = load_locked(session, list, values);

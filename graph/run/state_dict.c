@@ -327,10 +327,10 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   TDM_TRY(read_options("tdm_session_load_state_dict", session, options, &chosen));
   if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load_state_dict: the list is NULL");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
-  if (!values) return TDM_OUT_OF_MEMORY;
   dict self;
   misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}};
   tdm_status status = dict_init(&self, session, &chosen);
+  if (!values) status = TDM_OUT_OF_MEMORY; /* which the other ranks are told */
   if (status == TDM_OK) status = match_list(&self, list, &found);
   if (status == TDM_OK) status = merge_tied(&self);
   if (status == TDM_OK) status = check_matches(&self, &found, values);

@@ -348,6 +348,57 @@ static void a_file_that_rank_0_cannot_read_is_told_to_all(void **state) {
   must_fail(&(stages){.load = path}, TDM_CORRUPT_DATA, "rank 0: ", "damaged");
 }
 
+/* ---- Loaders --------------------------------------------------------------------------------- */
+
+static tdm_loader *make_loader(job_rank *rank, uint64_t seed) {
+  const char *const names[] = {"ids"};
+  tdm_tensor *ids = tdm_tensor_zeros(rank->context, "cpu:0", TDM_INT64, tdm_shape_of(1, ROWS));
+  tdm_dataset *dataset = tdm_dataset_from_tensors(rank->context, names, &ids, 1);
+  const tdm_loader_options options = {
+      .struct_size = sizeof options, .batch_size = 2, .shuffle = true, .seed = seed};
+  tdm_loader *loader = tdm_loader_create(dataset, &options);
+  tdm_dataset_release(dataset);
+  tdm_tensor_release(ids);
+  return loader;
+}
+
+/* The last rank's loader has another seed than the one that was saved. */
+static tdm_status load_beside_another_loader(job_rank *rank) {
+  const char *path = rank->user;
+  const bool is_other = rank->rank == rank->rank_count - 1;
+  tdm_session *session = make_session(rank);
+  tdm_loader *saved = make_loader(rank, 7), *other = make_loader(rank, is_other ? 8 : 7);
+  if (!session || !saved || !other) return TDM_INTERNAL;
+  tdm_status status = tdm_checkpoint_save(session, saved, path);
+  if (status == TDM_OK) {
+    rank->number = (uint64_t)tdm_checkpoint_load(session, other, path);
+    (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+    status = tdm_checkpoint_load(session, saved, path); /* nothing of that is left over */
+  }
+  tdm_loader_release(saved);
+  tdm_loader_release(other);
+  tdm_session_release(session);
+  return status;
+}
+
+static void a_rank_whose_loader_does_not_fit_is_named_to_all(void **state) {
+  (void)state;
+  char path[PATH_BYTES];
+  job_rank ranks[MOST];
+  for (int count = 1; count <= MOST; count++) {
+    char name[24];
+    (void)snprintf(name, sizeof name, "rank %d: ", count - 1);
+    job_must(&(job_options){.rank_count = count, .user = path_of(path, "loader")},
+             load_beside_another_loader, ranks);
+    for (int r = 0; r < count; r++) {
+      assert_status((tdm_status)ranks[r].number, TDM_INVALID_ARGUMENT);
+      if (!strstr(ranks[r].message, "seed was 7, and is 8") ||
+          (count > 1 && !strstr(ranks[r].message, name)))
+        fail_msg("rank %d says \"%s\"", r, ranks[r].message);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(files_of_ranks_are_those_of_one_process),
@@ -358,6 +409,7 @@ int main(void) {
       cmocka_unit_test(a_full_disk_fails_the_save_on_all_ranks),
       cmocka_unit_test(a_rank_that_cannot_save_is_named_to_all),
       cmocka_unit_test(a_file_that_rank_0_cannot_read_is_told_to_all),
+      cmocka_unit_test(a_rank_whose_loader_does_not_fit_is_named_to_all),
       cmocka_unit_test(ranks_give_their_memory_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

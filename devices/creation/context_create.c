@@ -1,5 +1,6 @@
 /* Creating a context and freeing it: options, the machine, devices, staging, links, kernels, the
- * loop. Invariant: the loop comes last, since closing a caller's loop takes that loop's own time.
+ * loop. Invariant: of what can be freed at once the loop comes last, since closing a caller's loop
+ * takes that loop's own time; nothing is posted to it before the context is handed out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,6 +204,12 @@ static void destroy(tdm_context *context) {
   tdm_release(&allocator, context, sizeof(*context));
 }
 
+/* Of a context that other ranks did not come to have, too: its loop was made before they agreed. */
+static void destroy_unmade(tdm_context *context) {
+  tdm_loop_close(context->loop, NULL, NULL);
+  destroy(context);
+}
+
 /* Reads what is asked for; nothing is to be freed on failure. */
 static tdm_status read_options(const tdm_context_options *options, tdm_context_options *out_known,
                                tdm_context_plan *out_plan) {
@@ -238,7 +245,7 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
   context->process = (int)getpid();
   context->generation = tdm_process_generation();
   if (build(context, &known, &plan) == TDM_OK) return context;
-  destroy(context);
+  destroy_unmade(context);
   return NULL;
 }
 

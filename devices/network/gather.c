@@ -62,6 +62,7 @@ static tdm_status gather_piece(tdm_network *network, const unsigned char *own, s
   size_t posted = 0;
   memcpy(slot_of(network, 0), own, bytes);
   const tdm_status status = post_gather(network, bytes, &posted);
+  tdm_network_give_up(network, status); /* what is not posted, others would wait for */
   const tdm_status ended = await_all(network, posted);
   TDM_TRY(status);
   TDM_TRY(ended);
@@ -127,6 +128,7 @@ static tdm_status pass_piece(tdm_network *network, int from, int to, unsigned ch
   size_t posted = 0;
   if (network->endpoint->rank == from) memcpy(network->room, memory, bytes);
   const tdm_status status = post_pass(network, from, to, bytes, &posted);
+  tdm_network_give_up(network, status); /* as for a gather */
   const tdm_status ended = await_all(network, posted);
   TDM_TRY(status);
   TDM_TRY(ended);

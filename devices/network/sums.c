@@ -1,6 +1,6 @@
 /* What the engine sums over all ranks: gradients, and whether a step has failed anywhere.
  * Invariant: a queue has at most one sum, of which at most one piece is out; every rank makes the
- * same ones in the same order. */
+ * same ones in the same order, and who cannot make one takes part in none that follows. */
 #include <string.h>
 
 #include "devices/network/network_state.h"
@@ -31,6 +31,7 @@ static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
       tdm_network_post_sum(network, &progress->call, sum->dtype, progress->buffer,
                            progress->piece / tdm_dtype_bytes(sum->dtype));
   progress->out = status == TDM_OK;
+  tdm_network_give_up(network, status); /* what is not posted, others would wait for */
   return status;
 }
 
@@ -64,6 +65,7 @@ static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
   const tdm_status status =
       tdm_network_post_sum(network, &network->voting, TDM_FLOAT32, &network->against, 1);
   network->votes = status == TDM_OK;
+  tdm_network_give_up(network, status);
   return status;
 }
 

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -152,6 +153,72 @@ static void a_pass_leaves_the_memory_of_who_has_gone_on(void **unused) {
   lose_while_told(&(lost_case){pass_to_all, {2, 1}, 0, 1});
 }
 
+/* ---- A rank that cannot post ----------------------------------------------------------------- */
+
+static tdm_status refuse_send(tdm_endpoint *endpoint, tdm_net_request *request, int peer,
+                              uint32_t channel, const void *memory, size_t bytes) {
+  (void)request, (void)peer, (void)channel, (void)memory, (void)bytes;
+  (void)snprintf(endpoint->message, sizeof endpoint->message, "out of memory");
+  return TDM_OUT_OF_MEMORY;
+}
+
+static tdm_status refuse_sum(tdm_endpoint *endpoint, tdm_net_request *request, tdm_dtype dtype,
+                             void *memory, size_t count) {
+  (void)request, (void)dtype, (void)memory, (void)count;
+  (void)snprintf(endpoint->message, sizeof endpoint->message, "out of memory");
+  return TDM_OUT_OF_MEMORY;
+}
+
+/* Turns of a command of the network's, until it has ended. */
+static tdm_status advance(tdm_network *network, tdm_command_kind kind, unsigned char *memory) {
+  tdm_messenger *messenger = tdm_network_messenger(network);
+  const tdm_command command = {.kind = (uint8_t)kind,
+                               .message = {.dtype = TDM_FLOAT32, .bytes = BYTES}};
+  tdm_address base = (tdm_address)memory;
+  const tdm_run_scalars scalars = {0};
+  uint8_t failed_ids[1] = {0};
+  tdm_flight flight = {.bases = &base, .scalars = &scalars, .failed_ids = failed_ids, .number = 1};
+  tdm_flight_reset(&flight, 1);
+  for (;;) {
+    bool ended = false;
+    const tdm_status status = messenger->advance(messenger, &command, &flight, false, &ended);
+    if (ended) return status;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+}
+
+static tdm_status sum(tdm_network *network, unsigned char *memory) {
+  return advance(network, TDM_COMMAND_ALL_REDUCE, memory);
+}
+
+static tdm_status vote(tdm_network *network, unsigned char *memory) {
+  return advance(network, TDM_COMMAND_VOTE, memory);
+}
+
+static tdm_status pass_from_one(tdm_network *network, unsigned char *memory) {
+  return tdm_network_pass(network, 1, 0, memory, BYTES);
+}
+
+/* Rank 1 stays, so that nothing but its word tells rank 0 that it waits in vain. */
+static void who_cannot_post_tells_those_who_wait(void **unused) {
+  (void)unused;
+  static const tell_function tells[] = {gather, pass_from_one, sum, vote};
+  for (size_t i = 0; i < sizeof tells / sizeof *tells; i++) {
+    job in;
+    open_job(&in, tells[i], NEVER_NS);
+    tdm_transport refusing = tdm_simnet_transport;
+    refusing.send = refuse_send;
+    refusing.all_reduce = refuse_sum;
+    in.ranks[1].endpoint->transport = &refusing;
+    start(&in, 1, tell_main);
+    assert_int_equal(tells[i](in.ranks[1].network, in.ranks[1].memory), TDM_OUT_OF_MEMORY);
+    join(&in, 1);
+    assert_int_equal(in.ranks[0].status, TDM_UNAVAILABLE);
+    in.ranks[1].endpoint->transport = &tdm_simnet_transport;
+    close_job(&in);
+  }
+}
+
 /* ---- In the moment of a look ------------------------------------------------------------------
  */
 
@@ -275,6 +342,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(a_pass_leaves_the_memory_of_who_has_gone_on),
+      cmocka_unit_test(who_cannot_post_tells_those_who_wait),
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),

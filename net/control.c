@@ -183,11 +183,11 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
 
 /* What rank 0 draws, everybody has: the engine carries it. */
 static tdm_status share_key(tdm_control *control, tdm_endpoint *endpoint) {
-  tdm_net_request request;
+  tdm_net_request *request = &control->request;
   if (control->rank == 0 && uv_random(NULL, NULL, control->key, CONTROL_KEY_BYTES, 0, NULL) != 0)
     return tdm_fail(TDM_UNAVAILABLE, "the system gives no random numbers");
-  TDM_TRY(tdm_endpoint_broadcast(endpoint, &request, 0, control->key, CONTROL_KEY_BYTES));
-  return tdm_endpoint_wait(endpoint, &request, control->options.timeout_ns);
+  TDM_TRY(tdm_endpoint_broadcast(endpoint, request, 0, control->key, CONTROL_KEY_BYTES));
+  return tdm_endpoint_wait(endpoint, request, control->options.timeout_ns);
 }
 
 /* A rank that cannot listen takes part, so that all learn it. */
@@ -195,10 +195,10 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint) 
   control->listen_task.run = on_listen;
   tdm_loop_post(control->loop, &control->listen_task);
   (void)wait_until(control, is_set, &control->listened, 0);
-  tdm_net_request request;
-  TDM_TRY(tdm_endpoint_all_gather(endpoint, &request, &control->addresses[control->rank],
+  tdm_net_request *request = &control->request;
+  TDM_TRY(tdm_endpoint_all_gather(endpoint, request, &control->addresses[control->rank],
                                   control->addresses, sizeof(control_addresses)));
-  TDM_TRY(tdm_endpoint_wait(endpoint, &request, control->options.timeout_ns));
+  TDM_TRY(tdm_endpoint_wait(endpoint, request, control->options.timeout_ns));
   char text[TDM_NET_RANK_TEXT_BYTES];
   const char *wanted = control->options.interface;
   if (control->listen_code != 0) {
@@ -255,13 +255,23 @@ static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
   return status;
 }
 
+/* What a rank that others did not come to in time has out with an engine, which may still reach
+ * into it. */
+static _Atomic(tdm_control *) forgotten;
+
+static void forget(tdm_control *control) {
+  control->next = atomic_load(&forgotten);
+  while (!atomic_compare_exchange_weak(&forgotten, &control->next, control))
+    continue;
+}
+
+/* Nothing of the channel's but its memory is there afterwards. */
 static void end(tdm_control *control, bool in_order) {
   control->in_order = in_order;
   control->leave_task.run = on_leave;
   tdm_loop_post(control->loop, &control->leave_task);
   (void)wait_until(control, is_set, &control->closed, 0);
   tdm_loop_close(control->loop, NULL, NULL);
-  free_control(control);
 }
 
 tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
@@ -288,6 +298,10 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
   if (status == TDM_OK) status = connect_all(control, endpoint);
   if (status != TDM_OK) {
     end(control, atomic_load(&control->given_up)); /* its words have to go out */
+    if (endpoint->posted_count > 0)
+      forget(control);
+    else
+      free_control(control);
     return status;
   }
   *out_control = control;
@@ -295,11 +309,15 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
 }
 
 void tdm_control_leave(tdm_control *control) {
-  if (control) end(control, true);
+  if (!control) return;
+  end(control, true);
+  free_control(control);
 }
 
 void tdm_control_abandon(tdm_control *control) {
-  if (control) end(control, false);
+  if (!control) return;
+  end(control, false);
+  free_control(control);
 }
 
 /* ---- What other threads ask ---- */

@@ -61,6 +61,7 @@ typedef struct control_peer {
 } control_peer;
 
 struct tdm_control {
+  tdm_control *next; /* of those that are forgotten */
   tdm_allocator allocator;
   tdm_control_options options;
   int rank;
@@ -68,6 +69,7 @@ struct tdm_control {
   tdm_rank *ranks;              /* (rank_count) */
   control_addresses *addresses; /* (rank_count) */
   unsigned char key[CONTROL_KEY_BYTES];
+  tdm_net_request request; /* of what goes round by the engine at the start */
 
   tdm_loop *loop;
   uv_tcp_t listener;

@@ -1,5 +1,6 @@
 /* How the ranks of a control channel find one another: who cannot be reached, who was busy, who
  * knocks and does not belong to the job. The test plays some of the ranks itself. */
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "tests/net/control_job.h"
@@ -20,6 +21,71 @@ static void test_no_such_interface(void **state) {
   }
   assert_non_null(strstr(made.ranks[0].message, "of rank 1 (host sim1"));
   assert_non_null(strstr(made.ranks[1].message, "nowhere0"));
+  close_net(&made);
+}
+
+/* ---- Not come in time ---- */
+
+/* Memory that was released, which stays as it is from then on. */
+typedef struct released {
+  struct released *next;
+  size_t bytes;
+  unsigned char memory[];
+} released;
+
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+enum { RELEASED_BYTE = 0xDD };
+
+static void *allocate_kept(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  const tdm_allocator plain = tdm_allocator_default();
+  return plain.allocate(plain.user, bytes, alignment);
+}
+
+static void keep_released(void *user, void *memory, size_t bytes) {
+  released **kept = user;
+  if (!memory) return;
+  memset(memory, RELEASED_BYTE, bytes);
+  released *one = malloc(sizeof(*one) + sizeof(void *));
+  assert_non_null(one);
+  one->bytes = bytes;
+  memcpy(one->memory, &memory, sizeof(memory));
+  (void)pthread_mutex_lock(&keeping);
+  one->next = *kept;
+  *kept = one;
+  (void)pthread_mutex_unlock(&keeping);
+}
+
+/* Frees it; answers how many bytes of it were written to. */
+static size_t count_written(released **kept) {
+  const tdm_allocator plain = tdm_allocator_default();
+  size_t written = 0;
+  for (released *next; *kept; *kept = next) {
+    next = (*kept)->next;
+    unsigned char *memory;
+    memcpy(&memory, (*kept)->memory, sizeof(memory));
+    for (size_t i = 0; i < (*kept)->bytes; i++)
+      written += memory[i] != RELEASED_BYTE;
+    plain.release(plain.user, memory, (*kept)->bytes);
+    free(*kept);
+  }
+  return written;
+}
+
+/* Rank 0 comes when rank 1 has given up waiting for it: what it sends reaches nothing that rank 1
+ * has released. */
+static void test_a_rank_that_comes_late(void **state) {
+  (void)state;
+  job made = {0};
+  released *kept = NULL;
+  open_net(&made, 2);
+  for (int i = 1; i >= 0; i--) {
+    made.ranks[i].options.allocator = (tdm_allocator){allocate_kept, keep_released, &kept};
+    made.ranks[i].options.timeout_ns = 1000000;
+    (void)start_rank(&made.ranks[i]);
+    assert_int_equal(made.ranks[i].status, TDM_DEADLINE_EXCEEDED);
+  }
+  assert_int_equal(count_written(&kept), 0);
   close_net(&made);
 }
 
@@ -233,6 +299,7 @@ static void test_standstill(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_such_interface),
+      cmocka_unit_test(test_a_rank_that_comes_late),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_standstill),
       cmocka_unit_test(test_unreachable),

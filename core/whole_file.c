@@ -208,6 +208,10 @@ tdm_status tdm_whole_file_commit(tdm_whole_file *file) {
   return flush_folder(file);
 }
 
+bool tdm_whole_file_is_in_place(const tdm_whole_file *file) {
+  return file->descriptor < 0;
+}
+
 void tdm_whole_file_destroy(tdm_whole_file *file) {
   if (!file) return;
   const tdm_allocator allocator = file->allocator;

@@ -26,6 +26,8 @@ tdm_status tdm_whole_file_write(tdm_whole_file *file, const char *bytes,
                                 size_t size) TDM_WARN_UNUSED;
 /* Puts the file in place, on the disk when this returns OK. */
 tdm_status tdm_whole_file_commit(tdm_whole_file *file) TDM_WARN_UNUSED;
+/* Has a commit put it in place, though it may have failed since to bring that to the disk? */
+bool tdm_whole_file_is_in_place(const tdm_whole_file *file);
 void tdm_whole_file_destroy(tdm_whole_file *file); /* NULL is legal */
 
 #ifdef __cplusplus

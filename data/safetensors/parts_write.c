@@ -1,7 +1,7 @@
 /* Saves tensors in several files with an index. Invariant: no file that the index of before names
  * is touched until the new index stands in its place, so that what is there under path is the old
  * set or the new one, whole; then what only the old one named is removed. A save that fails removes
- * what it has written. */
+ * what it has written, unless the index that names it stands in its place by then. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,22 +132,25 @@ static tdm_status write_map(part_writer *self, tdm_whole_file *file) {
   return tdm_json_writer_finish(&json);
 }
 
-static tdm_status write_index(part_writer *self) {
+/* *out_in_place: whether path is the new index, which is so after some failures, too. */
+static tdm_status write_index(part_writer *self, bool *out_in_place) {
   tdm_whole_file *file;
   TDM_TRY(tdm_whole_file_create(self->allocator, self->path, &file));
   tdm_status status = write_map(self, file);
   if (status == TDM_OK) status = tdm_whole_file_commit(file);
+  *out_in_place = tdm_whole_file_is_in_place(file);
   tdm_whole_file_destroy(file);
   return status;
 }
 
 static tdm_status write_all(part_writer *self) {
   size_t written = 0;
+  bool in_place = false;
   tdm_status status = TDM_OK;
   while (written < self->count && status == TDM_OK)
     status = write_part(self, written++);
-  if (status == TDM_OK) status = write_index(self);
-  for (size_t p = 0; p < written && status != TDM_OK; p++)
+  if (status == TDM_OK) status = write_index(self, &in_place);
+  for (size_t p = 0; p < written && status != TDM_OK && !in_place; p++)
     (void)unlink(name_part(self, p));
   return status;
 }

@@ -206,18 +206,22 @@ static tdm_status check_rates(const uint64_t *bits, size_t count) {
   return TDM_OK;
 }
 
-/* The parameter P of a state "optimizer/P/NAME"; NULL for other names, and where there is none. */
+/* The parameter P of a state "optimizer/P/NAME", the longest where one's name begins another's;
+ * NULL for other names, and where there is none. */
 static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
   static const char begin[] = "optimizer/";
+  const tdm_store_entry *found = NULL;
+  size_t longest = 0;
+  if (strncmp(name, begin, sizeof begin - 1) != 0) return NULL;
+  name += sizeof begin - 1;
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
     const char *own = tdm_store_entry_table(entry);
     const size_t length = strlen(own);
-    if (strncmp(name, begin, sizeof begin - 1) == 0 &&
-        strncmp(name + sizeof begin - 1, own, length) == 0 &&
-        name[sizeof begin - 1 + length] == '/')
-      return entry;
+    if (length <= longest || strncmp(name, own, length) != 0 || name[length] != '/') continue;
+    found = entry;
+    longest = length;
   }
-  return NULL;
+  return found;
 }
 
 /* A state that no plan has asked for yet has the dtype and shape of its parameter, or is one

@@ -3,14 +3,19 @@
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 
-/* scope may be NULL. NULL where the session is refused. */
-static tdm_session *session_of(const char *scope, const char *layer) {
+/* scope may be NULL; a parameter of its name: beside what is inside. NULL where the session is
+ * refused. */
+static tdm_session *session_beside(const char *scope, const char *layer, bool has_parameter) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
   tdm_place(graph, TEST_KIND ":0");
+  tdm_value beside = {0};
+  if (has_parameter)
+    beside = tdm_parameter(graph, scope, TDM_FLOAT32, tdm_shape_of(1, 2), &(tdm_initializer){0});
   if (scope) tdm_scope_push(graph, scope);
   x = tdm_linear(graph, layer, x, 2);
   if (scope) tdm_scope_pop(graph);
+  if (has_parameter) x = tdm_add(graph, "sum", x, beside);
   const tdm_value classes = tdm_input(graph, "class", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_optimizer adam = tdm_adam(0.01);
   const tdm_session_options options = {.struct_size = sizeof options,
@@ -19,6 +24,10 @@ static tdm_session *session_of(const char *scope, const char *layer) {
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;
+}
+
+static tdm_session *session_of(const char *scope, const char *layer) {
+  return session_beside(scope, layer, false);
 }
 
 static void train(tdm_session *session) {
@@ -59,6 +68,26 @@ static void what_is_called_nearly_so_saves_and_loads(void **unused) {
   }
 }
 
+/* The optimizer's states of "a/fc.weight" are no states of "a". */
+static void a_parameter_may_be_called_as_a_scope(void **unused) {
+  (void)unused;
+  char path[512];
+  tdm_session *first = session_beside("a", "fc", true);
+  if (!first) fail_msg("%s", tdm_last_message());
+  train(first);
+  assert_ok(tdm_checkpoint_save(first, NULL, checkpoint_path(path, "beside.safetensors")));
+  tdm_session *second = session_beside("a", "fc", true);
+  assert_ok(tdm_checkpoint_load(second, NULL, path));
+  train(first);
+  train(second);
+  tdm_tensor_list *states[] = {state_of(first), state_of(second)};
+  assert_same_state(states[0], states[1]);
+  tdm_tensor_list_release(states[0]);
+  tdm_tensor_list_release(states[1]);
+  tdm_session_release(first);
+  tdm_session_release(second);
+}
+
 static void a_checkpoint_s_own_names_are_refused(void **unused) {
   (void)unused;
   static const struct {
@@ -93,6 +122,7 @@ static void a_store_keeps_nothing_of_a_checkpoint_s_own(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_called_nearly_so_saves_and_loads),
+      cmocka_unit_test(a_parameter_may_be_called_as_a_scope),
       cmocka_unit_test(a_checkpoint_s_own_names_are_refused),
       cmocka_unit_test(a_store_keeps_nothing_of_a_checkpoint_s_own),
   };

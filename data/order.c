@@ -84,7 +84,13 @@ done:
   return status;
 }
 
-/* How many batches a segment gives, and with out_batches also which. */
+/* How many batches a segment gives. */
+static int64_t count_batches(const tdm_order *order, const tdm_order_segment *segment) {
+  const int64_t items = segment->end - segment->begin;
+  return items / order->batch_size + (items % order->batch_size != 0 && !order->drop_last);
+}
+
+/* Writes them; answers how many. */
 static int64_t cut_segment(const tdm_order *order, const tdm_order_segment *segment,
                            tdm_batch_range *out_batches) {
   int64_t count = 0;
@@ -92,7 +98,7 @@ static int64_t cut_segment(const tdm_order *order, const tdm_order_segment *segm
     const int64_t left = segment->end - begin;
     const int64_t rows = left < order->batch_size ? left : order->batch_size;
     if (rows < order->batch_size && order->drop_last) break;
-    if (out_batches) out_batches[count] = (tdm_batch_range){.begin = begin, .rows = rows};
+    out_batches[count] = (tdm_batch_range){.begin = begin, .rows = rows};
     begin += rows;
   }
   return count;
@@ -109,7 +115,6 @@ tdm_status tdm_order_init(tdm_order *order, const tdm_allocator *allocator, int6
                           const tdm_order_options *options) {
   *order = (tdm_order){.allocator = allocator,
                        .length = length,
-                       .visited = visited_items(length, options),
                        .replicas = options->replicas,
                        .batch_size = options->batch_size,
                        .drop_last = options->drop_last};
@@ -117,10 +122,11 @@ tdm_status tdm_order_init(tdm_order *order, const tdm_allocator *allocator, int6
   if ((uint64_t)length > SIZE_MAX / sizeof(grouped_item)) {
     return tdm_fail_memory(SIZE_MAX, "the order of a loader");
   }
+  order->visited = visited_items(length, options);
   TDM_TRY(options->groups ? sort_by_group(order, options->groups)
                           : add_segment(order, 0, order->visited));
   for (size_t i = 0; i < order->segment_count; i++)
-    order->batch_count += cut_segment(order, &order->segments[i], NULL);
+    order->batch_count += count_batches(order, &order->segments[i]);
   const size_t visited_bytes = (size_t)order->visited * sizeof(*order->items);
   order->items = tdm_allocate(allocator, visited_bytes, "the order of a loader");
   if (order->replicas > 0) {

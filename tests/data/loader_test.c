@@ -192,6 +192,33 @@ static void bad_options_are_refused(void **state) {
   assert_int_equal(tdm_loader_start(NULL, 0), TDM_INVALID_ARGUMENT);
 }
 
+static void *allocate_small(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  return bytes < 4096 ? aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                      : NULL;
+}
+
+static void release_small(void *user, void *memory, size_t bytes) {
+  (void)user;
+  (void)bytes;
+  free(memory);
+}
+
+/* At once: it takes no steps of its own for each batch of an order that no memory holds. */
+static void a_dataset_beyond_memory_is_refused(void **state) {
+  (void)state;
+  const tdm_allocator allocator = {.allocate = allocate_small, .release = release_small};
+  const int64_t lengths[] = {(int64_t)1 << 59, INT64_MAX};
+  for (size_t i = 0; i < 2; i++) {
+    for (int64_t replicas = 0; replicas < 3; replicas++) {
+      tdm_order order;
+      const tdm_order_options options = {.batch_size = replicas + !replicas, .replicas = replicas};
+      assert_int_equal(tdm_order_init(&order, &allocator, lengths[i], &options), TDM_OUT_OF_MEMORY);
+      tdm_order_deinit(&order);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_hundred_items_by_thirty, set_up, tear_down),
@@ -201,6 +228,7 @@ int main(void) {
       cmocka_unit_test(every_order_is_as_likely),
       cmocka_unit_test_setup_teardown(a_start_begins_anew, set_up, tear_down),
       cmocka_unit_test_setup_teardown(bad_options_are_refused, set_up, tear_down),
+      cmocka_unit_test(a_dataset_beyond_memory_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

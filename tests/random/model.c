@@ -148,12 +148,15 @@ static void print_details(const random_model *it, const random_node *what, FILE 
   if (what->kind == NODE_CONVOLUTION) fprintf(out, " groups %d", (int)what->groups);
 }
 
+static const char *const OPTIMIZER_NAMES[OPTIMIZER_KINDS] = {"sgd",     "adam",  "adagrad",
+                                                             "rmsprop", "nadam", "adafactor"};
+
 static void print_groups(const random_model *it, FILE *out) {
   for (int g = 0; g < it->group_count; g++) {
     const random_group *group = &it->groups[g];
-    fprintf(out, "  optimizer %d: momentum %g, weight decay %g, rate %g%s%s", g, group->momentum,
-            group->weight_decay, group->rate, group->nesterov ? ", nesterov" : "",
-            group->maximize ? ", maximize" : "");
+    fprintf(out, "  optimizer %d: %s, momentum %g, weight decay %g, rate %g%s%s", g,
+            OPTIMIZER_NAMES[it->optimizer], group->momentum, group->weight_decay, group->rate,
+            group->nesterov ? ", nesterov" : "", group->maximize ? ", maximize" : "");
     if (it->clip_norm > 0) fprintf(out, ", clip %g", it->clip_norm);
     for (int i = 0; i < it->parameter_count && g > 0; i++)
       if (it->parameters[i].group == g) fprintf(out, " %s", it->parameters[i].name);

@@ -1,6 +1,7 @@
 /* A program that calls tandem.h, made of bytes: building (api_build.c, api_layers.c), then sessions
  * and runs (api_run.c). Invariant: values that are not hostile stay small, so that whatever is
- * accepted runs in milliseconds; hostile ones are too large for any machine. */
+ * accepted runs in milliseconds; hostile ones are too large for any machine, and what a large
+ * machine may have gets no session, whose parameters would be made. */
 #ifndef TANDEM_TESTS_FUZZ_API_H
 #define TANDEM_TESTS_FUZZ_API_H
 
@@ -26,8 +27,9 @@ typedef struct api {
   char outputs[API_MOST_OUTPUTS][API_NAME_BYTES];
   size_t output_count;
   uint32_t name_count;
-  bool keeps;     /* some value from run to run */
-  bool too_large; /* some value is: do not run it */
+  bool keeps;        /* some value from run to run */
+  bool too_large;    /* some value is: do not run it */
+  bool takes_memory; /* some state is so large that a device may have it: make no session */
 } api;
 
 /* ---- Draws ----------------------------------------------------------------------------------- */
@@ -51,6 +53,9 @@ const char *api_device(api *self);
 const char *api_devices(api *self);
 /* A name that is new, mostly; text has API_NAME_BYTES. */
 const char *api_name(api *self, char *text);
+/* Are so many elements more than a test should take, and less than no device has? Then a session
+ * would get them. */
+bool api_takes_memory(int64_t elements);
 /* Keeps a value to be drawn from. */
 void api_keep(api *self, tdm_value value);
 

@@ -5,6 +5,9 @@
 
 #include "tests/fuzz/api.h"
 
+/* Bytes of addresses that a simulated device has, of the smallest elements. */
+enum { TAKEN_BITS = 38 };
+
 /* ---- Draws ----------------------------------------------------------------------------------- */
 
 bool api_bool(api *self) {
@@ -142,11 +145,16 @@ static void make_input(api *self) {
   }
 }
 
+bool api_takes_memory(int64_t elements) {
+  return elements > 1LL << 20 && elements < 1LL << TAKEN_BITS;
+}
+
 static void make_parameter(api *self, bool state) {
   char name[API_NAME_BYTES];
   (void)api_name(self, name);
   const tdm_dtype dtype = api_dtype(self);
   const tdm_shape shape = api_shape(self, false);
+  self->takes_memory |= api_takes_memory(tdm_shape_count(&shape));
   const tdm_initializer initializer = {(tdm_initializer_kind)fuzz_below(&self->input, 5),
                                        api_real(self), api_real(self),
                                        (int64_t)fuzz_below(&self->input, 8) - 4};

@@ -1,6 +1,7 @@
 /* Sessions of a graph that was built, their runs, and what they can be asked. Invariant: whatever
  * session and run are refused say why; all that was made is released. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -317,11 +318,30 @@ static void use_session(api *self, tdm_session *session) {
               delivered.calls);
 }
 
+/* Of all layers, as the graph's description sums them up. */
+static int64_t count_parameters(const api *self) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  fuzz_expect(out != NULL, "no memory for a description");
+  const tdm_status status = tdm_graph_print(self->graph, out);
+  (void)fclose(out);
+  long long count = 0;
+  if (status == TDM_OK && bytes > 1) {
+    text[bytes - 1] = '\0'; /* the end of the last line, which has the sum */
+    const char *line = strrchr(text, '\n');
+    (void)sscanf(line ? line + 1 : text, "%lld", &count);
+  }
+  free(text);
+  return count;
+}
+
 void api_run(api *self) {
   tdm_store *store = tdm_store_create(self->context);
   fuzz_expect(store != NULL, "no store");
   const tdm_status built = tdm_graph_status(self->graph);
-  const uint32_t sessions = 1 + (fuzz_below(&self->input, 4) == 3);
+  if (built == TDM_OK) self->takes_memory |= api_takes_memory(count_parameters(self));
+  const uint32_t sessions = self->takes_memory ? 0 : 1 + (fuzz_below(&self->input, 4) == 3);
   for (uint32_t i = 0; i < sessions; i++) {
     tdm_session *session = make_session(self, store);
     fuzz_expect(built == TDM_OK || !session, "a session of a graph that failed");

@@ -170,7 +170,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_place(graph, request->map));
   if (!request->training) tdm_drop_persist_inputs(graph);
   report(request, "place", plan);
-  TDM_TRY(tdm_pass_shard(graph, plan->deliveries, plan->delivery_count, &plan->shards));
+  TDM_TRY(tdm_pass_shard(graph, request->deterministic, plan->deliveries, plan->delivery_count,
+                         &plan->shards));
   report(request, "shard", plan);
   TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
   report(request, "sink_gather", plan);

@@ -253,7 +253,7 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
   TDM_TRY(tdm_pass_place(copy, &session->map));
   tdm_shard_traffic traffic;
-  TDM_TRY(tdm_pass_shard(copy, targets, count, &traffic));
+  TDM_TRY(tdm_pass_shard(copy, session->deterministic, targets, count, &traffic));
   TDM_TRY(check_outputs(session, copy, targets));
   if (!session->can_train) tdm_drop_persist_inputs(copy);
   TDM_TRY(tdm_device_map_check(&session->map, session->graph));

@@ -163,6 +163,7 @@ typedef struct gathered_whole {
 
 typedef struct gathering {
   tdm_graph *graph;
+  bool any_device; /* one serves all nodes of a replica */
   gathered_whole *wholes;
 } gathering;
 
@@ -187,8 +188,8 @@ static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, con
 static tdm_status read_whole(gathering *self, const tdm_sharding *sharding, tdm_ir_node *node,
                              uint32_t input) {
   gathered_whole *at = self->wholes;
-  while (at && (at->table != sharding->table || at->device != node->device ||
-                at->replica != node->replica))
+  while (at && (at->table != sharding->table || at->replica != node->replica ||
+                (at->device != node->device && !self->any_device)))
     at = at->next;
   if (!at) {
     at = tdm_region_take(&self->graph->region, sizeof *at, "parameters in pieces");
@@ -204,8 +205,8 @@ static tdm_status read_whole(gathering *self, const tdm_sharding *sharding, tdm_
   return TDM_OK;
 }
 
-static tdm_status gather_wholes(tdm_graph *graph, tdm_shard_traffic *traffic) {
-  gathering self = {.graph = graph};
+static tdm_status gather_wholes(tdm_graph *graph, bool deterministic, tdm_shard_traffic *traffic) {
+  gathering self = {.graph = graph, .any_device = deterministic};
   for (size_t i = 0; i < graph->shardings.count; i++) {
     if (!graph->shardings.items[i].is_gathered) continue;
     become_first_shard(graph, &graph->shardings.items[i]);
@@ -264,12 +265,12 @@ static tdm_status rewrite(tdm_graph *graph, tdm_ir_node *node, tdm_shard_traffic
   return look_up_rows(&self, traffic);
 }
 
-tdm_status tdm_pass_shard(tdm_graph *graph, const uint32_t *deliveries, size_t delivery_count,
-                          tdm_shard_traffic *out_traffic) {
+tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, const uint32_t *deliveries,
+                          size_t delivery_count, tdm_shard_traffic *out_traffic) {
   memset(out_traffic, 0, sizeof *out_traffic);
   if (graph->shardings.count == 0) return TDM_OK;
   TDM_TRY(check_deliveries(graph, deliveries, delivery_count));
-  TDM_TRY(gather_wholes(graph, out_traffic));
+  TDM_TRY(gather_wholes(graph, deterministic, out_traffic));
   TDM_EACH_NODE(graph, node) {
     TDM_TRY(rewrite(graph, node, out_traffic));
   }

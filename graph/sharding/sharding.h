@@ -22,8 +22,10 @@ typedef struct tdm_shard_traffic {
  * home, and what picks the rows from all of their answers. A table that is sharded as a whole is
  * looked up where it lives. INVALID_ARGUMENT, naming both, where something else reads a table in
  * shards, or it is delivered. A parameter of a parallel region that lies in pieces is put together
- * on each device, for each of its replicas, right before the first node there that reads it. */
-tdm_status tdm_pass_shard(tdm_graph *graph, const uint32_t *deliveries, size_t delivery_count,
-                          tdm_shard_traffic *out_traffic) TDM_WARN_UNUSED;
+ * on each device, for each of its replicas, right before the first node there that reads it; with
+ * `deterministic` once for all nodes of a replica, on the device of the first, so that where they
+ * are does not change the order of sums. */
+tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, const uint32_t *deliveries,
+                          size_t delivery_count, tdm_shard_traffic *out_traffic) TDM_WARN_UNUSED;
 
 #endif

@@ -64,6 +64,49 @@ static void rows_have_the_bits_of_wholes(void **unused) {
   }
 }
 
+/* "part" over two devices; its weight, in pieces, is read three times behind it, each time a little
+ * further, the second time on `place`. */
+static tdm_tensor_list *trained_beside(const char *place) {
+  tdm_graph *graph = tdm_graph_create(homes_context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  tdm_value y = tdm_linear_without_bias(graph, "part", x, WIDTH);
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = "cpu:0,cpu:1",
+                                        .spread_homes = true,
+                                        .spread_rows = true};
+  tdm_data_parallel(graph, "part", &options);
+  const tdm_value weight = tdm_get_parameter(graph, "part.weight");
+  static const char *const names[] = {"one", "two", "three"};
+  for (int i = 0; i < 3; i++) {
+    tdm_place(graph, i == 1 ? place : "cpu:0");
+    y = tdm_tanh(graph, names[i], tdm_matmul(graph, "product", y, weight));
+  }
+  tdm_place(graph, "cpu:0");
+  const tdm_value loss = tdm_mean(graph, "loss", tdm_square(graph, "s", y), NULL, 0, false);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(3),
+                                       &(tdm_session_options){.seed = 5, .deterministic = true});
+  tdm_tensor *fed =
+      tdm_tensor_randn(homes_context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 6, WIDTH), 7);
+  const tdm_feed feed = {"x", fed, false};
+  for (int step = 0; step < 2; step++)
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_release(fed);
+  tdm_tensor_list *state = tdm_store_save(tdm_session_store(session), true);
+  assert_non_null(state);
+  tdm_session_release(session);
+  return state;
+}
+
+/* With `deterministic` it is not for the order of sums where a node of no replica reads pieces. */
+static void who_reads_rows_elsewhere_changes_no_bit(void **unused) {
+  (void)unused;
+  tdm_tensor_list *together = trained_beside("cpu:0");
+  tdm_tensor_list *apart = trained_beside("cpu:2");
+  assert_same_state(together, apart);
+  tdm_tensor_list_release(together);
+  tdm_tensor_list_release(apart);
+}
+
 /* Of two terms every order is the same. */
 static void rows_beside_rings_have_the_bits_of_wholes(void **unused) {
   (void)unused;
@@ -202,6 +245,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_lie_on_all_devices),
       cmocka_unit_test(rows_have_the_bits_of_wholes),
+      cmocka_unit_test(who_reads_rows_elsewhere_changes_no_bit),
       cmocka_unit_test(rows_beside_rings_have_the_bits_of_wholes),
       cmocka_unit_test(rows_load_what_wholes_have_saved),
       cmocka_unit_test(some_sessions_keep_parameters_whole),

@@ -65,7 +65,7 @@ def run_test(check, name, limit_s, before=(), **environment):
     return "%s cases" % passed.group(1)
 
 
-def test_items(part, names, limit_s=240):
+def test_items(part, names, limit_s=120):
     return [Item(part, name, limit_s,
                  lambda check, limit, name=name: run_test(check, name, limit), alone=False)
             for name in names]

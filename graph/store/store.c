@@ -146,10 +146,21 @@ static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_dev
   return TDM_OK;
 }
 
+/* Names of shards are those of nothing else: it would have their memory. */
+static tdm_status check_name(const tdm_store_entry *entry, const tdm_graph_persistent *wanted) {
+  const bool is_shard = entry->shard.table != NULL, wants_shard = wanted->shard.table != NULL;
+  if (!entry->storage || is_shard == wants_shard) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "rows of %s, which is in shards, are called so; give what else has that name "
+                  "another",
+                  is_shard ? entry->shard.table : wanted->shard.table);
+}
+
 static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *persistent,
                               const tdm_spec *spec, tdm_device *home, uint64_t seed,
                               tdm_store_entry **out_entry) {
   tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
+  if (entry) TDM_TRY(check_name(entry, persistent));
   if (entry) TDM_TRY(tdm_store_check_fit(entry, spec));
   if (!entry || !entry->storage) TDM_TRY(tdm_store_check_shard(store, persistent));
   if (!entry) entry = tdm_store_add_entry(store, persistent->name, spec);

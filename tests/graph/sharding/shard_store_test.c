@@ -179,6 +179,26 @@ static void tables_that_others_read_are_refused(void **state) {
   tdm_context_release(context);
 }
 
+/* A parameter that is called as a shard would be has no memory of the shard's. */
+static void names_of_shards_are_taken(void **state) {
+  (void)state;
+  enum { ROWS = 8, DIM = 2 };
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_output(graph, "rows", tdm_embedding(graph, "table", ids, ROWS, DIM));
+  tdm_output(
+      graph, "other",
+      tdm_parameter(graph, "table.weight[0:4]", TDM_FLOAT32, tdm_shape_of(2, ROWS / 2, DIM), NULL));
+  const tdm_shard_options options = {
+      .struct_size = sizeof options, .devices = "cpu:0,cpu:1", .by = TDM_SHARD_ROWS};
+  tdm_shard(graph, "table", &options);
+  assert_null(tdm_session_create(graph, NULL));
+  assert_message("parameter table.weight[0:4]: rows of table.weight, which is in shards");
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(states_load_whatever_the_number_of_shards),
@@ -187,6 +207,7 @@ int main(void) {
       cmocka_unit_test(ids_outside_fail_as_with_whole_tables),
       cmocka_unit_test(what_cannot_be_sharded_is_refused),
       cmocka_unit_test(tables_that_others_read_are_refused),
+      cmocka_unit_test(names_of_shards_are_taken),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

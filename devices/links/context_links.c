@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/last_failure.h"
 #include "devices/context/context.h"
 #include "devices/links/table.h"
 #include "devices/network/network.h"
@@ -37,16 +38,20 @@ static bool is_for_own_cores(tdm_context *context, const char *path) {
 static tdm_status read_machines_file(tdm_context *context) {
   char path[PATH_BYTES];
   const bool asked_for = getenv("TANDEM_LINKS") != NULL;
+  tdm_last_failure before, failure;
+  tdm_last_failure_keep(&before);
   /* Where there is no folder, or links are off, there is nothing to read. */
-  if (tdm_links_path(context, path, sizeof(path)) != TDM_OK) return TDM_OK;
-  const tdm_status status = tdm_links_load(context, path);
+  tdm_status status = tdm_links_path(context, path, sizeof(path));
+  const bool has_path = status == TDM_OK;
+  if (has_path) status = tdm_links_load(context, path);
   if (status == TDM_OK || status == TDM_OUT_OF_MEMORY) return status;
-  char message[TDM_MESSAGE_BYTES];
-  (void)snprintf(message, sizeof(message), "%s", tdm_last_message());
+  tdm_last_failure_keep(&failure);
   const bool expected =
-      status == TDM_UNAVAILABLE && (!asked_for || is_for_own_cores(context, path));
+      !has_path || (status == TDM_UNAVAILABLE && (!asked_for || is_for_own_cores(context, path)));
+  tdm_last_failure_restore(&before);
   if (!expected)
-    tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s", message);
+    tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",
+                    failure.message);
   return TDM_OK;
 }
 

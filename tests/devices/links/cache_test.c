@@ -83,6 +83,16 @@ static void another_machines_file_is_not_used(void **state) {
   assert_int_equal(record.count, 1);
   assert_non_null(strstr(record.last, "No such file"));
   tdm_context_release(context);
+  for (int named = 1; named >= 0; named--) { /* which is no failure of its making */
+    (void)setenv("TANDEM_LINKS", named ? path_of("missing.json") : "off", 1);
+    (void)tdm_fail(TDM_CORRUPT_DATA, "what failed before");
+    context = make_context(NULL);
+    assert_string_equal(tdm_last_message(), "what failed before");
+    assert_int_equal(tdm_last_status(), TDM_CORRUPT_DATA);
+    (void)tdm_simulator(context);
+    assert_string_equal(tdm_last_message(), "what failed before");
+    tdm_context_release(context);
+  }
   (void)unsetenv("TANDEM_LINKS");
 }
 

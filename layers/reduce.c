@@ -1,5 +1,6 @@
 /* Sums and means over dimensions. Invariant: a node sums over at most two groups of neighbouring
  * dimensions, which is what kernels take; more become several nodes, the last groups first. */
+#include <math.h>
 #include <string.h>
 
 #include "layers/common.h"
@@ -184,17 +185,17 @@ static bool has_sizes(const tdm_shape *x, const int *dimensions, size_t count) {
   return true;
 }
 
-/* n / (n - correction); 0, with the graph's error, where n is too small. */
-static double correct(tdm_graph *graph, const char *name, const tdm_shape *x, const int *dimensions,
-                      size_t count, double correction) {
+/* n / (n - correction); false, with the graph's error, where n is too small. */
+static bool correct(tdm_graph *graph, const char *name, const tdm_shape *x, const int *dimensions,
+                    size_t count, double correction, double *out_factor) {
   double n = 1;
   for (int i = 0; i < (count == 0 ? x->rank : (int)count); i++)
     n *= (double)x->dims[count == 0 ? i : (dimensions[i] + x->rank) % x->rank];
-  if (correction == 0) return 1;
-  if (n > correction) return n / (n - correction);
+  *out_factor = correction == 0 ? 1 : n / (n - correction);
+  if (correction == 0 || n > correction) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: %g elements, with a correction of %g",
                  name, n, correction);
-  return 0;
+  return false;
 }
 
 tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
@@ -202,12 +203,16 @@ tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const in
   name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "variance", name, x)) return invalid;
+  if (!isfinite(correction))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: a correction of %g", name,
+                          correction);
   const tdm_value mean = tdm_mean(graph, name, x, dimensions, count, true);
   if (!tdm_value_is_valid(mean)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const bool sizes = correction == 0 || has_sizes(&shape, dimensions, count);
-  const double factor = sizes ? correct(graph, name, &shape, dimensions, count, correction) : 1;
-  if (factor == 0) return invalid;
+  double factor = 1;
+  if (sizes && !correct(graph, name, &shape, dimensions, count, correction, &factor))
+    return invalid;
   const tdm_value distances = tdm_square(graph, name, tdm_sub(graph, name, x, mean));
   if (!sizes)
     return tdm_div(graph, name, tdm_sum(graph, name, distances, dimensions, count, keep),

@@ -235,6 +235,7 @@ CASE(norm_of_truths, tdm_norm(graph, "it", tdm_compare_scalar(graph, "positive",
                               INFINITY, NULL, 0, false))
 CASE(cumprod_of_name, tdm_cumprod(graph, "it", x, 0))
 CASE(variance_of_one, tdm_std(graph, "it", x, (const int[]){1}, 1, 4, false))
+CASE(variance_of_infinitely_more, tdm_std(graph, "it", x, (const int[]){1}, 1, -INFINITY, false))
 CASE(no_equation, EINSUM(NULL, x))
 CASE(fewer_letters, EINSUM("ij", x))
 CASE(more_letters, EINSUM("...ijkl", x))
@@ -286,6 +287,7 @@ static void what_is_refused_is_named(void **state) {
       {"x is bool", norm_of_truths},
       {"must be a size", cumprod_of_name},
       {"4 elements, with a correction of 4", variance_of_one},
+      {"a correction of -inf", variance_of_infinitely_more},
       {"an equation", no_equation},
       {"has 2 letters", fewer_letters},
       {"has 4 letters besides", more_letters},

@@ -9,14 +9,20 @@
 #include "devices/links/links.h"
 #include "devices/topology/topology.h"
 
+/* The device of that name; INVALID_ARGUMENT, as all that is wrong with what is asked for here. */
+static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {
+  *out_device = tdm_context_find_device(context, name);
+  return *out_device ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "%s", tdm_last_message());
+}
+
 tdm_status tdm_device_get_properties(tdm_context *context, const char *name,
                                      tdm_device_properties *out_properties) {
   TDM_TRY(tdm_context_check(context));
   if (!out_properties || out_properties->struct_size != sizeof *out_properties)
     return tdm_fail(TDM_INVALID_ARGUMENT, "device properties: no place for them, or its "
                                           "struct_size is not sizeof(tdm_device_properties)");
-  tdm_device *device = tdm_context_find_device(context, name);
-  if (!device) return TDM_INVALID_ARGUMENT;
+  tdm_device *device;
+  TDM_TRY(find_device(context, name, &device));
   const tdm_core_range *cores = tdm_context_cores(context, device);
   *out_properties = (tdm_device_properties){.struct_size = sizeof *out_properties,
                                             .kind = device->ops->kind,
@@ -34,10 +40,9 @@ tdm_status tdm_device_get_properties(tdm_context *context, const char *name,
 static tdm_status find_link(tdm_context *context, const char *from, const char *to, bool pinned,
                             tdm_link_estimate *out_estimate) {
   TDM_TRY(tdm_context_check(context));
-  tdm_device *const source = tdm_context_find_device(context, from);
-  if (!source) return TDM_INVALID_ARGUMENT;
-  tdm_device *const destination = tdm_context_find_device(context, to);
-  if (!destination) return TDM_INVALID_ARGUMENT;
+  tdm_device *source, *destination;
+  TDM_TRY(find_device(context, from, &source));
+  TDM_TRY(find_device(context, to, &destination));
   const tdm_route route = tdm_route_between(source, destination);
   if (route.count > 1)
     return tdm_fail(TDM_UNSUPPORTED, "copies from %s to %s go by way of %s, link by link",

@@ -112,7 +112,7 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
     return tdm_fail(TDM_INVALID_ARGUMENT, "spread_rows without spread_homes, which it divides");
   if (options->output_device) {
     const tdm_device *device = tdm_context_find_placement(graph->context, options->output_device);
-    if (!device) return TDM_UNAVAILABLE;
+    if (!device) return tdm_last_status();
     parallel_region->output_device = (int16_t)device->context_index;
   }
   return read_scatter(graph, options, parallel_region);

@@ -12,7 +12,7 @@ tdm_status tdm_session_memory(tdm_session *session, const char *device, tdm_memo
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_memory: no session or no device");
   TDM_TRY(tdm_context_check(session->context));
   const tdm_device *found = tdm_context_find_device(session->context, device);
-  if (!found) return TDM_INVALID_ARGUMENT;
+  if (!found) return tdm_fail(TDM_INVALID_ARGUMENT, "%s", tdm_last_message());
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   if (plan) tdm_plan_memory_use(plan, found, out_use);

@@ -100,6 +100,7 @@ static void what_cannot_be_told_is_refused(void **state) {
   double us;
   assert_int_equal(tdm_device_get_properties(context, "cpu:9", &device), TDM_INVALID_ARGUMENT);
   assert_non_null(strstr(tdm_last_message(), "cpu:9"));
+  assert_int_equal(tdm_last_status(), TDM_INVALID_ARGUMENT);
   assert_int_equal(tdm_device_get_properties(context, "cpu:0", NULL), TDM_INVALID_ARGUMENT);
   assert_int_equal(tdm_device_get_properties(NULL, "cpu:0", &device), TDM_INVALID_ARGUMENT);
   device.struct_size--;
@@ -113,6 +114,7 @@ static void what_cannot_be_told_is_refused(void **state) {
   assert_int_equal(tdm_link_predict(context, "cpu:0", "sim:0", true, 1, NULL),
                    TDM_INVALID_ARGUMENT);
   assert_int_equal(tdm_link_predict(context, "sim:7", "sim:0", true, 1, &us), TDM_INVALID_ARGUMENT);
+  assert_int_equal(tdm_last_status(), TDM_INVALID_ARGUMENT);
   tdm_context_release(context);
 }
 

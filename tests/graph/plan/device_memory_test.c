@@ -236,6 +236,7 @@ static void memory_is_told_by_kind(void **unused) {
   static const tdm_memory_use nothing;
   memset(&use, 9, sizeof use);
   assert_int_equal(tdm_session_memory(session, "cpu:99", &use), TDM_INVALID_ARGUMENT);
+  assert_int_equal(tdm_last_status(), TDM_INVALID_ARGUMENT);
   assert_memory_equal(&use, &nothing, sizeof use);
   memset(&use, 9, sizeof use);
   assert_int_equal(tdm_session_memory(NULL, "cpu:0", &use), TDM_INVALID_ARGUMENT);

@@ -62,6 +62,7 @@ static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
   struct stat about;
   struct stat followed;
   *out_mode = 0;
+  if (path[0] == '\0') return tdm_fail(TDM_INVALID_ARGUMENT, "no path was given");
   const bool is_there = stat(path, &about) == 0;
   if (!is_there && errno != ENOENT) return fail_io("write there");
   if (is_there && S_ISDIR(about.st_mode)) return tdm_fail(TDM_IO, "is a directory");

@@ -266,6 +266,8 @@ static void what_is_no_file_is_refused(void **state) {
   assert_int_equal(symlink("nowhere/file", path), 0);
   assert_refused(path, strerror(ENOENT));
   assert_refused("/dev/null", "no regular file");
+  assert_int_equal(save_letter("", 'r'), TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "no path was given"));
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/choices.h"
+#include "data/safetensors/parts.h"
 #include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
 
@@ -29,6 +30,13 @@ tdm_tensor *tdm_tensor_load(tdm_context *context, const char *path, const char *
     return NULL;
   }
   if (tdm_context_check(context) != TDM_OK) return NULL;
+  if (tdm_safetensors_is_index(path)) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT,
+                   "%s: is an index of several files: tdm_safetensors_load and "
+                   "tdm_safetensors_map read what it names",
+                   path);
+    return NULL;
+  }
   tdm_safetensors_file file;
   tdm_tensor *tensor = NULL;
   if (tdm_safetensors_open(tdm_context_allocator(context), path, &file) == TDM_OK) {

@@ -56,6 +56,9 @@ static void bad_files_are_told(void **state) {
   assert_message("nowhere");
   assert_null(tdm_tensor_load(fixture->context, write_text(path, "short", "{}"), "all"));
   assert_message("short");
+  write_text(path, "model.safetensors.index.json", "{\"weight_map\": {}}");
+  assert_null(tdm_tensor_load(fixture->context, path, "all"));
+  assert_message("is an index of several files");
   assert_null(tdm_tensor_load(fixture->context, NULL, "all"));
   assert_null(tdm_tensor_load(NULL, path, "all"));
 }

@@ -82,6 +82,7 @@ static void the_mpi_that_is_there_is_taken(void **state) {
   (void)state;
   expect("both", "plugins", "", "-n 1 --print program", 0,
          TEXTS("TANDEM_NET=openmpi ", "mpirun.openmpi -n 1 "));
+  expect("both", "plugins", "", "--print -n 1 -- program -- -n", 0, TEXTS(" program -- -n\n"));
   expect("both", "plugins", "", "--mpi mpich -n 1 --print program", 0,
          TEXTS("TANDEM_NET=mpich TANDEM_NET_PATH=plugins ", " mpiexec.mpich -n 1 "));
   expect("both", "plugins", "TANDEM_NET=mpich", "-n 1 --print program", 0, TEXTS("mpiexec.mpich"));
@@ -160,6 +161,7 @@ static void what_cannot_start_is_refused(void **state) {
   expect("both", "plugins", "", "--mpi lam -n 2 program", 2, TEXTS("not \"lam\""));
   expect("both", "plugins", "", "--hostfile nowhere -n 2 program", 2, TEXTS("nowhere"));
   expect("both", "plugins", "", "--colour -n 2 program", 2, TEXTS("no option \"--colour\""));
+  expect("both", "plugins", "", "-n 2 --", 2, TEXTS("no option \"--\""));
   expect("both", "plugins", "", "--help", 0, TEXTS("--hostfile FILE"));
 }
 

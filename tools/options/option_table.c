@@ -88,13 +88,15 @@ tdm_status option_table_read(const option_table *table, int argc, char **argv, v
     int taken = 0;
     bool ends = false;
     void *of = options;
-    const option *row = find_row(table, argv[i], &of);
+    const bool is_apart = table->operand && !has_operand && i + 1 < argc && !strcmp(argv[i], "--");
+    if (is_apart) i++;
+    const option *row = is_apart ? NULL : find_row(table, argv[i], &of);
     tdm_status status = TDM_OK;
     if (row) {
       status = take_option(row, of, argv + i, &taken);
       if (status == TDM_OK && row->kind == OPTION_HELP) return TDM_OK;
     } else {
-      const bool is_option = argv[i][0] == '-' && argv[i][1];
+      const bool is_option = !is_apart && argv[i][0] == '-' && argv[i][1];
       status = take_operand(table, options, argv + i, has_operand || is_option, &ends);
       has_operand = true;
     }

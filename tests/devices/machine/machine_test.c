@@ -46,6 +46,7 @@ static void what_is_wrong_is_named(void **state) {
     const char *named;
   } cases[] = {
       {"[", "file:1: is no JSON"},
+      {"[\x1b[2J", "invalid token near '?'"}, /* no terminal is to obey it */
       {"[]", "file: is no JSON object"},
       {"{}", "file: title: a text is wanted"},
       {"{\"title\": \"t\"}", "file: sources: a list is wanted"},

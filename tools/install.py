@@ -12,6 +12,7 @@ before every path that is written, and into none of the files (a package's DESTD
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 
@@ -30,8 +31,8 @@ libdir=${{prefix}}/{libdir}
 Name: Tandem
 Description: Models that live on more than one device
 Version: {version}
-Cflags: -I${{includedir}}
-Libs: -L${{libdir}} -ltandem
+Cflags: -I"${{includedir}}"
+Libs: -L"${{libdir}}" -ltandem
 Libs.private: {private}
 """
 
@@ -160,7 +161,7 @@ def main():
     print(f"Tandem {version} is in {to.folder}")
     if options.prefix not in ("/usr", "/usr/local"):
         folder = f"{options.prefix}/{options.libdir}/pkgconfig"
-        print(f"PKG_CONFIG_PATH={folder} lets pkg-config find it")
+        print(f"PKG_CONFIG_PATH={shlex.quote(folder)} lets pkg-config find it")
     return 0
 
 

@@ -4,6 +4,7 @@ the shared library offers what the public headers declare, all of it and nothing
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -53,7 +54,7 @@ class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
-        cls.prefix = os.path.join(cls.folder, "there")
+        cls.prefix = os.path.join(cls.folder, "over there")
         cls.environment = {**os.environ, "LD_LIBRARY_PATH": cls.prefix + "/lib",
                            "PKG_CONFIG_PATH": cls.prefix + "/lib/pkgconfig"}
         output("tools/install.py", "--prefix", cls.prefix)
@@ -63,7 +64,8 @@ class InstallTest(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     def flags(self, *asked):
-        return output("pkg-config", *asked, "tandem", env=self.environment).split()
+        told = output("pkg-config", *asked, "tandem", env=self.environment)
+        return shlex.split(told)
 
     def run_program(self, path):
         words = output(path, env=self.environment)
@@ -81,7 +83,8 @@ class InstallTest(unittest.TestCase):
         with open(self.prefix + "/share/man/man1/tandem.1", encoding="utf-8") as page:
             self.assertIn(".SH DEVICES", page.read())
         script = self.prefix + "/share/bash-completion/completions/tandem"
-        self.assertIn("-F _tandem", output("bash", "-c", f"source {script}; complete -p tandem"))
+        told = output("bash", "-c", f"source {shlex.quote(script)}; complete -p tandem")
+        self.assertIn("-F _tandem", told)
 
     def test_a_program_links_with_the_static_library(self):
         program = os.path.join(self.folder, "static")

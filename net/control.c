@@ -267,6 +267,7 @@ static void forget(tdm_control *control) {
 
 /* Nothing of the channel's but its memory is there afterwards. */
 static void end(tdm_control *control, bool in_order) {
+  control_exit_remove(control);
   control->in_order = in_order;
   control->leave_task.run = on_leave;
   tdm_loop_post(control->loop, &control->leave_task);
@@ -304,6 +305,7 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
       free_control(control);
     return status;
   }
+  control_exit_add(control);
   *out_control = control;
   return TDM_OK;
 }

@@ -61,7 +61,7 @@ typedef struct control_peer {
 } control_peer;
 
 struct tdm_control {
-  tdm_control *next; /* of those that are forgotten */
+  tdm_control *next; /* of the process (control_exit.c), or of those that are forgotten */
   tdm_allocator allocator;
   tdm_control_options options;
   int rank;
@@ -82,7 +82,7 @@ struct tdm_control {
   tdm_timer parting;
   bool paused; /* reading is */
   bool leaving;
-  tdm_loop_task listen_task, connect_task, give_up_task, leave_task;
+  tdm_loop_task listen_task, connect_task, give_up_task, leave_task, exit_task;
   int listen_code; /* libuv's */
   bool in_order;   /* of leaving */
 
@@ -97,6 +97,7 @@ struct tdm_control {
   _Atomic int unreachable; /* a rank to which no address leads; -1: none */
   _Atomic bool listened;   /* listen_code is there */
   _Atomic bool closed;     /* all handles are */
+  _Atomic bool exit_told;  /* the process exits, and the others know */
   tdm_doorbell bell;       /* rung when one of those changes */
 
   pthread_mutex_t lock;
@@ -116,6 +117,12 @@ void control_send(control_link *link, const control_message *message);
 void control_link_read(control_link *link, size_t count);
 void control_link_close(control_link *link);
 void control_link_pause(control_link *link, bool paused);
+
+/* ---- control_exit.c: what a process that exits says ---- */
+
+/* A channel that is up, until it ends. */
+void control_exit_add(tdm_control *control);
+void control_exit_remove(tdm_control *control);
 
 /* ---- control_peers.c: what messages mean ---- */
 

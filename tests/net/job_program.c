@@ -2,7 +2,7 @@
  * the first and the last rank, and one over replicas on all of them. Prints each one's last loss,
  * and a hash of loss and scores: "rank R of N: placed LOSS HASH".
  *
- *     job_program [killed|stopped FILE]
+ *     job_program [killed|stopped|exited FILE]
  *
  * With arguments rank 1 does that to itself in the middle, and the others write why their step
  * failed to FILE: "rank R: MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,17 +37,19 @@ static tdm_value describe(tdm_graph *graph, const char *first, const char *last)
   return tdm_cross_entropy(graph, "loss", scores, labels);
 }
 
-static int own_signal; /* what rank 1 sends itself; 0: nothing */
+static int own_signal; /* what rank 1 sends itself; 0: nothing; SIGTERM: it exits */
 static const char *told_path;
 
-/* What is stopped is ended once the others have told of it, so that the launcher can end. */
+/* What is stopped, or waits in MPI_Finalize, is ended once the others have told of it, so that the
+ * launcher can end. */
 static void end_oneself(int lines) {
   const pid_t self = getpid();
-  if (own_signal == SIGSTOP && fork() == 0) {
+  if (own_signal != SIGKILL && fork() == 0) {
     told_await(told_path, lines);
     (void)kill(self, SIGKILL);
     _exit(0);
   }
+  if (own_signal == SIGTERM) exit(0); /* with all that is open */
   (void)kill(self, own_signal);
 }
 
@@ -107,7 +110,9 @@ static tdm_status run_model(tdm_context *context, const char *what, const char *
 
 int main(int count, char **arguments) {
   if (count == 3) {
-    own_signal = strcmp(arguments[1], "killed") == 0 ? SIGKILL : SIGSTOP;
+    own_signal = SIGSTOP;
+    if (strcmp(arguments[1], "killed") == 0) own_signal = SIGKILL;
+    if (strcmp(arguments[1], "exited") == 0) own_signal = SIGTERM;
     told_path = arguments[2];
   }
   tdm_context *context = tdm_context_create(NULL);

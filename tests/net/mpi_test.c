@@ -132,6 +132,10 @@ static void test_job_stopped(void **state) {
   expect_step_lost(*state, "stopped", ") has not been heard of for ");
 }
 
+static void test_job_exited(void **state) {
+  expect_step_lost(*state, "exited", ") has left the job, and is waited for");
+}
+
 /* What a line of the program tells behind the rank: "placed 0.123456 0123456789abcdef". */
 static void find_result(const char *what, char *result, size_t capacity) {
   const char *begin = strstr(output, what);
@@ -224,6 +228,7 @@ int main(int count, char **arguments) {
       CASE(test_links, openmpi),
       CASE(test_job_killed, openmpi),
       CASE(test_job_stopped, openmpi),
+      CASE(test_job_exited, openmpi),
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
       CASE(test_late, mpich),
@@ -235,6 +240,7 @@ int main(int count, char **arguments) {
       CASE(test_links, mpich),
       CASE(test_job_killed, mpich),
       CASE(test_job_stopped, mpich),
+      CASE(test_job_exited, mpich),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

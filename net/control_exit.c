@@ -1,0 +1,66 @@
+/* What a process that exits in a job says: whoever calls exit, or returns from main, without
+ * releasing its context leaves the job all the same, and the others, who may wait for it, are told.
+ * Invariant: channels of a process that was forked are none of its child's. */
+#include <stdlib.h>
+
+#include "core/process.h"
+#include "net/control_state.h"
+
+#define EXIT_WAIT_NS INT64_C(200000000) /* for the words to go out */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static tdm_control *channels;
+static _Atomic uint32_t generation; /* of the process whose they are */
+
+/* On the loop. The channel stays as it is: the process still has threads that ask it. */
+static void on_exit_told(tdm_loop_task *task) {
+  tdm_control *control = (tdm_control *)((char *)task - offsetof(tdm_control, exit_task));
+  control->leaving = true; /* peers end their side of what has left */
+  tdm_loop_timer_stop(control->loop, &control->beat);
+  control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
+  atomic_store(&control->exit_told, true);
+  tdm_doorbell_ring(&control->bell);
+}
+
+static void tell_at_exit(void) {
+  if (generation != tdm_process_generation()) return;
+  (void)pthread_mutex_lock(&lock);
+  for (tdm_control *control = channels; control; control = control->next) {
+    const uint64_t end_ns = tdm_time_ns() + EXIT_WAIT_NS;
+    control->exit_task.run = on_exit_told;
+    tdm_loop_post(control->loop, &control->exit_task);
+    for (uint64_t now_ns = 0; now_ns < end_ns; now_ns = tdm_time_ns()) {
+      const uint32_t seen = tdm_doorbell_read(&control->bell);
+      if (atomic_load(&control->exit_told)) break;
+      tdm_doorbell_park(&control->bell, seen, EXIT_WAIT_NS);
+    }
+  }
+  (void)pthread_mutex_unlock(&lock);
+}
+
+static void register_exit(void) {
+  (void)atexit(tell_at_exit); /* without room for it, the others wait for who exits */
+}
+
+void control_exit_add(tdm_control *control) {
+  (void)pthread_once(&once, register_exit);
+  if (generation != tdm_process_generation()) {
+    generation = tdm_process_generation();
+    channels = NULL;
+    (void)pthread_mutex_init(&lock, NULL); /* a thread that is not here may have held it */
+  }
+  (void)pthread_mutex_lock(&lock);
+  control->next = channels;
+  channels = control;
+  (void)pthread_mutex_unlock(&lock);
+}
+
+void control_exit_remove(tdm_control *control) {
+  (void)pthread_mutex_lock(&lock);
+  tdm_control **at = &channels;
+  while (*at && *at != control)
+    at = &(*at)->next;
+  if (*at) *at = control->next;
+  (void)pthread_mutex_unlock(&lock);
+}

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "core/number.h"
+#include "core/untold.h"
 
 static _Thread_local char thread_message[TDM_MESSAGE_BYTES];
 static _Thread_local tdm_status thread_status;
+static _Thread_local uint32_t told_count;
 
 #define VERSION_PART_(number) #number
 #define VERSION_PART(number) VERSION_PART_(number)
@@ -60,6 +62,10 @@ tdm_status tdm_last_status(void) {
   return thread_status;
 }
 
+uint32_t tdm_told_count(void) {
+  return told_count;
+}
+
 /* An argument may be the old message itself, so the new one is built beside it. */
 static void set_message(tdm_status status, const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
@@ -72,6 +78,7 @@ static void set_message(tdm_status status, const char *format, va_list arguments
   tdm_plain_locale_leave(&locale);
   memcpy(thread_message, text, sizeof(text));
   thread_status = status;
+  told_count++;
 }
 
 #undef tdm_fail /* tools/analyzer.h */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/untold.h"
 #include "data/dataset.h"
 #include "devices/tensors/tensor.h"
 
@@ -62,11 +63,12 @@ tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_bat
       status = tdm_fail(TDM_CANCELLED, "the batch was abandoned");
       goto fail;
     }
+    const uint32_t told = tdm_told_count();
     if (tdm_batch_has_row(rows, &reached))
       status = dataset->item(dataset->user, rows->items[row], cursors);
     else
       status = leave_row(dataset, rows->items[row], rows->whole, cursors);
-    if (status != TDM_OK) {
+    if (tdm_fail_untold(status, told) != TDM_OK) {
       (void)tdm_fail_within(status, "item %lld of the dataset", (long long)rows->items[row]);
       goto fail;
     }

@@ -2,6 +2,7 @@
  * leaves the stream as it was; bytes of pageable memory never meet CUDA. */
 #include "devices/cuda/commands.h"
 
+#include "core/untold.h"
 #include "devices/context/context.h"
 #include "devices/cuda/device.h"
 #include "devices/cuda/library/errors.h"
@@ -30,7 +31,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
                     &pointers[i]));
   }
   TDM_TRY(resolve(device, flight, &execute->workspace, execute->workspace_bytes, &workspace));
-  return execute->kernel->execute(&(tdm_kernel_call){
+  const tdm_kernel_call call = {
       .attributes = execute->attributes,
       .state = execute->state,
       .input_specs = execute->specs,
@@ -40,7 +41,9 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
       .workspace = workspace,
       .scalars = flight->scalars + execute->scalars,
       .stream = &queue->kernel_stream,
-  });
+  };
+  const uint32_t told = tdm_told_count();
+  return tdm_fail_untold(execute->kernel->execute(&call), told);
 }
 
 /* Every command is given a report of its own; one that its kernel did not ask for is used again. */

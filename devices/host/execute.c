@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/status.h"
+#include "core/untold.h"
 #include "devices/context/context.h"
 
 /* ---- Operands ------------------------------------------------------------------------------ */
@@ -72,7 +73,8 @@ static inline tdm_status run_kernel(const tdm_host_executor *executor, const tdm
       .team = team,
       .scalars = flight->scalars + execute->scalars,
   };
-  return execute->kernel->execute(&call);
+  const uint32_t told = tdm_told_count();
+  return tdm_fail_untold(execute->kernel->execute(&call), told);
 }
 
 static tdm_status run_copy(const tdm_host_executor *executor, const tdm_flight *flight,

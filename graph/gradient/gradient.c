@@ -7,6 +7,7 @@
  * appended has a device. */
 #include <string.h>
 
+#include "core/untold.h"
 #include "devices/kernels.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/gradient/gradient.h"
@@ -18,7 +19,8 @@
 
 /* Asks the operation's rule, or does what its record says instead. */
 static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) {
-  if (operation->gradient) return operation->gradient(gradient);
+  const uint32_t told = tdm_told_count();
+  if (operation->gradient) return tdm_fail_untold(operation->gradient(gradient), told);
   tdm_value operands[3] = {tdm_gradient_of_output(gradient, 0)};
   size_t count = 1;
   if (operation->gradient_reads & TDM_READS_X) operands[count++] = tdm_gradient_input(gradient, 0);

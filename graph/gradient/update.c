@@ -1,6 +1,7 @@
 /* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
  * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
  * have the role UPDATE, and nothing else reads what they wrote. */
+#include "core/untold.h"
 #include "graph/gradient/gradient.h"
 #include "graph/gradient/walk.h"
 
@@ -123,7 +124,8 @@ static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {
     const tdm_insertion at = update_insertion(node->name);
     walk->rule.node = node;
     tdm_lend_insertion(graph, &at);
-    const tdm_status status = node->operation->persist(&walk->rule);
+    const uint32_t told = tdm_told_count();
+    const tdm_status status = tdm_fail_untold(node->operation->persist(&walk->rule), told);
     tdm_take_insertion_back(graph);
     if (status != TDM_OK)
       return tdm_fail_within(status, "%s %s", node->operation->name, node->name);
@@ -178,7 +180,8 @@ static tdm_status append_group(tdm_graph *graph, const tdm_training *training, s
   tdm_insertion at = update_insertion(NULL);
   at.update_group = (uint8_t)group;
   tdm_lend_insertion(graph, &at);
-  const tdm_status status = rule->append(&update);
+  const uint32_t told = tdm_told_count();
+  const tdm_status status = tdm_fail_untold(rule->append(&update), told);
   tdm_take_insertion_back(graph);
   if (status != TDM_OK) return tdm_fail_within(status, "optimizer %s", rule->name);
   return tdm_graph_status(graph);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/untold.h"
+
 static _Atomic uint32_t next_tag = 1; /* only tells graphs apart; never a state of the library */
 
 tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
@@ -141,7 +143,8 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   const size_t output_count = tdm_ir_output_count(operation, attributes);
   memset(output_specs, 0, output_count * sizeof *output_specs);
   tdm_infer infer = {attributes, specs, input_count, output_specs, output_count};
-  const tdm_status status = operation->infer(&infer);
+  const uint32_t told = tdm_told_count();
+  const tdm_status status = tdm_fail_untold(operation->infer(&infer), told);
   if (status != TDM_OK) return tdm_fail_within(status, "%s %s", operation->name, name);
   return check_outputs(&infer, operation->name, name);
 }

@@ -6,6 +6,7 @@
 #include "core/allocate.h"
 #include "core/hash.h"
 #include "core/park.h"
+#include "core/untold.h"
 
 #define FIRST_BUCKETS 256
 
@@ -111,7 +112,8 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
                                       .team_size = entry->team_size,
                                       .deterministic = cache->deterministic};
   const uint64_t begin = tdm_time_ns();
-  const tdm_status status = entry->kernel->prepare(&request, &entry->answer);
+  const uint32_t told = tdm_told_count();
+  const tdm_status status = tdm_fail_untold(entry->kernel->prepare(&request, &entry->answer), told);
   cache->prepare_ns += tdm_time_ns() - begin;
   if (status != TDM_OK) return status;
   for (size_t i = 0; i < entry->input_count; i++)

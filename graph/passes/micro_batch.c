@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "core/untold.h"
 #include "devices/tensors/chunks.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/ir/rewriter.h"
@@ -116,8 +117,10 @@ static tdm_status ask_rule(tdm_chunked *chunked, tdm_ir_node *node) {
                             .device = TDM_NO_DEVICE};
   chunked->node = node;
   tdm_lend_insertion(graph, &at);
-  const tdm_status status =
-      node->operation->chunk ? node->operation->chunk(chunked) : tdm_chunked_each(chunked, NULL);
+  const uint32_t told = tdm_told_count();
+  const tdm_status status = node->operation->chunk
+                                ? tdm_fail_untold(node->operation->chunk(chunked), told)
+                                : tdm_chunked_each(chunked, NULL);
   tdm_take_insertion_back(graph);
   return status == TDM_OK ? tdm_graph_status(graph) : status;
 }

@@ -154,12 +154,45 @@ static void tensors_that_do_not_fit_are_refused(void **state) {
   tdm_tensor_release(far);
 }
 
+static tdm_status item_that_fails(void *user, int64_t index, void *const *out_fields) {
+  (void)user, (void)index, (void)out_fields;
+  return TDM_IO;
+}
+
+/* On this thread, and on the loader's own. */
+static void an_item_that_does_not_say_why_is_named(void **state) {
+  const data_fixture *fixture = *state;
+  const tdm_field field = {.name = "x", .dtype = TDM_FLOAT32, .shape = tdm_shape_of(1, 3)};
+  tdm_dataset *dataset = tdm_dataset_create(
+      fixture->context, &(tdm_dataset_source){.struct_size = sizeof(tdm_dataset_source),
+                                              .length = 2,
+                                              .fields = &field,
+                                              .field_count = 1,
+                                              .item = item_that_fails});
+  assert_non_null(dataset);
+  for (int prefetch = 0; prefetch < 2; prefetch++) {
+    tdm_loader *loader =
+        tdm_loader_create(dataset, &(tdm_loader_options){.struct_size = sizeof(tdm_loader_options),
+                                                         .prefetch = prefetch});
+    assert_int_equal(tdm_loader_start(loader, 0), TDM_OK);
+    (void)tdm_fail(TDM_CANCELLED, "a failure long past");
+    tdm_tensor *batch;
+    int64_t rows;
+    assert_int_equal(tdm_loader_next(loader, &batch, &rows), TDM_IO);
+    assert_string_equal(tdm_last_message(),
+                        "item 0 of the dataset: it does not say why (by tdm_fail)");
+    tdm_loader_release(loader);
+  }
+  tdm_dataset_release(dataset);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_dataset_ends_with_its_last_reference, set_up, tear_down),
       cmocka_unit_test_setup_teardown(bad_sources_are_refused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(rows_of_tensors_are_items, set_up, tear_down),
       cmocka_unit_test_setup_teardown(tensors_that_do_not_fit_are_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_item_that_does_not_say_why_is_named, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

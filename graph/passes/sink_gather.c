@@ -1,7 +1,8 @@
 /* Work on rows that were picked from a small table is done on the table instead, where it is less:
  * linear(embedding(ids)) becomes embedding'(ids) of the rows linear(table). Invariant: a row of the
  * result is made by the same kernels of the same row, so a forward run gives the same bits; a
- * gradient is a sum over the table's rows of sums over ids, instead of one over ids. */
+ * gradient is a sum over the table's rows of sums over ids, instead of one over ids, so that
+ * deterministic plans that take gradients do without. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 

@@ -173,7 +173,10 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   TDM_TRY(tdm_pass_shard(graph, request->deterministic, plan->deliveries, plan->delivery_count,
                          &plan->shards));
   report(request, "shard", plan);
-  TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
+  /* Where look-up and work lie together decides on it, and with it on how gradients are summed. */
+  const bool differentiates = request->training || tdm_first_asking(graph);
+  if (!request->deterministic || !differentiates)
+    TDM_TRY(tdm_pass_sink_gather(graph, plan->deliveries, plan->delivery_count));
   report(request, "sink_gather", plan);
   TDM_TRY(go_back(plan, request));
   if (!request->unmerged)

@@ -22,7 +22,7 @@ typedef struct fixture {
 } fixture;
 
 /* relu(table(ids) first) second; outputs are the rows picked, and the scores. */
-static void set_up(tdm_context *context, bool padded, fixture *made) {
+static void set_up_with(tdm_context *context, bool padded, bool deterministic, fixture *made) {
   made->context = context;
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
@@ -41,6 +41,7 @@ static void set_up(tdm_context *context, bool padded, fixture *made) {
                                        .loss = tdm_cross_entropy(graph, "loss", scores, classes),
                                        .optimizer = &sgd,
                                        .device_map = "*=cpu:0",
+                                       .deterministic = deterministic,
                                        .seed = 3};
   made->session = tdm_session_create(graph, &options);
   if (!made->session) fail_msg("%s", tdm_last_message());
@@ -54,6 +55,10 @@ static void set_up(tdm_context *context, bool padded, fixture *made) {
   made->feeds[0] = (tdm_feed){"ids", tdm_tensor_from(context, TDM_INT64, shape, values[0]), false};
   made->feeds[1] =
       (tdm_feed){"classes", tdm_tensor_from(context, TDM_INT64, shape, values[1]), false};
+}
+
+static void set_up(tdm_context *context, bool padded, fixture *made) {
+  set_up_with(context, padded, false, made);
 }
 
 static void tear_down(fixture *made) {
@@ -145,6 +150,25 @@ static void training_is_the_same_to_rounding(void **state) {
   }
 }
 
+/* Gradients are summed over ids then, whatever else is fetched, or lies elsewhere. */
+static void deterministic_training_has_the_bits_of_work_on_rows(void **state) {
+  fixture of;
+  set_up_with(*state, false, true, &of);
+  tdm_tensor_list *begin = tdm_store_save(tdm_session_store(of.session), false);
+  tdm_tensor_list *alone = trained(&of, begin, false);
+  assert_false(works_on_table(&of));
+  tdm_tensor_list *with_rows = trained(&of, begin, true);
+  for (int i = 0; i < WEIGHTS; i++)
+    assert_true(largest_difference(alone, with_rows, weight_names[i]) == 0);
+  float scores[IDS * CLASSES];
+  run(&of, false, scores);
+  assert_true(works_on_table(&of)); /* a forward run has the same bits either way */
+  tdm_tensor_list_release(begin);
+  tdm_tensor_list_release(alone);
+  tdm_tensor_list_release(with_rows);
+  tear_down(&of);
+}
+
 /* Runs with so many ids, none of them new; is the work done on the table? */
 static bool works_on_table_for(fixture *of, int64_t ids) {
   tdm_tensor *some = tdm_tensor_from(of->context, TDM_INT64, tdm_shape_of(1, ids),
@@ -216,6 +240,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scores_are_the_same_to_the_bit),
       cmocka_unit_test(training_is_the_same_to_rounding),
+      cmocka_unit_test(deterministic_training_has_the_bits_of_work_on_rows),
       cmocka_unit_test(few_ids_are_not_worth_it),
       cmocka_unit_test(wide_rows_have_room),
   };

@@ -123,7 +123,7 @@ typedef struct tdm_session_options {
   /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
    * another work at the same time; 0 or 1: none; at most 64; or TDM_MICRO_BATCHES_AUTO. Results are
    * those of the whole batch: losses are divided by its targets, gradients are summed in the order
-   * of the parts. */
+   * of the parts. Only batch normalization is of each part. */
   int micro_batches;
   const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
                                   outputs, without a loss) share, "batch" if they share several */

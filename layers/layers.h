@@ -233,8 +233,9 @@ typedef struct tdm_batch_norm_options {
  * width) or (n, channels, depth, height, width). Runs that train normalize by the batch, and move
  * name.running_mean (zeros at first), name.running_var (ones) and name.num_batches_tracked (int64)
  * when they update; others normalize by these. name.weight (ones), name.bias (zeros). In a parallel
- * region every replica takes its own chunk's statistics, and the first one's are kept. A batch
- * without elements is counted, and moves nothing. */
+ * region every replica takes its own chunk's statistics, and the first one's are kept; so does
+ * every micro-batch, and all of them are kept and counted, one after the other. A batch without
+ * elements is counted, and moves nothing. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       const tdm_batch_norm_options *options);

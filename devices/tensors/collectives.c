@@ -212,10 +212,12 @@ static tdm_status add_part(tdm_spec *whole, const tdm_spec *part, int dimension,
   bool fits = part->dtype == whole->dtype && part->shape.rank == whole->shape.rank;
   for (int d = 0; fits && d < whole->shape.rank; d++)
     fits = d == dimension || part->shape.dims[d] == whole->shape.dims[d];
-  if (fits) {
-    whole->shape.dims[dimension] += part->shape.dims[dimension];
-    return TDM_OK;
-  }
+  int64_t *size = &whole->shape.dims[dimension];
+  if (fits && __builtin_add_overflow(*size, part->shape.dims[dimension], size))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "with tensor %zu dimension %d of the whole is too large to be counted", index,
+                    dimension);
+  if (fits) return TDM_OK;
   char a[TDM_SHAPE_TEXT];
   char b[TDM_SHAPE_TEXT];
   return tdm_fail(

@@ -14,7 +14,7 @@ static int64_t saturate(double value, int64_t least, int64_t most) {
   return (int64_t)value;
 }
 
-static void store(tdm_dtype dtype, void *data, int64_t index, double value) {
+void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value) {
   switch (dtype) {
   case TDM_FLOAT32:
     ((float *)data)[index] = (float)value;
@@ -38,7 +38,7 @@ static void store(tdm_dtype dtype, void *data, int64_t index, double value) {
   case TDM_FLOAT16:
   case TDM_BFLOAT16:
   case TDM_DTYPE_COUNT:
-    break; /* refused by begin_fill */
+    break; /* nobody fills them */
   }
 }
 
@@ -82,7 +82,7 @@ tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype 
   if (!tensor) return NULL;
   const int64_t count = tdm_shape_count(&shape);
   for (int64_t i = 0; i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, value);
+    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, value);
   }
   return finish_fill(tensor, device);
 }
@@ -112,7 +112,8 @@ tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dty
   const tdm_random random = {.seed = seed};
   const int64_t count = tdm_shape_count(&shape);
   for (int64_t i = 0; i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, uniform_element(&random, dtype, i, low, high));
+    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i,
+                   uniform_element(&random, dtype, i, low, high));
   }
   return finish_fill(tensor, device);
 }
@@ -135,7 +136,7 @@ tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtyp
   const int64_t count = (int64_t)length;
   tdm_tensor *tensor = begin_fill(context, device, dtype, tdm_shape_of(1, count));
   for (int64_t i = 0; tensor && i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, start + (double)i * step);
+    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, start + (double)i * step);
   }
   return tensor ? finish_fill(tensor, device) : NULL;
 }
@@ -161,7 +162,7 @@ tdm_tensor *tdm_tensor_randn(tdm_context *context, const char *device, tdm_dtype
   const tdm_random random = {.seed = seed};
   const int64_t count = tdm_shape_count(&shape);
   for (int64_t i = 0; i < count; i++) {
-    store(dtype, tdm_tensor_data(tensor), i, tdm_random_normal(&random, (uint64_t)i));
+    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, tdm_random_normal(&random, (uint64_t)i));
   }
   return finish_fill(tensor, device);
 }
@@ -172,7 +173,7 @@ tdm_tensor *tdm_tensor_eye(tdm_context *context, const char *device, tdm_dtype d
   if (!tensor) return NULL;
   if (tensor->bytes > 0) memset(tdm_tensor_data(tensor), 0, tensor->bytes);
   for (int64_t i = 0; i < rows && i < columns; i++) {
-    store(dtype, tdm_tensor_data(tensor), i * columns + i, 1.0);
+    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i * columns + i, 1.0);
   }
   return finish_fill(tensor, device);
 }

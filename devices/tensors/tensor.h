@@ -42,6 +42,9 @@ tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dt
 static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
   return tensor->storage->memory.address + tensor->offset_bytes;
 }
+/* Writes element index of data on the host. What an integer cannot have becomes the nearest that it
+ * has, and NaN 0; nothing is written of halves. */
+void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value);
 /* tdm_tensor_data without a message: NULL where the host may not read. */
 void *tdm_tensor_host_data(const tdm_tensor *tensor);
 static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {

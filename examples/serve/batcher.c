@@ -142,23 +142,24 @@ static void take_words(batcher *self, word_queue *queue, batch *out) {
   self->queued -= out->words;
 }
 
-static void start_batch(batcher *self, int length) {
+/* False: there is no memory, and the words wait for better times. */
+static bool start_batch(batcher *self, int length) {
   batch *made = calloc(1, sizeof *made);
-  if (!made) return; /* the words wait for better times */
+  if (!made) return false;
   made->owner = self;
   take_words(self, &self->queues[length], made);
   self->in_flight++;
-  if (submit(self, made, length) == TDM_OK) return;
+  if (submit(self, made, length) == TDM_OK) return true;
   self->in_flight--;
   answer_batch(made, NULL, tdm_last_message());
+  return true;
 }
 
 static void on_check(uv_check_t *check) {
   batcher *self = check->data;
   while (self->in_flight < self->given.depth) {
     const int length = oldest_length(self);
-    if (length == 0) return;
-    start_batch(self, length);
+    if (length == 0 || !start_batch(self, length)) return;
   }
 }
 

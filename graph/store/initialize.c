@@ -21,36 +21,19 @@ static double draw(const tdm_random *random, const tdm_initializer *initializer,
   return 0;
 }
 
-static tdm_status put(void *data, tdm_dtype dtype, int64_t index, double value) {
-  switch (dtype) {
-  case TDM_FLOAT32:
-    ((float *)data)[index] = (float)value;
-    return TDM_OK;
-  case TDM_FLOAT64:
-    ((double *)data)[index] = value;
-    return TDM_OK;
-  case TDM_INT32:
-    ((int32_t *)data)[index] = (int32_t)value;
-    return TDM_OK;
-  case TDM_INT64:
-    ((int64_t *)data)[index] = (int64_t)value;
-    return TDM_OK;
-  default:
-    return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(dtype));
-  }
-}
-
 static tdm_status fill(void *data, const tdm_spec *spec, const tdm_initialized *initialized) {
   const tdm_initializer *initializer = &initialized->initializer;
   const int64_t count = tdm_shape_count(&spec->shape);
   memset(data, 0, (size_t)tdm_shape_bytes(&spec->shape, spec->dtype));
   if (initializer->kind == TDM_INIT_ZEROS || count == 0) return TDM_OK;
+  if (spec->dtype == TDM_FLOAT16 || spec->dtype == TDM_BFLOAT16)
+    return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(spec->dtype));
   const tdm_random random = {initialized->seed, tdm_random_stream(initialized->name), 0};
   const int64_t row = spec->shape.rank > 0 ? count / spec->shape.dims[0] : 1;
   const int64_t first = initialized->first_row * row;
   for (int64_t i = 0; i < count; i++) {
     if (initializer->zero_row >= 0 && (first + i) / row == initializer->zero_row) continue;
-    TDM_TRY(put(data, spec->dtype, i, draw(&random, initializer, (uint64_t)(first + i))));
+    tdm_tensor_put(spec->dtype, data, i, draw(&random, initializer, (uint64_t)(first + i)));
   }
   return TDM_OK;
 }

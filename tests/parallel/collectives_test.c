@@ -63,6 +63,11 @@ static void bad_gathers_are_refused(void **unused) {
   expect_gather_refused(a, flat, 0, NULL, "[4]");
   expect_gather_refused(a, integers, 0, NULL, "int32");
   expect_gather_refused(a, b, 0, "cpu:9", "cpu:9");
+  tdm_tensor *long_one =
+      tdm_tensor_create(context, "cpu:0", TDM_UINT8, tdm_shape_of(2, 1LL << 62, 0));
+  assert_non_null(long_one);
+  expect_gather_refused(long_one, long_one, 0, NULL, "too large to be counted");
+  tdm_tensor_release(long_one);
   assert_null(tdm_tensors_gather(&a, 0, 0, NULL));
   assert_message("no tensors");
   assert_null(tdm_tensors_gather(&a, 1, 3, NULL));

@@ -3,7 +3,7 @@
 dpkg-shlibdeps computes what each depends on, dpkg-gensymbols what the library offers.
 
     tools/package [--out FOLDER]        builds all, and calls this
-    debs.py --out FOLDER [--documentation ARCHIVE]
+    debs.py --out FOLDER [--documentation ARCHIVE] [--compression xz]
 
 Which packages there are, packaging/debian/control says; those of a plug-in are made where it was
 built, tandem-doc where there is an ARCHIVE (bazel build //docs).
@@ -64,8 +64,8 @@ def is_elf(path):
 class Packages:
     """The packages under way: a folder with debian/, what is installed, and each one's files."""
 
-    def __init__(self, work, out):
-        self.work, self.out = work, out
+    def __init__(self, work, out, compression):
+        self.work, self.out, self.compression = work, out, compression
         self.stage = os.path.join(work, "stage")
         self.libdir = "usr/lib/" + output("dpkg-architecture", "-qDEB_HOST_MULTIARCH")
         shutil.copytree(os.path.join(HERE, "packaging", "debian"), os.path.join(work, "debian"))
@@ -171,15 +171,15 @@ class Packages:
         self.permit(name)
         environment = {**os.environ, "SOURCE_DATE_EPOCH":
                        output("dpkg-parsechangelog", "-STimestamp", cwd=self.work)}
-        output("dpkg-deb", "--root-owner-group", "-Zxz", "--build", self.folder(name), self.out,
-               env=environment)
+        output("dpkg-deb", "--root-owner-group", "-Z" + self.compression, "--build",
+               self.folder(name), self.out, env=environment)
 
 
-def make(out, documentation):
+def make(out, documentation, compression):
     """Makes all packages in out; their names."""
     made = []
     with tempfile.TemporaryDirectory() as work:
-        packages = Packages(work, out)
+        packages = Packages(work, out, compression)
         with open("core/core.h", encoding="utf-8") as text:
             version = ".".join(install.VERSION.findall(text.read()))
         if version != packages.version:
@@ -206,11 +206,14 @@ def main():
     parser = argparse.ArgumentParser(prog="debs", description="Makes Debian packages of Tandem.")
     parser.add_argument("--out", required=True, help="the folder that they are written to")
     parser.add_argument("--documentation", help="what `bazel build //docs` makes")
+    parser.add_argument("--compression", choices=["gzip", "none", "xz"], default="xz",
+                        help="of files in packages; tests need not wait for xz")
     options = parser.parse_args()
     out = os.path.abspath(options.out)
     os.makedirs(out, exist_ok=True)
     try:
-        made = make(out, options.documentation and os.path.abspath(options.documentation))
+        made = make(out, options.documentation and os.path.abspath(options.documentation),
+                    options.compression)
     except (OSError, RuntimeError) as error:
         print(f"debs: {error}", file=sys.stderr)
         return 1

@@ -38,7 +38,7 @@ class Packages(unittest.TestCase):
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(cls.folder + "/pages/tandem", "tandem")
         cls.told = output(sys.executable, "packaging/debs.py", "--out", cls.folder,
-                          "--documentation", archive)
+                          "--documentation", archive, "--compression", "none")
         cls.debs = {os.path.basename(path).split("_")[0]: path
                     for path in glob.glob(cls.folder + "/*.deb")}
 

@@ -36,6 +36,7 @@ struct kernel_case {
   char name[128];
   const char *operation;
   tdm_dtype dtype; /* of the first output */
+  bool of_cpu;     /* of a size that matters to caches alone, and is long on an emulated grid */
   kernel_input inputs[TDM_KERNEL_MAX_INPUTS];
   size_t input_count;
   tdm_spec outputs[TDM_KERNEL_MAX_OUTPUTS];

@@ -156,7 +156,8 @@ TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */
 /* Of steps that are submitted, or begun by tdm_train_step, from here on. The rates of parameter
  * groups change in proportion: each is what its optimizer had at first, times as much as this is of
  * what the session's had; where that was 0, they stay. INVALID_ARGUMENT, and nothing changes,
- * unless all of them are finite and not negative. */
+ * unless all of them are finite and not negative. In a job of several ranks all set the same: a
+ * step of which ranks have other rates or momenta is refused on all. */
 TDM_API tdm_status tdm_session_set_learning_rate(tdm_session *session,
                                                  double learning_rate) TDM_WARN_UNUSED;
 /* The same for one group of the options alone, until the call above is made again. */

@@ -58,8 +58,8 @@ typedef enum tdm_command_kind {
   TDM_COMMAND_RECEIVE,
   TDM_COMMAND_ALL_REDUCE, /* a sum over all ranks, or a group of devices, which have the same ones
                              in the same order */
-  TDM_COMMAND_VOTE,    /* waits for all ranks, and fails unless no flight of theirs has failed: from
-                          here on it cannot be stopped */
+  TDM_COMMAND_VOTE,    /* waits for all ranks, and fails unless no flight of theirs has failed and
+                          settings are alike: from here on it cannot be stopped */
   TDM_COMMAND_NOTHING, /* passes; what a removed command becomes in tests */
 } tdm_command_kind;
 
@@ -157,6 +157,8 @@ struct tdm_flight {
   const uint8_t *conditions;
   const tdm_run_scalars *scalars; /* one at least; commands say which */
   uint64_t number;                /* which of the job's runs it is, alike on all ranks */
+  uint64_t settings;              /* of what updates go by and no plan tells, a hash: alike on all
+                                     ranks that vote */
   uint8_t *failed_ids;            /* one byte a command id; read only where failed is nonzero */
   tdm_command_times *times;       /* per command id, zeroed before submitting; NULL: not recorded */
   _Atomic uint32_t failed;        /* nonzero once any command failed, or the flight was stopped */

@@ -54,6 +54,11 @@ typedef struct tdm_rank_report {
   char text[TDM_MESSAGE_BYTES];
 } tdm_rank_report;
 
+enum {
+  TDM_NETWORK_SETTING_PARTS = 3,
+  TDM_NETWORK_BALLOT_COUNT = 1 + 2 * TDM_NETWORK_SETTING_PARTS,
+};
+
 struct tdm_network {
   tdm_messenger messenger; /* first */
   tdm_allocator allocator;
@@ -72,8 +77,8 @@ struct tdm_network {
   bool stuck;               /* one of them never settled, and may still reach into the room */
   tdm_rank_report *reports; /* (rank_count) of what ranks agree on */
   tdm_network_call voting;
-  bool votes;    /* the vote is out */
-  float against; /* how many ranks' flights have failed; of this one, then of all */
+  bool votes;                              /* the vote is out */
+  double ballot[TDM_NETWORK_BALLOT_COUNT]; /* this rank's, then the sum of all (sums.c) */
 };
 
 /* Has the job lost a rank? Then no message is posted, and none is waited for. One load or two. */

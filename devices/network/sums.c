@@ -1,6 +1,8 @@
-/* What the engine sums over all ranks: gradients, and whether a step has failed anywhere.
+/* What the engine sums over all ranks: gradients, and whether a step has failed anywhere, or was
+ * told to update otherwise.
  * Invariant: a queue has at most one sum, of which at most one piece is out; every rank makes the
  * same ones in the same order, and who cannot make one takes part in none that follows. */
+#include <stdio.h>
 #include <string.h>
 
 #include "devices/network/network_state.h"
@@ -58,15 +60,55 @@ tdm_status tdm_network_sum(tdm_network *network, const tdm_command *command,
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
 
+/* A ballot is whether the rank's flight has failed, then each part of its settings and that part's
+ * square. Sums of these are exact up to 4,096 ranks, and alike on all, so all find alike whether
+ * settings are. */
+enum { PART_BITS = 12 };
+
+static void fill_ballot(const tdm_flight *flight, bool failed, double *ballot) {
+  ballot[0] = failed ? 1 : 0;
+  for (int i = 0; i < TDM_NETWORK_SETTING_PARTS; i++) {
+    const double part = (double)(flight->settings >> (i * PART_BITS) & ((1 << PART_BITS) - 1));
+    ballot[1 + 2 * i] = part;
+    ballot[2 + 2 * i] = part * part;
+  }
+}
+
+/* Numbers are alike if the square of their sum is the sum of their squares, times how many they
+ * are. */
+static bool are_alike(const double *ballot, int rank_count) {
+  bool alike = true;
+  for (int i = 0; i < TDM_NETWORK_SETTING_PARTS; i++)
+    alike &= ballot[1 + 2 * i] * ballot[1 + 2 * i] == rank_count * ballot[2 + 2 * i];
+  return alike;
+}
+
 static tdm_status cast_vote(tdm_network *network, tdm_flight *flight) {
   const bool failed = atomic_load_explicit(&flight->failed, memory_order_acquire) != 0 ||
                       tdm_flight_close(flight) != TDM_OK;
-  network->against = failed ? 1.0f : 0.0f;
-  const tdm_status status =
-      tdm_network_post_sum(network, &network->voting, TDM_FLOAT32, &network->against, 1);
+  fill_ballot(flight, failed, network->ballot);
+  const tdm_status status = tdm_network_post_sum(network, &network->voting, TDM_FLOAT64,
+                                                 network->ballot, TDM_NETWORK_BALLOT_COUNT);
   network->votes = status == TDM_OK;
   tdm_network_give_up(network, status);
   return status;
+}
+
+static tdm_status count_votes(const tdm_network *network, const tdm_flight *flight) {
+  const double *ballot = network->ballot;
+  const int rank_count = network->endpoint->rank_count;
+  if (ballot[0] > 0)
+    return tdm_fail(TDM_CANCELLED, "the step has failed on %.0f of %d ranks: none is updated",
+                    ballot[0], rank_count);
+  if (are_alike(ballot, rank_count)) return TDM_OK;
+  const tdm_run_scalars *first = flight->scalars;
+  char momentum[40] = "the optimizer's momentum";
+  if (first->has_momentum)
+    (void)snprintf(momentum, sizeof momentum, "momentum %g", first->momentum);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "learning rates or momenta differ between ranks, and must be the same on all: "
+                  "rank %d has %g with %s, for its first parameters; none is updated",
+                  network->endpoint->rank, first->learning_rate, momentum);
 }
 
 tdm_status tdm_network_vote(tdm_network *network, tdm_flight *flight, bool *out_ended) {
@@ -81,7 +123,5 @@ tdm_status tdm_network_vote(tdm_network *network, tdm_flight *flight, bool *out_
   *out_ended = settled || status != TDM_OK;
   if (!*out_ended) return TDM_OK;
   network->votes = false;
-  if (status != TDM_OK || network->against == 0) return status;
-  return tdm_fail(TDM_CANCELLED, "the step has failed on %.0f of %d ranks: none is updated",
-                  (double)network->against, network->endpoint->rank_count);
+  return status == TDM_OK ? count_votes(network, flight) : status;
 }

@@ -2,6 +2,7 @@
  * while it runs was taken here, so that launching allocates only outputs and grown arenas. */
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/park.h"
 #include "devices/network/network.h"
 #include "graph/run/run.h"
@@ -68,6 +69,16 @@ static tdm_status begin_record(tdm_run_state *run) {
   return tdm_trace_reserve(run->session->trace, count, &run->record);
 }
 
+/* Of the learning rates and momenta of a run that updates. */
+static uint64_t hash_settings(const tdm_run_state *run) {
+  uint64_t hash = 0;
+  for (size_t g = 0; g < run->scalar_count && run->plan->writes_persistent; g++) {
+    const double told[] = {run->scalars[g].learning_rate, run->scalars[g].momentum};
+    hash = tdm_hash_bytes(told, sizeof told, hash);
+  }
+  return hash;
+}
+
 /* What an idle run has left of its last request is not this one's. */
 static void begin_anew(tdm_run_state *run) {
   tdm_session *session = run->session;
@@ -86,6 +97,8 @@ static void begin_anew(tdm_run_state *run) {
     run->scalars[g].has_momentum = run->scalars[g].momentum >= 0;
     run->scalars[g].seed = seed;
   }
+  const bool is_alone = tdm_context_rank_count(session->context) == 1;
+  run->flight.settings = is_alone ? 0 : hash_settings(run);
   tdm_flight_reset(&run->flight, run->plan->command_count);
 }
 

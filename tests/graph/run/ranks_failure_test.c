@@ -246,6 +246,51 @@ static void all_mend_what_is_broken_on_one(void **state) {
   sweep_mending(false);
 }
 
+/* ---- What ranks are told otherwise ----------------------------------------------------------- */
+
+static tdm_status refuse_step(const job_rank *rank, tdm_session *session, uint64_t hash) {
+  const tdm_status status = step(rank, session, 2);
+  if (status != TDM_INVALID_ARGUMENT || !strstr(tdm_last_message(), "differ between ranks"))
+    return tdm_fail(TDM_INTERNAL, "a step of different settings is %s", tdm_status_name(status));
+  if (job_hash(session) != hash) return tdm_fail(TDM_INTERNAL, "a refused step has updated");
+  return TDM_OK;
+}
+
+/* The rank that is the user's sets another rate, then another momentum, than the others. */
+static tdm_status train_with_other_settings(job_rank *rank) {
+  const bool other = rank->rank == *(const int *)rank->user;
+  job_model mine = model;
+  mine.optimizer = tdm_adam(0.01);
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  tdm_session *session = job_session(graph, loss, &mine);
+  if (!session) return TDM_INTERNAL;
+  tdm_status status = step(rank, session, 1);
+  const uint64_t hash = job_hash(session);
+  if (status == TDM_OK) status = tdm_session_set_learning_rate(session, other ? 0.02 : 0.01);
+  if (status == TDM_OK) status = refuse_step(rank, session, hash);
+  if (status == TDM_OK) status = tdm_session_set_learning_rate(session, 0.01);
+  if (status == TDM_OK && other) status = tdm_session_set_momentum(session, 0.5);
+  if (status == TDM_OK) status = refuse_step(rank, session, hash);
+  if (status == TDM_OK) status = tdm_session_set_momentum(session, 0.5);
+  if (status == TDM_OK) status = step(rank, session, 2);
+  rank->hash = job_hash(session);
+  tdm_session_release(session);
+  return status;
+}
+
+static void rates_that_differ_between_ranks_update_nothing(void **state) {
+  (void)state;
+  enum { RANKS = 3 };
+  uint64_t expected = 0;
+  for (int other = 0; other < RANKS; other++) {
+    job_rank ranks[RANKS];
+    job_must(&(job_options){.rank_count = RANKS, .user = &other}, train_with_other_settings, ranks);
+    if (other == 0) expected = hash_of(ranks, RANKS);
+    assert_int_equal(hash_of(ranks, RANKS), expected);
+  }
+}
+
 /* ---- What is explained ----------------------------------------------------------------------- */
 
 /* A training step's bytes as the plan tells them, in number, and as they were sent. */
@@ -282,6 +327,7 @@ int main(void) {
       cmocka_unit_test(what_fails_on_a_rank_updates_nothing_anywhere),
       cmocka_unit_test(all_are_told_of_an_update_that_fails_on_one),
       cmocka_unit_test(all_mend_what_is_broken_on_one),
+      cmocka_unit_test(rates_that_differ_between_ranks_update_nothing),
       cmocka_unit_test(bytes_between_ranks_are_those_that_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,12 +47,14 @@ def read_arguments():
     parser.add_argument("--eager", type=int, default=EAGER_BYTES,
                         help="bytes that the MPI sends over TCP without asking first")
     parser.add_argument("--models", default="main,cnn,balanced", help="of the part links")
+    parser.add_argument("--layers", default="8,16,24", help="of models of the part homes")
     parser.add_argument("--realtime", action="store_true",
                         help="run all of them in a real-time class (root; busy machines)")
     parser.add_argument("parts", nargs="*", metavar="PART",
                         help="links, homes, processes, lost; none: all")
     given = parser.parse_args()
     given.models = given.models.split(",")
+    given.layers = [int(layers) for layers in given.layers.split(",")]
     given.parts = given.parts or ["links", "homes", "processes", "lost"]
     given.plugins = [path for path in given.plugins if path.endswith("_%s.so" % given.mpi)]
     if not given.plugins:
@@ -344,7 +346,7 @@ def part_homes(given):
         print("no links: they take root, ip and tc")
         return
     lines = []
-    for layers in (8, 16, 24):
+    for layers in given.layers:
         sizes = ["balanced", "--layers", str(layers), "--steps", "8", "--warm", "2"]
         crossing_ms = balanced_bytes(layers) * 8e-3 / HOMES_RATE
         with link_of(None) as here:

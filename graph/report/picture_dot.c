@@ -24,12 +24,17 @@ typedef struct drawing {
   uint32_t *edge_to;        /* per node: 1 + the device whose updates it has an edge to already */
 } drawing;
 
-static void print_quoted(const char *text, FILE *out) {
-  fputc('"', out);
+/* What goes into quotes. */
+static void print_escaped(const char *text, FILE *out) {
   for (; *text; text++) {
     if (*text == '"' || *text == '\\') fputc('\\', out);
     fputc(*text, out);
   }
+}
+
+static void print_quoted(const char *text, FILE *out) {
+  fputc('"', out);
+  print_escaped(text, out);
   fputc('"', out);
 }
 
@@ -73,21 +78,14 @@ static void print_time(const tdm_picture_node *node, FILE *out) {
     fprintf(out, "\\n%.1f us predicted", node->predicted_ns / 1000);
 }
 
-/* What goes into a label's quotes. */
-static void print_escaped(const char *text, FILE *out) {
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', out);
-    fputc(*text, out);
-  }
-}
-
 static void print_node(const drawing *self, uint32_t index) {
   const tdm_picture_node *node = &self->picture->nodes[index];
   FILE *out = self->out;
   char bytes[TDM_BYTES_TEXT];
   fprintf(out, "    n%u [label=\"", index);
   if (node->route) {
-    fprintf(out, "%s\\n%s", tdm_bytes_text(node->bytes, bytes), node->route);
+    fprintf(out, "%s\\n", tdm_bytes_text(node->bytes, bytes));
+    print_escaped(node->route, out);
   } else {
     print_escaped(node->name, out);
     fputs("\\n", out);

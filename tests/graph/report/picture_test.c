@@ -32,7 +32,7 @@ static tdm_picture_node nodes[] = {
      .action = "transfer",
      .device = "sim:0",
      .result = "float32 [3]",
-     .route = "direct",
+     .route = "\"direct\"",
      .cause = "table -> \"fc\"",
      .bytes = 12,
      .predicted_ns = 5250,
@@ -98,7 +98,7 @@ static const char expected[] =
     "  subgraph cluster_1 {\n    style=\"rounded,filled\";\n    color=\"#fef7ec\";\n"
     "    fontsize=16;\n    label=\"sim:0\";\n"
     "    node [shape=box, style=\"rounded,filled\", penwidth=0, fillcolor=\"#f7c27a\"];\n"
-    "    n1 [label=\"12 B\\ndirect\\n5.2 us predicted\", style=\"rounded,filled\", "
+    "    n1 [label=\"12 B\\n\\\"direct\\\"\\n5.2 us predicted\", style=\"rounded,filled\", "
     "fillcolor=\"#ffffff\", color=\"#c0504d\", fontcolor=\"#c0504d\", fontsize=11, penwidth=1, "
     "tooltip=\"table -> \\\"fc\\\"\"];\n"
     "    n2 [label=\"fc\\\\n\\nlinear\\nfloat32 [3]\"];\n"

@@ -69,14 +69,14 @@ static tdm_status begin_record(tdm_run_state *run) {
   return tdm_trace_reserve(run->session->trace, count, &run->record);
 }
 
-/* Of the learning rates and momenta of a run that updates. */
-static uint64_t hash_settings(const tdm_run_state *run) {
-  uint64_t hash = 0;
-  for (size_t g = 0; g < run->scalar_count && run->plan->writes_persistent; g++) {
+/* Of a run that updates: what ranks compare of it. */
+static void hash_settings(tdm_run_state *run) {
+  if (tdm_context_rank_count(run->session->context) == 1) return;
+  run->flight.settings = 0;
+  for (size_t g = 0; g < run->scalar_count; g++) {
     const double told[] = {run->scalars[g].learning_rate, run->scalars[g].momentum};
-    hash = tdm_hash_bytes(told, sizeof told, hash);
+    run->flight.settings = tdm_hash_bytes(told, sizeof told, run->flight.settings);
   }
-  return hash;
 }
 
 /* What an idle run has left of its last request is not this one's. */
@@ -97,8 +97,7 @@ static void begin_anew(tdm_run_state *run) {
     run->scalars[g].has_momentum = run->scalars[g].momentum >= 0;
     run->scalars[g].seed = seed;
   }
-  const bool is_alone = tdm_context_rank_count(session->context) == 1;
-  run->flight.settings = is_alone ? 0 : hash_settings(run);
+  if (run->plan->writes_persistent) hash_settings(run);
   tdm_flight_reset(&run->flight, run->plan->command_count);
 }
 

@@ -147,6 +147,9 @@ static const setting settings[] = {
     {5, 2, 17, 16, {5, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, false}, /* several lines a tile */
     {3, 1, 16, 18, {9, 9}, {2, 1}, {3, 4}, {0, 1}, {1, 1}, false, false}, /* rows that none sees */
     {1, 1, 96, 16, {4, 130}, {2, 1}, {1, 1}, {0, 0}, {1, 1}, false, false}, /* many bands */
+    /* No channels are read, or written: */
+    {2, 1, 0, 16, {19, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, false},
+    {2, 1, 16, 0, {19, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, false},
 };
 
 static tdm_shape image_shape(const setting *of, int64_t n, int64_t channels, int64_t height,

@@ -23,6 +23,14 @@ static tdm_graph *build(job_rank *rank, tdm_value *out_loss) {
 
 static const job_model model = {.build = build, .rows = ROWS};
 
+static tdm_session *session_of(job_rank *rank, tdm_optimizer optimizer) {
+  job_model mine = model;
+  mine.optimizer = optimizer;
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  return job_session(graph, loss, &mine);
+}
+
 static tdm_status step(const job_rank *rank, tdm_session *session, uint64_t seed) {
   test_batch batch;
   test_batch_make(&batch, rank->context, ROWS, seed);
@@ -34,11 +42,7 @@ static tdm_status step(const job_rank *rank, tdm_session *session, uint64_t seed
 /* Three steps, of which the second may fail and is then made again. number says whether it did. */
 static tdm_status train_with_failure(job_rank *rank) {
   const planned_failure *planned = rank->user;
-  job_model mine = model;
-  mine.optimizer = tdm_adam(0.01);
-  tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
-  tdm_session *session = job_session(graph, loss, &mine);
+  tdm_session *session = session_of(rank, tdm_adam(0.01));
   if (!session) return TDM_INTERNAL;
   tdm_status status = step(rank, session, 1);
   const uint64_t before = job_hash(session);
@@ -102,11 +106,7 @@ static void what_fails_on_a_rank_updates_nothing_anywhere(void **state) {
  * the next failed as well, 2 where only the next did. Then none goes on. */
 static tdm_status train_with_failed_update(job_rank *rank) {
   const planned_failure *planned = rank->user;
-  job_model mine = model;
-  mine.optimizer = tdm_adam(0.01);
-  tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
-  tdm_session *session = job_session(graph, loss, &mine);
+  tdm_session *session = session_of(rank, tdm_adam(0.01));
   if (!session) return TDM_INTERNAL;
   tdm_status status = step(rank, session, 1);
   tdm_faults *faults = tdm_context_faults(rank->context);
@@ -184,11 +184,7 @@ static tdm_status load_misfit(tdm_session *session, const mending *of,
  * failed, and the store was broken here. */
 static tdm_status mend(job_rank *rank) {
   const mending *of = rank->user;
-  job_model mine = model;
-  mine.optimizer = tdm_adam(0.01);
-  tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
-  tdm_session *session = job_session(graph, loss, &mine);
+  tdm_session *session = session_of(rank, tdm_adam(0.01));
   if (!session) return TDM_INTERNAL;
   tdm_status status = step(rank, session, 1);
   tdm_tensor_list *list = status == TDM_OK ? save(session, of) : NULL;
@@ -259,11 +255,7 @@ static tdm_status refuse_step(const job_rank *rank, tdm_session *session, uint64
 /* The rank that is the user's sets another rate, then another momentum, than the others. */
 static tdm_status train_with_other_settings(job_rank *rank) {
   const bool other = rank->rank == *(const int *)rank->user;
-  job_model mine = model;
-  mine.optimizer = tdm_adam(0.01);
-  tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
-  tdm_session *session = job_session(graph, loss, &mine);
+  tdm_session *session = session_of(rank, tdm_adam(0.01));
   if (!session) return TDM_INTERNAL;
   tdm_status status = step(rank, session, 1);
   const uint64_t hash = job_hash(session);
@@ -295,11 +287,7 @@ static void rates_that_differ_between_ranks_update_nothing(void **state) {
 
 /* A training step's bytes as the plan tells them, in number, and as they were sent. */
 static tdm_status count_bytes(job_rank *rank) {
-  job_model mine = model;
-  mine.optimizer = tdm_sgd(0.1);
-  tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
-  tdm_session *session = job_session(graph, loss, &mine);
+  tdm_session *session = session_of(rank, tdm_sgd(0.1));
   if (!session) return TDM_INTERNAL;
   tdm_status status = step(rank, session, 1);
   const uint64_t before = tdm_simnet_sent(rank->net, rank->rank, 1 - rank->rank).bytes;

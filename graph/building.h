@@ -198,9 +198,14 @@ typedef struct tdm_parallel_options {
  * their weights, elements). What is made of these alone (two losses added) is computed there, once;
  * what goes on with them and with rows (x less its mean) waits for all replicas. So a loss differs
  * from that of one device by the rounding of sums of so many parts, and by nothing else; where the
- * chunks lie changes no bit with `deterministic`, how many there are does. Other functions of all
- * rows (a maximum, a softmax along them, batch normalization) are those of each replica's rows, and
- * cannot leave the part where they have none.
+ * chunks lie changes no bit with `deterministic`, how many there are does. Batch normalization
+ * alone is of each replica's rows.
+ *
+ * Other functions of all rows (a maximum, a softmax along them), and what depends on where rows
+ * stand among the others (slices, sorts, running sums and windows along them, reshapes that tear
+ * them), would be those of each replica's rows. What is made of them, by whatever nodes, cannot
+ * leave the part, and no sum or mean is made of it: a run is INVALID_ARGUMENT then, and its message
+ * names the layer. Such layers belong outside of the part, which may be two with them in between.
  *
  * With spread_homes a device keeps the states of the optimizer for its own parameters alone, and
  * updates these alone (as ZeRO's first stage, Rajbhandari et al., "ZeRO: memory optimizations

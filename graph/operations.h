@@ -168,9 +168,10 @@ TDM_API void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_val
 
 /* ---- A batch in parts: what a rule `chunk` works with ---------------------------------------- */
 
-/* Parts are micro-batches, of which the rule of every node is asked; or the chunks of a parallel
- * region, where it is asked of a node whose first output has lost the rows (a loss, a sum), and may
- * refuse: each chunk then has a result of its own. */
+/* Parts are micro-batches, or the chunks of a parallel region. The rule is asked of every node that
+ * reads rows, and may refuse, by INVALID_ARGUMENT or UNSUPPORTED: each part then has a result of
+ * its own, which cannot be read as the whole batch's, nor can what is made of it. Micro-batches are
+ * refused where anything reads it, a parallel region where it leaves that. */
 
 /* Where the rows of the batch lie in a value of which there are parts. */
 typedef struct tdm_cut {
@@ -191,7 +192,8 @@ TDM_API tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, si
 /* The whole of an input, where it is not cut or was fed; invalid where there are only its parts. */
 TDM_API tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input);
 /* Computes the node for every part (attributes NULL: its own). An output is cut where the
- * parts' shapes differ from the whole's; one that is not, must be set whole before it is read. */
+ * parts' shapes differ from the whole's; one that is not must be set whole, or it is read as little
+ * as what a rule refuses. */
 TDM_API tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) TDM_WARN_UNUSED;
 /* The same for a node that mixes what lies along dimension of input: INVALID_ARGUMENT if that is
  * where the rows are. */

@@ -105,15 +105,36 @@ static tdm_status append_scatter_add_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Rows of the batch stay by themselves, unless indices go across them. */
+/* Indices say where along the dimension an element is; along the others its own place does, in all
+ * operands, but for an index of whole rows. So rows of the batch stay by themselves if all operands
+ * have them along one of the others. */
+static tdm_status chunk_indexed(tdm_chunked *chunked, size_t index, size_t operands) {
+  const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
+  const int rows = tdm_chunked_cut(chunked, 1 - index).dimension; /* of what is not the index */
+  bool alike = rows != attributes->dimension;
+  for (size_t i = 0; i < operands; i++) {
+    const int wanted = i == index && attributes->whole_rows != 0 ? -1 : rows;
+    if (tdm_chunked_shape(chunked, i).rank >= 0)
+      alike = alike && tdm_chunked_cut(chunked, i).dimension == wanted;
+  }
+  if (alike) return tdm_chunked_each(chunked, NULL);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "it mixes the rows of the batch: along dimension %lld indices are places in the "
+                  "whole, and along the others all operands are to be cut alike",
+                  (long long)attributes->dimension);
+}
+
+/* Of an x that all parts have, indices may ask for any element. */
 static tdm_status chunk_gather(tdm_chunked *chunked) {
   const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
-  return tdm_chunked_rows(chunked, (int)attributes->dimension, 0);
+  const int along = attributes->whole_rows != 0 ? 0 : (int)attributes->dimension;
+  if (tdm_chunked_cut(chunked, 0).dimension == -1 && tdm_chunked_cut(chunked, 1).dimension == along)
+    return tdm_chunked_each(chunked, NULL);
+  return chunk_indexed(chunked, 1, 2);
 }
 
 static tdm_status chunk_scatter_add(tdm_chunked *chunked) {
-  const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
-  return tdm_chunked_rows(chunked, (int)attributes->dimension, 1);
+  return chunk_indexed(chunked, 0, 3);
 }
 
 /* ---- Operations ------------------------------------------------------------------------------ */

@@ -91,6 +91,14 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* Rows of the batch are normalized each by itself, if they are not what is normalized over. */
+static tdm_status chunk_layer_norm(tdm_chunked *chunked) {
+  const tdm_layer_norm_attributes *attributes = tdm_chunked_attributes(chunked);
+  const int rows = tdm_chunked_cut(chunked, X).dimension;
+  const int first = tdm_chunked_shape(chunked, X).rank - (int)attributes->rank;
+  return rows < first ? tdm_chunked_each(chunked, NULL) : tdm_chunked_rows(chunked, rows, X);
+}
+
 static const tdm_operation layer_norm_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_LAYER_NORM,
@@ -100,6 +108,7 @@ static const tdm_operation layer_norm_operation = {
     .output_count = 3,
     .infer = infer_layer_norm,
     .gradient = append_gradient,
+    .chunk = chunk_layer_norm,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_FLOAT32,
 };

@@ -1,10 +1,12 @@
 /* What the rules of operations ask and say when a batch is computed in parts, which are
  * micro-batches or the chunks of a parallel region, and what happens where there is no rule: a node
- * a part. Invariant: an operation that mixes rows and has no rule is found out by its shapes. */
+ * a part. Invariant: a value has its rows along a known dimension, in a known number of stretches,
+ * or it is torn: no operation has to remember to say so. */
 #include <string.h>
 
+#include "core/last_failure.h"
+#include "core/untold.h"
 #include "devices/kernels.h"
-#include "graph/ir/rewriter.h"
 #include "graph/passes/chunked.h"
 
 enum { SUM_OPERANDS = 16 }; /* at once */
@@ -80,7 +82,7 @@ bool tdm_chunked_joins(const tdm_chunked *chunked, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t value = node->inputs[k];
     const int dimension = value ? chunked->cuts[value].dimension : -1;
-    if (dimension >= 0 || dimension == TDM_CUT_REDUCED) return false;
+    if (dimension >= 0 || dimension == TDM_CUT_TORN) return false;
     joins |= tdm_chunked_is_joined(chunked, value);
   }
   return joins;
@@ -93,7 +95,7 @@ void tdm_chunked_join(tdm_chunked *chunked, uint32_t value, uint32_t by) {
 
 static bool is_made_in_parts(const tdm_chunked *chunked, uint32_t value) {
   const uint32_t producer = tdm_ir_value_at(chunked->graph, value)->producer;
-  return producer && (!chunked->is_cut || chunked->is_cut[producer]);
+  return producer && (!chunked->sides || chunked->sides[producer] == TDM_SIDE_INSIDE);
 }
 
 tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
@@ -146,21 +148,22 @@ static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_
   return TDM_OK;
 }
 
-/* The one dimension in which the parts' shapes differ from the whole's, and add up to it. */
+/* The one dimension in which the parts' shapes differ from the whole's, and add up to it; else
+ * TDM_CUT_TORN. */
 static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   const tdm_graph *graph = chunked->graph;
   const tdm_shape *whole = &tdm_ir_value_at(graph, value)->spec.shape;
   const uint32_t *versions = tdm_chunked_versions(chunked, value);
-  int found = TDM_CUT_REDUCED;
+  int found = TDM_CUT_TORN;
   for (int d = 0; d < whole->rank; d++) {
     int64_t sum = 0;
     for (size_t i = 0; i < chunked->count; i++) {
       const tdm_shape *part = &tdm_ir_value_at(graph, versions[i])->spec.shape;
-      if (part->rank != whole->rank) return TDM_CUT_REDUCED;
+      if (part->rank != whole->rank) return TDM_CUT_TORN;
       sum += part->dims[d];
     }
     if (tdm_ir_value_at(graph, versions[0])->spec.shape.dims[d] == whole->dims[d]) continue;
-    if (found >= 0 || sum != whole->dims[d]) return TDM_CUT_REDUCED;
+    if (found >= 0 || sum != whole->dims[d]) return TDM_CUT_TORN;
     found = d;
   }
   return found;
@@ -182,7 +185,7 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[node->first_output];
   if (node->operation->chunk_at == 0 || cut.dimension < 0) return TDM_OK;
-  if (cut.outer != 1 && !chunked->is_cut) /* replicas need not draw what the whole would */
+  if (cut.outer != 1 && !chunked->sides) /* replicas need not draw what the whole would */
     return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
   int64_t offset = 0;
   for (size_t i = 0; i < chunked->count; i++) {
@@ -207,6 +210,17 @@ static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
+static tdm_status clone_for_all(tdm_chunked *chunked, const void *attributes) {
+  for (size_t i = 0; i < chunked->count; i++)
+    TDM_TRY(clone_node(chunked, attributes, i));
+  return TDM_OK;
+}
+
+/* By a node that has no rule for its parts, or one that says nothing of this output. */
+static tdm_cut torn_by_shape(const tdm_ir_node *node) {
+  return (tdm_cut){TDM_CUT_TORN, -(int64_t)node->index};
+}
+
 tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
   if (!chunked) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_chunked_each: there is no node");
   tdm_graph *graph = chunked->graph;
@@ -215,12 +229,11 @@ tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
     attributes = tdm_ir_copy_bytes(graph, attributes, node->operation->attribute_bytes);
   int64_t outer;
   TDM_TRY(common_outer(chunked, &outer));
-  for (size_t i = 0; i < chunked->count; i++)
-    TDM_TRY(clone_node(chunked, attributes, i));
+  TDM_TRY(clone_for_all(chunked, attributes));
   for (uint32_t k = 0; k < node->output_count; k++) {
     const uint32_t value = node->first_output + k;
     tdm_cut cut = {cut_dimension(chunked, value), outer};
-    if (cut.dimension >= 0 && !has_stretches(chunked, value, cut)) cut.dimension = TDM_CUT_REDUCED;
+    if (cut.dimension < 0 || !has_stretches(chunked, value, cut)) cut = torn_by_shape(node);
     chunked->cuts[value] = cut;
   }
   return number_parts(chunked, node);
@@ -228,8 +241,7 @@ tdm_status tdm_chunked_each(tdm_chunked *chunked, const void *attributes) {
 
 tdm_status tdm_chunked_repeat(tdm_chunked *chunked, tdm_ir_node *node) {
   chunked->node = node;
-  for (size_t i = 0; i < chunked->count; i++)
-    TDM_TRY(clone_node(chunked, NULL, i));
+  TDM_TRY(clone_for_all(chunked, NULL));
   for (uint32_t k = 0; k < node->output_count; k++)
     chunked->cuts[node->first_output + k] = (tdm_cut){TDM_CUT_REPEATED, 1};
   return TDM_OK;
@@ -241,6 +253,91 @@ tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "it mixes the rows of dimension %d, along which the batch is cut", dimension);
   return tdm_chunked_each(chunked, NULL);
+}
+
+/* ---- What is torn ---- */
+
+struct tdm_tear {
+  tdm_tear *before;
+  int64_t number;   /* from 1: the `outer` of cuts */
+  const char *name; /* of the node */
+  char why[];       /* its rule's words */
+};
+
+static void set_cuts(tdm_chunked *chunked, tdm_cut cut) {
+  for (uint32_t k = 0; k < chunked->node->output_count; k++)
+    chunked->cuts[chunked->node->first_output + k] = cut;
+}
+
+/* By the node, whose rule has refused by the thread's last message. */
+static tdm_status tear(tdm_chunked *chunked) {
+  const size_t bytes = strlen(tdm_last_message()) + 1;
+  tdm_tear *made = tdm_region_take(&chunked->graph->region, sizeof *made + bytes, "batch in parts");
+  if (!made) return TDM_OUT_OF_MEMORY;
+  made->before = chunked->tears;
+  made->number = chunked->tears ? chunked->tears->number + 1 : 1;
+  made->name = chunked->node->name;
+  memcpy(made->why, tdm_last_message(), bytes);
+  chunked->tears = made;
+  set_cuts(chunked, (tdm_cut){TDM_CUT_TORN, made->number});
+  return TDM_OK;
+}
+
+tdm_status tdm_chunked_fail_torn(const tdm_chunked *chunked, uint32_t value) {
+  const int64_t by = chunked->cuts[value].outer;
+  for (const tdm_tear *tear = chunked->tears; tear && by > 0; tear = tear->before)
+    if (tear->number == by) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s", tear->name, tear->why);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s: it reduces over the batch without a rule for its parts",
+                  tdm_ir_node_at(chunked->graph, (uint32_t)-by)->name);
+}
+
+static uint32_t torn_input(const tdm_chunked *chunked) {
+  const tdm_ir_node *node = chunked->node;
+  for (uint32_t k = 0; k < node->input_count; k++)
+    if (tdm_chunked_is_torn(chunked, node->inputs[k])) return node->inputs[k];
+  return 0;
+}
+
+static tdm_status ask_rule(tdm_chunked *chunked, const tdm_insertion *at) {
+  if (!chunked->node->operation->chunk) return tdm_chunked_each(chunked, NULL);
+  tdm_lend_insertion(chunked->graph, at);
+  const uint32_t told = tdm_told_count();
+  const tdm_status status = tdm_fail_untold(chunked->node->operation->chunk(chunked), told);
+  tdm_take_insertion_back(chunked->graph);
+  TDM_TRY(tdm_graph_status(chunked->graph));
+  return status;
+}
+
+/* Has each part its node by now? */
+static bool all_made(const tdm_chunked *chunked) {
+  return tdm_chunked_versions(chunked, chunked->node->first_output)[chunked->count - 1] != 0;
+}
+
+tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const tdm_insertion *at) {
+  chunked->node = node;
+  const uint32_t torn = torn_input(chunked);
+  if (torn) {
+    TDM_TRY(clone_for_all(chunked, NULL));
+    set_cuts(chunked, chunked->cuts[torn]);
+    return TDM_OK;
+  }
+  tdm_last_failure before, refusal;
+  tdm_last_failure_keep(&before);
+  const size_t first_made = chunked->graph->nodes.count;
+  tdm_status status = ask_rule(chunked, at);
+  if (status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED) return status;
+  tdm_last_failure_keep(&refusal);
+  if (tdm_graph_status(chunked->graph) != TDM_OK ||
+      (!all_made(chunked) &&
+       (chunked->graph->nodes.count > first_made || clone_for_all(chunked, NULL) != TDM_OK))) {
+    tdm_last_failure_restore(&refusal); /* each part by itself cannot be computed either */
+    return status;
+  }
+  tdm_last_failure_restore(&refusal);
+  status = tear(chunked);
+  if (status == TDM_OK) tdm_last_failure_restore(&before);
+  return status;
 }
 
 /* ---- Saying ---- */

@@ -15,8 +15,6 @@
 #include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
 
-typedef enum node_side { SIDE_BEFORE, SIDE_INSIDE, SIDE_AFTER } node_side;
-
 typedef struct parallel_state {
   tdm_chunked chunked; /* the replicas, before the first node that needs the part; stands first */
   tdm_graph *graph;
@@ -24,9 +22,11 @@ typedef struct parallel_state {
   size_t delivery_count;
   uint16_t region_index;
   tdm_parallel_region parallel_region; /* a copy: the list may move */
-  uint8_t *sides;                      /* per node that was there before; node_side */
+  uint8_t *sides;                      /* those of chunked */
   size_t node_count;
   int16_t devices[TDM_MAX_PARTS];
+  uint32_t *gathered;  /* per value that was there before: what stands for it outside; or 0 */
+  bool is_described;   /* by the user; else it is one of those for the parts of another */
   int64_t rows;        /* -1: no value was cut yet */
   uint32_t rows_value; /* where they were seen first */
 } parallel_state;
@@ -54,17 +54,31 @@ static void share_out(parallel_state *state) {
 /* ---- What is inside, and what enters ---- */
 
 /* Of a node that was there before; of one that was made since, none of them. */
-static node_side side_of(const parallel_state *state, const tdm_ir_node *node) {
-  return node->index < state->node_count ? (node_side)state->sides[node->index] : SIDE_BEFORE;
+static tdm_side side_of(const parallel_state *state, const tdm_ir_node *node) {
+  return node->index < state->node_count ? (tdm_side)state->sides[node->index] : TDM_SIDE_BEFORE;
 }
 
-static node_side side_of_value(const parallel_state *state, uint32_t value) {
+static tdm_side side_of_value(const parallel_state *state, uint32_t value) {
   const tdm_ir_node *producer = tdm_producer(state->graph, value);
-  return producer ? side_of(state, producer) : SIDE_BEFORE;
+  return producer ? side_of(state, producer) : TDM_SIDE_BEFORE;
 }
 
+/* What nodes inside need of those that need the region. */
+static void mark_between(parallel_state *state) {
+  TDM_EACH_NODE_BACKWARD(state->graph, node) {
+    const tdm_side side = side_of(state, node);
+    if (side != TDM_SIDE_INSIDE && side != TDM_SIDE_BETWEEN) continue;
+    for (uint32_t k = 0; k < node->input_count; k++)
+      if (node->inputs[k] && side_of_value(state, node->inputs[k]) == TDM_SIDE_AFTER)
+        state->sides[tdm_producer(state->graph, node->inputs[k])->index] = TDM_SIDE_BETWEEN;
+  }
+}
+
+/* A region within another reads what is made of the outer one's replicas, of which its own nodes
+ * are: a sum over all rows, and what goes on with it and with rows. Nobody describes that. */
 static tdm_status find_sides(parallel_state *state) {
   const tdm_graph *graph = state->graph;
+  bool comes_back = false;
   TDM_EACH_NODE(graph, node) {
     const uint32_t *inputs = node->inputs;
     const bool inside = tdm_is_in_region(graph, node->parallel_region, state->region_index);
@@ -72,15 +86,19 @@ static tdm_status find_sides(parallel_state *state) {
     bool depends = false;
     for (uint32_t k = 0; k < node->input_count; k++) {
       if (!inputs[k]) continue;
-      after |= side_of_value(state, inputs[k]) == SIDE_AFTER;
-      depends |= side_of_value(state, inputs[k]) == SIDE_INSIDE;
+      after |= side_of_value(state, inputs[k]) == TDM_SIDE_AFTER;
+      depends |= side_of_value(state, inputs[k]) == TDM_SIDE_INSIDE;
     }
-    if (inside && after)
+    comes_back |= inside && after;
+    if (inside && after && state->is_described)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "data parallel over %s: %s in it needs a result that left it",
                       state->parallel_region.name, node->name);
-    state->sides[node->index] = inside ? SIDE_INSIDE : after || depends ? SIDE_AFTER : SIDE_BEFORE;
+    state->sides[node->index] = inside             ? TDM_SIDE_INSIDE
+                                : after || depends ? TDM_SIDE_AFTER
+                                                   : TDM_SIDE_BEFORE;
   }
+  if (comes_back) mark_between(state);
   return TDM_OK;
 }
 
@@ -112,10 +130,10 @@ typedef tdm_status (*input_visitor)(parallel_state *state, uint32_t value);
 /* Every value that enters, each time it is read. */
 static tdm_status visit_entering(parallel_state *state, input_visitor visit) {
   TDM_EACH_NODE(state->graph, node) {
-    if (side_of(state, node) != SIDE_INSIDE) continue;
+    if (side_of(state, node) != TDM_SIDE_INSIDE) continue;
     for (uint32_t k = 0; k < node->input_count; k++) {
       const uint32_t value = node->inputs[k];
-      if (value && side_of_value(state, value) != SIDE_INSIDE) TDM_TRY(visit(state, value));
+      if (value && side_of_value(state, value) != TDM_SIDE_INSIDE) TDM_TRY(visit(state, value));
     }
   }
   return TDM_OK;
@@ -165,49 +183,6 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
   return TDM_OK;
 }
 
-/* The parallel regions inside this one, once more for replica r. */
-static tdm_status instantiate_regions(parallel_state *state, size_t r) {
-  tdm_graph *graph = state->graph;
-  const size_t count = state->chunked.region_count;
-  uint16_t *instances = &state->chunked.parallel_regions[r * count];
-  for (size_t w = 1; w < count; w++) {
-    instances[w] = (uint16_t)w;
-    if (w == state->region_index || !tdm_is_in_region(graph, w, state->region_index)) continue;
-    if (graph->parallel_regions.count > UINT16_MAX)
-      return tdm_fail(TDM_UNSUPPORTED, "data parallel over %s: too many parallel regions in it",
-                      state->parallel_region.name);
-    TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->parallel_regions, 1));
-    instances[w] = (uint16_t)graph->parallel_regions.count;
-    graph->parallel_regions.items[graph->parallel_regions.count++] =
-        graph->parallel_regions.items[w];
-  }
-  instances[state->region_index] = state->parallel_region.parent;
-  for (size_t w = 1; w < count; w++)
-    if (instances[w] != w && w != state->region_index)
-      graph->parallel_regions.items[instances[w]].parent =
-          instances[graph->parallel_regions.items[w].parent];
-  return TDM_OK;
-}
-
-/* How values enter those, once replica r has its own. */
-static tdm_status settle_regions(parallel_state *state, size_t r) {
-  tdm_graph *graph = state->graph;
-  const tdm_chunked *chunked = &state->chunked;
-  for (size_t w = 1; w < chunked->region_count; w++) {
-    const uint16_t instance = chunked->parallel_regions[r * chunked->region_count + w];
-    tdm_parallel_region *made = &graph->parallel_regions.items[instance];
-    if (instance == w || w == state->region_index || made->input_count == 0) continue;
-    made->inputs = tdm_region_take(&graph->region, made->input_count * sizeof *made->inputs,
-                                   "parallel region");
-    if (!made->inputs) return TDM_OUT_OF_MEMORY;
-    for (size_t i = 0; i < made->input_count; i++) {
-      made->inputs[i] = graph->parallel_regions.items[w].inputs[i];
-      made->inputs[i].value = tdm_chunked_version(chunked, made->inputs[i].value, r);
-    }
-  }
-  return TDM_OK;
-}
-
 static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t r) {
   const parallel_state *state = (const parallel_state *)chunked; /* its first field */
   like->device = state->devices[r];
@@ -231,28 +206,6 @@ static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
   TDM_TRY(tdm_insert_like(state->graph, chunked->before, &like, inputs, &made));
   for (uint32_t k = 0; k < made->output_count; k++)
     tdm_chunked_join(chunked, node->first_output + k, made->first_output + k);
-  return TDM_OK;
-}
-
-/* Is the operation's rule asked? Where the rows went into the result of each replica, for how the
- * whole batch's is made of these; and of what moves rows, for where they are then. */
-static tdm_status find_asked(const parallel_state *state, const tdm_ir_node *node,
-                             bool *out_asked) {
-  const tdm_chunked *chunked = &state->chunked;
-  uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
-  tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
-  *out_asked = false;
-  for (uint32_t k = 0; k < node->input_count; k++) {
-    if (node->inputs[k] && chunked->cuts[node->inputs[k]].dimension == TDM_CUT_REDUCED)
-      return TDM_OK;
-    inputs[k] = tdm_chunked_version(chunked, node->inputs[k], 0);
-  }
-  *out_asked = node->operation->chunk != NULL;
-  if (!*out_asked || tdm_moves_rows(node->operation)) return TDM_OK;
-  TDM_TRY(tdm_ir_infer(state->graph, node->operation, node->name, node->attributes, inputs,
-                       node->input_count, specs));
-  *out_asked = tdm_shape_equal(&specs[0].shape,
-                               &tdm_ir_value_at(state->graph, node->first_output)->spec.shape);
   return TDM_OK;
 }
 
@@ -283,24 +236,6 @@ static void settle_made(parallel_state *state, size_t first_made) {
   }
 }
 
-/* A rule that refuses has made nothing: the node is then computed of each replica's rows. That of a
- * view makes the replicas' first, and then says where the rows are. */
-static tdm_status ask_rule(parallel_state *state, const tdm_ir_node *node) {
-  tdm_chunked *chunked = &state->chunked;
-  tdm_insertion at = insertion_for(state, node->name);
-  at.micro = node->micro;
-  const size_t first_made = state->graph->nodes.count;
-  tdm_lend_insertion(state->graph, &at);
-  const tdm_status status = node->operation->chunk(chunked);
-  tdm_take_insertion_back(state->graph);
-  TDM_TRY(tdm_graph_status(state->graph));
-  if (status != TDM_OK && state->graph->nodes.count == first_made)
-    return status == TDM_OUT_OF_MEMORY ? status : tdm_chunked_each(chunked, NULL);
-  settle_made(state, first_made);
-  const bool all_made = tdm_chunked_versions(chunked, node->first_output)[chunked->count - 1] != 0;
-  return node->operation->is_view && all_made && status != TDM_OUT_OF_MEMORY ? TDM_OK : status;
-}
-
 static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
   tdm_chunked *chunked = &state->chunked;
   chunked->node = node;
@@ -308,42 +243,31 @@ static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
   bool is_cut = false;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const int dimension = node->inputs[k] ? chunked->cuts[node->inputs[k]].dimension : -1;
-    is_cut |= dimension >= 0 || dimension == TDM_CUT_REDUCED;
+    is_cut |= dimension >= 0 || dimension == TDM_CUT_TORN;
   }
   if (!is_cut) return tdm_chunked_repeat(chunked, node);
-  bool asked;
-  TDM_TRY(find_asked(state, node, &asked));
-  return asked ? ask_rule(state, node) : tdm_chunked_each(chunked, NULL);
-}
-
-static tdm_status rewrite_nodes(parallel_state *state) {
-  for (size_t r = 0; r < state->chunked.count; r++)
-    TDM_TRY(instantiate_regions(state, r));
-  TDM_EACH_NODE(state->graph, node) {
-    if (side_of(state, node) != SIDE_INSIDE) continue;
-    const tdm_status status = rewrite_node(state, node);
-    if (status != TDM_OK)
-      return tdm_fail_within(status, "data parallel over %s: %s", state->parallel_region.name,
-                             node->name);
-  }
-  for (size_t r = 0; r < state->chunked.count; r++)
-    TDM_TRY(settle_regions(state, r));
+  tdm_insertion at = insertion_for(state, node->name);
+  at.micro = node->micro;
+  const size_t first_made = state->graph->nodes.count;
+  TDM_TRY(tdm_chunked_compute(chunked, node, &at));
+  if (node->operation->chunk) settle_made(state, first_made);
   return TDM_OK;
 }
 
 /* ---- What leaves ---- */
 
 /* What stands for a value of the part outside of it; made when it is first asked for. */
-static tdm_status gather(parallel_state *state, uint32_t *value, uint32_t *gathered) {
-  if (side_of_value(state, *value) != SIDE_INSIDE) return TDM_OK;
+static tdm_status gather(parallel_state *state, uint32_t *value) {
+  if (side_of_value(state, *value) != TDM_SIDE_INSIDE) return TDM_OK;
   tdm_chunked *chunked = &state->chunked;
+  uint32_t *gathered = state->gathered;
   const int dimension = chunked->cuts[*value].dimension;
   if (!gathered[*value]) {
-    if (dimension == TDM_CUT_REDUCED)
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "data parallel over %s: %s leaves it, has no dimension that the rows went "
-                      "into, and is no sum or mean over them",
-                      state->parallel_region.name, tdm_value_name(state->graph, *value));
+    if (dimension == TDM_CUT_TORN)
+      return tdm_fail_within(tdm_chunked_fail_torn(chunked, *value),
+                             "data parallel over %s: %s leaves it, and is of each replica's rows "
+                             "alone, no sum or mean over all of them",
+                             state->parallel_region.name, tdm_value_name(state->graph, *value));
     const tdm_insertion at = insertion_for(state, tdm_value_name(state->graph, *value));
     gathered[*value] =
         dimension < 0 ? tdm_chunked_version(chunked, *value, 0)
@@ -357,35 +281,62 @@ static tdm_status gather(parallel_state *state, uint32_t *value, uint32_t *gathe
   return TDM_OK;
 }
 
-static tdm_status gather_node(parallel_state *state, tdm_ir_node *node, uint32_t *gathered) {
+static tdm_status gather_node(parallel_state *state, tdm_ir_node *node) {
   tdm_graph *graph = state->graph;
   const bool asks = tdm_asks_gradient(node) &&
-                    side_of_value(state, node->inputs[TDM_GRADIENT_VALUE]) == SIDE_INSIDE;
+                    side_of_value(state, node->inputs[TDM_GRADIENT_VALUE]) == TDM_SIDE_INSIDE;
   for (uint32_t k = 0; k < node->input_count; k++) {
     uint32_t value = node->inputs[k];
     if (!value || (asks && k == TDM_GRADIENT_VALUE)) continue;
-    TDM_TRY(gather(state, &value, gathered));
+    TDM_TRY(gather(state, &value));
     tdm_set_input(graph, node, k, value);
   }
   if (!asks) return TDM_OK;
   return tdm_ask_replicas(&state->chunked, &state->parallel_region, state->devices, node);
 }
 
-static tdm_status gather_all(parallel_state *state, uint32_t *gathered) {
+static tdm_status gather_all(parallel_state *state) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
-    if (side_of(state, node) == SIDE_AFTER) TDM_TRY(gather_node(state, node, gathered));
+    if (side_of(state, node) == TDM_SIDE_AFTER) TDM_TRY(gather_node(state, node));
   }
   for (size_t i = 0; i < state->delivery_count; i++)
-    TDM_TRY(gather(state, &state->deliveries[i], gathered));
-  tdm_rename_entering(&state->chunked, gathered);
+    TDM_TRY(gather(state, &state->deliveries[i]));
+  tdm_rename_entering(&state->chunked, state->gathered);
   return TDM_OK;
+}
+
+/* ---- The region ---- */
+
+/* One between the replicas' nodes stays, behind what it is made of. */
+static tdm_status rewrite_between(parallel_state *state, tdm_ir_node *node) {
+  TDM_TRY(gather_node(state, node));
+  tdm_move_node(state->graph, node, state->chunked.before);
+  return TDM_OK;
+}
+
+static tdm_status rewrite_nodes(parallel_state *state) {
+  tdm_chunked *chunked = &state->chunked;
+  const tdm_ir_node *last = chunked->before ? chunked->before->previous : state->graph->order.last;
+  TDM_TRY(tdm_instantiate_inner(chunked, state->region_index));
+  tdm_ir_node *next;
+  for (tdm_ir_node *node = state->graph->order.first;; node = next) {
+    next = node->next; /* it may move */
+    tdm_status status = TDM_OK;
+    if (side_of(state, node) == TDM_SIDE_INSIDE) status = rewrite_node(state, node);
+    if (status != TDM_OK)
+      return tdm_fail_within(status, "data parallel over %s: %s", state->parallel_region.name,
+                             node->name);
+    if (side_of(state, node) == TDM_SIDE_BETWEEN) TDM_TRY(rewrite_between(state, node));
+    if (node == last) break;
+  }
+  return tdm_settle_inner(chunked, state->region_index);
 }
 
 /* Brings what needs the part behind all others: what is made for the part stands before it. */
 static void move_after(parallel_state *state) {
   TDM_EACH_NODE_BACKWARD(state->graph, node) {
-    if (side_of(state, node) != SIDE_AFTER) continue;
+    if (side_of(state, node) != TDM_SIDE_AFTER) continue;
     tdm_move_node(state->graph, node, state->chunked.before);
     state->chunked.before = node;
   }
@@ -393,7 +344,7 @@ static void move_after(parallel_state *state) {
 
 static void remove_inside(parallel_state *state) {
   TDM_EACH_NODE(state->graph, node) {
-    if (side_of(state, node) == SIDE_INSIDE) tdm_remove_node(state->graph, node);
+    if (side_of(state, node) == TDM_SIDE_INSIDE) tdm_remove_node(state->graph, node);
   }
 }
 
@@ -404,12 +355,7 @@ static tdm_status rewrite(parallel_state *state) {
     chunked->cuts[v] = (tdm_cut){-1, 1};
   TDM_TRY(visit_entering(state, scatter));
   TDM_TRY(rewrite_nodes(state));
-  const size_t bytes = chunked->value_count * sizeof(uint32_t);
-  uint32_t *gathered = tdm_allocate(state->graph->allocator, bytes, "parallel region");
-  if (!gathered) return TDM_OUT_OF_MEMORY;
-  const tdm_status status = gather_all(state, gathered);
-  tdm_release(state->graph->allocator, gathered, bytes);
-  TDM_TRY(status);
+  TDM_TRY(gather_all(state));
   remove_inside(state);
   tdm_remove_unread_replicas(chunked, state->node_count, state->deliveries, state->delivery_count);
   return tdm_order_replicas(chunked, state->node_count);
@@ -455,14 +401,18 @@ static tdm_status replace(parallel_state *state) {
   chunked->versions = tdm_allocate(allocator, version_bytes, "parallel region");
   chunked->cuts = tdm_allocate(allocator, cut_bytes, "parallel region");
   chunked->parallel_regions = tdm_allocate(allocator, region_bytes, "parallel region");
-  chunked->is_cut = state->sides = tdm_allocate(allocator, state->node_count, "parallel region");
+  chunked->sides = state->sides = tdm_allocate(allocator, state->node_count, "parallel region");
+  const size_t gathered_bytes = chunked->value_count * sizeof *state->gathered;
+  state->gathered = tdm_allocate(allocator, gathered_bytes, "parallel region");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (chunked->versions && chunked->cuts && chunked->parallel_regions && state->sides)
+  if (chunked->versions && chunked->cuts && chunked->parallel_regions && state->sides &&
+      state->gathered)
     status = replace_with(state);
   tdm_release(allocator, chunked->versions, version_bytes);
   tdm_release(allocator, chunked->cuts, cut_bytes);
   tdm_release(allocator, chunked->parallel_regions, region_bytes);
   tdm_release(allocator, state->sides, state->node_count);
+  tdm_release(allocator, state->gathered, gathered_bytes);
   return status;
 }
 
@@ -476,6 +426,7 @@ static uint16_t next_region(const tdm_graph *graph) {
 
 tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
                                   size_t delivery_count) {
+  const size_t described = graph->parallel_regions.count;
   for (uint16_t w = next_region(graph); w; w = next_region(graph)) {
     graph->parallel_regions.items[w].done = true;
     parallel_state state = {.graph = graph,
@@ -483,6 +434,7 @@ tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *delive
                             .delivery_count = delivery_count,
                             .region_index = w,
                             .parallel_region = graph->parallel_regions.items[w],
+                            .is_described = w < described,
                             .chunked = {.graph = graph,
                                         .value_count = graph->values.count,
                                         .region_count = graph->parallel_regions.count,

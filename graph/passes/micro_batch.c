@@ -11,10 +11,8 @@
 
 #include <string.h>
 
-#include "core/untold.h"
 #include "devices/tensors/chunks.h"
 #include "graph/describe/gradient_of.h"
-#include "graph/ir/rewriter.h"
 #include "graph/passes/parts.h"
 
 /* ---- Cutting, and putting together ---- */
@@ -46,6 +44,10 @@ static tdm_status split_input(tdm_chunked *chunked, uint32_t value, int dimensio
   return TDM_OK;
 }
 
+static tdm_status fail_torn(const tdm_chunked *chunked, uint32_t value) {
+  return tdm_fail_within(tdm_chunked_fail_torn(chunked, value), "micro-batches");
+}
+
 /* Parts are put together where the whole is delivered, each as soon as it is there; device is
  * TDM_NO_DEVICE for where the first is made. */
 static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery, int16_t device) {
@@ -56,11 +58,7 @@ static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery, int16_t devi
     *delivery = tdm_chunked_version(chunked, *delivery, 0);
     return TDM_OK;
   }
-  if (cut.dimension == TDM_CUT_REDUCED)
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "micro-batches: %s is delivered, and it reduces over the batch without a rule "
-                    "for its parts",
-                    tdm_value_name(graph, *delivery));
+  if (cut.dimension == TDM_CUT_TORN) return fail_torn(chunked, *delivery);
   const tdm_insertion at = {.name = tdm_value_name(graph, *delivery), .device = device};
   const uint32_t whole =
       tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, *delivery)->spec.shape, cut,
@@ -93,36 +91,26 @@ static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
   return TDM_OK;
 }
 
+static uint16_t outermost(const tdm_graph *graph, uint16_t region) {
+  while (region && graph->parallel_regions.items[region].parent)
+    region = graph->parallel_regions.items[region].parent;
+  return region;
+}
+
 /* The rows of one micro-batch would wait for all others in a part of which each has its own. */
 static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->input_count && node->parallel_region; k++) {
     const uint32_t input = node->inputs[k];
     const tdm_ir_node *producer =
         tdm_chunked_is_joined(chunked, input) ? tdm_producer(chunked->graph, input) : NULL;
-    if (producer && producer->parallel_region == node->parallel_region)
+    if (producer && outermost(chunked->graph, producer->parallel_region) ==
+                        outermost(chunked->graph, node->parallel_region))
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "micro-batches: %s goes on with rows and with %s, which is of the whole "
                       "batch, in a parallel region",
                       node->name, producer->name);
   }
   return TDM_OK;
-}
-
-/* What a rule appends stands before the node, and follows its placement. */
-static tdm_status ask_rule(tdm_chunked *chunked, tdm_ir_node *node) {
-  tdm_graph *graph = chunked->graph;
-  const tdm_insertion at = {.before = node,
-                            .name = node->name,
-                            .wanted_device = node->wanted_device,
-                            .device = TDM_NO_DEVICE};
-  chunked->node = node;
-  tdm_lend_insertion(graph, &at);
-  const uint32_t told = tdm_told_count();
-  const tdm_status status = node->operation->chunk
-                                ? tdm_fail_untold(node->operation->chunk(chunked), told)
-                                : tdm_chunked_each(chunked, NULL);
-  tdm_take_insertion_back(graph);
-  return status == TDM_OK ? tdm_graph_status(graph) : status;
 }
 
 /* The gradient of what each micro-batch has made for itself, of no rows, is the sum of theirs. */
@@ -161,10 +149,7 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
     const uint32_t input = node->inputs[k];
     const int dimension = input ? chunked->cuts[input].dimension : -1;
     is_cut |= dimension != -1 && dimension != TDM_CUT_REPEATED;
-    if (dimension == TDM_CUT_REDUCED)
-      return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "micro-batches: %s reduces over the batch without a rule for its parts",
-                      tdm_value_name(graph, input));
+    if (dimension == TDM_CUT_TORN) return fail_torn(chunked, input);
   }
   /* A parallel region's replicas read only what is in it or enters it as rows: each has its own. */
   if (is_of_repeated(chunked, node)) return sum_gradients(chunked, node);
@@ -172,7 +157,13 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
     return keep(chunked, node);
   if (is_cut) TDM_TRY(refuse_joined(chunked, node));
   chunked->before = node;
-  tdm_status status = is_cut ? ask_rule(chunked, node) : tdm_chunked_repeat(chunked, node);
+  /* What a rule appends stands before the node, and follows its placement. */
+  const tdm_insertion at = {.before = node,
+                            .name = node->name,
+                            .wanted_device = node->wanted_device,
+                            .device = TDM_NO_DEVICE};
+  tdm_status status =
+      is_cut ? tdm_chunked_compute(chunked, node, &at) : tdm_chunked_repeat(chunked, node);
   if (status != TDM_OK && is_cut) status = tdm_fail_within(status, "micro-batches: %s", node->name);
   if (status == TDM_OK) tdm_remove_node(graph, node);
   return status;

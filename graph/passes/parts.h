@@ -7,11 +7,6 @@
 extern const tdm_operation tdm_operation_split;
 extern const tdm_operation tdm_operation_split_view; /* no kernel: parts lie one after the other */
 extern const tdm_operation tdm_operation_concat;
-/* May the rows of a batch lie elsewhere in what the operation makes of them? */
-static inline bool tdm_moves_rows(const tdm_operation *operation) {
-  return operation->is_view || operation == &tdm_operation_concat ||
-         operation == &tdm_operation_split;
-}
 
 /* Which of the two splits serves a value of this shape. */
 const tdm_operation *tdm_split_operation(const tdm_shape *whole, int64_t dimension);

@@ -1,7 +1,6 @@
 /* Gradients that nodes ask for of values in a parallel region: each replica is asked, and what they
  * answer is put together, or added up where no rows had gone in. */
 #include "graph/describe/gradient_of.h"
-#include "graph/ir/rewriter.h"
 #include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
 
@@ -56,11 +55,11 @@ tdm_status tdm_ask_replicas(tdm_chunked *chunked, const tdm_parallel_region *reg
   const uint32_t value = node->inputs[TDM_GRADIENT_VALUE];
   const int cut = chunked->cuts[value].dimension;
   if (cut >= 0 || cut == TDM_CUT_REPEATED) return ask_each(chunked, region, devices, node);
-  if (cut == TDM_CUT_REDUCED)
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "data parallel over %s: %s is the gradient of %s, which is no sum or mean over "
-                    "the rows",
-                    region->name, node->name, tdm_value_name(chunked->graph, value));
+  if (cut == TDM_CUT_TORN)
+    return tdm_fail_within(tdm_chunked_fail_torn(chunked, value),
+                           "data parallel over %s: %s is the gradient of %s, which is of each "
+                           "replica's rows alone, no sum or mean over all of them",
+                           region->name, node->name, tdm_value_name(chunked->graph, value));
   tdm_set_input(chunked->graph, node, TDM_GRADIENT_VALUE, tdm_chunked_version(chunked, value, 0));
   return TDM_OK;
 }

@@ -39,7 +39,7 @@ static void mark_replicas(const tdm_chunked *chunked, turn *turns) {
   for (uint32_t v = 1; v < chunked->value_count; v++) {
     if (chunked->cuts[v].dimension == -1) continue; /* nor is it asked who makes it by now */
     const uint32_t producer = tdm_ir_value_at(chunked->graph, v)->producer;
-    if (!producer || !chunked->is_cut[producer]) continue;
+    if (!producer || chunked->sides[producer] != TDM_SIDE_INSIDE) continue;
     for (size_t r = 0; r < chunked->count; r++) {
       const uint32_t part = tdm_chunked_versions(chunked, v)[r];
       turns[tdm_ir_value_at(chunked->graph, part)->producer].replica = (uint32_t)r + 1;
@@ -47,12 +47,11 @@ static void mark_replicas(const tdm_chunked *chunked, turn *turns) {
   }
 }
 
-static void find_stage(const tdm_chunked *chunked, size_t node_count, turn *turns,
-                       const tdm_ir_node *node) {
+static void find_stage(const tdm_chunked *chunked, turn *turns, const tdm_ir_node *node) {
   turn *own = &turns[node->index];
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_node *producer = tdm_producer(chunked->graph, node->inputs[k]);
-    if (!producer || producer->index < node_count) continue;
+    if (!producer) continue;
     const turn *before = &turns[producer->index];
     const uint32_t stage = before->stage + (before->replica && before->replica != own->replica);
     if (stage > own->stage) own->stage = stage;
@@ -67,8 +66,8 @@ static tdm_status order_by_turns(const tdm_chunked *chunked, size_t node_count, 
   mark_replicas(chunked, turns);
   TDM_EACH_NODE(graph, node) {
     if (node == chunked->before) break;
-    if (node->index < node_count) continue;
-    find_stage(chunked, node_count, turns, node);
+    if (node->index < node_count && chunked->sides[node->index] != TDM_SIDE_BETWEEN) continue;
+    find_stage(chunked, turns, node);
     const turn *own = &turns[node->index];
     ranks[node->index] = 1 + own->stage * turns_a_stage + own->replica;
     if (ranks[node->index] > last) last = ranks[node->index];

@@ -75,9 +75,13 @@ static tdm_graph *centred_graph(const char *devices) {
   return graph;
 }
 
-static void fetch_centred(const char *devices, tdm_fetch fetches[4]) {
+/* devices of the one around what `inner` names; NULL: there is none. */
+static void fetch_centred(const char *devices, const char *inner, const char *inner_devices,
+                          tdm_fetch fetches[4]) {
   static const char *const names[] = {"scaled", "mean", "loss", "weight"};
-  tdm_session *session = run_session(centred_graph(devices), &(tdm_session_options){.seed = 3});
+  tdm_graph *graph = centred_graph(devices);
+  if (inner) wrap(graph, inner, inner_devices);
+  tdm_session *session = run_session(graph, &(tdm_session_options){.seed = 3});
   tdm_tensor *x = draw(tdm_shape_of(2, CENTRED_ROWS, WIDTH), 4);
   const tdm_feed feed = {"x", x, false};
   for (int i = 0; i < 4; i++)
@@ -87,22 +91,44 @@ static void fetch_centred(const char *devices, tdm_fetch fetches[4]) {
   tdm_session_release(session);
 }
 
+static void expect_centred(const tdm_fetch wanted[4], const tdm_fetch got[4], const char *how) {
+  for (int i = 0; i < 4; i++) {
+    const float *a = tdm_tensor_data(wanted[i].tensor), *b = tdm_tensor_data(got[i].tensor);
+    for (size_t e = 0; e < tdm_tensor_bytes(wanted[i].tensor) / sizeof *a; e++)
+      if (!(a[e] - b[e] <= 1e-5f && b[e] - a[e] <= 1e-5f))
+        fail_msg("%s over %s: %g, not %g", got[i].name, how, (double)b[e], (double)a[e]);
+    tdm_tensor_release(got[i].tensor);
+  }
+}
+
 static void replicas_read_what_all_of_them_made(void **unused) {
   (void)unused;
   static const char *const lists[] = {"cpu:0,cpu:0", "sim:0,cpu:1,sim:1",
                                       "cpu:0,cpu:1,cpu:2,sim:0,sim:1,sim:2"};
   tdm_fetch wanted[4], got[4];
-  fetch_centred(NULL, wanted);
+  fetch_centred(NULL, NULL, NULL, wanted);
   for (size_t k = 0; k < TDM_COUNT_OF(lists); k++) {
-    fetch_centred(lists[k], got);
-    for (int i = 0; i < 4; i++) {
-      const float *a = tdm_tensor_data(wanted[i].tensor), *b = tdm_tensor_data(got[i].tensor);
-      for (size_t e = 0; e < tdm_tensor_bytes(wanted[i].tensor) / sizeof *a; e++)
-        if (!(a[e] - b[e] <= 1e-5f && b[e] - a[e] <= 1e-5f))
-          fail_msg("%s over %s: %g, not %g", got[i].name, lists[k], (double)b[e], (double)a[e]);
-      tdm_tensor_release(got[i].tensor);
-    }
+    fetch_centred(lists[k], NULL, NULL, got);
+    expect_centred(wanted, got, lists[k]);
   }
+  for (int i = 0; i < 4; i++)
+    tdm_tensor_release(wanted[i].tensor);
+}
+
+/* Of the outer region's replicas, by the nodes of one within it, which wait for all of them; some
+ * of these are cut no more, since a replica has one row. */
+static void regions_in_regions_read_what_all_replicas_made(void **unused) {
+  (void)unused;
+  static const char *const inner[] = {"fc,mean,centred,square,s,scaled,e", "mean,centred",
+                                      "fc,mean,centred,square,s,scaled,e,loss,t"};
+  static const char *const lists[] = {"cpu:0,cpu:1", "sim:0,cpu:2,sim:0,cpu:1,sim:1,cpu:0"};
+  tdm_fetch wanted[4], got[4];
+  fetch_centred(NULL, NULL, NULL, wanted);
+  for (size_t k = 0; k < TDM_COUNT_OF(inner); k++)
+    for (size_t i = 0; i < 2 * TDM_COUNT_OF(lists); i++) {
+      fetch_centred(lists[i / 2], inner[k], lists[i % 2], got);
+      expect_centred(wanted, got, inner[k]);
+    }
   for (int i = 0; i < 4; i++)
     tdm_tensor_release(wanted[i].tensor);
 }
@@ -223,6 +249,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_result_that_is_no_sum_over_rows_is_refused),
       cmocka_unit_test(replicas_read_what_all_of_them_made),
+      cmocka_unit_test(regions_in_regions_read_what_all_replicas_made),
       cmocka_unit_test(micro_batches_refuse_to_read_it_in_a_part),
       cmocka_unit_test(a_loss_in_the_part_does_not_depend_on_places),
       cmocka_unit_test(rows_that_lie_apart_leave_in_order),

@@ -111,6 +111,24 @@ static void rows_of_a_sequence_are_split_into_steps(void **unused) {
   assert_alike_however_cut(make_steps);
 }
 
+/* Rows whose elements a reshape has put behind one another are put together again by another. */
+static void make_flat(tdm_graph *graph, tdm_value x) {
+  tdm_scope_push(graph, "part");
+  const tdm_value flat =
+      tdm_reshape(graph, "flat", tdm_tanh(graph, "tanh", x), tdm_shape_of(2, LENGTH, TDM_INFER));
+  const tdm_value less = tdm_neg(graph, "less", flat);
+  const tdm_value again =
+      tdm_reshape(graph, "rows", less, tdm_shape_of(3, LENGTH, TDM_INFER, WIDTH));
+  tdm_scope_pop(graph);
+  tdm_output(graph, "a", less);
+  tdm_output(graph, "b", again);
+}
+
+static void elements_behind_one_another_are_rows_again(void **unused) {
+  (void)unused;
+  assert_alike_however_cut(make_flat);
+}
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* The gradient of rows that a reshape has put behind one another: delivered, and read. */
@@ -219,6 +237,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(concatenated_rows_keep_their_order),
       cmocka_unit_test(rows_of_a_sequence_are_split_into_steps),
+      cmocka_unit_test(elements_behind_one_another_are_rows_again),
       cmocka_unit_test(gradients_lie_as_their_values_do),
       cmocka_unit_test(a_penalty_counts_once_however_the_batch_is_cut),
       cmocka_unit_test(nothing_is_split_evenly),

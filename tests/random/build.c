@@ -14,10 +14,14 @@ typedef struct building {
   tdm_value target; /* the parameter by which the node's gradient is asked for */
 } building;
 
-static tdm_shape shape_of(const extent *from, bool infer) {
+static tdm_shape shape_of(const random_model *it, const extent *from, bool infer) {
   tdm_dim dims[MOST_RANK];
-  for (int i = 0; i < from->rank; i++)
-    dims[i] = from->dims[i] != BATCH ? from->dims[i] : infer ? TDM_INFER : TDM_DIM("batch");
+  for (int i = 0; i < from->rank; i++) {
+    dims[i] = from->dims[i];
+    if (dims[i] >= 0) continue;
+    dims[i] = infer || dims[i] != BATCH ? TDM_INFER : TDM_DIM("batch");
+    if (it->fixed_rows > 0) dims[i] = extent_dim(from, i, it->fixed_rows);
+  }
   return tdm_shape_make(from->rank, dims);
 }
 
@@ -137,10 +141,15 @@ static tdm_value build_reduction(tdm_graph *graph, const random_node *what, tdm_
 
 static void build_split(building *it, const random_node *what) {
   tdm_dim sizes[4];
+  const tdm_value x = it->values[what->operands[0]];
+  if (what->flag)
+    tdm_split_evenly(it->graph, "it", x, what->dimension, (size_t)what->value_count,
+                     &it->values[what->first_value]);
+  if (what->flag) return;
   for (int i = 0; i < what->value_count; i++)
     sizes[i] = it->model->values[what->first_value + i].dims[what->dimension];
-  tdm_split(it->graph, "it", it->values[what->operands[0]], what->dimension, sizes,
-            (size_t)what->value_count, &it->values[what->first_value]);
+  tdm_split(it->graph, "it", x, what->dimension, sizes, (size_t)what->value_count,
+            &it->values[what->first_value]);
 }
 
 static tdm_value build_transpose(tdm_graph *graph, const random_node *what, tdm_value x) {
@@ -169,10 +178,12 @@ static tdm_value build_one(building *it, const random_node *what) {
     x[i] = it->values[what->operands[i]];
   const extent *made = &it->model->values[what->first_value];
   const int64_t last = made->rank > 0 ? made->dims[made->rank - 1] : 0;
-  const tdm_initializer zeros = {.kind = TDM_INIT_ZEROS, .zero_row = -1};
+  tdm_initializer first = {.kind = TDM_INIT_ZEROS, .zero_row = -1};
+  if (it->model->moves_rows) first = (tdm_initializer){TDM_INIT_CONSTANT, 0.5, 0, -1};
   switch (what->kind) {
   case NODE_PARAMETER:
-    return tdm_parameter(graph, "own", dtype_of(it->model), shape_of(made, false), &zeros);
+    return tdm_parameter(graph, "own", dtype_of(it->model), shape_of(it->model, made, false),
+                         &first);
   case NODE_LINEAR:
     return what->parameter_count > 1 ? tdm_linear(graph, "it", x[0], last)
                                      : tdm_linear_without_bias(graph, "it", x[0], last);
@@ -188,7 +199,7 @@ static tdm_value build_one(building *it, const random_node *what) {
   case NODE_CONCAT:
     return tdm_concat(graph, "it", x, (size_t)what->operand_count, what->dimension);
   case NODE_RESHAPE:
-    return tdm_reshape(graph, "it", x[0], shape_of(made, what->flag));
+    return tdm_reshape(graph, "it", x[0], shape_of(it->model, made, what->flag));
   case NODE_TRANSPOSE:
     return build_transpose(graph, what, x[0]);
   case NODE_SELECT:
@@ -206,6 +217,8 @@ static tdm_value build_one(building *it, const random_node *what) {
     return build_loss(graph, what->which, x[0], x[1]);
   case NODE_GRADIENT:
     return build_gradient(it, what, x);
+  case NODE_ROWS:
+    return build_rows(graph, what, x[0], made);
   case NODE_REAL:
     return build_real(graph, what, x[0], made);
   default:
@@ -221,7 +234,7 @@ static void build_node(building *it, int index) {
   if (what->kind == NODE_INPUT || what->kind == NODE_IDS) {
     it->values[what->first_value] =
         tdm_input(it->graph, name, what->kind == NODE_IDS ? TDM_INT64 : dtype_of(it->model),
-                  shape_of(made, false));
+                  shape_of(it->model, made, false));
     return;
   }
   build_ties(it->graph, it->model, index);
@@ -229,7 +242,7 @@ static void build_node(building *it, int index) {
     it->target = tdm_get_parameter(it->graph, it->model->parameters[what->target].name);
   if (what->kind == NODE_KEPT) {
     it->values[what->first_value] =
-        tdm_kept(it->graph, name, dtype_of(it->model), shape_of(made, false));
+        tdm_kept(it->graph, name, dtype_of(it->model), shape_of(it->model, made, false));
     return;
   }
   tdm_scope_push(it->graph, name);

@@ -79,5 +79,6 @@ tdm_optimizer build_optimizer(const random_model *of, int group, double learning
   tdm_optimizer made = make_optimizer(of, group, learning_rate * of->groups[group].rate);
   made.maximize = of->groups[group].maximize;
   made.clip_norm = of->clip_norm;
+  made.average_decay = of->average_decay;
   return made;
 }

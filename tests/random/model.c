@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 int64_t extent_dim(const extent *shape, int dimension, int64_t rows) {
-  return shape->dims[dimension] == BATCH ? rows : shape->dims[dimension];
+  return shape->dims[dimension] < 0 ? -shape->dims[dimension] * rows : shape->dims[dimension];
 }
 
 int64_t extent_count(const extent *shape, int64_t rows) {
@@ -17,7 +17,7 @@ int64_t extent_count(const extent *shape, int64_t rows) {
 
 int extent_batch(const extent *shape) {
   for (int i = 0; i < shape->rank; i++)
-    if (shape->dims[i] == BATCH) return i;
+    if (shape->dims[i] < 0) return i;
   return -1;
 }
 
@@ -75,10 +75,10 @@ bool model_output_is_kept(const random_model *it, int output) {
 /* ---- For a reader ---- */
 
 static const char *const KIND_NAMES[NODE_KINDS] = {
-    "input",       "ids",         "kept",  "parameter", "linear", "embedding", "bag",
-    "unary",       "binary",      "where", "concat",    "split",  "reshape",   "transpose",
-    "select",      "observe",     "sum",   "mean",      "cumsum", "extreme",   "matmul",
-    "interaction", "convolution", "pool",  "loss",      "real",   "gradient",  "keep"};
+    "input",  "ids",   "kept",   "parameter", "linear",  "embedding",   "bag",         "unary",
+    "binary", "where", "concat", "split",     "reshape", "transpose",   "select",      "observe",
+    "sum",    "mean",  "cumsum", "extreme",   "matmul",  "interaction", "convolution", "pool",
+    "loss",   "real",  "rows",   "gradient",  "keep"};
 static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
                                           "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
 static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};
@@ -88,14 +88,19 @@ static const char *const POOL_NAMES[] = {"max", "average"};
 static const char *const REAL_NAMES[] = {
     "tanh",     "sigmoid", "gelu",       "silu", "elu", "softplus", "softmax",   "log_softmax",
     "variance", "dropout", "layer_norm", "lstm", "gru", "rnn",      "attention", "multi_head"};
+static const char *const ROWS_NAMES[ROWS_KINDS] = {
+    "flip",   "sort",      "gather",       "shift",     "places",  "instance", "window", "pool",
+    "centre", "less_most", "less_log_sum", "scale",     "softmax", "cumsum",   "sum",    "mean",
+    "most",   "norm",      "largest",      "deviation", "log_sum", "stack",    "repeat", "slice"};
 static const char *const LOSS_NAMES[] = {"mse", "l1", "smooth_l1", "huber"};
 
 static void print_extent(const extent *shape, FILE *out) {
   fputc('(', out);
   for (int i = 0; i < shape->rank; i++) {
     if (i > 0) fputs(", ", out);
-    if (shape->dims[i] == BATCH) fputs("batch", out);
-    if (shape->dims[i] != BATCH) fprintf(out, "%" PRId64, shape->dims[i]);
+    if (shape->dims[i] < BATCH) fprintf(out, "%" PRId64 " ", -shape->dims[i]);
+    if (shape->dims[i] < 0) fputs("batch", out);
+    if (shape->dims[i] >= 0) fprintf(out, "%" PRId64, shape->dims[i]);
   }
   fputc(')', out);
 }
@@ -121,6 +126,9 @@ static void print_details(const random_model *it, const random_node *what, FILE 
     break;
   case NODE_REAL:
     fprintf(out, " %s", REAL_NAMES[what->which]);
+    break;
+  case NODE_ROWS:
+    fprintf(out, " %s dimension %d", ROWS_NAMES[what->which], what->dimension);
     break;
   case NODE_LOSS:
     fprintf(out, " %s", LOSS_NAMES[what->which]);
@@ -167,6 +175,8 @@ static void print_groups(const random_model *it, FILE *out) {
 void model_print(const random_model *it, FILE *out) {
   fprintf(out, "seed %" PRIu64 "%s: %s\n", it->seed, it->wider ? ", wider" : "",
           it->wide ? "float64" : "float32");
+  if (it->fixed_rows > 0) fprintf(out, "  always %" PRId64 " rows\n", it->fixed_rows);
+  if (it->average_decay != 0) fprintf(out, "  averages by %g\n", it->average_decay);
   print_groups(it, out);
   for (int i = 0; i < it->node_count; i++) {
     const random_node *what = &it->nodes[i];

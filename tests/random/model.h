@@ -21,12 +21,12 @@ enum {
   MOST_ROWS = 9,
   MOST_GROUPS = 3,
   MOST_KEPT = 2,
-  BATCH = -1, /* a dimension: the rows of a run */
+  BATCH = -1, /* a dimension: the rows of a run; -2: twice as many, and so on */
 };
 
 typedef struct extent {
   int rank;
-  int64_t dims[MOST_RANK]; /* BATCH in at most one place */
+  int64_t dims[MOST_RANK]; /* negative in at most one place */
 } extent;
 
 typedef enum node_kind {
@@ -56,6 +56,7 @@ typedef enum node_kind {
   NODE_POOL,
   NODE_LOSS,
   NODE_REAL,     /* what integers do not stay integers by; without an oracle */
+  NODE_ROWS,     /* along a dimension, which may be the batch; without an oracle */
   NODE_GRADIENT, /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
                   */
   NODE_KEEP,     /* operand 0, kept, is operand 1 from the next run on */
@@ -77,6 +78,12 @@ enum {
   REAL_HEADS,
   REAL_KINDS
 };
+/* Of as many elements as the operand; then those without the dimension; then others. */
+enum { ROWS_FLIP, ROWS_SORT, ROWS_GATHER, ROWS_SHIFT, ROWS_PLACES, ROWS_INSTANCE, ROWS_WINDOW };
+enum { ROWS_POOL = ROWS_WINDOW + 1, ROWS_CENTRE, ROWS_LESS_MOST, ROWS_LESS_LOG_SUM, ROWS_SCALE };
+enum { ROWS_SOFTMAX = ROWS_SCALE + 1, ROWS_CUMSUM, ROWS_SUM, ROWS_MEAN, ROWS_MOST, ROWS_NORM };
+enum { ROWS_LARGEST = ROWS_NORM + 1, ROWS_DEVIATION, ROWS_LOG_SUM, ROWS_STACK, ROWS_REPEAT };
+enum { ROWS_SLICE = ROWS_REPEAT + 1, ROWS_KINDS };
 enum {
   OPTIMIZER_SGD,
   OPTIMIZER_ADAM,
@@ -130,6 +137,8 @@ typedef struct random_model {
   bool wide;  /* float64 */
   bool real;  /* of smooth layers, to be compared with itself on one device, not with the oracle */
   bool wider; /* with gradients as values, tied parameters, groups of them, shards, hand-overs */
+  bool moves_rows;    /* real, and along the batch, too */
+  int64_t fixed_rows; /* of such a one, where the batch is a size and no name; else 0 */
   random_node nodes[MOST_NODES];
   int node_count;
   extent values[MOST_VALUES];
@@ -147,12 +156,14 @@ typedef struct random_model {
   int optimizer;    /* OPTIMIZER_SGD unless it is real */
   random_group groups[MOST_GROUPS]; /* the first is the session's own optimizer */
   int group_count;
-  double clip_norm; /* 0: none; of real ones */
+  double clip_norm;     /* 0: none; of real ones */
+  double average_decay; /* 0: no averages of parameters; of those that move rows */
 } random_model;
 
-enum { DRAW_REAL = 1, DRAW_WIDER = 2 };
+enum { DRAW_REAL = 1, DRAW_WIDER = 2, DRAW_ROWS = 4 };
 
-/* kinds: DRAW_REAL: of smooth layers, to be compared with itself on one device; DRAW_WIDER. */
+/* kinds: DRAW_REAL: of smooth layers, to be compared with itself on one device; DRAW_WIDER;
+ * DRAW_ROWS, beside both: of what moves rows, and reduces over them. */
 void model_draw(random_model *it, uint64_t seed, int kinds);
 /* A bit a node: a run that fetches these outputs (a bit each) needs it. */
 uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs);

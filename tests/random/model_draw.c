@@ -83,7 +83,7 @@ bool extents_broadcast(const extent *a, const extent *b, extent *out) {
   }
   int batches = 0;
   for (int i = 0; i < out->rank; i++)
-    batches += out->dims[i] == BATCH;
+    batches += out->dims[i] < 0;
   return batches <= 1;
 }
 
@@ -95,6 +95,7 @@ static void draw_input(draw *stream, random_model *it) {
   for (int i = 1; i < shape.rank; i++)
     shape.dims[i] = draw_between(stream, 1, shape.rank == 4 ? 5 : 4);
   if (shape.rank == 4) shape.dims[1] = draw_between(stream, 1, 4);
+  if (it->moves_rows) rows_turn_input(stream, &shape);
   random_node *made = node_begin(it, NODE_INPUT);
   node_add_value(it, made, &shape);
   (void)node_end(it, made);
@@ -162,11 +163,14 @@ static void draw_loss(draw *stream, random_model *it) {
   for (int value = body_values - 1; value >= 0 && terms < MOST_TERMS; value--) {
     const node_kind kind = it->nodes[it->value_node[value]].kind;
     const bool is_end = kind != NODE_INPUT && kind != NODE_IDS && !is_read(it, value);
-    if (!is_end || extent_batch(&it->values[value]) < 0) continue;
+    const bool of_rows = extent_batch(&it->values[value]) >= 0;
+    if (!is_end || (!of_rows && !it->moves_rows) || it->is_hidden[value]) continue;
     const int term = term_draw(stream, it, value);
     loss = loss < 0 ? term : add_terms(it, loss, term);
     terms++;
   }
+  const int penalty = it->moves_rows && draw_one_in(stream, 2) ? rows_penalty_draw(stream, it) : -1;
+  if (penalty >= 0) loss = loss < 0 ? penalty : add_terms(it, loss, penalty);
   it->loss = loss;
 }
 
@@ -234,10 +238,16 @@ void model_draw(random_model *it, uint64_t seed, int kinds) {
   *it = (random_model){.seed = seed, .wide = draw_one_in(&stream, 2), .group_count = 1};
   it->real = kinds & DRAW_REAL;
   it->wider = kinds & DRAW_WIDER;
+  it->moves_rows = kinds & DRAW_ROWS;
+  if (it->moves_rows && draw_one_in(&stream, 2))
+    it->fixed_rows = draw_between(&stream, 2, MOST_ROWS - 1);
+  if (it->moves_rows && draw_one_in(&stream, 4))
+    it->average_decay = draw_one_in(&stream, 2) ? 0.5 : -1;
   if (it->real && draw_one_in(&stream, 2)) it->wide = true;
   const bool plain = draw_one_in(&stream, 2);
   it->groups[0].rate = 1;
   if (it->real && !plain) it->optimizer = draw_below(&stream, OPTIMIZER_KINDS);
+  if (it->moves_rows) it->wide = true;
   if (!plain) it->groups[0].momentum = draw_one_in(&stream, 2) ? 0.5 : 0;
   if (!plain) it->groups[0].weight_decay = draw_one_in(&stream, 2) ? 0.5 : 0;
   it->has_sparse = plain;

@@ -4,7 +4,7 @@
 
 static bool draw_linear(draw *stream, random_model *it) {
   const int x = pick_value(stream, it, 2, 4);
-  if (x < 0 || it->values[x].dims[it->values[x].rank - 1] == BATCH) return false;
+  if (x < 0 || it->values[x].dims[it->values[x].rank - 1] < 0) return false;
   extent shape = it->values[x];
   const extent weight = {2, {draw_between(stream, 1, 5), shape.dims[shape.rank - 1]}};
   const extent bias = {1, {weight.dims[0]}};
@@ -127,7 +127,7 @@ static bool draw_concat(draw *stream, random_model *it) {
     if (other < 0) continue;
     extent like = it->values[other];
     like.dims[dimension] = shape.dims[dimension];
-    if (it->values[other].dims[dimension] == BATCH || !extents_equal(&like, &shape)) continue;
+    if (it->values[other].dims[dimension] < 0 || !extents_equal(&like, &shape)) continue;
     made->operands[made->operand_count++] = other;
   }
   shape.dims[dimension] = 0;
@@ -183,7 +183,7 @@ static bool draw_transpose(draw *stream, random_model *it) {
   if (x < 0) return false;
   extent shape = it->values[x];
   const int first = draw_below(stream, shape.rank), second = draw_below(stream, shape.rank);
-  const bool moves_batch = shape.dims[first] == BATCH || shape.dims[second] == BATCH;
+  const bool moves_batch = shape.dims[first] < 0 || shape.dims[second] < 0;
   if (first == second || (moves_batch && first + second != 1)) return false;
   const int64_t kept = shape.dims[first];
   shape.dims[first] = shape.dims[second];
@@ -248,10 +248,10 @@ static bool draw_matmul(draw *stream, random_model *it) {
   if (a < 0 || b < 0) return false;
   const extent *left = &it->values[a], *right = &it->values[b];
   const int64_t k = left->dims[left->rank - 1];
-  if (k == BATCH || k != right->dims[right->rank - 2]) return false;
-  if (right->dims[right->rank - 1] == BATCH) return false;
+  if (k < 0 || k != right->dims[right->rank - 2]) return false;
+  if (right->dims[right->rank - 1] < 0) return false;
   if (left->rank == 3 && right->rank == 3 && left->dims[0] != right->dims[0]) return false;
-  if (left->dims[left->rank - 2] == BATCH && right->rank == 3) return false;
+  if (left->dims[left->rank - 2] < 0 && right->rank == 3) return false;
   extent shape = {.rank = left->rank > right->rank ? left->rank : right->rank};
   if (shape.rank == 3) shape.dims[0] = left->rank == 3 ? left->dims[0] : right->dims[0];
   shape.dims[shape.rank - 2] = left->dims[left->rank - 2];
@@ -332,7 +332,7 @@ static bool draw_real(draw *stream, random_model *it) {
   if (dimension < 0) return false;
   extent shape = it->values[x];
   if (of_sequences && shape.dims[0] != BATCH) return false;
-  if (which == REAL_LAYER_NORM && shape.dims[shape.rank - 1] == BATCH) return false;
+  if (which == REAL_LAYER_NORM && shape.dims[shape.rank - 1] < 0) return false;
   random_node *made = node_begin(it, NODE_REAL);
   made->which = which;
   made->dimension = dimension;
@@ -348,7 +348,7 @@ static bool draw_real(draw *stream, random_model *it) {
 }
 
 /* Of layers without jumps and bends, where rounding would show. */
-static void real_node_draw(draw *stream, random_model *it) {
+void real_node_draw(draw *stream, random_model *it) {
   static bool (*const DRAWS[])(draw *, random_model *) = {
       draw_linear,      draw_linear,  draw_embedding, draw_binary, draw_concat,
       draw_split,       draw_reshape, draw_transpose, draw_select, draw_observe,
@@ -368,6 +368,10 @@ static void real_node_draw(draw *stream, random_model *it) {
 void node_draw(draw *stream, random_model *it) {
   if (it->wider && draw_one_in(stream, 4)) {
     (void)wider_node_draw(stream, it);
+    return;
+  }
+  if (it->moves_rows && !draw_one_in(stream, 3)) {
+    rows_node_draw(stream, it);
     return;
   }
   if (it->real) {

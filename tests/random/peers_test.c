@@ -24,12 +24,6 @@ typedef struct peers {
   int64_t same_bits, near; /* comparisons */
 } peers;
 
-static double element_of(const tdm_tensor *tensor, int64_t index) {
-  const void *data = tdm_tensor_data(tensor);
-  return tdm_tensor_dtype(tensor) == TDM_FLOAT64 ? ((const double *)data)[index]
-                                                 : (double)((const float *)data)[index];
-}
-
 static int64_t count_of(const tdm_tensor *tensor) {
   const tdm_shape shape = tdm_tensor_shape(tensor);
   return tdm_shape_count(&shape);
@@ -41,18 +35,18 @@ static bool compare(peers *all, const tdm_tensor *a, const tdm_tensor *b, bool s
   if (!tdm_shape_equal(&found, &wanted)) return trial_fail(&all->it, "%s: other shapes", name);
   double largest = 1;
   for (int64_t i = 0; i < count_of(b); i++)
-    largest = fmax(largest, fabs(element_of(b, i)));
+    largest = fmax(largest, fabs(tensor_element(b, i)));
   if (!(largest < 1e6)) all->wild = true;
   for (int64_t i = 0; i < count_of(a); i++)
-    if (!isfinite(element_of(a, i)) || !isfinite(element_of(b, i))) all->wild = true;
+    if (!isfinite(tensor_element(a, i)) || !isfinite(tensor_element(b, i))) all->wild = true;
   if (all->wild) return true;
   if (same_bits) all->same_bits++;
   if (!same_bits) all->near++;
   const double tolerance = same_bits ? 0 : largest * (all->it.trial->model.wide ? 1e-9 : 1e-3);
   for (int64_t i = 0; i < count_of(a); i++)
-    if (!(fabs(element_of(a, i) - element_of(b, i)) <= tolerance))
+    if (!(fabs(tensor_element(a, i) - tensor_element(b, i)) <= tolerance))
       return trial_fail(&all->it, "%s: element %" PRId64 " is %.17g, alone %.17g", name, i,
-                        element_of(a, i), element_of(b, i));
+                        tensor_element(a, i), tensor_element(b, i));
   return true;
 }
 

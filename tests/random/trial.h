@@ -119,6 +119,8 @@ void run_execute(running *it, try_run *run);
 /* Can the view fetch the output by a run of no sequence? */
 bool can_fetch(const trial *it, int view, int output);
 bool go_in_sequences(running *it, const action *what);
+/* An element of a tensor of floats. */
+double tensor_element(const tdm_tensor *tensor, int64_t index);
 /* Parameters that a view does not train. */
 uint32_t run_frozen(const running *it, int view);
 

@@ -54,6 +54,7 @@ static bool begin(running *it, try_run *run, int view, bool trains, uint64_t see
   *run = (try_run){.view = view, .trains = trains, .seed = seed};
   run->rows = draw_below(&stream, MOST_ROWS + 1);
   if (draw_one_in(&stream, 3)) run->rows = draw_below(&stream, 3);
+  if (model->fixed_rows > 0) run->rows = model->fixed_rows;
   for (int i = 0; i < model->node_count; i++) {
     if (!view_feeds(seen, model, i)) continue;
     (void)snprintf(run->names[run->feed_count], sizeof run->names[0], "n%d", i);
@@ -116,7 +117,7 @@ void run_execute(running *it, try_run *run) {
 
 /* ---- Comparing ---- */
 
-static double element_of(const tdm_tensor *tensor, int64_t index) {
+double tensor_element(const tdm_tensor *tensor, int64_t index) {
   const void *data = tdm_tensor_data(tensor);
   return tdm_tensor_dtype(tensor) == TDM_FLOAT64 ? ((const double *)data)[index]
                                                  : (double)((const float *)data)[index];
@@ -135,10 +136,10 @@ static bool tensor_agrees(running *it, const tdm_tensor *tensor, const extent *s
     return false;
   }
   for (int64_t i = 0; i < extent_count(shape, rows); i++) {
-    if (element_of(tensor, i) == wanted[i]) continue;
+    if (tensor_element(tensor, i) == wanted[i]) continue;
     if (tell)
-      trial_fail(it, "%s: element %" PRId64 " is %.17g, not %.17g", name, i, element_of(tensor, i),
-                 wanted[i]);
+      trial_fail(it, "%s: element %" PRId64 " is %.17g, not %.17g", name, i,
+                 tensor_element(tensor, i), wanted[i]);
     return false;
   }
   return true;

@@ -92,6 +92,8 @@ typedef struct view_groups {
 } view_groups;
 void build_groups(view_groups *out, const random_model *of, double learning_rate, uint32_t frozen);
 
+/* The call for a NODE_ROWS. */
+tdm_value build_rows(tdm_graph *graph, const random_node *what, tdm_value x, const extent *made);
 /* The call for a NODE_REAL, and the optimizer of a group of the model's. */
 tdm_value build_real(tdm_graph *graph, const random_node *what, tdm_value x, const extent *made);
 tdm_optimizer build_optimizer(const random_model *of, int group, double learning_rate);

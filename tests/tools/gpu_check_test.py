@@ -45,7 +45,8 @@ class GpuCheckTest(unittest.TestCase):
         with open(os.path.join(content, "version"), "w", encoding="utf-8") as handle:
             handle.write("1234\n")
         shutil.copy(os.path.join(TOOLS, "gpu_check_parts.py"), content)
-        with tarfile.open(os.path.join(self.folder, "packed.tar.xz"), "w:xz") as packed:
+        with tarfile.open(os.path.join(self.folder, "packed.tar.xz"), "w:xz",
+                          preset=0) as packed:
             packed.add(content, ".")
         shutil.rmtree(content)
 

@@ -38,7 +38,7 @@ typedef struct story {
   char messages[JOB_MOST_RANKS][TDM_MESSAGE_BYTES];
 } story;
 
-enum { NAMING_NS = 700000000 };
+enum { NAMING_NS = 50000000 }; /* nobody is lost there, so that no name can come too late */
 #define NEVER_NS UINT64_C(300000000000)
 
 /* Where nobody hangs, who is silent has waited for a core. */

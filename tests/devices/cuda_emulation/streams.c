@@ -257,7 +257,11 @@ int emulation_longest_slack(void) {
   return atomic_load(&longest_slack_ns);
 }
 
+/* A thread's does not change once it waits: asked of the system once. */
 static void note_slack(void) {
+  static _Thread_local bool is_noted;
+  if (is_noted) return;
+  is_noted = true;
   const int slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   int longest_ns = atomic_load(&longest_slack_ns);
   while (slack_ns > longest_ns &&

@@ -24,6 +24,13 @@
 typedef struct mpi_endpoint {
   tdm_endpoint base;
   MPI_Comm comm;
+  /* What MPI reads and writes while a job is joined: here, since it may still do so when nobody
+   * waits for it any more (life.c). */
+  MPI_Request joining;
+  tdm_rank own;
+  unsigned long long own_limit;
+  unsigned long long least_limit;
+  struct mpi_endpoint *next; /* of those that are forgotten */
   size_t piece_bytes;
   uint32_t collectives;
   /* What is out, one entry a piece. */

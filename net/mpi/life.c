@@ -12,6 +12,9 @@
 
 static bool job_is_lost; /* ranks may be missing: whatever waits for all would hang */
 
+/* Of which MPI still has a request, into whose memory it may reach when the other ranks come. */
+static mpi_endpoint *forgotten;
+
 static uint64_t now_ns(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -83,10 +86,10 @@ static tdm_status ensure_mpi(char *message) {
 static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *options,
                             char *message) {
   const MPI_Comm parent = options->job ? *(const MPI_Comm *)options->job : MPI_COMM_WORLD;
-  MPI_Request request;
+  MPI_Request *request = &endpoint->joining;
   tdm_status status =
-      mpi_check(MPI_Comm_idup(parent, &endpoint->comm, &request), "MPI_Comm_idup", message);
-  if (status == TDM_OK) status = finish(&request, options->timeout_ns, "MPI_Comm_idup", message);
+      mpi_check(MPI_Comm_idup(parent, &endpoint->comm, request), "MPI_Comm_idup", message);
+  if (status == TDM_OK) status = finish(request, options->timeout_ns, "MPI_Comm_idup", message);
   if (status != TDM_OK) return status;
   (void)MPI_Comm_set_errhandler(endpoint->comm, MPI_ERRORS_RETURN);
   (void)MPI_Comm_set_name(endpoint->comm, "tandem");
@@ -99,31 +102,32 @@ static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *
 }
 
 static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
-  tdm_rank own = {.pid = (int64_t)getpid()};
-  if (gethostname(own.host, sizeof(own.host) - 1) != 0)
-    memcpy(own.host, "unknown", sizeof("unknown"));
-  const size_t bytes = (size_t)endpoint->base.rank_count * sizeof(own);
+  tdm_rank *own = &endpoint->own;
+  own->pid = (int64_t)getpid();
+  if (gethostname(own->host, sizeof(own->host) - 1) != 0)
+    memcpy(own->host, "unknown", sizeof("unknown"));
+  const size_t bytes = (size_t)endpoint->base.rank_count * sizeof(*own);
   tdm_rank *ranks = mpi_take(&endpoint->base.allocator, bytes);
   if (!ranks) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: names of ranks");
   endpoint->base.ranks = ranks;
-  MPI_Request request;
+  MPI_Request *request = &endpoint->joining;
   const tdm_status status =
-      mpi_check(MPI_Iallgather(&own, (int)sizeof(own), MPI_BYTE, ranks, (int)sizeof(own), MPI_BYTE,
-                               endpoint->comm, &request),
+      mpi_check(MPI_Iallgather(own, (int)sizeof(*own), MPI_BYTE, ranks, (int)sizeof(*own), MPI_BYTE,
+                               endpoint->comm, request),
                 "MPI_Iallgather", message);
-  return status == TDM_OK ? finish(&request, timeout_ns, "MPI_Iallgather", message) : status;
+  return status == TDM_OK ? finish(request, timeout_ns, "MPI_Iallgather", message) : status;
 }
 
 /* Both ends of a message cut it alike, and ranks may have been given limits that differ. */
 static tdm_status agree_on_limit(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
-  const unsigned long long own = mpi_eager_bytes();
-  unsigned long long least = own;
-  MPI_Request request;
-  tdm_status status = mpi_check(
-      MPI_Iallreduce(&own, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, endpoint->comm, &request),
-      "MPI_Iallreduce", message);
-  if (status == TDM_OK) status = finish(&request, timeout_ns, "MPI_Iallreduce", message);
-  endpoint->base.eager_bytes = (size_t)least;
+  MPI_Request *request = &endpoint->joining;
+  endpoint->own_limit = mpi_eager_bytes();
+  tdm_status status =
+      mpi_check(MPI_Iallreduce(&endpoint->own_limit, &endpoint->least_limit, 1,
+                               MPI_UNSIGNED_LONG_LONG, MPI_MIN, endpoint->comm, request),
+                "MPI_Iallreduce", message);
+  if (status == TDM_OK) status = finish(request, timeout_ns, "MPI_Iallreduce", message);
+  endpoint->base.eager_bytes = (size_t)endpoint->least_limit;
   return status;
 }
 
@@ -133,6 +137,17 @@ static void free_endpoint(mpi_endpoint *endpoint) {
   mpi_give_back(&allocator, (void *)endpoint->base.ranks,
                 (size_t)endpoint->base.rank_count * sizeof(tdm_rank));
   mpi_give_back(&allocator, endpoint, sizeof(*endpoint));
+}
+
+/* Of one that has not joined. */
+static void let_go(mpi_endpoint *endpoint) {
+  job_is_lost = true; /* the others may be waiting for this one, or it for them */
+  if (endpoint->joining == MPI_REQUEST_NULL) {
+    free_endpoint(endpoint);
+    return;
+  }
+  endpoint->next = forgotten;
+  forgotten = endpoint;
 }
 
 tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endpoint,
@@ -147,13 +162,13 @@ tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endp
   if (!endpoint) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: an endpoint");
   endpoint->base.transport = &tdm_transport_plugin;
   endpoint->base.allocator = options->allocator;
+  endpoint->joining = MPI_REQUEST_NULL;
   endpoint->piece_bytes = piece;
   status = duplicate(endpoint, options, message);
   if (status == TDM_OK) status = name_ranks(endpoint, options->timeout_ns, message);
   if (status == TDM_OK) status = agree_on_limit(endpoint, options->timeout_ns, message);
   if (status != TDM_OK) {
-    job_is_lost = true; /* the others may be waiting for this one, or it for them */
-    free_endpoint(endpoint);
+    let_go(endpoint);
     return status;
   }
   *out_endpoint = &endpoint->base;

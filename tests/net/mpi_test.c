@@ -52,6 +52,15 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
+/* What an MPI still has of a rank that has waited in vain is its own, and not somebody else's. */
+static void test_unnamed(void **state) {
+  const launcher *of = *state;
+  require(of);
+  expect_end(launch(of, "", 2, of->own_program, "unnamed"), true);
+  expect("rank 0: DEADLINE_EXCEEDED: cannot open the transport ", 1);
+  expect("rank 0: what was given back is untouched", 1);
+}
+
 /* Ranks know the least limit of any for what goes without asking, and it does. */
 static void test_limit(void **state) {
   const launcher *of = *state;
@@ -228,6 +237,7 @@ int main(int count, char **arguments) {
       CASE(test_links, openmpi),
       CASE(test_job_killed, openmpi),
       CASE(test_job_stopped, openmpi),
+      CASE(test_unnamed, openmpi),
       CASE(test_job_exited, openmpi),
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
@@ -241,6 +251,7 @@ int main(int count, char **arguments) {
       CASE(test_job_killed, mpich),
       CASE(test_job_stopped, mpich),
       CASE(test_job_exited, mpich),
+      CASE(test_unnamed, mpich),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

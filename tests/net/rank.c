@@ -9,7 +9,8 @@
  * R: rank 1 (host ...", into the file that the second argument names.
  *
  * Built with OWN_MPI it initialises MPI, as a program may have done, for one thread if the argument
- * is `single`, and executes the suite on a part of its ranks. */
+ * is `single`, and executes the suite on a part of its ranks. Or `unnamed`: rank 0 joins in vain,
+ * since rank 1 comes when it waits no more. */
 #define _GNU_SOURCE /* usleep, kill, setenv */
 #ifdef OWN_MPI
 #include <mpi.h>
@@ -204,7 +205,80 @@ static int run_split(bool single) {
   return exit_status;
 }
 
+/* ---- A rank that comes too late ---- */
+
+enum { GIVEN_BACK = 0xA5, MOST_GIVEN_BACK = 16 };
+static struct {
+  unsigned char *memory;
+  size_t bytes;
+} given_back[MOST_GIVEN_BACK];
+static int given_back_count;
+
+static void *take(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+/* Stays where it is, so that whoever still writes to it is seen. */
+static void give_back(void *user, void *memory, size_t bytes) {
+  (void)user;
+  if (!memory || given_back_count == MOST_GIVEN_BACK) return;
+  memset(memory, GIVEN_BACK, bytes);
+  given_back[given_back_count].memory = memory;
+  given_back[given_back_count++].bytes = bytes;
+}
+
+static bool is_untouched(void) {
+  bool untouched = true;
+  for (int i = 0; i < given_back_count; i++)
+    for (size_t at = 0; at < given_back[i].bytes; at++)
+      untouched &= given_back[i].memory[at] == GIVEN_BACK;
+  return untouched;
+}
+
+static int join_in_vain(void) {
+  const tdm_endpoint_options options = {.struct_size = sizeof(options),
+                                        .allocator = {.allocate = take, .release = give_back},
+                                        .timeout_ns = 500000000};
+  const tdm_transport *transport;
+  tdm_endpoint *endpoint;
+  int word = 0;
+  if (tdm_transport_find(&transport) != TDM_OK) return fail("find");
+  (void)printf("rank 0: %s", tdm_status_name(tdm_endpoint_open(transport, &options, &endpoint)));
+  (void)printf(": %s\n", tdm_last_message());
+  (void)MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  (void)MPI_Recv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  (void)printf("rank 0: what was given back is %s\n", is_untouched() ? "untouched" : "written to");
+  return EXIT_SUCCESS;
+}
+
+/* As the transport does, but for the time. */
+static int come_late(void) {
+  tdm_rank own = {.host = "late"}, ranks[2];
+  MPI_Comm comm;
+  MPI_Request request;
+  int word;
+  (void)MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+  (void)MPI_Wait(&request, MPI_STATUS_IGNORE);
+  (void)MPI_Recv(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  (void)MPI_Iallgather(&own, (int)sizeof(own), MPI_BYTE, ranks, (int)sizeof(own), MPI_BYTE, comm,
+                       &request);
+  (void)MPI_Wait(&request, MPI_STATUS_IGNORE);
+  (void)MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+  return EXIT_SUCCESS;
+}
+
+static int run_unnamed(void) {
+  int provided, rank;
+  (void)MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+  (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int exit_status = rank == 0 ? join_in_vain() : come_late();
+  (void)MPI_Finalize();
+  return exit_status;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "unnamed") == 0) return run_unnamed();
   return run_split(argc > 1 && strcmp(argv[1], "single") == 0);
 }
 #else

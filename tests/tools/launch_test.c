@@ -48,6 +48,7 @@ static int make_folders(void **state) {
   make_plugin("plugins", "mpich");
   make_plugin("mpich_alone", "mpich");
   make_plugin("none", "nothing");
+  make_plugin("two words", "openmpi");
   write_file("hosts", "a\nb\n", 4);
   return 0;
 }
@@ -128,6 +129,13 @@ static void the_command_line_has_all_that_is_asked_for(void **state) {
   expect("both", "plugins", "", "--mpi mpich -n 1 --print program", 0, TEXTS(" -bind-to core:"));
 }
 
+/* A shell reads what is printed as it is meant. */
+static void what_is_printed_is_quoted(void **state) {
+  (void)state;
+  expect("both", "'two words'", "", "-n 1 --print program", 0,
+         TEXTS("TANDEM_NET_PATH='two words' "));
+}
+
 static void slurm_starts_its_own_jobs(void **state) {
   (void)state;
   expect("slurm", "plugins", "SLURM_JOB_ID=7", "--print program", 0,
@@ -162,6 +170,9 @@ static void what_cannot_start_is_refused(void **state) {
   expect("both", "plugins", "", "--hostfile nowhere -n 2 program", 2, TEXTS("nowhere"));
   expect("both", "plugins", "", "--colour -n 2 program", 2, TEXTS("no option \"--colour\""));
   expect("both", "plugins", "", "-n 2 --", 2, TEXTS("no option \"--\""));
+  expect("both", "plugins", "", "-n 2 --print program a : b", 2, TEXTS("another program", "':'"));
+  expect("slurm", "plugins", "SLURM_JOB_ID=7", "--print program a : b", 0,
+         TEXTS(" program a : b\n"));
   expect("both", "plugins", "", "--help", 0, TEXTS("--hostfile FILE"));
 }
 
@@ -177,6 +188,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(the_mpi_that_is_there_is_taken),
       cmocka_unit_test(messages_over_tcp_go_at_once),
       cmocka_unit_test(the_command_line_has_all_that_is_asked_for),
+      cmocka_unit_test(what_is_printed_is_quoted),
       cmocka_unit_test(slurm_starts_its_own_jobs),
       cmocka_unit_test(exit_codes_are_the_launchers),
       cmocka_unit_test(what_cannot_start_is_refused),

@@ -207,7 +207,10 @@ static void add_slurm(const launch_options *options, mpi_name name, words *line)
 /* What ranks find in their environment; where it is printed, in front of the command. */
 static void add_variable(const launch_options *options, const char *name, const char *value) {
   if (setenv(name, value, 1) != 0) perror("tandem launch");
-  if (options->prints) printf("%s=%s ", name, value);
+  if (!options->prints) return;
+  printf("%s=", name);
+  words_print_one(value);
+  putchar(' ');
 }
 
 /* Over TCP, Open MPI asks before it sends more than 64 KiB and MPICH, through UCX, more than about
@@ -230,6 +233,15 @@ static void set_environment(const launch_options *options, mpi_name name, const 
   if (by_slurm || geteuid() != 0) return;
   add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT", "1");
   add_variable(options, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+/* MPIs' launchers take a word ":" wherever it stands for the beginning of another program. */
+static bool check_words(const launch_options *options) {
+  for (char **word = options->program; *word; word++)
+    if (strcmp(*word, ":") == 0)
+      return bad_usage("the launcher would begin another program behind the argument",
+                       "':'; write it within a word, or start PROGRAM by a script");
+  return true;
 }
 
 static int execute(const launch_options *options, const char *launcher, words *line) {
@@ -264,6 +276,7 @@ static int launch(const launch_options *options) {
     (void)bad_usage("Slurm has given the job its machines, not", options->hostfile);
     return BAD_USAGE;
   }
+  if (!by_slurm && !check_words(options)) return BAD_USAGE;
   if (!choose_mpi(options, by_slurm ? srun : NULL, &name, &found)) return FAILED;
   set_environment(options, name, &found, by_slurm);
   const char *launcher = by_slurm ? srun : found.launcher;

@@ -41,16 +41,19 @@ static void print_quoted(const char *word) {
   putchar('\'');
 }
 
-void words_print(const words *list) {
+void words_print_one(const char *word) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "-_./:=,+@%";
+  if (*word && strspn(word, plain) == strlen(word))
+    fputs(word, stdout);
+  else
+    print_quoted(word);
+}
+
+void words_print(const words *list) {
   for (int i = 0; i < list->count; i++) {
-    const char *word = list->items[i];
     if (i > 0) putchar(' ');
-    if (*word && strspn(word, plain) == strlen(word))
-      fputs(word, stdout);
-    else
-      print_quoted(word);
+    words_print_one(list->items[i]);
   }
   putchar('\n');
 }

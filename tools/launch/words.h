@@ -19,5 +19,7 @@ void words_addf(words *list, const char *format, ...) __attribute__((format(prin
 void words_free(words *list);
 /* Prints it as a shell would read it. */
 void words_print(const words *list);
+/* The same of one word, without what stands between words. */
+void words_print_one(const char *word);
 
 #endif

@@ -57,6 +57,7 @@ struct tdm_session {
   const char *whole_reason; /* why parameters that would be in pieces are whole; NULL: none is */
   tdm_plan *newest;         /* by latest use */
   tdm_plan *oldest;
+  tdm_plan *retired; /* evicted while they were used: linked by older, and not found */
   int plan_count;
   tdm_plan *last_asked;      /* what tdm_session_explain shows */
   tdm_feed_spec *feed_specs; /* scratch: per input of graph */
@@ -88,6 +89,8 @@ tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *re
  * scratch. */
 void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size_t count,
                              bool training, tdm_plan_request *out_request);
+/* Of plans that were evicted while they were used those that are not any more, or all. */
+void tdm_session_destroy_retired(tdm_session *session, bool all);
 /* One use of the plan is over. */
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
 /* The rates of the groups' optimizers, and no momentum in place of theirs. */

@@ -228,8 +228,7 @@ static const char *find_whole_reason(tdm_session *session) {
     const uint32_t binding = tdm_ir_value_at(graph, sharding->table)->binding;
     const tdm_store_entry *whole =
         tdm_store_entry_called(session->store, graph->persistents.items[binding].name);
-    if (whole && whole->storage && !whole->shard.table)
-      reason = "the store has them whole";
+    if (whole && whole->storage && !whole->shard.table) reason = "the store has them whole";
   }
   pthread_mutex_unlock(&session->store->lock);
   return reason;
@@ -355,6 +354,7 @@ void tdm_session_release(tdm_session *session) {
   if (!session || tdm_context_is_inherited(session->context)) return;
   if (atomic_fetch_sub(&session->references, 1) != 1) return;
   tdm_trace_destroy(session->trace);
+  tdm_session_destroy_retired(session, true);
   for (tdm_plan *plan = session->newest, *older; plan; plan = older) {
     older = plan->older;
     tdm_runs_destroy(session, plan);

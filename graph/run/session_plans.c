@@ -1,5 +1,5 @@
 /* Looking plans up by what a run feeds and fetches, making the missing ones, evicting idle ones.
- * Invariant: the list is ordered by latest use; a plan with uses is never evicted. */
+ * Invariant: the list is ordered by latest use; a plan with uses stays until they are over. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -154,16 +154,46 @@ static void link_newest(tdm_session *session, tdm_plan *plan) {
   session->newest = plan;
 }
 
+static bool is_used(const tdm_plan *plan) {
+  return plan->uses > 0 || atomic_load(&plan->kept_runs) > 0;
+}
+
+static void destroy_plan(tdm_session *session, tdm_plan *plan) {
+  if (session->last_asked == plan) session->last_asked = NULL;
+  tdm_runs_destroy(session, plan);
+  tdm_plan_destroy(plan);
+}
+
+void tdm_session_destroy_retired(tdm_session *session, bool all) {
+  for (tdm_plan **link = &session->retired; *link;) {
+    tdm_plan *plan = *link;
+    if (is_used(plan) && !all) {
+      link = &plan->older;
+      continue;
+    }
+    *link = plan->older;
+    destroy_plan(session, plan);
+  }
+}
+
+/* In a job a plan that is used is not found any more all the same, and goes later: how long it is
+ * used differs from rank to rank, and all have to make, and compare, the same plans anew. */
 static void evict(tdm_session *session) {
+  const bool retires = tdm_context_rank_count(session->context) > 1;
+  tdm_session_destroy_retired(session, false);
   for (tdm_plan *plan = session->oldest, *newer; plan && session->plan_count > session->plan_limit;
        plan = newer) {
     newer = plan->newer;
-    if (plan->uses > 0 || atomic_load(&plan->kept_runs) > 0) continue;
+    const bool used = is_used(plan);
+    if (used && !retires) continue;
     unlink_plan(session, plan);
-    if (session->last_asked == plan) session->last_asked = NULL;
-    tdm_runs_destroy(session, plan);
-    tdm_plan_destroy(plan);
     session->plan_count--;
+    if (!used) {
+      destroy_plan(session, plan);
+      continue;
+    }
+    plan->older = session->retired;
+    session->retired = plan;
   }
 }
 

@@ -38,6 +38,16 @@ static uint64_t hash_attributes(const tdm_ir_node *node, uint64_t hash) {
   return hash;
 }
 
+/* How a parameter begins: a rank that updates one of its own makes it by itself. */
+static uint64_t hash_beginning(const tdm_graph *graph, const tdm_ir_value *value, uint64_t hash) {
+  if (value->kind != TDM_VALUE_PERSISTENT) return hash;
+  const tdm_initializer *of = &graph->persistents.items[value->binding].initializer;
+  const double numbers[] = {of->a, of->b};
+  hash = tdm_hash_mix(hash, (uint64_t)of->kind);
+  hash = tdm_hash_mix(hash, (uint64_t)of->zero_row);
+  return tdm_hash_bytes(numbers, sizeof numbers, hash);
+}
+
 /* Values by the names of who makes them: an index would differ for all that follows a difference.
  */
 static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const char *text) {
@@ -48,6 +58,7 @@ static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const
     const tdm_ir_value *input = tdm_ir_value_at(graph, node->inputs[k]);
     const char *name = node->inputs[k] ? tdm_value_name(graph, node->inputs[k]) : "";
     hash = tdm_hash_mix(tdm_hash_string(name, hash), (uint64_t)input->device);
+    if (node->inputs[k]) hash = hash_beginning(graph, input, hash);
   }
   for (uint32_t k = 0; k < node->output_count; k++) {
     const tdm_ir_value *output = tdm_ir_value_at(graph, node->first_output + k);

@@ -66,7 +66,8 @@ TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
 TDM_API tdm_context *tdm_context_retain(tdm_context *context);
 /* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The
  * last one closes a context that was not closed and joins its threads, unless it is dropped on one
- * of them. NULL is legal. */
+ * of them. In a job of several ranks it waits until all of them drop theirs, for as long as they
+ * live, since MPI's launchers end the others when one ends before. NULL is legal. */
 TDM_API void tdm_context_release(tdm_context *context);
 /* Stops admitting work, lets what is in flight settle, closes the loop's handles; with a caller's
  * loop on its thread and before uv_loop_close. closed (may be NULL) is called on the loop when all

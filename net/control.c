@@ -75,6 +75,10 @@ static void on_give_up(tdm_loop_task *task) {
 
 /* ---- Leaving ---- */
 
+static void on_part(tdm_loop_task *task) {
+  control_tell_all(CONTROL_OF(part_task, task), &(control_message){.kind = CONTROL_PART});
+}
+
 static void on_listener_closed(uv_handle_t *handle) {
   control_handle_closed(handle->data);
 }
@@ -190,15 +194,32 @@ static tdm_status share_key(tdm_control *control, tdm_endpoint *endpoint) {
   return tdm_endpoint_wait(endpoint, request, control->options.timeout_ns);
 }
 
+/* What ranks tell one another from here on is the version's own. */
+static tdm_status check_versions(const tdm_control *control, const tdm_endpoint *endpoint) {
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  const char *first = control->addresses[0].version;
+  for (int rank = 1; rank < control->rank_count; rank++) {
+    const char *version = control->addresses[rank].version;
+    if (strncmp(version, first, CONTROL_VERSION_BYTES) == 0) continue;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s has version %.*s of Tandem, and rank 0 has %.*s: all ranks have the same",
+                    tdm_endpoint_rank_text(endpoint, rank, text), CONTROL_VERSION_BYTES - 1,
+                    version, CONTROL_VERSION_BYTES - 1, first);
+  }
+  return TDM_OK;
+}
+
 /* A rank that cannot listen takes part, so that all learn it. */
 static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint) {
   control->listen_task.run = on_listen;
   tdm_loop_post(control->loop, &control->listen_task);
   (void)wait_until(control, is_set, &control->listened, 0);
   tdm_net_request *request = &control->request;
-  TDM_TRY(tdm_endpoint_all_gather(endpoint, request, &control->addresses[control->rank],
-                                  control->addresses, sizeof(control_addresses)));
+  control_addresses *own = &control->addresses[control->rank];
+  (void)snprintf(own->version, sizeof(own->version), "%s", tdm_version());
+  TDM_TRY(tdm_endpoint_all_gather(endpoint, request, own, control->addresses, sizeof(*own)));
   TDM_TRY(tdm_endpoint_wait(endpoint, request, control->options.timeout_ns));
+  TDM_TRY(check_versions(control, endpoint));
   char text[TDM_NET_RANK_TEXT_BYTES];
   const char *wanted = control->options.interface;
   if (control->listen_code != 0) {
@@ -310,6 +331,18 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
   return TDM_OK;
 }
 
+static bool is_over(const tdm_control *control, const void *unused) {
+  (void)unused;
+  return atomic_load(&control->left) >= control->rank_count - 1 || atomic_load(&control->failed);
+}
+
+bool tdm_control_part(tdm_control *control) {
+  control->part_task.run = on_part;
+  tdm_loop_post(control->loop, &control->part_task);
+  (void)wait_until(control, is_over, NULL, 0);
+  return !atomic_load(&control->failed);
+}
+
 void tdm_control_leave(tdm_control *control) {
   if (!control) return;
   end(control, true);
@@ -363,6 +396,7 @@ void tdm_control_give_up(tdm_control *control, tdm_status status, const char *re
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer) {
   (void)pthread_mutex_lock(&control->lock);
   *out_peer = control->peers[rank].told;
+  if (rank == control->rank) out_peer->runs = control->runs;
   (void)pthread_mutex_unlock(&control->lock);
   if (rank != control->rank) return;
   out_peer->heard_ns = 0;

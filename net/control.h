@@ -54,6 +54,9 @@ typedef struct tdm_control_options {
  * The endpoint is not needed afterwards. */
 tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
                              tdm_control **out_control) TDM_WARN_UNUSED;
+/* Tells all ranks that this one leaves, and waits until all of them have told so, for as long as
+ * they live. False: one is lost. Behind it comes tdm_control_leave. */
+bool tdm_control_part(tdm_control *control);
 /* Leaves in order, which is no failure to the others, and frees. Waits 200 ms at most for the word
  * to go out. Not on the channel's thread; control may be NULL. */
 void tdm_control_leave(tdm_control *control);
@@ -85,6 +88,8 @@ typedef struct tdm_control_peer {
   uint64_t progress[TDM_CONTROL_QUEUES];
   bool waits;                        /* for the end of something that it has posted */
   uint64_t posted[TDM_CONTROL_WAYS]; /* how often, to this rank */
+  uint64_t runs;                     /* that it has begun */
+  uint64_t history;                  /* a hash of what these are, in their order */
 } tdm_control_peer;
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
 
@@ -101,7 +106,19 @@ typedef struct tdm_control_transfer {
   size_t bytes;
   uint64_t count; /* it is the peer's so many-th of its way */
   tdm_control_clock clock;
+  uint64_t moved; /* how much ranks had done when the clock was looked at last */
+  int apart;      /* once TDM_CONTROL_APART: the rank that does something else */
 } tdm_control_transfer;
+
+typedef enum tdm_control_stall {
+  TDM_CONTROL_MOVES,
+  TDM_CONTROL_STANDS, /* both ends are posted, and nothing comes */
+  TDM_CONTROL_APART, /* the ranks wait for one another in things of which none comes next on both */
+} tdm_control_stall;
+
+/* The rank begins a run, which is described by that number, the same on all ranks; between what
+ * ranks tell one another outside of plans all have begun as many. */
+void tdm_control_begun(tdm_control *control, uint64_t what);
 
 /* The transfer has been posted, or has settled; each called once for it, in the order of posting.
  * peer, way and bytes are filled. */
@@ -109,10 +126,14 @@ void tdm_control_posted(tdm_control *control, tdm_control_transfer *transfer);
 void tdm_control_settled(tdm_control *control);
 /* Asked now and then while the transfer is out: does it stand still? It does when for stall_ns, and
  * 2 us a byte, the other end had been posted, and whoever posted that was waiting for something
- * too, so that both call their engines. A rank that computes waits for nothing. Time in which
- * nobody asked counts for 20 ms at most, so a process that did not run is none that stalls. One
- * thread at a time for each transfer. */
-bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns);
+ * too, so that both call their engines. A rank that computes waits for nothing. Or when for as long
+ * the other end had not been posted, by a rank that waits too, and has begun another run in the
+ * place of one of this rank's, or more of them than this rank before what it is told outside of
+ * plans; and neither has posted anything meanwhile. Time in which nobody asked counts for 20 ms at
+ * most, so a process that did not run is none that stalls. One thread at a time for each transfer.
+ */
+tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer,
+                                     uint64_t now_ns);
 
 /* The same for what others than this channel post, which know by tdm_control_has_come whether all
  * ends wait. due: is it time to look again? runs_out: for who has just been told so; all_wait: all
@@ -139,6 +160,9 @@ void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_drop
 /* For tests: where strangers may knock, and a rank that hangs as a stopped process does. */
 int tdm_control_port(const tdm_control *control);
 void tdm_control_pause(tdm_control *control, bool paused);
+/* What a process that exits says over each of its channels. Once; the channel can still be asked,
+ * and left. */
+void tdm_control_tell_exit(tdm_control *control);
 
 #ifdef __cplusplus
 }

@@ -23,19 +23,22 @@ static void on_exit_told(tdm_loop_task *task) {
   tdm_doorbell_ring(&control->bell);
 }
 
+void tdm_control_tell_exit(tdm_control *control) {
+  const uint64_t end_ns = tdm_time_ns() + EXIT_WAIT_NS;
+  control->exit_task.run = on_exit_told;
+  tdm_loop_post(control->loop, &control->exit_task);
+  for (uint64_t now_ns = 0; now_ns < end_ns; now_ns = tdm_time_ns()) {
+    const uint32_t seen = tdm_doorbell_read(&control->bell);
+    if (atomic_load(&control->exit_told)) break;
+    tdm_doorbell_park(&control->bell, seen, EXIT_WAIT_NS);
+  }
+}
+
 static void tell_at_exit(void) {
   if (generation != tdm_process_generation()) return;
   (void)pthread_mutex_lock(&lock);
-  for (tdm_control *control = channels; control; control = control->next) {
-    const uint64_t end_ns = tdm_time_ns() + EXIT_WAIT_NS;
-    control->exit_task.run = on_exit_told;
-    tdm_loop_post(control->loop, &control->exit_task);
-    for (uint64_t now_ns = 0; now_ns < end_ns; now_ns = tdm_time_ns()) {
-      const uint32_t seen = tdm_doorbell_read(&control->bell);
-      if (atomic_load(&control->exit_told)) break;
-      tdm_doorbell_park(&control->bell, seen, EXIT_WAIT_NS);
-    }
-  }
+  for (tdm_control *control = channels; control; control = control->next)
+    tdm_control_tell_exit(control);
   (void)pthread_mutex_unlock(&lock);
 }
 

@@ -8,7 +8,7 @@
 
 _Static_assert(CONTROL_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "the key is libsodium's");
 _Static_assert(CONTROL_CODE_BYTES == crypto_auth_hmacsha256_BYTES, "the code is libsodium's");
-enum { BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 2 }; /* and 8 a queue */
+enum { BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 2 }; /* and 8 a queue */
 _Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
 _Static_assert(1 + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
 
@@ -34,6 +34,8 @@ static void put_payload(unsigned char **cursor, const control_message *message) 
     put(cursor, message->waits, 1);
     for (int way = 0; way < TDM_CONTROL_WAYS; way++)
       put(cursor, message->posted[way], 8);
+    put(cursor, message->runs, 8);
+    put(cursor, message->history, 8);
     put(cursor, (uint64_t)message->queue_count, 2);
     for (int i = 0; i < message->queue_count; i++)
       put(cursor, message->progress[i], 8);
@@ -52,6 +54,7 @@ static void put_payload(unsigned char **cursor, const control_message *message) 
   }
   case CONTROL_HELLO:
   case CONTROL_LEAVE:
+  case CONTROL_PART:
   case CONTROL_KIND_END:
     return;
   }
@@ -82,6 +85,8 @@ static bool get_beat(const unsigned char *payload, size_t bytes, control_message
   message->waits = waits != 0;
   for (int way = 0; way < TDM_CONTROL_WAYS; way++)
     message->posted[way] = get(&payload, 8);
+  message->runs = get(&payload, 8);
+  message->history = get(&payload, 8);
   const uint64_t count = get(&payload, 2);
   if (waits > 1 || count > TDM_CONTROL_QUEUES || bytes != BEAT_BYTES + 8 * (size_t)count)
     return false;
@@ -121,6 +126,7 @@ static bool get_payload(const unsigned char *payload, size_t bytes, int rank_cou
     return get_give_up(payload, bytes, message);
   case CONTROL_HELLO:
   case CONTROL_LEAVE:
+  case CONTROL_PART:
     return bytes == 0;
   case CONTROL_KIND_END:
     break;

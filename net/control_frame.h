@@ -19,10 +19,12 @@
 
 typedef enum control_kind {
   CONTROL_HELLO = 1, /* the first on a connection, by who connects */
-  CONTROL_BEAT,      /* waits as uint8, posted as uint64s; count as uint16, so many uint64 */
+  CONTROL_BEAT,      /* waits as uint8; posted, runs, history as uint64s; count as uint16, so many
+                        uint64 */
   CONTROL_LOST,      /* of another rank: uint32, cause as uint8, silent ms as uint32 */
   CONTROL_GIVE_UP,   /* status as uint8, then words */
   CONTROL_LEAVE,
+  CONTROL_PART, /* it leaves as soon as all do, and goes on to beat */
   CONTROL_KIND_END,
 } control_kind;
 
@@ -36,6 +38,8 @@ typedef struct control_message {
   uint64_t progress[TDM_CONTROL_QUEUES];
   bool waits;
   uint64_t posted[TDM_CONTROL_WAYS];
+  uint64_t runs;
+  uint64_t history;
   /* LOST */
   int lost_rank;
   tdm_control_cause cause;

@@ -22,8 +22,16 @@ static control_message own_beat(tdm_control *control) {
   return beat;
 }
 
+static void add_history(tdm_control *control, control_message *beat) {
+  (void)pthread_mutex_lock(&control->lock);
+  beat->runs = control->runs;
+  beat->history = control->histories[control->runs % CONTROL_RUNS];
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
 static void send_beat(control_link *link, control_message *beat) {
   control_peer *peers = link->control->peers;
+  add_history(link->control, beat);
   for (int way = 0; way < TDM_CONTROL_WAYS; way++) {
     const int of = way == TDM_CONTROL_COLLECTIVES ? link->control->rank : link->peer;
     beat->posted[way] = atomic_load_explicit(&peers[of].posted[way], memory_order_relaxed);
@@ -152,15 +160,19 @@ static void hear(tdm_control *control, control_peer *peer, const control_message
   peer->sequence = message->sequence;
   (void)pthread_mutex_lock(&control->lock);
   peer->told.heard_ns = tdm_time_ns();
-  if (message->kind == CONTROL_LEAVE) {
+  const bool leaves = message->kind == CONTROL_LEAVE || message->kind == CONTROL_PART;
+  if (leaves && !peer->told.left) {
     peer->told.left = true;
     atomic_fetch_add(&control->left, 1);
+    tdm_doorbell_ring(&control->bell);
   }
   if (message->kind == CONTROL_BEAT) {
     peer->told.queue_count = message->queue_count;
     memcpy(peer->told.progress, message->progress, sizeof(message->progress));
     peer->told.waits = message->waits;
     memcpy(peer->told.posted, message->posted, sizeof(message->posted));
+    peer->told.runs = message->runs;
+    peer->told.history = message->history;
   }
   (void)pthread_mutex_unlock(&control->lock);
 }

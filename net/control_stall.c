@@ -1,9 +1,11 @@
-/* Transfers that stand still: both ends are posted and the engine has all it needs, yet nothing
+/* Transfers that stand still. Both ends are posted and the engine has all it needs, yet nothing
  * arrives, since the way that it takes is cut while the channel's is not, or since the engine of a
- * rank does nothing any more. Invariant: the clock of a transfer runs only while its other end, by
- * the latest beat, waits as well; what a rank has not posted because it computes is no stall. */
+ * rank does nothing any more. Or the other end is not posted, since its rank waits in something
+ * that this one has not come to. Invariant: the clock of a transfer runs only while its other end,
+ * by the latest beat, waits as well; what a rank has not posted because it computes is no stall. */
 #include <stdlib.h>
 
+#include "core/hash.h"
 #include "core/settings.h"
 #include "net/control_state.h"
 
@@ -62,6 +64,53 @@ static bool is_met(tdm_control *control, const tdm_control_transfer *transfer) {
   return met;
 }
 
+/* ---- Another order ----------------------------------------------------------------------------
+ */
+
+void tdm_control_begun(tdm_control *control, uint64_t what) {
+  (void)pthread_mutex_lock(&control->lock);
+  const uint64_t before = control->histories[control->runs % CONTROL_RUNS];
+  control->runs++;
+  control->histories[control->runs % CONTROL_RUNS] = tdm_hash_mix(before, what);
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+/* Has the rank begun another run where this one has one of its own? */
+static bool differs(const tdm_control *control, const tdm_control_peer *told) {
+  return told->runs <= control->runs && control->runs - told->runs < CONTROL_RUNS &&
+         control->histories[told->runs % CONTROL_RUNS] != told->history;
+}
+
+/* Does a rank that waits for something else have the other end before it, and never come to it?
+ * *out_moved grows with all that the two do. */
+static bool is_apart(const tdm_control *control, const tdm_control_transfer *transfer,
+                     const tdm_control_peer *told, uint64_t *out_moved) {
+  const bool gathers =
+      transfer->way == TDM_CONTROL_GATHER_SENDS || transfer->way == TDM_CONTROL_GATHER_RECEIVES;
+  *out_moved += told->runs + control->runs;
+  for (int way = 0; way < TDM_CONTROL_WAYS; way++)
+    *out_moved += told->posted[way];
+  if (!told->waits || told->posted[facing(transfer->way)] >= transfer->count) return false;
+  return differs(control, told) || (gathers && told->runs > control->runs);
+}
+
+/* With any of those that the transfer waits for. */
+static bool find_apart(tdm_control *control, tdm_control_transfer *transfer, uint64_t *out_moved) {
+  bool apart = false;
+  (void)pthread_mutex_lock(&control->lock);
+  for (int rank = 0; rank < control->rank_count; rank++) {
+    if (rank == control->rank || (transfer->peer >= 0 && rank != transfer->peer)) continue;
+    if (!is_apart(control, transfer, &control->peers[rank].told, out_moved) || apart) continue;
+    apart = true;
+    transfer->apart = rank;
+  }
+  (void)pthread_mutex_unlock(&control->lock);
+  return apart;
+}
+
+/* ---- Clocks -----------------------------------------------------------------------------------
+ */
+
 bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command) {
   tdm_control_peer peer;
   tdm_control_peer_get(control, rank, &peer);
@@ -80,8 +129,15 @@ bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *c
   return clock->stalled_ns > control->options.stall_ns + NS_A_BYTE * bytes;
 }
 
-bool tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns) {
-  if (!tdm_control_clock_due(&transfer->clock, now_ns)) return false;
+tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer,
+                                     uint64_t now_ns) {
+  if (!tdm_control_clock_due(&transfer->clock, now_ns)) return TDM_CONTROL_MOVES;
+  uint64_t moved = 0;
   const bool met = is_met(control, transfer);
-  return tdm_control_clock_runs_out(control, &transfer->clock, met, transfer->bytes, now_ns);
+  const bool apart = !met && find_apart(control, transfer, &moved);
+  if (apart && moved != transfer->moved) transfer->clock.stalled_ns = 0;
+  transfer->moved = moved;
+  if (!tdm_control_clock_runs_out(control, &transfer->clock, met || apart, transfer->bytes, now_ns))
+    return TDM_CONTROL_MOVES;
+  return apart ? TDM_CONTROL_APART : TDM_CONTROL_STANDS;
 }

@@ -15,13 +15,16 @@
 
 #define CONTROL_ADDRESSES 6
 #define CONTROL_ADDRESS_BYTES 46     /* of an IPv6 address as text */
+#define CONTROL_VERSION_BYTES 24     /* of the library's version as text */
 #define CONTROL_OUT_BYTES 8192       /* that wait for a peer that does not read */
 #define CONTROL_STRANGERS_AT_ONCE 64 /* connections that have yet to prove who they are */
 #define CONTROL_HELLO_NS 2000000000u /* until they have */
 #define CONTROL_LEAVE_NS 200000000u  /* for the last word to go out */
+#define CONTROL_RUNS 64 /* of this rank that are compared with what others have begun */
 
-/* Where a rank can be reached: what goes round by the engine. */
+/* Where a rank can be reached, and whose words it understands: what goes round by the engine. */
 typedef struct control_addresses {
+  char version[CONTROL_VERSION_BYTES];
   uint16_t port;  /* 0: it could not listen */
   uint16_t count; /* those of its own machine last */
   char text[CONTROL_ADDRESSES][CONTROL_ADDRESS_BYTES];
@@ -82,7 +85,7 @@ struct tdm_control {
   tdm_timer parting;
   bool paused; /* reading is */
   bool leaving;
-  tdm_loop_task listen_task, connect_task, give_up_task, leave_task, exit_task;
+  tdm_loop_task listen_task, connect_task, give_up_task, part_task, leave_task, exit_task;
   int listen_code; /* libuv's */
   bool in_order;   /* of leaving */
 
@@ -103,6 +106,8 @@ struct tdm_control {
   pthread_mutex_t lock;
   tdm_control_failure failure;
   tdm_control_dropped dropped;
+  uint64_t runs;                    /* that this rank has begun */
+  uint64_t histories[CONTROL_RUNS]; /* that up to its run n is in [n % CONTROL_RUNS] */
   tdm_status given_status;
   char given_reason[TDM_CONTROL_REASON_BYTES];
 };

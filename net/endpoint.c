@@ -53,7 +53,10 @@ tdm_status tdm_net_request_fail(tdm_endpoint *endpoint, const tdm_net_request *r
   if (request->code != 0) {
     endpoint->transport->error_text(endpoint, request->code, reason, sizeof(reason));
   } else if (request->status == TDM_INVALID_ARGUMENT && request->kind == TDM_NET_RECEIVE) {
-    (void)snprintf(reason, sizeof(reason), "%zu bytes came", request->arrived_bytes);
+    if (request->arrived_bytes < request->bytes)
+      (void)snprintf(reason, sizeof(reason), "%zu bytes came", request->arrived_bytes);
+    else
+      (void)snprintf(reason, sizeof(reason), "more came");
   }
   return tdm_fail(request->status, "%s %s%s%s", text,
                   request->status == TDM_CANCELLED ? "was cancelled" : "failed",

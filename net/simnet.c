@@ -181,6 +181,7 @@ const tdm_transport tdm_simnet_transport = {
     .abi = TDM_TRANSPORT_ABI,
     .name = "simnet",
     .version = version,
+    .ends_together = false,
     .open = open_rank,
     .close = close_rank,
     .abandon = abandon_rank,

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Changes whenever a struct of this header does: a plug-in of another number is refused. */
-#define TDM_TRANSPORT_ABI 2u
+#define TDM_TRANSPORT_ABI 3u
 
 #define TDM_NET_HOST_BYTES 65   /* of a host's name, terminator included */
 #define TDM_NET_TEXT_BYTES 512  /* of a message, terminator included */
@@ -105,6 +105,7 @@ struct tdm_transport {
   uint32_t abi;                 /* TDM_TRANSPORT_ABI */
   const char *name;             /* "openmpi", "mpich", "simnet" */
   const char *(*version)(void); /* "Open MPI 4.1.4"; static; before and after open */
+  bool ends_together;           /* a rank that leaves before the others may be the end of these */
 
   /* Joins the job; returns when all its ranks have, with all of *out_endpoint filled. UNAVAILABLE:
    * there is no job here, or no way to its ranks; UNSUPPORTED: the program initialised the engine

@@ -218,17 +218,23 @@ static tdm_status read_options(const tdm_context_options *options, tdm_context_o
   return tdm_process_watch();
 }
 
+/* Of a rank that will have no context: the others, who wait for it, are told why. */
+static void leave_job(tdm_network *network) {
+  if (network) tdm_network_give_up(network, tdm_last_status());
+  tdm_network_destroy(network);
+}
+
 static tdm_context *create(const tdm_context_options *options, tdm_network *network) {
   tdm_context_options known;
   tdm_context_plan plan;
   if (read_options(options, &known, &plan) != TDM_OK) {
-    tdm_network_destroy(network);
+    leave_job(network);
     return NULL;
   }
   const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
   tdm_context *context = tdm_allocate(&allocator, sizeof(*context), "a context");
   if (!context) {
-    tdm_network_destroy(network);
+    leave_job(network);
     return NULL;
   }
   context->network = network;
@@ -245,6 +251,7 @@ static tdm_context *create(const tdm_context_options *options, tdm_network *netw
   context->process = (int)getpid();
   context->generation = tdm_process_generation();
   if (build(context, &known, &plan) == TDM_OK) return context;
+  if (network) tdm_network_give_up(network, tdm_last_status());
   destroy_unmade(context);
   return NULL;
 }

@@ -26,6 +26,30 @@ static tdm_status poll_locked(tdm_network *network) {
   return status;
 }
 
+/* The engine has failed with the call. Its word of a way that is lost waits for the name of the
+ * rank, for as long as the control channel may take: *out_settled is false then. Whatever it has
+ * failed with, all are told, since they may wait for this rank. */
+static tdm_status tell_engine_failure(tdm_network *network, tdm_network_call *call,
+                                      tdm_status status, bool *out_settled) {
+  char words[TDM_MESSAGE_BYTES];
+  if (status == TDM_INVALID_ARGUMENT) {
+    (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
+    status = tdm_fail(status, "%.400s: all ranks run the same, in the same order", words);
+  }
+  if (!network->control) return status;
+  TDM_TRY(tdm_network_check_ranks(network));
+  uint64_t failing_ns = 0;
+  const uint64_t now_ns = tdm_time_ns();
+  if (atomic_compare_exchange_strong(&network->failing_ns, &failing_ns, now_ns))
+    failing_ns = now_ns;
+  if (status == TDM_UNAVAILABLE && now_ns < failing_ns + network->messenger.naming_ns) {
+    *out_settled = false;
+    return tdm_network_check_left(network, call->request.peer, &call->left_ns);
+  }
+  tdm_network_give_up(network, status);
+  return status;
+}
+
 /* Whether a rank is lost is asked first: what the rank has sent before that is seen by the poll,
  * even if this thread loses its core in between. */
 tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, bool *out_settled) {
@@ -40,19 +64,27 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
                  : tdm_net_request_fail(network->endpoint, &call->request);
   }
   (void)pthread_mutex_unlock(&network->mutex);
-  if (!*out_settled && status == TDM_OK && lost) status = tdm_network_check_ranks(network);
-  if (!*out_settled && status == TDM_OK)
-    status = tdm_network_check_left(network, call->request.peer, &call->left_ns);
-  if (!*out_settled && status == TDM_OK) status = tdm_network_check_stall(network, call);
-  return status;
+  if (status != TDM_OK) return tell_engine_failure(network, call, status, out_settled);
+  if (*out_settled) return TDM_OK;
+  if (lost) TDM_TRY(tdm_network_check_ranks(network));
+  TDM_TRY(tdm_network_check_left(network, call->request.peer, &call->left_ns));
+  return tdm_network_check_stall(network, call);
 }
 
-/* Under the lock, before another poll: the call is out. */
-static void note_post(tdm_network *network, tdm_network_call *call, int peer, tdm_control_way way,
-                      size_t bytes) {
-  if (!network->control) return;
+/* Under the lock, before another poll: what became of the post. One that the engine refuses since a
+ * way is lost is looked after as if it were out, and so told as one that was. */
+static tdm_status note_post(tdm_network *network, tdm_network_call *call, tdm_status status,
+                            int peer, tdm_control_way way, size_t bytes) {
+  if (!network->control) return status;
+  if (status == TDM_UNAVAILABLE) {
+    call->request.status = status;
+    call->settled = true;
+    return TDM_OK;
+  }
+  if (status != TDM_OK) return status;
   call->transfer = (tdm_control_transfer){.peer = peer, .way = way, .bytes = bytes};
   tdm_control_posted(network->control, &call->transfer);
+  return TDM_OK;
 }
 
 tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
@@ -62,11 +94,10 @@ tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, u
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
-  const tdm_status status =
+  tdm_status status =
       tdm_endpoint_send(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
-  if (status == TDM_OK)
-    note_post(network, call, (int)peer, gathers ? TDM_CONTROL_GATHER_SENDS : TDM_CONTROL_SENDS,
-              bytes);
+  status = note_post(network, call, status, (int)peer,
+                     gathers ? TDM_CONTROL_GATHER_SENDS : TDM_CONTROL_SENDS, bytes);
   (void)pthread_mutex_unlock(&network->mutex);
   return status;
 }
@@ -78,11 +109,10 @@ tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
-  const tdm_status status =
+  tdm_status status =
       tdm_endpoint_receive(network->endpoint, &call->request, (int)peer, channel, memory, bytes);
-  if (status == TDM_OK)
-    note_post(network, call, (int)peer,
-              gathers ? TDM_CONTROL_GATHER_RECEIVES : TDM_CONTROL_RECEIVES, bytes);
+  status = note_post(network, call, status, (int)peer,
+                     gathers ? TDM_CONTROL_GATHER_RECEIVES : TDM_CONTROL_RECEIVES, bytes);
   (void)pthread_mutex_unlock(&network->mutex);
   return status;
 }
@@ -93,10 +123,10 @@ tdm_status tdm_network_post_sum(tdm_network *network, tdm_network_call *call, td
   call->settled = false;
   call->left_ns = 0;
   (void)pthread_mutex_lock(&network->mutex);
-  const tdm_status status =
+  tdm_status status =
       tdm_endpoint_all_reduce(network->endpoint, &call->request, dtype, memory, count);
-  if (status == TDM_OK)
-    note_post(network, call, -1, TDM_CONTROL_COLLECTIVES, 2 * count * tdm_dtype_bytes(dtype));
+  status = note_post(network, call, status, -1, TDM_CONTROL_COLLECTIVES,
+                     2 * count * tdm_dtype_bytes(dtype));
   (void)pthread_mutex_unlock(&network->mutex);
   return status;
 }
@@ -201,8 +231,10 @@ tdm_control *tdm_network_control(tdm_network *network) {
 
 /* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. */
 static bool leave(tdm_network *network) {
-  const bool lost = tdm_network_check_ranks(network) != TDM_OK;
+  bool lost = tdm_network_check_ranks(network) != TDM_OK;
   const bool out = network->endpoint->posted_count > 0;
+  if (!lost && !out && network->control && network->endpoint->transport->ends_together)
+    lost = !tdm_control_part(network->control);
   tdm_control_leave(network->control);
   if (lost) {
     tdm_endpoint_abandon(network->endpoint);

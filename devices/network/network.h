@@ -23,9 +23,15 @@ tdm_status tdm_network_watch(tdm_network *network,
 tdm_control *tdm_network_control(tdm_network *network); /* for tests; NULL: nobody watches */
 /* Tells all ranks that this one takes no part any more, with status and the thread's message of
  * why: what waits for it fails, here too. Nothing where nobody watches, where status is TDM_OK, or
- * UNAVAILABLE, which says that another rank is lost. */
+ * where the job has lost a rank before. */
 void tdm_network_give_up(tdm_network *network, tdm_status status);
-/* Leaves the job: waits for the other ranks to do so, some seconds at most. NULL is legal. */
+/* A run begins, of a plan of that digest. All ranks begin the same, in the same order, and between
+ * calls of those below as many: two that wait for each other in different things are told by it. */
+void tdm_network_begin_run(tdm_network *network, uint64_t what);
+/* What is told from here on, until the end of it, is to compare a plan: for messages. */
+void tdm_network_compare(tdm_network *network, bool begins);
+/* Leaves the job: waits for the other ranks to do so, for as long as they live where the transport
+ * ends all together. NULL is legal. */
 void tdm_network_destroy(tdm_network *network);
 
 int tdm_network_rank(const tdm_network *network);

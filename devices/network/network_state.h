@@ -63,17 +63,19 @@ struct tdm_network {
   tdm_messenger messenger; /* first */
   tdm_allocator allocator;
   tdm_endpoint *endpoint;
-  tdm_control *control;  /* NULL: nobody watches the ranks */
-  tdm_network *next;     /* of those that are forgotten */
-  _Atomic int left;      /* 1 + a rank that left while it was waited for; 0: none */
-  pthread_mutex_t mutex; /* of the endpoint */
-  size_t piece_bytes;    /* of a message, at most: the same on all ranks */
+  tdm_control *control;        /* NULL: nobody watches the ranks */
+  tdm_network *next;           /* of those that are forgotten */
+  _Atomic int left;            /* 1 + a rank that left while it was waited for; 0: none */
+  _Atomic uint64_t failing_ns; /* since when the engine has failed; 0: it has not */
+  pthread_mutex_t mutex;       /* of the endpoint */
+  size_t piece_bytes;          /* of a message, at most: the same on all ranks */
   tdm_message_progress sending;
   tdm_message_progress receiving;
   tdm_sum_progress reducing;   /* its buffer is made at the start: who cannot sum would stop all */
   tdm_network_call *gathering; /* (2 * rank_count) */
   unsigned char *room;         /* (room_bytes) that these send from, and receive into */
   size_t room_bytes;
+  bool compares;            /* what goes round is a plan's digest, for words */
   bool stuck;               /* one of them never settled, and may still reach into the room */
   tdm_rank_report *reports; /* (rank_count) of what ranks agree on */
   tdm_network_call voting;
@@ -91,7 +93,7 @@ tdm_status tdm_network_check_ranks(const tdm_network *network) TDM_WARN_UNUSED;
  * *left_ns: since when that is known; 0: not yet. */
 tdm_status tdm_network_check_left(tdm_network *network, int peer,
                                   uint64_t *left_ns) TDM_WARN_UNUSED;
-/* Have both ends of the call waited for it for too long? */
+/* Have both ends of the call waited for too long, for it or for different things? */
 tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) TDM_WARN_UNUSED;
 /* The messenger's slots check and give_up. */
 tdm_status tdm_network_check_all(tdm_messenger *messenger, uint64_t *left_ns) TDM_WARN_UNUSED;

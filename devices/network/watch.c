@@ -1,5 +1,6 @@
-/* Whether what is waited for can still come: ranks that are lost, that have left, and transfers
- * that stand still. Invariant: who finds that out first tells all ranks. */
+/* Whether what is waited for can still come: ranks that are lost, that have left, transfers that
+ * stand still, and ranks that wait in different things. Invariant: who finds that out first tells
+ * all ranks. */
 #include <stdio.h>
 
 #include "core/park.h"
@@ -38,22 +39,59 @@ tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left
   return status;
 }
 
-tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) {
-  tdm_control_transfer *transfer = &call->transfer;
-  if (!network->control || !tdm_control_stalls(network->control, transfer, tdm_time_ns()))
-    return TDM_OK;
+static tdm_status fail_still(const tdm_network *network, const tdm_network_call *call) {
+  const tdm_control_transfer *transfer = &call->transfer;
   char text[TDM_NET_RANK_TEXT_BYTES] = "all ranks";
   if (transfer->peer >= 0) (void)tdm_endpoint_rank_text(network->endpoint, transfer->peer, text);
   static const char *const names[TDM_NET_ALL_REDUCE + 1] = {"send to", "receive from",
                                                             "all-reduce of"};
-  const tdm_status status = tdm_fail(TDM_UNAVAILABLE,
-                                     "the %s %s (%zu bytes) stands still: both ends have waited "
-                                     "for it for %.3g s and live, so the "
-                                     "way that the engine takes is cut, or an engine has stopped",
-                                     names[call->request.kind], text, call->request.bytes,
-                                     (double)transfer->clock.stalled_ns * 1e-9);
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "the %s %s (%zu bytes) stands still: both ends have waited "
+                  "for it for %.3g s and live, so the "
+                  "way that the engine takes is cut, or an engine has stopped",
+                  names[call->request.kind], text, call->request.bytes,
+                  (double)transfer->clock.stalled_ns * 1e-9);
+}
+
+/* Two ranks wait, each for what the other will not come to before its own. */
+static tdm_status fail_apart(const tdm_network *network, const tdm_network_call *call) {
+  const tdm_control_transfer *transfer = &call->transfer;
+  const bool gathers =
+      transfer->way == TDM_CONTROL_GATHER_SENDS || transfer->way == TDM_CONTROL_GATHER_RECEIVES;
+  tdm_control_peer own, other;
+  tdm_control_peer_get(network->control, network->endpoint->rank, &own);
+  tdm_control_peer_get(network->control, transfer->apart, &other);
+  char text[TDM_NET_RANK_TEXT_BYTES];
+  return tdm_fail(
+      TDM_UNAVAILABLE,
+      "rank %d has waited for %.3g s %s, after %llu runs, for %s, which waits in another "
+      "run, after %llu: all ranks step, evaluate, save and load in the same order",
+      network->endpoint->rank, (double)transfer->clock.stalled_ns * 1e-9,
+      !gathers            ? "in a run"
+      : network->compares ? "to compare a plan before its first run"
+                          : "to save, load or agree",
+      (unsigned long long)own.runs,
+      tdm_endpoint_rank_text(network->endpoint, transfer->apart, text),
+      (unsigned long long)other.runs);
+}
+
+tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) {
+  if (!network->control) return TDM_OK;
+  const tdm_control_stall stall =
+      tdm_control_stalls(network->control, &call->transfer, tdm_time_ns());
+  if (stall == TDM_CONTROL_MOVES) return TDM_OK;
+  const tdm_status status =
+      stall == TDM_CONTROL_APART ? fail_apart(network, call) : fail_still(network, call);
   tdm_control_give_up(network->control, status, tdm_last_message());
   return status;
+}
+
+void tdm_network_compare(tdm_network *network, bool begins) {
+  network->compares = begins;
+}
+
+void tdm_network_begin_run(tdm_network *network, uint64_t what) {
+  if (network->control) tdm_control_begun(network->control, what);
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */
@@ -114,7 +152,7 @@ tdm_status tdm_network_check_group(tdm_messenger *messenger, tdm_group_wait *wai
 /* ---- Giving up ------------------------------------------------------------------------------- */
 
 void tdm_network_give_up(tdm_network *network, tdm_status status) {
-  if (status == TDM_OK || status == TDM_UNAVAILABLE || !network->control) return;
+  if (status == TDM_OK || !network->control || tdm_network_has_lost(network)) return;
   tdm_control_give_up(network->control, status, tdm_last_message());
 }
 

@@ -123,6 +123,8 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
   else
     run = make_run(session, plan);
   if (!run) return TDM_OUT_OF_MEMORY;
+  tdm_network *network = tdm_context_network(session->context);
+  if (network) tdm_network_begin_run(network, plan->digest);
   plan->uses++;
   begin_anew(run);
   take_feeds(run);

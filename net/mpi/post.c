@@ -171,6 +171,7 @@ const tdm_transport tdm_transport_plugin = {
     .abi = TDM_TRANSPORT_ABI,
     .name = ENGINE_NAME,
     .version = mpi_version,
+    .ends_together = true, /* launchers miss MPI_Finalize, which waits for all */
     .open = mpi_open,
     .close = mpi_close,
     .abandon = mpi_abandon,

@@ -24,6 +24,20 @@ static void test_no_such_interface(void **state) {
   close_net(&made);
 }
 
+/* The test plays rank 1, whose library is another. */
+static void test_other_version(void **state) {
+  (void)state;
+  job made = {.other_version = true};
+  open_net(&made, 2);
+  begin(&made.ranks[0]);
+  (void)play(&made, (const uint16_t[MOST]){0, 1});
+  (void)pthread_join(made.ranks[0].thread, NULL);
+  assert_int_equal(made.ranks[0].status, TDM_UNSUPPORTED);
+  assert_non_null(strstr(made.ranks[0].message, "rank 1 (host sim1, pid "));
+  assert_non_null(strstr(made.ranks[0].message, ") has version 0.0.1 of Tandem, and rank 0 has "));
+  close_net(&made);
+}
+
 /* ---- Not come in time ---- */
 
 /* Memory that was released, which stays as it is from then on. */
@@ -299,6 +313,7 @@ static void test_standstill(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_such_interface),
+      cmocka_unit_test(test_other_version),
       cmocka_unit_test(test_a_rank_that_comes_late),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_standstill),

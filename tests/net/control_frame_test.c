@@ -23,7 +23,9 @@ static const control_message messages[] = {
      .queue_count = 3,
      .progress = {1, UINT64_MAX, 4211},
      .waits = true,
-     .posted = {1, 2, UINT64_MAX, 4, 5}},
+     .posted = {1, 2, UINT64_MAX, 4, 5},
+     .runs = UINT64_MAX,
+     .history = 81},
     {.kind = CONTROL_BEAT, .to = 1, .sequence = 7},
     {.kind = CONTROL_LOST,
      .to = 3,
@@ -33,6 +35,7 @@ static const control_message messages[] = {
      .silent_ms = 712},
     {.kind = CONTROL_GIVE_UP, .to = 2, .sequence = 9, .status = TDM_IO, .reason = "disk is full"},
     {.kind = CONTROL_LEAVE, .from = 2, .sequence = 10},
+    {.kind = CONTROL_PART, .from = 2, .sequence = 11},
 };
 
 enum { MESSAGES = sizeof(messages) / sizeof(messages[0]) };

@@ -86,6 +86,8 @@ played play(job *of, const uint16_t ports[MOST]) {
     if (ports[r] == 0) continue;
     memcpy(part.key, keys[r], CONTROL_KEY_BYTES);
     own[r] = (control_addresses){.port = ports[r], .count = 1, .text = {"127.0.0.1"}};
+    (void)snprintf(own[r].version, sizeof(own[r].version), "%s",
+                   of->other_version ? "0.0.1" : tdm_version());
     assert_int_equal(tdm_endpoint_all_gather(of->ranks[r].endpoint, &requests[r], &own[r],
                                              part.addresses, sizeof(own[r])),
                      TDM_OK);

@@ -36,6 +36,7 @@ typedef struct job {
   tdm_faulty_allocator *memory;
   tdm_simnet *net;
   int count;
+  bool other_version; /* of ranks that the test plays */
   rank ranks[MOST];
 } job;
 

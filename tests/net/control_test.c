@@ -42,6 +42,55 @@ static void test_progress_and_leaving(void **state) {
   close_net(&made);
 }
 
+static void *part_rank(void *user) {
+  rank *one = user;
+  one->status = tdm_control_part(one->control) ? TDM_OK : TDM_UNAVAILABLE;
+  return NULL;
+}
+
+static void begin_part(rank *one) {
+  assert_int_equal(pthread_create(&one->thread, NULL, part_rank, one), 0);
+}
+
+/* Who leaves first is known to, beats on, and waits for the last. */
+static void test_parting(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, MOST);
+  start_all(&made);
+  tdm_control *last = made.ranks[0].control;
+  for (int i = MOST - 1; i > 0; i--) {
+    begin_part(&made.ranks[i]);
+    while (!tdm_control_left(last, i, NULL))
+      (void)usleep(1000);
+    tdm_control_progress(made.ranks[i].control, 0, 100 + (uint64_t)i);
+    wait_progress(last, i, 100 + (uint64_t)i);
+  }
+  begin_part(&made.ranks[0]);
+  for (int i = 0; i < MOST; i++) {
+    (void)pthread_join(made.ranks[i].thread, NULL);
+    assert_int_equal(made.ranks[i].status, TDM_OK);
+    assert_false(tdm_control_failed(made.ranks[i].control, NULL));
+  }
+  close_net(&made);
+}
+
+/* It waits for nobody who is lost. */
+static void test_parting_from_who_is_lost(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, MOST);
+  start_all(&made);
+  begin_part(&made.ranks[1]);
+  while (!tdm_control_left(made.ranks[2].control, 1, NULL))
+    (void)usleep(1000);
+  tdm_control_abandon(made.ranks[0].control);
+  made.ranks[0].control = NULL;
+  (void)pthread_join(made.ranks[1].thread, NULL);
+  assert_int_equal(made.ranks[1].status, TDM_UNAVAILABLE);
+  close_net(&made);
+}
+
 /* ---- Transfers that stand still ---------------------------------------------------------------
  */
 
@@ -114,6 +163,66 @@ static void test_stalls(void **state) {
   sum.clock.stalled_ns = 0;
   assert_false(tdm_control_stalls(zero, &sum, UINT64_C(3600000000000)));
   assert_int_equal(sum.clock.stalled_ns, 20000000);
+  close_net(&made);
+}
+
+static void wait_runs(tdm_control *of, int peer, uint64_t runs) {
+  tdm_control_peer told;
+  do {
+    (void)usleep(1000);
+    tdm_control_peer_get(of, peer, &told);
+  } while (told.runs != runs);
+}
+
+/* Asked as by stalls_after; what comes of it, within ten times the limit. */
+static tdm_control_stall end_of(tdm_control *of, tdm_control_transfer *transfer) {
+  tdm_control_stall found = TDM_CONTROL_MOVES;
+  transfer->clock = (tdm_control_clock){0};
+  for (int ms = 0; ms < 10 * LIMIT_MS && found == TDM_CONTROL_MOVES; ms += 10)
+    found = tdm_control_stalls(of, transfer, UINT64_C(1000000) * (uint64_t)(ms + 1));
+  return found;
+}
+
+/* Rank 0 waits for what rank 1 has not posted, while rank 1 waits as well. */
+static void test_apart(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, 2);
+  for (int i = 0; i < 2; i++)
+    made.ranks[i].options.stall_ns = UINT64_C(1000000) * LIMIT_MS;
+  start_all(&made);
+  tdm_control *zero = made.ranks[0].control, *one = made.ranks[1].control;
+  tdm_control_begun(zero, 11);
+  tdm_control_begun(one, 11);
+  tdm_control_transfer gather = post(zero, 1, TDM_CONTROL_GATHER_RECEIVES, 0);
+  tdm_control_transfer receive = post(zero, 1, TDM_CONTROL_RECEIVES, 0);
+  (void)post(one, 0, TDM_CONTROL_RECEIVES, 0);
+  wait_runs(zero, 1, 1);
+  wait_posted(zero, 1, TDM_CONTROL_RECEIVES, 1, true);
+  /* Rank 1 may still compute in the same run. */
+  assert_int_equal(end_of(zero, &gather), TDM_CONTROL_MOVES);
+  assert_int_equal(end_of(zero, &receive), TDM_CONTROL_MOVES);
+  /* It is in the next, which rank 0 begins behind what it gathers; what it receives may come yet.
+   */
+  tdm_control_begun(one, 12);
+  wait_runs(zero, 1, 2);
+  assert_int_equal(end_of(zero, &gather), TDM_CONTROL_APART);
+  assert_int_equal(gather.apart, 1);
+  assert_int_equal(end_of(zero, &receive), TDM_CONTROL_MOVES);
+  /* Rank 0 begins it, too. */
+  tdm_control_begun(zero, 12);
+  assert_int_equal(end_of(zero, &gather), TDM_CONTROL_MOVES);
+  /* They begin different ones. */
+  tdm_control_begun(zero, 13);
+  tdm_control_begun(zero, 14);
+  tdm_control_begun(one, 14);
+  wait_runs(zero, 1, 3);
+  assert_int_equal(end_of(zero, &receive), TDM_CONTROL_APART);
+  assert_int_equal(end_of(zero, &gather), TDM_CONTROL_APART);
+  /* Rank 1 has posted what is received. */
+  (void)post(one, 0, TDM_CONTROL_SENDS, 0);
+  wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, true);
+  assert_int_equal(end_of(zero, &receive), TDM_CONTROL_STANDS);
   close_net(&made);
 }
 
@@ -216,7 +325,10 @@ static void test_give_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_progress_and_leaving),
+      cmocka_unit_test(test_parting),
+      cmocka_unit_test(test_parting_from_who_is_lost),
       cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_apart),
       cmocka_unit_test(test_stall_limits),
       cmocka_unit_test(test_one_rank),
       cmocka_unit_test(test_silent),

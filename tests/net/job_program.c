@@ -2,11 +2,13 @@
  * the first and the last rank, and one over replicas on all of them. Prints each one's last loss,
  * and a hash of loss and scores: "rank R of N: placed LOSS HASH".
  *
- *     job_program [killed|stopped|exited FILE]
+ *     job_program [late | killed|stopped|exited FILE]
  *
- * With arguments rank 1 does that to itself in the middle, and the others write why their step
- * failed to FILE: "rank R: MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
-#define _GNU_SOURCE /* kill */
+ * `late`: rank 0 has something to do for some seconds when the others have released their contexts,
+ * and prints "rank 0 has done it" then. With a file rank 1 does that to itself in the middle, and
+ * the others write why their step failed to FILE: "rank R: MESSAGE", and that the next one does,
+ * too: "rank R again: MESSAGE". */
+#define _GNU_SOURCE /* kill, sleep */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@
 #include "tandem/tandem.h"
 #include "tests/net/told.h"
 
-enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6 };
+enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6, LATE_SECONDS = 7 };
 
 static uint64_t fold(uint64_t hash, const void *bytes, size_t count) {
   for (size_t i = 0; i < count; i++)
@@ -133,6 +135,10 @@ int main(int count, char **arguments) {
   if (status == TDM_OK)
     status = run_model(context, "replicated", "host:0/cpu:0", "host:0/cpu:0", replicas);
   if (status != TDM_OK) fprintf(stderr, "%s\n", tdm_last_message());
+  if (count == 2 && tdm_context_rank(context) == 0) {
+    (void)sleep(LATE_SECONDS);
+    printf("rank 0 has done it\n");
+  }
   tdm_context_release(context);
   return status == TDM_OK ? 0 : 1;
 }

@@ -168,6 +168,14 @@ static void test_job(void **state) {
   }
 }
 
+/* Launchers end those that are left when one has ended without the others. */
+static void test_job_late(void **state) {
+  const launcher *of = *state;
+  require(of);
+  expect_end(launch(of, "", 2, "job_program", "late"), true);
+  expect("rank 0 has done it", 1);
+}
+
 /* Models of many kinds, each line of one process again on every rank. */
 static void test_models(void **state) {
   enum { MOST_MODELS = 16 };
@@ -229,29 +237,31 @@ int main(int count, char **arguments) {
       CASE(test_conformance, openmpi),
       CASE(test_program_initialised, openmpi),
       CASE(test_late, openmpi),
+      CASE(test_unnamed, openmpi),
       CASE(test_limit, openmpi),
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
+      CASE(test_job_late, openmpi),
       CASE(test_models, openmpi),
       CASE(test_links, openmpi),
       CASE(test_job_killed, openmpi),
       CASE(test_job_stopped, openmpi),
-      CASE(test_unnamed, openmpi),
       CASE(test_job_exited, openmpi),
       CASE(test_conformance, mpich),
       CASE(test_program_initialised, mpich),
       CASE(test_late, mpich),
+      CASE(test_unnamed, mpich),
       CASE(test_limit, mpich),
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),
+      CASE(test_job_late, mpich),
       CASE(test_models, mpich),
       CASE(test_links, mpich),
       CASE(test_job_killed, mpich),
       CASE(test_job_stopped, mpich),
       CASE(test_job_exited, mpich),
-      CASE(test_unnamed, mpich),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,12 @@
 /* How contexts of a job are made, and what is left of them where memory is short on one rank:
- * nothing, on any. */
+ * nothing, on any. And what all are told of one that has none. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "devices/creation/job.h"
+#include "net/control.h"
 #include "net/simnet.h"
 #include "tests/devices/support.h"
 
@@ -14,6 +17,7 @@ typedef struct rank {
   int number;
   tdm_faulty_allocator *faulty;
   bool created;
+  char message[TDM_MESSAGE_BYTES];
 } rank;
 
 static void *create_and_release(void *user) {
@@ -74,9 +78,48 @@ static void every_nth_allocation_of_a_rank_fails(void **state) {
     tdm_faulty_allocator_destroy(ranks[r].faulty);
 }
 
+/* ---- What is told ---------------------------------------------------------------------------- */
+
+/* Rank 1 asks for more devices than there can be. */
+static void *create_watched(void *user) {
+  rank *self = user;
+  const tdm_control_options watch = {.struct_size = sizeof watch,
+                                     .allocator = tdm_allocator_default(),
+                                     .silence_ns = UINT64_C(300000000000)};
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .cpu_devices = self->number == 1 ? 100000 : 1,
+                                       .sim_devices = -1};
+  tdm_endpoint *endpoint;
+  assert_ok(tdm_simnet_endpoint(self->net, self->number, &endpoint));
+  assert_null(tdm_context_create_in_job(&options, endpoint, &watch));
+  (void)snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
+  return NULL;
+}
+
+static void all_know_why_a_rank_has_no_context(void **state) {
+  (void)state;
+  const tdm_allocator allocator = tdm_allocator_default();
+  const tdm_simnet_options options = {.struct_size = sizeof options, .rank_count = RANKS};
+  rank ranks[RANKS] = {{.number = 0}, {.number = 1}};
+  pthread_t threads[RANKS];
+  tdm_simnet *net;
+  assert_ok(tdm_simnet_create(&allocator, &options, &net));
+  for (int r = 0; r < RANKS; r++) {
+    ranks[r].net = net;
+    assert_int_equal(pthread_create(&threads[r], NULL, create_watched, &ranks[r]), 0);
+  }
+  for (int r = 0; r < RANKS; r++)
+    assert_int_equal(pthread_join(threads[r], NULL), 0);
+  tdm_simnet_release(net);
+  for (int r = 0; r < RANKS; r++)
+    if (!strstr(ranks[r].message, "cpu")) fail_msg("rank %d says \"%s\"", r, ranks[r].message);
+  assert_non_null(strstr(ranks[0].message, "rank 1 (host sim1, pid "));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_nth_allocation_of_a_rank_fails),
+      cmocka_unit_test(all_know_why_a_rank_has_no_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ typedef struct rank {
   uint64_t silence_ns;
   unsigned char *memory; /* ((1 + RANKS) * BYTES), of mmap */
   tdm_status status;
+  char message[TDM_MESSAGE_BYTES];
   pthread_t thread;
 } rank;
 
@@ -53,6 +54,7 @@ static void *watch_main(void *user) {
 static void *tell_main(void *user) {
   rank *self = user;
   self->status = self->tell(self->network, self->memory);
+  (void)snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
   return NULL;
 }
 
@@ -219,6 +221,84 @@ static void who_cannot_post_tells_those_who_wait(void **unused) {
   }
 }
 
+/* ---- An engine that fails -------------------------------------------------------------------- */
+
+static tdm_status poll_in_vain(tdm_endpoint *endpoint, tdm_net_request **out_settled) {
+  (void)out_settled;
+  (void)snprintf(endpoint->message, sizeof endpoint->message, "the cable is cut");
+  return TDM_UNAVAILABLE;
+}
+
+static tdm_status refuse_send_by_way(tdm_endpoint *endpoint, tdm_net_request *request, int peer,
+                                     uint32_t channel, const void *memory, size_t bytes) {
+  (void)refuse_send(endpoint, request, peer, channel, memory, bytes);
+  return TDM_UNAVAILABLE;
+}
+
+static tdm_status refuse_sum_by_way(tdm_endpoint *endpoint, tdm_net_request *request,
+                                    tdm_dtype dtype, void *memory, size_t count) {
+  (void)refuse_sum(endpoint, request, dtype, memory, count);
+  return TDM_UNAVAILABLE;
+}
+
+/* Rank 1's polls fail, or all that it sends and sums. The last rank gives up, where one does. */
+static void fail_engine(tell_function tell, bool polls, bool is_named) {
+  job in;
+  open_job(&in, tell, NEVER_NS);
+  tdm_transport failing = tdm_simnet_transport;
+  if (polls) {
+    failing.poll = poll_in_vain;
+  } else {
+    failing.send = refuse_send_by_way;
+    failing.all_reduce = refuse_sum_by_way;
+  }
+  in.ranks[1].endpoint->transport = &failing;
+  if (!is_named) tdm_network_messenger(in.ranks[1].network)->naming_ns = 1;
+  start(&in, TELLERS, tell_main);
+  if (is_named) tdm_control_give_up(tdm_network_control(in.ranks[LOST].network), TDM_IO, "no disk");
+  join(&in, TELLERS);
+  for (int r = 0; r < TELLERS; r++) {
+    const char *message = in.ranks[r].message;
+    assert_int_equal(in.ranks[r].status, TDM_UNAVAILABLE);
+    if (is_named ? !strstr(message, "no disk") : r == 0 && !strstr(message, "rank 1 (host sim1"))
+      fail_msg("case %d, rank %d says \"%s\"", (int)polls, r, message);
+  }
+  in.ranks[1].endpoint->transport = &tdm_simnet_transport;
+  close_job(&in);
+}
+
+/* What was sent before may arrive. While all ranks live; and where the control channel has the name
+ * of one that does not, in its words. */
+static void what_an_engine_fails_with_is_told_to_all(void **unused) {
+  (void)unused;
+  static const tell_function tells[] = {gather, pass_from_one, sum, vote};
+  for (size_t i = 0; i < sizeof tells / sizeof *tells; i++)
+    for (int polls = 0; polls < 1 + (tells[i] != pass_from_one); polls++)
+      for (int is_named = 0; is_named < 2; is_named++)
+        fail_engine(tells[i], polls == 1, is_named == 1);
+}
+
+/* The others gather more than rank 1 does. */
+static tdm_status gather_another_size(tdm_network *network, unsigned char *memory) {
+  const size_t bytes = tdm_network_rank(network) == 1 ? BYTES / 2 : BYTES;
+  return tdm_network_gather(network, memory, bytes, memory + BYTES);
+}
+
+static void ranks_that_tell_another_size_are_all_told(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, gather_another_size, NEVER_NS);
+  start(&in, RANKS, tell_main);
+  join(&in, RANKS);
+  for (int r = 0; r < RANKS; r++) {
+    assert_true(in.ranks[r].status == TDM_INVALID_ARGUMENT ||
+                in.ranks[r].status == TDM_UNAVAILABLE);
+    if (!strstr(in.ranks[r].message, "came: all ranks run the same, in the same order"))
+      fail_msg("rank %d says \"%s\"", r, in.ranks[r].message);
+  }
+  close_job(&in);
+}
+
 /* ---- In the moment of a look ------------------------------------------------------------------
  */
 
@@ -343,6 +423,8 @@ int main(void) {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(a_pass_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(who_cannot_post_tells_those_who_wait),
+      cmocka_unit_test(what_an_engine_fails_with_is_told_to_all),
+      cmocka_unit_test(ranks_that_tell_another_size_are_all_told),
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),

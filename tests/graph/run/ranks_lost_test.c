@@ -1,6 +1,7 @@
-/* Jobs that lose a rank at every post of a step in turn: killed, stopped, out of memory, or leaving
- * in order; and one whose messages cannot pass while its ranks hear of one another. Every other
- * rank is told in that step, none hangs, none has updated anything. */
+/* Jobs that lose a rank at every post of a step in turn: killed, stopped, out of memory, leaving in
+ * order, or exiting with a context that nobody has released; and one whose messages cannot pass
+ * while its ranks hear of one another. Every other rank is told in that step, none hangs, none has
+ * updated anything. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 enum { ROWS = 12, REPLICAS = 4 };
 
-typedef enum ending { KILLED, STOPPED, OUT_OF_MEMORY, LEAVING } ending;
+typedef enum ending { KILLED, STOPPED, OUT_OF_MEMORY, LEAVING, EXITING } ending;
 
 /* What happens to a rank. Shared by the job's ranks. */
 typedef struct story {
@@ -187,6 +188,8 @@ static void a_rank_that_is_stopped_at_any_post_updates_nothing(void **state) {
 
 /* ---- Leaving --------------------------------------------------------------------------------- */
 
+/* Who exits keeps its context, its session and its threads until the process has gone, which here
+ * is when the others have been told. */
 static tdm_status leave_before_others(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   tdm_session *session = make_session(rank);
@@ -197,16 +200,18 @@ static tdm_status leave_before_others(job_rank *rank) {
     status = note(rank, of, session, step(rank, session, 2), before);
     if (status == TDM_OK && step(rank, session, 2) == TDM_OK) status = TDM_INTERNAL;
     await_all(rank, of);
+  } else if (of->how == EXITING) {
+    tdm_control_tell_exit(tdm_network_control(tdm_context_network(rank->context)));
+    await_all(rank, of);
   }
   tdm_session_release(session);
   return status;
 }
 
-static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
-  (void)state;
-  const tdm_control_options watch = watch_of(LEAVING);
+static void tell_who_waits(ending how) {
+  const tdm_control_options watch = watch_of(how);
   for (int victim = 0; victim < 3; victim++) {
-    story of = {.how = LEAVING, .victim = victim};
+    story of = {.how = how, .victim = victim};
     job_rank ranks[3];
     job_must(&(job_options){.rank_count = 3, .watch = &watch, .user = &of}, leave_before_others,
              ranks);
@@ -216,6 +221,16 @@ static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
         fail_msg("rank %d says \"%s\"", r, of.messages[r]);
     }
   }
+}
+
+static void who_waits_for_a_rank_that_has_left_is_told(void **state) {
+  (void)state;
+  tell_who_waits(LEAVING);
+}
+
+static void who_waits_for_a_rank_that_has_exited_is_told(void **state) {
+  (void)state;
+  tell_who_waits(EXITING);
 }
 
 /* ---- Cut off from one another ---------------------------------------------------------------- */
@@ -319,6 +334,7 @@ int main(void) {
       cmocka_unit_test(a_rank_that_is_killed_at_any_post_updates_nothing),
       cmocka_unit_test(a_rank_that_is_stopped_at_any_post_updates_nothing),
       cmocka_unit_test(who_waits_for_a_rank_that_has_left_is_told),
+      cmocka_unit_test(who_waits_for_a_rank_that_has_exited_is_told),
       cmocka_unit_test(a_cut_link_is_told_while_ranks_hear_of_one_another),
       cmocka_unit_test(a_rank_without_memory_updates_nothing_anywhere),
   };

@@ -1,0 +1,165 @@
+/* Ranks that do different things, each waiting for the others, while all of them live: every rank
+ * is told within bounded time who waits where. And what ranks may do differently without harm. */
+#define _GNU_SOURCE /* usleep */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "graph/run/session.h"
+#include "tests/graph/job.h"
+
+enum { ROWS = 12, RANKS = 3 };
+
+#define NEVER_NS UINT64_C(300000000000)
+
+/* What rank 0 does while the others step. Shared by the job's ranks. */
+typedef struct story {
+  tdm_status (*alone)(const job_rank *rank, tdm_session *session);
+  _Atomic int ended; /* ranks whose story is over */
+} story;
+
+/* Nobody is silent, on however busy a machine. */
+static const tdm_control_options watch = {.struct_size = sizeof(tdm_control_options),
+                                          .beat_ns = 20000000,
+                                          .silence_ns = NEVER_NS,
+                                          .stall_ns = 1000000000};
+
+static tdm_graph *build(const job_rank *rank, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value targets =
+      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_scope_push(graph, "model");
+  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
+  const tdm_value scores = tdm_linear(graph, "scores", words, MODEL_WIDTH);
+  tdm_scope_pop(graph);
+  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  tdm_output(graph, "scores", scores);
+  job_replicate(rank, graph, "model", RANKS, "cpu:0", NULL);
+  return graph;
+}
+
+static tdm_session *make_session(const job_rank *rank, tdm_session_options options) {
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  const tdm_optimizer optimizer = tdm_sgd(0.1);
+  options.struct_size = sizeof options;
+  options.loss = loss;
+  options.optimizer = &optimizer;
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  return session;
+}
+
+static tdm_status step(const job_rank *rank, tdm_session *session, int64_t rows) {
+  test_batch batch;
+  test_batch_make(&batch, rank->context, rows, 1);
+  const tdm_status status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+  test_batch_release(&batch);
+  return status;
+}
+
+/* ---- One that is alone ------------------------------------------------------------------------
+ */
+
+static tdm_status evaluate(const job_rank *rank, tdm_session *session) {
+  test_batch batch;
+  tdm_fetch fetch = {"scores", NULL};
+  test_batch_make(&batch, rank->context, ROWS, 1);
+  const tdm_status status = tdm_run(session, batch.feeds, 1, &fetch, 1);
+  tdm_tensor_release(fetch.tensor);
+  test_batch_release(&batch);
+  return status;
+}
+
+static tdm_status save(const job_rank *rank, tdm_session *session) {
+  (void)rank;
+  tdm_tensor_list *list = NULL;
+  const tdm_status status = tdm_session_save(session, &list);
+  tdm_tensor_list_release(list);
+  return status;
+}
+
+static tdm_status agree(const job_rank *rank, tdm_session *session) {
+  (void)session;
+  return tdm_context_agree(rank->context, TDM_OK);
+}
+
+/* A step together, then one does something else. Nobody leaves before all are told of that. */
+static tdm_status part(job_rank *rank) {
+  story *of = (story *)(uintptr_t)rank->user;
+  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_status status = session ? step(rank, session, ROWS) : TDM_INTERNAL;
+  if (status == TDM_OK)
+    status = rank->rank == 0 ? of->alone(rank, session) : step(rank, session, ROWS);
+  (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+  rank->number = status;
+  (void)atomic_fetch_add(&of->ended, 1);
+  while (atomic_load(&of->ended) < RANKS)
+    (void)usleep(1000);
+  tdm_session_release(session);
+  return TDM_OK;
+}
+
+/* All have failed, and say what rank 0 waited in, and that another rank was in a run. */
+static void expect_apart(tdm_status (*alone)(const job_rank *rank, tdm_session *session),
+                         const char *where) {
+  tdm_control_options patient = watch;
+  patient.allocator = tdm_allocator_default();
+  story of = {.alone = alone};
+  job_rank ranks[RANKS];
+  job_must(&(job_options){.rank_count = RANKS, .watch = &patient, .user = &of}, part, ranks);
+  for (int r = 0; r < RANKS; r++) {
+    if (ranks[r].number != TDM_UNAVAILABLE || !strstr(ranks[r].message, where) ||
+        !strstr(ranks[r].message, "rank 0 has waited for ") ||
+        !strstr(ranks[r].message, "which waits in another run, after 2"))
+      fail_msg("rank %d: %s: %s", r, tdm_status_name((tdm_status)ranks[r].number),
+               ranks[r].message);
+  }
+}
+
+static void who_evaluates_alone_is_told(void **state) {
+  (void)state;
+  expect_apart(evaluate, "to compare a plan before its first run, after 1 runs");
+}
+
+static void who_saves_alone_is_told(void **state) {
+  (void)state;
+  expect_apart(save, "to save, load or agree, after 1 runs");
+}
+
+static void who_agrees_alone_is_told(void **state) {
+  (void)state;
+  expect_apart(agree, "to save, load or agree, after 1 runs");
+}
+
+/* ---- What may differ --------------------------------------------------------------------------
+ */
+
+/* Room for one plan, two shapes in turn. Rank 1 keeps a timeline, and with it the plans of that. */
+static tdm_status step_with_timeline(job_rank *rank) {
+  const tdm_session_options options = {.plan_limit = 1, .trace_runs = rank->rank == 1 ? 4 : 0};
+  tdm_session *session = make_session(rank, options);
+  tdm_status status = session ? TDM_OK : TDM_INTERNAL;
+  for (int i = 0; i < 6 && status == TDM_OK; i++)
+    status = step(rank, session, i % 2 == 0 ? ROWS : 2 * ROWS);
+  tdm_session_release(session);
+  return status;
+}
+
+static void a_rank_alone_may_keep_a_timeline(void **state) {
+  (void)state;
+  tdm_control_options patient = watch;
+  patient.allocator = tdm_allocator_default();
+  job_rank ranks[RANKS];
+  job_must(&(job_options){.rank_count = RANKS, .watch = &patient}, step_with_timeline, ranks);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_evaluates_alone_is_told),
+      cmocka_unit_test(who_saves_alone_is_told),
+      cmocka_unit_test(who_agrees_alone_is_told),
+      cmocka_unit_test(a_rank_alone_may_keep_a_timeline),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

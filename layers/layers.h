@@ -28,7 +28,9 @@ typedef struct tdm_embedding_options {
   size_t struct_size;
   bool has_padding_index; /* else padding_index says nothing */
   int64_t padding_index;  /* negative: from the end; its row starts as zeros and is never trained */
-  bool sparse;            /* gradients as rows: for plain sgd and adagrad, and sparse_adam, only */
+  /* Gradients as rows: for plain sgd and adagrad, and sparse_adam, only. Where the table also has a
+   * dense one (tdm_tie with a linear layer, a penalty), all of it is dense, as PyTorch's. */
+  bool sparse;
 } tdm_embedding_options;
 
 /* ids int32 or int64 (...) -> (..., dim). name.weight (rows, dim), normal(0, 1). */

@@ -229,16 +229,22 @@ static tdm_status sum_all_dense(tdm_walk *walk, uint32_t value, const char *name
   return TDM_OK;
 }
 
+/* Contributions of rows beside dense ones are added to these, and the whole is dense. */
+static bool settle_kind(tdm_walk *walk, uint32_t head) {
+  tdm_adjoint *adjoints = walk->rule.adjoints.items;
+  bool dense = false;
+  for (uint32_t at = head; at; at = adjoints[at].next)
+    dense |= is_dense(&adjoints[at]);
+  for (uint32_t at = head; at && dense; at = adjoints[at].next)
+    adjoints[at].added |= !is_dense(&adjoints[at]);
+  return dense;
+}
+
 tdm_status tdm_sum_adjoints(tdm_walk *walk, uint32_t value, const char *name, tdm_adjoint *out) {
   memset(out, 0, sizeof *out);
   const uint32_t head = walk->rule.heads[value];
   if (!head) return TDM_OK;
-  *out = walk->rule.adjoints.items[head];
-  const bool dense = is_dense(out);
-  for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next)
-    if (is_dense(&walk->rule.adjoints.items[at]) != dense)
-      return tdm_fail(TDM_UNSUPPORTED, "%s: it has a sparse gradient and a dense one", name);
-  if (dense)
+  if (settle_kind(walk, head))
     TDM_TRY(sum_all_dense(walk, value, name, head, &out->dense));
   else
     *out = sum_all_sparse(walk, name, head);

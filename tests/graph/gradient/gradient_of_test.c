@@ -100,21 +100,23 @@ static void let_go(gradients *of) {
     tdm_tensor_release(of->fetches[i].tensor);
 }
 
-static void assert_alike(const gradients *a, const gradients *b, double tolerance) {
-  for (size_t i = 0; i < TDM_COUNT_OF(outputs); i++) {
-    const tdm_tensor *one = a->fetches[i].tensor;
-    const tdm_tensor *other = b->fetches[i].tensor;
-    assert_int_equal(tdm_tensor_bytes(one), tdm_tensor_bytes(other));
-    const float *p = tdm_tensor_data(one);
-    const float *q = tdm_tensor_data(other);
-    double most = 0, apart = 0;
-    for (size_t k = 0; k < tdm_tensor_bytes(one) / sizeof(float); k++) {
-      most = fmax(most, fabs((double)q[k]));
-      apart = fmax(apart, fabs((double)p[k] - (double)q[k]));
-    }
-    if (!(apart <= tolerance * most)) fail_msg("%s: %g of %g", outputs[i], apart, most);
-    assert_true(most > 0);
+static void assert_near(const char *name, const tdm_tensor *one, const tdm_tensor *other,
+                        double tolerance) {
+  assert_int_equal(tdm_tensor_bytes(one), tdm_tensor_bytes(other));
+  const float *p = tdm_tensor_data(one);
+  const float *q = tdm_tensor_data(other);
+  double most = 0, apart = 0;
+  for (size_t k = 0; k < tdm_tensor_bytes(one) / sizeof(float); k++) {
+    most = fmax(most, fabs((double)q[k]));
+    apart = fmax(apart, fabs((double)p[k] - (double)q[k]));
   }
+  if (!(apart <= tolerance * most)) fail_msg("%s: %g of %g", name, apart, most);
+  assert_true(most > 0);
+}
+
+static void assert_alike(const gradients *a, const gradients *b, double tolerance) {
+  for (size_t i = 0; i < TDM_COUNT_OF(outputs); i++)
+    assert_near(outputs[i], a->fetches[i].tensor, b->fetches[i].tensor, tolerance);
 }
 
 /* What the step took from the parameter is the gradient, to the bit. */
@@ -302,12 +304,64 @@ static void a_table_has_a_dense_gradient(void **unused) {
   }
 }
 
+/* A table that is tied to a layer's weight: of rows that are picked, and of a product. */
+static tdm_session *tied(bool sparse, const char *devices, int micro_batches) {
+  enum { TABLE = 9, DIM = 4 };
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  tdm_scope_push(graph, "net");
+  const tdm_value rows = tdm_embedding_with(graph, "table", ids, TABLE, DIM, &options);
+  tdm_tie(graph, "head", "table");
+  const tdm_value out =
+      tdm_linear_without_bias(graph, "head", tdm_tanh(graph, "tanh", rows), TABLE);
+  tdm_scope_pop(graph);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", out, ids);
+  ask(graph, "d_table", loss, tdm_get_parameter(graph, "net/table.weight"));
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = devices};
+  if (devices) tdm_data_parallel(graph, "net", &wrap);
+  tdm_session_options training = {.struct_size = sizeof training, .micro_batches = micro_batches};
+  return train_session(graph, loss, tdm_adam(0.1), &training);
+}
+
+static void a_table_that_is_also_a_weight_has_a_dense_gradient(void **unused) {
+  (void)unused;
+  static const char *const wraps[] = {NULL, FIRST "," SECOND};
+  const int64_t at[] = {3, 0, 3, 8, 1, 3};
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 6), at);
+  const tdm_feed feed = {"ids", fed, false};
+  for (int i = 0; i < 4; i++) {
+    tdm_tensor_list *states[2];
+    tdm_tensor *found[2];
+    for (int sparse = 0; sparse < 2; sparse++) {
+      tdm_session *session = tied(sparse != 0, wraps[i / 2], i % 2 ? 3 : 1);
+      tdm_fetch fetch = {.name = "d_table"};
+      for (int step = 0; step < 3; step++) {
+        tdm_tensor_release(fetch.tensor);
+        assert_ok(tdm_train_step(session, &feed, 1, &fetch, 1, NULL));
+      }
+      found[sparse] = fetch.tensor;
+      states[sparse] = state_of(session);
+      tdm_session_release(session);
+    }
+    assert_near("d_table", found[1], found[0], 1e-5);
+    const tdm_tensor *table = tdm_tensor_list_find(states[0], "net/table.weight");
+    assert_near("table", tdm_tensor_list_find(states[1], "net/table.weight"), table, 1e-5);
+    for (int sparse = 0; sparse < 2; sparse++) {
+      tdm_tensor_list_release(states[sparse]);
+      tdm_tensor_release(found[sparse]);
+    }
+  }
+  tdm_tensor_release(fed);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_what_training_applies),
       cmocka_unit_test(a_fetched_gradient_changes_no_bit_of_training),
       cmocka_unit_test(what_nobody_asks_for_is_not_computed),
       cmocka_unit_test(a_table_has_a_dense_gradient),
+      cmocka_unit_test(a_table_that_is_also_a_weight_has_a_dense_gradient),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

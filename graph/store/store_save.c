@@ -78,8 +78,8 @@ static tdm_status compare(tdm_store *store, uint64_t digest) {
   tdm_network *network = tdm_context_network(store->context);
   const size_t ranks = (size_t)tdm_context_rank_count(store->context);
   uint64_t *all = tdm_allocate(store->allocator, ranks * sizeof *all, "what ranks save");
-  TDM_TRY(tdm_network_agree(network, all ? TDM_OK : TDM_OUT_OF_MEMORY));
-  tdm_status status = tdm_network_gather(network, &digest, sizeof digest, all);
+  tdm_status status = tdm_network_agree(network, all ? TDM_OK : TDM_OUT_OF_MEMORY);
+  if (status == TDM_OK) status = tdm_network_gather(network, &digest, sizeof digest, all);
   for (size_t r = 1; r < ranks && status == TDM_OK; r++)
     if (all[r] != all[0])
       status = tdm_fail(TDM_INVALID_ARGUMENT,

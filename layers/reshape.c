@@ -2,6 +2,7 @@
  * that name, or, where x has none and another dimension is open too, of the inputs'; what is not
  * known by then, one dimension at most, follows from the element counts. Invariant: `source` is
  * filled when the graph is built, because names are gone when it runs. */
+#include "graph/passes/parts.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -159,7 +160,6 @@ static tdm_status infer_reshape(tdm_infer *infer) {
 }
 
 static tdm_status append_gradient(tdm_gradient *gradient);
-static tdm_status chunk_reshape(tdm_chunked *chunked);
 
 static const tdm_operation reshape_operation = {
     .struct_size = sizeof(tdm_operation),
@@ -172,7 +172,7 @@ static const tdm_operation reshape_operation = {
     .infer = infer_reshape,
     .bind = bind_names,
     .gradient = append_gradient,
-    .chunk = chunk_reshape,
+    .chunk = tdm_chunk_view,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_GIVEN,
 };
@@ -195,45 +195,6 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
       gradient, 0,
       tdm_append(graph, &reshape_operation, tdm_gradient_name(gradient), &back, &d_out, 1, NULL));
   return tdm_graph_status(graph);
-}
-
-/* Do all parts have their share of dimension d, in `stretches`, and are they the whole's else? A
- * part's rows are `elements` in each stretch of x, of which the dimension behind takes `rest`. */
-static bool lie_along(tdm_chunked *chunked, int d, int64_t stretches, int64_t rest) {
-  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
-  tdm_shape wanted = tdm_chunked_output_shape(chunked, 0);
-  for (size_t i = 0; i < tdm_chunked_count(chunked); i++) {
-    const tdm_shape x =
-        tdm_value_shape(tdm_chunked_graph(chunked), tdm_chunked_input(chunked, 0, i));
-    const tdm_shape y =
-        tdm_value_shape(tdm_chunked_graph(chunked), tdm_chunked_output(chunked, 0, i));
-    int64_t elements = x.dims[cut.dimension] / cut.outer;
-    for (int k = cut.dimension + 1; k < x.rank; k++)
-      elements *= x.dims[k];
-    wanted.dims[d] = elements / rest * stretches;
-    if (elements % rest != 0 || !tdm_shape_equal(&y, &wanted)) return false;
-  }
-  return true;
-}
-
-/* The elements before the rows stay before them: the rows are in a dimension that has as many
- * before it, or in one that begins earlier and then holds them several times over. */
-static tdm_status chunk_reshape(tdm_chunked *chunked) {
-  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
-  const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  const tdm_shape out = tdm_chunked_output_shape(chunked, 0);
-  int64_t before = cut.outer, begin = 1, rest = tdm_shape_count(&out);
-  for (int d = 0; d < cut.dimension; d++)
-    before *= x.dims[d];
-  TDM_TRY(tdm_chunked_each(chunked, NULL));
-  if (rest == 0) return TDM_OK; /* nothing is out of order */
-  for (int d = 0; d < out.rank; begin *= out.dims[d++]) {
-    rest /= out.dims[d];
-    if (before % begin != 0 || !lie_along(chunked, d, before / begin, rest)) continue;
-    tdm_chunked_set_cut(chunked, 0, (tdm_cut){d, before / begin});
-    return TDM_OK;
-  }
-  return tdm_fail(TDM_INVALID_ARGUMENT, "it tears the rows of the batch apart");
 }
 
 static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {

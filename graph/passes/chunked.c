@@ -8,6 +8,7 @@
 #include "core/untold.h"
 #include "devices/kernels.h"
 #include "graph/passes/chunked.h"
+#include "graph/passes/parts.h"
 
 enum { SUM_OPERANDS = 16 }; /* at once */
 
@@ -179,33 +180,87 @@ static bool has_stretches(const tdm_chunked *chunked, uint32_t value, tdm_cut cu
   return true;
 }
 
-/* Tells every part of a node whose numbers are keyed by place which part of the whole it has: of
- * what is itself a part, which part of that. */
+/* The attributes of a part's node, told which part of the whole it has: of what is itself a part,
+ * which part of that. NULL, with a failure. */
+static void *numbered(const tdm_chunked *chunked, const tdm_ir_node *made, const tdm_chunk *place) {
+  const size_t at = made->operation->chunk_at - 1u;
+  char *copy =
+      (char *)tdm_ir_copy_bytes(chunked->graph, made->attributes, made->operation->attribute_bytes);
+  if (!copy) return NULL;
+  tdm_chunk chunk;
+  memcpy(&chunk, copy + at, sizeof chunk);
+  if (chunk.whole != 0 && chunk.dimension != place->dimension) {
+    (void)tdm_fail(TDM_UNSUPPORTED, "it is cut along two dimensions");
+    return NULL;
+  }
+  if (chunk.whole == 0) chunk.whole = place->whole;
+  chunk.dimension = place->dimension;
+  chunk.offset += place->offset;
+  memcpy(copy + at, &chunk, sizeof chunk);
+  return copy;
+}
+
+/* Lets a part's node, whose rows lie in several stretches, see these as rows: so its places follow
+ * one another within each. The part is then a view of what it makes. */
+static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_cut cut,
+                                const tdm_chunk *place) {
+  tdm_graph *graph = chunked->graph;
+  tdm_ir_node *node = tdm_producer(graph, *part);
+  const tdm_shape shape = tdm_ir_value_at(graph, *part)->spec.shape;
+  tdm_shape rows = tdm_stretches_of(&shape, cut), back = shape;
+  rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be cut once more */
+  const tdm_insertion at = {.before = node,
+                            .name = node->name,
+                            .wanted_device = node->wanted_device,
+                            .device = node->device,
+                            .parallel_region = node->parallel_region,
+                            .replica = node->replica,
+                            .micro = node->micro};
+  const uint32_t seen = tdm_insert_view(graph, &at, node->inputs[0], &rows);
+  if (!seen) return tdm_graph_status(graph);
+  tdm_ir_node like = *node, *made;
+  like.attributes = numbered(chunked, node, place);
+  if (!like.attributes) return tdm_last_status();
+  TDM_TRY(tdm_insert_like(graph, node, &like, &seen, &made));
+  const uint32_t whole = tdm_insert_view(graph, &at, made->first_output, &back);
+  if (!whole) return tdm_graph_status(graph);
+  *part = whole;
+  tdm_remove_node(graph, node);
+  return TDM_OK;
+}
+
+/* How many places follow one another for each row of a stretch. */
+static int64_t row_elements(const tdm_shape *shape, tdm_cut cut) {
+  int64_t count = 1;
+  for (int d = cut.dimension + 1; d < shape->rank; d++)
+    count *= shape->dims[d];
+  return count;
+}
+
+/* Tells every part of a node whose numbers are keyed by place which part of the whole it has. */
 static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[node->first_output];
   if (node->operation->chunk_at == 0 || cut.dimension < 0) return TDM_OK;
-  if (cut.outer != 1 && !chunked->sides) /* replicas need not draw what the whole would */
+  const tdm_shape whole = tdm_ir_value_at(graph, node->first_output)->spec.shape;
+  const bool by_stretch = cut.outer != 1;
+  if (by_stretch && !(node->operation->elementwise && node->input_count == 1))
     return tdm_fail(TDM_UNSUPPORTED, "the rows of its parts do not follow one another");
-  int64_t offset = 0;
+  const int64_t scale = by_stretch ? row_elements(&whole, cut) : 1;
+  tdm_chunk place = {.dimension = by_stretch ? 1 : cut.dimension,
+                     .whole = whole.dims[cut.dimension] / cut.outer * scale};
   for (size_t i = 0; i < chunked->count; i++) {
-    const uint32_t value = tdm_chunked_versions(chunked, node->first_output)[i];
-    const tdm_ir_value *part = tdm_ir_value_at(graph, value);
-    tdm_ir_node *made = tdm_ir_node_at(graph, part->producer);
-    char *copy =
-        (char *)tdm_ir_copy_bytes(graph, made->attributes, node->operation->attribute_bytes);
-    if (!copy) return TDM_OUT_OF_MEMORY;
-    tdm_chunk chunk;
-    memcpy(&chunk, copy + node->operation->chunk_at - 1, sizeof chunk);
-    if (chunk.whole != 0 && chunk.dimension != cut.dimension)
-      return tdm_fail(TDM_UNSUPPORTED, "it is cut along two dimensions");
-    if (chunk.whole == 0)
-      chunk.whole = tdm_ir_value_at(graph, node->first_output)->spec.shape.dims[cut.dimension];
-    chunk.dimension = cut.dimension;
-    chunk.offset += offset;
-    memcpy(copy + node->operation->chunk_at - 1, &chunk, sizeof chunk);
-    made->attributes = copy;
-    offset += part->spec.shape.dims[cut.dimension];
+    uint32_t *part = &tdm_chunked_versions(chunked, node->first_output)[i];
+    const int64_t rows = tdm_ir_value_at(graph, *part)->spec.shape.dims[cut.dimension] / cut.outer;
+    if (by_stretch) {
+      TDM_TRY(see_stretches(chunked, part, cut, &place));
+    } else {
+      tdm_ir_node *made = tdm_producer(graph, *part);
+      void *attributes = numbered(chunked, made, &place);
+      if (!attributes) return tdm_last_status();
+      made->attributes = attributes;
+    }
+    place.offset += rows * scale;
   }
   return TDM_OK;
 }

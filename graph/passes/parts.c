@@ -211,13 +211,63 @@ const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation)
                                             .work = tdm_work_streams,
                                             .precision = TDM_PRECISION_WIDEST};
 
-/* ---- Another shape for the same elements, which the attributes (tdm_shape) are ---- */
+/* ---- Another shape for the same elements, which the attributes (tdm_shape) are: of one dimension
+ * it may say TDM_INFER ---- */
+
+/* Do all parts have their share of dimension d, in `stretches`, and are they the whole's else? A
+ * part's rows are `elements` in each stretch of x, of which the dimension behind takes `rest`. */
+static bool lie_along(tdm_chunked *chunked, int d, int64_t stretches, int64_t rest) {
+  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
+  tdm_shape wanted = tdm_chunked_output_shape(chunked, 0);
+  for (size_t i = 0; i < tdm_chunked_count(chunked); i++) {
+    const tdm_shape x =
+        tdm_value_shape(tdm_chunked_graph(chunked), tdm_chunked_input(chunked, 0, i));
+    const tdm_shape y =
+        tdm_value_shape(tdm_chunked_graph(chunked), tdm_chunked_output(chunked, 0, i));
+    int64_t elements = x.dims[cut.dimension] / cut.outer;
+    for (int k = cut.dimension + 1; k < x.rank; k++)
+      elements *= x.dims[k];
+    wanted.dims[d] = elements / rest * stretches;
+    if (elements % rest != 0 || !tdm_shape_equal(&y, &wanted)) return false;
+  }
+  return true;
+}
+
+/* The elements before the rows stay before them: the rows are in a dimension that has as many
+ * before it, or in one that begins earlier and then holds them several times over. */
+tdm_status tdm_chunk_view(tdm_chunked *chunked) {
+  const tdm_cut cut = tdm_chunked_cut(chunked, 0);
+  const tdm_shape x = tdm_chunked_shape(chunked, 0);
+  const tdm_shape out = tdm_chunked_output_shape(chunked, 0);
+  int64_t before = cut.outer, begin = 1, rest = tdm_shape_count(&out);
+  for (int d = 0; d < cut.dimension; d++)
+    before *= x.dims[d];
+  TDM_TRY(tdm_chunked_each(chunked, NULL));
+  if (rest == 0) return TDM_OK; /* nothing is out of order */
+  for (int d = 0; d < out.rank; begin *= out.dims[d++]) {
+    rest /= out.dims[d];
+    if (before % begin != 0 || !lie_along(chunked, d, before / begin, rest)) continue;
+    tdm_chunked_set_cut(chunked, 0, (tdm_cut){d, before / begin});
+    return TDM_OK;
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "it tears the rows of the batch apart");
+}
 
 static tdm_status append_view_gradient(tdm_gradient *gradient);
 
 static tdm_status infer_view(tdm_infer *infer) {
+  const int64_t count = tdm_shape_count(&infer->inputs[0].shape);
+  tdm_shape shape = *(const tdm_shape *)infer->attributes;
+  for (int d = 0; d < shape.rank; d++) {
+    if (shape.dims[d] != TDM_INFER) continue;
+    shape.dims[d] = 1;
+    const int64_t others = tdm_shape_count(&shape);
+    shape.dims[d] = others > 0 ? count / others : 0;
+  }
+  if (tdm_shape_count(&shape) != count)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "it is a view of other elements than there are");
   infer->outputs[0].dtype = infer->inputs[0].dtype;
-  infer->outputs[0].shape = *(const tdm_shape *)infer->attributes;
+  infer->outputs[0].shape = shape;
   return TDM_OK;
 }
 
@@ -230,6 +280,7 @@ static const tdm_operation view_operation = {.struct_size = sizeof(tdm_operation
                                              .is_view = true,
                                              .infer = infer_view,
                                              .gradient = append_view_gradient,
+                                             .chunk = tdm_chunk_view,
                                              .work = tdm_work_streams,
                                              .precision = TDM_PRECISION_GIVEN};
 
@@ -276,8 +327,12 @@ tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value 
   return tdm_append(graph, &tdm_operation_concat, name, &attributes, parts, count, NULL);
 }
 
-/* The rows of a value's parts: those of dimension d, of which `outer` stretches lie apart. */
-static tdm_shape stretches_of(const tdm_shape *shape, tdm_cut cut) {
+uint32_t tdm_insert_view(tdm_graph *graph, const tdm_insertion *at, uint32_t value,
+                         const tdm_shape *shape) {
+  return tdm_insert(graph, at, &view_operation, shape, &value, 1);
+}
+
+tdm_shape tdm_stretches_of(const tdm_shape *shape, tdm_cut cut) {
   int64_t count = cut.outer, size = shape->dims[cut.dimension] / cut.outer;
   for (int d = 0; d < cut.dimension; d++)
     count *= shape->dims[d];
@@ -295,16 +350,16 @@ uint32_t tdm_insert_joined(tdm_graph *graph, const tdm_insertion *at, const tdm_
   attributes.count = (int64_t)count;
   for (size_t i = 0; i < count && cut.outer != 1; i++) {
     const tdm_ir_value *part = tdm_ir_value_at(graph, parts[i]);
-    const tdm_shape shape = stretches_of(&part->spec.shape, cut);
+    const tdm_shape shape = tdm_stretches_of(&part->spec.shape, cut);
     tdm_insertion there = *at;
     there.device = part->device;
-    stretches[i] = tdm_insert(graph, &there, &view_operation, &shape, &parts[i], 1);
+    stretches[i] = tdm_insert_view(graph, &there, parts[i], &shape);
     if (!stretches[i]) return 0;
   }
   const uint32_t joined = tdm_insert(graph, at, &tdm_operation_concat, &attributes,
                                      cut.outer == 1 ? parts : stretches, count);
   if (!joined || cut.outer == 1) return joined;
-  return tdm_insert(graph, at, &view_operation, whole, &joined, 1);
+  return tdm_insert_view(graph, at, joined, whole);
 }
 
 /* ---- Public ---- */

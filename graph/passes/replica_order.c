@@ -35,14 +35,25 @@ typedef struct turn {
   uint32_t replica; /* from 1; 0: it is made of all of them */
 } turn;
 
-static void mark_replicas(const tdm_chunked *chunked, turn *turns) {
+/* A part's, and what was made for it alone. */
+static void mark_maker(const tdm_chunked *chunked, size_t node_count, const tdm_ir_node *node,
+                       uint32_t replica, turn *turns) {
+  while (node && node->index >= node_count && node->replica == replica &&
+         turns[node->index].replica == 0) {
+    turns[node->index].replica = replica;
+    node = node->input_count > 0 ? tdm_producer(chunked->graph, node->inputs[0]) : NULL;
+  }
+}
+
+static void mark_replicas(const tdm_chunked *chunked, size_t node_count, turn *turns) {
   for (uint32_t v = 1; v < chunked->value_count; v++) {
     if (chunked->cuts[v].dimension == -1) continue; /* nor is it asked who makes it by now */
     const uint32_t producer = tdm_ir_value_at(chunked->graph, v)->producer;
     if (!producer || chunked->sides[producer] != TDM_SIDE_INSIDE) continue;
     for (size_t r = 0; r < chunked->count; r++) {
-      const uint32_t part = tdm_chunked_versions(chunked, v)[r];
-      turns[tdm_ir_value_at(chunked->graph, part)->producer].replica = (uint32_t)r + 1;
+      mark_maker(chunked, node_count,
+                 tdm_producer(chunked->graph, tdm_chunked_versions(chunked, v)[r]), (uint32_t)r + 1,
+                 turns);
     }
   }
 }
@@ -63,7 +74,7 @@ static tdm_status order_by_turns(const tdm_chunked *chunked, size_t node_count, 
   tdm_graph *graph = chunked->graph;
   const uint32_t turns_a_stage = (uint32_t)chunked->count + 1;
   uint32_t last = 0; /* rank 0: what was there before */
-  mark_replicas(chunked, turns);
+  mark_replicas(chunked, node_count, turns);
   TDM_EACH_NODE(graph, node) {
     if (node == chunked->before) break;
     if (node->index < node_count && chunked->sides[node->index] != TDM_SIDE_BETWEEN) continue;

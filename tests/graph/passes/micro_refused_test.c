@@ -124,22 +124,6 @@ static void assert_sequence_refused(bool fetches_flat, int micro_batches, const 
   assert_refused(graph, loss, &options, message);
 }
 
-/* Dropout's numbers are keyed by place: of rows that a reshape has put between one another, a part
- * does not say which places it has. */
-static void what_is_numbered_by_place_keeps_its_order(void **unused) {
-  (void)unused;
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32,
-                                tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), WIDTH));
-  const tdm_value y = tdm_linear(graph, "in", x, WIDTH);
-  const tdm_value flat = tdm_reshape(graph, "flat", y, tdm_shape_of(2, TDM_INFER, WIDTH));
-  const tdm_value dropped = tdm_dropout(graph, "dropped", flat, 0.5);
-  const tdm_value wanted = tdm_reshape(graph, "wanted", x, tdm_shape_of(2, TDM_INFER, WIDTH));
-  const tdm_session_options options = {.micro_batches = 2, .batch_dimension = "batch"};
-  assert_refused(graph, tdm_mse(graph, "loss", dropped, wanted), &options,
-                 "micro-batches: dropped: the rows of its parts do not follow one another");
-}
-
 static void the_batch_has_to_be_known(void **unused) {
   (void)unused;
   assert_sequence_refused(false, 2, "rows", "no input has a dimension rows");
@@ -161,7 +145,6 @@ int main(void) {
       cmocka_unit_test(windows_over_the_batch_are_named),
       cmocka_unit_test(rows_behind_more_of_them_are_named),
       cmocka_unit_test(what_reduces_without_a_rule_is_named),
-      cmocka_unit_test(what_is_numbered_by_place_keeps_its_order),
       cmocka_unit_test(the_batch_has_to_be_known),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -129,6 +129,52 @@ static void elements_behind_one_another_are_rows_again(void **unused) {
   assert_alike_however_cut(make_flat);
 }
 
+/* ---- What is keyed by place ------------------------------------------------------------------ */
+
+/* Dropout of rows that a reshape has put behind one another, and of its own result, transposed. */
+static tdm_tensor *train_dropped(const cut_case *how) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, LENGTH, TDM_DIM("batch"), WIDTH));
+  tdm_scope_push(graph, "part");
+  const tdm_value h = tdm_linear(graph, "fc", x, WIDTH);
+  const tdm_value flat = tdm_reshape(graph, "flat", h, tdm_shape_of(2, TDM_INFER, WIDTH));
+  const tdm_value once = tdm_dropout(graph, "once", flat, 0.5);
+  const tdm_value twice =
+      tdm_dropout(graph, "twice", tdm_transpose(graph, "turned", once, 0, 1), 0.25);
+  tdm_scope_pop(graph);
+  const tdm_scatter along = {x, 1};
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = how->devices,
+                                        .scatter = &along,
+                                        .scatter_count = 1};
+  if (how->devices) tdm_data_parallel(graph, "part", &options);
+  tdm_output(graph, "twice", twice);
+  const tdm_session_options trained = {
+      .seed = 5, .micro_batches = how->micro_batches, .batch_dimension = "batch"};
+  tdm_session *session =
+      train_session(graph, tdm_sum(graph, "loss", twice, NULL, 0, false), tdm_sgd(0.5), &trained);
+  tdm_tensor *fed =
+      tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, LENGTH, ROWS, WIDTH), 7);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {.name = "twice"};
+  assert_ok(tdm_train_step(session, &feed, 1, &fetch, 1, NULL));
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return fetch.tensor;
+}
+
+static void the_same_is_dropped_wherever_rows_lie(void **unused) {
+  (void)unused;
+  tdm_tensor *wanted = train_dropped(&(cut_case){NULL, 0});
+  for (size_t c = 0; c < TDM_COUNT_OF(cases); c++) {
+    tdm_tensor *got = train_dropped(&cases[c]);
+    assert_same_tensor(wanted, got);
+    tdm_tensor_release(got);
+  }
+  tdm_tensor_release(wanted);
+}
+
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
 /* The gradient of rows that a reshape has put behind one another: delivered, and read. */
@@ -238,6 +284,7 @@ int main(void) {
       cmocka_unit_test(concatenated_rows_keep_their_order),
       cmocka_unit_test(rows_of_a_sequence_are_split_into_steps),
       cmocka_unit_test(elements_behind_one_another_are_rows_again),
+      cmocka_unit_test(the_same_is_dropped_wherever_rows_lie),
       cmocka_unit_test(gradients_lie_as_their_values_do),
       cmocka_unit_test(a_penalty_counts_once_however_the_batch_is_cut),
       cmocka_unit_test(nothing_is_split_evenly),

@@ -42,7 +42,9 @@ typedef struct layer_test {
   tdm_graph *graph;
   tdm_session *session;
   tdm_value loss;
+  bool feeds_all; /* parameters are fed as inputs are, and what is judged has no target */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];
+  tdm_value fed[LAYER_TEST_MAX_FEEDS]; /* the input of each */
   size_t feed_count;
   tdm_fetch fetches[LAYER_TEST_MAX_FETCHES];
   size_t fetch_count;

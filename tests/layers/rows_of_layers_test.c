@@ -1,0 +1,156 @@
+/* Every golden case with its operands cut along each of their dimensions, over the replicas of a
+ * parallel region: outputs, and gradients of all operands, are those of the whole, or it is refused
+ * by name. So an operation that mixes rows and has no rule for its parts is found out, however new
+ * it is. Batch normalization alone is of each replica's rows (graph/building.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/layers/layer_cases.h"
+
+enum { MOST_FETCHED = LAYER_TEST_MAX_FETCHES + LAYER_TEST_MAX_FEEDS };
+
+/* How operands are cut: those that are as long along the dimension, counted from either end. */
+typedef enum who_is_cut { ONE_OPERAND, ALL_FROM_THE_FRONT, ALL_FROM_THE_END, WAYS } who_is_cut;
+
+typedef struct cut {
+  who_is_cut who;
+  size_t operand;
+  int dimension;
+} cut;
+
+static struct { int compared, refused; } counts;
+
+/* Outputs, then gradients. */
+typedef struct fetched {
+  tdm_fetch list[MOST_FETCHED];
+  char names[LAYER_TEST_MAX_FEEDS][16];
+  size_t count;
+} fetched;
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+static int dimension_of(const tdm_shape *shape, const tdm_shape *of, const cut *how, bool is_it) {
+  const int at =
+      how->who == ALL_FROM_THE_END ? shape->rank - of->rank + how->dimension : how->dimension;
+  if (is_it) return how->dimension;
+  if (how->who == ONE_OPERAND || at < 0 || at >= shape->rank) return -1;
+  return shape->dims[at] == of->dims[how->dimension] ? at : -1;
+}
+
+static void wrap(layer_test *test, const cut *how) {
+  tdm_scatter scatter[LAYER_TEST_MAX_FEEDS];
+  const tdm_shape of = tdm_tensor_shape(test->feeds[how->operand].tensor);
+  for (size_t i = 0; i < test->feed_count; i++) {
+    const tdm_shape shape = tdm_tensor_shape(test->feeds[i].tensor);
+    const int dimension = dimension_of(&shape, &of, how, i == how->operand);
+    scatter[i] = (tdm_scatter){test->fed[i], dimension < 0 ? TDM_BROADCAST : dimension};
+  }
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = "cpu:0,cpu:0,cpu:0",
+                                        .scatter = scatter,
+                                        .scatter_count = test->feed_count};
+  tdm_data_parallel(test->graph, "", &options);
+}
+
+static void fetch(fetched *out, const char *name) {
+  assert_true(out->count < MOST_FETCHED);
+  out->list[out->count++] = (tdm_fetch){.name = name};
+}
+
+/* Of operands of which the golden file has gradients. */
+static void fetch_gradients(layer_test *test, fetched *out) {
+  char text[256];
+  for (size_t i = 0; i < test->feed_count && tdm_value_is_valid(test->loss); i++) {
+    (void)snprintf(text, sizeof text, "%s/gradient.%s", test->name, test->feeds[i].name);
+    if (!tdm_tensor_list_find(test->golden->list, text)) continue;
+    (void)snprintf(out->names[i], sizeof out->names[i], "slope%zu", i);
+    tdm_output(test->graph, out->names[i],
+               tdm_gradient_of(test->graph, out->names[i], test->loss, test->fed[i]));
+    fetch(out, out->names[i]);
+  }
+}
+
+/* What came of a run; how: NULL: whole. */
+static tdm_status run_case(layer_test *test, const golden_file *golden, const layer_case *options,
+                           const cut *how, fetched *out) {
+  out->count = 0;
+  layer_test_begin(test, golden, options->name, "*=cpu:0");
+  test->feeds_all = true;
+  options->build(test, options);
+  if (how) wrap(test, how);
+  for (size_t i = 0; i < test->fetch_count; i++)
+    fetch(out, test->fetches[i].name);
+  test->fetch_count = 0;
+  fetch_gradients(test, out);
+  test->session = tdm_session_create(test->graph, NULL);
+  if (!test->session) return tdm_last_status();
+  return tdm_run(test->session, test->feeds, test->feed_count, out->list, out->count);
+}
+
+static void release(layer_test *test, fetched *of) {
+  for (size_t i = 0; i < of->count; i++)
+    tdm_tensor_release(of->list[i].tensor);
+  layer_test_end(test);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+static void check_cut(const golden_file *golden, const layer_case *options, const fetched *whole,
+                      const cut *how) {
+  layer_test test;
+  fetched got;
+  char text[160];
+  const tdm_status status = run_case(&test, golden, options, how, &got);
+  (void)snprintf(text, sizeof text, "%s, operand %zu (%s) cut along %d, way %d", options->name,
+                 how->operand, test.feeds[how->operand].name, how->dimension, (int)how->who);
+  if (status != TDM_OK) {
+    counts.refused++;
+    if (status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED)
+      fail_msg("%s: %s: %s", text, tdm_status_name(status), tdm_last_message());
+  } else {
+    counts.compared++;
+    for (size_t i = 0; i < got.count; i++)
+      golden_compare(text, got.list[i].name, got.list[i].tensor, whole->list[i].tensor, 1e-9);
+  }
+  release(&test, &got);
+}
+
+static void check_case(const golden_file *golden, const layer_case *options,
+                       const char *placement) {
+  (void)placement;
+  if (strstr(options->name, "batch_norm")) return;
+  layer_test test;
+  fetched whole;
+  if (run_case(&test, golden, options, NULL, &whole) == TDM_OK) {
+    for (cut how = {0}; how.operand < test.feed_count; how.operand++) {
+      const tdm_shape shape = tdm_tensor_shape(test.feeds[how.operand].tensor);
+      for (how.dimension = 0; how.dimension < shape.rank; how.dimension++)
+        for (int who = 0; who < WAYS && shape.dims[how.dimension] > 1; who++) {
+          how.who = (who_is_cut)who;
+          check_cut(golden, options, &whole, &how);
+        }
+    }
+  } else {
+    print_message("%s does not run with its parameters fed: %s\n", options->name,
+                  tdm_last_message());
+  }
+  release(&test, &whole);
+}
+
+static void rows_are_the_wholes_or_refused(void **state) {
+  (void)state;
+  layer_cases_each(TDM_FLOAT64, "*=cpu:0", check_case);
+  print_message("%d compared, %d refused\n", counts.compared, counts.refused);
+  assert_true(counts.compared > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_are_the_wholes_or_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

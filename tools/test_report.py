@@ -16,6 +16,9 @@ import urllib.parse
 STARTED = re.compile(r"\[ RUN      \] (\S+)")
 PASSED = re.compile(r"\[       OK \] (\S+)")
 SKIPPED = re.compile(r"\[  SKIPPED \] (\S+)")
+# What tests/programs.c says before each of its programs, and of one that fails.
+PROGRAM = re.compile(r"^== (\w+)$", re.MULTILINE)
+FAILED_PROGRAM = re.compile(r"^== \w+: ", re.MULTILINE)
 
 
 class Count:
@@ -27,7 +30,19 @@ class Count:
         self.failures = []
 
     def add_log(self, label, succeeded, log):
-        """Adds one test program, from its status and what it printed."""
+        """Adds one test, from its status and what it printed: one program, or several."""
+        programs = PROGRAM.split(log)[1:]
+        if not programs:
+            self.add_program(label, succeeded, log)
+            return
+        names, logs = programs[::2], programs[1::2]
+        found = len(self.failures)
+        for name, text in zip(names, logs):
+            self.add_program("%s %s" % (label, name), not FAILED_PROGRAM.search(text), text)
+        if not succeeded and len(self.failures) == found:
+            self.failures.append("%s: failed outside its programs" % label)
+
+    def add_program(self, label, succeeded, log):
         started, passed, skipped = (pattern.findall(log) for pattern in (STARTED, PASSED, SKIPPED))
         failed = list(started)
         for name in passed + skipped:

@@ -1,8 +1,15 @@
 """Tests of whole graphs: each topic is the program of its file."""
 
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
+load("//tests:programs.bzl", "test_programs")
 
-def graph_tests(topics, deps = [], support = "//tests/graph:support", size = "small", **kwargs):
+def graph_tests(
+        topics,
+        deps = [],
+        support = "//tests/graph:support",
+        size = "small",
+        together = None,
+        **kwargs):
     """A test `topic_test` of topic_test.c, for each topic.
 
     Args:
@@ -10,8 +17,21 @@ def graph_tests(topics, deps = [], support = "//tests/graph:support", size = "sm
       deps: what they need besides the support for tests of graphs, cmocka and what both bring
       support: the accelerators: simulated ("//tests/graph:support") or emulated GPUs (support_cuda)
       size: of each
+      together: the name of one test of all of them; None: each is a test
       **kwargs: of cc_test
     """
+    if together:
+        test_programs(
+            name = together,
+            programs = {topic + "_test": topic + "_test.c" for topic in topics},
+            deps = [
+                support,
+                "//graph",
+                "@cmocka//:lib",
+            ] + deps,
+            **kwargs
+        )
+        return
     for topic in topics:
         cc_test(
             name = topic + "_test",

@@ -40,6 +40,14 @@ class CountTest(unittest.TestCase):
         count = counted((True, "fine"), (False, "bad"))
         self.assertEqual((count.passed, count.failures), (1, ["//x:y"]))
 
+    def test_programs_of_one_test_are_told_apart(self):
+        log = "== one\n%s== two\n%s== two: exit status 1\n== three\n%s== FAILED: two\n"
+        count = counted((False, log % (GOOD, GOOD, BAD)), (True, "== four\n" + GOOD))
+        self.assertEqual((count.passed, count.skipped), (3, 3))
+        self.assertEqual(count.failures, ["//x:y two: failed outside its cases", "//x:y three: a"])
+        self.assertEqual(counted((False, "== one\n" + GOOD)).failures,
+                         ["//x:y: failed outside its programs"])
+
 
 class BuildTest(unittest.TestCase):
     def count_text(self, exit_status, text):

@@ -1,0 +1,85 @@
+/* Runs test programs of one executable, each as a process of its own, so that none meets what
+ * another has left; or the one whose name is the first word. Invariant: all that are this shard's
+ * have run, and what failed is told at the end. */
+#include "tests/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What Bazel tells of shards; without it there is one. */
+static int number_of(const char *variable, int otherwise) {
+  const char *text = getenv(variable);
+  return text ? atoi(text) : otherwise;
+}
+
+static void tell_that_shards_are_known(void) {
+  const char *path = getenv("TEST_SHARD_STATUS_FILE");
+  const int file = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) : -1;
+  if (file >= 0) (void)close(file);
+}
+
+/* A folder of its own for temporary files, or two programs would meet there. */
+static void own_folder(const char *name) {
+  const char *folder = getenv("TEST_TMPDIR");
+  char path[PATH_MAX];
+  if (!folder || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return;
+  if (mkdir(path, 0755) == 0 || errno == EEXIST) (void)setenv("TEST_TMPDIR", path, 1);
+}
+
+static bool passes(const test_program *program) {
+  (void)printf("== %s\n", program->name);
+  (void)fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    own_folder(program->name);
+    (void)execl("/proc/self/exe", program->name, program->name, (char *)NULL);
+    _exit(127);
+  }
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+    continue;
+  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  if (child < 0)
+    (void)printf("== %s: no process: %s\n", program->name, strerror(errno));
+  else if (WIFSIGNALED(status))
+    (void)printf("== %s: ended by signal %d\n", program->name, WTERMSIG(status));
+  else
+    (void)printf("== %s: exit status %d\n", program->name, WEXITSTATUS(status));
+  return false;
+}
+
+static int run_shard(void) {
+  const int shards = number_of("TEST_TOTAL_SHARDS", 1);
+  const int shard = number_of("TEST_SHARD_INDEX", 0);
+  tell_that_shards_are_known();
+  bool *failed = calloc((size_t)test_program_count, sizeof *failed);
+  if (!failed) return 1;
+  int failures = 0;
+  for (int i = shard; i < test_program_count; i += shards) {
+    failed[i] = !passes(&test_programs[i]);
+    failures += failed[i];
+  }
+  for (int i = 0; i < test_program_count; i++)
+    if (failed[i]) (void)printf("== FAILED: %s\n", test_programs[i].name);
+  free(failed);
+  return failures > 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return run_shard();
+  for (int i = 0; i < test_program_count; i++)
+    if (strcmp(test_programs[i].name, argv[1]) == 0)
+      return test_programs[i].run(argc - 1, argv + 1);
+  (void)fprintf(stderr, "%s: there is no test program %s; there are:\n", argv[0], argv[1]);
+  for (int i = 0; i < test_program_count; i++)
+    (void)fprintf(stderr, "  %s\n", test_programs[i].name);
+  return 2;
+}

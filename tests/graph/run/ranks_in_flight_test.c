@@ -14,6 +14,7 @@ typedef struct flight_model {
   tdm_optimizer optimizer;
   int depth;
   int micro_batches;
+  int plan_limit;
   bool fails;  /* every fifth step has an id outside of the table */
   bool infers; /* several runs in flight between the steps, now and then */
 } flight_model;
@@ -99,6 +100,7 @@ static tdm_status fly(job_rank *rank) {
                                        .optimizer = &model->optimizer,
                                        .micro_batches = model->micro_batches,
                                        .depth = model->depth,
+                                       .plan_limit = model->plan_limit,
                                        .seed = 7,
                                        .deterministic = true};
   flights all = {.session = tdm_session_create(graph, &options)};
@@ -192,6 +194,18 @@ static void inference_in_flight_sees_the_steps_before_it(void **state) {
       1);
 }
 
+/* Whether a plan is in use when it is one too many differs from rank to rank. */
+static void runs_in_flight_find_the_same_plans_on_all_ranks(void **state) {
+  (void)state;
+  for (int limit = 1; limit <= 2; limit++)
+    all_fly_alike((flight_model){.build = replicated,
+                                 .optimizer = tdm_sgd(0.1),
+                                 .depth = 4,
+                                 .infers = true,
+                                 .plan_limit = limit},
+                  1);
+}
+
 static void steps_in_flight_fail_on_all_ranks_alike(void **state) {
   (void)state;
   all_fly_alike(
@@ -236,6 +250,7 @@ int main(void) {
       cmocka_unit_test(steps_in_flight_train_as_one_at_a_time),
       cmocka_unit_test(micro_batches_in_flight_train_as_one_at_a_time),
       cmocka_unit_test(inference_in_flight_sees_the_steps_before_it),
+      cmocka_unit_test(runs_in_flight_find_the_same_plans_on_all_ranks),
       cmocka_unit_test(steps_in_flight_fail_on_all_ranks_alike),
       cmocka_unit_test(ranks_that_leave_out_a_run_are_told),
   };

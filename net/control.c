@@ -46,7 +46,14 @@ static void on_listen(tdm_loop_task *task) {
     if (control->listen_code == 0) control->listen_code = control_listen(control);
     tdm_low_descriptors_release(&low);
   }
-  if (control->listen_code != 0) control->addresses[control->rank].port = 0;
+  control_addresses *own = &control->addresses[control->rank];
+  const char *wanted = control->options.interface;
+  if (control->listen_code != 0) {
+    own->port = 0;
+    (void)snprintf(own->absence, sizeof(own->absence), "it cannot listen%s%.64s: %s",
+                   wanted ? " on interface " : "", wanted ? wanted : "",
+                   uv_strerror(control->listen_code));
+  }
   atomic_store(&control->listened, true);
   tdm_doorbell_ring(&control->bell);
 }
@@ -209,28 +216,32 @@ static tdm_status check_versions(const tdm_control *control, const tdm_endpoint 
   return TDM_OK;
 }
 
-/* A rank that cannot listen takes part, so that all learn it. */
-static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint) {
+static void listen_at_once(tdm_control *control) {
   control->listen_task.run = on_listen;
   tdm_loop_post(control->loop, &control->listen_task);
   (void)wait_until(control, is_set, &control->listened, 0);
-  tdm_net_request *request = &control->request;
+}
+
+/* A rank that can take no part says so here, so that all learn it: one that has failed (able) with
+ * the thread's message, or that cannot listen. */
+static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, tdm_status able) {
   control_addresses *own = &control->addresses[control->rank];
+  if (able == TDM_OK)
+    listen_at_once(control);
+  else
+    (void)snprintf(own->absence, sizeof(own->absence), "%s", tdm_last_message());
+  tdm_net_request *request = &control->request;
   (void)snprintf(own->version, sizeof(own->version), "%s", tdm_version());
   TDM_TRY(tdm_endpoint_all_gather(endpoint, request, own, control->addresses, sizeof(*own)));
   TDM_TRY(tdm_endpoint_wait(endpoint, request, control->options.timeout_ns));
   TDM_TRY(check_versions(control, endpoint));
   char text[TDM_NET_RANK_TEXT_BYTES];
-  const char *wanted = control->options.interface;
-  if (control->listen_code != 0) {
-    return tdm_fail(TDM_UNAVAILABLE, "the control channel cannot listen%s%s: %s",
-                    wanted ? " on interface " : "", wanted ? wanted : "",
-                    uv_strerror(control->listen_code));
-  }
   for (int rank = 0; rank < control->rank_count; rank++) {
-    if (control->addresses[rank].port != 0) continue;
-    return tdm_fail(TDM_UNAVAILABLE, "the control channel of %s cannot listen",
-                    tdm_endpoint_rank_text(endpoint, rank, text));
+    const control_addresses *told = &control->addresses[rank];
+    if (told->port != 0) continue;
+    return tdm_fail(rank == control->rank && able != TDM_OK ? able : TDM_UNAVAILABLE,
+                    "the control channel of %s: %.*s", tdm_endpoint_rank_text(endpoint, rank, text),
+                    CONTROL_ABSENCE_BYTES - 1, told->absence);
   }
   return TDM_OK;
 }
@@ -305,18 +316,18 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
                     "a control channel of %d queues, with options of %zu bytes",
                     options->queue_count, options->struct_size);
   }
-  uint64_t stall_ns = options->stall_ns;
-  if (stall_ns == 0) TDM_TRY(control_read_stall(&stall_ns));
   tdm_control *control = create_control(endpoint, options);
   if (!control) return TDM_OUT_OF_MEMORY;
-  control->options.stall_ns = stall_ns;
   tdm_status status = tdm_loop_create(&control->allocator, NULL, &control->loop);
   if (status != TDM_OK) {
     free_control(control);
     return status;
   }
   status = share_key(control, endpoint);
-  if (status == TDM_OK) status = share_addresses(control, endpoint);
+  tdm_status able = TDM_OK;
+  if (options->stall_ns == 0 && status == TDM_OK)
+    able = control_read_stall(&control->options.stall_ns);
+  if (status == TDM_OK) status = share_addresses(control, endpoint, able);
   if (status == TDM_OK) status = connect_all(control, endpoint);
   if (status != TDM_OK) {
     end(control, atomic_load(&control->given_up)); /* its words have to go out */

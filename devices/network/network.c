@@ -229,9 +229,13 @@ tdm_control *tdm_network_control(tdm_network *network) {
   return network->control;
 }
 
-/* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. */
+/* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. The
+ * thread's message stays: whoever leaves since something has failed tells that. */
 static bool leave(tdm_network *network) {
-  bool lost = tdm_network_check_ranks(network) != TDM_OK;
+  char words[TDM_MESSAGE_BYTES];
+  const tdm_status before = tdm_last_status();
+  (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
+  bool lost = tdm_network_has_lost(network);
   const bool out = network->endpoint->posted_count > 0;
   if (!lost && !out && network->control && network->endpoint->transport->ends_together)
     lost = !tdm_control_part(network->control);
@@ -240,7 +244,7 @@ static bool leave(tdm_network *network) {
     tdm_endpoint_abandon(network->endpoint);
   } else {
     const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
-    (void)left; /* it is gone either way */
+    if (left != TDM_OK && before != TDM_OK) (void)tdm_fail(before, "%s", words); /* it is gone */
   }
   return out;
 }

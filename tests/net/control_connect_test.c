@@ -24,6 +24,26 @@ static void test_no_such_interface(void **state) {
   close_net(&made);
 }
 
+/* Rank 1 reads a limit that is no number; rank 0 is given one. */
+static void test_who_cannot_take_part(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, 2);
+  made.ranks[0].options.stall_ns = 1;
+  (void)setenv("TANDEM_NET_STALL_SECONDS", "soon", 1);
+  begin(&made.ranks[0]);
+  (void)start_rank(&made.ranks[1]);
+  (void)pthread_join(made.ranks[0].thread, NULL);
+  (void)unsetenv("TANDEM_NET_STALL_SECONDS");
+  assert_int_equal(made.ranks[0].status, TDM_UNAVAILABLE);
+  assert_int_equal(made.ranks[1].status, TDM_INVALID_ARGUMENT);
+  for (int i = 0; i < 2; i++) {
+    assert_non_null(strstr(made.ranks[i].message, "the control channel of rank 1 (host sim1"));
+    assert_non_null(strstr(made.ranks[i].message, "TANDEM_NET_STALL_SECONDS"));
+  }
+  close_net(&made);
+}
+
 /* The test plays rank 1, whose library is another. */
 static void test_other_version(void **state) {
   (void)state;
@@ -313,6 +333,7 @@ static void test_standstill(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_such_interface),
+      cmocka_unit_test(test_who_cannot_take_part),
       cmocka_unit_test(test_other_version),
       cmocka_unit_test(test_a_rank_that_comes_late),
       cmocka_unit_test(test_strangers),

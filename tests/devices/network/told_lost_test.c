@@ -299,6 +299,30 @@ static void ranks_that_tell_another_size_are_all_told(void **unused) {
   close_job(&in);
 }
 
+/* ---- Leaving ----------------------------------------------------------------------------------
+ */
+
+static tdm_status close_in_vain(tdm_endpoint *endpoint, uint64_t timeout_ns, char *message) {
+  (void)tdm_simnet_transport.close(endpoint, timeout_ns, message);
+  (void)snprintf(message, TDM_NET_TEXT_BYTES, "others have not come");
+  return TDM_DEADLINE_EXCEEDED;
+}
+
+static void who_leaves_tells_what_has_failed_before(void **unused) {
+  (void)unused;
+  job in;
+  tdm_transport failing = tdm_simnet_transport;
+  failing.close = close_in_vain;
+  open_job(&in, NULL, NEVER_NS);
+  in.ranks[0].endpoint->transport = &failing;
+  (void)tdm_fail(TDM_IO, "the disk is full");
+  tdm_network_destroy(in.ranks[0].network);
+  assert_int_equal(tdm_last_status(), TDM_IO);
+  assert_string_equal(tdm_last_message(), "the disk is full");
+  in.ranks[0].network = NULL;
+  close_job(&in);
+}
+
 /* ---- In the moment of a look ------------------------------------------------------------------
  */
 
@@ -425,6 +449,7 @@ int main(void) {
       cmocka_unit_test(who_cannot_post_tells_those_who_wait),
       cmocka_unit_test(what_an_engine_fails_with_is_told_to_all),
       cmocka_unit_test(ranks_that_tell_another_size_are_all_told),
+      cmocka_unit_test(who_leaves_tells_what_has_failed_before),
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),

@@ -27,7 +27,7 @@ static struct { int compared, refused; } counts;
 /* Outputs, then gradients. */
 typedef struct fetched {
   tdm_fetch list[MOST_FETCHED];
-  char names[LAYER_TEST_MAX_FEEDS][16];
+  char names[LAYER_TEST_MAX_FEEDS][32];
   size_t count;
 } fetched;
 

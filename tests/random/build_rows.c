@@ -28,6 +28,13 @@ static tdm_value build_window(tdm_graph *graph, const random_node *what, tdm_val
   return tdm_instance_norm(graph, "it", x);
 }
 
+/* A norm has a bend where all is 0, which rounding would show. */
+static tdm_value build_norm(tdm_graph *graph, const char *name, tdm_value x, double p,
+                            int dimension, bool keep) {
+  const tdm_value moved = tdm_add_scalar(graph, "moved", x, 0.31);
+  return tdm_norm(graph, name, moved, p, &dimension, 1, keep);
+}
+
 static tdm_value build_like(tdm_graph *graph, const random_node *what, tdm_value x, int rank) {
   const int d = what->dimension;
   switch (what->which) {
@@ -49,7 +56,7 @@ static tdm_value build_like(tdm_graph *graph, const random_node *what, tdm_value
     return tdm_sub(graph, "it", x, tdm_logsumexp(graph, "sum", x, d, true));
   case ROWS_SCALE:
     return tdm_div(graph, "it", x,
-                   tdm_add_scalar(graph, "some", tdm_norm(graph, "norm", x, 2, &d, 1, true), 1));
+                   tdm_add_scalar(graph, "some", build_norm(graph, "norm", x, 2, d, true), 1));
   case ROWS_SOFTMAX:
     return tdm_softmax(graph, "it", x, d);
   default:
@@ -67,11 +74,11 @@ static tdm_value build_reduced(tdm_graph *graph, const random_node *what, tdm_va
   case ROWS_MOST:
     return tdm_max(graph, "it", x, *d, what->flag, NULL);
   case ROWS_NORM:
-    return tdm_norm(graph, "it", x, 2, d, 1, what->flag);
+    return build_norm(graph, "it", x, 2, *d, what->flag);
   case ROWS_LARGEST:
-    return tdm_norm(graph, "it", x, INFINITY, d, 1, what->flag);
-  case ROWS_DEVIATION:
-    return tdm_std(graph, "it", x, d, 1, 0, what->flag);
+    return build_norm(graph, "it", x, INFINITY, *d, what->flag);
+  case ROWS_VARIANCE:
+    return tdm_variance(graph, "it", x, d, 1, 0, what->flag);
   default:
     return tdm_logsumexp(graph, "it", x, *d, what->flag);
   }

@@ -89,9 +89,9 @@ static const char *const REAL_NAMES[] = {
     "tanh",     "sigmoid", "gelu",       "silu", "elu", "softplus", "softmax",   "log_softmax",
     "variance", "dropout", "layer_norm", "lstm", "gru", "rnn",      "attention", "multi_head"};
 static const char *const ROWS_NAMES[ROWS_KINDS] = {
-    "flip",   "sort",      "gather",       "shift",     "places",  "instance", "window", "pool",
-    "centre", "less_most", "less_log_sum", "scale",     "softmax", "cumsum",   "sum",    "mean",
-    "most",   "norm",      "largest",      "deviation", "log_sum", "stack",    "repeat", "slice"};
+    "flip",   "sort",      "gather",       "shift",    "places",  "instance", "window", "pool",
+    "centre", "less_most", "less_log_sum", "scale",    "softmax", "cumsum",   "sum",    "mean",
+    "most",   "norm",      "largest",      "variance", "log_sum", "stack",    "repeat", "slice"};
 static const char *const LOSS_NAMES[] = {"mse", "l1", "smooth_l1", "huber"};
 
 static void print_extent(const extent *shape, FILE *out) {

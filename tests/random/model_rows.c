@@ -21,6 +21,11 @@ static int pick_any(draw *stream, const random_model *it, int x) {
   return batch >= 0 && draw_one_in(stream, 2) ? batch : draw_below(stream, it->values[x].rank);
 }
 
+/* Is it one of the models that tear few rows, so that more of them can be cut? */
+static bool keeps_rows(const random_model *it) {
+  return it->seed % 2;
+}
+
 static void remove_dimension(extent *shape, int dimension) {
   shape->rank--;
   for (int i = dimension; i < shape->rank; i++)
@@ -141,7 +146,10 @@ static bool draw_slice(draw *stream, random_model *it) {
 /* ---- Along a dimension ---- */
 
 static bool draw_along(draw *stream, random_model *it) {
-  const int which = draw_below(stream, ROWS_SLICE);
+  static const int KEEPING[] = {ROWS_CENTRE, ROWS_SCALE, ROWS_SUM,
+                                ROWS_MEAN,   ROWS_NORM,  ROWS_VARIANCE};
+  int which = draw_below(stream, ROWS_SLICE);
+  if (keeps_rows(it)) which = KEEPING[draw_below(stream, sizeof KEEPING / sizeof *KEEPING)];
   const bool wants_images = which >= ROWS_INSTANCE && which <= ROWS_POOL;
   const int x = pick_value(stream, it, wants_images ? 3 : 1, wants_images ? 3 : MOST_RANK);
   if (x < 0) return false;
@@ -193,5 +201,10 @@ void rows_node_draw(draw *stream, random_model *it) {
       draw_joined, draw_joined, draw_parts, draw_parts, draw_shape, draw_shape, draw_shape,
       draw_turned, draw_turned, draw_one,   draw_slice, draw_along, draw_along, draw_along,
   };
-  (void)DRAWS[draw_below(stream, (int)(sizeof DRAWS / sizeof *DRAWS))](stream, it);
+  static bool (*const KEEPING[])(draw *, random_model *) = {draw_turned, draw_joined, draw_along,
+                                                            draw_along};
+  if (keeps_rows(it) && !draw_one_in(stream, 8))
+    (void)KEEPING[draw_below(stream, (int)(sizeof KEEPING / sizeof *KEEPING))](stream, it);
+  else
+    (void)DRAWS[draw_below(stream, (int)(sizeof DRAWS / sizeof *DRAWS))](stream, it);
 }

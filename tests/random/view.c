@@ -96,6 +96,11 @@ static void draw_wrap(draw *stream, random_view *it, const random_model *of,
     first = draw_between(stream, first, last);
     last = draw_between(stream, first, last);
   }
+  if (of->moves_rows && draw_one_in(stream, 2)) { /* as much as there is, if it is not there yet */
+    const bool around = it->wrap_count == 0 || it->wraps[it->wrap_count - 1].first >= first;
+    if (around) first = first_of_body(of);
+    last = end - 1;
+  }
   last = end_of_wrap(of, first, last, made.between);
   if (last < first || !can_wrap(of, first, last)) return;
   made.first = first;

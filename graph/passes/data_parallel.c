@@ -74,6 +74,21 @@ static void mark_between(parallel_state *state) {
   }
 }
 
+/* Does the node rewrite in place what nodes before it read that will stand behind the region? */
+static bool rewrites_what_they_read(const parallel_state *state, const tdm_ir_node *node) {
+  const tdm_graph *graph = state->graph;
+  if (graph->kepts.count == 0 || !node->operation->overwrites[0]) return false;
+  const uint32_t root = tdm_ir_value_at(graph, node->first_output)->root;
+  TDM_EACH_NODE(graph, earlier) {
+    if (earlier == node) return false;
+    if (side_of(state, earlier) == TDM_SIDE_BEFORE) continue;
+    for (uint32_t k = 0; k < earlier->input_count; k++)
+      if (earlier->inputs[k] && tdm_ir_value_at(graph, earlier->inputs[k])->root == root)
+        return true;
+  }
+  return false;
+}
+
 /* A region within another reads what is made of the outer one's replicas, of which its own nodes
  * are: a sum over all rows, and what goes on with it and with rows. Nobody describes that. */
 static tdm_status find_sides(parallel_state *state) {
@@ -89,6 +104,7 @@ static tdm_status find_sides(parallel_state *state) {
       after |= side_of_value(state, inputs[k]) == TDM_SIDE_AFTER;
       depends |= side_of_value(state, inputs[k]) == TDM_SIDE_INSIDE;
     }
+    after |= rewrites_what_they_read(state, node);
     comes_back |= inside && after;
     if (inside && after && state->is_described)
       return tdm_fail(TDM_INVALID_ARGUMENT,

@@ -191,7 +191,7 @@ static bool run_case(rows_trial *all, rows_tally *counts, char failure[FAILURE_T
 
 static void cut_batches_equal_whole_ones(void **unused) {
   (void)unused;
-  const seed_range seeds = seed_range_of(0, 200);
+  const seed_range seeds = seed_range_of(0, 250);
   rows_trial *all = calloc(1, sizeof *all);
   assert_non_null(all);
   rows_tally counts = {0};

@@ -1,5 +1,6 @@
 /* Parallel regions of several shapes: recurrent state with its batch in dimension 1, parts within
  * and after one another, sparse gradients, what is refused, replicas that fail. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "graph/run/session.h"
@@ -381,8 +382,61 @@ static void a_failing_replica_is_named(void **unused) {
   tdm_session_release(session);
 }
 
+/* ---- What is kept between runs, and written in place ----------------------------------------- */
+
+enum { KEPT_ROWS = 4 };
+
+/* "old" is made of what is kept, before rows of it are written; in the part, or of its results. */
+static tdm_session *kept_session(const char *devices, bool inside) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, KEPT_ROWS, WIDTH));
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value seen = tdm_reshape(graph, "seen", kept, tdm_shape_of(2, KEPT_ROWS, WIDTH));
+  tdm_scope_push(graph, "part");
+  tdm_value y = tdm_tanh(graph, "tanh", x);
+  if (inside) y = tdm_add(graph, "old", y, seen);
+  tdm_scope_pop(graph);
+  if (!inside) y = tdm_add(graph, "old", y, seen);
+  const tdm_value places = tdm_arange(graph, "places", TDM_INT64, 0, KEPT_ROWS, 1);
+  const tdm_value now =
+      tdm_keep_rows(graph, "put", kept, tdm_affine(graph, "next", x, 1, 1), places);
+  tdm_output(graph, "old", y);
+  tdm_output(graph, "now", tdm_neg(graph, "now", now));
+  wrap(graph, "part", devices, NULL, 0);
+  return run_session(graph, NULL);
+}
+
+static void what_is_kept_is_read_before_it_is_written(void **unused) {
+  (void)unused;
+  static const char *const lists[] = {"cpu:0,cpu:1", "sim:0,cpu:0", "cpu:1,sim:1,sim:0,cpu:1"};
+  for (size_t k = 0; k < 2 * TDM_COUNT_OF(lists); k++) {
+    tdm_session *session = kept_session(lists[k / 2], k % 2);
+    tdm_sequence *sequence = tdm_sequence_create(session);
+    assert_non_null(sequence);
+    for (int i = 0; i < 3; i++) { /* each finds what the one before it has left */
+      tdm_tensor *x = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32,
+                                      tdm_shape_of(2, KEPT_ROWS, WIDTH), (double)i);
+      const tdm_feed feed = {"x", x, false};
+      tdm_fetch fetches[] = {{.name = "old"}, {.name = "now"}};
+      assert_ok(tdm_sequence_run(sequence, &feed, 1, fetches, 2));
+      const float *old = tdm_tensor_data(fetches[0].tensor);
+      const float *now = tdm_tensor_data(fetches[1].tensor);
+      for (int e = 0; e < KEPT_ROWS * WIDTH; e++) {
+        assert_float_equal(old[e], tanhf((float)i) + (float)i, 1e-6);
+        assert_float_equal(now[e], -(float)(i + 1), 0);
+      }
+      tdm_tensor_release(fetches[0].tensor);
+      tdm_tensor_release(fetches[1].tensor);
+      tdm_tensor_release(x);
+    }
+    tdm_sequence_release(sequence);
+    tdm_session_release(session);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_kept_is_read_before_it_is_written),
       cmocka_unit_test(a_recurrent_state_is_cut_along_dimension_1),
       cmocka_unit_test(parts_may_be_nested_and_follow_one_another),
       cmocka_unit_test(a_whole_graph_may_be_wrapped),

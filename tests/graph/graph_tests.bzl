@@ -48,24 +48,28 @@ def graph_tests(
 def graph_tests_of_kinds(topics, cuda_tags = [], deps = [], **kwargs):
     """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
 
+    Those of one kind are one test, `sim_tests` and `cuda_tests`.
+
     Args:
       topics: as of graph_tests
       cuda_tags: of the tests on emulated GPUs
       deps: as of graph_tests
-      **kwargs: of cc_test
+      **kwargs: of test_programs
     """
-    for topic in topics:
-        for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
-            cc_test(
-                name = "%s_%s_test" % (topic, kind),
-                size = "small",
-                srcs = [topic + "_test.c"],
-                local_defines = ["TEST_KIND=\\\"%s\\\"" % kind],
-                deps = [
-                    "//graph",
-                    "//tests/graph" + support,
-                    "@cmocka//:lib",
-                ] + deps,
-                tags = cuda_tags if kind == "cuda" else [],
-                **kwargs
-            )
+    for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
+        programs = {"%s_%s_test" % (topic, kind): topic + "_test.c" for topic in topics}
+        test_programs(
+            name = kind + "_tests",
+            defines = {
+                program: ["TEST_KIND=\\\"%s\\\"" % kind]
+                for program in programs
+            },
+            programs = programs,
+            deps = [
+                "//graph",
+                "//tests/graph" + support,
+                "@cmocka//:lib",
+            ] + deps,
+            tags = cuda_tags if kind == "cuda" else [],
+            **kwargs
+        )

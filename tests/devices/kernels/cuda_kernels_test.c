@@ -152,14 +152,13 @@ static void family_test(void **state) {
   family->each(case_visit, &number);
 }
 
-/* The one argument is the name of a family. */
-int main(int argc, char **argv) {
-  for (size_t i = 0; argc == 2 && i < kernel_family_count; i++) {
-    if (strcmp(argv[1], kernel_families[i].name) != 0) continue;
-    const struct CMUnitTest tests[] = {
-        {kernel_families[i].name, family_test, NULL, NULL, (void *)(uintptr_t)&kernel_families[i]}};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-  }
-  (void)fprintf(stderr, "usage: cuda_kernels_test FAMILY\n");
-  return 1;
+/* Of FAMILY. */
+int main(void) {
+  size_t i = 0;
+  while (i < kernel_family_count && strcmp(FAMILY, kernel_families[i].name) != 0)
+    i++;
+  assert_true(i < kernel_family_count);
+  const struct CMUnitTest tests[] = {
+      {FAMILY, family_test, NULL, NULL, (void *)(uintptr_t)&kernel_families[i]}};
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,18 @@ static void the_command_line_has_all_that_is_asked_for(void **state) {
   expect("both", "plugins", "", "--mpi mpich -n 1 --print program", 0, TEXTS(" -bind-to core:"));
 }
 
+static void any_number_of_arguments_goes_along(void **state) {
+  (void)state;
+  enum { ARGUMENTS = 1000 };
+  char words[32 + 2 * ARGUMENTS] = "-n 1 --print program";
+  for (int i = 0; i < ARGUMENTS; i++)
+    strcat(words, " a");
+  outcome ended = run("both", "plugins", "", words);
+  assert_int_equal(ended.exit_code, 0);
+  assert_non_null(strstr(ended.output, strstr(words, " program a")));
+  outcome_free(&ended);
+}
+
 /* A shell reads what is printed as it is meant. */
 static void what_is_printed_is_quoted(void **state) {
   (void)state;
@@ -188,6 +200,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(the_mpi_that_is_there_is_taken),
       cmocka_unit_test(messages_over_tcp_go_at_once),
       cmocka_unit_test(the_command_line_has_all_that_is_asked_for),
+      cmocka_unit_test(any_number_of_arguments_goes_along),
       cmocka_unit_test(what_is_printed_is_quoted),
       cmocka_unit_test(slurm_starts_its_own_jobs),
       cmocka_unit_test(exit_codes_are_the_launchers),

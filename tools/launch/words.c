@@ -6,10 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for one more, and the end. */
+static bool reserve(words *list) {
+  if (list->count + 1 < list->capacity) return true;
+  const int capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+  char **items = realloc(list->items, (size_t)capacity * sizeof *items);
+  if (!items) return false;
+  list->items = items;
+  list->capacity = capacity;
+  return true;
+}
+
 void words_add(words *list, const char *word) {
-  char *copy = list->count < MOST_WORDS ? strdup(word) : NULL;
+  char *copy = reserve(list) ? strdup(word) : NULL;
   list->overflows |= !copy;
-  if (copy) list->items[list->count++] = copy;
+  if (!copy) return;
+  list->items[list->count++] = copy;
+  list->items[list->count] = NULL;
 }
 
 void words_addf(words *list, const char *format, ...) {
@@ -27,6 +40,7 @@ void words_addf(words *list, const char *format, ...) {
 void words_free(words *list) {
   for (int i = 0; i < list->count; i++)
     free(list->items[i]);
+  free(list->items);
   *list = (words){.count = 0};
 }
 

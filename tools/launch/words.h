@@ -5,11 +5,12 @@
 
 #include <stdbool.h>
 
-enum { MOST_WORDS = 512, WORD_BYTES = 4096 };
+enum { WORD_BYTES = 4096 };
 
 typedef struct words {
-  char *items[MOST_WORDS + 1];
+  char **items; /* (count + 1), the last NULL; NULL: none yet */
   int count;
+  int capacity;
   bool overflows; /* a word was left out, or memory was short */
 } words;
 

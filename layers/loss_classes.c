@@ -46,8 +46,10 @@ static tdm_value count_all_targets(tdm_chunked *chunked) {
   return tdm_chunked_sum(chunked, counts);
 }
 
+/* The classes of a row stay together, whose target is one of all of them. */
 static tdm_status chunk_classes(tdm_chunked *chunked) {
-  return tdm_loss_chunk(chunked, count_all_targets);
+  const int rows = tdm_chunked_cut(chunked, 0).dimension;
+  return rows > 0 ? tdm_chunked_rows(chunked, rows, 0) : tdm_loss_chunk(chunked, count_all_targets);
 }
 
 /* ---- Cross-entropy --------------------------------------------------------------------------- */

@@ -88,8 +88,10 @@ static tdm_value fed(layer_test *test, const char *kind, const char *name, const
   for (size_t i = 0; i < test->feed_count; i++)
     if (test->feeds_all && test->feeds[i].tensor == tensor) return test->fed[i];
   assert_true(test->feed_count < LAYER_TEST_MAX_FEEDS);
-  const tdm_value made =
-      tdm_input(test->graph, input, tdm_tensor_dtype(tensor), tdm_tensor_shape(tensor));
+  tdm_shape shape = tdm_tensor_shape(tensor);
+  const int named = test->named[test->feed_count];
+  if (named > 0) shape.dims[named - 1] = TDM_DIM("batch");
+  const tdm_value made = tdm_input(test->graph, input, tdm_tensor_dtype(tensor), shape);
   test->fed[test->feed_count] = made;
   test->feeds[test->feed_count++] = (tdm_feed){.name = input, .tensor = tensor};
   return made;

@@ -43,6 +43,7 @@ typedef struct layer_test {
   tdm_session *session;
   tdm_value loss;
   bool feeds_all; /* parameters are fed as inputs are, and what is judged has no target */
+  int named[LAYER_TEST_MAX_FEEDS]; /* of each feed, from 1: the dimension "batch"; 0: none */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];
   tdm_value fed[LAYER_TEST_MAX_FEEDS]; /* the input of each */
   size_t feed_count;

@@ -1,7 +1,8 @@
-/* Every golden case with its operands cut along each of their dimensions, over the replicas of a
- * parallel region: outputs, and gradients of all operands, are those of the whole, or it is refused
- * by name. So an operation that mixes rows and has no rule for its parts is found out, however new
- * it is. Batch normalization alone is of each replica's rows (graph/building.h). */
+/* Every golden case with its operands cut along each of their dimensions: in micro-batches, and
+ * over the replicas of a parallel region, and each part of them over those of one within it.
+ * Outputs, and gradients of all operands, are those of the whole, or it is refused. So an operation
+ * that mixes rows and has no rule for its parts is found out, however new it is. Batch
+ * normalization alone is of each part's rows (graph/building.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ enum { MOST_FETCHED = LAYER_TEST_MAX_FETCHES + LAYER_TEST_MAX_FEEDS };
 typedef enum who_is_cut { ONE_OPERAND, ALL_FROM_THE_FRONT, ALL_FROM_THE_END, WAYS } who_is_cut;
 
 typedef struct cut {
+  bool in_time; /* in micro-batches */
   who_is_cut who;
   size_t operand;
   int dimension;
@@ -41,19 +43,25 @@ static int dimension_of(const tdm_shape *shape, const tdm_shape *of, const cut *
   return shape->dims[at] == of->dims[how->dimension] ? at : -1;
 }
 
-static void wrap(layer_test *test, const cut *how) {
-  tdm_scatter scatter[LAYER_TEST_MAX_FEEDS];
-  const tdm_shape of = tdm_tensor_shape(test->feeds[how->operand].tensor);
-  for (size_t i = 0; i < test->feed_count; i++) {
-    const tdm_shape shape = tdm_tensor_shape(test->feeds[i].tensor);
-    const int dimension = dimension_of(&shape, &of, how, i == how->operand);
-    scatter[i] = (tdm_scatter){test->fed[i], dimension < 0 ? TDM_BROADCAST : dimension};
+/* Per operand, where it is cut; -1: it is not. feeds: of a test that was built. */
+static void find_dimensions(const layer_test *built, const cut *how, int *out_dimensions) {
+  const tdm_shape of = tdm_tensor_shape(built->feeds[how->operand].tensor);
+  for (size_t i = 0; i < built->feed_count; i++) {
+    const tdm_shape shape = tdm_tensor_shape(built->feeds[i].tensor);
+    out_dimensions[i] = dimension_of(&shape, &of, how, i == how->operand);
   }
+}
+
+static void wrap(layer_test *test, const int *dimensions) {
+  tdm_scatter scatter[LAYER_TEST_MAX_FEEDS];
+  for (size_t i = 0; i < test->feed_count; i++)
+    scatter[i] = (tdm_scatter){test->fed[i], dimensions[i] < 0 ? TDM_BROADCAST : dimensions[i]};
   const tdm_parallel_options options = {.struct_size = sizeof options,
                                         .devices = "cpu:0,cpu:0,cpu:0",
                                         .scatter = scatter,
                                         .scatter_count = test->feed_count};
   tdm_data_parallel(test->graph, "", &options);
+  tdm_data_parallel(test->graph, "", &options); /* within the first */
 }
 
 static void fetch(fetched *out, const char *name) {
@@ -74,19 +82,29 @@ static void fetch_gradients(layer_test *test, fetched *out) {
   }
 }
 
-/* What came of a run; how: NULL: whole. */
+/* What came of a run; how: NULL: whole, else of the operands of `built`. */
 static tdm_status run_case(layer_test *test, const golden_file *golden, const layer_case *options,
-                           const cut *how, fetched *out) {
+                           const cut *how, const layer_test *built, fetched *out) {
+  int dimensions[LAYER_TEST_MAX_FEEDS];
+  tdm_session_options session = {.struct_size = sizeof session};
   out->count = 0;
   layer_test_begin(test, golden, options->name, "*=cpu:0");
   test->feeds_all = true;
+  if (how) find_dimensions(built, how, dimensions);
+  for (size_t i = 0; how && how->in_time && i < built->feed_count; i++)
+    test->named[i] = dimensions[i] + 1;
   options->build(test, options);
-  if (how) wrap(test, how);
+  if (how && how->in_time) {
+    session.micro_batches = 2;
+    session.batch_dimension = "batch";
+  } else if (how) {
+    wrap(test, dimensions);
+  }
   for (size_t i = 0; i < test->fetch_count; i++)
     fetch(out, test->fetches[i].name);
   test->fetch_count = 0;
   fetch_gradients(test, out);
-  test->session = tdm_session_create(test->graph, NULL);
+  test->session = tdm_session_create(test->graph, &session);
   if (!test->session) return tdm_last_status();
   return tdm_run(test->session, test->feeds, test->feed_count, out->list, out->count);
 }
@@ -99,14 +117,15 @@ static void release(layer_test *test, fetched *of) {
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-static void check_cut(const golden_file *golden, const layer_case *options, const fetched *whole,
-                      const cut *how) {
+static void check_cut(const golden_file *golden, const layer_case *options, const layer_test *built,
+                      const fetched *whole, const cut *how) {
   layer_test test;
   fetched got;
   char text[160];
-  const tdm_status status = run_case(&test, golden, options, how, &got);
-  (void)snprintf(text, sizeof text, "%s, operand %zu (%s) cut along %d, way %d", options->name,
-                 how->operand, test.feeds[how->operand].name, how->dimension, (int)how->who);
+  const tdm_status status = run_case(&test, golden, options, how, built, &got);
+  (void)snprintf(text, sizeof text, "%s, operand %zu (%s) cut along %d, way %d%s", options->name,
+                 how->operand, built->feeds[how->operand].name, how->dimension, (int)how->who,
+                 how->in_time ? ", in micro-batches" : "");
   if (status != TDM_OK) {
     counts.refused++;
     if (status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED)
@@ -125,13 +144,14 @@ static void check_case(const golden_file *golden, const layer_case *options,
   if (strstr(options->name, "batch_norm")) return;
   layer_test test;
   fetched whole;
-  if (run_case(&test, golden, options, NULL, &whole) == TDM_OK) {
+  if (run_case(&test, golden, options, NULL, NULL, &whole) == TDM_OK) {
     for (cut how = {0}; how.operand < test.feed_count; how.operand++) {
       const tdm_shape shape = tdm_tensor_shape(test.feeds[how.operand].tensor);
       for (how.dimension = 0; how.dimension < shape.rank; how.dimension++)
-        for (int who = 0; who < WAYS && shape.dims[how.dimension] > 1; who++) {
-          how.who = (who_is_cut)who;
-          check_cut(golden, options, &whole, &how);
+        for (int who = 0; who < 2 * WAYS && shape.dims[how.dimension] > 1; who++) {
+          how.who = (who_is_cut)(who / 2);
+          how.in_time = who % 2;
+          check_cut(golden, options, &test, &whole, &how);
         }
     }
   } else {

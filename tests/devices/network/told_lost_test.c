@@ -323,6 +323,40 @@ static void who_leaves_tells_what_has_failed_before(void **unused) {
   close_job(&in);
 }
 
+static _Atomic int left_count;
+
+static void *leave_main(void *user) {
+  tdm_network_destroy(((rank *)user)->network);
+  (void)atomic_fetch_add(&left_count, 1);
+  return NULL;
+}
+
+/* Where a transport ends all together who leaves goes on to beat until the last one does, too. */
+static void ranks_leave_together(void **unused) {
+  (void)unused;
+  job in;
+  tdm_transport together = tdm_simnet_transport;
+  together.ends_together = true;
+  open_job(&in, NULL, NEVER_NS);
+  for (int r = 0; r < RANKS; r++)
+    in.ranks[r].endpoint->transport = &together;
+  tdm_control *hears = tdm_network_control(in.ranks[LOST].network);
+  tdm_control *beats = tdm_network_control(in.ranks[0].network);
+  start(&in, LOST, leave_main);
+  for (int r = 0; r < LOST; r++)
+    while (!tdm_control_left(hears, r, NULL))
+      (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  tdm_control_progress(beats, 0, 42);
+  while (!tdm_control_has_come(hears, 0, 0, 42))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_int_equal(atomic_load(&left_count), 0);
+  (void)leave_main(&in.ranks[LOST]);
+  join(&in, LOST);
+  for (int r = 0; r < RANKS; r++)
+    in.ranks[r].network = NULL;
+  close_job(&in);
+}
+
 /* ---- In the moment of a look ------------------------------------------------------------------
  */
 
@@ -450,6 +484,7 @@ int main(void) {
       cmocka_unit_test(what_an_engine_fails_with_is_told_to_all),
       cmocka_unit_test(ranks_that_tell_another_size_are_all_told),
       cmocka_unit_test(who_leaves_tells_what_has_failed_before),
+      cmocka_unit_test(ranks_leave_together),
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),

@@ -141,6 +141,18 @@ static void what_is_no_log_is_refused(void **state) {
   must_print("curves --to no/such/x.svg x.tsv", 2, "folder");
 }
 
+/* Gnuplot would let a shell run what stands between backquotes. */
+static void names_are_no_commands(void **state) {
+  (void)state;
+  if (!is_program_here("gnuplot")) skip();
+  write_text("`touch by_file`.tsv", "step\tepoch\tloss\t`touch by_score`\twords\trate\n"
+                                    "1\t1\t3\t4\t10\t0.1\n");
+  must_print("curves --to n.svg '`touch by_file`.tsv' && cat n.svg", 0, "`touch by_score`");
+  must_print("curves --to '`touch by_picture`.svg' '`touch by_file`.tsv'", 0, "");
+  assert_true(file_exists("`touch by_picture`.svg"));
+  assert_false(file_exists("by_file") || file_exists("by_score") || file_exists("by_picture"));
+}
+
 /* Names of files and scores are text to gnuplot as well. */
 static void gnuplot_draws(void **state) {
   (void)state;
@@ -176,6 +188,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_log_goes_on_where_training_does),
       cmocka_unit_test(what_is_no_log_is_refused),
       cmocka_unit_test(gnuplot_draws),
+      cmocka_unit_test(names_are_no_commands),
   };
   return cmocka_run_group_tests(tests, write_lists, NULL);
 }

@@ -62,11 +62,16 @@ tdm_status plot_check_path(const char *option, const char *path) {
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.svg or FILE.png, not \"%s\"", option, path);
 }
 
+/* By its octal number a character is nothing but itself: gnuplot hands what stands between
+ * backquotes to a shell, within these quotes too. */
 void plot_string(FILE *out, const char *text) {
   fputc('"', out);
   for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', out);
-    fputc(*text, out);
+    const unsigned char byte = (unsigned char)*text;
+    if (byte < ' ' || byte == 0x7F || strchr("\"\\`@$", *text))
+      fprintf(out, "\\%03o", byte);
+    else
+      fputc(byte, out);
   }
   fputc('"', out);
 }

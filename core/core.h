@@ -59,7 +59,8 @@ typedef enum tdm_status {
 TDM_API const char *tdm_status_name(tdm_status status);
 
 /* The message of the last failure on the calling thread, "" when there was none; valid until the
- * thread's next failing call. A successful call leaves it alone. */
+ * thread's next failing call. A successful call leaves it alone. One line of UTF-8, whatever names
+ * it quotes: control characters, and bytes that are not UTF-8, are '?' in it. */
 TDM_API const char *tdm_last_message(void);
 /* The status of that failure, which calls that answer NULL do not tell themselves; TDM_OK when
  * there was none. */

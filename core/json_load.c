@@ -4,13 +4,6 @@
 #include "core/file.h"
 #include "core/number.h"
 
-/* What the parser tells quotes the file, which anybody may have written: nothing of it is to move a
- * terminal's cursor, or to begin a line of a log. */
-static void make_printable(char *text) {
-  for (; *text; text++)
-    if (*text < ' ' || *text > '~') *text = '?';
-}
-
 tdm_status tdm_json_load(const char *text, size_t bytes, const char *source, json_t **out_root) {
   json_error_t error;
   tdm_plain_locale locale;
@@ -20,7 +13,6 @@ tdm_status tdm_json_load(const char *text, size_t bytes, const char *source, jso
   if (*out_root) return TDM_OK;
   if (json_error_code(&error) == json_error_out_of_memory)
     return tdm_fail(TDM_OUT_OF_MEMORY, "%s: no memory for what it says", source);
-  make_printable(error.text);
   return tdm_fail(TDM_CORRUPT_DATA, "%s:%d: is no JSON: %.100s", source, error.line, error.text);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/number.h"
 #include "core/untold.h"
+#include "core/utf8.h"
 
 static _Thread_local char thread_message[TDM_MESSAGE_BYTES];
 static _Thread_local tdm_status thread_status;
@@ -66,16 +67,21 @@ uint32_t tdm_told_count(void) {
   return told_count;
 }
 
-/* An argument may be the old message itself, so the new one is built beside it. */
-static void set_message(tdm_status status, const char *format, va_list arguments) {
-  char text[TDM_MESSAGE_BYTES];
+void tdm_message_format(char *text, size_t capacity, const char *format, va_list arguments) {
   if (!format) format = "no reason was given";
   tdm_plain_locale locale;
   tdm_plain_locale_enter(&locale);
-  if (vsnprintf(text, sizeof(text), format, arguments) < 0) {
-    (void)snprintf(text, sizeof(text), "a message that could not be formatted: %.200s", format);
+  if (vsnprintf(text, capacity, format, arguments) < 0) {
+    (void)snprintf(text, capacity, "a message that could not be formatted: %.200s", format);
   }
   tdm_plain_locale_leave(&locale);
+  tdm_utf8_make_printable(text);
+}
+
+/* An argument may be the old message itself, so the new one is built beside it. */
+static void set_message(tdm_status status, const char *format, va_list arguments) {
+  char text[TDM_MESSAGE_BYTES];
+  tdm_message_format(text, sizeof(text), format, arguments);
   memcpy(thread_message, text, sizeof(text));
   thread_status = status;
   told_count++;
@@ -100,6 +106,7 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   char *rest = thread_message + strlen(thread_message);
   const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);
   (void)snprintf(rest, room, ": %.*s", (int)room, inner);
+  tdm_utf8_make_printable(thread_message); /* it may have been cut within a character */
   return status;
 }
 

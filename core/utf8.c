@@ -2,6 +2,8 @@
  * the same bytes. */
 #include "core/utf8.h"
 
+#include <string.h>
+
 size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point) {
   if (size == 0) return 0;
   const unsigned char first = (unsigned char)bytes[0];
@@ -45,4 +47,15 @@ bool tdm_utf8_is_valid(const char *bytes, size_t size) {
     at += used;
   }
   return true;
+}
+
+void tdm_utf8_make_printable(char *text) {
+  for (size_t left = strlen(text); left > 0;) {
+    uint32_t point = 0;
+    const size_t used = tdm_utf8_decode(text, left, &point);
+    const size_t passed = used == 0 ? 1 : used;
+    if (used == 0 || point < ' ' || (point >= 0x7F && point <= 0x9F)) memset(text, '?', passed);
+    text += passed;
+    left -= passed;
+  }
 }

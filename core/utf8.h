@@ -15,6 +15,10 @@ size_t tdm_utf8_decode(const char *bytes, size_t size, uint32_t *out_point);
 size_t tdm_utf8_encode(uint32_t point, char out_bytes[4]);
 /* Is all of it valid? */
 bool tdm_utf8_is_valid(const char *bytes, size_t size);
+/* Puts '?' for every byte of what is not valid, and of control characters, those from U+0080 to
+ * U+009F too: what is left of a text that anybody may have written moves no cursor of a terminal,
+ * and ends no line. */
+void tdm_utf8_make_printable(char *text);
 
 #ifdef __cplusplus
 }

@@ -24,9 +24,8 @@ void tdm_context_log(tdm_context *context, tdm_log_level level, const char *form
   char text[TDM_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  const int length = vsnprintf(text, sizeof(text), format, arguments);
+  tdm_message_format(text, sizeof(text), format, arguments);
   va_end(arguments);
-  if (length < 0) return;
   char ranked[TDM_MESSAGE_BYTES + 16];
   (void)snprintf(ranked, sizeof(ranked), "rank %d: %s", context->rank, text);
   context->log(context->log_user, level, context->rank_count > 1 ? ranked : text);

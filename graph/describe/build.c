@@ -54,7 +54,7 @@ tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format
   char text[TDM_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format ? format : "no reason was given", arguments);
+  tdm_message_format(text, sizeof text, format, arguments);
   va_end(arguments);
   (void)tdm_fail(status, "%s", text);
   graph->status = status == TDM_OK ? TDM_INTERNAL : status;

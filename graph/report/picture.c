@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/utf8.h"
 #include "graph/report/explain.h"
 
 static const char what[] = "a picture of a plan";
@@ -94,13 +95,16 @@ typedef struct reader {
   bool failed; /* something is not what it has to be */
 } reader;
 
+/* Printable, since terminals and pictures show it. */
 static const char *read_text(reader *self, const json_t *object, const char *key, bool needed) {
   const json_t *text = json_object_get(object, key);
   if (!json_is_string(text)) {
     self->failed = self->failed || needed;
     return needed ? "" : NULL;
   }
-  return tdm_region_string(&self->picture->region, json_string_value(text));
+  char *copy = tdm_region_string(&self->picture->region, json_string_value(text));
+  if (copy) tdm_utf8_make_printable(copy);
+  return copy;
 }
 
 static double read_number(const json_t *object, const char *key, double normal) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 /* Of all runs together MOST_COMMANDS: a short file takes no memory of a long one's size. */
 enum { RUNS_PROCESS = 1, MOST_DEVICES = 4096, MOST_ROWS = 4096, MOST_COMMANDS = 1 << 22 };
 static const char what[] = "a timeline";
@@ -35,8 +37,11 @@ static uint64_t time_of(const json_t *object, const char *key) {
   return us > 0 && us < 1e13 ? (uint64_t)(us * 1000 + 0.5) : 0;
 }
 
+/* Printable, since terminals show it. */
 static const char *copy(reader *self, const char *text) {
-  return tdm_region_string(&self->timeline->region, text);
+  char *copied = tdm_region_string(&self->timeline->region, text);
+  if (copied) tdm_utf8_make_printable(copied);
+  return copied;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "core/utf8.h"
 
 static void names_are_those_of_the_enumeration(void **state) {
   (void)state;
@@ -77,6 +78,29 @@ static void long_messages_are_cut(void **state) {
   assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
 }
 
+/* Names of files and tensors that anybody may have chosen stand in messages. */
+static void messages_are_one_line_of_text(void **state) {
+  (void)state;
+  (void)tdm_fail(TDM_IO,
+                 "a\x1b[2Jb\nc\x7f"
+                 "d\xc2\x9b"
+                 "e\xff"
+                 "f \xc3\xa4 \xf0\x9f\x90\xa6 %.1s",
+                 "\xc3\xa4");
+  assert_string_equal(tdm_last_message(), "a?[2Jb?c?d?"
+                                          "?e?f \xc3\xa4 \xf0\x9f\x90\xa6 ?");
+  char text[2 * TDM_MESSAGE_BYTES] = "";
+  while (strlen(text) + 2 < sizeof text)
+    strcat(text, "\xc3\xa4");
+  (void)tdm_fail(TDM_IO, "%s", text);
+  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
+  assert_true(tdm_utf8_is_valid(tdm_last_message(), TDM_MESSAGE_BYTES - 1));
+  (void)tdm_fail(TDM_IO, "b%s", text);
+  (void)tdm_fail_within(TDM_IO, "ab");
+  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
+  assert_true(tdm_utf8_is_valid(tdm_last_message(), TDM_MESSAGE_BYTES - 1));
+}
+
 static void *fail_elsewhere(void *user) {
   *(int *)user = tdm_last_message()[0] == '\0' && tdm_last_status() == TDM_OK;
   (void)tdm_fail(TDM_IO, "elsewhere");
@@ -117,6 +141,7 @@ int main(void) {
       cmocka_unit_test(prefixes_stand_before_the_message),
       cmocka_unit_test(a_message_may_quote_the_one_before),
       cmocka_unit_test(long_messages_are_cut),
+      cmocka_unit_test(messages_are_one_line_of_text),
       cmocka_unit_test(each_thread_has_its_own),
       cmocka_unit_test(try_hands_on_failures_only),
   };

@@ -191,6 +191,27 @@ static void what_is_none_is_refused(void **state) {
   must_print("plan", 2, "FILE is wanted");
 }
 
+/* Whoever wrote the file chose its names. */
+static void names_are_shown_as_text(void **state) {
+  (void)state;
+  write_text(
+      "names.json",
+      "{\"commands\":[{\"name\":\"a\\u001b[2Jb\\nc\",\"action\":\"relu\",\"device\":"
+      "\"cpu\\u001b:0\",\"dtype\":\"float32\",\"shape\":[2],\"output_bytes\":8}],\"sources\":[]}");
+  must_print("plan names.json", 0, "  cpu?:0 ");
+  must_print("plan names.json --dot", 0, "label=\"a?[2Jb?c\\nrelu");
+  write_text(
+      "names.json",
+      "{\"traceEvents\":["
+      "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2,\"args\":{\"name\":\"cpu\\u001b:0\"}},"
+      "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":2,\"tid\":1,\"args\":{\"name\":\"q\\n\"}},"
+      "{\"ph\":\"X\",\"pid\":1,\"cat\":\"run\",\"ts\":1,\"dur\":5,\"args\":{\"run\":1,"
+      "\"status\":\"ok\"}},"
+      "{\"ph\":\"X\",\"pid\":2,\"tid\":1,\"cat\":\"kernel\",\"name\":\"a\\u001b[2Jb\",\"ts\":2,"
+      "\"dur\":3,\"args\":{\"run\":1,\"command\":0,\"action\":\"relu\"}}]}");
+  must_print("trace names.json", 0, "a?[2Jb (relu), cpu?:0 q?\n");
+}
+
 static void graphviz_draws(void **state) {
   (void)state;
   char line[PATH_MAX + 64];
@@ -222,9 +243,10 @@ int main(int count, char **arguments) {
   const char *folder = getenv("TEST_TMPDIR");
   if (count != 2 || !realpath(arguments[1], command) || !folder || chdir(folder) != 0) return 2;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(saved_plans_are_told),  cmocka_unit_test(saved_timelines_are_told),
-      cmocka_unit_test(both_are_told_as_json), cmocka_unit_test(what_is_none_is_refused),
-      cmocka_unit_test(graphviz_draws),        cmocka_unit_test(browsers_open_the_pages),
+      cmocka_unit_test(saved_plans_are_told),    cmocka_unit_test(saved_timelines_are_told),
+      cmocka_unit_test(both_are_told_as_json),   cmocka_unit_test(what_is_none_is_refused),
+      cmocka_unit_test(names_are_shown_as_text), cmocka_unit_test(graphviz_draws),
+      cmocka_unit_test(browsers_open_the_pages),
   };
   return cmocka_run_group_tests(tests, write_files, NULL);
 }

@@ -292,6 +292,25 @@ static void a_file_is_inspected(void **state) {
   must_print("inspect --help", 0, (const char *const[]){"--tensor NAME", NULL});
 }
 
+/* Whoever wrote the file chose its names: none of them moves a cursor, or makes a line of its own.
+ */
+static void names_of_files_are_shown_as_text(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_tensor *one = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 1));
+  tdm_tensor_list *list = tdm_tensor_list_create(context);
+  assert_int_equal(tdm_tensor_list_add(list, "a\x1b[2Jb\nc \xc3\xa4", one), TDM_OK);
+  assert_int_equal(tdm_safetensors_save(list, "hostile.safetensors"), TDM_OK);
+  tdm_tensor_list_release(list);
+  tdm_tensor_release(one);
+  tdm_context_release(context);
+  outcome ended = run("inspect hostile.safetensors", 0);
+  assert_non_null(strstr(ended.output, "\na?[2Jb?c \xc3\xa4 "));
+  outcome_free(&ended);
+  must_print("inspect hostile.safetensors --json", 0,
+             (const char *const[]){"\"name\":\"a\\u001b[2Jb\\u000ac \xc3\xa4\"", NULL});
+}
+
 int main(int count, char **arguments) {
   if (count != 3 || !realpath(arguments[1], command) || !realpath(arguments[2], machine)) return 2;
   const struct CMUnitTest tests[] = {
@@ -306,6 +325,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(overheads_are_measured),
       cmocka_unit_test(colours_are_for_terminals),
       cmocka_unit_test(a_file_is_inspected),
+      cmocka_unit_test(names_of_files_are_shown_as_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

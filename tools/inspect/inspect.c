@@ -2,9 +2,11 @@
 #include "tools/inspect/inspect.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/json_writer.h"
+#include "core/utf8.h"
 #include "tandem/tandem.h"
 #include "tools/options/option_table.h"
 
@@ -41,7 +43,20 @@ static int widest_name(const tdm_tensor_list *list) {
   return widest < 60 ? (int)widest : 60;
 }
 
-static void print_list(const tdm_tensor_list *list) {
+/* A name is whatever the file has, and a terminal shows it. */
+static tdm_status print_line(int width, const char *name, const tdm_tensor *tensor) {
+  const tdm_shape shape = tdm_tensor_shape(tensor);
+  char text[TDM_SHAPE_TEXT];
+  char *shown = strdup(name);
+  if (!shown) return tdm_fail_memory(strlen(name), "a name");
+  tdm_utf8_make_printable(shown);
+  printf("%-*s  %-8s %14zu  %s\n", width, shown, tdm_dtype_name(tdm_tensor_dtype(tensor)),
+         tdm_tensor_bytes(tensor), tdm_shape_text(&shape, text, sizeof text));
+  free(shown);
+  return TDM_OK;
+}
+
+static tdm_status print_list(const tdm_tensor_list *list) {
   const int width = widest_name(list);
   const size_t count = tdm_tensor_list_count(list);
   unsigned long long elements = 0, bytes = 0;
@@ -49,14 +64,12 @@ static void print_list(const tdm_tensor_list *list) {
   for (size_t i = 0; i < count; i++) {
     const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
     const tdm_shape shape = tdm_tensor_shape(tensor);
-    char text[TDM_SHAPE_TEXT];
-    printf("%-*s  %-8s %14zu  %s\n", width, tdm_tensor_list_name(list, i),
-           tdm_dtype_name(tdm_tensor_dtype(tensor)), tdm_tensor_bytes(tensor),
-           tdm_shape_text(&shape, text, sizeof text));
+    TDM_TRY(print_line(width, tdm_tensor_list_name(list, i), tensor));
     elements += (unsigned long long)tdm_shape_count(&shape);
     bytes += tdm_tensor_bytes(tensor);
   }
   printf("%zu tensors, %llu elements, %llu bytes\n", count, elements, bytes);
+  return TDM_OK;
 }
 
 static tdm_status write_json(const tdm_tensor_list *list) {
@@ -100,7 +113,7 @@ static tdm_status inspect(const options *given) {
   } else if (list && given->json) {
     status = write_json(list);
   } else if (list) {
-    print_list(list);
+    status = print_list(list);
   }
   tdm_tensor_list_release(list);
   tdm_context_release(context);

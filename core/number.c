@@ -4,6 +4,7 @@
 #include "core/number.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +32,19 @@ bool tdm_number_parse(const char *text, double *out_number) {
   return is_number;
 }
 
-const char *tdm_number_text(double number, int digits, char *text) {
+int tdm_plain_print(char *text, size_t capacity, const char *format, ...) {
+  va_list arguments;
   tdm_plain_locale scope;
   tdm_plain_locale_enter(&scope);
-  (void)snprintf(text, TDM_NUMBER_TEXT - 2, "%.*g", digits < 17 ? digits : 17, number);
+  va_start(arguments, format);
+  const int length = vsnprintf(text, capacity, format, arguments);
+  va_end(arguments);
   tdm_plain_locale_leave(&scope);
+  return length;
+}
+
+const char *tdm_number_text(double number, int digits, char *text) {
+  (void)tdm_plain_print(text, TDM_NUMBER_TEXT - 2, "%.*g", digits < 17 ? digits : 17, number);
   if (strspn(text, "-0123456789") == strlen(text)) (void)strcat(text, ".0");
   return text;
 }

@@ -7,6 +7,8 @@
 #include <locale.h>
 #include <stdbool.h>
 
+#include "tandem/core/core.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,6 +21,9 @@ bool tdm_number_parse(const char *text, double *out_number);
 /* Writes "%.*g" of number with at most 17 digits, and ".0" behind what looks like a whole number;
  * text has TDM_NUMBER_TEXT bytes. Answers text. */
 const char *tdm_number_text(double number, int digits, char *text);
+
+/* snprintf, with a point in any locale. */
+int tdm_plain_print(char *text, size_t capacity, const char *format, ...) TDM_PRINTF(3, 4);
 
 /* Between these two calls the calling thread's printf and scanf use the locale "C". */
 typedef struct tdm_plain_locale {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "core/process.h"
 #include "net/control_state.h"
 
@@ -442,7 +443,7 @@ const char *tdm_control_failure_text(const tdm_control_failure *failure, char *t
   const size_t room = TDM_CONTROL_TEXT_BYTES - length;
   int more = 0;
   if (failure->cause == TDM_CONTROL_SILENT) {
-    more = snprintf(rest, room, "has not been heard of for %.2g s%s", seconds, by);
+    more = tdm_plain_print(rest, room, "has not been heard of for %.2g s%s", seconds, by);
   } else if (failure->cause == TDM_CONTROL_ENDED) {
     more = snprintf(rest, room, "has ended without a word, as was seen%s", by);
   } else {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "devices/network/network_state.h"
 
 /* Ends the sum when status is a failure, or all of it has passed. */
@@ -104,7 +105,7 @@ static tdm_status count_votes(const tdm_network *network, const tdm_flight *flig
   const tdm_run_scalars *first = flight->scalars;
   char momentum[40] = "the optimizer's momentum";
   if (first->has_momentum)
-    (void)snprintf(momentum, sizeof momentum, "momentum %g", first->momentum);
+    (void)tdm_plain_print(momentum, sizeof momentum, "momentum %g", first->momentum);
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "learning rates or momenta differ between ranks, and must be the same on all: "
                   "rank %d has %g with %s, for its first parameters; none is updated",

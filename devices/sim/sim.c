@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/number.h"
 #include "core/settings.h"
 #include "devices/context/context.h"
 #include "devices/contract/red_zones.h"
@@ -234,10 +235,11 @@ static tdm_status sim_create(tdm_context *context, const tdm_kind_options *optio
   sim->settings = settings;
   char peers[40] = "";
   if (settings.peer_gigabytes_per_second >= 0)
-    (void)snprintf(peers, sizeof peers, " (peers %g)", settings.peer_gigabytes_per_second);
-  (void)snprintf(sim->base.identity, sizeof(sim->base.identity), "%g us, %g GB/s%s, seed %llu",
-                 settings.latency_us, settings.gigabytes_per_second, peers,
-                 (unsigned long long)settings.delay_seed);
+    (void)tdm_plain_print(peers, sizeof peers, " (peers %g)", settings.peer_gigabytes_per_second);
+  (void)tdm_plain_print(sim->base.identity, sizeof(sim->base.identity),
+                        "%g us, %g GB/s%s, seed %llu", settings.latency_us,
+                        settings.gigabytes_per_second, peers,
+                        (unsigned long long)settings.delay_seed);
   tdm_status status = tdm_sim_memory_init(&sim->memory, (size_t)index);
   if (status == TDM_OK) status = tdm_pins_init(&sim->pins, tdm_context_allocator(context));
   if (status == TDM_OK) status = create_workers(sim);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/number.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
@@ -257,7 +258,10 @@ tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) {
                     .dtype = tensor->dtype,
                     .data = data,
                     .shortened = tdm_shape_count(&tensor->shape) > MOST_ELEMENTS};
+    tdm_plain_locale locale;
+    tdm_plain_locale_enter(&locale);
     print(&self, tdm_tensor_device(tensor));
+    tdm_plain_locale_leave(&locale);
     if (ferror(out)) status = tdm_fail(TDM_IO, "tdm_tensor_print: the file cannot be written");
   }
   tdm_release(allocator, copy, tensor->bytes);

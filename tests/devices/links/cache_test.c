@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "devices/topology/topology.h"
+#include "tests/core/comma_locale.h"
 #include "tests/devices/links/cache_support.h"
 
 static const tdm_links_calibration quick = {.least_bytes = 1024, .most_bytes = 4096, .copies = 5};
@@ -93,6 +94,21 @@ static void another_machines_file_is_not_used(void **state) {
     assert_string_equal(tdm_last_message(), "what failed before");
     tdm_context_release(context);
   }
+  (void)unsetenv("TANDEM_LINKS");
+}
+
+/* A program that asks for its user's locale finds what one without has measured. */
+static void a_machine_is_the_same_in_any_locale(void **state) {
+  uint64_t keys[2];
+  (void)setenv("TANDEM_LINKS", "off", 1);
+  for (int comma = 0; comma < 2; comma++) {
+    if (comma) assert_int_equal(enter_comma_locale(state), 0);
+    tdm_context *context = make_context("latency_us=1.5,gigabytes_per_second=2.5");
+    keys[comma] = tdm_links_key(context);
+    tdm_context_release(context);
+  }
+  assert_int_equal(leave_comma_locale(state), 0);
+  assert_true(keys[0] == keys[1]);
   (void)unsetenv("TANDEM_LINKS");
 }
 
@@ -255,6 +271,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_saved_is_loaded_by_the_next_context),
       cmocka_unit_test(another_machines_file_is_not_used),
+      cmocka_unit_test(a_machine_is_the_same_in_any_locale),
       cmocka_unit_test(fewer_cores_are_another_machine),
       cmocka_unit_test(links_of_an_accelerator_with_cores_are_found_again),
       cmocka_unit_test(cores_that_are_divided_anew_forget_links),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/comma_locale.h"
 #include "tests/devices/support.h"
 
 typedef struct print_case {
@@ -282,6 +283,10 @@ static void tensors_are_printed_as_pytorch_prints_them(void **state) {
   tdm_context_release(context);
 }
 
+static void numbers_have_a_point_in_any_locale(void **state) {
+  tensors_are_printed_as_pytorch_prints_them(state);
+}
+
 static void the_device_is_printed_where_it_is_another(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -309,6 +314,8 @@ static void half_precision_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tensors_are_printed_as_pytorch_prints_them),
+      cmocka_unit_test_setup_teardown(numbers_have_a_point_in_any_locale, enter_comma_locale,
+                                      leave_comma_locale),
       cmocka_unit_test(the_device_is_printed_where_it_is_another),
       cmocka_unit_test(half_precision_is_refused),
   };

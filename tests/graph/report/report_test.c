@@ -163,6 +163,16 @@ static void reports_are_the_same_in_every_locale(void **state) {
     free(wanted[i]);
 }
 
+static void messages_of_graphs_have_a_point(void **state) {
+  assert_int_equal(enter_comma_locale(state), 0);
+  tdm_graph *graph = tdm_graph_create(context);
+  (void)tdm_dropout(graph, "d", tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 2)), 1.5);
+  assert_int_equal(leave_comma_locale(state), 0);
+  assert_int_equal(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "its probability is 1.5,"));
+  tdm_graph_release(graph);
+}
+
 /* A cause that is cut within a character is still a JSON string. */
 static void json_opens_whatever_names_are(void **state) {
   (void)state;
@@ -215,6 +225,7 @@ int main(void) {
       cmocka_unit_test(no_report_is_cut_short),
       cmocka_unit_test(reports_take_no_memory_of_jansson_s),
       cmocka_unit_test(reports_are_the_same_in_every_locale),
+      cmocka_unit_test(messages_of_graphs_have_a_point),
       cmocka_unit_test(json_opens_whatever_names_are),
       cmocka_unit_test(reports_give_their_memory_back),
   };

@@ -219,8 +219,10 @@ TDM_API tdm_status tdm_safetensors_save(const tdm_tensor_list *list,
 /* The same in files "NAME-00001-of-00003.safetensors" beside path, which is that of an index, each
  * of at most part_bytes of tensors, in the list's order, or of one larger tensor;
  * tdm_safetensors_save makes them of 5,000,000,000. The index is written last: until then what it
- * named before stays, then that is removed. Files of a save that was killed stay, and are named by
- * no index. INVALID_ARGUMENT for an empty list, and for a path that is no index's. */
+ * named before stays, then that is removed. Saves beside one another write files of their own, and
+ * the last index stays. Files of a save that was killed, or whose index another has replaced
+ * meanwhile, may stay, and are named by no index. INVALID_ARGUMENT for an empty list, and for a
+ * path that is no index's. */
 TDM_API tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *path,
                                               int64_t part_bytes) TDM_WARN_UNUSED;
 

@@ -2,12 +2,16 @@
  * is touched until the new index stands in its place, so that what is there under path is the old
  * set or the new one, whole; then what only the old one named is removed. A save that fails removes
  * what it has written, unless the index that names it stands in its place by then. */
+#define _GNU_SOURCE /* O_CLOEXEC */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/json_load.h"
 #include "core/json_writer.h"
+#include "core/last_failure.h"
 #include "core/whole_file.h"
 #include "data/safetensors/parts.h"
 #include "devices/context/context.h"
@@ -81,12 +85,24 @@ static tdm_status make_stem(part_writer *self) {
   return tdm_fail(TDM_INVALID_ARGUMENT, "an index is called NAME%s", TDM_SAFETENSORS_INDEX);
 }
 
+/* Makes the set's first file, by which others who save there know that it is taken; *out_taken
+ * false: one of them was first. */
+static tdm_status take_set(part_writer *self, bool *out_taken) {
+  const char *name = name_part(self, 0);
+  const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  *out_taken = descriptor >= 0;
+  if (*out_taken) (void)close(descriptor);
+  if (*out_taken || errno == EEXIST || errno == EINTR) return TDM_OK;
+  return tdm_fail(TDM_IO, "cannot create %s: %s", name, strerror(errno));
+}
+
 /* The first set none of whose files is there. */
 static tdm_status find_set(part_writer *self) {
   for (self->set = 0; self->set < MOST_SETS; self->set++) {
     bool is_free = true;
     for (size_t p = 0; p < self->count && is_free; p++)
       is_free = access(name_part(self, p), F_OK) != 0;
+    if (is_free) TDM_TRY(take_set(self, &is_free));
     if (is_free) return TDM_OK;
   }
   return tdm_fail(TDM_IO, "%d sets of parts lie beside the index", (int)MOST_SETS);
@@ -143,27 +159,18 @@ static tdm_status write_index(part_writer *self, bool *out_in_place) {
   return status;
 }
 
-static tdm_status write_all(part_writer *self) {
-  size_t written = 0;
-  bool in_place = false;
-  tdm_status status = TDM_OK;
-  while (written < self->count && status == TDM_OK)
-    status = write_part(self, written++);
-  if (status == TDM_OK) status = write_index(self, &in_place);
-  for (size_t p = 0; p < written && status != TDM_OK && !in_place; p++)
-    (void)unlink(name_part(self, p));
-  return status;
-}
+/* ---- The set of before, and all of it
+ * ----------------------------------------------------------------------- */
 
-/* ---- The set of before ----------------------------------------------------------------------- */
-
-/* What the path's index names; NULL: nothing that can be read. */
+/* What the path's index names; NULL: nothing that can be read, which is no failure. */
 static json_t *read_old(const part_writer *self) {
-  json_t *root;
+  json_t *root = NULL;
+  tdm_last_failure before;
   if (access(self->path, F_OK) != 0) return NULL;
+  tdm_last_failure_keep(&before);
   if (tdm_json_load_file(self->allocator, "the index of before", self->path,
                          TDM_SAFETENSORS_HEADER_LIMIT_BYTES, &root) != TDM_OK)
-    return NULL;
+    tdm_last_failure_restore(&before);
   return root;
 }
 
@@ -186,15 +193,30 @@ static void remove_old(part_writer *self, json_t *old) {
   }
 }
 
+/* The index of before is read at the last moment: others who save there may have replaced it. */
+static tdm_status write_all(part_writer *self) {
+  size_t written = 0;
+  bool in_place = false;
+  json_t *old = NULL;
+  tdm_status status = TDM_OK;
+  while (written < self->count && status == TDM_OK)
+    status = write_part(self, written++);
+  if (status == TDM_OK) {
+    old = read_old(self);
+    status = write_index(self, &in_place);
+  }
+  if (status == TDM_OK) remove_old(self, old);
+  for (size_t p = 0; p < written && status != TDM_OK && !in_place; p++)
+    (void)unlink(name_part(self, p));
+  json_decref(old);
+  return status;
+}
+
 static tdm_status save_parts(part_writer *self, int64_t part_bytes) {
   TDM_TRY(make_stem(self));
   TDM_TRY(cut(self, part_bytes));
   TDM_TRY(find_set(self));
-  json_t *old = read_old(self);
-  const tdm_status status = write_all(self);
-  if (status == TDM_OK) remove_old(self, old);
-  json_decref(old);
-  return status;
+  return write_all(self);
 }
 
 tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *path,

@@ -1,16 +1,18 @@
 /* Safetensors in several files: what is saved by size is loaded as it was, what was there before
  * stays until all of it is whole, and indexes that lie are refused by name. */
-#define _GNU_SOURCE /* mkdtemp */
+#define _GNU_SOURCE /* mkdtemp, pthread_barrier_t */
 #include <dirent.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/status.h"
 #include "data/safetensors/parts.h"
 #include "tests/data/safetensors/files.h"
 
-enum { TENSORS = 5, ELEMENTS = 10 };
+enum { TENSORS = 5, ELEMENTS = 10, ROUNDS = 30 };
 
 /* A folder of its own for each test. */
 static const char *new_folder(void) {
@@ -81,6 +83,13 @@ static void expect_loaded(const data_fixture *fixture, const char *path, int cou
   list = tdm_safetensors_map(fixture->context, path);
   expect_list(list, count, first);
   tdm_tensor_list_release(list);
+}
+
+static void write_index(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
 }
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
@@ -172,6 +181,59 @@ static void a_save_that_fails_leaves_the_old_set(void **state) {
   expect_loaded(fixture, path, TENSORS, 1);
 }
 
+/* One of two threads that save to one path. */
+typedef struct saver {
+  const char *path;
+  tdm_tensor_list *list;
+  pthread_barrier_t *begin;
+  tdm_status status;
+} saver;
+
+static void *save_beside(void *user) {
+  saver *self = user;
+  (void)pthread_barrier_wait(self->begin);
+  self->status = tdm_safetensors_save_parts(self->list, self->path, 40);
+  return NULL;
+}
+
+static void saves_beside_one_another_are_not_mixed(void **state) {
+  const data_fixture *fixture = *state;
+  char path[2 * PATH_BYTES];
+  (void)snprintf(path, sizeof path, "%s/x.safetensors.index.json", new_folder());
+  pthread_barrier_t begin;
+  assert_int_equal(pthread_barrier_init(&begin, NULL, 2), 0);
+  for (int round = 0; round < ROUNDS; round++) {
+    saver savers[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+      savers[i] = (saver){path, make_list(fixture, TENSORS, i ? 200 : 100), &begin, TDM_OK};
+      assert_int_equal(pthread_create(&threads[i], NULL, save_beside, &savers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(pthread_join(threads[i], NULL), 0);
+      assert_int_equal(savers[i].status, TDM_OK);
+      tdm_tensor_list_release(savers[i].list);
+    }
+    tdm_tensor_list *list = tdm_safetensors_load(fixture->context, path);
+    if (!list) fail_msg("round %d: %s", round, tdm_last_message());
+    const float *first = tdm_tensor_data(tdm_tensor_list_find(list, "t0"));
+    expect_list(list, TENSORS, first[0]);
+    tdm_tensor_list_release(list);
+  }
+  assert_int_equal(pthread_barrier_destroy(&begin), 0);
+}
+
+/* What stood there before is no index, which is no failure of the save. */
+static void an_index_that_cannot_be_read_is_replaced(void **state) {
+  const data_fixture *fixture = *state;
+  const char *path = within(new_folder(), "x.safetensors.index.json");
+  write_index(path, "no index");
+  (void)tdm_fail(TDM_CORRUPT_DATA, "what failed before");
+  save_parts(fixture, path, 2, 3, 40);
+  assert_string_equal(tdm_last_message(), "what failed before");
+  expect_loaded(fixture, path, 2, 3);
+}
+
 static void what_is_no_set_is_refused(void **state) {
   const data_fixture *fixture = *state;
   const char *folder = new_folder();
@@ -194,13 +256,6 @@ static void what_is_no_set_is_refused(void **state) {
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
-
-static void write_index(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs(text, file);
-  assert_int_equal(fclose(file), 0);
-}
 
 /* Beside a.safetensors, which has t0, and b.safetensors, which has t1. */
 static void indexes_that_lie_are_refused(void **state) {
@@ -264,6 +319,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_path_of_an_index_saves_parts, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_set_replaces_the_one_before, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_save_that_fails_leaves_the_old_set, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(saves_beside_one_another_are_not_mixed, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(an_index_that_cannot_be_read_is_replaced, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_is_no_set_is_refused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(indexes_that_lie_are_refused, set_up, tear_down),
   };

@@ -219,13 +219,29 @@ static tdm_status resume(training *run, int64_t *out_epoch) {
                   (long long)*out_epoch, (long long)run->given->epochs);
 }
 
+/* Options that would do nothing are refused. */
+static tdm_status check_options(const common_options *given) {
+  const char *of_training = given->resume_path       ? "--resume"
+                            : given->checkpoint_path ? "--checkpoint"
+                            : given->log_path        ? "--log"
+                                                     : NULL;
+  if (given->epochs == 0 && of_training)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%s is about training, and --epochs 0 asks for none; --load evaluates what a "
+                    "checkpoint holds",
+                    of_training);
+  if (given->checkpoint_steps && !given->checkpoint_path)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--checkpoint-every needs --checkpoint");
+  return TDM_OK;
+}
+
 tdm_status learner_train(const learner *self, const common_options *given) {
+  const tdm_status checked = check_options(given);
+  if (checked != TDM_OK) return checked;
   if (given->epochs == 0) {
     const tdm_status status = evaluate(self);
     return status == TDM_OK ? write_runs(self, given) : status;
   }
-  if (given->checkpoint_steps && !given->checkpoint_path)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--checkpoint-every needs --checkpoint");
   training run = {
       .self = self, .given = given, .bar = given->rank == 0 ? progress_start() : (progress){0}};
   run.step_count = given->epochs * tdm_loader_batch_count(self->training);

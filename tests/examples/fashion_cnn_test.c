@@ -54,6 +54,11 @@ static void goes_on_from_a_checkpoint(void **state) {
       (const char *const[]){"--resume half.safetensors", "2 epochs behind it", "asks for 2", NULL});
   program_expect("--epochs 3 --batch 16 --images 128 --resume half.safetensors", 1,
                  (const char *const[]){"--resume", "checkpoint/loader", "batch size was 32", NULL});
+  program_expect("--epochs 0 --images 128 --resume half.safetensors", 1,
+                 (const char *const[]){"--resume is about training", "--epochs 0", "--load", NULL});
+  program_expect("--epochs 0 --images 128 --log none.tsv", 1,
+                 (const char *const[]){"--log is about training", NULL});
+  assert_false(file_exists("none.tsv"));
 }
 
 static void refuses_what_cannot_work(void **state) {

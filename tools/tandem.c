@@ -1,5 +1,4 @@
 /* The tandem command: one subcommand a tool. */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +20,10 @@
 
 enum { BAD_USAGE = 2 };
 
-/* Where `bazel run` was called. */
-static bool enter_folder(void) {
-  if (enter_working_folder() == TDM_OK) return true;
-  fprintf(stderr, "tandem: %s\n", tdm_last_message());
-  return false;
+/* The exit code of what has come to status; tells why it failed. */
+static int code_of(tdm_status status) {
+  if (status != TDM_OK) fprintf(stderr, "tandem: %s\n", tdm_last_message());
+  return status == TDM_OK ? 0 : 1;
 }
 
 static const tool *const tools[] = {
@@ -70,13 +68,6 @@ static int run(const tool *self, int argc, char **argv) {
   return code;
 }
 
-/* The exit code once all of it is written. */
-static int wrote(void) {
-  if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
-  fprintf(stderr, "tandem: cannot write it all: %s\n", strerror(errno));
-  return 1;
-}
-
 /* What is told of the command itself; -1: nothing of that name. */
 static int tell(const char *wanted) {
   if (strcmp(wanted, "--help") == 0) {
@@ -90,7 +81,7 @@ static int tell(const char *wanted) {
   } else {
     return -1;
   }
-  return wrote();
+  return code_of(command_line_written());
 }
 
 /* Names of tools begin with the first word, or no name does. */
@@ -100,7 +91,7 @@ static int refuse(const char *first, const char *second) {
     is_group |= tool_begins(tools[i], first);
   if (is_group && strcmp(second, "--help") == 0) {
     (void)print_tools(stdout, first);
-    return wrote();
+    return code_of(command_line_written());
   }
   if (is_group) {
     if (*second) fprintf(stderr, "tandem: there is no command %s %s\n\n", first, second);
@@ -115,7 +106,7 @@ static int refuse(const char *first, const char *second) {
 int main(int argc, char **argv) {
   const char *first = argc > 1 ? argv[1] : "";
   const char *second = argc > 2 ? argv[2] : "";
-  if (!enter_folder()) return 1;
+  if (code_of(command_line_begin()) != 0) return 1;
   for (int i = 0; i < TOOLS; i++) {
     if (!tool_begins(tools[i], first)) continue;
     const char *other = tool_second_word(tools[i]);

@@ -1,10 +1,11 @@
 /* See tool.h. */
 #include "tools/tool.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tools/options/command_line.h"
 
 static const option rows[] = {
     {"--help", NULL, "print this", OPTION_HELP, offsetof(tool_options, help), 0, 0, 0, NULL},
@@ -22,8 +23,7 @@ const char *tool_second_word(const tool *self) {
 }
 
 int tool_ended(const tool *self, tdm_status status) {
-  if (status == TDM_OK && (fflush(stdout) != 0 || ferror(stdout)))
-    status = tdm_fail(TDM_IO, "cannot write it all: %s", strerror(errno));
+  if (status == TDM_OK) status = command_line_written();
   if (status != TDM_OK) fprintf(stderr, "tandem %s: %s\n", self->name, tdm_last_message());
   return status == TDM_OK ? 0 : 1;
 }

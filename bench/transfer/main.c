@@ -38,7 +38,7 @@ static tdm_status run(const model_options *given) {
 
 int main(int argc, char **argv) {
   model_options given;
-  tdm_status status = enter_working_folder();
+  tdm_status status = command_line_begin();
   if (status == TDM_OK) status = model_options_read(argc, argv, &given);
   if (status == TDM_OK) status = transfer_check_cases(&given.copies, plain);
   if (status != TDM_OK) {
@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   status = run(&given);
+  if (status == TDM_OK) status = command_line_written();
   if (status != TDM_OK) fprintf(stderr, "transfer: %s\n", tdm_last_message());
   return status == TDM_OK ? 0 : EXIT_FAILED;
 }

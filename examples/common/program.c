@@ -17,7 +17,7 @@ static void print_log(void *user, tdm_log_level level, const char *message) {
 tdm_status program_open(const option_table *table, int argc, char **argv, void *options,
                         tdm_context **out_context) {
   *out_context = NULL;
-  tdm_status status = enter_working_folder();
+  tdm_status status = command_line_begin();
   if (status == TDM_OK) status = option_table_read(table, argc, argv, options);
   if (status != TDM_OK) return status;
   if (((const common_options *)options)->help) {
@@ -38,6 +38,7 @@ tdm_status program_open(const option_table *table, int argc, char **argv, void *
 int program_end(const option_table *table, const void *options, tdm_status status) {
   const common_options *given = options;
   char rank[24] = "";
+  if (status == TDM_OK) status = command_line_written();
   if (given->rank_count > 1) snprintf(rank, sizeof rank, "rank %d: ", given->rank);
   if (status != TDM_OK) fprintf(stderr, "%s: %s%s\n", table->program, rank, tdm_last_message());
   if (status == TDM_CANCELLED && interrupt_came()) return INTERRUPTED_EXIT_CODE;

@@ -9,7 +9,8 @@
  * ranks rank 0 alone reports: what the others print to stdout goes nowhere. */
 tdm_status program_open(const option_table *table, int argc, char **argv, void *options,
                         tdm_context **out_context);
-/* Prints why the program has failed, if it has, and answers its exit code. */
+/* Prints why the program has failed, if it has, or that its output could not be written, and
+ * answers its exit code. */
 int program_end(const option_table *table, const void *options, tdm_status status);
 
 #endif

@@ -261,7 +261,7 @@ static const option_table table = {
 };
 
 static tdm_status run(load *self, int argc, char **argv) {
-  tdm_status status = enter_working_folder();
+  tdm_status status = command_line_begin();
   if (status == TDM_OK) status = option_table_read(&table, argc, argv, self);
   if (status == TDM_OK && self->help) {
     option_table_print_help(&table, stdout);
@@ -288,7 +288,8 @@ static tdm_status run(load *self, int argc, char **argv) {
 int main(int argc, char **argv) {
   load *self = calloc(1, sizeof *self);
   if (!self) return 1;
-  const tdm_status status = run(self, argc, argv);
+  tdm_status status = run(self, argc, argv);
+  if (status == TDM_OK) status = command_line_written();
   if (status != TDM_OK) fprintf(stderr, "serve_load: %s\n", tdm_last_message());
   free(self->words);
   free(self->clients);

@@ -246,7 +246,7 @@ static tdm_status listen_and_serve(program *self) {
 }
 
 static tdm_status run(program *self, int argc, char **argv) {
-  tdm_status status = enter_working_folder();
+  tdm_status status = command_line_begin();
   if (status == TDM_OK) status = serve_options_read(argc, argv, &self->given);
   if (status != TDM_OK) return status;
   if (self->given.model.common.help) {
@@ -294,7 +294,8 @@ static void close_all(program *self) {
 int main(int argc, char **argv) {
   program *self = calloc(1, sizeof *self);
   if (!self) return 1;
-  const tdm_status status = run(self, argc, argv);
+  tdm_status status = run(self, argc, argv);
+  if (status == TDM_OK) status = command_line_written();
   if (status != TDM_OK) fprintf(stderr, "serve: %s\n", tdm_last_message());
   close_all(self);
   free(self);

@@ -111,6 +111,24 @@ static void a_log_goes_on_where_training_does(void **state) {
   free(got);
 }
 
+/* Files do not get the number of an output that is closed, nor what is printed to it, whose loss is
+ * told. */
+static void a_closed_output_spoils_no_file(void **state) {
+  (void)state;
+  static const char *const outputs[] = {">&-", ">/dev/full"};
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    char arguments[512];
+    (void)snprintf(arguments, sizeof arguments, "%s--log closed.tsv %s", TRAINING, outputs[i]);
+    outcome ended = run(example, arguments, 1);
+    if (!strstr(ended.output, "distributed_model: cannot write it all"))
+      fail_msg("%s: %s", outputs[i], ended.output);
+    outcome_free(&ended);
+    assert_int_equal(check_log("closed.tsv"), 3);
+    (void)snprintf(arguments, sizeof arguments, "curves closed.tsv %s", outputs[i]);
+    must_print(arguments, 1, "tandem curves: cannot write it all");
+  }
+}
+
 static void write_text(const char *path, const char *text) {
   write_file(path, text, strlen(text));
 }
@@ -186,6 +204,7 @@ int main(int count, char **arguments) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_training_is_logged),
       cmocka_unit_test(a_log_goes_on_where_training_does),
+      cmocka_unit_test(a_closed_output_spoils_no_file),
       cmocka_unit_test(what_is_no_log_is_refused),
       cmocka_unit_test(gnuplot_draws),
       cmocka_unit_test(names_are_no_commands),

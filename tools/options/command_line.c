@@ -2,6 +2,7 @@
 #include "tools/options/command_line.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +10,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-tdm_status enter_working_folder(void) {
+static tdm_status hold_standard_streams(void) {
+  for (;;) {
+    const int descriptor = open("/dev/null", O_RDONLY);
+    if (descriptor < 0) return tdm_fail(TDM_IO, "/dev/null: %s", strerror(errno));
+    if (descriptor <= STDERR_FILENO) continue;
+    (void)close(descriptor);
+    return TDM_OK;
+  }
+}
+
+tdm_status command_line_begin(void) {
   const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-  if (!folder || chdir(folder) == 0) return TDM_OK;
+  const tdm_status status = hold_standard_streams();
+  if (status != TDM_OK || !folder || chdir(folder) == 0) return status;
   return tdm_fail(TDM_IO, "cannot enter %s: %s", folder, strerror(errno));
+}
+
+tdm_status command_line_written(void) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return TDM_OK;
+  return tdm_fail(TDM_IO, "cannot write it all: %s",
+                  errno ? strerror(errno) : "standard output has failed before");
 }
 
 tdm_status read_integer(const char *option, const char *text, int64_t low, int64_t high,

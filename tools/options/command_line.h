@@ -6,9 +6,13 @@
 
 #include <tandem/tandem.h>
 
-/* `bazel run` starts a program in a folder of its own; this goes back to the user's, so that
- * relative paths mean what they say. Without `bazel run` nothing happens. */
-tdm_status enter_working_folder(void);
+/* What every program begins with. Standard streams that are closed are opened, so that no file
+ * which is opened later gets their numbers, and what is printed; printing to them fails. `bazel
+ * run` starts a program in a folder of its own; this goes back to the user's, so that relative
+ * paths mean what they say. */
+tdm_status command_line_begin(void);
+/* Is all that was printed written? IO. */
+tdm_status command_line_written(void);
 /* A whole number from low to high. */
 tdm_status read_integer(const char *option, const char *text, int64_t low, int64_t high,
                         int64_t *out_number);

@@ -5,14 +5,13 @@
 
 #include "examples/char_lm/model.h"
 #include "examples/char_lm/sample.h"
+#include "examples/char_lm/text_files.h"
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
-#include "examples/common/written.h"
 #include "examples/common/program.h"
 #include "tools/options/command_line.h"
 
-static const double CLIP_NORM = 1.0;      /* longest joint norm of all gradients */
-#define CHARACTERS_NAME "text.characters" /* in saved files */
+static const double CLIP_NORM = 1.0; /* longest joint norm of all gradients */
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -120,51 +119,6 @@ static tdm_value describe(program *self) {
   return made.loss;
 }
 
-static tdm_status load_parameters(tdm_session *session, const tdm_tensor_list *list,
-                                  const char *path) {
-  const tdm_name_rule rule = {NULL, CHARACTERS_NAME};
-  const tdm_state_dict_options wanted = {
-      .struct_size = sizeof wanted, .rules = &rule, .rule_count = 1};
-  const tdm_status status = tdm_session_load_state_dict(session, list, &wanted);
-  return status == TDM_OK ? TDM_OK : fail_within(status, path);
-}
-
-/* Parameters from a file; where it tells its characters, they must be the text's. */
-static tdm_status load(program *self, const char *path) {
-  tdm_tensor_list *list = tdm_safetensors_load(self->context, path);
-  if (!list) return check_made(list);
-  tdm_tensor *ours = text_characters(&self->read, self->context);
-  const tdm_tensor *theirs = tdm_tensor_list_find(list, CHARACTERS_NAME);
-  if (!theirs) theirs = tdm_tensor_list_find(list, TDM_CHECKPOINT_PREFIX "own/" CHARACTERS_NAME);
-  tdm_status status = check_made(ours);
-  if (status == TDM_OK && theirs &&
-      (tdm_tensor_bytes(ours) != tdm_tensor_bytes(theirs) ||
-       memcmp(tdm_tensor_data(ours), tdm_tensor_data(theirs), tdm_tensor_bytes(ours)) != 0))
-    status = tdm_fail(TDM_INVALID_ARGUMENT, "%s was trained on a text of other characters", path);
-  if (status == TDM_OK) status = load_parameters(self->session, list, path);
-  tdm_tensor_release(ours);
-  tdm_tensor_list_release(list);
-  return status;
-}
-
-/* Files tell which characters their numbers stand for. */
-static tdm_status add_characters(program *self, tdm_tensor_list *list) {
-  tdm_tensor *characters = text_characters(&self->read, self->context);
-  tdm_status status = check_made(characters);
-  if (status == TDM_OK) status = tdm_tensor_list_add(list, CHARACTERS_NAME, characters);
-  tdm_tensor_release(characters);
-  return status;
-}
-
-static tdm_status save(program *self, const char *path) {
-  tdm_tensor_list *list;
-  tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
-  if (status == TDM_OK) status = add_characters(self, list);
-  status = write_list(self->context, status, list, path);
-  tdm_tensor_list_release(list);
-  return status;
-}
-
 static tdm_status open_model(program *self) {
   const options *given = &self->given;
   const int64_t row_counts[] = {given->common.batch_size, 1};
@@ -180,7 +134,7 @@ static tdm_status open_model(program *self) {
   wanted.batch_dimension = "batch";
   self->session = tdm_session_create(self->graph, &wanted);
   if (!self->session || !given->common.load_path) return check_made(self->session);
-  return load(self, given->common.load_path);
+  return text_load(&self->read, self->session, given->common.load_path);
 }
 
 static tdm_status learn(program *self, losses *counted) {
@@ -188,7 +142,8 @@ static tdm_status learn(program *self, losses *counted) {
   const carried carries[] = {{CHAR_LM_H0, CHAR_LM_H_N, self->zeros[0]},
                              {CHAR_LM_C0, CHAR_LM_C_N, self->zeros[0]}};
   tdm_tensor_list *kept = tdm_tensor_list_create(self->context);
-  tdm_status status = kept ? add_characters(self, kept) : check_made(kept);
+  tdm_status status = check_made(kept);
+  if (status == TDM_OK) status = text_add_characters(&self->read, self->context, kept);
   const learner learns = {
       .session = self->session,
       .training = self->parts.loaders[true],
@@ -218,7 +173,8 @@ static tdm_status run(program *self, int argc, char **argv) {
   status = open_text(self);
   if (status == TDM_OK) status = open_model(self);
   if (status == TDM_OK) status = learn(self, &counted);
-  if (status == TDM_OK && given->common.save_path) status = save(self, given->common.save_path);
+  if (status == TDM_OK && given->common.save_path)
+    status = text_save(&self->read, self->session, given->common.save_path);
   const sample_options writing = {given->prompt, given->sample, given->temperature,
                                   (uint64_t)given->common.seed};
   if (status == TDM_OK)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "examples/char_lm/text_files.h"
 #include "examples/common/learner.h"
 #include "examples/common/losses.h"
-#include "examples/common/written.h"
 #include "examples/common/program.h"
 #include "examples/gpt/write.h"
 #include "tools/options/command_line.h"
@@ -144,23 +144,14 @@ static tdm_status open_model(program *self, const char *accelerator) {
   wanted.deterministic = true; /* so the same text is written whatever is kept */
   self->session = tdm_session_create(self->graph, &wanted);
   if (!self->session || !given->common.load_path) return check_made(self->session);
-  tdm_tensor_list *list = tdm_safetensors_load(self->context, given->common.load_path);
-  if (!list) return check_made(list);
-  const tdm_status status = tdm_session_load_state_dict(self->session, list, NULL);
-  tdm_tensor_list_release(list);
-  return status;
-}
-
-static tdm_status save(const program *self, const char *path) {
-  tdm_tensor_list *list;
-  tdm_status status = tdm_session_state_dict(self->session, NULL, &list);
-  status = write_list(self->context, status, list, path);
-  tdm_tensor_list_release(list);
-  return status;
+  return text_load(&self->read, self->session, given->common.load_path);
 }
 
 static tdm_status learn(const program *self, losses *counted) {
   static const char *const inputs[TEXT_FIELDS] = {GPT_CHARACTERS, GPT_TARGETS};
+  tdm_tensor_list *kept = tdm_tensor_list_create(self->context);
+  tdm_status status = check_made(kept);
+  if (status == TDM_OK) status = text_add_characters(&self->read, self->context, kept);
   const learner learns = {
       .session = self->session,
       .training = self->parts.loaders[true],
@@ -172,9 +163,12 @@ static tdm_status learn(const program *self, losses *counted) {
       .unit = "characters",
       .row_units = self->given.window,
       .judging = losses_judge("held-out bits per character", counted),
+      .kept = kept,
   };
-  const tdm_status status = learner_train(&learns, &self->given.common);
-  return status == TDM_OK ? learner_explain(&learns, &self->given.common) : status;
+  if (status == TDM_OK) status = learner_train(&learns, &self->given.common);
+  if (status == TDM_OK) status = learner_explain(&learns, &self->given.common);
+  tdm_tensor_list_release(kept);
+  return status;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -281,7 +275,8 @@ static tdm_status run(program *self, int argc, char **argv) {
   status = open_text(self);
   if (status == TDM_OK) status = open_model(self, accelerator);
   if (status == TDM_OK) status = learn(self, &counted);
-  if (status == TDM_OK && given->common.save_path) status = save(self, given->common.save_path);
+  if (status == TDM_OK && given->common.save_path)
+    status = text_save(&self->read, self->session, given->common.save_path);
   if (status == TDM_OK) status = write_with(self, accelerator);
   if (status == TDM_OK)
     printf("bits per character %.4f on %lld held-out characters\n", losses_bits(&counted),

@@ -75,7 +75,7 @@ static void refuses_what_cannot_work(void **state) {
   program_expect(SMALL "--characters 200", 1,
                  (const char *const[]){"a text of 200 characters is too short", NULL});
   program_expect("--text other --batch 4 --length 16 --prompt a --load learnt", 1,
-                 (const char *const[]){"learnt was trained on a text of other characters", NULL});
+                 (const char *const[]){"learnt: it was trained on a text of other", NULL});
   program_expect(SMALL "--load learnt --hidden 25", 1, (const char *const[]){"lstm", NULL});
   program_expect(SMALL "--temperature 0", 1, (const char *const[]){"--temperature", NULL});
 }

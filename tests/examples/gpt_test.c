@@ -103,6 +103,17 @@ static void a_text_depends_on_its_seed_alone(void **state) {
   outcome_free(&three);
 }
 
+/* As many characters, of which one is another: the file tells them. */
+static void a_text_of_other_characters_is_refused(void **state) {
+  (void)state;
+  outcome made = program_run_as("tr . ! < text > other");
+  assert_int_equal(made.exit_code, 0);
+  outcome_free(&made);
+  program_expect(
+      SMALL "--text other --epochs 0 --load learnt", 1,
+      (const char *const[]){"learnt: it was trained on a text of other characters", NULL});
+}
+
 static void refuses_what_cannot_work(void **state) {
   (void)state;
   program_expect("--text nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
@@ -120,6 +131,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(writes_the_same_text_whatever_is_kept),
       cmocka_unit_test(several_texts_are_written_at_once),
       cmocka_unit_test(a_text_depends_on_its_seed_alone),
+      cmocka_unit_test(a_text_of_other_characters_is_refused),
       cmocka_unit_test(refuses_what_cannot_work),
   };
   if (argc != 2) return 2;

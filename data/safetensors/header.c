@@ -12,22 +12,23 @@
 
 typedef struct dtype_name {
   const char *name;
-  tdm_dtype dtype; /* NONE: the format has it, Tandem does not */
+  tdm_dtype dtype;
 } dtype_name;
 
 static const dtype_name dtype_names[] = {
-    {"F32", TDM_FLOAT32},        {"F64", TDM_FLOAT64},        {"I32", TDM_INT32},
-    {"I64", TDM_INT64},          {"U8", TDM_UINT8},           {"BOOL", TDM_BOOL},
-    {"F16", TDM_FLOAT16},        {"BF16", TDM_BFLOAT16},      {"I8", TDM_DTYPE_NONE},
-    {"I16", TDM_DTYPE_NONE},     {"U16", TDM_DTYPE_NONE},     {"U32", TDM_DTYPE_NONE},
-    {"U64", TDM_DTYPE_NONE},     {"C64", TDM_DTYPE_NONE},     {"F8_E4M3", TDM_DTYPE_NONE},
-    {"F8_E5M2", TDM_DTYPE_NONE}, {"F8_E8M0", TDM_DTYPE_NONE}, {"F6_E2M3", TDM_DTYPE_NONE},
-    {"F6_E3M2", TDM_DTYPE_NONE}, {"F4", TDM_DTYPE_NONE},
+    {"F32", TDM_FLOAT32}, {"F64", TDM_FLOAT64}, {"I32", TDM_INT32},   {"I64", TDM_INT64},
+    {"U8", TDM_UINT8},    {"BOOL", TDM_BOOL},   {"F16", TDM_FLOAT16}, {"BF16", TDM_BFLOAT16},
+};
+
+/* Of the format, which Tandem does not hold. */
+static const char *const other_names[] = {
+    "I8",      "I16",     "U16", "U32",         "U64",         "C64",     "F8_E4M3",
+    "F8_E5M2", "F8_E8M0", "F4",  "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2",
 };
 
 const char *tdm_safetensors_dtype_name(tdm_dtype dtype) {
   for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
-    if (dtype != TDM_DTYPE_NONE && dtype_names[i].dtype == dtype) return dtype_names[i].name;
+    if (dtype_names[i].dtype == dtype) return dtype_names[i].name;
   }
   return NULL;
 }
@@ -37,8 +38,11 @@ tdm_status tdm_safetensors_dtype(const char *name, tdm_dtype *out_dtype) {
   for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
     if (strcmp(dtype_names[i].name, name) != 0) continue;
     *out_dtype = dtype_names[i].dtype;
-    if (*out_dtype != TDM_DTYPE_NONE) return TDM_OK;
-    return tdm_fail(TDM_UNSUPPORTED, "dtype %s is not supported", name);
+    return TDM_OK;
+  }
+  for (size_t i = 0; i < TDM_COUNT_OF(other_names); i++) {
+    if (strcmp(other_names[i], name) == 0)
+      return tdm_fail(TDM_UNSUPPORTED, "dtype %s is not supported", name);
   }
   return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is no dtype", name);
 }

@@ -105,6 +105,8 @@ static void fields_that_do_not_fit(void **state) {
       {X(FIELDS("U8AAAAAAAAAAAAAAAAAAAAAAAAAA", "[1]", "[0,1]")), 1, CORRUPT, "is no dtype"},
       {X(FIELDS("I16", "[1]", "[0,2]")), 2, TDM_UNSUPPORTED, "dtype: dtype I16"},
       {X(FIELDS("F8_E4M3", "[1]", "[0,1]")), 1, TDM_UNSUPPORTED, "F8_E4M3"},
+      {X(FIELDS("F8_E4M3FNUZ", "[1]", "[0,1]")), 1, TDM_UNSUPPORTED, "F8_E4M3FNUZ"},
+      {X(FIELDS("F8_E5M2FNUZ", "[1]", "[0,1]")), 1, TDM_UNSUPPORTED, "F8_E5M2FNUZ"},
       {X("{\"dtype\":8,\"shape\":[1],\"data_offsets\":[0,1]}"), 1, CORRUPT, "dtype: header"},
       {X(FIELDS("U8", "1", "[0,1]")), 1, CORRUPT, "shape: header byte"},
       {X(FIELDS("U8", "{}", "[0,1]")), 1, CORRUPT, "shape: header byte"},

@@ -200,6 +200,25 @@ static outcome run_on_terminal(const char *arguments) {
   return program_run_as(line);
 }
 
+/* A model whose blocks are placed is placed over the devices that its forecast is told of. */
+static void forecasts_are_of_what_is_asked_for(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"title\": \"t\", \"sources\": [\"this test\"], \"devices_per_host\": 8, \"device\": "
+      "{\"model\": \"d\", \"flops_per_second\": {\"float32\": 1e13}, \"memory_bytes_per_second\": "
+      "1e12}, \"host_link\": {\"latency_us\": 8, \"bytes_per_second\": 1e10}}";
+  write_file("free.json", text, sizeof text - 1);
+  outcome ended = run("forecast --machine free.json --model gpt-7b --batch 16 --devices 4", 0);
+  static const char *const wanted[] = {"16 rows on 4 of 8 devices", "paper:0 compute",
+                                       "paper:3 compute"};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    if (!strstr(ended.output, wanted[i])) fail_msg("no %s in %s", wanted[i], ended.output);
+  outcome_free(&ended);
+  must_print("forecast", 2, (const char *const[]){"--machine FILE is wanted", NULL});
+  must_print("forecast --machine free.json --model gpt", 2,
+             (const char *const[]){"--model takes one of main, mlp, embedding, gpt-7b", NULL});
+}
+
 static void copies_are_measured(void **state) {
   (void)state;
   must_print("bench --help", 0, (const char *const[]){"bench overhead", "bench transfer", NULL});
@@ -321,6 +340,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(the_manual_and_the_completion_know_all),
       cmocka_unit_test(json_is_json),
       cmocka_unit_test(the_doctor_tells_what_is_wrong),
+      cmocka_unit_test(forecasts_are_of_what_is_asked_for),
       cmocka_unit_test(copies_are_measured),
       cmocka_unit_test(overheads_are_measured),
       cmocka_unit_test(colours_are_for_terminals),

@@ -10,7 +10,7 @@
 #include "tools/forecast/ranks.h"
 #include "tools/forecast/report.h"
 
-enum { MOST_DEVICES = 64, DEVICE_NAME = 12, MOST_ROWS = 16 };
+enum { MOST_DEVICES = 64, DEVICE_NAME = 12, MOST_ROWS = 16, BAD_USAGE = 2 };
 
 typedef struct forecaster {
   const forecast_request *request;
@@ -41,6 +41,7 @@ static tdm_status plan_for(const forecaster *self, int devices, int algorithm,
                                  .body = "paper:0",
                                  .replicas = devices > 1 ? list : NULL,
                                  .batch = batch_for(self, devices),
+                                 .devices = devices,
                                  .collective = (tdm_collective)algorithm};
   tdm_status status = model_open(self->context, &request, out_model);
   if (status != TDM_OK) return status;
@@ -130,8 +131,6 @@ static int count_described(const tdm_context *context) {
 static tdm_status open(forecaster *self) {
   const tdm_context_options options = {
       .struct_size = sizeof options, .cpu_devices = 1, .machine = self->request->machine};
-  if (!self->request->machine)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--machine FILE is wanted (see --help)");
   self->context = tdm_context_create(&options);
   if (!self->context) return TDM_UNAVAILABLE;
   self->device_count = count_described(self->context);
@@ -147,12 +146,16 @@ static tdm_status tell(const forecaster *self) {
   if (self->request->ranks > 0)
     return tell_ranks(self->request, self->context, self->costs, self->device_count, self->json);
   const tdm_status status = tell_step(self);
-  return status == TDM_OK ? tell_scaling(self) : status;
+  return status == TDM_OK && !model_is_placed(self->request->model) ? tell_scaling(self) : status;
 }
 
 static int run(const void *given) {
   tdm_json_writer json;
   forecaster self = {.request = given};
+  if (!self.request->machine) {
+    fprintf(stderr, "tandem forecast: --machine FILE is wanted; --help tells more\n");
+    return BAD_USAGE;
+  }
   tdm_status status = open(&self);
   if (status == TDM_OK && self.request->json) {
     self.json = &json;

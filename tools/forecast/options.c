@@ -1,6 +1,7 @@
 /* The options of `tandem forecast`. */
 #include "tools/forecast/options.h"
 
+#include "tools/forecast/models.h"
 #include "tools/forecast/report.h"
 #include "tools/options/command_line.h"
 
@@ -14,11 +15,22 @@ static tdm_status take_algorithm(void *given, const char *name, char **words, in
   return read_choice(name, words[0], algorithms, SUMMING_ALGORITHMS, &out->algorithm);
 }
 
+static tdm_status take_model(void *given, const char *name, char **words, int *out_taken) {
+  forecast_request *out = given;
+  (void)out_taken;
+  if (!words[0]) return tdm_fail(TDM_INVALID_ARGUMENT, "%s needs NAME", name);
+  int count = 0, model;
+  while (model_names[count])
+    count++;
+  out->model = words[0];
+  return read_choice(name, words[0], model_names, count, &model);
+}
+
 #define FIELD(name) offsetof(forecast_request, name)
 static const option rows[] = {
     {"--machine", "FILE", "the description (docs/forecast.md; tools/machines has some)",
      OPTION_TEXT, FIELD(machine), 0, 0, 0, NULL},
-    {"--model", "NAME", "the model, of those above", OPTION_TEXT, FIELD(model), 0, 0, 0, NULL},
+    {"--model", "NAME", "the model, of those above (mlp)", OPTION_TAKEN, 0, 0, 0, 0, take_model},
     {"--batch", "N", "rows of a step", OPTION_INTEGER, FIELD(batch), 1, 1 << 24, 0, NULL},
     {"--per-device", NULL, "of every device, so that the batch grows with them", OPTION_FLAG,
      FIELD(per_device), 0, 0, 0, NULL},
@@ -39,13 +51,14 @@ const option_table forecast_table = {
     .program = "tandem forecast",
     .about =
         "What a training step would take on a machine that --machine describes, found in\n"
-        "virtual time: nothing is executed. Wraps the model over 1, 2, 4, ... of its devices;\n"
+        "virtual time: nothing is executed. Wraps the model over 1, 2, 4, ... of its devices\n"
+        "(gpt-7b, whose blocks are placed one behind the other, is told for --devices alone);\n"
         "with --ranks each rank trains it on one device, or on --devices (gpt-7b).\n\n"
         "  main       words of 8 characters -> embedding 96 x 32 -> RNN 128 -> linear 7; Adam,\n"
         "             clipped\n"
         "  mlp        512 -> 2048 -> 2048 -> 512, relu between; SGD\n"
         "  embedding  26 of 200000 rows of 64 -> linear 256 -> linear 1; SGD, sparse rows\n"
-        "  gpt-7b     2048 of 32000 words -> 32 blocks of 4096, 32 heads -> 32000; Adam, 8\n"
+        "  gpt-7b     2048 of 32000 words -> 32 blocks of 4096, 32 heads -> 32000; Adam, 16\n"
         "             micro-batches",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),

@@ -270,6 +270,16 @@ static void changes_while_it_is_read_are_told(void **state) {
   }
 }
 
+/* Until its parent ends it, or ends. */
+static void cut_for_ever(char *path) {
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0;; i++) {
+    if (truncate(path, i % 2 ? 4096 : 0) != 0) _exit(1);
+    write_two(path, "raced.safetensors");
+    (void)usleep((useconds_t)(i % 3 * 1000));
+  }
+}
+
 /* Another process cuts the file off and fills it again, over and over. */
 static void a_process_that_cuts_files_ends_no_other(void **state) {
   const data_fixture *fixture = *state;
@@ -277,12 +287,7 @@ static void a_process_that_cuts_files_ends_no_other(void **state) {
   write_two(path, "raced.safetensors");
   const pid_t child = fork();
   assert_true(child >= 0);
-  if (child == 0) (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test ends early */
-  for (int i = 0; child == 0; i++) {
-    if (truncate(path, i % 2 ? 4096 : 0) != 0) _exit(1);
-    write_two(path, "raced.safetensors");
-    (void)usleep((useconds_t)(i % 3 * 1000));
-  }
+  if (child == 0) cut_for_ever(path);
   int loaded = 0;
   for (int i = 0; i < 500; i++) {
     tdm_tensor_list *list;

@@ -179,7 +179,8 @@ typedef struct tdm_pool_options {
   int64_t divisor;      /* of the average only; 0: the count of the window's elements */
 } tdm_pool_options;
 
-/* options may be NULL. */
+/* A window that dilation leaves without any element of x is INVALID_ARGUMENT. options may be NULL.
+ */
 TDM_API tdm_value tdm_max_pool2d(tdm_graph *graph, const char *name, tdm_value x,
                                  int64_t kernel_height, int64_t kernel_width,
                                  const tdm_pool_options *options);

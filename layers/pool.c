@@ -14,18 +14,34 @@ static int dimension_of(const tdm_shape *shape, int axis) {
 static int64_t window_count(const tdm_pool_attributes *attributes, int axis, int64_t size) {
   const int64_t stride = attributes->stride[axis], padding = attributes->padding[axis];
   const int64_t reach = attributes->dilation[axis] * (attributes->kernel[axis] - 1) + 1;
-  const int64_t room = size + 2 * padding - reach;
+  const int64_t room = size + 2 * padding - reach + (attributes->ceil != 0 ? stride - 1 : 0);
   if (room < 0) return -1;
-  if (attributes->ceil == 0) return room / stride + 1;
-  const int64_t count = (room + stride - 1) / stride + 1;
-  return (count - 1) * stride >= size + padding ? count - 1
-                                                : count; /* begins in x or its padding */
+  const int64_t count = room / stride + 1;
+  return attributes->ceil != 0 && (count - 1) * stride >= size + padding
+             ? count - 1
+             : count; /* begins in x or its padding */
+}
+
+/* Has every window an element of x? The first one has its first behind the padding; where dilation
+ * goes beyond all of x, there is no other. */
+static bool has_elements(const tdm_pool_attributes *attributes, int axis, int64_t size) {
+  const int64_t dilation = attributes->dilation[axis];
+  const int64_t before = attributes->padding[axis] % dilation;
+  return size > (before > 0 ? dilation - before : 0);
 }
 
 static tdm_status infer_size(const tdm_pool_attributes *attributes, int axis, tdm_dim size,
                              tdm_dim *out_size) {
-  *out_size = attributes->adaptive != 0 ? attributes->output[axis] : TDM_DIM_UNKNOWN;
-  if (attributes->adaptive != 0 || !tdm_dim_is_size(size)) return TDM_OK;
+  const bool adaptive = attributes->adaptive != 0;
+  *out_size = adaptive ? attributes->output[axis] : TDM_DIM_UNKNOWN;
+  if (!tdm_dim_is_size(size) || (adaptive && size > 0)) return TDM_OK;
+  if (adaptive) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no element to share out");
+  if (!has_elements(attributes, axis, size))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "a window of %lld with dilation %lld and padding %lld holds none of %lld "
+                    "elements",
+                    (long long)attributes->kernel[axis], (long long)attributes->dilation[axis],
+                    (long long)attributes->padding[axis], (long long)size);
   *out_size = window_count(attributes, axis, size);
   if (*out_size > 0) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "no window of %lld fits into %lld with padding %lld",

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <string.h>
 
 #include "tandem/tandem.h"
 
@@ -110,6 +111,59 @@ static void a_variance_may_be_of_each_row(void **state) {
   tdm_tensor_release(found);
 }
 
+/* Windows of x (1, 1, 2, 2), or of none where they share it out, are trained; size: as the input
+ * has it. */
+static tdm_status pool(tdm_context *context, tdm_dim size, bool shared) {
+  const tdm_pool_options options = {
+      .struct_size = sizeof options, .stride = {1}, .padding = {1, 1}, .dilation = {3}};
+  const int64_t fed = shared ? 0 : 2;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_scalar(), NULL);
+  const tdm_value x = tdm_mul(
+      graph, "x", tdm_input(graph, "fed", TDM_FLOAT32, tdm_shape_of(4, 1, 1, size, size)), weight);
+  const tdm_value y = shared ? tdm_adaptive_max_pool2d(graph, "pool", x, 1, 1)
+                             : tdm_max_pool2d(graph, "pool", x, 2, 2, &options);
+  const tdm_optimizer sgd = tdm_sgd(1);
+  const tdm_session_options trained = {.struct_size = sizeof trained,
+                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+                                       .optimizer = &sgd};
+  tdm_session *session = tdm_session_create(graph, &trained);
+  tdm_status status = tdm_last_status();
+  if (session) {
+    const tdm_shape shape = tdm_shape_of(4, 1, 1, fed, fed);
+    const tdm_feed feed = {"fed", tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, shape), false};
+    status = tdm_train_step(session, &feed, 1, NULL, 0, NULL);
+    tdm_tensor_release(feed.tensor);
+  }
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  return status;
+}
+
+/* Padding and what lies beyond it are no maximum: there is no place for its gradient. */
+static void windows_without_elements_are_refused(void **state) {
+  for (int named = 0; named < 2; named++)
+    for (int shared = 0; shared < 2; shared++) {
+      const tdm_dim size = named ? TDM_DIM("size") : shared ? 0 : 2;
+      assert_int_equal(pool(*state, size, shared), TDM_INVALID_ARGUMENT);
+      assert_non_null(strstr(tdm_last_message(), "element"));
+    }
+}
+
+/* PyTorch's ceil_mode: a first window may reach beyond x too. */
+static void a_window_reaches_beyond_a_short_row(void **state) {
+  const tdm_pool_options options = {.struct_size = sizeof options, .stride = {2}, .ceil = true};
+  const tdm_shape shape = tdm_shape_of(3, 1, 1, 2);
+  for (int average = 0; average < 2; average++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+    const tdm_value y = (average ? tdm_avg_pool1d : tdm_max_pool1d)(graph, "y", x, 3, &options);
+    tdm_tensor *found = answer(*state, graph, shape, y, (tdm_value){0, 0});
+    assert_true(tdm_tensor_item(found, 0) == 1);
+    assert_shape(found, tdm_shape_of(3, 1, 1, 1));
+  }
+}
+
 static int open_context(void **state) {
   *state = tdm_context_create(NULL);
   return *state ? 0 : -1;
@@ -128,6 +182,8 @@ int main(void) {
       cmocka_unit_test(losses_of_no_images_add_up_to_nothing),
       cmocka_unit_test(neighbours_of_no_images_are_none),
       cmocka_unit_test(a_variance_may_be_of_each_row),
+      cmocka_unit_test(windows_without_elements_are_refused),
+      cmocka_unit_test(a_window_reaches_beyond_a_short_row),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

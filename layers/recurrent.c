@@ -107,6 +107,36 @@ static void enter_projection(const recurrent_layers *layers, const char *path, t
   inputs[TDM_RECURRENT_WEIGHT_IH] = tdm_concat(graph, path, weights, 2, 1);
 }
 
+/* bool (batch, 1) or (): true where a row has no step; invalid where every row has one. */
+static tdm_value find_stepless(const recurrent_layers *layers, const char *path, tdm_value x) {
+  tdm_graph *graph = layers->graph;
+  const tdm_value lengths = layers->options.lengths;
+  const tdm_dim length = tdm_value_shape(graph, x).dims[0];
+  if (tdm_value_is_valid(lengths)) {
+    const tdm_value none = tdm_compare_scalar(graph, path, lengths, TDM_EQUAL, 0);
+    return tdm_value_is_valid(none) ? tdm_unsqueeze(graph, path, none, 1) : none;
+  }
+  if (tdm_dim_is_size(length) && length > 0) return (tdm_value){0, 0};
+  const tdm_value places =
+      tdm_cast(graph, path, tdm_arange_like(graph, path, x, 0), tdm_value_dtype(graph, x));
+  const tdm_value ones = tdm_affine(graph, path, places, 0, 1);
+  const tdm_value steps = tdm_sum(graph, path, ones, NULL, 0, false);
+  return tdm_compare_scalar(graph, path, steps, TDM_EQUAL, 0);
+}
+
+/* y and h_n of what the cells put out; a row without steps keeps its first h, of which the cells
+ * know nothing. */
+static void leave_projection(const recurrent_layers *layers, const char *path, tdm_value weight_hr,
+                             tdm_value x, tdm_value h0, tdm_value *outputs) {
+  tdm_graph *graph = layers->graph;
+  for (int i = TDM_RECURRENT_Y; i <= TDM_RECURRENT_H_N; i++)
+    outputs[i] = tdm_linear_of(graph, path, outputs[i], weight_hr, (tdm_value){0, 0});
+  if (!tdm_value_is_valid(h0)) return;
+  const tdm_value stepless = find_stepless(layers, path, x);
+  if (tdm_value_is_valid(stepless))
+    outputs[TDM_RECURRENT_H_N] = tdm_where(graph, path, stepless, h0, outputs[TDM_RECURRENT_H_N]);
+}
+
 static tdm_value make_projection(const recurrent_layers *layers, int layer, int direction) {
   const double bound = 1.0 / sqrt((double)layers->hidden);
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
@@ -132,6 +162,7 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
   const char *path = layers->name;
   if (layers->options.layers * layers->directions > 1)
     path = part_name(layers, "/l", layer, direction, text);
+  const tdm_value h0 = inputs[TDM_RECURRENT_H0];
   tdm_value weight_hr = {0, 0};
   if (layers->options.projection > 0) {
     weight_hr = make_projection(layers, layer, direction);
@@ -140,8 +171,8 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
   if (tdm_graph_status(graph) != TDM_OK) return (tdm_value){0, 0};
   const tdm_recurrent_attributes attributes = {.cell = layers->cell, .reverse = direction};
   tdm_append(graph, layers->operation, path, &attributes, inputs, TDM_RECURRENT_INPUTS, outputs);
-  for (int i = TDM_RECURRENT_Y; layers->options.projection > 0 && i <= TDM_RECURRENT_H_N; i++)
-    outputs[i] = tdm_linear_of(graph, path, outputs[i], weight_hr, (tdm_value){0, 0});
+  if (layers->options.projection > 0 && tdm_value_is_valid(outputs[TDM_RECURRENT_Y]))
+    leave_projection(layers, path, weight_hr, x, h0, outputs);
   return outputs[TDM_RECURRENT_Y];
 }
 

@@ -164,6 +164,31 @@ static void a_window_reaches_beyond_a_short_row(void **state) {
   }
 }
 
+/* x (length, 2, 1); the first of two rows has no step, or none has; their first h are 0.5 and 1.5.
+ */
+static void check_stepless(tdm_context *context, tdm_dim named, int64_t length, bool lengths) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, named, 2, 1));
+  const tdm_value h = tdm_arange(graph, "h", TDM_FLOAT32, 0.5, 2.5, 1);
+  tdm_rnn_options options = {.struct_size = sizeof options,
+                             .h0 = tdm_reshape(graph, "h0", h, tdm_shape_of(3, 1, 2, 1)),
+                             .projection = 1};
+  if (lengths) options.lengths = tdm_arange(graph, "lengths", TDM_INT64, 0, 2, 1);
+  tdm_value h_n;
+  tdm_lstm(graph, "lstm", x, 2, &options, &h_n, NULL);
+  tdm_tensor *found = answer(context, graph, tdm_shape_of(3, length, 2, 1), h_n, (tdm_value){0, 0});
+  assert_true(tdm_tensor_item(found, 0) == 0.5);
+  assert_true((tdm_tensor_item(found, 1) == 1.5) == !lengths);
+  assert_shape(found, tdm_shape_of(2, 2, 1));
+}
+
+static void a_projected_row_without_steps_keeps_its_state(void **state) {
+  check_stepless(*state, 3, 3, true);
+  check_stepless(*state, TDM_DIM("length"), 3, true);
+  check_stepless(*state, 0, 0, false);
+  check_stepless(*state, TDM_DIM("length"), 0, false);
+}
+
 static int open_context(void **state) {
   *state = tdm_context_create(NULL);
   return *state ? 0 : -1;
@@ -184,6 +209,7 @@ int main(void) {
       cmocka_unit_test(a_variance_may_be_of_each_row),
       cmocka_unit_test(windows_without_elements_are_refused),
       cmocka_unit_test(a_window_reaches_beyond_a_short_row),
+      cmocka_unit_test(a_projected_row_without_steps_keeps_its_state),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -45,21 +45,11 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
 }
 
 /* Along the last dimension. */
-static tdm_value norm(tdm_graph *graph, const char *name, tdm_value x, double p, bool keep) {
-  const int last = -1;
-  if (p == 2.0)
-    return tdm_sqrt(graph, name, tdm_sum(graph, name, tdm_square(graph, name, x), &last, 1, keep));
-  const tdm_value sizes = tdm_abs(graph, name, x);
-  if (p == 1.0) return tdm_sum(graph, name, sizes, &last, 1, keep);
-  if (isinf(p)) return tdm_max(graph, name, sizes, last, keep, NULL);
-  const tdm_value sum = tdm_sum(graph, name, tdm_pow(graph, name, sizes, p), &last, 1, keep);
-  return tdm_pow(graph, name, sum, 1.0 / p);
-}
-
 static tdm_value distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b, double p,
                           double epsilon, bool keep) {
+  const int last = -1;
   const tdm_value apart = tdm_sub(graph, name, a, b);
-  return norm(graph, name, tdm_add_scalar(graph, name, apart, epsilon), p, keep);
+  return tdm_norm(graph, name, tdm_add_scalar(graph, name, apart, epsilon), p, &last, 1, keep);
 }
 
 static bool is_norm(tdm_graph *graph, const char *function, const char *name, double p) {

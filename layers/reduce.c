@@ -157,7 +157,8 @@ tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *d
   return make_reduce(graph, "mean", name, x, dimensions, count, keep, true);
 }
 
-/* n - correction as a value, where some of the dimensions get their sizes when it runs. */
+/* n - correction, at least 0, as a value, where some of the dimensions get their sizes when it
+ * runs. */
 static tdm_value count_less(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                             size_t count, double correction) {
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -175,7 +176,7 @@ static tdm_value count_less(tdm_graph *graph, const char *name, tdm_value x, con
     const tdm_value elements = tdm_sum(graph, name, ones, NULL, 0, false);
     n = tdm_value_is_valid(n) ? tdm_mul(graph, name, n, elements) : elements;
   }
-  return tdm_affine(graph, name, n, sizes, -correction);
+  return tdm_clamp(graph, name, tdm_affine(graph, name, n, sizes, -correction), 0, INFINITY);
 }
 
 static bool has_sizes(const tdm_shape *x, const int *dimensions, size_t count) {

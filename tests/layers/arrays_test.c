@@ -92,7 +92,8 @@ static void parts_are_the_whole(void **state) {
 
 /* ---- Sizes that are known when it runs ------------------------------------------------------- */
 
-/* Variance over a dimension with a name: 1, 2, 3, 4, 5, 6 have 3.5. */
+/* Variance over a dimension with a name: 1, 2, 3, 4, 5, 6 have 3.5. Of fewer elements than the
+ * correction it is infinite, as in PyTorch. */
 static void a_name_is_counted_when_it_runs(void **state) {
   (void)state;
   static const double x[] = {1, 2, 3, 4, 5, 6};
@@ -102,21 +103,50 @@ static void a_name_is_counted_when_it_runs(void **state) {
   const tdm_value fed = tdm_input(graph, "x", TDM_FLOAT64, shape);
   tdm_output(graph, "all", tdm_variance(graph, "v", fed, NULL, 0, 1, false));
   tdm_output(graph, "rows", tdm_variance(graph, "w", fed, (const int[]){-1}, 1, 1, true));
+  tdm_output(graph, "few", tdm_variance(graph, "f", fed, (const int[]){-1}, 1, 5, true));
   tdm_session *session = tdm_session_create(graph, NULL);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor *numbers = tdm_tensor_from(context, TDM_FLOAT64, tdm_shape_of(2, 2, 3), x);
   const tdm_feed feed = {"x", numbers, false};
-  tdm_fetch fetches[] = {{"all", NULL}, {"rows", NULL}};
-  assert_int_equal(tdm_run(session, &feed, 1, fetches, 2), TDM_OK);
+  tdm_fetch fetches[] = {{"all", NULL}, {"rows", NULL}, {"few", NULL}};
+  assert_int_equal(tdm_run(session, &feed, 1, fetches, 3), TDM_OK);
   const double *all = tdm_tensor_data(fetches[0].tensor),
                *rows = tdm_tensor_data(fetches[1].tensor);
   assert_true(fabs(all[0] - 3.5) < 1e-12);
   assert_true(fabs(rows[0] - 1) < 1e-12 && fabs(rows[1] - 1) < 1e-12);
-  tdm_tensor_release(fetches[0].tensor);
-  tdm_tensor_release(fetches[1].tensor);
+  assert_true(tdm_tensor_item(fetches[2].tensor, 0) == INFINITY);
+  for (int i = 0; i < 3; i++)
+    tdm_tensor_release(fetches[i].tensor);
   tdm_tensor_release(numbers);
   tdm_session_release(session);
   tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+/* b is as far from a, which is zeros, as epsilon makes up for. */
+static void points_that_meet_have_no_slope(void **state) {
+  (void)state;
+  static const double powers[] = {1, 1.5, 2, 3, INFINITY};
+  tdm_context *context = tdm_context_create(NULL);
+  const tdm_shape shape = tdm_shape_of(2, 1, 2);
+  for (size_t i = 0; i < sizeof powers / sizeof powers[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value a = tdm_input(graph, "a", TDM_FLOAT64, shape);
+    const tdm_value b = tdm_add_scalar(graph, "b", tdm_detach(graph, "at", a), 0.5);
+    const tdm_value apart = tdm_pairwise_distance(graph, "d", a, b, powers[i], 0.5, false);
+    const tdm_value loss = tdm_sum(graph, "loss", apart, NULL, 0, false);
+    tdm_output(graph, "slope", tdm_gradient_of(graph, "g", loss, a));
+    tdm_session *session = tdm_session_create(graph, NULL);
+    if (!session) fail_msg("%s", tdm_last_message());
+    const tdm_feed feed = {"a", tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT64, shape), false};
+    tdm_tensor *slope = tdm_run_output(session, &feed, 1, "slope");
+    if (!slope) fail_msg("%s", tdm_last_message());
+    assert_true(tdm_tensor_item(slope, 0) == 0 && tdm_tensor_item(slope, 1) == 0);
+    tdm_tensor_release(slope);
+    tdm_tensor_release(feed.tensor);
+    tdm_session_release(session);
+    tdm_graph_release(graph);
+  }
   tdm_context_release(context);
 }
 
@@ -322,6 +352,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(a_name_is_counted_when_it_runs),
+      cmocka_unit_test(points_that_meet_have_no_slope),
       cmocka_unit_test(the_logarithm_of_no_sum_is_minus_infinity),
       cmocka_unit_test(what_is_expanded_has_the_size_that_was_said),
       cmocka_unit_test(a_median_with_a_nan_is_nan),

@@ -43,13 +43,12 @@ tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   if (b < 0) return invalid;
   const int64_t rows = shape.dims[a], columns = shape.dims[b];
   char text[TDM_SHAPE_TEXT];
-  if (a == b || !tdm_dim_is_size(rows) || !tdm_dim_is_size(columns) || offset >= columns ||
-      offset <= -rows)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "diagonal %s: of dimensions %d and %d of x, which is %s, at offset %lld: "
-                          "they must be two sizes, and the offset within them",
-                          name, first, second, tdm_shape_text(&shape, text, sizeof text),
-                          (long long)offset);
+  if (a == b || !tdm_dim_is_size(rows) || !tdm_dim_is_size(columns))
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "diagonal %s: of dimensions %d and %d of x, which is %s: they must be two "
+        "sizes",
+        name, first, second, tdm_shape_text(&shape, text, sizeof text));
   int order[TDM_MAX_RANK], count = 0;
   for (int i = 0; i < shape.rank; i++)
     if (i != a && i != b) order[count++] = i;
@@ -58,6 +57,7 @@ tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   x = tdm_permute(graph, name, x, order, (size_t)count);
   if (!tdm_value_is_valid(x)) return invalid;
   x = tdm_flatten(graph, name, x, -2, -1);
+  if (offset >= columns || offset <= -rows) return tdm_slice(graph, name, x, -1, 0, 0, 1);
   const int64_t right = offset > 0 ? offset : 0, down = offset < 0 ? -offset : 0;
   const int64_t length = columns - right < rows - down ? columns - right : rows - down;
   const int64_t begin = down * columns + right;

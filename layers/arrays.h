@@ -49,7 +49,7 @@ TDM_API tdm_value tdm_outer(tdm_graph *graph, const char *name, tdm_value a, tdm
 TDM_API void tdm_unbind(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                         size_t count, tdm_value *out_parts);
 /* The diagonal of two dimensions, which are sizes, as the last dimension; offset: 0 the main one,
- * positive above it. */
+ * positive above it, and beyond them one without elements. */
 TDM_API tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t offset,
                                int first, int second);
 /* The sum of the main diagonal of x (n, m). */

@@ -256,7 +256,6 @@ CASE(topk_of_none, tdm_topk(graph, "it", x, 0, 1, true, NULL))
 CASE(topk_of_five, tdm_topk(graph, "it", x, 5, 1, true, NULL))
 CASE(median_of_name, tdm_median(graph, "it", x, 0, false))
 CASE(diagonal_of_name, tdm_diagonal(graph, "it", x, 0, 0, 1))
-CASE(diagonal_beyond, tdm_diagonal(graph, "it", x, -4, 1, 2))
 CASE(trace_of_three, tdm_diagonal_sum(graph, "it", x))
 CASE(outer_of_three, tdm_outer(graph, "it", x, x))
 CASE(norm_of_none, tdm_norm(graph, "it", x, 0, NULL, 0, false))
@@ -308,7 +307,6 @@ static void what_is_refused_is_named(void **state) {
       {"1 to 4 can be", topk_of_five},
       {"must be a size", median_of_name},
       {"two sizes", diagonal_of_name},
-      {"offset -4", diagonal_beyond},
       {"two dimensions", trace_of_three},
       {"one dimension", outer_of_three},
       {"one dimension", grid_of_three},

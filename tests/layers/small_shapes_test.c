@@ -111,6 +111,30 @@ static void a_variance_may_be_of_each_row(void **state) {
   tdm_tensor_release(found);
 }
 
+/* Beyond a matrix, and of one without elements, a diagonal is empty, and its sum 0. */
+static void diagonals_beyond_are_empty(void **state) {
+  static const int64_t offsets[] = {3, -2, INT64_MAX, INT64_MIN};
+  const tdm_value none = {0, 0};
+  const tdm_shape matrix = tdm_shape_of(2, 2, 3), empty = tdm_shape_of(2, 0, 0);
+  for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, matrix);
+    const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, matrix, NULL);
+    const tdm_value y = tdm_diagonal(graph, "y", tdm_mul(graph, "m", x, weight), offsets[i], 0, 1);
+    const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+    assert_shape(answer(*state, graph, matrix, y, loss), tdm_shape_of(1, 0));
+  }
+  for (int by_equation = 0; by_equation < 2; by_equation++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, empty);
+    const tdm_value y =
+        by_equation ? tdm_einsum(graph, "y", "ii", &x, 1) : tdm_diagonal_sum(graph, "y", x);
+    tdm_tensor *sum = answer(*state, graph, empty, y, none);
+    assert_true(tdm_tensor_item(sum, 0) == 0);
+    assert_shape(sum, tdm_shape_scalar());
+  }
+}
+
 /* Windows of x (1, 1, 2, 2), or of none where they share it out, are trained; size: as the input
  * has it. */
 static tdm_status pool(tdm_context *context, tdm_dim size, bool shared) {
@@ -207,6 +231,7 @@ int main(void) {
       cmocka_unit_test(losses_of_no_images_add_up_to_nothing),
       cmocka_unit_test(neighbours_of_no_images_are_none),
       cmocka_unit_test(a_variance_may_be_of_each_row),
+      cmocka_unit_test(diagonals_beyond_are_empty),
       cmocka_unit_test(windows_without_elements_are_refused),
       cmocka_unit_test(a_window_reaches_beyond_a_short_row),
       cmocka_unit_test(a_projected_row_without_steps_keeps_its_state),

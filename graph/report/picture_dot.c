@@ -24,11 +24,13 @@ typedef struct drawing {
   uint32_t *edge_to;        /* per node: 1 + the device whose updates it has an edge to already */
 } drawing;
 
-/* What goes into quotes. */
+/* What goes into quotes. Other control characters than these are none of XML's, which graphviz
+ * makes SVG of. */
 static void print_escaped(const char *text, FILE *out) {
   for (; *text; text++) {
+    const bool is_odd = (unsigned char)*text < ' ' && *text != '\n' && *text != '\t';
     if (*text == '"' || *text == '\\') fputc('\\', out);
-    fputc(*text, out);
+    fputc(is_odd ? '?' : *text, out);
   }
 }
 

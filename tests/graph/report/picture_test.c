@@ -13,7 +13,7 @@ static const uint32_t reads[] = {IDS, WEIGHT, X, MOVED_X, BIAS, 0, Y, Y, WEIGHT,
 static const uint32_t makes[] = {X, MOVED_X, Y, NEW_WEIGHT, NEW_STATE, NEW_BIAS};
 
 static tdm_picture_source sources[] = {
-    {IDS, "ids"}, {WEIGHT, "fc.weight"}, {STATE, "fc.weight.m"}, {BIAS, "a \"bias\""}};
+    {IDS, "ids"}, {WEIGHT, "fc.weight"}, {STATE, "fc.weight.m"}, {BIAS, "a \"bias\"\x01"}};
 
 /* A command on cpu:0, what it makes carried to sim:0, one there that reads nothing in one place,
  * and three updates, of which two on one device read the same value. */
@@ -106,7 +106,7 @@ static const char expected[] =
     "  }\n"
     "  v1 [shape=note, fontsize=10, label=\"ids\"];\n"
     "  v2 [shape=note, fontsize=10, label=\"fc.weight\"];\n"
-    "  v10 [shape=note, fontsize=10, label=\"a \\\"bias\\\"\"];\n"
+    "  v10 [shape=note, fontsize=10, label=\"a \\\"bias\\\"?\"];\n"
     "  v1 -> n0;\n  v2 -> n0;\n"
     "  n0 -> n1 [color=\"#c0504d\"];\n"
     "  n1 -> n2 [color=\"#c0504d\"];\n  v10 -> n2;\n"

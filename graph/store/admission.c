@@ -91,11 +91,31 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   return first;
 }
 
+/* What this thread is to start. A run that fails at once ends while it is started, and so admits
+ * the next: one behind the other, since a hundred thousand of them, one inside the other, would
+ * have no room on the stack. */
+typedef struct start_list {
+  tdm_admission *first;
+  tdm_admission **last; /* where the next is put */
+  bool is_under_way;
+} start_list;
+
+static _Thread_local start_list starts;
+
 void tdm_store_start(tdm_admission *admitted) {
-  for (tdm_admission *admission = admitted, *next; admission; admission = next) {
-    next = admission->next;
+  if (!starts.first) starts.last = &starts.first;
+  *starts.last = admitted;
+  while (*starts.last)
+    starts.last = &(*starts.last)->next;
+  if (starts.is_under_way) return;
+  starts.is_under_way = true;
+  while (starts.first) {
+    tdm_admission *admission = starts.first;
+    starts.first = admission->next;
+    if (!starts.first) starts.last = &starts.first;
     admission->start(admission);
   }
+  starts.is_under_way = false;
 }
 
 void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {

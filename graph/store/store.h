@@ -209,7 +209,7 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store);
 /* Takes a queued admission out; false when it was admitted already. Those who can follow are
  * admitted, and the caller has to start them when it holds no lock. */
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);
-/* Calls start of each of a list; NULL: none. */
+/* Calls start of each of a list (NULL: none); inside a start of this thread, behind it. */
 void tdm_store_start(tdm_admission *admitted);
 /* Takes a place in the queue like a run that writes: waits for those who asked before, and keeps
  * out those who ask later. Returns with the lock, under exclusion from all runs; place lives until

@@ -50,6 +50,9 @@ void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->logs);
   TDM_ARRAY_DEINIT(graph, &graph->row_conditions);
   TDM_ARRAY_DEINIT(graph, &graph->parallel_regions);
+  for (size_t i = graph->prepared.count; i-- > 0;) /* fused kernels point to their members */
+    tdm_prepared_let_go(graph->prepared.items[i]);
+  TDM_ARRAY_DEINIT(graph, &graph->prepared);
   tdm_region_deinit(&graph->region);
   tdm_context_release(graph->context);
 }

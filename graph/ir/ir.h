@@ -278,6 +278,7 @@ struct tdm_graph {
   TDM_ARRAY(tdm_graph_log) logs;
   TDM_ARRAY(tdm_row_condition) row_conditions;     /* one for any device before those of each */
   TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from 1 on */
+  TDM_ARRAY(tdm_prepared *) prepared;              /* what its nodes had got; let go of by deinit */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
   const struct tdm_insertion *lent; /* to the rule that is being asked: where tdm_append inserts */

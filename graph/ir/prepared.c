@@ -1,6 +1,8 @@
-/* The cache of prepared kernels: a chained hash table that only grows. */
+/* The cache of prepared kernels: a chained hash table. Its table only grows, as far as the plans
+ * that were there at once have had it. */
 #include "graph/ir/prepared.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -12,7 +14,6 @@
 
 struct tdm_prepared_cache {
   const tdm_allocator *allocator;
-  tdm_region region;
   tdm_prepared **buckets;
   size_t bucket_count; /* a power of two */
   size_t count;
@@ -27,7 +28,6 @@ tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool determ
   if (!cache) return TDM_OUT_OF_MEMORY;
   cache->allocator = allocator;
   cache->deterministic = deterministic;
-  tdm_region_init(&cache->region, allocator);
   cache->buckets = tdm_allocate(allocator, FIRST_BUCKETS * sizeof(void *), "kernel cache");
   if (!cache->buckets) {
     tdm_prepared_cache_destroy(cache);
@@ -40,11 +40,7 @@ tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool determ
 
 void tdm_prepared_cache_destroy(tdm_prepared_cache *cache) {
   if (!cache) return;
-  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
-    for (tdm_prepared *entry = cache->buckets[i]; entry; entry = entry->next)
-      if (entry->kernel->release) entry->kernel->release(entry->answer.state);
   tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
-  tdm_region_deinit(&cache->region);
   tdm_release(cache->allocator, cache, sizeof *cache);
 }
 
@@ -125,44 +121,85 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   return TDM_OK;
 }
 
+/* An entry is one piece of memory: itself, its attributes, its shapes. */
+typedef struct entry_block {
+  tdm_prepared entry; /* first */
+  _Alignas(max_align_t) char attributes[];
+} entry_block;
+
+/* What attributes take, rounded up to where shapes may stand. */
+static size_t attribute_room(const tdm_prepared *entry) {
+  return (entry->attribute_bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) *
+         sizeof(max_align_t);
+}
+
+static size_t entry_bytes(const tdm_prepared *entry) {
+  const size_t spec_count = entry->input_count + entry->output_count;
+  return sizeof(entry_block) + attribute_room(entry) + 2 * spec_count * sizeof(tdm_spec);
+}
+
+static void free_entry(tdm_prepared *entry) {
+  tdm_release(entry->cache->allocator, entry, entry_bytes(entry));
+}
+
 static tdm_prepared *make_entry(tdm_prepared_cache *cache, const tdm_prepare_key *key) {
+  const tdm_prepared made = {.cache = cache,
+                             .kernel = key->kernel,
+                             .attribute_bytes = key->attribute_bytes,
+                             .input_count = key->input_count,
+                             .output_count = key->output_count,
+                             .team_size = key->team_size};
   const size_t spec_count = key->input_count + key->output_count;
-  tdm_prepared *entry = tdm_region_take(&cache->region, sizeof *entry, "prepared kernel");
-  tdm_spec *specs = tdm_region_take(&cache->region, 2 * spec_count * sizeof *specs, "its shapes");
-  void *attributes = tdm_region_take(&cache->region, key->attribute_bytes + 1, "its attributes");
-  if (!entry || !specs || !attributes) return NULL;
+  entry_block *block = tdm_allocate(cache->allocator, entry_bytes(&made), "prepared kernel");
+  if (!block) return NULL;
+  tdm_prepared *entry = &block->entry;
+  *entry = made;
+  tdm_spec *specs = (tdm_spec *)(block->attributes + attribute_room(entry));
   memcpy(specs, key->specs, spec_count * sizeof *specs);
   memcpy(specs + spec_count, key->specs, spec_count * sizeof *specs);
-  if (key->attribute_bytes) memcpy(attributes, key->attributes, key->attribute_bytes);
-  entry->kernel = key->kernel;
-  entry->attributes = attributes;
-  entry->attribute_bytes = key->attribute_bytes;
+  if (key->attribute_bytes) memcpy(block->attributes, key->attributes, key->attribute_bytes);
+  entry->attributes = block->attributes;
   entry->specs = specs;
   entry->offered = specs + spec_count;
-  entry->input_count = key->input_count;
-  entry->output_count = key->output_count;
-  entry->team_size = key->team_size;
   return entry;
 }
 
 tdm_status tdm_prepared_get(tdm_prepared_cache *cache, const tdm_prepare_key *key,
-                            const tdm_prepared **out_prepared) {
+                            tdm_prepared **out_prepared) {
   *out_prepared = NULL;
   const uint64_t hash = hash_key(key);
   for (tdm_prepared *entry = cache->buckets[hash & (cache->bucket_count - 1)]; entry;
        entry = entry->next)
     if (entry->hash == hash && same_key(entry, key)) {
+      entry->users++;
       *out_prepared = entry;
       return TDM_OK;
     }
   if (cache->count > 2 * cache->bucket_count) TDM_TRY(grow(cache));
   tdm_prepared *entry = make_entry(cache, key);
   if (!entry) return TDM_OUT_OF_MEMORY;
-  TDM_TRY(ask_kernel(cache, entry));
+  const tdm_status status = ask_kernel(cache, entry);
+  if (status != TDM_OK) {
+    free_entry(entry);
+    return status;
+  }
+  entry->users = 1;
   entry->hash = hash;
   entry->next = cache->buckets[hash & (cache->bucket_count - 1)];
   cache->buckets[hash & (cache->bucket_count - 1)] = entry;
   cache->count++;
   *out_prepared = entry;
   return TDM_OK;
+}
+
+void tdm_prepared_let_go(tdm_prepared *prepared) {
+  tdm_prepared_cache *cache = prepared->cache;
+  if (--prepared->users > 0) return;
+  tdm_prepared **place = &cache->buckets[prepared->hash & (cache->bucket_count - 1)];
+  while (*place != prepared)
+    place = &(*place)->next;
+  *place = prepared->next;
+  cache->count--;
+  if (prepared->kernel->release) prepared->kernel->release(prepared->answer.state);
+  free_entry(prepared);
 }

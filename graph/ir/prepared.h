@@ -1,5 +1,6 @@
-/* Kernels prepared for shapes, attributes and a team: made once, shared by all plans of a session.
- * Invariant: an entry never changes once it is found; its state is read-only for execute. */
+/* Kernels prepared for shapes, attributes and a team: made once, shared by all plans of a session,
+ * and gone with the last of them, since shapes may be others in every run. Invariant: an entry
+ * never changes once it is found; its state is read-only for execute. */
 #ifndef TANDEM_GRAPH_IR_PREPARED_H
 #define TANDEM_GRAPH_IR_PREPARED_H
 
@@ -10,7 +11,9 @@ typedef struct tdm_prepared_cache tdm_prepared_cache;
 
 struct tdm_prepared {
   tdm_prepared *next; /* in its bucket */
+  tdm_prepared_cache *cache;
   uint64_t hash;
+  uint64_t users; /* how often it was got, and is not let go of yet */
   const tdm_kernel *kernel;
   tdm_kernel_answer answer;
   const void *attributes; /* a copy */
@@ -34,11 +37,14 @@ typedef struct tdm_prepare_key {
 
 tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool deterministic,
                                      tdm_prepared_cache **out_cache) TDM_WARN_UNUSED;
-/* Releases every kernel's state; NULL is legal. */
+/* Every entry was let go of; NULL is legal. */
 void tdm_prepared_cache_destroy(tdm_prepared_cache *cache);
-/* Finds or makes. One thread at a time (the session's planning lock). */
+/* Finds or makes; the caller lets go of it. These two by one thread at a time (the session's
+ * planning lock). */
 tdm_status tdm_prepared_get(tdm_prepared_cache *cache, const tdm_prepare_key *key,
-                            const tdm_prepared **out_prepared) TDM_WARN_UNUSED;
+                            tdm_prepared **out_prepared) TDM_WARN_UNUSED;
+/* The last time releases the kernel's state. */
+void tdm_prepared_let_go(tdm_prepared *prepared);
 /* Time spent in kernels' prepare since creation: planning is reported without it. */
 uint64_t tdm_prepared_cache_prepare_ns(const tdm_prepared_cache *cache);
 

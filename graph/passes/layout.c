@@ -46,9 +46,13 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_
                                .input_count = node->input_count,
                                .output_count = node->output_count,
                                .team_size = device->team_size};
-  const tdm_status status = tdm_prepared_get(cache, &key, &node->prepared);
+  tdm_prepared *prepared;
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->prepared, 1));
+  const tdm_status status = tdm_prepared_get(cache, &key, &prepared);
   if (status != TDM_OK)
     return tdm_fail_within(status, "%s %s on %s", node->operation->name, node->name, device->name);
+  graph->prepared.items[graph->prepared.count++] = prepared;
+  node->prepared = prepared;
   const tdm_kernel_answer *answer = &node->prepared->answer;
   for (uint32_t k = 0; k < node->output_count && k < TDM_KERNEL_FORMATS; k++) {
     tdm_ir_value *value = tdm_ir_value_at(graph, node->first_output + k);

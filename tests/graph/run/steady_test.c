@@ -1,5 +1,5 @@
 /* A hundred thousand runs one after the other, blocking and in flight, leave no more memory behind
- * than the first thousand. */
+ * than the first thousand, nor do shapes that no run had before. */
 #include <unistd.h>
 
 #include "core/allocate.h"
@@ -109,10 +109,34 @@ static void submitted_runs_grow_nothing(void **unused) {
   end(&mine);
 }
 
+/* As many plans as are kept, and their prepared kernels; what else was planned is gone. */
+static void shapes_that_change_grow_nothing(void **unused) {
+  (void)unused;
+  enum { FEW_SHAPES = 40, MANY_SHAPES = 500, MOST_BYTES = 100000 };
+  steady mine;
+  begin(&mine, "cpu:0", 1);
+  tdm_value loss;
+  tdm_graph *graph = seed_graph(mine.context, "cpu:0", "cpu:0", &loss);
+  const tdm_session_options options = {.plan_limit = 4};
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.01), &options);
+  int64_t few = 0;
+  for (int rows = 1; rows <= MANY_SHAPES; rows++) {
+    test_batch batch;
+    test_batch_make(&batch, mine.context, rows, 1);
+    (void)train_once(session, &batch);
+    test_batch_release(&batch);
+    if (rows == FEW_SHAPES) few = tdm_faulty_allocator_outstanding_bytes(mine.faulty);
+  }
+  assert_true(tdm_faulty_allocator_outstanding_bytes(mine.faulty) < few + MOST_BYTES);
+  tdm_session_release(session);
+  end(&mine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocking_runs_grow_nothing),
       cmocka_unit_test(submitted_runs_grow_nothing),
+      cmocka_unit_test(shapes_that_change_grow_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

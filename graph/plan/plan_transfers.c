@@ -66,9 +66,9 @@ tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *no
   const tdm_device *discrete = from->host_addressable ? to : from;
   const tdm_ir_value *root =
       tdm_ir_value_at(&plan->graph, from->host_addressable ? source->root : node->first_output);
-  const bool pinned = root->kind == TDM_VALUE_INPUT
-                          ? root->pinned
-                          : root->kind == TDM_VALUE_NODE && !atomic_load(&plan->unpinned);
+  const bool pinned =
+      (root->kind == TDM_VALUE_INPUT ? root->pinned : root->kind == TDM_VALUE_NODE) &&
+      !atomic_load(&plan->unpinned);
   if (pinned) return TDM_HOST_PINNED;
   return discrete->stages_pageable ? TDM_HOST_STAGED : TDM_HOST_PAGEABLE;
 }

@@ -11,8 +11,7 @@ static tdm_device *partner_of(const tdm_plan *plan) {
              : NULL;
 }
 
-/* Memory that should have been pinned: an error where that was promised, else told by the plan. */
-static tdm_status check_pinned(tdm_run_state *run, const tdm_memory *memory) {
+tdm_status tdm_run_check_pinned(const tdm_run_state *run, const tdm_memory *memory) {
   if (tdm_memory_is_pinned(memory)) return TDM_OK;
   if (run->session->strict)
     return tdm_fail(TDM_UNAVAILABLE, "strict: host memory for copies with %s is not pinned",
@@ -32,7 +31,7 @@ static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
     const tdm_status status = tdm_memory_take(device, partner, bytes, memory);
     if (status != TDM_OK) return tdm_fail_within(status, "activations of %s", device->name);
   }
-  if (partner && bytes > 0) TDM_TRY(check_pinned(run, memory));
+  if (partner && bytes > 0) TDM_TRY(tdm_run_check_pinned(run, memory));
   run->flight.bases[run->plan->layout.arenas + arena] = memory->address;
   return TDM_OK;
 }
@@ -45,7 +44,7 @@ static tdm_status bind_outputs(tdm_run_state *run) {
     tdm_device *partner = device->host_addressable ? partner_of(plan) : NULL;
     tdm_storage *storage;
     TDM_TRY(tdm_output_pool_take(run->session->outputs, device, partner, value->bytes, &storage));
-    tdm_status status = partner ? check_pinned(run, &storage->memory) : TDM_OK;
+    tdm_status status = partner ? tdm_run_check_pinned(run, &storage->memory) : TDM_OK;
     if (status == TDM_OK)
       status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
     run->flight.bases[plan->layout.deliveries + i] = storage->memory.address;

@@ -92,6 +92,8 @@ static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
 /* Frees a plan's idle runs. */
 void tdm_runs_destroy(tdm_session *session, tdm_plan *plan);
 
+/* Memory that should have been pinned: an error where that was promised, else told by the plan. */
+tdm_status tdm_run_check_pinned(const tdm_run_state *run, const tdm_memory *memory) TDM_WARN_UNUSED;
 /* Gives the run's operands their addresses; it has its slot. */
 tdm_status tdm_run_bind(tdm_run_state *run) TDM_WARN_UNUSED;
 /* Binds where the rows of updates are read and logged, which goes round with the tables' versions.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/park.h"
+#include "devices/staging/staged_memory.h"
 #include "graph/run/life.h"
 #include "graph/run/sequence.h"
 
@@ -165,24 +166,38 @@ void tdm_run_complete(tdm_run_state *run) {
   tdm_doorbell_ring(bell);
 }
 
+/* A copy of what is fed, pinned where that is: the plan counts on it. */
+static tdm_status copy_input(const tdm_run_state *run, const tdm_tensor *tensor,
+                             tdm_tensor **out_copy) {
+  const bool pinned = tdm_memory_is_pinned(&tensor->storage->memory);
+  tdm_device *partner = pinned ? run->plan->partner : NULL;
+  tdm_storage *storage;
+  *out_copy = NULL;
+  TDM_TRY(tdm_storage_create(run->session->context, tdm_tensor_owner(tensor), partner,
+                             tensor->bytes, &storage));
+  tdm_status status = partner ? tdm_run_check_pinned(run, &storage->memory) : TDM_OK;
+  if (status == TDM_OK)
+    status = tdm_tensor_over(storage, 0, tensor->dtype, &tensor->shape, out_copy);
+  tdm_storage_release(storage); /* the copy's now */
+  if (status == TDM_OK && tensor->bytes > 0)
+    memcpy(tdm_tensor_data(*out_copy), tdm_tensor_data(tensor), tensor->bytes);
+  return status;
+}
+
 /* The run's own hold on what it reads: a copy, or what was handed over. */
 static tdm_status keep_inputs(tdm_run_state *run) {
   for (size_t i = 0; i < run->plan->graph.inputs.count; i++) {
     tdm_run_input *input = &run->inputs[i];
     tdm_tensor *tensor = input->tensor;
-    if (input->handed_over || !tdm_tensor_owner(tensor)->host_addressable) {
+    tdm_status status = TDM_OK;
+    if (input->handed_over || !tdm_tensor_owner(tensor)->host_addressable)
       input->tensor = tdm_tensor_retain(tensor);
-      continue;
-    }
-    input->tensor = tdm_tensor_create(run->session->context, tdm_tensor_device(tensor),
-                                      tensor->dtype, tensor->shape);
-    if (input->tensor) {
-      memcpy(tdm_tensor_data(input->tensor), tdm_tensor_data(tensor), tensor->bytes);
-      continue;
-    }
+    else
+      status = copy_input(run, tensor, &input->tensor);
+    if (status == TDM_OK) continue;
     while (i-- > 0)
       tdm_tensor_release(run->inputs[i].tensor);
-    return TDM_OUT_OF_MEMORY;
+    return status;
   }
   return TDM_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "devices/staging/pool.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/run/session.h"
 #include "tests/graph/clogged.h"
@@ -190,12 +191,51 @@ static void near_an_unknown_device_there_is_no_loader(void **unused) {
   end(&mine);
 }
 
+/* ---- Copies of what is fed ------------------------------------------------------------------- */
+
+static uint64_t buffers_taken(tdm_context *context) {
+  tdm_pool_counters counters;
+  tdm_pool_counters_read(tdm_context_pool(context), &counters);
+  return counters.taken;
+}
+
+/* A plan for pinned inputs is given pinned ones, also where a run that is submitted has a copy of
+ * what was not handed over. */
+static void the_copy_of_a_pinned_input_is_pinned(void **unused) {
+  (void)unused;
+  fixture mine;
+  begin(&mine, 1);
+  const tdm_session_options strict = {.strict = true};
+  tdm_session *session = run_session(seed_graph(mine.context, "sim:0", "sim:0", NULL), &strict);
+  test_batch batch;
+  test_batch_make(&batch, mine.context, ROWS, 1);
+  tdm_tensor *staged = tdm_tensor_staging(mine.context, "sim:0", TDM_INT64, tdm_shape_of(1, ROWS));
+  memcpy(tdm_tensor_data(staged), tdm_tensor_data(batch.ids), tdm_tensor_bytes(staged));
+  const tdm_feed feed = {"ids", staged, false};
+  const tdm_fetch scores = {.name = "scores"};
+  uint64_t taken = 0;
+  for (int i = 0; i < 2; i++) {
+    taken = buffers_taken(mine.context); /* the output is the first run's once that is let go */
+    assert_ok(tdm_submit(session, false, &feed, 1, &scores, 1, run_tally_note, &mine.tally));
+    run_tally_await(&mine.tally, i + 1);
+    tdm_tensor_release(mine.tally.tensors[i]);
+    mine.tally.tensors[i] = NULL;
+  }
+  assert_int_equal(mine.tally.failed, 0);
+  assert_int_equal(buffers_taken(mine.context) - taken, 1);
+  tdm_tensor_release(staged);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  end(&mine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_next_steps_targets_are_uploaded_under_this_ones_kernel),
       cmocka_unit_test(uploads_pass_the_step_between),
       cmocka_unit_test(batches_near_a_device_train_as_others_do),
       cmocka_unit_test(near_an_unknown_device_there_is_no_loader),
+      cmocka_unit_test(the_copy_of_a_pinned_input_is_pinned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

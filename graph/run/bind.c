@@ -20,6 +20,32 @@ tdm_status tdm_run_check_pinned(const tdm_run_state *run, const tdm_memory *memo
   return TDM_OK;
 }
 
+/* Did taking memory show that it is short, by a failure or by memory that is not the pool's? */
+static bool is_short(tdm_status status, const tdm_device *partner, const tdm_memory *taken) {
+  return status == TDM_OUT_OF_MEMORY || (status == TDM_OK && partner && !taken->staging);
+}
+
+/* What the session keeps and does not use makes room. */
+static tdm_status take_memory(const tdm_run_state *run, tdm_device *device, tdm_device *partner,
+                              size_t bytes, tdm_memory *out_memory) {
+  const tdm_status status = tdm_memory_take(device, partner, bytes, out_memory);
+  if (!is_short(status, partner, out_memory) || !tdm_session_free_idle(run->session, device))
+    return status;
+  tdm_memory_give_back(out_memory);
+  return tdm_memory_take(device, partner, bytes, out_memory);
+}
+
+static tdm_status take_output(const tdm_run_state *run, tdm_device *device, tdm_device *partner,
+                              size_t bytes, tdm_storage **out_storage) {
+  tdm_output_pool *pool = run->session->outputs;
+  const tdm_status status = tdm_output_pool_take(pool, device, partner, bytes, out_storage);
+  if (!is_short(status, partner, status == TDM_OK ? &(*out_storage)->memory : NULL) ||
+      !tdm_session_free_idle(run->session, device))
+    return status;
+  if (status == TDM_OK) tdm_storage_release(*out_storage);
+  return tdm_output_pool_take(pool, device, partner, bytes, out_storage);
+}
+
 static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
   tdm_device *device = run->plan->arena_devices[arena];
   tdm_device *partner = device->host_addressable ? partner_of(run->plan) : NULL;
@@ -28,7 +54,7 @@ static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
   const uint64_t bytes = run->plan->lowered.schedule.arena_bytes[arena];
   if (memory->bytes < bytes || (partner && !memory->staging && bytes > 0)) {
     tdm_memory_give_back(memory);
-    const tdm_status status = tdm_memory_take(device, partner, bytes, memory);
+    const tdm_status status = take_memory(run, device, partner, bytes, memory);
     if (status != TDM_OK) return tdm_fail_within(status, "activations of %s", device->name);
   }
   if (partner && bytes > 0) TDM_TRY(tdm_run_check_pinned(run, memory));
@@ -43,7 +69,7 @@ static tdm_status bind_outputs(tdm_run_state *run) {
     tdm_device *device = tdm_context_device(run->session->context, (size_t)value->device);
     tdm_device *partner = device->host_addressable ? partner_of(plan) : NULL;
     tdm_storage *storage;
-    TDM_TRY(tdm_output_pool_take(run->session->outputs, device, partner, value->bytes, &storage));
+    TDM_TRY(take_output(run, device, partner, value->bytes, &storage));
     tdm_status status = partner ? tdm_run_check_pinned(run, &storage->memory) : TDM_OK;
     if (status == TDM_OK)
       status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);

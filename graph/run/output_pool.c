@@ -1,5 +1,8 @@
 /* Memory of delivered outputs. A storage whose last reference goes returns here, so that a steady
- * run allocates nothing. Invariant: the pool outlives every storage it gave out. */
+ * run allocates nothing. Invariants: the pool outlives every storage it gave out; idle ones are in
+ * the order in which they came back. */
+#include <string.h>
+
 #include "devices/staging/staged_memory.h"
 #include "graph/run/session.h"
 
@@ -41,14 +44,27 @@ static void free_storage(tdm_output_pool *pool, tdm_storage *storage) {
   tdm_release(pool->allocator, storage, sizeof *storage);
 }
 
-/* The storage's dispose: its last reference is gone. */
+/* Under the lock. */
+static tdm_storage *remove_idle(tdm_output_pool *pool, size_t index) {
+  tdm_storage *storage = pool->idle[index];
+  pool->idle_count--;
+  memmove(&pool->idle[index], &pool->idle[index + 1],
+          (pool->idle_count - index) * sizeof *pool->idle);
+  return storage;
+}
+
+/* The storage's dispose: its last reference is gone. What came back first makes room: sizes that
+ * runs no longer ask for would be there for ever. */
 static void come_back(tdm_storage *storage) {
   tdm_output_pool *pool = storage->user;
+  tdm_storage *leaving = storage;
   pthread_mutex_lock(&pool->lock);
-  const bool keep = !pool->closed && pool->idle_count < KEPT;
-  if (keep) pool->idle[pool->idle_count++] = storage;
+  if (!pool->closed) {
+    leaving = pool->idle_count == KEPT ? remove_idle(pool, 0) : NULL;
+    pool->idle[pool->idle_count++] = storage;
+  }
   pthread_mutex_unlock(&pool->lock);
-  if (!keep) free_storage(pool, storage);
+  if (leaving) free_storage(pool, leaving);
   let_go(pool);
 }
 
@@ -63,15 +79,26 @@ void tdm_output_pool_close(tdm_output_pool *pool) {
   let_go(pool);
 }
 
+bool tdm_output_pool_free_idle(tdm_output_pool *pool, const tdm_device *device) {
+  tdm_storage *leaving[KEPT];
+  size_t count = 0;
+  pthread_mutex_lock(&pool->lock);
+  for (size_t i = pool->idle_count; i-- > 0;)
+    if (pool->idle[i]->memory.device == device) leaving[count++] = remove_idle(pool, i);
+  pthread_mutex_unlock(&pool->lock);
+  for (size_t i = 0; i < count; i++)
+    free_storage(pool, leaving[i]);
+  return count > 0;
+}
+
 static tdm_storage *find_idle(tdm_output_pool *pool, const tdm_device *device, size_t bytes,
                               bool staged) {
   for (size_t i = pool->idle_count; i-- > 0;) {
-    tdm_storage *storage = pool->idle[i];
+    const tdm_storage *storage = pool->idle[i];
     if (storage->memory.device != device) continue;
     if (storage->memory.bytes < bytes || storage->memory.bytes > 2 * bytes + 4096) continue;
     if ((storage->memory.staging != NULL) != staged) continue;
-    pool->idle[i] = pool->idle[--pool->idle_count];
-    return storage;
+    return remove_idle(pool, i);
   }
   return NULL;
 }

@@ -43,6 +43,19 @@ void tdm_slots_release(tdm_session *session) {
     }
 }
 
+bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
+  bool found = false;
+  pthread_mutex_lock(&session->store->lock);
+  for (int i = 0; i < session->depth; i++) {
+    tdm_memory *memory = &session->slots[i].arenas[device->context_index];
+    if (session->slots[i].busy || !memory->device) continue;
+    tdm_memory_give_back(memory);
+    found = true;
+  }
+  pthread_mutex_unlock(&session->store->lock);
+  return tdm_output_pool_free_idle(session->outputs, device) || found;
+}
+
 /* ---- Rates and momenta ----------------------------------------------------------------------- */
 
 static void set_rate(tdm_session *session, size_t group, double learning_rate) {

@@ -97,6 +97,9 @@ void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
 void tdm_session_begin_rates(tdm_session *session);
 /* Frees the arenas of all slots, of which none is busy. */
 void tdm_slots_release(tdm_session *session);
+/* Frees what no run uses of a device's memory: activations of free slots, outputs that came back.
+ * False: there was nothing. Not under the store's lock. */
+bool tdm_session_free_idle(tdm_session *session, const tdm_device *device);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
@@ -116,5 +119,7 @@ void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the re
  * none. */
 tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
                                 size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
+/* Frees what is idle of the device's memory; false: nothing was. */
+bool tdm_output_pool_free_idle(tdm_output_pool *pool, const tdm_device *device);
 
 #endif

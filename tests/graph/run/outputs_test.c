@@ -1,5 +1,5 @@
 /* Memory of delivered outputs: used again for outputs of about its size, never for much smaller
- * ones, which would keep it. */
+ * ones, which would keep it; and given up where others need it. */
 #include "tests/graph/support.h"
 
 enum { SMALL_ROWS = 1000 };
@@ -37,9 +37,73 @@ static void outputs_take_memory_of_their_size(void **unused) {
   tdm_context_release(context);
 }
 
+/* ---- What is kept and not used --------------------------------------------------------------- */
+
+/* How often a run takes memory of devices. */
+static uint64_t count_taken(tdm_session *session, tdm_context *context, int64_t rows) {
+  tdm_faults *faults = tdm_context_faults(context);
+  size_t bytes;
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, UINT64_MAX, false);
+  (void)deliver(session, context, rows, &bytes);
+  const uint64_t taken = atomic_load(&faults->calls[TDM_FAULT_ALLOCATION]);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 0, false);
+  return taken;
+}
+
+/* However many there once were of another size. */
+static void a_run_that_repeats_takes_no_memory(void **unused) {
+  (void)unused;
+  enum { HELD = 40 };
+  tdm_context *context = graph_context();
+  tdm_session *session = run_session(seed_graph(context, "cpu:0", "cpu:0", NULL), NULL);
+  tdm_tensor *held[HELD];
+  test_batch batch;
+  test_batch_make(&batch, context, 1, 1);
+  for (int i = 0; i < HELD; i++)
+    held[i] = run_once(session, &batch, "scores");
+  for (int i = 0; i < HELD; i++)
+    tdm_tensor_release(held[i]);
+  test_batch_release(&batch);
+  (void)count_taken(session, context, SMALL_ROWS);
+  /* The batch's two tensors. */
+  assert_int_equal(count_taken(session, context, SMALL_ROWS), 2);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* Runs once with rows, which fails once a device has no more memory for activations or outputs;
+ * what else the session has kept makes room, if it has. */
+static tdm_status run_short(tdm_session *session, tdm_context *context, int64_t rows) {
+  tdm_faults *faults = tdm_context_faults(context);
+  test_batch batch;
+  test_batch_make(&batch, context, rows, 1);
+  tdm_fetch scores = {.name = "scores"};
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 1, false);
+  const tdm_status status = tdm_run(session, batch.feeds, 1, &scores, 1);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 0, false);
+  tdm_tensor_release(scores.tensor);
+  test_batch_release(&batch);
+  return status;
+}
+
+static void what_is_kept_makes_room(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = run_session(seed_graph(context, "cpu:0", "cpu:0", NULL), NULL);
+  assert_status(run_short(session, context, SMALL_ROWS), TDM_OUT_OF_MEMORY);
+  assert_int_equal(count_taken(session, context, SMALL_ROWS), 2 + 2);
+  assert_int_equal(count_taken(session, context, SMALL_ROWS), 2);
+  assert_ok(run_short(session, context, 10 * SMALL_ROWS));
+  assert_int_equal(count_taken(session, context, SMALL_ROWS), 2 + 1); /* the output was given up */
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_take_memory_of_their_size),
+      cmocka_unit_test(a_run_that_repeats_takes_no_memory),
+      cmocka_unit_test(what_is_kept_makes_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

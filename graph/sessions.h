@@ -34,6 +34,7 @@ TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
  * passed over where nothing has that name) and keeps the others for sessions to come, but for those
  * of a checkpoint's own ("checkpoint/..."), which are nobody's; mends a broken store once all its
  * parameters are set. Nothing is changed when a shape or dtype does not fit: the message names it.
+ * A failure half-way, for want of memory, breaks the store until all that the list has is loaded.
  * In a job of several ranks all of them call it, and so tdm_session_load and
  * tdm_session_load_state_dict, with the same list: it fails on all or on none, and a store that is
  * broken on one rank is mended on all together. */

@@ -43,6 +43,7 @@ struct tdm_store_entry {
   uint64_t seed;
   bool is_state; /* of an optimizer */
   bool stale;    /* of a broken store: not loaded again yet */
+  bool listed;   /* in what is being loaded */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;

@@ -62,7 +62,10 @@ static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, cons
 
 /* ---- Loading ---- */
 
+/* Also lists what it will set. */
 static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    entry->listed = false;
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
     tdm_store_entry *entry;
@@ -75,6 +78,8 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
                       name, own);
     TDM_TRY(tdm_store_check_table_fit(entry, &spec));
+    for (; entry; entry = entry->next_shard)
+      entry->listed = entry->storage != NULL;
   }
   return TDM_OK;
 }
@@ -107,11 +112,9 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
 
 static tdm_status set_values(tdm_store *store, tdm_store_entry *entry, const tdm_tensor *tensor) {
   if (!entry->storage) return TDM_OK; /* making it failed */
-  entry->stale = true;                /* until all of it is there */
   /* Of another rank's it is that rank which takes the values. */
   if (!entry->storage->memory.device->described)
     TDM_TRY(tdm_store_copy_shard_in(store, tensor, entry, &entry->storage->memory));
-  entry->stale = false;
   tdm_store_entry_rewritten(entry);
   return TDM_OK;
 }
@@ -154,23 +157,34 @@ static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
   return TDM_OK;
 }
 
-/* In a job ranks agree that the list fits on all, on what is broken, and that all have set it. */
-tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
-  TDM_TRY(tdm_context_agree(store->context, check_list(store, list)));
-  TDM_TRY(tdm_store_agree(store));
-  const tdm_status set = tdm_context_agree(store->context, set_all(store, list));
-  if (set != TDM_OK) {
-    tdm_store_break(store, set, "loading parameters failed half-way");
-    return set;
-  }
-  atomic_fetch_add(&store->version, 1);
-  if (store->broken == TDM_OK) return TDM_OK;
+/* Half-way some have the list's values and some have not: all of them have to be loaded again. */
+static void note_set(tdm_store *store, bool whole) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
+    if (entry->listed) entry->stale = !whole;
+}
+
+/* A store that is broken goes on once nothing of it is stale. */
+static tdm_status mend(tdm_store *store) {
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
     if (entry->stale && !entry->is_state) return TDM_OK; /* not all of them: still broken */
   TDM_TRY(restart_states(store));
   store->broken = TDM_OK;
   store->steps = 0;
   return TDM_OK;
+}
+
+/* In a job ranks agree that the list fits on all, on what is broken, and that all have set it. */
+tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) {
+  TDM_TRY(tdm_context_agree(store->context, check_list(store, list)));
+  TDM_TRY(tdm_store_agree(store));
+  const tdm_status set = tdm_context_agree(store->context, set_all(store, list));
+  note_set(store, set == TDM_OK);
+  if (set != TDM_OK) {
+    tdm_store_break(store, set, "loading parameters failed half-way");
+    return set;
+  }
+  atomic_fetch_add(&store->version, 1);
+  return store->broken == TDM_OK ? TDM_OK : mend(store);
 }
 
 tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {

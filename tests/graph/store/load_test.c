@@ -1,0 +1,75 @@
+/* What a store is loaded with, and loads that fail half-way. */
+#include "core/allocate.h"
+#include "graph/store/store.h"
+#include "tests/graph/support.h"
+
+enum { WIDTH = 4 };
+
+static tdm_graph *two_layers(tdm_context *context, tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, WIDTH));
+  const tdm_value y = tdm_linear(graph, "second", tdm_linear(graph, "first", x, WIDTH), WIDTH);
+  tdm_output(graph, "y", y);
+  if (out_loss) *out_loss = tdm_mean(graph, "loss", y, NULL, 0, false);
+  return graph;
+}
+
+/* ---- Half-way -------------------------------------------------------------------------------- */
+
+static void add_full(tdm_tensor_list *list, tdm_context *context, const char *name, double value) {
+  tdm_tensor *tensor =
+      tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, WIDTH, WIDTH), value);
+  assert_ok(tdm_tensor_list_add(list, name, tensor));
+  tdm_tensor_release(tensor);
+}
+
+/* The first weight is set when memory runs out, the second is not: one of them alone would leave
+ * the store with what nobody has made. */
+static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused) {
+  (void)unused;
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
+  tdm_session *session = run_session(two_layers(context, NULL), NULL);
+  tdm_store *store = tdm_session_store(session);
+  tdm_tensor_list *whole = tdm_tensor_list_create(context);
+  tdm_tensor_list *part = tdm_tensor_list_create(context);
+  tdm_tensor_list *none = tdm_tensor_list_create(context);
+  add_full(whole, context, "first.weight", 1);
+  add_full(whole, context, "of another model", 2);
+  add_full(whole, context, "second.weight", 3);
+  add_full(part, context, "second.weight", 3);
+  int broken = 0;
+  for (uint64_t n = 1; broken < 1; n++) {
+    tdm_faulty_allocator_arm(faulty, n, false);
+    const tdm_status status = tdm_store_load(store, whole);
+    tdm_faulty_allocator_arm(faulty, 0, false);
+    assert_true(status == TDM_OUT_OF_MEMORY); /* before all is there */
+    broken += tdm_store_status(store) != TDM_OK;
+  }
+  assert_ok(tdm_store_load(store, none));
+  assert_status(tdm_store_status(store), TDM_OUT_OF_MEMORY);
+  assert_message("half-way");
+  assert_ok(tdm_store_load(store, part));
+  assert_status(tdm_store_status(store), TDM_OUT_OF_MEMORY);
+  assert_ok(tdm_store_load(store, whole));
+  assert_ok(tdm_store_status(store));
+  tdm_tensor_list_release(none);
+  tdm_tensor_list_release(part);
+  tdm_tensor_list_release(whole);
+  tdm_session_release(session);
+  tdm_context_close(context, NULL, NULL);
+  tdm_context_release(context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_load_that_fails_half_way_is_made_up_for_by_all_of_it),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -206,29 +206,11 @@ static tdm_status check_rates(const uint64_t *bits, size_t count) {
   return TDM_OK;
 }
 
-/* The parameter P of a state "optimizer/P/NAME", the longest where one's name begins another's;
- * NULL for other names, and where there is none. */
-static const tdm_store_entry *parameter_of(tdm_store *store, const char *name) {
-  static const char begin[] = "optimizer/";
-  const tdm_store_entry *found = NULL;
-  size_t longest = 0;
-  if (strncmp(name, begin, sizeof begin - 1) != 0) return NULL;
-  name += sizeof begin - 1;
-  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
-    const char *own = tdm_store_entry_table(entry);
-    const size_t length = strlen(own);
-    if (length <= longest || strncmp(name, own, length) != 0 || name[length] != '/') continue;
-    found = entry;
-    longest = length;
-  }
-  return found;
-}
-
 /* A state that no plan has asked for yet has the dtype and shape of its parameter, or is one
  * number, or has 1 of a dimension, for all of it; in dimension 0 one for each shard that there was.
  */
 static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_tensor *tensor) {
-  const tdm_store_entry *parameter = parameter_of(store, name);
+  const tdm_store_entry *parameter = tdm_store_parameter_of(store, name);
   if (!parameter)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no parameter or state of the session", name);
   const tdm_shape shape = tdm_tensor_shape(tensor);
@@ -280,8 +262,7 @@ static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list,
 static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
                               tdm_tensor_list *values) {
   session_numbers numbers = {0};
-  const tdm_status status =
-      values ? read_all(session, list, &numbers, values) : TDM_OUT_OF_MEMORY;
+  const tdm_status status = values ? read_all(session, list, &numbers, values) : TDM_OUT_OF_MEMORY;
   TDM_TRY(tdm_context_agree(session->context, status));
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;

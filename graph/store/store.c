@@ -92,6 +92,22 @@ tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const t
   return entry;
 }
 
+const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char *name) {
+  static const char begin[] = "optimizer/";
+  const tdm_store_entry *found = NULL;
+  size_t longest = 0;
+  if (strncmp(name, begin, sizeof begin - 1) != 0) return NULL;
+  name += sizeof begin - 1;
+  for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    const char *own = tdm_store_entry_table(entry);
+    const size_t length = strlen(own);
+    if (length <= longest || strncmp(name, own, length) != 0 || name[length] != '/') continue;
+    found = entry;
+    longest = length;
+  }
+  return found;
+}
+
 static tdm_status check_fit(const char *name, const tdm_spec *own, const tdm_spec *spec) {
   if (own->dtype == spec->dtype && tdm_shape_equal(&own->shape, &spec->shape)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];

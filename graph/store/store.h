@@ -108,6 +108,9 @@ void tdm_store_end_binding(tdm_store_binding *binding);
 
 /* A fresh entry without memory; under the lock. NULL when memory is short. */
 tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
+/* Under the lock: the parameter P of a state "optimizer/P/NAME", the longest where one's name
+ * begins another's; NULL for other names, and where there is none. */
+const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char *name);
 /* INVALID_ARGUMENT, naming both, when spec differs from the entry's; or from its table's. */
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,

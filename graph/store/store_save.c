@@ -118,6 +118,11 @@ tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, si
 
 /* ---- All of a store ---- */
 
+/* Of what was only loaded, no session has said what it is. */
+static bool is_state(const tdm_store *store, const tdm_store_entry *entry) {
+  return entry->storage ? entry->is_state : tdm_store_parameter_of(store, entry->name) != NULL;
+}
+
 tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
                                  tdm_tensor_list *list) {
   size_t capacity = 1, count = 0;
@@ -126,7 +131,7 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
   tdm_saved_entry *saved =
       tdm_allocate(store->allocator, capacity * sizeof *saved, "names of parameters");
   for (const tdm_store_entry *entry = store->first; saved && entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && (with_states || !entry->is_state) &&
+    if (tdm_store_entry_holds_values(entry) && (with_states || !is_state(store, entry)) &&
         tdm_store_stands_for_table(store, entry))
       saved[count++] = (tdm_saved_entry){entry, tdm_store_entry_table(entry)};
   const tdm_status status = tdm_store_copy_out(store, saved, count, reader, list);

@@ -1,4 +1,5 @@
-/* What a store is loaded with, and loads that fail half-way. */
+/* What a store is loaded with: values that no session has asked for yet, and loads that fail
+ * half-way. */
 #include "core/allocate.h"
 #include "graph/store/store.h"
 #include "tests/graph/support.h"
@@ -12,6 +13,42 @@ static tdm_graph *two_layers(tdm_context *context, tdm_value *out_loss) {
   tdm_output(graph, "y", y);
   if (out_loss) *out_loss = tdm_mean(graph, "loss", y, NULL, 0, false);
   return graph;
+}
+
+/* ---- Before a session has asked for it ------------------------------------------------------- */
+
+/* Adam's, of a model that a store has only loaded, or has parameters of, are no parameters. */
+static void states_are_no_parameters_before_they_are_asked_for(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_value loss;
+  tdm_graph *graph = two_layers(context, &loss);
+  tdm_session *trainer = train_session(graph, loss, tdm_adam(0.01), NULL);
+  tdm_tensor *x = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 1, WIDTH));
+  const tdm_feed feed = {"x", x, false};
+  assert_ok(tdm_train_step(trainer, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_list *all = state_of(trainer);
+  tdm_tensor_list *parameters = tdm_store_save(tdm_session_store(trainer), false);
+  assert_true(tdm_tensor_list_count(all) > tdm_tensor_list_count(parameters));
+  for (int bound = 0; bound < 2; bound++) {
+    tdm_store *store = tdm_store_create(context);
+    const tdm_session_options options = {.store = store};
+    tdm_session *reader = bound ? run_session(two_layers(context, NULL), &options) : NULL;
+    assert_ok(tdm_store_load(store, all));
+    tdm_tensor_list *without = tdm_store_save(store, false);
+    assert_same_state(without, parameters);
+    tdm_tensor_list *with = tdm_store_save(store, true);
+    assert_same_state(with, all);
+    tdm_tensor_list_release(with);
+    tdm_tensor_list_release(without);
+    tdm_session_release(reader);
+    tdm_store_release(store);
+  }
+  tdm_tensor_list_release(parameters);
+  tdm_tensor_list_release(all);
+  tdm_tensor_release(x);
+  tdm_session_release(trainer);
+  tdm_context_release(context);
 }
 
 /* ---- Half-way -------------------------------------------------------------------------------- */
@@ -69,6 +106,7 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(states_are_no_parameters_before_they_are_asked_for),
       cmocka_unit_test(a_load_that_fails_half_way_is_made_up_for_by_all_of_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Tensors whose contents are told by numbers. Invariant: they are computed by the host, once for
  * all kinds, so that they are the same everywhere. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -87,6 +88,12 @@ tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype 
   return finish_fill(tensor, device);
 }
 
+/* Is it one, whose ends the dtype has, if it is floating, and whose width is a number? */
+static bool is_range(tdm_dtype dtype, double low, double high) {
+  const double most = dtype == TDM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
+  return low <= high && low >= -most && high <= most && high - low <= DBL_MAX;
+}
+
 static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t index, double low,
                               double high) {
   const uint64_t element = (uint64_t)index;
@@ -103,8 +110,9 @@ static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t
 
 tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
                                tdm_shape shape, uint64_t seed, double low, double high) {
-  if (!(low <= high)) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "there is no number in [%g, %g)", low, high);
+  if (!is_range(dtype, low, high)) {
+    (void)tdm_fail(TDM_INVALID_ARGUMENT, "no %s can be drawn from [%g, %g)", tdm_dtype_name(dtype),
+                   low, high);
     return NULL;
   }
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);

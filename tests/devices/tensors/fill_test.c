@@ -1,5 +1,6 @@
 /* Tensors whose contents are told by numbers: what is in them, one by one too, and what is refused.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -110,12 +111,38 @@ static void an_element_is_read_from_anywhere(void **state) {
   tdm_context_release(context);
 }
 
+static void uniform_numbers_are_of_a_range_that_the_dtype_has(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  static const struct {
+    tdm_dtype dtype;
+    double low, high;
+  } refused[] = {
+      {TDM_FLOAT64, 0, INFINITY},    {TDM_FLOAT64, -INFINITY, 0}, {TDM_FLOAT64, -DBL_MAX, DBL_MAX},
+      {TDM_FLOAT32, 0, 1e300},       {TDM_FLOAT32, 1, 0},         {TDM_FLOAT64, NAN, 1},
+      {TDM_INT64, -DBL_MAX, DBL_MAX}};
+  for (size_t i = 0; i < TDM_COUNT_OF(refused); i++) {
+    assert_null(tdm_tensor_uniform(context, "cpu:0", refused[i].dtype, tdm_shape_of(1, 4), 1,
+                                   refused[i].low, refused[i].high));
+    assert_message("can be drawn from [");
+  }
+  tdm_tensor *widest = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 1000), 1,
+                                          -(double)FLT_MAX, (double)FLT_MAX);
+  const float *values = tdm_tensor_data(widest);
+  assert_non_null(values);
+  for (int i = 0; i < 1000; i++)
+    assert_true(values[i] >= -FLT_MAX && values[i] < FLT_MAX);
+  tdm_tensor_release(widest);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_is_what_it_says),
       cmocka_unit_test(an_element_is_read_from_anywhere),
       cmocka_unit_test(random_numbers_are_spread_as_they_say),
       cmocka_unit_test(what_cannot_be_filled_is_refused),
+      cmocka_unit_test(uniform_numbers_are_of_a_range_that_the_dtype_has),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,11 +156,11 @@ static int strangers_now(const tdm_control *control) {
 }
 
 /* One too many is accepted, since it would knock again at once, and closed. */
-static void on_connection(uv_stream_t *listener, int code) {
-  tdm_control *control = listener->data;
-  if (code != 0 || control->leaving) return;
+void control_let_in(tdm_control *control) {
+  uv_stream_t *listener = (uv_stream_t *)&control->listener;
   const bool too_many = strangers_now(control) >= CONTROL_STRANGERS_AT_ONCE + control->rank_count;
   control_link *link = create_link(control, -1);
+  control->has_knocked = !link;
   if (!link) return;
   if (uv_accept(listener, (uv_stream_t *)&link->tcp) != 0 || too_many) {
     end_link(link, UV_ECONNREFUSED);
@@ -168,6 +168,11 @@ static void on_connection(uv_stream_t *listener, int code) {
   }
   (void)uv_tcp_nodelay(&link->tcp, 1);
   if (!control->paused) (void)uv_read_start((uv_stream_t *)&link->tcp, give_room, on_read);
+}
+
+static void on_connection(uv_stream_t *listener, int code) {
+  tdm_control *control = listener->data;
+  if (code == 0 && !control->leaving) control_let_in(control);
 }
 
 static int bind_any(tdm_control *control) {

@@ -262,6 +262,7 @@ void control_beat(tdm_timer *timer) {
   if (!control->paused) {
     check_silence(control, now_ns);
     end_slow_strangers(control, now_ns);
+    if (control->has_knocked) control_let_in(control);
     connect_again(control);
     control_message beat = own_beat(control);
     for (int rank = 0; rank < control->rank_count; rank++)

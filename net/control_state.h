@@ -79,7 +79,8 @@ struct tdm_control {
   tdm_loop *loop;
   uv_tcp_t listener;
   bool listens;
-  int handles; /* open ones */
+  bool has_knocked; /* somebody whom there was no memory for: libuv takes no others before */
+  int handles;      /* open ones */
   control_link *links;
   control_peer *peers; /* (rank_count) */
   uint64_t sequence;   /* of the last message to anybody */
@@ -118,6 +119,8 @@ struct tdm_control {
 
 int control_listen(tdm_control *control); /* libuv's code */
 void control_connect(tdm_control *control, int rank);
+/* Accepts who has knocked. */
+void control_let_in(tdm_control *control);
 /* Signs and queues a message; one for which there is no room is not sent. */
 void control_send(control_link *link, const control_message *message);
 /* So many bytes more are in link->in, which has room for a whole frame afterwards. */

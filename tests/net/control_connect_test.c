@@ -177,6 +177,27 @@ static void test_strangers(void **state) {
   close_net(&made);
 }
 
+/* Whoever knocks while there is no memory is let in when there is, and so are those behind it. */
+static void test_knocks_without_memory(void **state) {
+  (void)state;
+  job made = {0};
+  open_net(&made, 2);
+  start_all(&made);
+  tdm_control *control = made.ranks[0].control;
+  tdm_faulty_allocator_arm(made.memory, 1, true);
+  const int first = knock(tdm_control_port(control));
+  while (tdm_faulty_allocator_failures(made.memory) == 0)
+    (void)usleep(1000);
+  tdm_faulty_allocator_arm(made.memory, 0, false);
+  const int second = knock(tdm_control_port(control));
+  say(first, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
+  say(second, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
+  wait_end(first);
+  wait_end(second);
+  wait_count(control, MALFORMED, 2);
+  close_net(&made);
+}
+
 /* Where nobody listens; the port was this test's own a moment ago. */
 static void test_unreachable(void **state) {
   (void)state;
@@ -337,6 +358,7 @@ int main(void) {
       cmocka_unit_test(test_other_version),
       cmocka_unit_test(test_a_rank_that_comes_late),
       cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_knocks_without_memory),
       cmocka_unit_test(test_standstill),
       cmocka_unit_test(test_unreachable),
       cmocka_unit_test(test_greeted_again),

@@ -18,6 +18,7 @@ void http_server_settle(http_server *server) {
   if (!server->stopping || server->listening || server->connections) return;
   void (*stopped)(void *user) = server->stopped;
   void *user = server->given.user;
+  free(server->spare);
   free(server);
   if (stopped) stopped(user);
 }
@@ -63,11 +64,16 @@ static int bind_and_listen(http_server *server) {
 tdm_status http_server_start(const http_options *given, http_server **out_server) {
   *out_server = NULL;
   http_server *server = calloc(1, sizeof *server);
-  if (!server) return tdm_fail(TDM_OUT_OF_MEMORY, "no memory for a server");
+  if (server) server->spare = calloc(1, sizeof *server->spare);
+  if (!server || !server->spare) {
+    free(server);
+    return tdm_fail(TDM_OUT_OF_MEMORY, "no memory for a server");
+  }
   server->given = *given;
   http_parser_set_max_header_size(HTTP_MAX_HEADER);
   int code = uv_tcp_init(given->loop, &server->listener);
   if (code != 0) {
+    free(server->spare);
     free(server);
     return http_fail(code, "a listener");
   }

@@ -23,7 +23,11 @@ static void free_if_done(http_connection *connection) {
   *(connection->previous ? &connection->previous->next : &server->connections) = connection->next;
   if (connection->next) connection->next->previous = connection->previous;
   server->connection_count--;
-  free(connection);
+  if (server->spare)
+    free(connection);
+  else
+    server->spare = connection;
+  if (server->has_knocked && !server->stopping) http_connection_open(server);
   http_server_settle(server);
 }
 
@@ -356,9 +360,23 @@ static void advance(http_connection *connection) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-void http_connection_open(http_server *server) {
+/* Where memory is short, the spare one: whoever knocks is let in, and closed. NULL: that has yet to
+ * be closed. */
+static http_connection *take_connection(http_server *server, bool *out_is_spare) {
   http_connection *connection = calloc(1, sizeof *connection);
-  if (!connection) return; /* whoever knocked stays in the backlog */
+  *out_is_spare = !connection;
+  if (connection) return connection;
+  connection = server->spare;
+  server->spare = NULL;
+  if (connection) memset(connection, 0, sizeof *connection);
+  return connection;
+}
+
+void http_connection_open(http_server *server) {
+  bool is_spare;
+  http_connection *connection = take_connection(server, &is_spare);
+  server->has_knocked = !connection;
+  if (!connection) return; /* libuv takes no others before this one is let in */
   connection->server = server;
   connection->next = server->connections;
   if (connection->next) connection->next->previous = connection;
@@ -371,7 +389,7 @@ void http_connection_open(http_server *server) {
   http_parser_init(&connection->parser, HTTP_REQUEST);
   connection->parser.data = connection;
   if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->tcp) != 0 ||
-      server->connection_count > 2 * server->given.connection_limit) {
+      is_spare || server->connection_count > 2 * server->given.connection_limit) {
     http_connection_close(connection);
     return;
   }

@@ -10,6 +10,8 @@ struct http_server {
   int port;
   http_connection *connections; /* all that are open, or in hand though their client has gone */
   int connection_count;
+  http_connection *spare; /* for who knocks where memory is short; NULL: it is in use */
+  bool has_knocked;       /* somebody whom there was not even that for */
   bool listening;
   bool stopping;
   void (*stopped)(void *user);

@@ -21,6 +21,7 @@
 #include "core/json_writer.h"
 #include "core/whole_file.h"
 #include "devices/context/context.h"
+#include "devices/least_rate.h"
 #include "devices/links/table.h"
 
 enum { VERSION = 2, LINK_FIELDS = 10, FILE_FIELDS = 4, KEY_DIGITS = 16, FOLDER_MODE = 0755 };
@@ -179,7 +180,7 @@ static tdm_status read_number(const json_t *object, const char *field, double le
 /* 0 or a limit. */
 static tdm_status read_rate(const json_t *object, const char *field, double *out_rate) {
   TDM_TRY(read_number(object, field, 0, most_bytes, out_rate));
-  return *out_rate == 0 || *out_rate >= TDM_LINK_LEAST_RATE ? TDM_OK : fail_field(field);
+  return *out_rate == 0 || *out_rate >= TDM_LEAST_BYTES_PER_NS ? TDM_OK : fail_field(field);
 }
 
 static tdm_device *read_device(tdm_context *context, const json_t *object, const char *field) {

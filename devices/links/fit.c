@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/status.h"
+#include "devices/least_rate.h"
 
 enum { RESAMPLES = 200, SPREAD_LEAST = 2, SPREAD_MOST = 197 /* the central 98 of 100 */ };
 
@@ -105,7 +106,7 @@ static double bounded_ns(double ns) {
 static double rate_of(double ns_per_byte) {
   const double rate = ns_per_byte > 0 ? 1 / ns_per_byte : 0;
   if (rate == 0 || rate > TDM_LINK_MOST_BYTES) return 0;
-  return fmax(rate, TDM_LINK_LEAST_RATE);
+  return fmax(rate, TDM_LEAST_BYTES_PER_NS);
 }
 
 /* ---- The line ------------------------------------------------------------------------------ */

@@ -32,7 +32,6 @@ typedef struct tdm_link_knot {
 #define TDM_LINK_MOST_RATIO 1e6 /* of a deviation as well */
 #define TDM_LINK_MOST_NS 1e13
 #define TDM_LINK_MOST_BYTES 1e15 /* a ns as well */
-#define TDM_LINK_LEAST_RATE 1e-9 /* bytes a ns, where it is limited: one a second */
 
 typedef struct tdm_link_estimate {
   tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */

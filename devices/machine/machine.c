@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "core/json_load.h"
+#include "devices/least_rate.h"
 
 typedef struct reader {
   const char *source;  /* file */
@@ -114,7 +115,8 @@ static tdm_status read_processor(const char *source, json_t *root, const char *s
   TDM_TRY(read_number(&at, object, "memory_bytes", false, 1, 1e18, &processor->memory_bytes));
   TDM_TRY(read_flops(&at, object, processor));
   double per_second = 0;
-  TDM_TRY(read_number(&at, object, "memory_bytes_per_second", true, 1, 1e18, &per_second));
+  TDM_TRY(read_number(&at, object, "memory_bytes_per_second", true, TDM_LEAST_BYTES_PER_SECOND,
+                      1e18, &per_second));
   double launch_us = 0;
   TDM_TRY(read_number(&at, object, "launch_us", false, 0, 1e6, &launch_us));
   processor->memory_bytes_per_ns = per_second / 1e9;
@@ -135,7 +137,8 @@ static tdm_status read_port(const char *source, json_t *root, const char *sectio
   double latency_us = 0;
   double per_second = 0;
   TDM_TRY(read_number(&at, object, "latency_us", true, 0, 1e6, &latency_us));
-  TDM_TRY(read_number(&at, object, "bytes_per_second", true, 1, 1e18, &per_second));
+  TDM_TRY(read_number(&at, object, "bytes_per_second", true, TDM_LEAST_BYTES_PER_SECOND, 1e18,
+                      &per_second));
   TDM_TRY(read_count(&at, object, "sharing", TDM_MACHINE_MOST_DEVICES, &port->sharing));
   port->latency_ns = latency_us * 1e3;
   port->bytes_per_ns = per_second / 1e9;

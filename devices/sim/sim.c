@@ -11,6 +11,7 @@
 #include "devices/context/context.h"
 #include "devices/contract/red_zones.h"
 #include "devices/host/worker.h"
+#include "devices/least_rate.h"
 #include "devices/sim/memory.h"
 #include "devices/staging/pins.h"
 
@@ -39,12 +40,13 @@ static sim_device *sim_of(tdm_device *device) {
 
 static const char source[] = "the settings of sim";
 
-/* 0, no limit, or at least a byte a second: with less a copy takes for ever. */
+/* 0, no limit, or at least the least. */
 static tdm_status read_rate(const tdm_setting *setting, double *out_rate) {
-  TDM_TRY(tdm_setting_number(source, setting->key, setting->value, 0, 1e6, out_rate));
-  if (*out_rate == 0 || *out_rate >= 1e-9) return TDM_OK;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s is \"%.40s\", neither 0 nor from 1e-09 to 1e+06",
-                  source, setting->key, setting->value);
+  static const double least = TDM_LEAST_BYTES_PER_NS, most = 1e6;
+  TDM_TRY(tdm_setting_number(source, setting->key, setting->value, 0, most, out_rate));
+  if (*out_rate == 0 || *out_rate >= least) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s: %s is \"%.40s\", neither 0 nor from %g to %g", source,
+                  setting->key, setting->value, least, most);
 }
 
 static tdm_status read_setting(const tdm_setting *setting, sim_settings *settings) {

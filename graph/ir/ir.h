@@ -253,9 +253,9 @@ struct tdm_graph {
   _Atomic uint32_t references;
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
-  tdm_region region; /* nodes, values, names, attributes */
-  uint32_t tag;      /* tells values of graphs apart */
-  bool frozen;
+  tdm_region region;   /* nodes, values, names, attributes */
+  uint32_t tag;        /* tells values of graphs apart */
+  _Atomic bool frozen; /* by threads that make sessions of it */
   bool concrete;
   tdm_stable_array nodes;  /* of tdm_ir_node */
   tdm_stable_array values; /* of tdm_ir_value */

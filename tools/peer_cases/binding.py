@@ -14,7 +14,7 @@ SCALARS = {
 PROTOTYPE = re.compile(r"^TDM_API\s+([\w\s]+?[\s*]+)(tdm_\w+)\s*\(([^;]*?)\)\s*"
                        r"(?:TDM_WARN_UNUSED|TDM_PRINTF\(\d, \d\))?\s*;", re.M)
 ENUMERATION = re.compile(r"typedef enum (tdm_\w+) \{(.*?)\} \1;", re.S)
-STRUCT = re.compile(r"typedef struct (tdm_\w+) \{(.*?)\} \1;", re.S)
+STRUCT = re.compile(r"^(?:typedef )?struct (tdm_\w+) \{(.*?)\}(?: \1)?;", re.S | re.M)
 
 
 def read_headers(root):

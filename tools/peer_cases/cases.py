@@ -31,6 +31,7 @@ class Graph:
         self.fed = {}        # name -> array
         self.known = {}      # id of an array -> (array, value)
         self.trained = set()  # ids of arrays with gradients
+        self.names = {}      # id of an array -> the parameter that its gradient is read off
         self.count = 0
 
     def name(self):
@@ -57,9 +58,18 @@ class Graph:
             return array
         if id(array) not in self.known:
             name = "p%d" % len(self.known)
-            make = self.parameter if id(array) in self.trained else self.input
+            make = self.trained_value if id(array) in self.trained else self.input
             self.known[id(array)] = (array, make(name, array))
         return self.known[id(array)][1]
+
+    def trained_value(self, name, array):
+        """A gradient is read off what it was added to: of what is not finite, off -0, which leaves
+        every number as it is."""
+        self.names[id(array)] = name
+        if numpy.isfinite(array).all():
+            return self.parameter(name, array)
+        return self.add(self.parameter(name, numpy.full_like(array, -0.0)),
+                        self.input(name + ".fed", array))
 
     def input(self, name, array):
         self.fed[name] = array
@@ -79,6 +89,7 @@ class Graph:
         """Gives the layer to come its parameter."""
         if array is not None:
             self.known[id(array)] = (array, self.parameter(name, array))
+            self.names[id(array)] = name
 
     def has(self, layer):
         return layer in self.library.functions
@@ -154,7 +165,8 @@ def feeds_of(graph):
     return (kind * max(1, len(feeds)))(*feeds), len(feeds)
 
 
-def compare(what, found, wanted, slack=0):
+def compare(what, found, wanted, slack=0, least=1e-3):
+    """least: what all of is smaller is compared as if it had this."""
     wanted = numpy.asarray(wanted)
     if tuple(found.shape) != tuple(wanted.shape):
         raise Failed("%s has shape %s, not %s" % (what, found.shape, wanted.shape))
@@ -165,23 +177,34 @@ def compare(what, found, wanted, slack=0):
             raise Failed("%s differs" % what)
         return
     finite = numpy.isfinite(wanted)
-    if not numpy.array_equal(numpy.where(finite, 0, found), numpy.where(finite, 0, wanted),
-                             equal_nan=True):
-        raise Failed("%s: infinities or NaNs differ" % what)
+    same = numpy.where(finite, numpy.isfinite(found),
+                       (found == wanted) | (numpy.isnan(found) & numpy.isnan(wanted)))
+    if not same.all():
+        raise Failed("%s: %s" % (what, first_of(~same, found, wanted)))
     if not finite.any():
         return
-    most = numpy.abs(found[finite] - wanted[finite]).max()
-    largest = max(numpy.abs(wanted[finite]).max(), 1e-3)
-    if not most <= TOLERANCES[wanted.dtype.name] * largest + slack:
-        raise Failed("%s is off by %.2g of %.2g" % (what, most, largest))
+    apart = numpy.where(finite, numpy.abs(numpy.where(finite, found - wanted, 0)), 0)
+    largest = max(numpy.abs(wanted[finite]).max(), least)
+    if not apart.max() <= TOLERANCES[wanted.dtype.name] * largest + slack:
+        raise Failed("%s is off by %.2g of %.2g, %s" % (what, apart.max(), largest, first_of(
+            apart == apart.max(), found, wanted)))
+
+
+def first_of(places, found, wanted):
+    at = tuple(int(i) for i in numpy.argwhere(places)[0])
+    return "%.9g, not %.9g, at %s" % (found[at], wanted[at], at)
 
 
 class Case:
     """build(graph) answers values; outputs and gradients are what the peer has. gradients: id of an
-    array -> its gradient, or name of a parameter -> (its value, its gradient)."""
+    array -> its gradient, or name of a parameter -> (its value, its gradient). training: outputs
+    are those of a step. kept: name of a state -> what it is behind one."""
+
+    least = 1e-3  # as compare has it
 
     def __init__(self, build, outputs, cotangents=(), trained=(), gradients=None, training=False,
-                 tolerance=0):
+                 tolerance=0, kept=None):
+        self.kept = kept or {}
         self.tolerance = tolerance  # relative, where the peer's own is wider
         self.build, self.outputs, self.cotangents = build, outputs, cotangents
         self.trained, self.gradients, self.training = trained, gradients or {}, training
@@ -205,7 +228,7 @@ class Case:
                 library.call("output", graph.graph, "y%d" % i, output)
             session = self.open(graph, outputs)
             if not self.training:
-                self.compare_outputs(graph, session, outputs)
+                self.compare_outputs(graph, session)
             if self.trains(graph):
                 self.compare_gradients(graph, session)
         finally:
@@ -235,34 +258,47 @@ class Case:
             raise Failed(library.message())
         return session
 
-    def compare_outputs(self, graph, session, outputs):
+    def fetches(self, library):
+        kind, count = library.types["tdm_fetch"], len(self.outputs)
+        return (kind * max(1, count))(*[kind(b"y%d" % i, None) for i in range(count)]), count
+
+    def compare_outputs(self, graph, session):
         library = graph.library
-        kind = library.types["tdm_fetch"]
-        fetches = (kind * len(outputs))(
-            *[kind(b"y%d" % i, None) for i in range(len(outputs))])
+        fetches, fetch_count = self.fetches(library)
         feeds, count = feeds_of(graph)
-        if library.call("run", session, feeds, count, fetches, len(outputs)) != 0:
+        if library.call("run", session, feeds, count, fetches, fetch_count) != 0:
             raise Failed("running: " + library.message())
+        self.compare_fetched(library, fetches)
+
+    def compare_fetched(self, library, fetches):
         for i, wanted in enumerate(self.outputs):
             slack = 0
             if self.tolerance and wanted.dtype.name in TOLERANCES:
                 finite = wanted[numpy.isfinite(wanted)]
                 slack = self.tolerance * numpy.abs(finite).max(initial=0)
-            compare("output %d" % i, read_tensor(library, fetches[i].tensor), wanted, slack)
+            compare("output %d" % i, read_tensor(library, fetches[i].tensor), wanted,
+                    slack, self.least)
             library.call("tensor_release", fetches[i].tensor)
 
     def compare_gradients(self, graph, session):
         library = graph.library
         feeds, count = feeds_of(graph)
-        if library.call("train_step", session, feeds, count, None, 0, None) != 0:
+        fetches, fetch_count = self.fetches(library) if self.training else (None, 0)
+        if library.call("train_step", session, feeds, count, fetches, fetch_count, None) != 0:
             raise Failed("training: " + library.message())
+        if self.training:
+            self.compare_fetched(library, fetches)
         tensors = library.call("store_save", library.call("session_store", session), False)
         for key, wanted in self.gradients.items():
             name, before, gradient = self.leaf(graph, key, wanted)
             if name is None or not numpy.isfinite(before).all():
-                continue  # a gradient is read off what it was added to
+                continue
             after = read_tensor(library, library.call("tensor_list_find", tensors, name))
-            compare("gradient of " + name, before - after, gradient, self.slack(before))
+            compare("gradient of " + name, before - after, gradient, self.slack(before),
+                    self.least)
+        for name, wanted in self.kept.items():
+            found = read_tensor(library, library.call("tensor_list_find", tensors, name))
+            compare(name, found, wanted, 0, self.least)
         library.call("tensor_list_release", tensors)
 
     def slack(self, before):
@@ -278,5 +314,5 @@ class Case:
     def leaf(graph, key, wanted):
         if isinstance(key, str):
             return key, wanted[0], wanted[1]
-        name = next((name for name, array in graph.leaves.items() if id(array) == key), None)
+        name = graph.names.get(key)
         return name, graph.leaves.get(name), wanted

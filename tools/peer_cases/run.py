@@ -5,12 +5,16 @@ not have) and failed, and each failure with its reason.
 
     bazel build //:libraries
     tools/peer_cases/run.py [--library FILE] [--refusals] [--only NAME,...] [ops] [modules] [onnx]
+    tools/peer_cases/run.py [--count CASES] [--seed SEED] [--at NUMBER] ... random
 
-Needs PyTorch 2 and onnx (pip install torch numpy expecttest onnx)."""
+The second draws calls instead (torch_random.py): so many of each operation, module, optimizer and
+schedule; --at makes that case alone, as a failure has named it. Needs PyTorch 2 and onnx (pip
+install torch numpy expecttest onnx)."""
 
 import argparse
 import collections
 import importlib
+import mmap
 import os
 import pickle
 import signal
@@ -24,7 +28,10 @@ import binding  # noqa: E402
 import cases  # noqa: E402
 
 SUITES = {"ops": "torch_ops", "modules": "torch_modules", "onnx": "onnx_nodes"}
-SECONDS = 120  # of one operation
+DRAWN = "random"
+SECONDS = 120  # of one operation, and of every so many cases of one that is drawn
+CASES = 2000
+UNDER_WAY = mmap.mmap(-1, 256)  # the case that a process of its own is at
 
 
 def run_case(library, context, case):
@@ -44,6 +51,7 @@ def run_group(library, make):
     context = library.call("context_create", None)
     results = []
     for label, case in make():
+        UNDER_WAY[:] = label.encode()[:256].ljust(256)
         if isinstance(case, cases.Refused):
             results.append((label, "refused", str(case)))
         else:
@@ -51,12 +59,13 @@ def run_group(library, make):
     return results
 
 
-def run_apart(library, make, work=run_group):
+def run_apart(library, make, work=run_group, seconds=SECONDS):
     """In a process of its own, which may end as it likes."""
+    UNDER_WAY[:] = b"all".ljust(256)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(SECONDS)
+        signal.alarm(seconds)
         os.close(reader)
         with os.fdopen(writer, "wb") as file:
             pickle.dump(work(library, make), file)
@@ -66,7 +75,8 @@ def run_apart(library, make, work=run_group):
         data = file.read()
     _, status = os.waitpid(child, 0)
     if status != 0:
-        return [("all", "failed", "the process ended with status %d" % status)]
+        label = UNDER_WAY[:].decode().strip()
+        return [(label, "failed", "the process ended with status %d" % status)]
     return pickle.loads(data)
 
 
@@ -88,15 +98,23 @@ def main():
     parser.add_argument("--library", default=os.path.join(ROOT, "bazel-bin", "libtandem.so.0.2.0"))
     parser.add_argument("--refusals", action="store_true", help="tell why cases were refused")
     parser.add_argument("--only", help="names, separated by commas")
-    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="all unless named")
+    parser.add_argument("--count", type=int, default=200, help="cases that are drawn of each")
+    parser.add_argument("--seed", type=int, default=0, help="that they are drawn from")
+    parser.add_argument("--at", type=int, help="the number of the one to draw")
+    parser.add_argument("suites", nargs="*", choices=[[], DRAWN, *SUITES],
+                        help="those of samples unless named")
     given = parser.parse_args()
     library = binding.Library(given.library, ROOT)
+    numbers = range(given.count) if given.at is None else range(given.at, given.at + 1)
+    seconds = SECONDS * (1 + given.count // CASES)
     total = collections.Counter()
     for suite in given.suites or SUITES:
         counts = collections.Counter()
-        for name, make in importlib.import_module(SUITES[suite]).groups():
+        module = importlib.import_module(SUITES.get(suite, "torch_random"))
+        for name, make in module.groups(*[given.seed, numbers] if suite == DRAWN else []):
             if given.only is None or name in given.only.split(","):
-                counts += tell(suite, name, run_apart(library, make), given.refusals)
+                counts += tell(suite, name, run_apart(library, make, seconds=seconds),
+                               given.refusals)
         print("%-8s %-44s %5d passed %5d refused %5d failed\n"
               % (suite, "all", counts["passed"], counts["refused"], counts["failed"]), flush=True)
         total += counts

@@ -94,8 +94,8 @@ def rms_norm(g, m, x):
 
 
 def recurrent(layer):
-    def build(g, m, x, states=None):
-        members = {}
+    def build(g, m, x, states=None, lengths=None):
+        members = {} if lengths is None else {"lengths": g.value(lengths)}
         if getattr(m, "proj_size", 0):
             members["projection"] = m.proj_size
         if layer == "rnn":
@@ -335,6 +335,8 @@ def make_case(builder, module, given, training):
             gradients[id(array)] = gradient
         for name, gradient in zip(parameters, found[len(leaves):]):
             gradients[name] = (state[name], gradient)
+    kept = {"m." + name: detached(value) for name, value in module.named_buffers()
+            if training and name.startswith(("running_", "num_batches"))}
     array_attributes(module)
     state = {} if not parameters and not module._buffers else state
 
@@ -343,7 +345,7 @@ def make_case(builder, module, given, training):
         return builder(graph, module, *args, **kwargs)
 
     return Case(build, [detached(output) for output in outputs], cotangents,
-                [array for array, _ in leaves], gradients, training)
+                [array for array, _ in leaves], gradients, training, kept=kept)
 
 
 def samples_of(info, builder):

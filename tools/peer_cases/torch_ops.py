@@ -35,7 +35,7 @@ def common_dtype(g, a, b):
 
 
 DTYPE_NAMES = {torch.float64: "TDM_FLOAT64", torch.float32: "TDM_FLOAT32",
-               torch.int64: "TDM_INT64", torch.bool: "TDM_BOOL"}
+               torch.int64: "TDM_INT64", torch.int32: "TDM_INT32", torch.bool: "TDM_BOOL"}
 
 
 def rounded(g, x, mode):

@@ -90,7 +90,7 @@ static void reduce_range(void *user, int64_t begin, int64_t end) {
     const place at = place_of(state, task);
     const stored *x = (const stored *)call->inputs[0] + at.in; /* (b, ..., d, e) */
     stored *out = (stored *)call->outputs[0] + at.out;         /* (columns) */
-    if (state->sizes.sizes[4] == 1) {
+    if (state->sizes.by_rows) {
       sum_rows(state, x, out);
       continue;
     }

@@ -1,6 +1,6 @@
 /* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
- * size, inner); where inner is 1 a row is contiguous, else vectors run over inner. Invariant: every
- * row is reduced in one fixed order. */
+ * size, inner); where rows are taken (by_rows) one is contiguous, else vectors run over inner.
+ * Invariant: every row is reduced in one fixed order. */
 #include "devices/operations/softmax.h"
 #include "core/status.h"
 #include "devices/cpu/kernels/rows.h"
@@ -8,6 +8,7 @@
 
 typedef struct softmax_state {
   axis_sizes sizes;
+  bool by_rows; /* else by columns */
   bool splits;
 } softmax_state;
 
@@ -17,6 +18,7 @@ static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_
   softmax_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(&state->sizes, spec, attributes->dimension);
+  state->by_rows = axis_is_row(&state->sizes, request, spec, attributes->dimension);
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(spec));
   return TDM_OK;
 }
@@ -96,7 +98,7 @@ static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, boo
   for (int64_t i = begin; i < end; i++) {
     const stored *x = (const stored *)call->inputs[0] + i * size * inner; /* (size, inner) */
     stored *out = (stored *)call->outputs[0] + i * size * inner;          /* (size, inner) */
-    if (inner != 1) {
+    if (!state->by_rows) {
       for (int64_t j = 0; j < inner; j += LANES) {
         columns_forward(x + j, out + j, size, inner, inner - j, logarithm);
       }
@@ -115,7 +117,7 @@ static void backward(const tdm_kernel_call *call, int64_t begin, int64_t end, bo
     const stored *d_y = (const stored *)call->inputs[0] + i * size * inner; /* (size, inner) */
     const stored *y = (const stored *)call->inputs[1] + i * size * inner;   /* (size, inner) */
     stored *d_x = (stored *)call->outputs[0] + i * size * inner;            /* (size, inner) */
-    if (inner == 1) {
+    if (state->by_rows) {
       row_backward(d_y, y, d_x, size, logarithm);
       continue;
     }

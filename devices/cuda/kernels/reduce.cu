@@ -1,6 +1,7 @@
 /* Sums and means over dimensions, and their gradient. x is seen as (a, b, c, d, e), its sums as (a,
- * c, e): b and d are the groups of dimensions that go. Where e is 1 a block takes a sum, else a
- * thread does. Invariant: every sum is taken in one order, which the shape alone decides. */
+ * c, e): b and d are the groups of dimensions that go. Where rows are taken (by_rows) a block takes
+ * a sum, else a thread does. Invariant: every sum is taken in one order, which the shape alone
+ * decides. */
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/operations/reduction_sizes.h"
 #include "devices/operations/reductions.h"
@@ -52,7 +53,7 @@ template <class stored> static tdm_status run_reduce(const tdm_kernel_call *call
   const reduce_sizes *state = state_of<reduce_sizes>(call);
   const int64_t *sizes = state->sizes;
   const int64_t sums = sizes[0] * sizes[2] * sizes[4];
-  if (sizes[4] == 1) {
+  if (state->by_rows) {
     return kernel_launch(call, "reduce", sum_rows<stored>, sums < MOST_BLOCKS ? sums : MOST_BLOCKS,
                          threads_for_row(sizes[1] * sizes[3]), input_of<stored>(call, 0),
                          output_of<stored>(call, 0), sizes[1], sizes[2], sizes[3], state->divisor,

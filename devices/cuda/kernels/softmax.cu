@@ -1,15 +1,22 @@
 /* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
- * size, inner): where inner is 1 a block takes a row, else a thread takes a column. Invariant:
- * every row is reduced in one order, which its size alone decides. */
+ * size, inner): where rows are taken (by_rows) a block takes one, else a thread takes a column.
+ * Invariant: every row is reduced in one order, which its size alone decides. */
 #include "devices/cuda/kernels/softmax.h"
 #include "devices/operations/axis_sizes.h"
 #include "devices/operations/softmax.h"
 
+struct softmax_state {
+  axis_sizes sizes;
+  bool by_rows; /* else by columns */
+};
+
 static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  axis_sizes *sizes = state_create<axis_sizes>(answer);
-  if (!sizes) return TDM_OUT_OF_MEMORY;
-  axis_sizes_read(sizes, &request->outputs[0],
-                  attributes_of<tdm_softmax_attributes>(request)->dimension);
+  softmax_state *state = state_create<softmax_state>(answer);
+  if (!state) return TDM_OUT_OF_MEMORY;
+  const tdm_spec *spec = &request->outputs[0];
+  const int64_t dimension = attributes_of<tdm_softmax_attributes>(request)->dimension;
+  axis_sizes_read(&state->sizes, spec, dimension);
+  state->by_rows = axis_is_row(&state->sizes, request, spec, dimension);
   return TDM_OK;
 }
 
@@ -79,11 +86,12 @@ static __global__ void columns_backward(const stored *d_y, const stored *y, stor
 /* ---- Launches -------------------------------------------------------------------------------- */
 
 template <class stored, bool logarithm> static tdm_status softmax_run(const tdm_kernel_call *call) {
-  const axis_sizes *state = state_of<axis_sizes>(call);
+  const softmax_state *of = state_of<softmax_state>(call);
+  const axis_sizes *state = &of->sizes;
   const stored *x = input_of<stored>(call, 0);
   stored *out = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
-  if (state->inner == 1) {
+  if (of->by_rows) {
     return kernel_launch(call, "softmax", rows_forward<stored, logarithm>, state->outer,
                          threads_for_row(state->size), x, out, state->size);
   }
@@ -94,11 +102,12 @@ template <class stored, bool logarithm> static tdm_status softmax_run(const tdm_
 
 template <class stored, bool logarithm>
 static tdm_status run_gradient(const tdm_kernel_call *call) {
-  const axis_sizes *state = state_of<axis_sizes>(call);
+  const softmax_state *of = state_of<softmax_state>(call);
+  const axis_sizes *state = &of->sizes;
   const stored *d_y = input_of<stored>(call, 0), *y = input_of<stored>(call, 1);
   stored *d_x = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
-  if (state->inner == 1) {
+  if (of->by_rows) {
     return kernel_launch(call, "softmax_gradient", rows_backward<stored, logarithm>, state->outer,
                          threads_for_row(state->size), d_y, y, d_x, state->size);
   }

@@ -42,7 +42,8 @@ tdm_status direct_run(const tdm_kernel *kernel, const void *attributes,
                                       .input_count = input_count,
                                       .outputs = specs + input_count,
                                       .output_count = output_count,
-                                      .team_size = tdm_team_size(team)};
+                                      .team_size = tdm_team_size(team),
+                                      .deterministic = true};
   tdm_kernel_answer answer = {0};
   assert_int_equal(kernel->prepare(&request, &answer), TDM_OK);
   void *workspace = aligned_alloc(64, (answer.workspace_bytes + 127) / 64 * 64);

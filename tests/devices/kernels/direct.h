@@ -19,7 +19,8 @@ typedef struct direct_operand {
   void *data; /* the test's; const for inputs */
 } direct_operand;
 
-/* Prepares and executes kernel; operands are inputs, then outputs. Answers execute's status. */
+/* Prepares, as for `deterministic`, and executes kernel; operands are inputs, then outputs. Answers
+ * execute's status. */
 tdm_status direct_run(const tdm_kernel *kernel, const void *attributes,
                       const direct_operand *operands, size_t input_count, size_t output_count,
                       tdm_team *team);

@@ -195,10 +195,74 @@ static void recurrent_rows_stand_alone(void **state) {
   free(d_x);
 }
 
+/* ---- Dimensions before the batch ------------------------------------------------------------- */
+
+typedef struct column_case {
+  const char *operation;
+  size_t inputs; /* (IN, rows) each */
+  bool reduces;  /* to (rows) */
+} column_case;
+
+/* Columns begin <= column < end of a (IN, BATCH), as (IN, end - begin). */
+static void take_columns(const float *whole, float *part, int64_t begin, int64_t end) {
+  for (int64_t i = 0; i < IN; i++)
+    memcpy(part + i * (end - begin), whole + i * BATCH + begin,
+           sizeof(float) * (size_t)(end - begin));
+}
+
+/* Of x (IN, rows), for both inputs. */
+static void run_columns(const char *isa, const column_case *test, float *x, float *y,
+                        int64_t rows) {
+  const direct_operand read = {TDM_FLOAT32, tdm_shape_of(2, IN, rows), x};
+  direct_operand operands[3] = {read, read, read};
+  operands[test->inputs] = read;
+  operands[test->inputs].data = y;
+  if (test->reduces) operands[test->inputs].shape = tdm_shape_of(1, rows);
+  const tdm_softmax_attributes softmax = {.dimension = 0};
+  const tdm_reduce_attributes reduce = {.mask = 1, .mean = 1};
+  const void *attributes = test->reduces ? (const void *)&reduce : &softmax;
+  const tdm_kernel *kernel = direct_kernel(isa, test->operation, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, attributes, operands, test->inputs, 1, NULL), TDM_OK);
+}
+
+static void columns_stand_alone(void **state) {
+  const column_case *test = *state;
+  float *x = random_floats("x", IN * BATCH), *y = random_floats("y", IN * BATCH);
+  float *x_part = random_floats("part", IN * BATCH), *y_part = random_floats("part", IN * BATCH);
+  float *wanted = random_floats("wanted", IN * BATCH);
+  for (size_t isa = 0; isa < direct_isa_count; isa++) {
+    if (!direct_kernel(direct_isas[isa], test->operation, TDM_FLOAT32)) continue;
+    run_columns(direct_isas[isa], test, x, y, BATCH);
+    for (size_t i = 0; i < PIECES; i++) {
+      const int64_t rows = pieces[i], begin = BATCH - rows;
+      take_columns(x, x_part, begin, BATCH);
+      run_columns(direct_isas[isa], test, x_part, y_part, rows);
+      if (!test->reduces) take_columns(y, wanted, begin, BATCH);
+      assert_memory_equal(y_part, test->reduces ? y + begin : wanted,
+                          sizeof(float) * (size_t)(test->reduces ? rows : IN * rows));
+    }
+  }
+  free(x);
+  free(y);
+  free(x_part);
+  free(y_part);
+  free(wanted);
+}
+
 int main(void) {
   product_case forward = {TDM_OP_LINEAR, IN, OUT};
   product_case backward = {TDM_OP_LINEAR_INPUT_GRADIENT, OUT, IN};
+  column_case columns[] = {{TDM_OP_SOFTMAX, 1, false},
+                           {TDM_OP_LOG_SOFTMAX, 1, false},
+                           {TDM_OP_SOFTMAX_GRADIENT, 2, false},
+                           {TDM_OP_LOG_SOFTMAX_GRADIENT, 2, false},
+                           {TDM_OP_REDUCE, 1, true}};
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(columns_stand_alone, &columns[0]),
+      cmocka_unit_test_prestate(columns_stand_alone, &columns[1]),
+      cmocka_unit_test_prestate(columns_stand_alone, &columns[2]),
+      cmocka_unit_test_prestate(columns_stand_alone, &columns[3]),
+      cmocka_unit_test_prestate(columns_stand_alone, &columns[4]),
       cmocka_unit_test_prestate(product_rows_stand_alone, &forward),
       cmocka_unit_test_prestate(product_rows_stand_alone, &backward),
       cmocka_unit_test(recurrent_rows_stand_alone),

@@ -11,12 +11,11 @@ import subprocess
 import sys
 
 # What a build of everything writes, by the end of the name of the folder in bazel-out: MB, counted
-# for the default build, for the others reckoned from some programs and objects. Nine tenths of it
-# count as all.
+# after ./run_tests. Nine tenths of it count as all.
 NEEDED_MB = {
-    "plain": ("-opt", 1900),
-    "asan_ubsan": ("-asan_ubsan", 4700),
-    "tsan": ("-tsan", 1900),
+    "plain": ("-opt", 1100),
+    "asan_ubsan": ("-asan_ubsan", 2600),
+    "tsan": ("-tsan", 1000),
 }
 # What sandboxes, logs and the tests' own files hold at a time.
 AT_WORK_MB = 500

@@ -32,6 +32,13 @@ static inline int64_t last_dim_of(const tdm_spec *spec) {
   return spec->shape.rank > 0 ? spec->shape.dims[spec->shape.rank - 1] : 1;
 }
 
+/* May a row be taken as one piece of memory, behind each of whose elements `inner` others lie? With
+ * `deterministic` only where no dimension stands behind: a batch there may be of one row here, and
+ * of several elsewhere, which are taken as columns, in another order. */
+static inline bool is_row(const tdm_kernel_request *request, int64_t inner, bool is_last) {
+  return inner == 1 && (is_last || !request->deterministic);
+}
+
 /* The product of dimensions first <= i < end. */
 static inline int64_t dims_product(const tdm_spec *spec, int64_t first, int64_t end) {
   int64_t product = 1;

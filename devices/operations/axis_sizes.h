@@ -19,12 +19,4 @@ static inline void axis_sizes_read(axis_sizes *sizes, const tdm_spec *spec, int6
   sizes->inner = dims_product(spec, dimension + 1, spec->shape.rank);
 }
 
-/* May a row be taken as one piece of memory? With `deterministic` only where nothing stands behind
- * its dimension: a batch there may be of one row here, and of several elsewhere, which are taken as
- * columns, in another order. */
-static inline bool axis_is_row(const axis_sizes *sizes, const tdm_kernel_request *request,
-                               const tdm_spec *spec, int64_t dimension) {
-  return sizes->inner == 1 && (!request->deterministic || dimension + 1 >= spec->shape.rank);
-}
-
 #endif

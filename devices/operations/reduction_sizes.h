@@ -8,7 +8,7 @@
 /* x as (a, b, c, d, e), its sums as (a, c, e): b and d are the groups of dimensions that go. */
 typedef struct reduce_sizes {
   int64_t sizes[5]; /* a, b, c, d, e */
-  bool by_rows;     /* d may be taken as one piece of memory, as axis_is_row has it */
+  bool by_rows;     /* d may be taken as one piece of memory, as is_row has it */
   double divisor;
 } reduce_sizes;
 
@@ -27,7 +27,7 @@ static inline tdm_status reduce_sizes_read(reduce_sizes *sizes, const tdm_kernel
     sizes->sizes[group] *= x->dims[i];
   }
   const bool is_last = x->rank == 0 || (attributes->mask >> (x->rank - 1) & 1) != 0;
-  sizes->by_rows = sizes->sizes[4] == 1 && (!request->deterministic || is_last);
+  sizes->by_rows = is_row(request, sizes->sizes[4], is_last);
   const int64_t all = sizes->sizes[1] * sizes->sizes[3];
   const int64_t terms = attributes->terms != 0 ? attributes->terms : all;
   sizes->divisor = attributes->mean != 0 ? (double)terms : 1;

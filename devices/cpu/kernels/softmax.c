@@ -18,7 +18,8 @@ static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_
   softmax_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(&state->sizes, spec, attributes->dimension);
-  state->by_rows = axis_is_row(&state->sizes, request, spec, attributes->dimension);
+  state->by_rows =
+      is_row(request, state->sizes.inner, attributes->dimension + 1 >= spec->shape.rank);
   state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(spec));
   return TDM_OK;
 }

@@ -16,7 +16,7 @@ static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_
   const tdm_spec *spec = &request->outputs[0];
   const int64_t dimension = attributes_of<tdm_softmax_attributes>(request)->dimension;
   axis_sizes_read(&state->sizes, spec, dimension);
-  state->by_rows = axis_is_row(&state->sizes, request, spec, dimension);
+  state->by_rows = is_row(request, state->sizes.inner, dimension + 1 >= spec->shape.rank);
   return TDM_OK;
 }
 

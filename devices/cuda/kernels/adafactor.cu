@@ -30,25 +30,27 @@ template <class stored>
 static __global__ void begin_rows(const stored *parameter, const stored *gradient, stored *states,
                                   adafactor_sizes sizes, const double *numbers, double *norms) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x, first = row * sizes.length, length = length_of_row(sizes, row);
   const real fresh = (real)numbers[FRESH];
-  real of_parameter = 0, of_gradient = 0;
-  EACH_OF_BLOCK(i, length) {
-    const real p = parameter[first + i], g = gradient[first + i];
-    of_parameter += p * p;
-    of_gradient += g * g;
-    if (!sizes.factored) {
-      const real before = states[first + i];
-      states[first + i] = before + fresh * (g * g - before);
+  EACH_OF_GRID(row, sizes.rows) {
+    const int64_t first = row * sizes.length, length = length_of_row(sizes, row);
+    real of_parameter = 0, of_gradient = 0;
+    EACH_OF_BLOCK(i, length) {
+      const real p = parameter[first + i], g = gradient[first + i];
+      of_parameter += p * p;
+      of_gradient += g * g;
+      if (!sizes.factored) {
+        const real before = states[first + i];
+        states[first + i] = before + fresh * (g * g - before);
+      }
     }
+    const real norm = block_sum(of_parameter);
+    const real squares = block_sum(of_gradient);
+    if (threadIdx.x != 0) continue;
+    norms[row] = norm;
+    if (!sizes.factored) continue;
+    const real before = states[row];
+    states[row] = before + fresh * (squares / (real)length - before);
   }
-  const real norm = block_sum(of_parameter);
-  const real squares = block_sum(of_gradient);
-  if (threadIdx.x != 0) return;
-  norms[row] = norm;
-  if (!sizes.factored) return;
-  const real before = states[row];
-  states[row] = before + fresh * (squares / (real)length - before);
 }
 
 /* gradient: (batches, height, length); columns: (batches, length). */
@@ -71,13 +73,16 @@ static __global__ void begin_columns(const stored *gradient, stored *columns, ad
 
 /* A block a batch. rows: (batches, height); means: (batches). */
 template <class stored>
-static __global__ void find_means(const stored *rows, int64_t height, double *means) {
-  double part = 0;
-  EACH_OF_BLOCK(i, height) {
-    part += rows[blockIdx.x * height + i];
+static __global__ void find_means(const stored *rows, int64_t height, double *means,
+                                  int64_t batches) {
+  EACH_OF_GRID(batch, batches) {
+    double part = 0;
+    EACH_OF_BLOCK(i, height) {
+      part += rows[batch * height + i];
+    }
+    const double sum = block_sum(part);
+    if (threadIdx.x == 0) means[batch] = sum / (double)height;
   }
-  const double sum = block_sum(part);
-  if (threadIdx.x == 0) means[blockIdx.x] = sum / (double)height;
 }
 
 /* What an element moves by, but for the rate. */
@@ -105,14 +110,15 @@ static __global__ void measure_rows(const stored *gradient, const stored *states
                                     const stored *columns, adafactor_sizes sizes,
                                     const double *means, double epsilon, double *norms) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x;
-  real part = 0;
-  EACH_OF_BLOCK(i, length_of_row(sizes, row)) {
-    const real u = update_at(gradient, states, columns, sizes, means, epsilon, row, i);
-    part += u * u;
+  EACH_OF_GRID(row, sizes.rows) {
+    real part = 0;
+    EACH_OF_BLOCK(i, length_of_row(sizes, row)) {
+      const real u = update_at(gradient, states, columns, sizes, means, epsilon, row, i);
+      part += u * u;
+    }
+    const real sum = block_sum(part);
+    if (threadIdx.x == 0) norms[row] = sum;
   }
-  const real sum = block_sum(part);
-  if (threadIdx.x == 0) norms[row] = sum;
 }
 
 /* One block: the root of the mean of squares, of the parameter first, then of the update, by which
@@ -137,11 +143,12 @@ static __global__ void end_rows(const stored *gradient, stored *parameter, const
                                 const stored *columns, adafactor_sizes sizes, const double *means,
                                 double epsilon, real_of<stored> shrink, const double *numbers) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x;
-  EACH_OF_BLOCK(i, length_of_row(sizes, row)) {
-    const int64_t at = row * sizes.length + i;
-    const real u = update_at(gradient, states, columns, sizes, means, epsilon, row, i);
-    parameter[at] = parameter[at] * shrink - (real)numbers[SIZE] * u;
+  EACH_OF_GRID(row, sizes.rows) {
+    EACH_OF_BLOCK(i, length_of_row(sizes, row)) {
+      const int64_t at = row * sizes.length + i;
+      const real u = update_at(gradient, states, columns, sizes, means, epsilon, row, i);
+      parameter[at] = parameter[at] * shrink - (real)numbers[SIZE] * u;
+    }
   }
 }
 
@@ -167,23 +174,23 @@ template <class stored> static tdm_status adafactor_run(const tdm_kernel_call *c
                         output_of<stored>(call, sizes->factored ? 3 : 2), attributes->beta2_decay,
                         learning, numbers));
   if (sizes->count == 0) return TDM_OK;
-  TDM_TRY(kernel_launch(call, "adafactor_rows", begin_rows<stored>, sizes->rows, threads, parameter,
-                        gradient, states, *sizes, numbers, norms));
+  TDM_TRY(kernel_launch(call, "adafactor_rows", begin_rows<stored>, blocks_of(sizes->rows), threads,
+                        parameter, gradient, states, *sizes, numbers, norms));
   TDM_TRY(kernel_launch(call, "adafactor_size", find_rate, 1, BLOCK, norms, sizes->rows,
                         sizes->count, attributes->clip, attributes->epsilon2, false, numbers));
   if (sizes->factored) {
     TDM_TRY(kernel_launch(call, "adafactor_columns", begin_columns<stored>,
                           blocks_for(sizes->batches * sizes->length), BLOCK, gradient, columns,
                           *sizes, numbers));
-    TDM_TRY(kernel_launch(call, "adafactor_means", find_means<stored>, sizes->batches, BLOCK,
-                          states, sizes->height, means));
+    TDM_TRY(kernel_launch(call, "adafactor_means", find_means<stored>, blocks_of(sizes->batches),
+                          BLOCK, states, sizes->height, means, sizes->batches));
   }
-  TDM_TRY(kernel_launch(call, "adafactor_measure", measure_rows<stored>, sizes->rows, threads,
-                        gradient, states, columns, *sizes, means, epsilon, norms));
+  TDM_TRY(kernel_launch(call, "adafactor_measure", measure_rows<stored>, blocks_of(sizes->rows),
+                        threads, gradient, states, columns, *sizes, means, epsilon, norms));
   TDM_TRY(kernel_launch(call, "adafactor_rate", find_rate, 1, BLOCK, norms, sizes->rows,
                         sizes->count, attributes->clip, attributes->epsilon2, true, numbers));
-  return kernel_launch(call, "adafactor", end_rows<stored>, sizes->rows, threads, gradient,
-                       parameter, states, columns, *sizes, means, epsilon,
+  return kernel_launch(call, "adafactor", end_rows<stored>, blocks_of(sizes->rows), threads,
+                       gradient, parameter, states, columns, *sizes, means, epsilon,
                        (real_of<stored>)(1.0 - learning * attributes->weight_decay), numbers);
 }
 

@@ -72,12 +72,13 @@ static __global__ void sparse_step(const stored *gradient, const int64_t *indice
                                    const int64_t *used, int64_t dim, stored *parameter, stored *sum,
                                    const double *step_rate, real_of<stored> epsilon) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x;
-  if (row >= *used) return;
   const real rate = (real)*step_rate;
-  const int64_t to = indices[row] * dim, from = row * dim;
-  EACH_OF_BLOCK(j, dim) {
-    update_element<stored>(gradient[from + j], 0, epsilon, rate, parameter + to + j, sum + to + j);
+  EACH_OF_GRID(row, *used) {
+    const int64_t to = indices[row] * dim, from = row * dim;
+    EACH_OF_BLOCK(j, dim) {
+      update_element<stored>(gradient[from + j], 0, epsilon, rate, parameter + to + j,
+                             sum + to + j);
+    }
   }
 }
 
@@ -93,7 +94,7 @@ template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call
   const update_sizes *state = state_of<update_sizes>(call);
   const tdm_adagrad_attributes *attributes = attributes_of<tdm_adagrad_attributes>(call);
   TDM_TRY(adagrad_begin_update<stored>(call));
-  return kernel_launch(call, "adagrad_sparse", sparse_step<stored>, state->count,
+  return kernel_launch(call, "adagrad_sparse", sparse_step<stored>, blocks_of(state->count),
                        threads_for_row(state->dim), input_of<stored>(call, 1),
                        input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
                        output_of<stored>(call, 0), output_of<stored>(call, 1),

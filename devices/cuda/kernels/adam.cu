@@ -135,17 +135,17 @@ static __global__ void sparse_step(const stored *gradient, const int64_t *indice
                                    stored *average, stored *square, const tdm_moment_rates *rates,
                                    moments_settings<stored> settings) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x;
-  if (row >= *used) return;
   const real step_size = (real)(rates->of_average * rates->root);
-  const int64_t to = indices[row] * dim, from = row * dim;
-  EACH_OF_BLOCK(j, dim) {
-    const real g = gradient[from + j];
-    const real m = average[to + j] + (g - average[to + j]) * settings.keep1;
-    const real v = square[to + j] + (g * g - square[to + j]) * settings.keep2;
-    average[to + j] = m;
-    square[to + j] = v;
-    parameter[to + j] = parameter[to + j] - m / (sqrt(v) + settings.epsilon) * step_size;
+  EACH_OF_GRID(row, *used) {
+    const int64_t to = indices[row] * dim, from = row * dim;
+    EACH_OF_BLOCK(j, dim) {
+      const real g = gradient[from + j];
+      const real m = average[to + j] + (g - average[to + j]) * settings.keep1;
+      const real v = square[to + j] + (g * g - square[to + j]) * settings.keep2;
+      average[to + j] = m;
+      square[to + j] = v;
+      parameter[to + j] = parameter[to + j] - m / (sqrt(v) + settings.epsilon) * step_size;
+    }
   }
 }
 
@@ -160,9 +160,10 @@ template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call
   const update_sizes *state = state_of<update_sizes>(call);
   TDM_TRY((begin_update<stored, ADAM>(call)));
   return kernel_launch(
-      call, "adam_sparse", sparse_step<stored>, state->count, threads_for_row(state->dim),
-      input_of<stored>(call, 1), input_of<int64_t>(call, 2), input_of<int64_t>(call, 3), state->dim,
-      output_of<stored>(call, 0), output_of<stored>(call, 1), output_of<stored>(call, 2),
+      call, "adam_sparse", sparse_step<stored>, blocks_of(state->count),
+      threads_for_row(state->dim), input_of<stored>(call, 1), input_of<int64_t>(call, 2),
+      input_of<int64_t>(call, 3), state->dim, output_of<stored>(call, 0),
+      output_of<stored>(call, 1), output_of<stored>(call, 2),
       static_cast<const tdm_moment_rates *>(call->workspace), settings_of<stored>(call));
 }
 

@@ -18,60 +18,62 @@ static __global__ void attend(const stored *q, const stored *k, const stored *v,
   const int64_t queries = shape.queries, keys = shape.keys, heads = shape.heads;
   const int64_t dim = shape.dim, width = shape.width;
   TDM_SHARED(real, weights, KEYS);
-  const int64_t query = blockIdx.x % queries, head = blockIdx.x / queries % heads;
-  const int64_t batch = blockIdx.x / queries / heads;
-  const stored *a = q + ((batch * queries + query) * heads + head) * dim;
-  stored *out = y + ((batch * queries + query) * heads + head) * width;
-  const uint64_t place =
-      (uint64_t)((((shape.first_batch + batch) * heads + head) * queries + query) * keys);
-  real most = -(real)INFINITY, sum = 0;
-  EACH_OF_BLOCK(j, width) {
-    out[j] = 0;
-  }
-  for (int64_t first = 0; first < keys; first += KEYS) {
-    const int64_t key = first + threadIdx.x;
-    const bool sees =
-        key < keys && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
-    const int64_t row = key < keys ? key : 0;
-    const real more =
-        sees
-            ? mask_at(hidden, added,
-                      ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys + key)
-            : 0;
-    const real score =
-        score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim, shape.scale, sees, more);
-    const real larger = larger_of_two::of(most, block_reduce<larger_of_two>(score));
-    const bool is_nothing = larger == -(real)INFINITY && score == larger;
-    const real weight = is_nothing || !sees ? 0 : exp(score - larger);
-    const real factor = sum == 0 ? 0 : exp(most - larger);
-    sum = sum * factor + block_sum(weight);
-    most = larger;
-    weights[threadIdx.x] = weight * kept_at<real>(place + (uint64_t)row, shape, seed, step);
-    __syncthreads();
+  EACH_OF_GRID(number, shape.batch * heads * queries) {
+    const int64_t query = number % queries, head = number / queries % heads;
+    const int64_t batch = number / queries / heads;
+    const stored *a = q + ((batch * queries + query) * heads + head) * dim;
+    stored *out = y + ((batch * queries + query) * heads + head) * width;
+    const uint64_t place =
+        (uint64_t)((((shape.first_batch + batch) * heads + head) * queries + query) * keys);
+    real most = -(real)INFINITY, sum = 0;
     EACH_OF_BLOCK(j, width) {
-      real value = out[j] * factor;
-      for (int64_t i = 0; i < KEYS && first + i < keys; i++)
-        value += weights[i] * v[((batch * keys + first + i) * heads + head) * width + j];
-      out[j] = value;
+      out[j] = 0;
     }
-    __syncthreads(); /* weights are written again */
+    for (int64_t first = 0; first < keys; first += KEYS) {
+      const int64_t key = first + threadIdx.x;
+      const bool sees =
+          key < keys && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
+      const int64_t row = key < keys ? key : 0;
+      const real more =
+          sees ? mask_at(hidden, added,
+                         ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys +
+                             key)
+               : 0;
+      const real score = score_of(a, k + ((batch * keys + row) * heads + head) * dim, dim,
+                                  shape.scale, sees, more);
+      const real larger = larger_of_two::of(most, block_reduce<larger_of_two>(score));
+      const bool is_nothing = larger == -(real)INFINITY && score == larger;
+      const real weight = is_nothing || !sees ? 0 : exp(score - larger);
+      const real factor = sum == 0 ? 0 : exp(most - larger);
+      sum = sum * factor + block_sum(weight);
+      most = larger;
+      weights[threadIdx.x] = weight * kept_at<real>(place + (uint64_t)row, shape, seed, step);
+      __syncthreads();
+      EACH_OF_BLOCK(j, width) {
+        real value = out[j] * factor;
+        for (int64_t i = 0; i < KEYS && first + i < keys; i++)
+          value += weights[i] * v[((batch * keys + first + i) * heads + head) * width + j];
+        out[j] = value;
+      }
+      __syncthreads(); /* weights are written again */
+    }
+    EACH_OF_BLOCK(j, width) {
+      out[j] = sum != 0 ? out[j] / sum : 0;
+    }
+    if (threadIdx.x == 0)
+      log_sums[(batch * heads + head) * queries + query] =
+          sum != 0 ? most + log(sum) : (real)INFINITY;
   }
-  EACH_OF_BLOCK(j, width) {
-    out[j] = sum != 0 ? out[j] / sum : 0;
-  }
-  if (threadIdx.x == 0)
-    log_sums[(batch * heads + head) * queries + query] =
-        sum != 0 ? most + log(sum) : (real)INFINITY;
 }
 
 template <class stored> static tdm_status attention_run(const tdm_kernel_call *call) {
   const attention_sizes *state = state_of<attention_sizes>(call);
-  return kernel_launch(call, "attend", attend<stored>, state->batch * state->heads * state->queries,
-                       KEYS, input_of<stored>(call, 0), input_of<stored>(call, 1),
-                       input_of<stored>(call, 2), input_of<uint8_t>(call, 3), hidden_of(call, 4),
-                       added_of<stored>(call, 4), output_of<stored>(call, 0),
-                       output_of<stored>(call, 1), *state, call->scalars->seed,
-                       (uint32_t)call->scalars->step);
+  return kernel_launch(
+      call, "attend", attend<stored>, blocks_of(state->batch * state->heads * state->queries), KEYS,
+      input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
+      input_of<uint8_t>(call, 3), hidden_of(call, 4), added_of<stored>(call, 4),
+      output_of<stored>(call, 0), output_of<stored>(call, 1), *state, call->scalars->seed,
+      (uint32_t)call->scalars->step);
 }
 
 static tdm_status attention_prepare_state(const tdm_kernel_request *request,

@@ -52,51 +52,54 @@ gather_slopes(bool of_keys, const stored *d_y, const stored *q, const stored *k,
   TDM_SHARED(real, slopes, PARTNERS);
   TDM_SHARED(real, dropped, PARTNERS);
   const int64_t own_count = of_keys ? keys : queries, partner_count = of_keys ? queries : keys;
-  const int64_t own = blockIdx.x % own_count, head = blockIdx.x / own_count % heads;
-  const int64_t batch = blockIdx.x / own_count / heads;
-  const int64_t own_row = (batch * own_count + own) * heads + head;
-  stored *d_own = (of_keys ? d_k : d_q) + own_row * dim;
-  EACH_OF_BLOCK(j, dim) {
-    d_own[j] = 0;
-  }
-  EACH_OF_BLOCK(j, of_keys ? width : 0) {
-    d_v[own_row * width + j] = 0;
-  }
-  for (int64_t first = 0; first < partner_count; first += PARTNERS) {
-    const bool is_there = first + threadIdx.x < partner_count;
-    const int64_t partner = is_there ? first + threadIdx.x : 0;
-    const int64_t query = of_keys ? partner : own, key = of_keys ? own : partner;
-    const bool sees =
-        is_there && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
-    const int64_t query_row = (batch * queries + query) * heads + head;
-    const int64_t key_row = (batch * keys + key) * heads + head;
-    const int64_t before = ((shape.first_batch + batch) * heads + head) * queries + query;
-    const real kept = kept_at<real>((uint64_t)(before * keys + key), shape, seed, step);
-    const real more =
-        sees
-            ? mask_at(hidden, added,
-                      ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys + key)
-            : 0;
-    slope_of(q + query_row * dim, k + key_row * dim, v + key_row * width, d_y + query_row * width,
-             dim, width, shape.scale, sees, more, kept,
-             log_sums[(batch * heads + head) * queries + query], means[query_row],
-             &dropped[threadIdx.x], &slopes[threadIdx.x]);
-    __syncthreads();
-    const int64_t left = partner_count - first < PARTNERS ? partner_count - first : PARTNERS;
-    const stored *partners = of_keys ? q : k;
+  EACH_OF_GRID(number, shape.batch * heads * own_count) {
+    const int64_t own = number % own_count, head = number / own_count % heads;
+    const int64_t batch = number / own_count / heads;
+    const int64_t own_row = (batch * own_count + own) * heads + head;
+    stored *d_own = (of_keys ? d_k : d_q) + own_row * dim;
     EACH_OF_BLOCK(j, dim) {
-      real sum = d_own[j];
-      for (int64_t i = 0; i < left; i++)
-        sum += slopes[i] * partners[((batch * partner_count + first + i) * heads + head) * dim + j];
-      d_own[j] = sum;
+      d_own[j] = 0;
     }
     EACH_OF_BLOCK(j, of_keys ? width : 0) {
-      real sum = d_v[own_row * width + j];
-      for (int64_t i = 0; i < left; i++)
-        sum += dropped[i] * d_y[((batch * queries + first + i) * heads + head) * width + j];
-      d_v[own_row * width + j] = sum;
+      d_v[own_row * width + j] = 0;
     }
-    __syncthreads(); /* slopes are written again */
+    for (int64_t first = 0; first < partner_count; first += PARTNERS) {
+      const bool is_there = first + threadIdx.x < partner_count;
+      const int64_t partner = is_there ? first + threadIdx.x : 0;
+      const int64_t query = of_keys ? partner : own, key = of_keys ? own : partner;
+      const bool sees =
+          is_there && !(shape.causal && key > query) && !(padding && padding[batch * keys + key]);
+      const int64_t query_row = (batch * queries + query) * heads + head;
+      const int64_t key_row = (batch * keys + key) * heads + head;
+      const int64_t before = ((shape.first_batch + batch) * heads + head) * queries + query;
+      const real kept = kept_at<real>((uint64_t)(before * keys + key), shape, seed, step);
+      const real more =
+          sees ? mask_at(hidden, added,
+                         ((shape.mask_each ? batch * heads + head : 0) * queries + query) * keys +
+                             key)
+               : 0;
+      slope_of(q + query_row * dim, k + key_row * dim, v + key_row * width, d_y + query_row * width,
+               dim, width, shape.scale, sees, more, kept,
+               log_sums[(batch * heads + head) * queries + query], means[query_row],
+               &dropped[threadIdx.x], &slopes[threadIdx.x]);
+      __syncthreads();
+      const int64_t left = partner_count - first < PARTNERS ? partner_count - first : PARTNERS;
+      const stored *partners = of_keys ? q : k;
+      EACH_OF_BLOCK(j, dim) {
+        real sum = d_own[j];
+        for (int64_t i = 0; i < left; i++)
+          sum +=
+              slopes[i] * partners[((batch * partner_count + first + i) * heads + head) * dim + j];
+        d_own[j] = sum;
+      }
+      EACH_OF_BLOCK(j, of_keys ? width : 0) {
+        real sum = d_v[own_row * width + j];
+        for (int64_t i = 0; i < left; i++)
+          sum += dropped[i] * d_y[((batch * queries + first + i) * heads + head) * width + j];
+        d_v[own_row * width + j] = sum;
+      }
+      __syncthreads(); /* slopes are written again */
+    }
   }
 }
 
@@ -112,15 +115,15 @@ static tdm_status attention_gradient_prepare(const tdm_kernel_request *request,
 
 template <class stored> static tdm_status run_side(const tdm_kernel_call *call, bool of_keys) {
   const attention_sizes *state = state_of<attention_sizes>(call);
-  const int64_t blocks = state->batch * state->heads * (of_keys ? state->keys : state->queries);
-  return kernel_launch(call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries",
-                       gather_slopes<stored>, blocks, PARTNERS, of_keys, input_of<stored>(call, 0),
-                       input_of<stored>(call, 1), input_of<stored>(call, 2),
-                       input_of<stored>(call, 3), static_cast<const stored *>(call->workspace),
-                       input_of<stored>(call, 5), input_of<uint8_t>(call, 6), hidden_of(call, 7),
-                       added_of<stored>(call, 7), output_of<stored>(call, 0),
-                       output_of<stored>(call, 1), output_of<stored>(call, 2), *state,
-                       call->scalars->seed, (uint32_t)call->scalars->step);
+  const int64_t count = state->batch * state->heads * (of_keys ? state->keys : state->queries);
+  return kernel_launch(
+      call, of_keys ? "gather_slopes_of_keys" : "gather_slopes_of_queries", gather_slopes<stored>,
+      blocks_of(count), PARTNERS, of_keys, input_of<stored>(call, 0), input_of<stored>(call, 1),
+      input_of<stored>(call, 2), input_of<stored>(call, 3),
+      static_cast<const stored *>(call->workspace), input_of<stored>(call, 5),
+      input_of<uint8_t>(call, 6), hidden_of(call, 7), added_of<stored>(call, 7),
+      output_of<stored>(call, 0), output_of<stored>(call, 1), output_of<stored>(call, 2), *state,
+      call->scalars->seed, (uint32_t)call->scalars->step);
 }
 
 /* d_y, q, k, v, y, log_sums, [padding] -> d_q, d_k, d_v. */

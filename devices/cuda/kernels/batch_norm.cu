@@ -15,10 +15,6 @@ static tdm_status batch_norm_prepare(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-static int64_t channel_blocks(const batch_norm_sizes *state) {
-  return state->channels < MOST_BLOCKS ? state->channels : MOST_BLOCKS;
-}
-
 static int channel_threads(const batch_norm_sizes *state) {
   return threads_for_row(state->n * state->inner);
 }
@@ -61,7 +57,7 @@ static __global__ void train(const stored *x, const stored *weight, const stored
                              batch_norm_sizes shape, int64_t count) {
   typedef real_of<stored> real;
   const double terms = count > 0 ? (double)count : 1;
-  for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
+  EACH_OF_GRID(channel, shape.channels) {
     double sum = 0, squares = 0;
     EACH_OF_BLOCK(i, count) {
       sum += x[PLACE(i)];
@@ -87,7 +83,7 @@ static __global__ void train(const stored *x, const stored *weight, const stored
 
 template <class stored> static tdm_status run_train(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(call, "batch_norm_training", train<stored>, channel_blocks(state),
+  return kernel_launch(call, "batch_norm_training", train<stored>, blocks_of(state->channels),
                        channel_threads(state), input_of<stored>(call, 0), input_of<stored>(call, 3),
                        input_of<stored>(call, 4), output_of<stored>(call, 0),
                        output_of<stored>(call, 1), output_of<stored>(call, 2),
@@ -103,7 +99,7 @@ static __global__ void gradient(const stored *d_y, const stored *x, const stored
                                 stored *d_weight, stored *d_bias, batch_norm_sizes shape,
                                 int64_t count) {
   typedef real_of<stored> real;
-  for (int64_t channel = blockIdx.x; channel < shape.channels; channel += gridDim.x) {
+  EACH_OF_GRID(channel, shape.channels) {
     const real mean = means[channel], inverse = inverses[channel];
     double sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
@@ -126,11 +122,12 @@ static __global__ void gradient(const stored *d_y, const stored *x, const stored
 
 template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
-  return kernel_launch(
-      call, "batch_norm_gradient", gradient<stored>, channel_blocks(state), channel_threads(state),
-      input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
-      input_of<stored>(call, 3), input_of<stored>(call, 4), output_of<stored>(call, 0),
-      output_of<stored>(call, 1), output_of<stored>(call, 2), *state, state->n * state->inner);
+  return kernel_launch(call, "batch_norm_gradient", gradient<stored>, blocks_of(state->channels),
+                       channel_threads(state), input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       input_of<stored>(call, 2), input_of<stored>(call, 3),
+                       input_of<stored>(call, 4), output_of<stored>(call, 0),
+                       output_of<stored>(call, 1), output_of<stored>(call, 2), *state,
+                       state->n * state->inner);
 }
 
 /* ---- Running statistics ---------------------------------------------------------------------- */

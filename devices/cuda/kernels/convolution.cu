@@ -127,7 +127,7 @@ static __global__ void weight_gradient(const stored *d_y, const stored *x, store
   const int64_t out_height = shape.out_size[0], out_width = shape.out_size[1];
   const int64_t kernel_height = shape.kernel[0], kernel_width = shape.kernel[1];
   const int64_t pixels = out_height * out_width;
-  for (int64_t tap = blockIdx.x; tap < taps; tap += gridDim.x) {
+  EACH_OF_GRID(tap, taps) {
     const int64_t tap_x = tap % kernel_width, tap_y = tap / kernel_width % kernel_height;
     const int64_t c = tap / (kernel_width * kernel_height) % in;
     const int64_t channel = tap / (kernel_width * kernel_height) / in;
@@ -153,7 +153,7 @@ template <class stored>
 static __global__ void bias_gradient(const stored *d_y, stored *d_bias, int64_t images,
                                      int64_t channels, int64_t pixels) {
   typedef real_of<stored> real;
-  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+  EACH_OF_GRID(channel, channels) {
     real part = 0;
     EACH_OF_BLOCK(i, images * pixels) {
       part += d_y[(i / pixels * channels + channel) * pixels + i % pixels];
@@ -170,12 +170,11 @@ template <class stored> static tdm_status run_parameter_gradient(const tdm_kerne
   const int64_t pixels = state->out_size[0] * state->out_size[1];
   const int threads = threads_for_row(state->images * pixels);
   TDM_TRY(kernel_launch(call, "convolution_weight_gradient", weight_gradient<stored>,
-                        taps < MOST_BLOCKS ? taps : MOST_BLOCKS, threads, input_of<stored>(call, 0),
+                        blocks_of(taps), threads, input_of<stored>(call, 0),
                         input_of<stored>(call, 1), output_of<stored>(call, 0), *state, taps));
   return kernel_launch(call, "convolution_bias_gradient", bias_gradient<stored>,
-                       channels < MOST_BLOCKS ? channels : MOST_BLOCKS, threads,
-                       input_of<stored>(call, 0), output_of<stored>(call, 1), state->images,
-                       channels, pixels);
+                       blocks_of(channels), threads, input_of<stored>(call, 0),
+                       output_of<stored>(call, 1), state->images, channels, pixels);
 }
 
 static tdm_status convolution_parameter_gradient_prepare(const tdm_kernel_request *request,

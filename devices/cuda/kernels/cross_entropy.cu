@@ -26,15 +26,16 @@ static id_list targets_of(const class_loss_sizes *state, const void *data) {
  * was reported, its loss is none. */
 template <class stored>
 static __global__ void losses_of_rows(const stored *logits, const void *targets, bool wide,
-                                      int64_t classes, int64_t ignored, stored *log_probabilities,
-                                      stored *losses) {
-  const int64_t row = blockIdx.x;
-  stored *out = log_probabilities + row * classes;
-  row_softmax<stored, true>(logits + row * classes, out, classes);
-  const int64_t target = id_at(targets, wide, row);
-  const bool counts = target != ignored && is_inside(target, classes);
-  if (!counts && threadIdx.x == 0) losses[row] = 0;
-  if (counts && threadIdx.x == target % blockDim.x) losses[row] = -out[target]; /* its own */
+                                      int64_t rows, int64_t classes, int64_t ignored,
+                                      stored *log_probabilities, stored *losses) {
+  EACH_OF_GRID(row, rows) {
+    stored *out = log_probabilities + row * classes;
+    row_softmax<stored, true>(logits + row * classes, out, classes);
+    const int64_t target = id_at(targets, wide, row);
+    const bool counts = target != ignored && is_inside(target, classes);
+    if (!counts && threadIdx.x == 0) losses[row] = 0;
+    if (counts && threadIdx.x == target % blockDim.x) losses[row] = -out[target]; /* its own */
+  }
 }
 
 template <class stored>
@@ -57,10 +58,10 @@ template <class stored> static tdm_status cross_entropy_run(const tdm_kernel_cal
   stored *losses = reduces ? sums : output_of<stored>(call, 0);
   TDM_TRY(tdm_cuda_targets_check(call, &targets, state->classes, state->ignored,
                                  (int64_t *)call->workspace));
-  TDM_TRY(kernel_launch(call, "losses_of_rows", losses_of_rows<stored>, state->rows,
+  TDM_TRY(kernel_launch(call, "losses_of_rows", losses_of_rows<stored>, blocks_of(state->rows),
                         threads_for_row(state->classes), input_of<stored>(call, 0), targets.data,
-                        targets.wide, state->classes, state->ignored, output_of<stored>(call, 1),
-                        losses));
+                        targets.wide, state->rows, state->classes, state->ignored,
+                        output_of<stored>(call, 1), losses));
   const stored *no_weight = NULL;
   return sum_losses<stored>(call, reduces ? losses : NULL, &targets, no_weight, state->classes,
                             state->ignored, state->reduction == TDM_REDUCTION_MEAN,
@@ -75,18 +76,19 @@ template <class stored> static tdm_status cross_entropy_run(const tdm_kernel_cal
 template <class stored>
 static __global__ void gradient_of_rows(const stored *d_loss, bool each,
                                         const stored *log_probabilities, const void *targets,
-                                        bool wide, const stored *divisor, int64_t classes,
-                                        int64_t ignored, stored *d_logits) {
+                                        bool wide, const stored *divisor, int64_t rows,
+                                        int64_t classes, int64_t ignored, stored *d_logits) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x;
-  const int64_t target = id_at(targets, wide, row);
-  const real factor = d_loss[each ? row : 0] / *divisor;
-  EACH_OF_BLOCK(i, classes) {
-    real d = 0;
-    if (target != ignored) {
-      d = exp(log_probabilities[row * classes + i]) * factor - (i == target ? factor : 0);
+  EACH_OF_GRID(row, rows) {
+    const int64_t target = id_at(targets, wide, row);
+    const real factor = d_loss[each ? row : 0] / *divisor;
+    EACH_OF_BLOCK(i, classes) {
+      real d = 0;
+      if (target != ignored) {
+        d = exp(log_probabilities[row * classes + i]) * factor - (i == target ? factor : 0);
+      }
+      d_logits[row * classes + i] = d;
     }
-    d_logits[row * classes + i] = d;
   }
 }
 
@@ -100,11 +102,11 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   const id_list targets = targets_of(state, call->inputs[2]);
   TDM_TRY(tdm_cuda_targets_check(call, &targets, state->classes, state->ignored,
                                  (int64_t *)call->workspace));
-  return kernel_launch(call, "gradient_of_rows", gradient_of_rows<stored>, state->rows,
+  return kernel_launch(call, "gradient_of_rows", gradient_of_rows<stored>, blocks_of(state->rows),
                        threads_for_row(state->classes), input_of<stored>(call, 0),
                        state->reduction == TDM_REDUCTION_NONE, input_of<stored>(call, 1),
-                       targets.data, targets.wide, input_of<stored>(call, 3), state->classes,
-                       state->ignored, output_of<stored>(call, 0));
+                       targets.data, targets.wide, input_of<stored>(call, 3), state->rows,
+                       state->classes, state->ignored, output_of<stored>(call, 0));
 }
 
 KERNELS(cross_entropy,

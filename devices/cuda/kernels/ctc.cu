@@ -43,16 +43,18 @@ template <class stored>
 static __global__ void ctc_paths(const stored *emissions, const stored *bars, stored *paths,
                                  ctc_sizes sizes) {
   typedef real_of<stored> real;
-  const int64_t n = blockIdx.x, step = sizes.batch * sizes.places;
-  const stored *before = NULL;
-  for (int64_t t = 0; t < sizes.steps; t++) {
-    const int64_t at = t * step + n * sizes.places;
-    EACH_OF_BLOCK(i, sizes.places) {
-      const real path = emissions[at + i] + shares_at(before, bars + n * sizes.places, i).sum;
-      paths[at + i] = path > (real)TDM_NO_PATH ? path : (real)TDM_NO_PATH;
+  const int64_t step = sizes.batch * sizes.places;
+  EACH_OF_GRID(n, sizes.batch) {
+    const stored *before = NULL;
+    for (int64_t t = 0; t < sizes.steps; t++) {
+      const int64_t at = t * step + n * sizes.places;
+      EACH_OF_BLOCK(i, sizes.places) {
+        const real path = emissions[at + i] + shares_at(before, bars + n * sizes.places, i).sum;
+        paths[at + i] = path > (real)TDM_NO_PATH ? path : (real)TDM_NO_PATH;
+      }
+      before = paths + at;
+      __syncthreads();
     }
-    before = paths + at;
-    __syncthreads();
   }
 }
 
@@ -62,20 +64,22 @@ static __global__ void ctc_paths_gradient(const stored *d_paths, const stored *b
                                           const stored *paths, stored *d_emissions,
                                           ctc_sizes sizes) {
   typedef real_of<stored> real;
-  const int64_t n = blockIdx.x, places = sizes.places, step = sizes.batch * places;
-  const stored *behind = NULL; /* slopes of the step behind */
-  for (int64_t t = sizes.steps - 1; t >= 0; t--) {
-    const int64_t at = t * step + n * places;
-    EACH_OF_BLOCK(i, places) {
-      real slope = d_paths[at + i];
-      for (int64_t to = i; behind && to < places && to <= i + 2; to++) {
-        const real share = shares_at(paths + at, bars + n * places, to).of[to - i];
-        slope += share * behind[to];
+  const int64_t places = sizes.places, step = sizes.batch * places;
+  EACH_OF_GRID(n, sizes.batch) {
+    const stored *behind = NULL; /* slopes of the step behind */
+    for (int64_t t = sizes.steps - 1; t >= 0; t--) {
+      const int64_t at = t * step + n * places;
+      EACH_OF_BLOCK(i, places) {
+        real slope = d_paths[at + i];
+        for (int64_t to = i; behind && to < places && to <= i + 2; to++) {
+          const real share = shares_at(paths + at, bars + n * places, to).of[to - i];
+          slope += share * behind[to];
+        }
+        d_emissions[at + i] = paths[at + i] > (real)TDM_NO_PATH ? slope : (real)0;
       }
-      d_emissions[at + i] = paths[at + i] > (real)TDM_NO_PATH ? slope : (real)0;
+      behind = d_emissions + at;
+      __syncthreads();
     }
-    behind = d_emissions + at;
-    __syncthreads();
   }
 }
 
@@ -88,17 +92,17 @@ static tdm_status ctc_prepare(const tdm_kernel_request *request, tdm_kernel_answ
 
 template <class stored> static tdm_status paths_run(const tdm_kernel_call *call) {
   const ctc_sizes *sizes = state_of<ctc_sizes>(call);
-  return kernel_launch(call, "ctc_paths", ctc_paths<stored>, sizes->batch,
+  return kernel_launch(call, "ctc_paths", ctc_paths<stored>, blocks_of(sizes->batch),
                        threads_for_row(sizes->places), input_of<stored>(call, 0),
                        input_of<stored>(call, 1), output_of<stored>(call, 0), *sizes);
 }
 
 template <class stored> static tdm_status gradient_run(const tdm_kernel_call *call) {
   const ctc_sizes *sizes = state_of<ctc_sizes>(call);
-  return kernel_launch(call, "ctc_paths_gradient", ctc_paths_gradient<stored>, sizes->batch,
-                       threads_for_row(sizes->places), input_of<stored>(call, 0),
-                       input_of<stored>(call, 1), input_of<stored>(call, 2),
-                       output_of<stored>(call, 0), *sizes);
+  return kernel_launch(call, "ctc_paths_gradient", ctc_paths_gradient<stored>,
+                       blocks_of(sizes->batch), threads_for_row(sizes->places),
+                       input_of<stored>(call, 0), input_of<stored>(call, 1),
+                       input_of<stored>(call, 2), output_of<stored>(call, 0), *sizes);
 }
 
 KERNELS(ctc, KERNEL(TDM_OP_CTC_PATHS, ctc_prepare, paths_run<stored>),

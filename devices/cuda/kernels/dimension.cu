@@ -39,7 +39,7 @@ template <class stored>
 static __global__ void extremes_of_rows(const stored *x, stored *values, int64_t *indices,
                                         int64_t outer, int64_t size, bool least) {
   typedef real_of<stored> real;
-  for (int64_t row = blockIdx.x; row < outer; row += gridDim.x) {
+  EACH_OF_GRID(row, outer) {
     const stored *from = x + row * size;
     real best = -INFINITY;
     EACH_OF_BLOCK(i, size) {
@@ -80,10 +80,10 @@ template <class stored> static tdm_status run_extreme(const tdm_kernel_call *cal
   const dimension_state *state = state_of<dimension_state>(call);
   const int64_t count = state->outer * state->inner;
   if (state->inner == 1) {
-    return kernel_launch(call, "extreme", extremes_of_rows<stored>,
-                         count < MOST_BLOCKS ? count : MOST_BLOCKS, threads_for_row(state->size),
-                         input_of<stored>(call, 0), output_of<stored>(call, 0),
-                         output_of<int64_t>(call, 1), state->outer, state->size, state->least);
+    return kernel_launch(call, "extreme", extremes_of_rows<stored>, blocks_of(count),
+                         threads_for_row(state->size), input_of<stored>(call, 0),
+                         output_of<stored>(call, 0), output_of<int64_t>(call, 1), state->outer,
+                         state->size, state->least);
   }
   return kernel_launch(call, "extreme", extremes_of_columns<stored>, blocks_for(count), BLOCK,
                        input_of<stored>(call, 0), output_of<stored>(call, 0),

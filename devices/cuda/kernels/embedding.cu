@@ -93,7 +93,7 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   TDM_TRY(sort_ids(call, &sorted));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
                                       (size_t)(state->rows * state->dim) * sizeof(stored)));
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, state->count,
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
                        threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
                        none, sorted.keys, state->count, state->plan.shift, none, state->dim,
                        output_of<stored>(call, 0));
@@ -108,7 +108,7 @@ template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call
   TDM_TRY(sort_ids(call, &sorted));
   TDM_TRY(tdm_cuda_segments_begin_rows(call, &state->plan, &sorted,
                                        (size_t)state->dim * sizeof(stored)));
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, state->count,
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
                        threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
                        none, sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,
                        output_of<stored>(call, 0));

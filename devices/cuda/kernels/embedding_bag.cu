@@ -99,17 +99,19 @@ template <class stored>
 static __global__ void sum_bags(const stored *weight, const void *ids, const stored *scales,
                                 const int64_t *begins, stored *y, bag_state shape) {
   typedef real_of<stored> real;
-  const int64_t bag = blockIdx.x, dim = shape.dim;
-  EACH_OF_BLOCK(j, dim) {
-    real sum = 0;
-    int64_t size = 0;
-    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
-      const int64_t id = id_at(ids, shape.wide_ids, i);
-      if (!is_inside(id, shape.rows) || id == shape.padding) continue;
-      sum += scales ? scales[i] * weight[id * dim + j] : (real)weight[id * dim + j];
-      size++;
+  const int64_t dim = shape.dim;
+  EACH_OF_GRID(bag, shape.bags) {
+    EACH_OF_BLOCK(j, dim) {
+      real sum = 0;
+      int64_t size = 0;
+      for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
+        const int64_t id = id_at(ids, shape.wide_ids, i);
+        if (!is_inside(id, shape.rows) || id == shape.padding) continue;
+        sum += scales ? scales[i] * weight[id * dim + j] : (real)weight[id * dim + j];
+        size++;
+      }
+      y[bag * dim + j] = shape.mean && size > 0 ? sum / (real)size : sum;
     }
-    y[bag * dim + j] = shape.mean && size > 0 ? sum / (real)size : sum;
   }
 }
 
@@ -117,9 +119,10 @@ template <class stored> static tdm_status run_sum(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(embedding_bag_begin(call, &memory));
-  return kernel_launch(call, "sum_bags", sum_bags<stored>, state->bags, threads_for_row(state->dim),
-                       input_of<stored>(call, 0), ids_of(call), input_of<stored>(call, 3),
-                       memory.begins, output_of<stored>(call, 0), *state);
+  return kernel_launch(call, "sum_bags", sum_bags<stored>, blocks_of(state->bags),
+                       threads_for_row(state->dim), input_of<stored>(call, 0), ids_of(call),
+                       input_of<stored>(call, 3), memory.begins, output_of<stored>(call, 0),
+                       *state);
 }
 
 /* The same; winners: (bags, dim). */
@@ -127,20 +130,22 @@ template <class stored>
 static __global__ void largest_of_bags(const stored *weight, const void *ids, const int64_t *begins,
                                        stored *y, int64_t *winners, bag_state shape) {
   typedef real_of<stored> real;
-  const int64_t bag = blockIdx.x, dim = shape.dim;
-  EACH_OF_BLOCK(j, dim) {
-    real most = 0;
-    int64_t winner = -1;
-    for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
-      const int64_t id = id_at(ids, shape.wide_ids, i);
-      if (!is_inside(id, shape.rows) || id == shape.padding) continue;
-      const real value = weight[id * dim + j];
-      if (winner >= 0 && !(value > most)) continue;
-      most = value;
-      winner = i;
+  const int64_t dim = shape.dim;
+  EACH_OF_GRID(bag, shape.bags) {
+    EACH_OF_BLOCK(j, dim) {
+      real most = 0;
+      int64_t winner = -1;
+      for (int64_t i = begins[bag]; i < begins[bag + 1]; i++) {
+        const int64_t id = id_at(ids, shape.wide_ids, i);
+        if (!is_inside(id, shape.rows) || id == shape.padding) continue;
+        const real value = weight[id * dim + j];
+        if (winner >= 0 && !(value > most)) continue;
+        most = value;
+        winner = i;
+      }
+      y[bag * dim + j] = most;
+      winners[bag * dim + j] = winner;
     }
-    y[bag * dim + j] = most;
-    winners[bag * dim + j] = winner;
   }
 }
 
@@ -148,7 +153,7 @@ template <class stored> static tdm_status run_max(const tdm_kernel_call *call) {
   const bag_state *state = state_of<bag_state>(call);
   bag_memory memory;
   TDM_TRY(embedding_bag_begin(call, &memory));
-  return kernel_launch(call, "largest_of_bags", largest_of_bags<stored>, state->bags,
+  return kernel_launch(call, "largest_of_bags", largest_of_bags<stored>, blocks_of(state->bags),
                        threads_for_row(state->dim), input_of<stored>(call, 0), ids_of(call),
                        memory.begins, output_of<stored>(call, 0), output_of<int64_t>(call, 1),
                        *state);
@@ -195,10 +200,11 @@ template <class stored>
 static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory,
                            const segments *sorted, const int64_t *winners, const int64_t *ranks) {
   const bag_state *state = state_of<bag_state>(call);
-  return kernel_launch(
-      call, "sum_segments", sum_segments<stored>, state->count, threads_for_row(state->dim),
-      input_of<stored>(call, 0), memory->bags, static_cast<const stored *>(memory->scales), winners,
-      sorted->keys, state->count, state->plan.shift, ranks, state->dim, output_of<stored>(call, 0));
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
+                       threads_for_row(state->dim), input_of<stored>(call, 0), memory->bags,
+                       static_cast<const stored *>(memory->scales), winners, sorted->keys,
+                       state->count, state->plan.shift, ranks, state->dim,
+                       output_of<stored>(call, 0));
 }
 
 template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
@@ -229,17 +235,17 @@ template <class stored>
 static __global__ void multiply_rows(const stored *d_y, const stored *weight, const void *ids,
                                      const int64_t *bags, stored *d_scales, bag_state shape) {
   typedef real_of<stored> real;
-  const int64_t i = blockIdx.x, id = id_at(ids, shape.wide_ids, i), bag = bags[i];
   const int64_t dim = shape.dim;
-  const bool counts = is_inside(id, shape.rows) && id != shape.padding && bag >= 0;
-  real part = 0;
-  if (counts) {
-    EACH_OF_BLOCK(j, dim) {
+  EACH_OF_GRID(i, shape.count) {
+    const int64_t id = id_at(ids, shape.wide_ids, i), bag = bags[i];
+    const bool counts = is_inside(id, shape.rows) && id != shape.padding && bag >= 0;
+    real part = 0;
+    EACH_OF_BLOCK(j, counts ? dim : 0) {
       part += d_y[bag * dim + j] * weight[id * dim + j];
     }
+    const real sum = warp_reduce<sum_of_two>(part);
+    if (threadIdx.x == 0) d_scales[i] = sum;
   }
-  const real sum = warp_reduce<sum_of_two>(part);
-  if (threadIdx.x == 0) d_scales[i] = sum;
 }
 
 /* d_y, weight, ids, [offsets] -> d_scales. */
@@ -253,7 +259,7 @@ template <class stored> static tdm_status run_scales(const tdm_kernel_call *call
   TDM_TRY(kernel_launch(call, "make_sources", make_sources<stored>, blocks_for(state->bags), BLOCK,
                         ids_of(call), no_scales, memory.begins, memory.bags,
                         static_cast<stored *>(memory.scales), *state));
-  return kernel_launch(call, "multiply_rows", multiply_rows<stored>, state->count, WARP,
+  return kernel_launch(call, "multiply_rows", multiply_rows<stored>, blocks_of(state->count), WARP,
                        input_of<stored>(call, 0), input_of<stored>(call, 1), ids_of(call),
                        memory.bags, output_of<stored>(call, 0), *state);
 }

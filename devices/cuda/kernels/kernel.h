@@ -18,6 +18,7 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #define TDM_SHARED(type, name, count) __shared__ type name[count]
+#define TDM_MOST_BLOCKS (1 << 14)
 template <class... parameters> static inline void tdm_cuda_describe(tdm_cuda_launch *) {}
 #else
 #include TDM_CUDA_HOST_WORDS
@@ -25,7 +26,8 @@ template <class... parameters> static inline void tdm_cuda_describe(tdm_cuda_lau
 
 static const int WARP = 32;
 static const int BLOCK = 256;
-static const int64_t MOST_BLOCKS = 1 << 14;
+static const int64_t MOST_BLOCKS = TDM_MOST_BLOCKS; /* of a loop over all that there is to do */
+static const int64_t GRID_LIMIT = INT32_MAX;        /* more blocks a launch of CUDA's cannot have */
 #define ALL_LANES 0xffffffffu
 
 /* ---- States and operands --------------------------------------------------------------------- */
@@ -62,12 +64,16 @@ static inline tdm_cuda_kernel_stream *kernel_stream_of(const tdm_kernel_call *ca
 
 template <class value> struct as_is { typedef value type; };
 
-/* Enqueues kernel on the call's stream, one dimension; nothing for no blocks. */
+/* Enqueues kernel on the call's stream, one dimension; nothing for no blocks. UNSUPPORTED beyond
+ * GRID_LIMIT. */
 template <class... parameters>
 static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
                                 void (*kernel)(parameters...), int64_t blocks, int threads,
                                 typename as_is<parameters>::type... arguments) {
   if (blocks == 0) return TDM_OK;
+  if (blocks > GRID_LIMIT)
+    return tdm_fail(TDM_UNSUPPORTED, "%s is too large for a GPU: %lld blocks of threads", name,
+                    (long long)blocks);
   void *pointers[] = {const_cast<void *>(static_cast<const void *>(&arguments))...};
   const size_t bytes[] = {sizeof(parameters)...};
   tdm_cuda_launch launch = {};
@@ -82,10 +88,15 @@ static tdm_status kernel_launch(const tdm_kernel_call *call, const char *name,
   return tdm_cuda_kernel_stream_launch(kernel_stream_of(call), &launch);
 }
 
+/* Blocks for a loop over count pieces of work, of which a block does one at a time; none for none.
+ */
+static inline int64_t blocks_of(int64_t count) {
+  return count < MOST_BLOCKS ? count : MOST_BLOCKS;
+}
+
 /* Blocks for a loop over count elements with `BLOCK` threads each; none for none. */
 static inline int64_t blocks_for(int64_t count) {
-  const int64_t blocks = ceil_div(count, BLOCK);
-  return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+  return blocks_of(ceil_div(count, BLOCK));
 }
 
 /* Threads for work along a row of that many columns: whole warps. */
@@ -178,6 +189,9 @@ template <class stored> using real_of = typename precision<stored>::real;
 #define EACH_ELEMENT(i, count)                                                                     \
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                    \
        i += (int64_t)gridDim.x * blockDim.x)
+
+/* for (int64_t i ...) over [0, count), split over the blocks of the grid. */
+#define EACH_OF_GRID(i, count) for (int64_t i = blockIdx.x; i < (count); i += gridDim.x)
 
 /* The same over the threads of one block. */
 #define EACH_OF_BLOCK(i, count) for (int64_t i = threadIdx.x; i < (count); i += blockDim.x)

@@ -15,10 +15,6 @@ static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kern
   return TDM_OK;
 }
 
-static int64_t row_blocks(const layer_norm_sizes *state) {
-  return state->rows < MOST_BLOCKS ? state->rows : MOST_BLOCKS;
-}
-
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 /* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
@@ -28,7 +24,7 @@ static __global__ void normalize(const stored *x, const stored *weight, const st
                                  const layer_norm_sizes state) {
   typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  EACH_OF_GRID(row, rows) {
     const int64_t first = row * count;
     real sum = 0, squares = 0;
     EACH_OF_BLOCK(i, count) {
@@ -56,7 +52,7 @@ static __global__ void normalize(const stored *x, const stored *weight, const st
 template <class stored> static tdm_status run_forward(const tdm_kernel_call *call) {
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
   return kernel_launch(
-      call, "layer_norm", normalize<stored>, row_blocks(state), threads_for_row(state->count),
+      call, "layer_norm", normalize<stored>, blocks_of(state->rows), threads_for_row(state->count),
       input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
       output_of<stored>(call, 0), output_of<stored>(call, 1), output_of<stored>(call, 2), *state);
 }
@@ -71,7 +67,7 @@ static __global__ void input_gradient(const stored *d_y, const stored *x, const 
                                       const layer_norm_sizes state) {
   typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  EACH_OF_GRID(row, rows) {
     const int64_t first = row * count;
     const real mean = means[row], inverse = inverses[row];
     real sum = 0, products = 0;
@@ -93,7 +89,7 @@ static __global__ void input_gradient(const stored *d_y, const stored *x, const 
 
 template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
-  return kernel_launch(call, "layer_norm_gradient", input_gradient<stored>, row_blocks(state),
+  return kernel_launch(call, "layer_norm_gradient", input_gradient<stored>, blocks_of(state->rows),
                        threads_for_row(state->count), input_of<stored>(call, 0),
                        input_of<stored>(call, 1), input_of<stored>(call, 2),
                        input_of<stored>(call, 3), input_of<stored>(call, 4),

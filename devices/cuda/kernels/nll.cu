@@ -37,21 +37,23 @@ template <class stored>
 static __global__ void nll_of_rows(const stored *log_probabilities, const void *targets,
                                    const stored *weight, stored *losses, nll_state shape) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x, classes = shape.classes;
+  const int64_t classes = shape.classes;
   const real kept = (real)shape.kept, spread = (real)shape.spread;
-  const stored *from = log_probabilities + row * classes;
-  double part = 0;
-  EACH_OF_BLOCK(i, classes) {
-    if (spread != 0) part += weight ? from[i] * weight[i] : (real)from[i];
+  EACH_OF_GRID(row, shape.rows) {
+    const stored *from = log_probabilities + row * classes;
+    double part = 0;
+    EACH_OF_BLOCK(i, classes) {
+      if (spread != 0) part += weight ? from[i] * weight[i] : (real)from[i];
+    }
+    const double sum = block_sum(part);
+    if (threadIdx.x != 0) continue;
+    const int64_t target = id_at(targets, shape.wide_targets, row);
+    real loss = 0;
+    if (target != shape.ignored && is_inside(target, classes)) {
+      loss = -from[target] * kept * (weight ? (real)weight[target] : 1) - spread * (real)sum;
+    }
+    losses[row] = loss;
   }
-  const double sum = block_sum(part);
-  if (threadIdx.x != 0) return;
-  const int64_t target = id_at(targets, shape.wide_targets, row);
-  real loss = 0;
-  if (target != shape.ignored && is_inside(target, classes)) {
-    loss = -from[target] * kept * (weight ? (real)weight[target] : 1) - spread * (real)sum;
-  }
-  losses[row] = loss;
 }
 
 template <class stored>
@@ -74,7 +76,7 @@ template <class stored> static tdm_status nll_run(const tdm_kernel_call *call) {
   stored *losses = reduces ? sums : output_of<stored>(call, 0);
   const stored *weight = input_of<stored>(call, 2);
   TDM_TRY(check_targets(call, &targets));
-  TDM_TRY(kernel_launch(call, "nll_of_rows", nll_of_rows<stored>, state->rows,
+  TDM_TRY(kernel_launch(call, "nll_of_rows", nll_of_rows<stored>, blocks_of(state->rows),
                         threads_for_row(state->classes), input_of<stored>(call, 0), targets.data,
                         weight, losses, *state));
   return sum_losses<stored>(call, reduces ? losses : NULL, &targets, weight, state->classes,
@@ -111,15 +113,17 @@ static __global__ void gradient_of_rows(const stored *d_loss, const void *target
                                         const stored *divisor, const stored *weight,
                                         stored *d_log_probabilities, nll_state shape) {
   typedef real_of<stored> real;
-  const int64_t row = blockIdx.x, classes = shape.classes;
+  const int64_t classes = shape.classes;
   const real kept = (real)shape.kept, spread = (real)shape.spread;
   const bool each = shape.reduction == TDM_REDUCTION_NONE;
-  const int64_t target = id_at(targets, shape.wide_targets, row);
-  const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
-  EACH_OF_BLOCK(i, classes) {
-    const real share = spread + (i == target ? kept : 0);
-    const real d = target == shape.ignored ? 0 : factor * share * (weight ? (real)weight[i] : 1);
-    d_log_probabilities[row * classes + i] = d;
+  EACH_OF_GRID(row, shape.rows) {
+    const int64_t target = id_at(targets, shape.wide_targets, row);
+    const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
+    EACH_OF_BLOCK(i, classes) {
+      const real share = spread + (i == target ? kept : 0);
+      const real d = target == shape.ignored ? 0 : factor * share * (weight ? (real)weight[i] : 1);
+      d_log_probabilities[row * classes + i] = d;
+    }
   }
 }
 
@@ -133,7 +137,7 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   const nll_state *state = state_of<nll_state>(call);
   const id_list targets = {call->inputs[1], state->rows, state->wide_targets};
   TDM_TRY(check_targets(call, &targets));
-  return kernel_launch(call, "nll_gradient", gradient_of_rows<stored>, state->rows,
+  return kernel_launch(call, "nll_gradient", gradient_of_rows<stored>, blocks_of(state->rows),
                        threads_for_row(state->classes), input_of<stored>(call, 0), targets.data,
                        input_of<stored>(call, 2), input_of<stored>(call, 3),
                        output_of<stored>(call, 0), *state);

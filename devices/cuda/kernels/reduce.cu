@@ -19,7 +19,7 @@ template <class stored>
 static __global__ void sum_rows(const stored *x, stored *out, int64_t b, int64_t c, int64_t d,
                                 double divisor, int64_t sums) {
   typedef real_of<stored> real;
-  for (int64_t pair = blockIdx.x; pair < sums; pair += gridDim.x) {
+  EACH_OF_GRID(pair, sums) {
     const int64_t first = (pair / c * b * c + pair % c) * d;
     real part = 0;
     EACH_OF_BLOCK(i, b * d) {
@@ -54,7 +54,7 @@ template <class stored> static tdm_status run_reduce(const tdm_kernel_call *call
   const int64_t *sizes = state->sizes;
   const int64_t sums = sizes[0] * sizes[2] * sizes[4];
   if (state->by_rows) {
-    return kernel_launch(call, "reduce", sum_rows<stored>, sums < MOST_BLOCKS ? sums : MOST_BLOCKS,
+    return kernel_launch(call, "reduce", sum_rows<stored>, blocks_of(sums),
                          threads_for_row(sizes[1] * sizes[3]), input_of<stored>(call, 0),
                          output_of<stored>(call, 0), sizes[1], sizes[2], sizes[3], state->divisor,
                          sums);

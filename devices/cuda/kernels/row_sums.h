@@ -28,19 +28,21 @@ static __global__ void sum_segments(const stored *d, const int64_t *bags, const 
                                     const int64_t *winners, const uint64_t *keys, int64_t count,
                                     int shift, const int64_t *ranks, int64_t dim, stored *out) {
   typedef real_of<stored> real;
-  const int64_t first = blockIdx.x;
-  if (!begins_segment(keys, first, shift)) return;
-  const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
-  stored *row = out + (ranks ? ranks[first] : (int64_t)id) * dim;
-  EACH_OF_BLOCK(j, dim) {
-    real sum = 0;
-    for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++) {
-      const int64_t position = (int64_t)(keys[i] & places);
-      const int64_t at = (bags ? bags[position] : position) * dim + j;
-      if (winners && winners[at] != position) continue;
-      sum += scales ? scales[position] * d[at] : (real)d[at];
+  const uint64_t places = ((uint64_t)1 << shift) - 1;
+  EACH_OF_GRID(first, count) {
+    if (!begins_segment(keys, first, shift)) continue;
+    const uint64_t id = keys[first] >> shift;
+    stored *row = out + (ranks ? ranks[first] : (int64_t)id) * dim;
+    EACH_OF_BLOCK(j, dim) {
+      real sum = 0;
+      for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++) {
+        const int64_t position = (int64_t)(keys[i] & places);
+        const int64_t at = (bags ? bags[position] : position) * dim + j;
+        if (winners && winners[at] != position) continue;
+        sum += scales ? scales[position] * d[at] : (real)d[at];
+      }
+      row[j] = sum;
     }
-    row[j] = sum;
   }
 }
 

@@ -68,18 +68,18 @@ template <class stored>
 static __global__ void sparse_step(stored *parameter, const stored *gradient,
                                    const int64_t *indices, const int64_t *used, int64_t dim,
                                    real_of<stored> rate) {
-  const int64_t row = blockIdx.x;
-  if (row >= *used) return;
-  const int64_t to = indices[row] * dim, from = row * dim;
-  EACH_OF_BLOCK(j, dim) {
-    parameter[to + j] = parameter[to + j] - rate * gradient[from + j];
+  EACH_OF_GRID(row, *used) {
+    const int64_t to = indices[row] * dim, from = row * dim;
+    EACH_OF_BLOCK(j, dim) {
+      parameter[to + j] = parameter[to + j] - rate * gradient[from + j];
+    }
   }
 }
 
 template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call) {
   typedef real_of<stored> real;
   const update_sizes *state = state_of<update_sizes>(call);
-  return kernel_launch(call, "sgd_sparse", sparse_step<stored>, state->count,
+  return kernel_launch(call, "sgd_sparse", sparse_step<stored>, blocks_of(state->count),
                        threads_for_row(state->dim), output_of<stored>(call, 0),
                        input_of<stored>(call, 1), input_of<int64_t>(call, 2),
                        input_of<int64_t>(call, 3), state->dim, (real)call->scalars->learning_rate);

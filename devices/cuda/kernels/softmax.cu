@@ -23,24 +23,27 @@ static tdm_status softmax_prepare(const tdm_kernel_request *request, tdm_kernel_
 /* ---- Rows, one a block: x, out (outer, size) ------------------------------------------------- */
 
 template <class stored, bool logarithm>
-static __global__ void rows_forward(const stored *x, stored *out, int64_t size) {
-  const int64_t row = (int64_t)blockIdx.x * size;
-  row_softmax<stored, logarithm>(x + row, out + row, size);
+static __global__ void rows_forward(const stored *x, stored *out, int64_t size, int64_t rows) {
+  EACH_OF_GRID(row, rows) {
+    row_softmax<stored, logarithm>(x + row * size, out + row * size, size);
+  }
 }
 
 template <class stored, bool logarithm>
-static __global__ void rows_backward(const stored *d_y, const stored *y, stored *d_x,
-                                     int64_t size) {
+static __global__ void rows_backward(const stored *d_y, const stored *y, stored *d_x, int64_t size,
+                                     int64_t rows) {
   typedef real_of<stored> real;
-  const int64_t row = (int64_t)blockIdx.x * size;
-  real part = 0;
-  EACH_OF_BLOCK(i, size) {
-    part += logarithm ? (real)d_y[row + i] : d_y[row + i] * y[row + i];
-  }
-  const real sum = block_sum(part);
-  EACH_OF_BLOCK(i, size) {
-    const real d = d_y[row + i], value = y[row + i];
-    d_x[row + i] = logarithm ? d - exp(value) * sum : value * (d - sum);
+  EACH_OF_GRID(row, rows) {
+    const int64_t first = row * size;
+    real part = 0;
+    EACH_OF_BLOCK(i, size) {
+      part += logarithm ? (real)d_y[first + i] : d_y[first + i] * y[first + i];
+    }
+    const real sum = block_sum(part);
+    EACH_OF_BLOCK(i, size) {
+      const real d = d_y[first + i], value = y[first + i];
+      d_x[first + i] = logarithm ? d - exp(value) * sum : value * (d - sum);
+    }
   }
 }
 
@@ -92,8 +95,8 @@ template <class stored, bool logarithm> static tdm_status softmax_run(const tdm_
   stored *out = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
   if (of->by_rows) {
-    return kernel_launch(call, "softmax", rows_forward<stored, logarithm>, state->outer,
-                         threads_for_row(state->size), x, out, state->size);
+    return kernel_launch(call, "softmax", rows_forward<stored, logarithm>, blocks_of(state->outer),
+                         threads_for_row(state->size), x, out, state->size, state->outer);
   }
   const int64_t columns = state->outer * state->inner;
   return kernel_launch(call, "softmax", columns_forward<stored, logarithm>, blocks_for(columns),
@@ -108,8 +111,9 @@ static tdm_status run_gradient(const tdm_kernel_call *call) {
   stored *d_x = output_of<stored>(call, 0);
   if (state->size == 0) return TDM_OK;
   if (of->by_rows) {
-    return kernel_launch(call, "softmax_gradient", rows_backward<stored, logarithm>, state->outer,
-                         threads_for_row(state->size), d_y, y, d_x, state->size);
+    return kernel_launch(call, "softmax_gradient", rows_backward<stored, logarithm>,
+                         blocks_of(state->outer), threads_for_row(state->size), d_y, y, d_x,
+                         state->size, state->outer);
   }
   const int64_t columns = state->outer * state->inner;
   return kernel_launch(call, "softmax_gradient", columns_backward<stored, logarithm>,

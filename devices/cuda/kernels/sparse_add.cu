@@ -44,16 +44,18 @@ static __global__ void sum_segments(const stored *a_rows, const stored *b_rows, 
                                     const uint64_t *keys, const int64_t *ranks, int64_t count,
                                     int shift, int64_t dim, stored *out) {
   typedef real_of<stored> real;
-  const int64_t first = blockIdx.x;
-  if (!begins_segment(keys, first, shift)) return;
-  const uint64_t id = keys[first] >> shift, places = ((uint64_t)1 << shift) - 1;
-  EACH_OF_BLOCK(j, dim) {
-    real sum = 0;
-    for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++) {
-      const int64_t place = (int64_t)(keys[i] & places);
-      sum += place < count_a ? a_rows[place * dim + j] : b_rows[(place - count_a) * dim + j];
+  const uint64_t places = ((uint64_t)1 << shift) - 1;
+  EACH_OF_GRID(first, count) {
+    if (!begins_segment(keys, first, shift)) continue;
+    const uint64_t id = keys[first] >> shift;
+    EACH_OF_BLOCK(j, dim) {
+      real sum = 0;
+      for (int64_t i = first; i < count && keys[i] != NO_KEY && keys[i] >> shift == id; i++) {
+        const int64_t place = (int64_t)(keys[i] & places);
+        sum += place < count_a ? a_rows[place * dim + j] : b_rows[(place - count_a) * dim + j];
+      }
+      out[ranks[first] * dim + j] = sum;
     }
-    out[ranks[first] * dim + j] = sum;
   }
 }
 
@@ -67,7 +69,7 @@ template <class stored> static tdm_status sparse_add_run(const tdm_kernel_call *
                         plan->shift, sorted.keys, plan->capacity));
   TDM_TRY(tdm_cuda_segments_sort(call, plan, &sorted));
   TDM_TRY(tdm_cuda_segments_begin_rows(call, plan, &sorted, (size_t)state->dim * sizeof(stored)));
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, plan->count,
+  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(plan->count),
                        threads_for_row(state->dim), input_of<stored>(call, 0),
                        input_of<stored>(call, 3), state->count_a, sorted.keys, sorted.ranks,
                        plan->count, plan->shift, state->dim, output_of<stored>(call, 0));

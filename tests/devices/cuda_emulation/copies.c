@@ -168,8 +168,8 @@ tdm_cuda_code emulated_launch(const tdm_cuda_launch *wanted) {
   const tdm_cuda_code code = emulated_strike(opened_ordinal(wanted->stream));
   emulated_did(EMULATED_LAUNCH);
   if (code != TDM_CUDA_SUCCESS) return code;
-  if (wanted->blocks == 0 || wanted->threads == 0 || wanted->threads > 1024 ||
-      wanted->argument_count > MOST_ARGUMENTS || !wanted->call) {
+  if (wanted->blocks == 0 || wanted->blocks > INT32_MAX || wanted->threads == 0 ||
+      wanted->threads > 1024 || wanted->argument_count > MOST_ARGUMENTS || !wanted->call) {
     return TDM_CUDA_INVALID_VALUE;
   }
   size_t bytes = sizeof(launch_data);

@@ -17,6 +17,9 @@
 #define __restrict__ __restrict
 #define __grid_constant__
 
+/* Few, so that what a block does behind its first piece of work is seen in small cases. */
+#define TDM_MOST_BLOCKS 5
+
 #define threadIdx (grid_current->thread)
 #define blockIdx (grid_current->block)
 #define blockDim (grid_current->block_extent)

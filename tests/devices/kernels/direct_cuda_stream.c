@@ -62,7 +62,8 @@ static void require_live(const void *pointer, const char *name) {
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static tdm_cuda_code launch(const tdm_cuda_launch *wanted) {
-  if (!wanted->call || wanted->blocks == 0 || wanted->threads == 0 || wanted->threads > 1024) {
+  if (!wanted->call || wanted->blocks == 0 || wanted->blocks > INT32_MAX || wanted->threads == 0 ||
+      wanted->threads > 1024) {
     return TDM_CUDA_INVALID_VALUE;
   }
   for (size_t i = 0; i < wanted->argument_count; i++) {

@@ -1,7 +1,8 @@
 /* Layer and root mean square normalization, and their gradients. x is seen as (rows, count); a
- * block takes a row, or a thread takes a column. Invariant: every sum is taken in one order, which
+ * block takes a row, or a piece of some columns. Invariant: every sum is taken in one order, which
  * the shape alone decides.
  */
+#include "devices/cuda/kernels/column_sums.h"
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
@@ -98,34 +99,54 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
-/* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (count). */
-template <class stored>
+static tdm_status parameter_gradient_prepare(const tdm_kernel_request *request,
+                                             tdm_kernel_answer *answer) {
+  TDM_TRY(layer_norm_prepare<1>(request, answer));
+  const layer_norm_sizes *sizes = static_cast<const layer_norm_sizes *>(answer->state);
+  const size_t bytes = tdm_dtype_bytes(request->inputs[0].dtype);
+  answer->workspace_bytes = 2 * column_sums_bytes(sizes->rows, sizes->count, bytes);
+  return TDM_OK;
+}
+
+/* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (pieces, count). */
+template <class stored, class element>
 static __global__ void parameter_gradient(const stored *d_y, const stored *x, const stored *means,
-                                          const stored *inverses, stored *d_weight, stored *d_bias,
-                                          int64_t rows, int64_t count) {
+                                          const stored *inverses, element *d_weight,
+                                          element *d_bias, column_pieces pieces) {
   typedef real_of<stored> real;
-  EACH_ELEMENT(i, count) {
-    real sum = 0, products = 0;
-    for (int64_t row = 0; row < rows; row++) {
-      const real d = d_y[row * count + i];
-      sum += d;
-      products += d * ((x[row * count + i] - means[row]) * inverses[row]);
-    }
-    d_weight[i] = products;
-    d_bias[i] = sum;
-  }
+  const int64_t count = pieces.columns;
+  sum_piece<real>(pieces, d_weight, [=](int64_t row, int64_t i) {
+    const real n = (x[row * count + i] - means[row]) * inverses[row];
+    return d_y[row * count + i] * n;
+  });
+  sum_piece<real>(pieces, d_bias,
+                  [=](int64_t row, int64_t i) { return (real)d_y[row * count + i]; });
+}
+
+template <class stored, class element>
+static tdm_status sum_parameters(const tdm_kernel_call *call, element *d_weight, element *d_bias,
+                                 const column_pieces &pieces) {
+  return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<stored, element>,
+                       pieces.tiles * pieces.count, BLOCK, input_of<stored>(call, 0),
+                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 3), d_weight, d_bias, pieces);
 }
 
 template <class stored> static tdm_status run_parameter_gradient(const tdm_kernel_call *call) {
+  typedef real_of<stored> real;
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
-  return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<stored>,
-                       blocks_for(state->count), BLOCK, input_of<stored>(call, 0),
-                       input_of<stored>(call, 1), input_of<stored>(call, 2),
-                       input_of<stored>(call, 3), output_of<stored>(call, 0),
-                       output_of<stored>(call, 1), state->rows, state->count);
+  const column_pieces pieces = column_pieces_of(state->rows, state->count);
+  stored *d_weight = output_of<stored>(call, 0), *d_bias = output_of<stored>(call, 1);
+  if (pieces.count == 1) return sum_parameters<stored>(call, d_weight, d_bias, pieces);
+  real *weights = static_cast<real *>(call->workspace);
+  real *biases = weights + pieces.count * state->count;
+  real *left = biases + pieces.count * state->count;
+  TDM_TRY(sum_parameters<stored>(call, weights, biases, pieces));
+  TDM_TRY(column_sums_of_pieces<stored>(call, weights, d_weight, pieces.count, state->count, left));
+  return column_sums_of_pieces<stored>(call, biases, d_bias, pieces.count, state->count, left);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare<0>, run_forward<stored>),
         KERNEL(TDM_OP_LAYER_NORM_GRADIENT, layer_norm_prepare<1>, run_gradient<stored>),
-        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, layer_norm_prepare<1>,
+        KERNEL(TDM_OP_LAYER_NORM_PARAMETER_GRADIENT, parameter_gradient_prepare,
                run_parameter_gradient<stored>))

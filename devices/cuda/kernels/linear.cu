@@ -1,5 +1,6 @@
 /* The linear layer and its gradients. Invariant: with `deterministic` a row of the output depends
  * on its own row alone. */
+#include "devices/cuda/kernels/column_sums.h"
 #include "devices/cuda/kernels/products.h"
 #include "devices/operations/products.h"
 
@@ -54,18 +55,23 @@ static tdm_status linear_input_gradient_execute(const tdm_kernel_call *call) {
 
 static tdm_status linear_parameter_gradient_prepare(const tdm_kernel_request *request,
                                                     tdm_kernel_answer *answer) {
-  return linear_prepare_state(request, answer, &request->inputs[1], &request->inputs[0]);
+  const tdm_spec *d_out = &request->inputs[0];
+  TDM_TRY(linear_prepare_state(request, answer, &request->inputs[1], d_out));
+  answer->workspace_bytes =
+      column_sums_bytes(rows_of(d_out), last_dim_of(d_out), tdm_dtype_bytes(d_out->dtype));
+  return TDM_OK;
 }
 
 /* d_out (rows, out), x (rows, in) -> d_weight (out, in), d_bias (out). */
 template <class stored>
 static tdm_status linear_parameter_gradient_execute(const tdm_kernel_call *call) {
   const linear_state *state = state_of<linear_state>(call);
-  const void *d_out = call->inputs[0];
+  const stored *d_out = input_of<stored>(call, 0);
   const tdm_cuda_product product = product_of_transposed<stored>(
       d_out, call->inputs[1], call->outputs[0], state->out, state->in, state->rows, 0);
   TDM_TRY(product_run<stored>(call, &product, false));
-  return column_sums<stored>(call, d_out, call->outputs[1], state->rows, state->out);
+  return column_sums<stored>(call, d_out, output_of<stored>(call, 1), state->rows, state->out,
+                             call->workspace);
 }
 
 KERNELS(linear, KERNEL(TDM_OP_LINEAR, linear_prepare, linear_execute<stored>),

@@ -74,41 +74,11 @@ tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, 
                        static_cast<stored *>(out), columns, rows * columns);
 }
 
-static const int GROUPS = 8; /* of rows; a warp's lanes are columns */
-
-/* A block a warp's width of columns. x: (rows, columns), out: (columns). */
-template <class stored>
-static __global__ void sum_columns(const stored *x, stored *out, int64_t rows, int64_t columns) {
-  typedef real_of<stored> real;
-  TDM_SHARED(real, of_groups, GROUPS * WARP);
-  const int lane = (int)threadIdx.x % WARP, group = (int)threadIdx.x / WARP;
-  const int64_t column = (int64_t)blockIdx.x * WARP + lane;
-  real sum = 0;
-  for (int64_t row = group; row < rows && column < columns; row += GROUPS)
-    sum += x[row * columns + column];
-  of_groups[group * WARP + lane] = sum;
-  __syncthreads();
-  if (group != 0 || column >= columns) return;
-  for (int i = 1; i < GROUPS; i++)
-    sum += of_groups[i * WARP + lane];
-  out[column] = sum;
-}
-
-template <class stored>
-tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
-                       int64_t columns) {
-  return kernel_launch(call, "sum_columns", sum_columns<stored>, ceil_div(columns, WARP),
-                       GROUPS * WARP, static_cast<const stored *>(x), static_cast<stored *>(out),
-                       rows, columns);
-}
-
 /* ---- For the other sources ------------------------------------------------------------------- */
 
 #define INSTANTIATE(stored, ...)                                                                   \
   template tdm_status product_run<stored>(const tdm_kernel_call *, const tdm_cuda_product *,       \
                                           bool);                                                   \
   template tdm_status rows_fill<stored>(const tdm_kernel_call *, const void *, const void *,       \
-                                        void *, int64_t, int64_t);                                 \
-  template tdm_status column_sums<stored>(const tdm_kernel_call *, const void *, void *, int64_t,  \
-                                          int64_t);
+                                        void *, int64_t, int64_t);
 TDM_CUDA_PRECISIONS(INSTANTIATE)

@@ -14,10 +14,6 @@ tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *prod
 template <class real>
 tdm_status rows_fill(const tdm_kernel_call *call, const void *a, const void *b, void *out,
                      int64_t rows, int64_t columns);
-/* Enqueues: out (columns) = the sums of x's (rows, columns) columns, in one order. */
-template <class real>
-tdm_status column_sums(const tdm_kernel_call *call, const void *x, void *out, int64_t rows,
-                       int64_t columns);
 
 /* c (m, n) = a (m, k) b^T + beta c, b (n, k): rows times a weight as layers store it. */
 template <class stored>

@@ -2,6 +2,7 @@
  * step, which leaves the gradients before the gates' functions of all steps; then the products over
  * all of them at once. Invariant: d_h0 and d_c0 hold the adjoints of the states before the earliest
  * step that was gone back through. */
+#include "devices/cuda/kernels/column_sums.h"
 #include "devices/cuda/kernels/recurrent.h"
 #include "devices/operations/recurrent.h"
 #include "devices/operations/recurrent_sizes.h"
@@ -114,6 +115,7 @@ struct gradient_run {
   char *d_a;     /* (length, batch, columns) */
   char *d_b;     /* (length, batch, columns); d_a but for gru */
   char *d_first; /* (batch, columns): d_b of each row's first step */
+  char *sums;    /* column_sums_bytes */
 };
 
 /* The part of an operand at time t; NULL where there is no operand, or no such time. */
@@ -193,8 +195,10 @@ static tdm_status all_steps(const tdm_kernel_call *call, const gradient_run *run
       run->d_a, call->inputs[X], call->outputs[0], columns, in, rows, 0);
   TDM_TRY(product_run<stored>(call, &d_weight_ih, false));
   TDM_TRY(recurrent_weight<stored>(call, run));
-  TDM_TRY(column_sums<stored>(call, run->d_a, call->outputs[2], rows, columns));
-  TDM_TRY(column_sums<stored>(call, run->d_b, call->outputs[3], rows, columns));
+  TDM_TRY(column_sums<stored>(call, reinterpret_cast<const stored *>(run->d_a),
+                              output_of<stored>(call, 2), rows, columns, run->sums));
+  TDM_TRY(column_sums<stored>(call, reinterpret_cast<const stored *>(run->d_b),
+                              output_of<stored>(call, 3), rows, columns, run->sums));
   if (!run->d_x) return TDM_OK;
   const tdm_cuda_product d_x =
       product_with<stored>(run->d_a, call->inputs[WEIGHT_IH], run->d_x, rows, in, columns, 0);
@@ -214,7 +218,8 @@ static tdm_status recurrent_gradient_prepare(const tdm_kernel_request *request,
   const size_t buffers = state->cell == TDM_CELL_GRU ? 2 : 1;
   answer->workspace_bytes +=
       buffers * aligned_bytes(recurrent_bytes(state, state->length, state->columns)) +
-      aligned_bytes(recurrent_bytes(state, 1, state->columns));
+      aligned_bytes(recurrent_bytes(state, 1, state->columns)) +
+      column_sums_bytes(state->length * state->batch, state->columns, state->element_bytes);
   return TDM_OK;
 }
 
@@ -233,6 +238,7 @@ template <class stored> static tdm_status recurrent_gradient_execute(const tdm_k
   run.d_a = recurrent_take(&workspace, all_bytes);
   run.d_b = state->cell == TDM_CELL_GRU ? recurrent_take(&workspace, all_bytes) : run.d_a;
   run.d_first = recurrent_take(&workspace, first_bytes);
+  run.sums = workspace;
   TDM_TRY(recurrent_copy(call, run.d_h, call->inputs[D_H_N], state_bytes));
   if (has_cells) TDM_TRY(recurrent_copy(call, run.d_c, call->inputs[D_C_N], state_bytes));
   TDM_TRY(recurrent_copy(call, run.d_first, NULL, first_bytes));

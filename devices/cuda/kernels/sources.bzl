@@ -49,6 +49,7 @@ _KERNELS = [
 
 # What these call.
 _SHARED = [
+    "column_sums",
     "products",
     "report",
     "segments",

@@ -119,6 +119,8 @@ void norm_cases(kernel_visit visit, void *user) {
     for (int rank = 1; rank <= 3; rank++)
       layer_norm_case(dtype, tdm_shape_of(3, 4, 5, 17), rank, rank != 2, false, visit, user);
     layer_norm_case(dtype, tdm_shape_of(2, 300, 100), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 1100, 3), 1, true, false, visit, user);
+    layer_norm_case(dtype, tdm_shape_of(2, 1100, 33), 1, true, false, visit, user);
     layer_norm_case(dtype, tdm_shape_of(2, 3, 9001), 1, true, false, visit, user);
     layer_norm_case(dtype, tdm_shape_of(2, 7, 1), 1, true, false, visit, user);
     layer_norm_case(dtype, tdm_shape_of(2, 0, 5), 1, true, false, visit, user);

@@ -80,6 +80,8 @@ void reduction_cases(kernel_visit visit, void *user) {
     for (int mask = 1; mask < 8; mask += 2)
       reduce_case(dtype, tdm_shape_of(3, 2, 1, 33), mask, true, visit, user);
     reduce_case(dtype, tdm_shape_of(1, 20011), 1, true, visit, user);
+    reduce_case(dtype, tdm_shape_of(3, 91, 7, 101), 5, false, visit, user);
+    reduce_case(dtype, tdm_shape_of(2, 3, 16384), 2, true, visit, user);
     reduce_case(dtype, tdm_shape_of(2, 1100, 300), 1, true, visit, user);
     reduce_case(dtype, tdm_shape_of(2, 300, 1100), 2, false, visit, user);
     reduce_case(dtype, tdm_shape_of(2, 0, 7), 2, false, visit, user);

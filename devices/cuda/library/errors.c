@@ -7,6 +7,8 @@
 bool tdm_cuda_is_lost(tdm_cuda_code code) {
   switch (code) {
   case 214: /* uncorrectable memory error */
+  case 220: /* uncorrectable error of NVLink */
+  case 226: /* an error that the GPU has contained */
   case 700: /* illegal address */
   case 702: /* a kernel ran too long */
   case 709: /* the context was destroyed */
@@ -17,10 +19,35 @@ bool tdm_cuda_is_lost(tdm_cuda_code code) {
   case 717: /* address space */
   case 718: /* program counter */
   case 719: /* launch failure */
+  case 721: /* a kernel kept tensor memory */
+  case 810: /* ended by the server of the multi-process service */
+  case 911: /* a device outside of CUDA */
   case TDM_CUDA_UNKNOWN:
     return true;
   default:
     return false;
+  }
+}
+
+/* Does the machine, as it is set up, let nobody use the device, or not us? */
+static bool does_not_begin(tdm_cuda_code code) {
+  switch (code) {
+  case 3:   /* the driver and the runtime do not start */
+  case 34:  /* a stub in place of the driver */
+  case 36:  /* a driver that lacks the call */
+  case 46:  /* devices busy, or kept for another process */
+  case 102: /* no licence for the device */
+  case 127: /* the runtime does not start */
+  case 216: /* kept for another thread */
+  case 218: /* kernels that the driver was to compile, and could not: */
+  case 221:
+  case 222:
+  case 223:
+  case 304: /* the system refused */
+  case 800: /* not permitted */
+    return true;
+  default:
+    return code >= 802 && code <= 809; /* the system is not ready; drivers differ; services */
   }
 }
 
@@ -36,12 +63,14 @@ static tdm_status status_of(tdm_cuda_code code) {
   case TDM_CUDA_INSUFFICIENT_DRIVER:
   case TDM_CUDA_NO_DEVICE:
   case TDM_CUDA_NO_BINARY:
-  case 46: /* devices busy or unavailable */
   case TDM_CUDA_BLAS_NOT_INITIALIZED:
   case TDM_CUDA_BLAS_ARCH_MISMATCH:
     return TDM_UNAVAILABLE;
+  case 801: /* not on this system */
+    return TDM_UNSUPPORTED;
   default:
-    return TDM_INTERNAL; /* a call that should not have been made */
+    return does_not_begin(code) ? TDM_UNAVAILABLE
+                                : TDM_INTERNAL; /* a call that should not have been made */
   }
 }
 
@@ -53,6 +82,8 @@ static const char *words_for(tdm_status status) {
     return "out of memory";
   case TDM_UNAVAILABLE:
     return "the device is not available";
+  case TDM_UNSUPPORTED:
+    return "this system does not have it";
   default:
     return "CUDA refused";
   }
@@ -83,6 +114,17 @@ static const char *old_driver(const tdm_cuda_api *api, int version) {
   return words;
 }
 
+/* The driver is there, and answers nothing but this. */
+static const char *silent_driver(const tdm_cuda_api *api, tdm_cuda_code code) {
+  static _Thread_local char words[200];
+  (void)snprintf(words, sizeof(words), "%s: %.120s (code %d)",
+                 tdm_cuda_is_lost(code)
+                     ? "device lost: CUDA's driver says that its devices are gone"
+                     : "the driver does not start",
+                 api->error_text(code), code);
+  return words;
+}
+
 const char *tdm_cuda_blas_absence(const tdm_cuda_api *api) {
   static _Thread_local char words[200];
   const char *reason = api->blas_absence();
@@ -103,7 +145,6 @@ const char *tdm_cuda_absence(const tdm_cuda_api *api, tdm_cuda_code code) {
     }
     return old_driver(api, version);
   default:
-    return tdm_cuda_is_lost(code) ? "device lost: CUDA's driver says that its devices are gone"
-                                  : "CUDA's driver does not start";
+    return silent_driver(api, code);
   }
 }

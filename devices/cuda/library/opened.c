@@ -18,22 +18,38 @@ enum { REASON_BYTES = 512 };
 
 /* ---- The driver ------------------------------------------------------------------------------ */
 
-/* Asked before the plug-in is, by its own two functions; their codes have cudaError_t's numbers. */
+/* Asked before the plug-in is, by its own functions; their codes have cudaError_t's numbers. */
 typedef tdm_cuda_code (*driver_init)(unsigned flags);
 typedef tdm_cuda_code (*driver_device_count)(int *out_count);
+typedef tdm_cuda_code (*driver_error_text)(tdm_cuda_code code, const char **out_text);
+
+/* It stays, as CUDA's runtime would keep it. */
+static void *open_driver(void) {
+  return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+}
 
 static tdm_cuda_code no_driver_version(int *out_version) {
   *out_version = 0;
   return TDM_CUDA_SUCCESS;
 }
 
-/* As far as words about a driver that is not there need it. */
-static const tdm_cuda_api no_driver = {.driver_version = no_driver_version};
+static const char *error_text(tdm_cuda_code code) {
+  void *driver = open_driver();
+  const driver_error_text ask =
+      driver ? (driver_error_text)dlsym(driver, "cuGetErrorString") : NULL;
+  const char *text = NULL;
+  if (!ask || ask(code, &text) != TDM_CUDA_SUCCESS || !text) text = "it does not say why";
+  if (driver) (void)dlclose(driver);
+  return text;
+}
+
+/* As far as words about a driver that is of no use need it. */
+static const tdm_cuda_api no_driver = {.error_text = error_text,
+                                       .driver_version = no_driver_version};
 
 static tdm_cuda_code count_gpus(int *out_count) {
   *out_count = 0;
-  /* It stays, as CUDA's runtime would keep it. */
-  void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+  void *driver = open_driver();
   if (!driver) return TDM_CUDA_INSUFFICIENT_DRIVER;
   const driver_init init = (driver_init)dlsym(driver, "cuInit");
   const driver_device_count device_count = (driver_device_count)dlsym(driver, "cuDeviceGetCount");

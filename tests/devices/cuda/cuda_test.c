@@ -41,6 +41,9 @@ static void absence_is_told_apart(void **state) {
   emulation_lose(true);
   assert_unavailable("cuda:0", "device lost");
   emulation_lose(false);
+  emulation_fail_at(1, 802, true);
+  assert_unavailable("cuda:0", "the driver does not start: emulated error (code 802)");
+  emulation_fail_at(0, 0, false);
   emulation_set_driver(EMULATED_DRIVER, 2);
 }
 

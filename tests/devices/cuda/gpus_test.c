@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices/cuda/library/errors.h"
 #include "devices/cuda/library/kernel_stream.h"
 #include "devices/groups/groups.h"
 #include "devices/staging/pool.h"
@@ -294,6 +295,24 @@ static tdm_status run_mix(tdm_context *context, const char *name) {
   return status;
 }
 
+/* A GPU that is gone, a machine that is not set up, and a call that should not have been made. */
+static void codes_are_told_apart(void **state) {
+  (void)state;
+  static const struct {
+    tdm_cuda_code code;
+    tdm_status status;
+  } told[] = {{2, TDM_OUT_OF_MEMORY}, {9, TDM_INTERNAL},      {46, TDM_UNAVAILABLE},
+              {214, TDM_DEVICE_LOST}, {220, TDM_DEVICE_LOST}, {221, TDM_UNAVAILABLE},
+              {226, TDM_DEVICE_LOST}, {701, TDM_INTERNAL},    {719, TDM_DEVICE_LOST},
+              {721, TDM_DEVICE_LOST}, {801, TDM_UNSUPPORTED}, {802, TDM_UNAVAILABLE},
+              {809, TDM_UNAVAILABLE}, {810, TDM_DEVICE_LOST}, {911, TDM_DEVICE_LOST}};
+  for (size_t i = 0; i < TDM_COUNT_OF(told); i++) {
+    assert_int_equal(tdm_cuda_is_lost(told[i].code), told[i].status == TDM_DEVICE_LOST);
+    assert_status(tdm_cuda_fail(tdm_cuda_api_linked(), told[i].code, "a call"), told[i].status);
+    assert_message("a call: ");
+  }
+}
+
 /* Two logical devices a GPU: the run that faults fails, so does whoever uses that GPU next, by its
  * own queues; the other GPU goes on. */
 static void a_fault_is_told_by_all_of_its_gpu(void **state) {
@@ -328,6 +347,7 @@ int main(void) {
       cmocka_unit_test(a_product_of_nothing_is_none),
       cmocka_unit_test(a_device_lost_is_told_through_cublas),
       cmocka_unit_test(a_full_gpu_is_told_through_cublas),
+      cmocka_unit_test(codes_are_told_apart),
       cmocka_unit_test(a_fault_is_told_by_all_of_its_gpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,19 @@
-/* As much of CUDA's driver as is asked before anything else: it is there, and shows two GPUs. */
+/* As much of CUDA's driver as is asked before anything else: it is there, and shows two GPUs,
+ * unless it is to begin with the code that DRIVER_CODE tells. */
+#include <stdlib.h>
+
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *out_count);
+int cuGetErrorString(int code, const char **out_text);
 
 __attribute__((visibility("default"))) int cuInit(unsigned flags) {
-  return flags == 0 ? 0 : 1;
+  const char *code = getenv("DRIVER_CODE");
+  return flags != 0 ? 1 : code ? atoi(code) : 0;
+}
+
+__attribute__((visibility("default"))) int cuGetErrorString(int code, const char **out_text) {
+  *out_text = code == 802 ? "system not yet initialized" : NULL;
+  return code == 802 ? 0 : 1;
 }
 
 __attribute__((visibility("default"))) int cuDeviceGetCount(int *out_count) {

@@ -6,8 +6,8 @@
 
 static void a_gpu_or_why_there_is_none(void **state) {
   (void)state;
-  static const char *const reasons[] = {
-      "no driver: ", "driver too old: ", "no device: ", "built without CUDA"};
+  static const char *const reasons[] = {"no driver: ", "driver too old: ", "no device: ",
+                                        "the driver does not start: ", "built without CUDA"};
   tdm_context *context = tdm_context_create(NULL);
   assert_non_null(context);
   const tdm_status status = tdm_device_check(context, "cuda:0");

@@ -64,6 +64,23 @@ static void what_is_no_library_is_told(void **state) {
   assert_int_equal(unlink(path), 0);
 }
 
+static void expect_no_driver(const char *code, const char *reason) {
+  (void)setenv("DRIVER_CODE", code, 1);
+  tdm_context *context = open_with(getenv("PLUGIN_FOLDER"));
+  assert_int_equal(tdm_device_check(context, "cuda:0"), TDM_UNAVAILABLE);
+  (void)unsetenv("DRIVER_CODE");
+  if (!strstr(tdm_last_message(), reason)) fail_msg("%s", tdm_last_message());
+  tdm_context_release(context);
+}
+
+/* As where the service that joins a machine's GPUs is not there. */
+static void a_driver_that_does_not_start_says_why(void **state) {
+  (void)state;
+  expect_no_driver("802", "the driver does not start: system not yet initialized (code 802)");
+  expect_no_driver("9999", "the driver does not start: it does not say why (code 9999)");
+  expect_no_driver("100", "no device: ");
+}
+
 /* Trains a table and a layer for some steps with everything on one device; the last loss. */
 static float train_on(tdm_context *context, const char *device) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -136,6 +153,7 @@ static void its_failures_are_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_missing_library_is_told),
+      cmocka_unit_test(a_driver_that_does_not_start_says_why),
       cmocka_unit_test(a_library_of_another_version_is_refused),
       cmocka_unit_test(what_is_no_library_is_told),
       cmocka_unit_test(its_kernels_train),

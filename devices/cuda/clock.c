@@ -60,7 +60,7 @@ static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event even
 static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
-  if (!clock->stream) code = api->stream_create(&clock->stream);
+  if (!clock->stream) code = api->stream_create(&clock->stream, false);
   if (code == TDM_CUDA_SUCCESS && !anchor->event) {
     code = api->event_create_timed(&anchor->event);
   }

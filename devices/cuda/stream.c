@@ -24,7 +24,10 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
                          api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
                          "pinned memory for reports"));
   queue->reports = reports;
-  return tdm_cuda_check(api, api->stream_create(&queue->kernel_stream.stream), "making a stream");
+  /* Others wait for sums, which have few blocks, behind the many that compute. */
+  const bool urgent = queue->base.role == TDM_QUEUE_SUM;
+  return tdm_cuda_check(api, api->stream_create(&queue->kernel_stream.stream, urgent),
+                        "making a stream");
 }
 
 static void destroy_event(const tdm_cuda_api *api, tdm_cuda_event *event) {

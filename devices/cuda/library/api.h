@@ -116,8 +116,9 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*copy_peer_async)(void *to, int to_ordinal, const void *from, int from_ordinal,
                                    size_t bytes, tdm_cuda_stream stream);
   tdm_cuda_code (*fill_async)(void *to, int byte, size_t bytes, tdm_cuda_stream stream);
-  /* Streams that do not synchronise with the null stream, and events without times. */
-  tdm_cuda_code (*stream_create)(tdm_cuda_stream *out);
+  /* Streams that do not synchronise with the null stream, and events without times. urgent: its
+   * blocks of threads come first where the GPU has room for some again. */
+  tdm_cuda_code (*stream_create)(tdm_cuda_stream *out, bool urgent);
   tdm_cuda_code (*stream_destroy)(tdm_cuda_stream stream);
   tdm_cuda_code (*stream_synchronize)(tdm_cuda_stream stream);
   tdm_cuda_code (*stream_query)(tdm_cuda_stream stream); /* NOT_READY: there is work left */

@@ -177,9 +177,15 @@ static tdm_cuda_code fill_async(void *to, int byte, size_t bytes, tdm_cuda_strea
 
 /* ---- Streams, events, launches --------------------------------------------------------------- */
 
-static tdm_cuda_code stream_create(tdm_cuda_stream *out) {
+/* The least of priorities, 0, is a stream's unless it is told another one. */
+static tdm_cuda_code stream_create(tdm_cuda_stream *out, bool urgent) {
+  int least = 0, greatest = 0;
   *out = NULL;
-  return code_of(cudaStreamCreateWithFlags((cudaStream_t *)(void *)out, cudaStreamNonBlocking));
+  const cudaError_t error =
+      urgent ? cudaDeviceGetStreamPriorityRange(&least, &greatest) : cudaSuccess;
+  if (error != cudaSuccess) return code_of(error);
+  return code_of(
+      cudaStreamCreateWithPriority((cudaStream_t *)(void *)out, cudaStreamNonBlocking, greatest));
 }
 
 static tdm_cuda_code stream_destroy(tdm_cuda_stream stream) {

@@ -48,6 +48,34 @@ static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
   assert_int_equal(emulation_outstanding(), 0);
 }
 
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+static tdm_status run_mix(tdm_context *context, const char *name) {
+  test_flight *test = test_flight_create(context);
+  tdm_device *device = test_device(context, name);
+  const uint32_t base = test_base(test, device, 100, 7);
+  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
+  tdm_command *command = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 3);
+  test_run(test, false);
+  const tdm_status status = test_has_failed(test, command) ? test->flight.failure.status : TDM_OK;
+  test_flight_destroy(test);
+  return status;
+}
+
+/* Of the streams of a GPU that is used, that of sums comes first. */
+static void streams_of_sums_are_urgent(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  assert_ok(tdm_context_start(context));
+  assert_int_equal(emulation_urgent_streams(), 0);
+  assert_status(run_mix(context, "cuda:0"), TDM_OK);
+  assert_int_equal(emulation_urgent_streams(), 1);
+  assert_status(run_mix(context, "cuda:1"), TDM_OK);
+  assert_int_equal(emulation_urgent_streams(), 2);
+  tdm_context_release(context);
+  assert_int_equal(emulation_urgent_streams(), 0);
+}
+
 /* ---- Red zones ------------------------------------------------------------------------------- */
 
 /* Each copy is a wait of the host, of which a watched program has the time for a few. */
@@ -197,7 +225,7 @@ static void blas_begin(blas_test *test) {
   const tdm_cuda_api *api = tdm_cuda_api_linked();
   *test = (blas_test){.stream = {.api = api, .blas = &test->blas}};
   assert_int_equal(api->device_set(0), 0);
-  assert_int_equal(api->stream_create(&test->stream.stream), 0);
+  assert_int_equal(api->stream_create(&test->stream.stream, false), 0);
   assert_int_equal(api->allocate(&test->memory, 4096), 0);
 }
 
@@ -283,18 +311,6 @@ static void a_full_gpu_is_told_through_cublas(void **state) {
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
-static tdm_status run_mix(tdm_context *context, const char *name) {
-  test_flight *test = test_flight_create(context);
-  tdm_device *device = test_device(context, name);
-  const uint32_t base = test_base(test, device, 100, 7);
-  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
-  tdm_command *command = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 3);
-  test_run(test, false);
-  const tdm_status status = test_has_failed(test, command) ? test->flight.failure.status : TDM_OK;
-  test_flight_destroy(test);
-  return status;
-}
-
 /* A GPU that is gone, a machine that is not set up, and a call that should not have been made. */
 static void codes_are_told_apart(void **state) {
   (void)state;
@@ -339,6 +355,7 @@ static void a_fault_is_told_by_all_of_its_gpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gpu_that_nobody_uses_is_not_opened),
+      cmocka_unit_test(streams_of_sums_are_urgent),
       cmocka_unit_test(fresh_memory_is_filled_by_few_copies),
       cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
       cmocka_unit_test(devices_of_a_group_are_numbered_among_those_with_an_engine),

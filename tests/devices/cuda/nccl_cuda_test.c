@@ -40,7 +40,7 @@ static void one_gpu_sums_with_itself(void **state) {
   for (int i = 0; i < COUNT; i++)
     values[i] = (float)i;
   assert_int_equal(cuda->device_set(0), 0);
-  assert_int_equal(cuda->stream_create(&stream), 0);
+  assert_int_equal(cuda->stream_create(&stream, false), 0);
   assert_int_equal(cuda->allocate(&memory, sizeof(values)), 0);
   assert_int_equal(cuda->copy(memory, values, sizeof(values), TDM_CUDA_TO_DEVICE), 0);
   begins(nccl, nccl->unique_id(id));

@@ -31,7 +31,7 @@ static int set_up(void **state) {
   void *memory = NULL;
   assert_int_equal(api->device_set(0), 0);
   for (size_t i = 0; i < 2; i++)
-    assert_int_equal(api->stream_create(&mine->streams[i]), 0);
+    assert_int_equal(api->stream_create(&mine->streams[i], false), 0);
   assert_int_equal(api->event_create(&mine->event), 0);
   assert_int_equal(api->allocate(&memory, BYTES), 0);
   mine->device = memory;

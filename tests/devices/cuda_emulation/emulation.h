@@ -89,6 +89,9 @@ emulation_work emulation_work_done(void);
  * reached, in ns: the most since the process began. */
 int emulation_longest_slack(void);
 
+/* Streams that are there and urgent. */
+int emulation_urgent_streams(void);
+
 /* What copies went by, since the process began. */
 typedef struct emulation_copies {
   uint64_t pinned;   /* between a device and pinned memory */
@@ -152,7 +155,7 @@ tdm_cuda_code emulated_pin(void *memory, size_t bytes);
 tdm_cuda_code emulated_unpin(void *memory);
 
 /* Streams and events. */
-tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out);
+tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out, bool urgent);
 tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event);

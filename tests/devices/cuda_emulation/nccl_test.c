@@ -53,7 +53,7 @@ static void begin(team *of) {
   assert_int_equal(of->nccl->unique_id(id), TDM_NCCL_SUCCESS);
   for (int m = MEMBERS; m-- > 0;) {
     assert_int_equal(of->cuda->device_set(m), 0);
-    assert_int_equal(of->cuda->stream_create(&of->streams[m]), 0);
+    assert_int_equal(of->cuda->stream_create(&of->streams[m], false), 0);
     assert_int_equal(of->cuda->allocate(&of->memory[m], COUNT * sizeof(double)), 0);
     assert_int_equal(of->nccl->init(&of->members[m], MEMBERS, id, m), TDM_NCCL_IN_PROGRESS);
     assert_true(m == 0 || look(of, m) == TDM_NCCL_IN_PROGRESS); /* until the last has joined */
@@ -220,7 +220,7 @@ static void sum_on_two_streams(team *of) {
   (void)sum(of, 0);
   tdm_cuda_stream other;
   (void)of->cuda->device_set(0);
-  (void)of->cuda->stream_create(&other);
+  (void)of->cuda->stream_create(&other, false);
   (void)of->nccl->all_reduce(of->members[0], of->memory[0], COUNT, TDM_FLOAT64, other);
 }
 

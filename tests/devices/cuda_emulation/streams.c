@@ -32,6 +32,7 @@ struct tdm_cuda_stream_opaque {
   operation **end;
   bool busy;
   bool stop;
+  bool urgent; /* told, and of no consequence */
   int ordinal;
   pthread_t thread;
 };
@@ -134,7 +135,13 @@ void emulated_stream_drain(tdm_cuda_stream stream) {
   unlock();
 }
 
-tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
+static _Atomic int urgent_streams;
+
+int emulation_urgent_streams(void) {
+  return atomic_load(&urgent_streams);
+}
+
+tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out, bool urgent) {
   const tdm_cuda_code code = emulated_strike(emulated_opened_ordinal());
   *out = NULL;
   if (code != TDM_CUDA_SUCCESS) return code;
@@ -142,6 +149,8 @@ tdm_cuda_code emulated_stream_create(tdm_cuda_stream *out) {
   if (!stream) emulated_misuse("no memory");
   stream->end = &stream->first;
   stream->ordinal = emulated_ordinal();
+  stream->urgent = urgent;
+  if (urgent) atomic_fetch_add(&urgent_streams, 1);
   if (pthread_cond_init(&stream->appended, NULL) != 0 ||
       pthread_create(&stream->thread, NULL, stream_main, stream) != 0) {
     emulated_misuse("no thread for a stream");
@@ -159,6 +168,7 @@ tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
   unlock();
   (void)pthread_join(stream->thread, NULL);
   (void)pthread_cond_destroy(&stream->appended);
+  if (stream->urgent) atomic_fetch_sub(&urgent_streams, 1);
   free(stream);
   emulated_count(-1);
   return code;

@@ -66,18 +66,21 @@ static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel
   embedding_state *state = embedding_prepare_state(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
   state->plan = tdm_cuda_segments_plan(state->count);
-  answer->workspace_bytes += tdm_cuda_segments_bytes(&state->plan);
+  answer->workspace_bytes +=
+      tdm_cuda_segments_bytes(&state->plan) +
+      row_sums_bytes(state->count, state->dim, tdm_dtype_bytes(request->inputs[0].dtype));
   return TDM_OK;
 }
 
-/* The check and the sorted keys; sum_segments follows. */
-static tdm_status sort_ids(const tdm_kernel_call *call, segments *out) {
+/* The check and the sorted keys; row_sums follows, with what is behind them of the workspace. */
+static tdm_status sort_ids(const tdm_kernel_call *call, segments *out, void **out_behind) {
   const embedding_state *state = state_of<embedding_state>(call);
   const segments_plan *plan = &state->plan;
   const int64_t *no_bags = NULL;
-  char *workspace = static_cast<char *>(call->workspace);
-  *out =
-      tdm_cuda_segments_at(plan, workspace + aligned_bytes(report_workspace_bytes(state->count)));
+  char *workspace =
+      static_cast<char *>(call->workspace) + aligned_bytes(report_workspace_bytes(state->count));
+  *out = tdm_cuda_segments_at(plan, workspace);
+  *out_behind = workspace + tdm_cuda_segments_bytes(plan);
   TDM_TRY(check(call));
   TDM_TRY(kernel_launch(call, "make_keys", make_keys, blocks_for(plan->capacity), BLOCK,
                         call->inputs[1], state->wide_ids, no_bags, state->count, state->rows,
@@ -90,13 +93,12 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   const int64_t *none = NULL;
   const stored *no_scales = NULL;
   segments sorted;
-  TDM_TRY(sort_ids(call, &sorted));
+  void *behind;
+  TDM_TRY(sort_ids(call, &sorted, &behind));
   TDM_TRY(tdm_cuda_kernel_stream_fill(kernel_stream_of(call), call->outputs[0], 0,
                                       (size_t)(state->rows * state->dim) * sizeof(stored)));
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
-                       threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
-                       none, sorted.keys, state->count, state->plan.shift, none, state->dim,
-                       output_of<stored>(call, 0));
+  return row_sums(call, &state->plan, &sorted, input_of<stored>(call, 0), none, no_scales, none,
+                  none, state->dim, output_of<stored>(call, 0), behind);
 }
 
 /* Outputs: rows (count, dim), indices (count), count (). */
@@ -105,13 +107,13 @@ template <class stored> static tdm_status run_sparse(const tdm_kernel_call *call
   const int64_t *none = NULL;
   const stored *no_scales = NULL;
   segments sorted;
-  TDM_TRY(sort_ids(call, &sorted));
+  void *behind;
+  TDM_TRY(sort_ids(call, &sorted, &behind));
   TDM_TRY(tdm_cuda_segments_begin_rows(call, &state->plan, &sorted,
                                        (size_t)state->dim * sizeof(stored)));
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
-                       threads_for_row(state->dim), input_of<stored>(call, 0), none, no_scales,
-                       none, sorted.keys, state->count, state->plan.shift, sorted.ranks, state->dim,
-                       output_of<stored>(call, 0));
+  const int64_t *ranks = sorted.ranks;
+  return row_sums(call, &state->plan, &sorted, input_of<stored>(call, 0), none, no_scales, none,
+                  ranks, state->dim, output_of<stored>(call, 0), behind);
 }
 
 KERNELS(embedding, KERNEL(TDM_OP_EMBEDDING, embedding_prepare, embedding_run<stored>),

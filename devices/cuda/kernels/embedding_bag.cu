@@ -15,6 +15,7 @@ struct bag_memory {
   int64_t *bags;   /* (count): an id's bag, -1: none; of gradients */
   void *scales;    /* (count): what it counts there; of gradients */
   void *segments;  /* of gradients */
+  void *sums;      /* row_sums_bytes; of gradients */
 };
 
 static size_t check_bytes(const bag_state *state) {
@@ -33,7 +34,9 @@ static bag_memory memory_at(const bag_state *state, void *workspace, size_t *out
   memory.scales = at + bytes;
   bytes += aligned_bytes((size_t)state->count * sizeof(double));
   memory.segments = at + bytes;
-  *out_bytes = bytes + tdm_cuda_segments_bytes(&state->plan);
+  bytes += tdm_cuda_segments_bytes(&state->plan);
+  memory.sums = at + bytes;
+  *out_bytes = bytes + row_sums_bytes(state->count, state->dim, sizeof(double));
   return memory;
 }
 
@@ -178,7 +181,7 @@ static __global__ void make_sources(const void *ids, const stored *given, const 
   }
 }
 
-/* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; sum_segments follows. */
+/* The checks, sources, and sorted keys of d_y, ids, [offsets], [scales]; row_sums follows. */
 template <class stored>
 static tdm_status sort_ids(const tdm_kernel_call *call, bag_memory *memory, segments *out) {
   const bag_state *state = state_of<bag_state>(call);
@@ -200,11 +203,10 @@ template <class stored>
 static tdm_status sum_rows(const tdm_kernel_call *call, const bag_memory *memory,
                            const segments *sorted, const int64_t *winners, const int64_t *ranks) {
   const bag_state *state = state_of<bag_state>(call);
-  return kernel_launch(call, "sum_segments", sum_segments<stored>, blocks_of(state->count),
-                       threads_for_row(state->dim), input_of<stored>(call, 0), memory->bags,
-                       static_cast<const stored *>(memory->scales), winners, sorted->keys,
-                       state->count, state->plan.shift, ranks, state->dim,
-                       output_of<stored>(call, 0));
+  return row_sums(call, &state->plan, sorted, input_of<stored>(call, 0),
+                  static_cast<const int64_t *>(memory->bags),
+                  static_cast<const stored *>(memory->scales), winners, ranks, state->dim,
+                  output_of<stored>(call, 0), memory->sums);
 }
 
 template <class stored> static tdm_status run_gradient(const tdm_kernel_call *call) {

@@ -12,6 +12,48 @@
 
 #include "tests/devices/kernels/direct_cuda.h"
 
+/* Segments of these lengths, whose ids come in turns: every row's elements are the same small whole
+ * numbers, so that any order of adding has one result. Dense and sparse. */
+static void check_lengths(const int64_t *lengths, int64_t rows, int64_t dim) {
+  int64_t count = 0, given = 0, used = -1;
+  for (int64_t row = 0; row < rows; row++)
+    count += lengths[row];
+  int64_t *ids = calloc((size_t)count, sizeof *ids), *indices = calloc((size_t)count, sizeof *ids);
+  float *d_out = calloc((size_t)(count * dim), sizeof *d_out);
+  float *dense = calloc((size_t)(rows * dim), sizeof *dense);
+  float *sparse = calloc((size_t)(count * dim), sizeof *sparse);
+  for (int64_t turn = 0; given < count; turn++)
+    for (int64_t row = 0; row < rows; row++)
+      if (turn < lengths[row]) ids[given++] = row;
+  for (int64_t i = 0; i < count * dim; i++)
+    d_out[i] = (float)(1 + i % dim % 7);
+  const tdm_embedding_attributes attributes = {rows, -1};
+  const direct_operand operands[] = {{TDM_FLOAT32, tdm_shape_of(2, count, dim), d_out},
+                                     {TDM_INT64, tdm_shape_of(1, count), ids},
+                                     {TDM_FLOAT32, tdm_shape_of(2, rows, dim), dense}};
+  const direct_operand sparsely[] = {operands[0],
+                                     operands[1],
+                                     {TDM_FLOAT32, tdm_shape_of(2, count, dim), sparse},
+                                     {TDM_INT64, tdm_shape_of(1, count), indices},
+                                     {TDM_INT64, tdm_shape_scalar(), &used}};
+  const tdm_kernel *kernel = direct_kernel("random", TDM_OP_EMBEDDING_GRADIENT, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, operands, 2, 1, NULL), TDM_OK);
+  kernel = direct_kernel("random", TDM_OP_EMBEDDING_SPARSE_GRADIENT, TDM_FLOAT32);
+  assert_int_equal(direct_run(kernel, &attributes, sparsely, 2, 3, NULL), TDM_OK);
+  assert_int_equal(used, rows);
+  for (int64_t i = 0; i < rows * dim; i++) {
+    const float expected = (float)(lengths[i / dim] * (1 + i % dim % 7));
+    if (dense[i] != expected || sparse[i] != expected)
+      fail_msg("%lld rows of %lld: %g and %g, not %g", (long long)lengths[i / dim], (long long)dim,
+               (double)dense[i], (double)sparse[i], (double)expected);
+  }
+  free(ids);
+  free(indices);
+  free(d_out);
+  free(dense);
+  free(sparse);
+}
+
 /* Of a sparse gradient of `count` ids, `step` apart modulo rows; every row of d_out is 1. */
 static void check_counts(int64_t count, int64_t rows, int64_t step) {
   int64_t *ids = calloc((size_t)count, sizeof *ids), *indices = calloc((size_t)count, sizeof *ids);
@@ -61,8 +103,22 @@ static void sizes_around_a_piece_and_a_tile(void **state) {
   }
 }
 
+/* Around one piece, two and several, in every place among cells. */
+static void long_segments_are_summed_in_pieces(void **state) {
+  (void)state;
+  static const int64_t lengths[] = {1,   255, 256, 257, 1,   511, 512, 513, 2,    767, 3,   1,
+                                    769, 256, 256, 300, 700, 1,   1,   257, 2000, 513, 256, 1};
+  const int64_t rows = sizeof lengths / sizeof lengths[0];
+  for (int64_t first = 0; first < rows; first += 5)
+    check_lengths(lengths + first, rows - first, first % 2 == 0 ? 3 : 70);
+  check_lengths((const int64_t[]){256}, 1, 2);
+  check_lengths((const int64_t[]){257}, 1, 2);
+  check_lengths((const int64_t[]){5000}, 1, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(long_segments_are_summed_in_pieces),
       cmocka_unit_test(ranks_go_on_from_tile_to_tile),
       cmocka_unit_test(sizes_around_a_piece_and_a_tile),
   };

@@ -126,10 +126,13 @@ static const char *silent_driver(const tdm_cuda_api *api, tdm_cuda_code code) {
 }
 
 const char *tdm_cuda_blas_absence(const tdm_cuda_api *api) {
-  static _Thread_local char words[200];
+  static _Thread_local char words[360];
   const char *reason = api->blas_absence();
   if (!reason) return NULL;
-  (void)snprintf(words, sizeof(words), "no cuBLAS: %s", reason);
+  (void)snprintf(words, sizeof(words),
+                 "no cuBLAS: %.200s; CUDA %d brings it (pip: nvidia-cublas), and LD_LIBRARY_PATH "
+                 "names its folder",
+                 reason, api->runtime_version() / 1000);
   return words;
 }
 

@@ -211,6 +211,7 @@ static void a_gpu_without_cublas_is_not_offered(void **state) {
   assert_string_equal(tdm_accelerator(context), "cpu:0");
   assert_status(tdm_device_check(context, "cuda:0"), TDM_UNAVAILABLE);
   assert_message("there is no cuda:0: no cuBLAS: libcublas.so.13");
+  assert_message("CUDA 13 brings it (pip: nvidia-cublas), and LD_LIBRARY_PATH names its folder");
   tdm_context_release(context);
   emulation_hide_blas(false);
 }

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* The learning rate is scalars->learning_rate of the run; where scalars->has_momentum, its momentum
- * stands for that of the attributes, and for beta1. Persistent states start as zeros. */
+ * stands for that of the attributes, and for beta1. A run whose momentum is 0 leaves buffers of
+ * momentum, and `initialized`, as they are. Persistent states start as zeros. */
 
 /* parameter F, d_parameter F, [momentum_buffer F], [initialized F ()] -> =parameter,
  * [=momentum_buffer], [=initialized]. With momentum the first step sets the buffer to the gradient

@@ -48,18 +48,21 @@ static tdm_status rmsprop_prepare(const tdm_kernel_request *request, tdm_kernel_
 static tdm_status rmsprop_execute(const tdm_kernel_call *call) {
   const tdm_rmsprop_attributes *attributes = call->attributes;
   const bool centered = attributes->centered != 0;
+  const double momentum =
+      call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum;
+  /* A run without momentum leaves the buffer to those that have some. */
+  const bool buffers = attributes->momentum != 0 && momentum != 0;
   rmsprop_job job = {
       .gradient = call->inputs[1],
       .parameter = call->outputs[0],
       .square = call->outputs[1],
       .average = centered ? call->outputs[2] : NULL,
-      .buffer = attributes->momentum != 0 ? call->outputs[centered ? 3 : 2] : NULL,
+      .buffer = buffers ? call->outputs[centered ? 3 : 2] : NULL,
       .alpha = (real)attributes->alpha,
       .kept = (real)(1.0 - attributes->alpha),
       .epsilon = (real)attributes->epsilon,
       .decay = (real)attributes->weight_decay,
-      .momentum =
-          (real)(call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum),
+      .momentum = (real)momentum,
       .rate = (real)call->scalars->learning_rate,
   };
   return update_run(call, rmsprop_range, &job);

@@ -60,7 +60,8 @@ static tdm_status sgd_execute(const tdm_kernel_call *call) {
                                                                 : attributes->momentum),
                  .kept = (real)(1.0 - attributes->dampening),
                  .nesterov = attributes->nesterov != 0};
-  if (attributes->momentum == 0) return update_run(call, plain_range, &job);
+  /* A run without momentum leaves the buffer to those that have some. */
+  if (attributes->momentum == 0 || job.momentum == 0) return update_run(call, plain_range, &job);
   stored *initialized = call->outputs[2]; /* () */
   job.buffer = call->outputs[1];
   job.first = widened(*initialized) == 0;

@@ -46,14 +46,18 @@ template <class stored> static tdm_status rmsprop_run(const tdm_kernel_call *cal
   const int64_t count = state_of<update_sizes>(call)->count;
   const tdm_rmsprop_attributes *attributes = attributes_of<tdm_rmsprop_attributes>(call);
   const bool centered = attributes->centered != 0;
+  const double momentum =
+      call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum;
+  /* A run without momentum leaves the buffer to those that have some. */
+  const bool buffers = attributes->momentum != 0 && momentum != 0;
   stored *average = centered ? output_of<stored>(call, 2) : NULL;
-  stored *buffer = attributes->momentum != 0 ? output_of<stored>(call, centered ? 3 : 2) : NULL;
+  stored *buffer = buffers ? output_of<stored>(call, centered ? 3 : 2) : NULL;
   const rmsprop_rates<stored> rates = {
       (real)attributes->alpha,
       (real)(1.0 - attributes->alpha),
       (real)attributes->epsilon,
       (real)attributes->weight_decay,
-      (real)(call->scalars->has_momentum ? call->scalars->momentum : attributes->momentum),
+      (real)momentum,
       (real)call->scalars->learning_rate};
   return kernel_launch(call, "rmsprop", rmsprop_step<stored>, blocks_for(count), BLOCK,
                        input_of<stored>(call, 1), output_of<stored>(call, 0),

@@ -48,7 +48,8 @@ template <class stored> static tdm_status sgd_run(const tdm_kernel_call *call) {
   const int64_t blocks = blocks_for(state->count);
   stored *parameter = output_of<stored>(call, 0);
   const stored *gradient = input_of<stored>(call, 1);
-  if (attributes->momentum == 0) {
+  /* A run without momentum leaves the buffer to those that have some. */
+  if (attributes->momentum == 0 || momentum == 0) {
     return kernel_launch(call, "sgd", plain_step<stored>, blocks, BLOCK, parameter, gradient, decay,
                          rate, state->count);
   }

@@ -182,4 +182,6 @@ void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user
   self->scalars.has_momentum = true;
   self->scalars.momentum = 0.6;
   visit(self, user);
+  self->scalars.momentum = 0;
+  visit(self, user);
 }

@@ -93,7 +93,7 @@ typedef void (*kernel_visit)(const kernel_case *test, void *user);
 /* The run's momentum, where it has one; else that of the attributes. */
 double kernel_case_momentum(const kernel_case *self, double own);
 tdm_adam_attributes kernel_case_adam(const kernel_case *self);
-/* By its own momentum, and small ones by one of the run's as well. */
+/* By its own momentum, and small ones by those of runs as well, one of which is 0. */
 void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user);
 
 /* A family of operations: calls visit for each of its cases. */

@@ -56,8 +56,10 @@ static void rmsprop_reference(const kernel_case *self, const double *const *inpu
       variance -= mean * mean;
     }
     double direction = g / (sqrt(variance) + a->epsilon);
-    if (a->momentum != 0) {
-      direction += kernel_case_momentum(self, a->momentum) * inputs[buffer][i];
+    const double momentum = a->momentum != 0 ? kernel_case_momentum(self, a->momentum) : 0;
+    if (a->momentum != 0) outputs[buffer - 1][i] = inputs[buffer][i];
+    if (momentum != 0) {
+      direction += momentum * inputs[buffer][i];
       outputs[buffer - 1][i] = direction;
     }
     outputs[0][i] = inputs[0][i] - self->scalars.learning_rate * direction;

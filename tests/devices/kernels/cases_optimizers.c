@@ -13,10 +13,11 @@ static const int64_t counts[] = {0, 1, 17, 110, 10000, 40003};
 static void sgd_reference(const kernel_case *self, const double *const *inputs,
                           double *const *outputs) {
   const tdm_sgd_attributes *a = &self->attributes.sgd;
-  const double momentum = kernel_case_momentum(self, a->momentum);
+  const double momentum = a->momentum != 0 ? kernel_case_momentum(self, a->momentum) : 0;
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
     double d = inputs[1][i] + a->weight_decay * inputs[0][i];
-    if (a->momentum != 0) {
+    if (a->momentum != 0) outputs[1][i] = inputs[2][i];
+    if (momentum != 0) {
       const bool first = inputs[3][0] == 0;
       const double buffer = first ? d : momentum * inputs[2][i] + (1 - a->dampening) * d;
       outputs[1][i] = buffer;
@@ -24,7 +25,7 @@ static void sgd_reference(const kernel_case *self, const double *const *inputs,
     }
     outputs[0][i] = inputs[0][i] - self->scalars.learning_rate * d;
   }
-  if (a->momentum != 0) outputs[2][0] = 1;
+  if (a->momentum != 0) outputs[2][0] = momentum != 0 ? 1 : inputs[3][0];
 }
 
 static void sgd_case(tdm_dtype dtype, int64_t count, const tdm_sgd_attributes *attributes,

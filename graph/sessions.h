@@ -136,8 +136,10 @@ typedef struct tdm_session_options {
   bool unmerged;
   tdm_collective collective;
   /* Parameters are read from their moving averages, which another session with this store keeps
-   * (tdm_optimizer.average_decay), or has saved; so they are evaluated while that one trains. Such
-   * a session does not train itself, and its state dict is that of the averages. */
+   * (tdm_optimizer.average_decay), or has saved; so they are evaluated while that one trains. Those
+   * without one, frozen or of a group that keeps none, are read as they are; INVALID_ARGUMENT where
+   * no parameter has one. Such a session does not train itself, and its state dict is what it
+   * reads. */
   bool averages;
   /* For forecasts alone: the plan is that of one rank of so many alike, each with rows of its own,
    * which sum their gradients (docs/forecast.md). Trained are parameters on described devices

@@ -137,39 +137,53 @@ static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
   return count;
 }
 
-/* Makes the persistent value that of the average, which must be there. */
-static tdm_status read_average(tdm_session *session, const tdm_store_binding *binding,
-                               tdm_graph_persistent *persistent) {
-  char *name = NULL;
-  const size_t bytes = strlen(persistent->name) + sizeof "optimizer//" TDM_AVERAGE_STATE;
-  name = tdm_region_take(&session->region, bytes, "names of averages");
-  if (!name) return TDM_OUT_OF_MEMORY;
-  (void)snprintf(name, bytes, "optimizer/%s/" TDM_AVERAGE_STATE, persistent->name);
-  if (!binding->alone) pthread_mutex_lock(&session->store->lock);
-  const bool there = tdm_store_entry_called(session->store, name) != NULL;
-  if (!binding->alone) pthread_mutex_unlock(&session->store->lock);
-  if (!there)
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "the store has no average of %s: train it with average_decay, and at least one "
-                    "step, or load what did",
-                    persistent->name);
+/* The persistent value becomes its average (of a shard that of its table), if the store has one. */
+static tdm_status read_average(tdm_session *session, tdm_graph *graph,
+                               tdm_graph_persistent *persistent, bool *out_found) {
+  static const char format[] = "optimizer/%s/" TDM_AVERAGE_STATE;
+  const char *table = tdm_persistent_table(persistent);
+  const char *name = tdm_region_format(&graph->region, format, persistent->name);
+  const char *whole = tdm_region_format(&graph->region, format, table);
+  if (!name || !whole) return TDM_OUT_OF_MEMORY;
+  if (!tdm_store_entry_called(session->store, name) &&
+      !tdm_store_entry_called(session->store, whole))
+    return TDM_OK;
   persistent->name = name;
+  if (persistent->shard.table) persistent->shard.table = whole;
+  *out_found = true;
   return TDM_OK;
+}
+
+/* What no step has updated (frozen parameters, say) has no average: it is what it was all along. */
+static tdm_status read_averages(tdm_session *session, tdm_graph *graph) {
+  const char *first = NULL; /* that could have one */
+  bool found = false;
+  tdm_status status = TDM_OK;
+  pthread_mutex_lock(&session->store->lock);
+  for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
+    tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    if (!tdm_ir_value_at(graph, persistent->value)->trainable) continue;
+    if (!first) first = tdm_persistent_table(persistent);
+    status = read_average(session, graph, persistent, &found);
+  }
+  pthread_mutex_unlock(&session->store->lock);
+  if (status != TDM_OK || found || !first) return status;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "the store has no average of %s, nor of another parameter: train with "
+                  "average_decay, at least one step, or load what did",
+                  first);
 }
 
 static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
   tdm_store_binding binding = {.store = session->store};
-  tdm_status status = TDM_OK;
+  tdm_status status = session->averages ? read_averages(session, graph) : TDM_OK;
   for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
-    tdm_graph_persistent persistent = graph->persistents.items[i];
-    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent.value);
-    if (session->averages && value->trainable)
-      status = read_average(session, &binding, &persistent);
-    if (status != TDM_OK) break;
-    session->everywhere[persistent.origin] = persistent.is_updated_everywhere;
-    status = tdm_store_bind(&binding, &persistent, &value->spec,
+    const tdm_graph_persistent *persistent = &graph->persistents.items[i];
+    const tdm_ir_value *value = tdm_ir_value_at(graph, persistent->value);
+    session->everywhere[persistent->origin] = persistent->is_updated_everywhere;
+    status = tdm_store_bind(&binding, persistent, &value->spec,
                             tdm_context_device(session->context, (size_t)value->device),
-                            atomic_load(&session->seed), &session->bound[persistent.origin]);
+                            atomic_load(&session->seed), &session->bound[persistent->origin]);
   }
   tdm_store_end_binding(&binding);
   return status;

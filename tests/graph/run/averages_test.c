@@ -170,6 +170,85 @@ static void averages_are_kept_wherever_parameters_live(void **unused) {
   }
 }
 
+/* A frozen parameter has no average, and stays what it was. */
+static void frozen_parameters_are_read_as_they_are(void **unused) {
+  (void)unused;
+  tdm_value loss;
+  tdm_graph *graph = build("cpu:0", &loss);
+  const tdm_parameter_group frozen = {"fc.bias", NULL};
+  tdm_optimizer optimizer = tdm_adam(0.05);
+  optimizer.average_decay = decay;
+  tdm_session *session = train_session(graph, loss, optimizer,
+                                       &(tdm_session_options){.groups = &frozen, .group_count = 1});
+  train(session, 0, STEPS);
+  float average[OUT * IN], bias[OUT], found[OUT * IN];
+  copy_values(session, "optimizer/fc.weight/average", average);
+  copy_values(session, "fc.bias", bias);
+  tdm_session *evaluation = reader("sim:0", tdm_session_store(session));
+  tdm_tensor_list *read;
+  assert_ok(tdm_session_state_dict(evaluation, NULL, &read));
+  const tdm_tensor *weight = tdm_tensor_list_find(read, "fc.weight");
+  assert_memory_equal(tdm_tensor_data(weight), average, sizeof average);
+  assert_memory_equal(tdm_tensor_data(tdm_tensor_list_find(read, "fc.bias")), bias, sizeof bias);
+  copy_values(session, "fc.weight", found);
+  assert_memory_not_equal(found, average, sizeof average);
+  tdm_tensor_list_release(read);
+  tdm_session_release(evaluation);
+  tdm_session_release(session);
+}
+
+/* "table" in shards, looked up and averaged; output "y". */
+static tdm_graph *build_sharded(tdm_value *out_loss) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value y = tdm_embedding(graph, "table", ids, IN, OUT);
+  tdm_shard(
+      graph, "table",
+      &(tdm_shard_options){.struct_size = sizeof(tdm_shard_options), .devices = "cpu:0,sim:0"});
+  tdm_output(graph, "y", y);
+  *out_loss = tdm_mean(graph, "loss", tdm_mul(graph, "squares", y, y), NULL, 0, false);
+  return graph;
+}
+
+static tdm_session *sharded_reader(tdm_store *store) {
+  tdm_value loss;
+  return run_session(build_sharded(&loss),
+                     &(tdm_session_options){.store = store, .averages = true});
+}
+
+/* Tables in shards have averages in shards, of which files make one. */
+static void averages_of_shards_are_read(void **unused) {
+  (void)unused;
+  tdm_value loss;
+  tdm_graph *graph = build_sharded(&loss);
+  tdm_optimizer optimizer = tdm_sgd(0.5);
+  optimizer.average_decay = decay;
+  tdm_session *session = train_session(graph, loss, optimizer, NULL);
+  const int64_t all[IN] = {0, 1, 2, 3, 4, 5};
+  const tdm_feed feed = {.name = "ids",
+                         .tensor = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, IN), all)};
+  for (int step = 0; step < STEPS; step++)
+    assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  float average[IN * OUT];
+  copy_values(session, "optimizer/table.weight/average", average);
+  tdm_tensor_list *saved;
+  assert_ok(tdm_session_save(session, &saved));
+  tdm_store *fresh = tdm_store_create(context);
+  assert_ok(tdm_store_load(fresh, saved));
+  tdm_session *readers[] = {sharded_reader(tdm_session_store(session)), sharded_reader(fresh)};
+  for (int i = 0; i < 2; i++) {
+    tdm_tensor *y = tdm_run_output(readers[i], &feed, 1, "y");
+    if (!y) fail_msg("%s", tdm_last_message());
+    assert_memory_equal(tdm_tensor_data(y), average, sizeof average);
+    tdm_tensor_release(y);
+    tdm_session_release(readers[i]);
+  }
+  tdm_store_release(fresh);
+  tdm_tensor_list_release(saved);
+  tdm_tensor_release(feed.tensor);
+  tdm_session_release(session);
+}
+
 static void what_is_wrong_is_refused(void **unused) {
   (void)unused;
   tdm_value loss;
@@ -202,6 +281,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(averages_are_read),
       cmocka_unit_test(averages_are_kept_wherever_parameters_live),
+      cmocka_unit_test(frozen_parameters_are_read_as_they_are),
+      cmocka_unit_test(averages_of_shards_are_read),
       cmocka_unit_test(what_is_wrong_is_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -136,12 +136,17 @@ static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* In plan order, so that of two nodes that share a state the later has the last word. What the
+/* Micro-batch after micro-batch, which parallel regions may have brought out of their order, and of
+ * each in plan order, so that of two nodes that share a state the later has the last word. What the
  * rules append is no forward node. */
 static tdm_status persist_all(tdm_walk *walk) {
-  TDM_EACH_NODE(walk->rule.graph, node) {
-    if (node->role == TDM_ROLE_FORWARD && node->operation->persist)
-      TDM_TRY(persist_node(walk, node));
+  uint16_t latest = 0;
+  for (uint16_t micro = 0; micro <= latest; micro++) {
+    TDM_EACH_NODE(walk->rule.graph, node) {
+      if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
+      if (node->micro > latest) latest = node->micro;
+      if (node->micro == micro) TDM_TRY(persist_node(walk, node));
+    }
   }
   return TDM_OK;
 }

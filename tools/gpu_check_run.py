@@ -28,6 +28,7 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEADLINE_S = 510  # of the 540 that a command may be counted on to have
+LOGGED = 50000  # characters of what a program prints that go into the log, from either end
 sys.dont_write_bytecode = True
 
 
@@ -90,7 +91,7 @@ class Check:
             output = written.read().decode(errors="replace")
         if code == 124:
             output += "\n(ended after %.0f s)\n" % limit_s
-        self.write_log("$ %s\n%s\n-> %d in %.1f s" % (" ".join(words), output, code,
+        self.write_log("$ %s\n%s\n-> %d in %.1f s" % (" ".join(words), abridged(output), code,
                                                     time.monotonic() - began))
         return code, output
 
@@ -147,6 +148,15 @@ class Check:
                                                          one["detail"], one["seconds"]))
             lines.append("")
         return "\n".join(lines)
+
+
+def abridged(output):
+    """Its beginning and its end: what watches memory may print megabytes, with which the log would
+    be more than comes back from a machine."""
+    left_out = len(output) - 2 * LOGGED
+    if left_out <= 0:
+        return output
+    return "%s\n(%d characters left out)\n%s" % (output[:LOGGED], left_out, output[-LOGGED:])
 
 
 def put(path, text):

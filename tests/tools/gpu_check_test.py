@@ -18,6 +18,8 @@ SILENT = "#!/bin/sh\nexit 0\n"
 SLOW = "#!/bin/sh\nsleep 600 &\nsleep 600\n"
 # What it starts is of another process group, as what compute-sanitizer watches is.
 SLOW_APART = "#!/bin/bash\nset -m\nsleep 600 &\necho $! >>$OUT/apart\nsleep 600\n"
+TELLS_MUCH = ("#!/bin/sh\necho the beginning; yes 'an error, and where it was' | head -100000\n"
+              "echo '[  PASSED  ] 1 test(s).'\n")
 TELLS = "#!/bin/sh\necho \"[  PASSED  ] 1 test(s). $LD_LIBRARY_PATH\"\n"
 WITH_GPU = "#!/bin/sh\necho 'GPU: Real 9000 (X)'\n"
 WITHOUT_GPU = "#!/bin/sh\necho 'no GPU: there is no cuda:0: no driver'\nexit 1\n"
@@ -149,6 +151,17 @@ class GpuCheckTest(unittest.TestCase):
         self.run_it("kernels", LD_LIBRARY_PATH="/driver/of/this/machine")
         with open(os.path.join(self.folder, "out", "log.txt"), encoding="utf-8") as handle:
             self.assertIn("/driver/of/this/machine", handle.read())
+
+    def test_a_test_that_tells_much(self):
+        self.pack(device_kernels_cuda_test=TELLS_MUCH)
+        code, printed, _, _ = self.run_it("kernels")
+        self.assertEqual(code, 0, printed)
+        with open(os.path.join(self.folder, "out", "log.txt"), encoding="utf-8") as handle:
+            log = handle.read()
+        self.assertLess(len(log), 110000)
+        self.assertIn("the beginning", log)
+        self.assertIn("characters left out)", log)
+        self.assertIn("[  PASSED  ] 1 test(s).", log)
 
     def test_an_item_that_does_not_exist(self):
         self.pack()

@@ -125,7 +125,7 @@ static void case_visit(const kernel_case *test, void *user) {
  * which are too large. */
 static void launches_fit_a_grid(void **state) {
   (void)state;
-  static const char *const others[] = {"recurrent", "product", "pool"};
+  static const char *const others[] = {"recurrent", "product", "convolution", "pool"};
   for (size_t i = 0; i < kernel_family_count; i++) {
     uint64_t visited = 0;
     bool is_other = false;

@@ -1,5 +1,5 @@
 /* See launchers.h. */
-#define _GNU_SOURCE /* popen */
+#define _GNU_SOURCE /* popen, mkdtemp */
 #include "tests/net/launchers.h"
 
 #include <limits.h>
@@ -14,8 +14,23 @@
 
 static int file_count;
 static char **files;
+static char folder_of_job[] = "/tmp/tdm.XXXXXX"; /* short: paths of sockets are in it */
+
+static void remove_folder(void) {
+  char command[64];
+  (void)snprintf(command, sizeof(command), "rm -rf %s", folder_of_job);
+  (void)!system(command);
+}
+
+/* What ends of one job of Open MPI takes what another has in the same folder with it. */
+static void own_folder(void) {
+  if (!mkdtemp(folder_of_job)) return;
+  (void)atexit(remove_folder);
+  (void)setenv("TMPDIR", folder_of_job, 1);
+}
 
 void launchers_use(int count, char **arguments) {
+  own_folder();
   file_count = count;
   files = arguments;
   for (int i = 1; i < count; i++) {

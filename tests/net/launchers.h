@@ -20,7 +20,8 @@ typedef struct launcher {
 extern const launcher openmpi;
 extern const launcher mpich;
 
-/* The test's arguments; paths that are relative become absolute. */
+/* The test's arguments; paths that are relative become absolute. Jobs have a folder of their own
+ * for temporary files, which goes with the process. */
 void launchers_use(int count, char **arguments);
 /* The argument that ends in /name; NULL: it was not built. */
 const char *find_file(const char *name);

@@ -13,6 +13,10 @@ fi
 work=${TEST_TMPDIR:-/tmp}/several_machines
 mkdir -p "$work"
 ln -sfn "$PWD" "$work/bazel-bin"
+# Of the jobs alone: what ends of one of Open MPI takes what another has in the same folder with it.
+TMPDIR=$(mktemp -d /tmp/tdm.XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 mapfile -t commands < <(awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 }
                              on && /^bazel-bin\//' "$document")
 cd "$work" || exit 1

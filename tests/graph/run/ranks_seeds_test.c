@@ -22,7 +22,7 @@ enum { ROWS = 12, MOST_LAYERS = 4, MOST_REPLICAS = 4, STEPS = 3, MOST_RANKS = 4 
     __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 enum { USUAL_SEEDS = 100 };
 #else
-enum { USUAL_SEEDS = 1000 };
+enum { USUAL_SEEDS = 500 };
 #endif
 
 /* A model, and the seed that it is built of. */

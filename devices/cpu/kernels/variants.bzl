@@ -31,7 +31,13 @@ _COPTS = [
 ]
 
 def _instruction_sets_flag_impl(ctx):
-    known = ["all", "narrowest_and_avx2", "narrowest_and_widest", "narrowest"]
+    known = [
+        "all",
+        "narrowest_and_avx2",
+        "narrowest_and_widest",
+        "narrowest",
+        "widest_checked",
+    ]
     if ctx.build_setting_value not in known:
         fail("%s: %s is none of %s" % (ctx.label, ctx.build_setting_value, ", ".join(known)))
     return []
@@ -178,7 +184,10 @@ END""" % (_each(stored_kernels + real_kernels), _each(typed_kernels)),
                 name = parts[-1],
                 table = "tdm_cpu_%s_%s" % (isa, kind),
                 srcs = srcs + [":sources.h"] + (real if defines else typed),
-                copts = options,
+                copts = options + (select({
+                    ":widest_checked": ["-fno-sanitize=all"],
+                    "//conditions:default": [],
+                }) if isa == "baseline" else []),
                 defines = defines,
                 headers = headers,
                 deps = deps,

@@ -4,13 +4,14 @@ load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 
-def fuzz_target(name, deps, srcs = []):
+def fuzz_target(name, deps, srcs = [], has_threads = False):
     """Makes NAME_fuzz, which only links under --config=fuzz, and NAME_test.
 
     Args:
       name: NAME_fuzz.c is the target, corpus/NAME its inputs, NAME.dict (if it is there) its words.
       deps: what it calls.
       srcs: further sources.
+      has_threads: whether ThreadSanitizer has anything to see.
     """
     cc_library(
         name = name,
@@ -32,6 +33,7 @@ def fuzz_target(name, deps, srcs = []):
         srcs = ["replay.c"],
         args = ["tests/fuzz/corpus/" + name],
         data = native.glob(["corpus/%s/*" % name]),
+        tags = [] if has_threads else ["no-tsan"],
         deps = [
             ":" + name,
             ":support",

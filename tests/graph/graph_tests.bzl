@@ -45,14 +45,15 @@ def graph_tests(
             **kwargs
         )
 
-def graph_tests_of_kinds(topics, cuda_tags = [], deps = [], **kwargs):
+def graph_tests_of_kinds(topics, tags = [], cuda_tags = [], deps = [], **kwargs):
     """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
 
     Those of one kind are one test, `sim_tests` and `cuda_tests`.
 
     Args:
       topics: as of graph_tests
-      cuda_tags: of the tests on emulated GPUs
+      tags: of all
+      cuda_tags: of the tests on emulated GPUs besides
       deps: as of graph_tests
       **kwargs: of test_programs
     """
@@ -70,6 +71,6 @@ def graph_tests_of_kinds(topics, cuda_tags = [], deps = [], **kwargs):
                 "//tests/graph" + support,
                 "@cmocka//:lib",
             ] + deps,
-            tags = cuda_tags if kind == "cuda" else [],
+            tags = tags + (cuda_tags if kind == "cuda" else []),
             **kwargs
         )

@@ -67,7 +67,7 @@ TDM_API const char *tdm_last_message(void);
 TDM_API tdm_status tdm_last_status(void);
 
 /* Sets the calling thread's message and returns status: how kernels, operations and callbacks of a
- * user say why they fail. Never allocates; long messages are cut. */
+ * user say why they fail. Never allocates; long messages end behind a word, by "...". */
 TDM_API tdm_status tdm_fail(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
 
 /* How much a message matters: of how things stand, of what works but should not be so, of what has

@@ -67,13 +67,30 @@ uint32_t tdm_told_count(void) {
   return told_count;
 }
 
+/* Ends text, which more would have followed, by "...", behind a word if one ends nearby. */
+static void end_cut(char *text, size_t capacity) {
+  static const char mark[] = "...";
+  enum { LONGEST_WORD = 40 };
+  if (capacity < 2 * LONGEST_WORD) return;
+  const size_t most = capacity - sizeof mark;
+  size_t at = most;
+  while (at > most - LONGEST_WORD && text[at] != ' ')
+    at--;
+  if (text[at] != ' ') at = most;
+  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) /* not within a character */
+    at--;
+  memcpy(text + at, mark, sizeof mark);
+}
+
 void tdm_message_format(char *text, size_t capacity, const char *format, va_list arguments) {
   if (!format) format = "no reason was given";
   tdm_plain_locale locale;
   tdm_plain_locale_enter(&locale);
-  if (vsnprintf(text, capacity, format, arguments) < 0) {
+  const int length = vsnprintf(text, capacity, format, arguments);
+  if (length < 0)
     (void)snprintf(text, capacity, "a message that could not be formatted: %.200s", format);
-  }
+  else if ((size_t)length >= capacity)
+    end_cut(text, capacity);
   tdm_plain_locale_leave(&locale);
   tdm_utf8_make_printable(text);
 }
@@ -105,8 +122,8 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   va_end(arguments);
   char *rest = thread_message + strlen(thread_message);
   const size_t room = (size_t)(thread_message + sizeof(thread_message) - rest);
-  (void)snprintf(rest, room, ": %.*s", (int)room, inner);
-  tdm_utf8_make_printable(thread_message); /* it may have been cut within a character */
+  const int length = snprintf(rest, room, ": %.*s", (int)sizeof(inner), inner);
+  if (length >= 0 && (size_t)length >= room) end_cut(thread_message, sizeof(thread_message));
   return status;
 }
 

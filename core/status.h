@@ -23,9 +23,9 @@ tdm_status tdm_fail_null(const char *what);
 
 #define TDM_MESSAGE_BYTES 512 /* of a thread's or a run's message, terminator included */
 
-/* Writes a message as all are written: numbers with a point in any locale, cut where it is longer
- * than capacity, and printable (core/utf8.h), whatever names of layers, files and tensors it
- * quotes. format NULL: a message that tells so. */
+/* Writes a message as all are written: numbers with a point in any locale, cut behind a word, by
+ * "...", where it is longer than capacity, and printable (core/utf8.h), whatever names of layers,
+ * files and tensors it quotes. format NULL: a message that tells so. */
 void tdm_message_format(char *text, size_t capacity, const char *format, va_list arguments);
 
 /* Returns the status of expression if it is not TDM_OK. Only before a function's first

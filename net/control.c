@@ -242,7 +242,7 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, 
     if (told->port != 0) continue;
     return tdm_fail(rank == control->rank && able != TDM_OK ? able : TDM_UNAVAILABLE,
                     "the control channel of %s: %.*s", tdm_endpoint_rank_text(endpoint, rank, text),
-                    CONTROL_ABSENCE_BYTES - 1, told->absence);
+                    TDM_CONTROL_REASON_BYTES - 1, told->absence);
   }
   return TDM_OK;
 }

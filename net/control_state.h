@@ -16,7 +16,6 @@
 #define CONTROL_ADDRESSES 6
 #define CONTROL_ADDRESS_BYTES 46     /* of an IPv6 address as text */
 #define CONTROL_VERSION_BYTES 24     /* of the library's version as text */
-#define CONTROL_ABSENCE_BYTES 128    /* of why a rank can take no part */
 #define CONTROL_OUT_BYTES 8192       /* that wait for a peer that does not read */
 #define CONTROL_STRANGERS_AT_ONCE 64 /* connections that have yet to prove who they are */
 #define CONTROL_HELLO_NS 2000000000u /* until they have */
@@ -26,9 +25,9 @@
 /* Where a rank can be reached, and whose words it understands: what goes round by the engine. */
 typedef struct control_addresses {
   char version[CONTROL_VERSION_BYTES];
-  char absence[CONTROL_ABSENCE_BYTES]; /* with port 0: why */
-  uint16_t port;                       /* 0: it can take no part */
-  uint16_t count;                      /* those of its own machine last */
+  char absence[TDM_CONTROL_REASON_BYTES]; /* with port 0: why */
+  uint16_t port;                          /* 0: it can take no part */
+  uint16_t count;                         /* those of its own machine last */
   char text[CONTROL_ADDRESSES][CONTROL_ADDRESS_BYTES];
 } control_addresses;
 

@@ -3,9 +3,12 @@
 #ifndef TANDEM_NET_CONTROL_TERMS_H
 #define TANDEM_NET_CONTROL_TERMS_H
 
-#define TDM_CONTROL_QUEUES 32        /* of a rank that tell their progress */
-#define TDM_CONTROL_TEXT_BYTES 512   /* of a failure in words, terminator included */
-#define TDM_CONTROL_REASON_BYTES 256 /* of what a rank says of itself, terminator included */
+#include "core/status.h"
+
+#define TDM_CONTROL_QUEUES 32 /* of a rank that tell their progress */
+/* Of what a rank says of itself, terminator included: all of a thread's message. */
+#define TDM_CONTROL_REASON_BYTES TDM_MESSAGE_BYTES
+#define TDM_CONTROL_TEXT_BYTES (2 * TDM_CONTROL_REASON_BYTES) /* of a failure in words, likewise */
 
 typedef enum tdm_control_cause {
   TDM_CONTROL_SILENT = 1, /* nothing came for silence_ns: it was stopped, or the way is cut */

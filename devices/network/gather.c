@@ -87,7 +87,7 @@ tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t byte
 static tdm_status first_failure(const tdm_rank_report *reports, int count) {
   for (int r = 0; r < count; r++)
     if (reports[r].status != TDM_OK)
-      return tdm_fail((tdm_status)reports[r].status, "rank %d: %.*s", r, TDM_MESSAGE_BYTES - 16,
+      return tdm_fail((tdm_status)reports[r].status, "rank %d: %.*s", r, TDM_MESSAGE_BYTES - 1,
                       reports[r].text);
   return TDM_OK;
 }

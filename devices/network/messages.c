@@ -9,7 +9,7 @@
 #include "devices/network/network_state.h"
 
 enum {
-  TEXT_BYTES = 88, /* of a header of 128 */
+  WORDS_BYTES = TDM_MESSAGE_BYTES, /* of why there is nothing, for which every message has room */
   /* With its header a piece goes without asking: two ranks that send one another larger ones at
    * once are asked behind what the other sends. */
   LEAST_PIECE_BYTES = 4 << 10, /* less is not worth what a piece costs */
@@ -24,8 +24,7 @@ typedef struct message_header {
   uint64_t step;
   uint64_t bytes;
   uint32_t number;
-  uint32_t status;       /* tdm_status; not OK: what follows means nothing */
-  char text[TEXT_BYTES]; /* of that status */
+  uint32_t status; /* tdm_status; not OK: words of why follow, instead of what should be sent */
 } message_header;
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
@@ -51,13 +50,19 @@ static size_t header_bytes(size_t number) {
   return number == 0 ? sizeof(message_header) : 0;
 }
 
+/* What the transport carries of a piece: the first has room for words. */
+static size_t carried_bytes(const tdm_network *network, const tdm_message *message, size_t number) {
+  const size_t bytes = piece_bytes(network, message, number);
+  return header_bytes(number) + (number == 0 && bytes < WORDS_BYTES ? WORDS_BYTES : bytes);
+}
+
 static tdm_message_piece *piece_of(tdm_message_progress *progress, size_t number) {
   return &progress->pieces[number % TDM_PIECES_OUT];
 }
 
-/* Room for a piece, and for a header in its place when the buffer is used again. */
+/* Room for a piece, and for a header and words in its place when the buffer is used again. */
 static tdm_status reserve(const tdm_network *network, tdm_message_piece *piece, size_t bytes) {
-  const size_t wanted = sizeof(message_header) + bytes;
+  const size_t wanted = sizeof(message_header) + (bytes < WORDS_BYTES ? WORDS_BYTES : bytes);
   if (piece->capacity >= wanted) return TDM_OK;
   tdm_release(&network->allocator, piece->buffer, piece->capacity);
   piece->capacity = 0;
@@ -83,16 +88,15 @@ void tdm_message_free(const tdm_network *network, tdm_message_progress *progress
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled) {
+/* words (WORDS_BYTES) are written where there is nothing to send. */
+static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled,
+                                char *words) {
   message_header header = {.plan = message->plan,
                            .run = flight->number,
                            .step = flight->scalars->step,
                            .number = message->number,
                            .bytes = message->bytes};
-  if (!spoiled) return header;
-  char text[TDM_MESSAGE_BYTES];
-  header.status = (uint32_t)tdm_flight_read_failure(flight, text);
-  (void)snprintf(header.text, sizeof(header.text), "%.*s", TEXT_BYTES - 1, text);
+  if (spoiled) header.status = (uint32_t)tdm_flight_read_failure(flight, words);
   return header;
 }
 
@@ -113,9 +117,9 @@ static tdm_status check_message(tdm_network *network, const tdm_message *message
   return status;
 }
 
-/* Is it of this run, with what was made? */
+/* Is it of this run, with what was made? words (WORDS_BYTES) follow the header. */
 static tdm_status check_run(const tdm_message *message, const message_header *header,
-                            const tdm_flight *flight) {
+                            const char *words, const tdm_flight *flight) {
   if (header->run != flight->number || header->step != flight->scalars->step) {
     return tdm_fail(
         TDM_INVALID_ARGUMENT,
@@ -125,37 +129,36 @@ static tdm_status check_run(const tdm_message *message, const message_header *he
         (unsigned long long)flight->number, (unsigned long long)flight->scalars->step);
   }
   if (header->status == TDM_OK) return TDM_OK;
-  return tdm_fail((tdm_status)header->status, "rank %u: %.*s", message->peer, TEXT_BYTES - 1,
-                  header->text);
+  return tdm_fail((tdm_status)header->status, "rank %u: %.*s", message->peer, WORDS_BYTES - 1,
+                  words);
 }
 
 /* ---- Posting --------------------------------------------------------------------------------- */
 
-/* The next piece, of zeros where what should be sent was not made. */
+/* The next piece, of words and zeros where what should be sent was not made. */
 static tdm_status post_send(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                             bool spoiled) {
   const size_t number = network->sending.posted;
   const size_t begin = header_bytes(number), bytes = piece_bytes(network, message, number);
   tdm_message_piece *piece = piece_of(&network->sending, number);
+  if (spoiled) memset(piece->buffer + begin, 0, bytes);
   if (begin > 0) {
-    const message_header header = header_of(message, flight, spoiled);
+    const message_header header =
+        header_of(message, flight, spoiled, (char *)piece->buffer + begin);
     memcpy(piece->buffer, &header, sizeof(header));
   }
-  if (spoiled)
-    memset(piece->buffer + begin, 0, bytes);
-  else
+  if (!spoiled)
     memcpy(piece->buffer + begin,
            tdm_message_memory(message, flight) + number * network->piece_bytes, bytes);
   return tdm_network_post_send(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
-                               piece->buffer, begin + bytes);
+                               piece->buffer, carried_bytes(network, message, number));
 }
 
 static tdm_status post_receive(tdm_network *network, const tdm_message *message) {
   const size_t number = network->receiving.posted;
   tdm_message_piece *piece = piece_of(&network->receiving, number);
   return tdm_network_post_receive(network, &piece->call, message->peer, TDM_MESSAGE_CHANNEL,
-                                  piece->buffer,
-                                  header_bytes(number) + piece_bytes(network, message, number));
+                                  piece->buffer, carried_bytes(network, message, number));
 }
 
 /* As many pieces as may be out. Where the job has lost a rank, the engine may still have the
@@ -197,7 +200,8 @@ static tdm_status take_piece(tdm_network *network, const tdm_message *message, t
     message_header header;
     memcpy(&header, piece->buffer, sizeof(header));
     TDM_TRY(check_message(network, message, &header));
-    note_failure(progress, check_run(message, &header, flight));
+    const char *words = (const char *)piece->buffer + sizeof(header);
+    note_failure(progress, check_run(message, &header, words, flight));
   }
   if (spoiled || progress->status != TDM_OK) return TDM_OK;
   memcpy(tdm_message_memory(message, flight) + number * network->piece_bytes,

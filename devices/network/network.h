@@ -3,7 +3,8 @@
  * polls it hands what has settled to whom it belongs.
  *
  * A message goes through a buffer of the network's, in pieces: the first has a header, by which the
- * other end sees that it is the one it expects, and whether what should be in it was made. */
+ * other end sees that it is the one it expects, and whether what should be in it was made; if not,
+ * why not follows in its place. */
 #ifndef TANDEM_DEVICES_NETWORK_NETWORK_H
 #define TANDEM_DEVICES_NETWORK_NETWORK_H
 

@@ -78,6 +78,22 @@ static void long_messages_are_cut(void **state) {
   assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
 }
 
+static void what_is_cut_ends_behind_a_word(void **state) {
+  (void)state;
+  char text[2 * TDM_MESSAGE_BYTES] = "", whole[TDM_MESSAGE_BYTES];
+  while (strlen(text) + sizeof "shapes " <= sizeof text)
+    strcat(text, "shapes ");
+  (void)tdm_fail(TDM_IO, "%s", text);
+  const char *told = tdm_last_message();
+  assert_in_range(strlen(told), TDM_MESSAGE_BYTES - 8, TDM_MESSAGE_BYTES - 1);
+  assert_string_equal(told + strlen(told) - 11, "s shapes...");
+  (void)tdm_fail_within(TDM_IO, "so");
+  assert_string_equal(told + strlen(told) - 11, "s shapes...");
+  (void)snprintf(whole, sizeof whole, "%s", text); /* what just fits is whole */
+  (void)tdm_fail(TDM_IO, "%s", whole);
+  assert_string_equal(tdm_last_message(), whole);
+}
+
 /* Names of files and tensors that anybody may have chosen stand in messages. */
 static void messages_are_one_line_of_text(void **state) {
   (void)state;
@@ -97,8 +113,9 @@ static void messages_are_one_line_of_text(void **state) {
   assert_true(tdm_utf8_is_valid(tdm_last_message(), TDM_MESSAGE_BYTES - 1));
   (void)tdm_fail(TDM_IO, "b%s", text);
   (void)tdm_fail_within(TDM_IO, "ab");
-  assert_int_equal(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 1);
-  assert_true(tdm_utf8_is_valid(tdm_last_message(), TDM_MESSAGE_BYTES - 1));
+  assert_in_range(strlen(tdm_last_message()), TDM_MESSAGE_BYTES - 2, TDM_MESSAGE_BYTES - 1);
+  assert_true(tdm_utf8_is_valid(tdm_last_message(), strlen(tdm_last_message())));
+  assert_null(strchr(tdm_last_message(), '?'));
 }
 
 static void *fail_elsewhere(void *user) {
@@ -141,6 +158,7 @@ int main(void) {
       cmocka_unit_test(prefixes_stand_before_the_message),
       cmocka_unit_test(a_message_may_quote_the_one_before),
       cmocka_unit_test(long_messages_are_cut),
+      cmocka_unit_test(what_is_cut_ends_behind_a_word),
       cmocka_unit_test(messages_are_one_line_of_text),
       cmocka_unit_test(each_thread_has_its_own),
       cmocka_unit_test(try_hands_on_failures_only),

@@ -1,6 +1,7 @@
 /* Messages of two ranks, turn by turn: several pieces are out at a time, both ways at once, and
  * whatever fails, both ends post all pieces of a message, so the next one finds its own. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "tests/devices/support.h"
 
 enum { ENOUGH_TURNS = 100000 };
-#define PIECE_BYTES ((size_t)8192 - 128)
+#define PIECE_BYTES ((size_t)8192 - 64)
 #define MOST_BYTES (20 * PIECE_BYTES + 1234)
 
 /* A rank with what it sends and what it receives. */
@@ -178,6 +179,29 @@ static void what_was_not_made_is_told_and_leaves_nothing_behind(void **unused) {
   end(&made);
 }
 
+/* However few bytes the message has. */
+static void all_words_of_a_failure_arrive(void **unused) {
+  (void)unused;
+  static const size_t sizes[] = {0, 4, 600, MOST_BYTES};
+  char words[TDM_MESSAGE_BYTES - sizeof "rank 0: "] = "", told[TDM_MESSAGE_BYTES + 8];
+  while (strlen(words) + sizeof "why " <= sizeof words)
+    strcat(words, "why ");
+  (void)snprintf(told, sizeof told, "rank 0: %s", words);
+  pair made;
+  begin(&made);
+  tdm_flight_fail(&made.ranks[0].flight, 0, TDM_IO, words);
+  for (uint32_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
+    const tdm_command send = command_of(TDM_COMMAND_SEND, 1, i, sizes[i]);
+    const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, i, sizes[i]);
+    tdm_status status;
+    pass(&made.ranks[0], &made.ranks[1], &send, &receive, true, &status);
+    assert_int_equal(status, TDM_IO);
+    assert_string_equal(tdm_last_message(), told);
+  }
+  expect_next(&made);
+  end(&made);
+}
+
 static void a_message_of_another_run_is_refused_and_leaves_nothing_behind(void **unused) {
   (void)unused;
   const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 3, MOST_BYTES);
@@ -216,6 +240,7 @@ int main(void) {
       cmocka_unit_test(a_message_of_any_size_arrives_as_it_was_sent),
       cmocka_unit_test(several_pieces_are_out_at_a_time_both_ways),
       cmocka_unit_test(what_was_not_made_is_told_and_leaves_nothing_behind),
+      cmocka_unit_test(all_words_of_a_failure_arrive),
       cmocka_unit_test(a_message_of_another_run_is_refused_and_leaves_nothing_behind),
       cmocka_unit_test(behind_another_message_than_expected_none_follows),
   };

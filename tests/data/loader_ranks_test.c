@@ -45,15 +45,8 @@ typedef struct variety {
 } variety;
 
 static tdm_session *make_session(job_rank *rank, const variety *of) {
-  tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value targets =
-      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_scope_push(graph, "model");
-  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
-  const tdm_value scores = tdm_linear(graph, "scores", words, MODEL_WIDTH);
-  tdm_scope_pop(graph);
-  const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  tdm_value loss;
+  tdm_graph *graph = job_deep_graph(rank, 0, MODEL_WIDTH, NULL, &loss);
   const tdm_parallel_options options = {
       .struct_size = sizeof options, .devices = of->devices, .weights = of->weights};
   tdm_data_parallel(graph, "model", &options);

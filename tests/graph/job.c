@@ -210,5 +210,6 @@ tdm_graph *job_deep_graph(const job_rank *rank, int layers, int64_t width,
   const tdm_value scores = tdm_linear(graph, "scores", x, MODEL_WIDTH);
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  tdm_output(graph, "scores", scores);
   return graph;
 }

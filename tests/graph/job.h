@@ -69,8 +69,8 @@ void job_trains_alike(const job_model *model, int most, const job_options *optio
 void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, int count,
                    const char *first, const char *second);
 
-/* The models' inputs ids and targets -> "embedding" to width, `layers` of "hidden0" and bend,
- * "scores", all in the scope "model"; cross-entropy "loss". */
+/* The models' inputs ids and targets -> "embedding" to width, `layers` of "hidden0" and bend (of
+ * none NULL), the output "scores", all in the scope "model"; cross-entropy "loss". */
 tdm_graph *job_deep_graph(const job_rank *rank, int layers, int64_t width,
                           tdm_value (*bend)(tdm_graph *, const char *, tdm_value),
                           tdm_value *out_loss);

@@ -23,24 +23,10 @@ static const tdm_control_options watch = {.struct_size = sizeof(tdm_control_opti
                                           .silence_ns = NEVER_NS,
                                           .stall_ns = 1000000000};
 
-static tdm_graph *build(const job_rank *rank, tdm_value *out_loss) {
-  tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_value targets =
-      tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_scope_push(graph, "model");
-  const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
-  const tdm_value scores = tdm_linear(graph, "scores", words, MODEL_WIDTH);
-  tdm_scope_pop(graph);
-  *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  tdm_output(graph, "scores", scores);
-  job_replicate(rank, graph, "model", RANKS, "cpu:0", NULL);
-  return graph;
-}
-
 static tdm_session *make_session(const job_rank *rank, tdm_session_options options) {
   tdm_value loss;
-  tdm_graph *graph = build(rank, &loss);
+  tdm_graph *graph = job_deep_graph(rank, 0, MODEL_WIDTH, NULL, &loss);
+  job_replicate(rank, graph, "model", RANKS, "cpu:0", NULL);
   const tdm_optimizer optimizer = tdm_sgd(0.1);
   options.struct_size = sizeof options;
   options.loss = loss;

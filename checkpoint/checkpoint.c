@@ -10,6 +10,7 @@
 #include "core/status.h"
 #include "data/loader_state.h"
 #include "devices/context/context.h"
+#include "devices/network/network.h"
 #include "graph/run/session.h"
 
 static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
@@ -162,8 +163,11 @@ tdm_status tdm_checkpoint_load_with(tdm_session *session, tdm_loader *loader, co
   TDM_TRY(check_load(session, path));
   tdm_context *context = tdm_session_context(session);
   tdm_tensor_list *own = tdm_tensor_list_create(context);
+  tdm_network *network = tdm_context_network(context);
+  const char *before = tdm_network_intend(network, "load a checkpoint");
   tdm_status status = tdm_context_agree(context, own ? TDM_OK : TDM_OUT_OF_MEMORY);
   if (status == TDM_OK) status = load_file(session, loader, path, own);
+  (void)tdm_network_intend(network, before);
   if (status == TDM_OK) {
     *out_own = own;
     return TDM_OK;

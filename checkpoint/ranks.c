@@ -113,13 +113,16 @@ static tdm_status pass_list(tdm_context *context, tdm_tensor_list **list) {
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 tdm_status tdm_ranks_read(tdm_context *context, const char *path, tdm_tensor_list **out_list) {
+  tdm_network *network = tdm_context_network(context);
   *out_list = NULL;
   tdm_status status = TDM_OK;
   if (tdm_context_rank(context) == FILE_RANK)
     status = tdm_safetensors_read(context, path, out_list);
-  if (!tdm_context_network(context)) return status;
+  if (!network) return status;
+  const char *before = tdm_network_intend(network, "read a file");
   status = tdm_context_agree(context, status);
   if (status == TDM_OK) status = pass_list(context, out_list);
+  (void)tdm_network_intend(network, before);
   if (status == TDM_OK) return TDM_OK;
   tdm_tensor_list_release(*out_list);
   *out_list = NULL;
@@ -130,5 +133,9 @@ tdm_status tdm_ranks_write(tdm_context *context, tdm_status status, const tdm_te
                            const char *path) {
   if (status == TDM_OK && tdm_context_rank(context) == FILE_RANK)
     status = tdm_safetensors_save(list, path);
-  return tdm_context_agree(context, status);
+  tdm_network *network = tdm_context_network(context);
+  const char *before = tdm_network_intend(network, "write a file");
+  status = tdm_context_agree(context, status);
+  (void)tdm_network_intend(network, before);
+  return status;
 }

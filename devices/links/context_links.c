@@ -85,9 +85,15 @@ static tdm_status keep(tdm_context *context, const char *cache_path) {
 }
 
 static tdm_status calibrate_job(tdm_context *context, const char *cache_path) {
-  TDM_TRY(tdm_links_calibrate_ranks(context, 0));
-  const tdm_status kept = tdm_context_rank(context) == 0 ? keep(context, cache_path) : TDM_OK;
-  return tdm_network_agree(tdm_context_network(context), kept);
+  tdm_network *network = tdm_context_network(context);
+  const char *before = tdm_network_intend(network, "calibrate links");
+  tdm_status status = tdm_links_calibrate_ranks(context, 0);
+  if (status == TDM_OK) {
+    const tdm_status kept = tdm_context_rank(context) == 0 ? keep(context, cache_path) : TDM_OK;
+    status = tdm_network_agree(network, kept);
+  }
+  (void)tdm_network_intend(network, before);
+  return status;
 }
 
 static tdm_status calibrate(tdm_context *context, const char *cache_path) {

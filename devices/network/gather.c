@@ -9,19 +9,82 @@
 
 enum { GATHER_PAUSE_NS = 50000 };
 
-/* Until all have settled, or one never will. */
+/* ---- What it is for -------------------------------------------------------------------------- */
+
+const char *tdm_network_intend(tdm_network *network, const char *intent) {
+  const char *before = network ? network->intends : NULL;
+  if (network) network->intends = intent;
+  return before;
+}
+
+static void intend(tdm_network *network, size_t bytes) {
+  network->intent = (tdm_network_intent){.bytes = bytes};
+  (void)snprintf(network->intent.words, TDM_INTENT_BYTES, "%s",
+                 network->intends ? network->intends : "agree");
+}
+
+/* Does the other rank tell what this one expects? What follows is not taken else. */
+static tdm_status check_intent(tdm_network *network, int peer) {
+  const tdm_network_intent *own = &network->intent, *other = &network->intents[peer];
+  if (other->bytes == own->bytes && strncmp(other->words, own->words, TDM_INTENT_BYTES) == 0)
+    return TDM_OK;
+  const tdm_status status = tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "rank %d is about to %.*s (%llu bytes), and rank %d to %s (%llu bytes): all ranks step, "
+      "evaluate, save and load the same, in the same order",
+      peer, TDM_INTENT_BYTES - 1, other->words, (unsigned long long)other->bytes,
+      network->endpoint->rank, own->words, (unsigned long long)own->bytes);
+  network->stuck = true;
+  tdm_network_give_up(network, status);
+  return status;
+}
+
+/* ---- Posting and waiting --------------------------------------------------------------------- */
+
+static tdm_status post_receive(tdm_network *network, int peer, bool intent, void *memory,
+                               size_t bytes, size_t *posted) {
+  const uint32_t channel = intent ? TDM_INTENT_CHANNEL : TDM_GATHER_CHANNEL;
+  if (intent) memory = &network->intents[peer];
+  if (intent) bytes = sizeof(tdm_network_intent);
+  TDM_TRY(tdm_network_post_receive(network, &network->gathering[*posted], (uint32_t)peer, channel,
+                                   memory, bytes));
+  *posted += 1;
+  return TDM_OK;
+}
+
+static tdm_status post_send(tdm_network *network, int peer, bool intent, const void *memory,
+                            size_t bytes, size_t *posted) {
+  const uint32_t channel = intent ? TDM_INTENT_CHANNEL : TDM_GATHER_CHANNEL;
+  if (intent) memory = &network->intent;
+  if (intent) bytes = sizeof(tdm_network_intent);
+  TDM_TRY(tdm_network_post_send(network, &network->gathering[*posted], (uint32_t)peer, channel,
+                                memory, bytes));
+  *posted += 1;
+  return TDM_OK;
+}
+
+static tdm_status await(tdm_network *network, tdm_network_call *call) {
+  for (;;) {
+    bool settled = false;
+    const tdm_status status = tdm_network_look_after(network, call, &settled);
+    if (!settled && status != TDM_OK) network->stuck = true;
+    if (status != TDM_OK) return status;
+    if (settled) break;
+    const struct timespec pause = {.tv_nsec = GATHER_PAUSE_NS};
+    (void)nanosleep(&pause, NULL);
+  }
+  const tdm_net_request *request = &call->request;
+  const bool tells = request->kind == TDM_NET_RECEIVE && request->channel == TDM_INTENT_CHANNEL;
+  return tells ? check_intent(network, request->peer) : TDM_OK;
+}
+
+/* Until all have settled, or one never will. Behind what another rank does not intend nothing need
+ * come. */
 static tdm_status await_all(tdm_network *network, size_t count) {
   tdm_status first = TDM_OK;
-  for (size_t i = 0; i < count; i++) {
-    for (;;) {
-      bool settled = false;
-      const tdm_status status = tdm_network_look_after(network, &network->gathering[i], &settled);
-      if (first == TDM_OK) first = status;
-      if (!settled && status != TDM_OK) network->stuck = true;
-      if (settled || status != TDM_OK) break;
-      const struct timespec pause = {.tv_nsec = GATHER_PAUSE_NS};
-      (void)nanosleep(&pause, NULL);
-    }
+  for (size_t i = 0; i < count && !network->stuck; i++) {
+    const tdm_status status = await(network, &network->gathering[i]);
+    if (first == TDM_OK) first = status;
   }
   return first;
 }
@@ -41,16 +104,12 @@ static unsigned char *slot_of(const tdm_network *network, size_t slot) {
   return network->room + slot * (network->room_bytes / (ranks + 1));
 }
 
-static tdm_status post_gather(tdm_network *network, size_t bytes, size_t *posted) {
-  tdm_network_call *calls = network->gathering;
+/* What all of it is for, or it itself: the first is looked at before the second. */
+static tdm_status post_gather(tdm_network *network, bool intent, size_t bytes, size_t *posted) {
   for (int r = 0; r < network->endpoint->rank_count; r++) {
     if (r == network->endpoint->rank) continue;
-    TDM_TRY(tdm_network_post_receive(network, &calls[*posted], (uint32_t)r, TDM_GATHER_CHANNEL,
-                                     slot_of(network, 1 + (size_t)r), bytes));
-    *posted += 1;
-    TDM_TRY(tdm_network_post_send(network, &calls[*posted], (uint32_t)r, TDM_GATHER_CHANNEL,
-                                  slot_of(network, 0), bytes));
-    *posted += 1;
+    TDM_TRY(post_receive(network, r, intent, slot_of(network, 1 + (size_t)r), bytes, posted));
+    TDM_TRY(post_send(network, r, intent, slot_of(network, 0), bytes, posted));
   }
   return TDM_OK;
 }
@@ -61,7 +120,9 @@ static tdm_status gather_piece(tdm_network *network, const unsigned char *own, s
                                unsigned char *all, size_t stride) {
   size_t posted = 0;
   memcpy(slot_of(network, 0), own, bytes);
-  const tdm_status status = post_gather(network, bytes, &posted);
+  intend(network, bytes);
+  tdm_status status = post_gather(network, true, bytes, &posted);
+  if (status == TDM_OK) status = post_gather(network, false, bytes, &posted);
   tdm_network_give_up(network, status); /* what is not posted, others would wait for */
   const tdm_status ended = await_all(network, posted);
   TDM_TRY(status);
@@ -106,18 +167,14 @@ static bool receives(const tdm_network *network, int from, int to) {
   return rank != from && (to < 0 || to == rank);
 }
 
-static tdm_status post_pass(tdm_network *network, int from, int to, size_t bytes, size_t *posted) {
-  tdm_network_call *calls = network->gathering;
-  if (receives(network, from, to)) {
-    TDM_TRY(tdm_network_post_receive(network, &calls[0], (uint32_t)from, TDM_GATHER_CHANNEL,
-                                     network->room, bytes));
-    *posted = 1;
-  }
+/* As post_gather. */
+static tdm_status post_pass(tdm_network *network, bool intent, int from, int to, size_t bytes,
+                            size_t *posted) {
+  if (receives(network, from, to))
+    TDM_TRY(post_receive(network, from, intent, network->room, bytes, posted));
   for (int r = 0; network->endpoint->rank == from && r < network->endpoint->rank_count; r++) {
     if (r == from || (to >= 0 && r != to)) continue;
-    TDM_TRY(tdm_network_post_send(network, &calls[*posted], (uint32_t)r, TDM_GATHER_CHANNEL,
-                                  network->room, bytes));
-    *posted += 1;
+    TDM_TRY(post_send(network, r, intent, network->room, bytes, posted));
   }
   return TDM_OK;
 }
@@ -127,7 +184,9 @@ static tdm_status pass_piece(tdm_network *network, int from, int to, unsigned ch
                              size_t bytes) {
   size_t posted = 0;
   if (network->endpoint->rank == from) memcpy(network->room, memory, bytes);
-  const tdm_status status = post_pass(network, from, to, bytes, &posted);
+  intend(network, bytes);
+  tdm_status status = post_pass(network, true, from, to, bytes, &posted);
+  if (status == TDM_OK) status = post_pass(network, false, from, to, bytes, &posted);
   tdm_network_give_up(network, status); /* as for a gather */
   const tdm_status ended = await_all(network, posted);
   TDM_TRY(status);

@@ -89,7 +89,7 @@ static tdm_status note_post(tdm_network *network, tdm_network_call *call, tdm_st
 
 tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                  uint32_t channel, const void *memory, size_t bytes) {
-  const bool gathers = channel == TDM_GATHER_CHANNEL;
+  const bool gathers = channel != TDM_MESSAGE_CHANNEL;
   TDM_TRY(tdm_network_check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
@@ -104,7 +104,7 @@ tdm_status tdm_network_post_send(tdm_network *network, tdm_network_call *call, u
 
 tdm_status tdm_network_post_receive(tdm_network *network, tdm_network_call *call, uint32_t peer,
                                     uint32_t channel, void *memory, size_t bytes) {
-  const bool gathers = channel == TDM_GATHER_CHANNEL;
+  const bool gathers = channel != TDM_MESSAGE_CHANNEL;
   TDM_TRY(tdm_network_check_ranks(network));
   call->settled = false;
   call->left_ns = 0;
@@ -172,7 +172,8 @@ static void free_network(tdm_network *network, size_t ranks) {
   tdm_message_free(network, &network->sending);
   tdm_message_free(network, &network->receiving);
   tdm_release(&allocator, network->reducing.buffer, TDM_SUM_PIECE_BYTES);
-  tdm_release(&allocator, network->gathering, 2 * ranks * sizeof(tdm_network_call));
+  tdm_release(&allocator, network->gathering, TDM_GATHER_CALLS * ranks * sizeof(tdm_network_call));
+  tdm_release(&allocator, network->intents, ranks * sizeof(tdm_network_intent));
   tdm_release(&allocator, network->room, network->room_bytes);
   tdm_release(&allocator, network->reports, ranks * sizeof(tdm_rank_report));
   tdm_release(&allocator, network, sizeof(*network));
@@ -200,12 +201,14 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
   network->piece_bytes = tdm_message_piece_bytes(endpoint->eager_bytes);
   (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
-  network->gathering = tdm_allocate(allocator, 2 * ranks * sizeof(tdm_network_call), "gathers");
+  network->gathering =
+      tdm_allocate(allocator, TDM_GATHER_CALLS * ranks * sizeof(tdm_network_call), "gathers");
+  network->intents = tdm_allocate(allocator, ranks * sizeof(tdm_network_intent), "gathers");
   network->reports = tdm_allocate(allocator, ranks * sizeof(tdm_rank_report), "reports of ranks");
   const size_t reports_bytes = (ranks + 1) * sizeof(tdm_rank_report);
   network->room_bytes = reports_bytes > ROOM_BYTES ? reports_bytes : ROOM_BYTES;
   network->room = tdm_allocate_room(allocator, network->room_bytes, "gathers");
-  if (!network->gathering || !network->reports || !network->room) {
+  if (!network->gathering || !network->intents || !network->reports || !network->room) {
     tdm_endpoint_abandon(endpoint);
     free_network(network, ranks);
     return TDM_OUT_OF_MEMORY;

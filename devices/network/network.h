@@ -29,8 +29,12 @@ void tdm_network_give_up(tdm_network *network, tdm_status status);
 /* A run begins, of a plan of that digest. All ranks begin the same, in the same order, and between
  * calls of those below as many: two that wait for each other in different things are told by it. */
 void tdm_network_begin_run(tdm_network *network, uint64_t what);
-/* What is told from here on, until the end of it, is to compare a plan: for messages. */
-void tdm_network_compare(tdm_network *network, bool begins);
+/* What ranks tell one another from here on is to do that, an infinitive as "save", the same words on
+ * all ranks, at most TDM_INTENT_BYTES - 1; static; NULL: to agree. Two ranks that tell one another
+ * different things are told what each does. Answers what it was to do before, which is told again
+ * at the end. network may be NULL. */
+#define TDM_INTENT_BYTES 48
+const char *tdm_network_intend(tdm_network *network, const char *intent);
 /* Leaves the job: waits for the other ranks to do so, for as long as they live where the transport
  * ends all together. NULL is legal. */
 void tdm_network_destroy(tdm_network *network);
@@ -43,8 +47,8 @@ uint64_t tdm_network_hash(const tdm_network *network, uint64_t hash);
 tdm_messenger *tdm_network_messenger(tdm_network *network);
 
 /* Every rank tells bytes, and gets what all have told, in their order, into all (rank_count,
- * bytes). All ranks call it equally often, with as many bytes. Blocks; any thread, one at a time.
- */
+ * bytes). All ranks call it equally often, with as many bytes, intending the same; who does not
+ * fails with INVALID_ARGUMENT, and the job is over. Blocks; any thread, one at a time. */
 tdm_status tdm_network_gather(tdm_network *network, const void *own, size_t bytes,
                               void *all) TDM_WARN_UNUSED;
 /* The same of how something went: TDM_OK on all ranks, or on all the failure of the first rank that

@@ -7,7 +7,7 @@
 #include "devices/network/network.h"
 #include "net/control.h"
 
-enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL = 2 };
+enum { TDM_MESSAGE_CHANNEL = 1, TDM_GATHER_CHANNEL, TDM_INTENT_CHANNEL };
 
 /* Whose progress beats tell: the queues of messages, then those of devices with groups. */
 enum { TDM_WATCHED_SEND, TDM_WATCHED_RECEIVE, TDM_WATCHED_DEVICES };
@@ -18,6 +18,9 @@ typedef struct tdm_network_call {
   uint64_t left_ns;        /* since when it is known that a rank it waits for has left; 0: not */
   tdm_control_transfer transfer; /* where ranks are watched */
 } tdm_network_call;
+
+/* To and from a rank, each with what it is for. */
+enum { TDM_GATHER_CALLS = 4 };
 
 /* Of a message, at the same time: an engine goes on with the next while nobody looks after it, as a
  * kernel has the core that the network's thread shares. */
@@ -48,6 +51,12 @@ typedef struct tdm_sum_progress {
   bool out;
 } tdm_sum_progress;
 
+/* Goes before what a rank tells another outside of plans: what that is. */
+typedef struct tdm_network_intent {
+  char words[TDM_INTENT_BYTES];
+  uint64_t bytes;
+} tdm_network_intent;
+
 /* How something went on a rank. */
 typedef struct tdm_rank_report {
   uint32_t status;
@@ -72,10 +81,12 @@ struct tdm_network {
   tdm_message_progress sending;
   tdm_message_progress receiving;
   tdm_sum_progress reducing;   /* its buffer is made at the start: who cannot sum would stop all */
-  tdm_network_call *gathering; /* (2 * rank_count) */
+  tdm_network_call *gathering; /* (TDM_GATHER_CALLS * rank_count) */
   unsigned char *room;         /* (room_bytes) that these send from, and receive into */
   size_t room_bytes;
-  bool compares;            /* what goes round is a plan's digest, for words */
+  const char *intends;          /* see tdm_network_intend */
+  tdm_network_intent intent;    /* on its way to other ranks */
+  tdm_network_intent *intents;  /* (rank_count) of other ranks */
   bool stuck;               /* one of them never settled, and may still reach into the room */
   tdm_rank_report *reports; /* (rank_count) of what ranks agree on */
   tdm_network_call voting;

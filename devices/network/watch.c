@@ -61,15 +61,14 @@ static tdm_status fail_apart(const tdm_network *network, const tdm_network_call 
   tdm_control_peer own, other;
   tdm_control_peer_get(network->control, network->endpoint->rank, &own);
   tdm_control_peer_get(network->control, transfer->apart, &other);
-  char text[TDM_NET_RANK_TEXT_BYTES];
+  char text[TDM_NET_RANK_TEXT_BYTES], to[TDM_INTENT_BYTES + 4];
+  (void)snprintf(to, sizeof(to), "to %s", network->intent.words);
   return tdm_fail(
       TDM_UNAVAILABLE,
       "rank %d has waited for %.3g s %s, after %llu runs, for %s, which waits in another "
       "run, after %llu: all ranks step, evaluate, save and load in the same order",
       network->endpoint->rank, (double)transfer->clock.stalled_ns * 1e-9,
-      !gathers            ? "in a run"
-      : network->compares ? "to compare a plan before its first run"
-                          : "to save, load or agree",
+      gathers ? to : "in a run",
       (unsigned long long)own.runs,
       tdm_endpoint_rank_text(network->endpoint, transfer->apart, text),
       (unsigned long long)other.runs);
@@ -84,10 +83,6 @@ tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call)
       stall == TDM_CONTROL_APART ? fail_apart(network, call) : fail_still(network, call);
   tdm_control_give_up(network->control, status, tdm_last_message());
   return status;
-}
-
-void tdm_network_compare(tdm_network *network, bool begins) {
-  network->compares = begins;
 }
 
 void tdm_network_begin_run(tdm_network *network, uint64_t what) {

@@ -227,9 +227,11 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   const tdm_plan *plan = session->last_asked;
   tdm_status status =
       plan ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "the session has made no plan yet");
-  if (tdm_context_rank_count(session->context) > 1)
-    status = tdm_network_agree(tdm_context_network(session->context), status);
+  tdm_network *network = tdm_context_network(session->context);
+  const char *before = tdm_network_intend(network, "forecast");
+  if (network) status = tdm_network_agree(network, status);
   if (status == TDM_OK) status = forecast_plan(plan, options, out_forecast);
+  (void)tdm_network_intend(network, before);
   pthread_mutex_unlock(&session->lock);
   return status;
 }

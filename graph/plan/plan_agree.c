@@ -229,7 +229,8 @@ tdm_status tdm_plan_agree(tdm_plan *plan) {
       tdm_region_take(&region, with.rank_count * LINES_AT_ONCE * sizeof(uint64_t), "digests");
   with.texts = tdm_region_take(&region, with.rank_count * LINE_TEXT, "digests");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  tdm_network_compare(with.network, true);
+  const char *before =
+      tdm_network_intend(with.network, "compare a plan before its first run");
   if (!region.failed) {
     (void)hash_lines(plan, hashes);
     status = compare(&with);
@@ -237,7 +238,7 @@ tdm_status tdm_plan_agree(tdm_plan *plan) {
   tdm_region_deinit(&region);
   for (size_t i = 0; i < plan->group_count && status == TDM_OK; i++)
     status = tdm_group_join(plan->graph.context, plan->groups[i]);
-  tdm_network_compare(with.network, false);
+  (void)tdm_network_intend(with.network, before);
   plan->agreed = status == TDM_OK;
   return status;
 }

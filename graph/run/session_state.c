@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devices/network/network.h"
 #include "graph/run/session.h"
 #include "graph/store/store.h"
 
@@ -100,8 +101,13 @@ static tdm_status add_numbers(tdm_session *session, tdm_tensor_list *list) {
 }
 
 static tdm_status save_locked(tdm_session *session, int reader, tdm_tensor_list *list) {
-  TDM_TRY(tdm_store_save_locked(session->store, true, reader, list));
-  return tdm_context_agree(session->context, add_numbers(session, list));
+  tdm_network *network = tdm_context_network(session->context);
+  const char *before = tdm_network_intend(network, "save a session");
+  tdm_status status = tdm_store_save_locked(session->store, true, reader, list);
+  if (status == TDM_OK)
+    status = tdm_context_agree(session->context, add_numbers(session, list));
+  (void)tdm_network_intend(network, before);
+  return status;
 }
 
 static tdm_status check_session(const tdm_session *session, const char *function) {
@@ -280,7 +286,10 @@ tdm_status tdm_session_load(tdm_session *session, const tdm_tensor_list *list) {
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
   tdm_admission place;
   tdm_store_enter_alone(session->store, &place);
+  tdm_network *network = tdm_context_network(session->context);
+  const char *before = tdm_network_intend(network, "load a session");
   const tdm_status status = load_locked(session, list, values);
+  (void)tdm_network_intend(network, before);
   tdm_store_leave_alone(session->store);
   tdm_tensor_list_release(values);
   return status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/map.h"
+#include "devices/network/network.h"
 #include "graph/run/session.h"
 #include "graph/store/store.h"
 
@@ -150,9 +151,12 @@ tdm_status tdm_session_state_dict_for(tdm_session *session, const tdm_state_dict
   TDM_TRY(read_options("tdm_session_state_dict", session, options, &chosen));
   tdm_tensor_list *list = tdm_tensor_list_create(session->context);
   dict self;
+  tdm_network *network = tdm_context_network(session->context);
+  const char *before = tdm_network_intend(network, "save parameters");
   tdm_status status = dict_init(&self, session, &chosen);
   status = tdm_context_agree(session->context, status);
   if (status == TDM_OK) status = save_entries(&self, session->store, reader, list);
+  (void)tdm_network_intend(network, before);
   dict_deinit(&self);
   if (status == TDM_OK) {
     *out_list = list;
@@ -334,8 +338,11 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   if (status == TDM_OK) status = match_list(&self, list, &found);
   if (status == TDM_OK) status = merge_tied(&self);
   if (status == TDM_OK) status = check_matches(&self, &found, values);
+  tdm_network *network = tdm_context_network(session->context);
+  const char *before = tdm_network_intend(network, "load parameters");
   status = tdm_context_agree(session->context, status);
   if (status == TDM_OK) status = tdm_store_load(session->store, values);
+  (void)tdm_network_intend(network, before);
   dict_deinit(&self);
   tdm_tensor_list_release(values);
   return status;

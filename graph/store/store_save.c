@@ -148,7 +148,10 @@ tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   tdm_tensor_list *list = tdm_tensor_list_create(store->context);
   tdm_admission place;
   tdm_store_enter_alone(store, &place);
+  tdm_network *network = tdm_context_network(store->context);
+  const char *before = tdm_network_intend(network, "save parameters");
   const tdm_status status = tdm_store_save_locked(store, with_states, TDM_EVERY_RANK, list);
+  (void)tdm_network_intend(network, before);
   tdm_store_leave_alone(store);
   if (status == TDM_OK) return list;
   tdm_tensor_list_release(list);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "devices/network/network.h"
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
 
@@ -192,7 +193,10 @@ tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) {
   TDM_TRY(tdm_context_check(store->context));
   tdm_admission place;
   tdm_store_enter_alone(store, &place);
+  tdm_network *network = tdm_context_network(store->context);
+  const char *before = tdm_network_intend(network, "load parameters");
   const tdm_status status = tdm_store_load_locked(store, list);
+  (void)tdm_network_intend(network, before);
   tdm_store_leave_alone(store);
   return status;
 }

@@ -81,6 +81,31 @@ static tdm_status gather_twice(rank *self) {
   return TDM_OK;
 }
 
+/* Rank 0 does something else than the others. */
+static tdm_status tell_something_else(rank *self) {
+  unsigned char all[MOST_RANKS] = {0};
+  (void)tdm_network_intend(self->network, self->rank == 0 ? "save" : "load");
+  return tdm_network_gather(self->network, &(char){0}, 1, all);
+}
+
+static tdm_status tell_other_sizes(rank *self) {
+  unsigned char all[2 * MOST_RANKS] = {0};
+  (void)tdm_network_intend(self->network, "save");
+  return tdm_network_gather(self->network, &(char[2]){0}, self->rank == 0 ? 1 : 2, all);
+}
+
+static void ranks_that_do_different_things_are_told_which(void **unused) {
+  (void)unused;
+  rank ranks[2];
+  all_tell(2, tell_something_else, ranks);
+  expect_all(ranks, 2, TDM_INVALID_ARGUMENT, " to load (1 bytes)");
+  expect_all(ranks, 2, TDM_INVALID_ARGUMENT, "rank 0 ");
+  expect_all(ranks, 2, TDM_INVALID_ARGUMENT, " to save (1 bytes)");
+  all_tell(2, tell_other_sizes, ranks);
+  expect_all(ranks, 2, TDM_INVALID_ARGUMENT, " to save (1 bytes)");
+  expect_all(ranks, 2, TDM_INVALID_ARGUMENT, " to save (2 bytes)");
+}
+
 static void everybody_gets_what_all_tell_in_order(void **unused) {
   (void)unused;
   for (int count = 1; count <= MOST_RANKS; count++) {
@@ -147,6 +172,7 @@ static void memory_becomes_that_of_another_rank(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everybody_gets_what_all_tell_in_order),
+      cmocka_unit_test(ranks_that_do_different_things_are_told_which),
       cmocka_unit_test(all_have_the_first_ranks_failure),
       cmocka_unit_test(memory_becomes_that_of_another_rank),
   };

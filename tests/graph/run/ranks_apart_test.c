@@ -110,12 +110,48 @@ static void who_evaluates_alone_is_told(void **state) {
 
 static void who_saves_alone_is_told(void **state) {
   (void)state;
-  expect_apart(save, "to save, load or agree, after 1 runs");
+  expect_apart(save, "to save a session, after 1 runs");
 }
 
 static void who_agrees_alone_is_told(void **state) {
   (void)state;
-  expect_apart(agree, "to save, load or agree, after 1 runs");
+  expect_apart(agree, "to agree, after 1 runs");
+}
+
+/* What it loads, all have saved. */
+static tdm_status save_or_load(job_rank *rank) {
+  story *of = (story *)(uintptr_t)rank->user;
+  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_tensor_list *list = NULL, *again = NULL;
+  tdm_status status = session ? step(rank, session, ROWS) : TDM_INTERNAL;
+  if (status == TDM_OK) status = tdm_session_save(session, &list);
+  if (status == TDM_OK)
+    rank->number = rank->rank == 0 ? tdm_session_save(session, &again)
+                                   : tdm_session_load(session, list);
+  (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+  (void)atomic_fetch_add(&of->ended, 1);
+  while (atomic_load(&of->ended) < RANKS)
+    (void)usleep(1000);
+  tdm_tensor_list_release(list);
+  tdm_tensor_list_release(again);
+  tdm_session_release(session);
+  return status;
+}
+
+static void who_saves_while_others_load_is_told(void **state) {
+  (void)state;
+  tdm_control_options patient = watch;
+  patient.allocator = tdm_allocator_default();
+  patient.stall_ns = NEVER_NS;
+  story of = {0};
+  job_rank ranks[RANKS];
+  job_must(&(job_options){.rank_count = RANKS, .watch = &patient, .user = &of}, save_or_load,
+           ranks);
+  for (int r = 0; r < RANKS; r++)
+    if (ranks[r].number == TDM_OK || !strstr(ranks[r].message, " to save a session (") ||
+        !strstr(ranks[r].message, " to load a session ("))
+      fail_msg("rank %d: %s: %s", r, tdm_status_name((tdm_status)ranks[r].number),
+               ranks[r].message);
 }
 
 /* ---- What may differ --------------------------------------------------------------------------
@@ -145,6 +181,7 @@ int main(void) {
       cmocka_unit_test(who_evaluates_alone_is_told),
       cmocka_unit_test(who_saves_alone_is_told),
       cmocka_unit_test(who_agrees_alone_is_told),
+      cmocka_unit_test(who_saves_while_others_load_is_told),
       cmocka_unit_test(a_rank_alone_may_keep_a_timeline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,7 +84,9 @@ static void on_give_up(tdm_loop_task *task) {
 /* ---- Leaving ---- */
 
 static void on_part(tdm_loop_task *task) {
-  control_tell_all(CONTROL_OF(part_task, task), &(control_message){.kind = CONTROL_PART});
+  tdm_control *control = CONTROL_OF(part_task, task);
+  control_tell_refusal(control);
+  control_tell_all(control, &(control_message){.kind = CONTROL_PART});
 }
 
 static void on_listener_closed(uv_handle_t *handle) {
@@ -113,7 +115,10 @@ static void on_leave(tdm_loop_task *task) {
   tdm_loop_timer_stop(control->loop, &control->beat);
   control->handles++; /* until the end of this function */
   if (control->listens) uv_close((uv_handle_t *)&control->listener, on_listener_closed);
-  if (control->in_order) control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
+  if (control->in_order) {
+    control_tell_refusal(control);
+    control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
+  }
   control_link *next = NULL;
   for (control_link *link = control->links; link; link = next) {
     next = link->next;

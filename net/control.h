@@ -90,6 +90,7 @@ typedef struct tdm_control_peer {
   uint64_t posted[TDM_CONTROL_WAYS]; /* how often, to this rank */
   uint64_t runs;                     /* that it has begun */
   uint64_t history;                  /* a hash of what these are, in their order */
+  uint32_t under_way;                /* of these, those that have not ended */
 } tdm_control_peer;
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
 
@@ -119,6 +120,19 @@ typedef enum tdm_control_stall {
 /* The rank begins a run, which is described by that number, the same on all ranks; between what
  * ranks tell one another outside of plans all have begun as many. */
 void tdm_control_begun(tdm_control *control, uint64_t what);
+/* One of its runs has ended. */
+void tdm_control_ended(tdm_control *control);
+/* The rank was asked for its next run in a wrong way, with the status and words of why, and has not
+ * begun it. The others, which may have, hear of it with the next beat, or before it leaves. */
+void tdm_control_refuse(tdm_control *control, tdm_status status, const char *reason);
+/* Asked now and then while something is out: has a rank that has no run under way refused one that
+ * this rank has begun, or, where ahead, is about to begin, and more often than this rank has
+ * itself, for half a second, in which it could have been asked in the right way? *out_rank: which.
+ * Time counts as for stalls. One load until any other rank has refused a run. */
+bool tdm_control_refused(tdm_control *control, bool ahead, uint64_t now_ns, int *out_rank);
+/* Has the rank refused the run that would be its next? Then text (TDM_CONTROL_TEXT_BYTES) gets why:
+ * "INVALID_ARGUMENT: the graph has no input 'x'". */
+bool tdm_control_refusal_text(tdm_control *control, int rank, char *text);
 
 /* The transfer has been posted, or has settled; each called once for it, in the order of posting.
  * peer, way and bytes are filled. */

@@ -8,9 +8,12 @@
 
 _Static_assert(CONTROL_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "the key is libsodium's");
 _Static_assert(CONTROL_CODE_BYTES == crypto_auth_hmacsha256_BYTES, "the code is libsodium's");
-enum { BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 2 }; /* and 8 a queue */
+enum {
+  BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 4 + 2, /* and 8 a queue */
+  REFUSAL_BYTES = 8 + 4,                                 /* and a failure */
+};
 _Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
-_Static_assert(1 + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
+_Static_assert(REFUSAL_BYTES + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
 
 /* ---- Numbers ---- */
 
@@ -28,6 +31,13 @@ static uint64_t get(const unsigned char **cursor, int bytes) {
 
 /* ---- Packing ---- */
 
+static void put_failure(unsigned char **cursor, tdm_status status, const char *reason) {
+  const size_t length = strnlen(reason, TDM_CONTROL_REASON_BYTES - 1);
+  put(cursor, (uint64_t)status, 1);
+  memcpy(*cursor, reason, length);
+  *cursor += length;
+}
+
 static void put_payload(unsigned char **cursor, const control_message *message) {
   switch (message->kind) {
   case CONTROL_BEAT:
@@ -36,6 +46,7 @@ static void put_payload(unsigned char **cursor, const control_message *message) 
       put(cursor, message->posted[way], 8);
     put(cursor, message->runs, 8);
     put(cursor, message->history, 8);
+    put(cursor, message->under_way, 4);
     put(cursor, (uint64_t)message->queue_count, 2);
     for (int i = 0; i < message->queue_count; i++)
       put(cursor, message->progress[i], 8);
@@ -45,13 +56,14 @@ static void put_payload(unsigned char **cursor, const control_message *message) 
     put(cursor, (uint64_t)message->cause, 1);
     put(cursor, message->silent_ms, 4);
     return;
-  case CONTROL_GIVE_UP: {
-    const size_t length = strnlen(message->reason, TDM_CONTROL_REASON_BYTES - 1);
-    put(cursor, (uint64_t)message->status, 1);
-    memcpy(*cursor, message->reason, length);
-    *cursor += length;
+  case CONTROL_GIVE_UP:
+    put_failure(cursor, message->status, message->reason);
     return;
-  }
+  case CONTROL_REFUSAL:
+    put(cursor, message->refusal.run, 8);
+    put(cursor, message->refusal.count, 4);
+    put_failure(cursor, message->refusal.status, message->refusal.reason);
+    return;
   case CONTROL_HELLO:
   case CONTROL_LEAVE:
   case CONTROL_PART:
@@ -87,6 +99,7 @@ static bool get_beat(const unsigned char *payload, size_t bytes, control_message
     message->posted[way] = get(&payload, 8);
   message->runs = get(&payload, 8);
   message->history = get(&payload, 8);
+  message->under_way = (uint32_t)get(&payload, 4);
   const uint64_t count = get(&payload, 2);
   if (waits > 1 || count > TDM_CONTROL_QUEUES || bytes != BEAT_BYTES + 8 * (size_t)count)
     return false;
@@ -107,12 +120,21 @@ static bool get_lost(const unsigned char *payload, size_t bytes, int rank_count,
   return rank < (uint64_t)rank_count && (cause == TDM_CONTROL_SILENT || cause == TDM_CONTROL_ENDED);
 }
 
-static bool get_give_up(const unsigned char *payload, size_t bytes, control_message *message) {
+static bool get_failure(const unsigned char *payload, size_t bytes, tdm_status *out_status,
+                        char *out_reason) {
   if (bytes < 1 || bytes > TDM_CONTROL_REASON_BYTES) return false;
   const uint64_t status = get(&payload, 1);
-  message->status = (tdm_status)status;
-  memcpy(message->reason, payload, bytes - 1); /* zeros follow */
+  *out_status = (tdm_status)status;
+  memcpy(out_reason, payload, bytes - 1); /* zeros follow */
   return status != TDM_OK && strcmp(tdm_status_name((tdm_status)status), "UNKNOWN") != 0;
+}
+
+static bool get_refusal(const unsigned char *payload, size_t bytes, control_refusal *refusal) {
+  if (bytes < REFUSAL_BYTES) return false;
+  refusal->run = get(&payload, 8);
+  refusal->count = (uint32_t)get(&payload, 4);
+  return refusal->run > 0 &&
+         get_failure(payload, bytes - REFUSAL_BYTES, &refusal->status, refusal->reason);
 }
 
 static bool get_payload(const unsigned char *payload, size_t bytes, int rank_count,
@@ -123,7 +145,9 @@ static bool get_payload(const unsigned char *payload, size_t bytes, int rank_cou
   case CONTROL_LOST:
     return get_lost(payload, bytes, rank_count, message);
   case CONTROL_GIVE_UP:
-    return get_give_up(payload, bytes, message);
+    return get_failure(payload, bytes, &message->status, message->reason);
+  case CONTROL_REFUSAL:
+    return get_refusal(payload, bytes, &message->refusal);
   case CONTROL_HELLO:
   case CONTROL_LEAVE:
   case CONTROL_PART:

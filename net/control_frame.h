@@ -14,19 +14,28 @@
 #define CONTROL_KEY_BYTES 32
 #define CONTROL_CODE_BYTES 32
 #define CONTROL_HEAD_BYTES 24
-#define CONTROL_PAYLOAD_BYTES 520 /* the most */
+#define CONTROL_PAYLOAD_BYTES 528 /* the most */
 #define CONTROL_FRAME_BYTES (CONTROL_HEAD_BYTES + CONTROL_PAYLOAD_BYTES + CONTROL_CODE_BYTES)
 
 typedef enum control_kind {
   CONTROL_HELLO = 1, /* the first on a connection, by who connects */
-  CONTROL_BEAT,      /* waits as uint8; posted, runs, history as uint64s; count as uint16, so many
-                        uint64 */
+  CONTROL_BEAT,      /* waits as uint8; posted, runs, history as uint64s; runs under way as uint32;
+                        count as uint16, so many uint64 */
   CONTROL_LOST,      /* of another rank: uint32, cause as uint8, silent ms as uint32 */
   CONTROL_GIVE_UP,   /* status as uint8, then words */
   CONTROL_LEAVE,
-  CONTROL_PART, /* it leaves as soon as all do, and goes on to beat */
+  CONTROL_PART,    /* it leaves as soon as all do, and goes on to beat */
+  CONTROL_REFUSAL, /* run as uint64, how often as uint32, status as uint8, then words */
   CONTROL_KIND_END,
 } control_kind;
+
+/* A run that a rank was asked for in a wrong way, and has not begun. */
+typedef struct control_refusal {
+  uint64_t run;   /* its so many-th; 0: none was refused */
+  uint32_t count; /* how often it was */
+  tdm_status status;
+  char reason[TDM_CONTROL_REASON_BYTES];
+} control_refusal;
 
 typedef struct control_message {
   control_kind kind;
@@ -40,6 +49,7 @@ typedef struct control_message {
   uint64_t posted[TDM_CONTROL_WAYS];
   uint64_t runs;
   uint64_t history;
+  uint32_t under_way;
   /* LOST */
   int lost_rank;
   tdm_control_cause cause;
@@ -47,6 +57,7 @@ typedef struct control_message {
   /* GIVE_UP */
   tdm_status status;
   char reason[TDM_CONTROL_REASON_BYTES];
+  control_refusal refusal;
 } control_message;
 
 /* Writes message into frame (CONTROL_FRAME_BYTES); answers its bytes. */

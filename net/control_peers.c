@@ -26,6 +26,7 @@ static void add_history(tdm_control *control, control_message *beat) {
   (void)pthread_mutex_lock(&control->lock);
   beat->runs = control->runs;
   beat->history = control->histories[control->runs % CONTROL_RUNS];
+  beat->under_way = control->under_way;
   (void)pthread_mutex_unlock(&control->lock);
 }
 
@@ -173,6 +174,7 @@ static void hear(tdm_control *control, control_peer *peer, const control_message
     memcpy(peer->told.posted, message->posted, sizeof(message->posted));
     peer->told.runs = message->runs;
     peer->told.history = message->history;
+    peer->told.under_way = message->under_way;
   }
   (void)pthread_mutex_unlock(&control->lock);
 }
@@ -203,6 +205,8 @@ void control_take(control_link *link, const control_message *message) {
   if (!link->adopted) adopt(link);
   if (message->kind == CONTROL_LOST || message->kind == CONTROL_GIVE_UP) {
     take_failure(control, message);
+  } else if (message->kind == CONTROL_REFUSAL) {
+    control_take_refusal(control, message);
   } else if (message->kind == CONTROL_LEAVE) {
     peer->link = NULL;
     control_link_close(link);
@@ -264,6 +268,7 @@ void control_beat(tdm_timer *timer) {
     end_slow_strangers(control, now_ns);
     if (control->has_knocked) control_let_in(control);
     connect_again(control);
+    control_tell_refusal(control);
     control_message beat = own_beat(control);
     for (int rank = 0; rank < control->rank_count; rank++)
       if (control->peers[rank].link) send_beat(control->peers[rank].link, &beat);

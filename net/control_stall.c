@@ -72,6 +72,14 @@ void tdm_control_begun(tdm_control *control, uint64_t what) {
   const uint64_t before = control->histories[control->runs % CONTROL_RUNS];
   control->runs++;
   control->histories[control->runs % CONTROL_RUNS] = tdm_hash_mix(before, what);
+  control->refusals[(control->runs + 1) % CONTROL_RUNS] = 0;
+  control->under_way++;
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+void tdm_control_ended(tdm_control *control) {
+  (void)pthread_mutex_lock(&control->lock);
+  control->under_way--;
   (void)pthread_mutex_unlock(&control->lock);
 }
 
@@ -121,11 +129,15 @@ bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns) {
   return clock->looked_ns == 0 || now_ns - clock->looked_ns >= look_ns;
 }
 
-bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
-                                size_t bytes, uint64_t now_ns) {
+void control_clock_add(tdm_control_clock *clock, bool holds, uint64_t now_ns) {
   const uint64_t since_ns = clock->looked_ns == 0 ? 0 : now_ns - clock->looked_ns;
   clock->looked_ns = now_ns;
-  if (all_wait) clock->stalled_ns += since_ns < most_look_ns ? since_ns : most_look_ns;
+  if (holds) clock->stalled_ns += since_ns < most_look_ns ? since_ns : most_look_ns;
+}
+
+bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
+                                size_t bytes, uint64_t now_ns) {
+  control_clock_add(clock, all_wait, now_ns);
   return clock->stalled_ns > control->options.stall_ns + NS_A_BYTE * bytes;
 }
 

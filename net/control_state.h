@@ -61,6 +61,7 @@ typedef struct control_peer {
   uint64_t sequence;  /* the highest that came */
   bool lost;
   tdm_control_peer told;                     /* under the lock */
+  control_refusal refusal;                   /* likewise */
   _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* by this rank to it; collectives: its own entry */
 } control_peer;
 
@@ -97,19 +98,25 @@ struct tdm_control {
   _Atomic bool failed;
   _Atomic bool given_up;
   _Atomic bool wants_pause;
-  _Atomic int connected;   /* peers that are or were */
-  _Atomic int left;        /* peers that have left in order */
-  _Atomic int unreachable; /* a rank to which no address leads; -1: none */
-  _Atomic bool listened;   /* listen_code is there */
-  _Atomic bool closed;     /* all handles are */
-  _Atomic bool exit_told;  /* the process exits, and the others know */
-  tdm_doorbell bell;       /* rung when one of those changes */
+  _Atomic int connected;    /* peers that are or were */
+  _Atomic int left;         /* peers that have left in order */
+  _Atomic int unreachable;  /* a rank to which no address leads; -1: none */
+  _Atomic bool listened;    /* listen_code is there */
+  _Atomic bool closed;      /* all handles are */
+  _Atomic bool exit_told;   /* the process exits, and the others know */
+  _Atomic bool any_refused; /* some other rank has refused a run */
+  tdm_doorbell bell;        /* rung when one of those changes */
 
   pthread_mutex_t lock;
   tdm_control_failure failure;
   tdm_control_dropped dropped;
   uint64_t runs;                    /* that this rank has begun */
   uint64_t histories[CONTROL_RUNS]; /* that up to its run n is in [n % CONTROL_RUNS] */
+  uint32_t under_way;               /* of its runs */
+  uint32_t refusals[CONTROL_RUNS];  /* how often it has refused its run n, in [n % CONTROL_RUNS] */
+  control_refusal refusal;          /* its latest */
+  bool refusal_told;                /* to the others */
+  tdm_control_clock refused_clock;  /* of another's */
   tdm_status given_status;
   char given_reason[TDM_CONTROL_REASON_BYTES];
 };
@@ -145,7 +152,16 @@ void control_tell_all(tdm_control *control, control_message *message);
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure);
 void control_count(tdm_control *control, uint64_t *counter);
 
+/* ---- control_refusal.c ---- */
+
+/* What this rank has refused, if the others do not know. */
+void control_tell_refusal(tdm_control *control);
+void control_take_refusal(tdm_control *control, const control_message *message);
+
 /* ---- control_stall.c ---- */
+
+/* The clock was looked at, and has run since the last look where holds. */
+void control_clock_add(tdm_control_clock *clock, bool holds, uint64_t now_ns);
 
 /* After how long a transfer stands still, by the environment. */
 tdm_status control_read_stall(uint64_t *out_ns);

@@ -68,6 +68,7 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
   if (*out_settled) return TDM_OK;
   if (lost) TDM_TRY(tdm_network_check_ranks(network));
   TDM_TRY(tdm_network_check_left(network, call->request.peer, &call->left_ns));
+  TDM_TRY(tdm_network_check_refused(network, call));
   return tdm_network_check_stall(network, call);
 }
 

@@ -29,11 +29,18 @@ void tdm_network_give_up(tdm_network *network, tdm_status status);
 /* A run begins, of a plan of that digest. All ranks begin the same, in the same order, and between
  * calls of those below as many: two that wait for each other in different things are told by it. */
 void tdm_network_begin_run(tdm_network *network, uint64_t what);
-/* What ranks tell one another from here on is to do that, an infinitive as "save", the same words on
- * all ranks, at most TDM_INTENT_BYTES - 1; static; NULL: to agree. Two ranks that tell one another
- * different things are told what each does. Answers what it was to do before, which is told again
- * at the end. network may be NULL. */
+/* One of those has ended. */
+void tdm_network_end_run(tdm_network *network);
+/* With the thread's message: this rank was asked for a run in a wrong way, and does not begin it.
+ * Others that have, or are about to, and were not asked so, fail with these words half a second
+ * later, unless it begins the run until then; and the job is over. */
+void tdm_network_refuse_run(tdm_network *network, tdm_status status);
+/* What ranks tell one another from here on is to do that, an infinitive as "save", the same words
+ * on all ranks, at most TDM_INTENT_BYTES - 1; static; NULL: to agree. Two ranks that tell one
+ * another different things are told what each does. Answers what it was to do before, which is told
+ * again at the end. network may be NULL. */
 #define TDM_INTENT_BYTES 48
+#define TDM_INTENT_COMPARE "compare a plan before its first run"
 const char *tdm_network_intend(tdm_network *network, const char *intent);
 /* Leaves the job: waits for the other ranks to do so, for as long as they live where the transport
  * ends all together. NULL is legal. */

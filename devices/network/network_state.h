@@ -84,11 +84,11 @@ struct tdm_network {
   tdm_network_call *gathering; /* (TDM_GATHER_CALLS * rank_count) */
   unsigned char *room;         /* (room_bytes) that these send from, and receive into */
   size_t room_bytes;
-  const char *intends;          /* see tdm_network_intend */
-  tdm_network_intent intent;    /* on its way to other ranks */
-  tdm_network_intent *intents;  /* (rank_count) of other ranks */
-  bool stuck;               /* one of them never settled, and may still reach into the room */
-  tdm_rank_report *reports; /* (rank_count) of what ranks agree on */
+  const char *intends;         /* see tdm_network_intend */
+  tdm_network_intent intent;   /* on its way to other ranks */
+  tdm_network_intent *intents; /* (rank_count) of other ranks */
+  bool stuck;                  /* one of them never settled, and may still reach into the room */
+  tdm_rank_report *reports;    /* (rank_count) of what ranks agree on */
   tdm_network_call voting;
   bool votes;                              /* the vote is out */
   double ballot[TDM_NETWORK_BALLOT_COUNT]; /* this rank's, then the sum of all (sums.c) */
@@ -104,6 +104,9 @@ tdm_status tdm_network_check_ranks(const tdm_network *network) TDM_WARN_UNUSED;
  * *left_ns: since when that is known; 0: not yet. */
 tdm_status tdm_network_check_left(tdm_network *network, int peer,
                                   uint64_t *left_ns) TDM_WARN_UNUSED;
+/* Was a rank asked in a wrong way for what this one waits in, the call (NULL: a run)? */
+tdm_status tdm_network_check_refused(tdm_network *network,
+                                     const tdm_network_call *call) TDM_WARN_UNUSED;
 /* Have both ends of the call waited for too long, for it or for different things? */
 tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call) TDM_WARN_UNUSED;
 /* The messenger's slots check and give_up. */

@@ -2,15 +2,22 @@
  * stand still, and ranks that wait in different things. Invariant: who finds that out first tells
  * all ranks. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/park.h"
 #include "devices/contract/engine.h"
 #include "devices/network/network_state.h"
 
 static tdm_status fail_left(const tdm_network *network, int rank) {
-  char text[TDM_NET_RANK_TEXT_BYTES];
+  char text[TDM_NET_RANK_TEXT_BYTES], why[TDM_CONTROL_TEXT_BYTES];
+  (void)tdm_endpoint_rank_text(network->endpoint, rank, text);
+  if (tdm_control_refusal_text(network->control, rank, why))
+    return tdm_fail(TDM_UNAVAILABLE,
+                    "%s has left the job, and is waited for: it was asked for the run in a wrong "
+                    "way: %s",
+                    text, why);
   return tdm_fail(TDM_UNAVAILABLE, "%s has left the job, and is waited for: all ranks run the same",
-                  tdm_endpoint_rank_text(network->endpoint, rank, text));
+                  text);
 }
 
 bool tdm_network_has_lost(const tdm_network *network) {
@@ -36,6 +43,21 @@ tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left
   atomic_store(&network->left, left + 1);
   const tdm_status status = fail_left(network, left);
   tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
+  return status;
+}
+
+tdm_status tdm_network_check_refused(tdm_network *network, const tdm_network_call *call) {
+  int rank = -1;
+  const bool ahead = call && call->request.channel != TDM_MESSAGE_CHANNEL &&
+                     strcmp(network->intent.words, TDM_INTENT_COMPARE) == 0;
+  if (!network->control || !tdm_control_refused(network->control, ahead, tdm_time_ns(), &rank))
+    return TDM_OK;
+  char text[TDM_NET_RANK_TEXT_BYTES], why[TDM_CONTROL_TEXT_BYTES];
+  if (!tdm_control_refusal_text(network->control, rank, why)) return TDM_OK; /* it begins it now */
+  const tdm_status status = tdm_fail(
+      TDM_UNAVAILABLE, "%s was asked for the run in a wrong way, and takes no part in it: %s",
+      tdm_endpoint_rank_text(network->endpoint, rank, text), why);
+  tdm_control_give_up(network->control, status, tdm_last_message());
   return status;
 }
 
@@ -67,8 +89,7 @@ static tdm_status fail_apart(const tdm_network *network, const tdm_network_call 
       TDM_UNAVAILABLE,
       "rank %d has waited for %.3g s %s, after %llu runs, for %s, which waits in another "
       "run, after %llu: all ranks step, evaluate, save and load in the same order",
-      network->endpoint->rank, (double)transfer->clock.stalled_ns * 1e-9,
-      gathers ? to : "in a run",
+      network->endpoint->rank, (double)transfer->clock.stalled_ns * 1e-9, gathers ? to : "in a run",
       (unsigned long long)own.runs,
       tdm_endpoint_rank_text(network->endpoint, transfer->apart, text),
       (unsigned long long)other.runs);
@@ -87,6 +108,14 @@ tdm_status tdm_network_check_stall(tdm_network *network, tdm_network_call *call)
 
 void tdm_network_begin_run(tdm_network *network, uint64_t what) {
   if (network->control) tdm_control_begun(network->control, what);
+}
+
+void tdm_network_end_run(tdm_network *network) {
+  if (network->control) tdm_control_ended(network->control);
+}
+
+void tdm_network_refuse_run(tdm_network *network, tdm_status status) {
+  if (network->control) tdm_control_refuse(network->control, status, tdm_last_message());
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */
@@ -154,6 +183,7 @@ void tdm_network_give_up(tdm_network *network, tdm_status status) {
 tdm_status tdm_network_check_all(tdm_messenger *messenger, uint64_t *left_ns) {
   tdm_network *network = (tdm_network *)messenger;
   TDM_TRY(tdm_network_check_ranks(network));
+  TDM_TRY(tdm_network_check_refused(network, NULL));
   return tdm_network_check_left(network, -1, left_ns);
 }
 

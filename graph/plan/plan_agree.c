@@ -229,8 +229,7 @@ tdm_status tdm_plan_agree(tdm_plan *plan) {
       tdm_region_take(&region, with.rank_count * LINES_AT_ONCE * sizeof(uint64_t), "digests");
   with.texts = tdm_region_take(&region, with.rank_count * LINE_TEXT, "digests");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  const char *before =
-      tdm_network_intend(with.network, "compare a plan before its first run");
+  const char *before = tdm_network_intend(with.network, TDM_INTENT_COMPARE);
   if (!region.failed) {
     (void)hash_lines(plan, hashes);
     status = compare(&with);

@@ -79,8 +79,9 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
                         tdm_run_state **out_run) TDM_WARN_UNUSED;
 /* With status and the thread's message: a run that there is no memory for on this rank, or that
  * cannot be planned or submitted, other ranks may have begun, and would meet the next one's
- * messages instead. The job is over. Not what the caller asked for in a wrong way, as others were
- * asked for it, too, nor what is refused until there is room. */
+ * messages instead. The job is over. What the caller asked for in a wrong way, others may have been
+ * asked for, too: they hear of it, and the job is over only where they were not. What is refused
+ * until there is room is nobody's business. */
 void tdm_run_give_up(const tdm_session *session, tdm_status status);
 /* Gives a run back to its plan, inputs and outputs released. */
 void tdm_run_close(tdm_run_state *run);

@@ -148,8 +148,10 @@ static tdm_status open_claimed(tdm_session *session, const tdm_run_request *requ
 
 void tdm_run_give_up(const tdm_session *session, tdm_status status) {
   tdm_network *network = tdm_context_network(session->context);
-  if (network && status != TDM_INVALID_ARGUMENT && status != TDM_UNSUPPORTED &&
-      status != TDM_RESOURCE_EXHAUSTED)
+  if (!network || status == TDM_RESOURCE_EXHAUSTED) return;
+  if (status == TDM_INVALID_ARGUMENT || status == TDM_UNSUPPORTED)
+    tdm_network_refuse_run(network, status);
+  else
     tdm_network_give_up(network, status);
 }
 
@@ -178,6 +180,8 @@ static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
 void tdm_run_close(tdm_run_state *run) {
   tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
+  tdm_network *network = tdm_context_network(session->context);
+  if (network) tdm_network_end_run(network);
   tdm_run_leave_sequence(run);
   for (size_t i = 0; i < plan->delivery_count; i++) {
     tdm_tensor_release(run->outputs[i]);

@@ -104,8 +104,7 @@ static tdm_status save_locked(tdm_session *session, int reader, tdm_tensor_list 
   tdm_network *network = tdm_context_network(session->context);
   const char *before = tdm_network_intend(network, "save a session");
   tdm_status status = tdm_store_save_locked(session->store, true, reader, list);
-  if (status == TDM_OK)
-    status = tdm_context_agree(session->context, add_numbers(session, list));
+  if (status == TDM_OK) status = tdm_context_agree(session->context, add_numbers(session, list));
   (void)tdm_network_intend(network, before);
   return status;
 }

@@ -25,7 +25,8 @@ static const control_message messages[] = {
      .waits = true,
      .posted = {1, 2, UINT64_MAX, 4, 5},
      .runs = UINT64_MAX,
-     .history = 81},
+     .history = 81,
+     .under_way = 3},
     {.kind = CONTROL_BEAT, .to = 1, .sequence = 7},
     {.kind = CONTROL_LOST,
      .to = 3,
@@ -36,6 +37,10 @@ static const control_message messages[] = {
     {.kind = CONTROL_GIVE_UP, .to = 2, .sequence = 9, .status = TDM_IO, .reason = "disk is full"},
     {.kind = CONTROL_LEAVE, .from = 2, .sequence = 10},
     {.kind = CONTROL_PART, .from = 2, .sequence = 11},
+    {.kind = CONTROL_REFUSAL,
+     .from = 3,
+     .sequence = 12,
+     .refusal = {.run = 5, .count = 2, .status = TDM_UNSUPPORTED, .reason = "no such input"}},
 };
 
 enum { MESSAGES = sizeof(messages) / sizeof(messages[0]) };
@@ -89,14 +94,17 @@ static void test_another_key(void **state) {
 /* What only somebody with the key can send, and is refused all the same. */
 static void test_signed_nonsense(void **state) {
   (void)state;
-  control_message nonsense[4];
+  control_message nonsense[6];
   nonsense[0] = nonsense[1] = nonsense[2] = messages[3];
   nonsense[0].lost_rank = RANKS;
   nonsense[1].cause = TDM_CONTROL_GAVE_UP;
   nonsense[2].from = RANKS;
   nonsense[3] = messages[4];
   nonsense[3].status = TDM_OK;
-  for (size_t i = 0; i < 4; i++) {
+  nonsense[4] = nonsense[5] = messages[MESSAGES - 1];
+  nonsense[4].refusal.run = 0;
+  nonsense[5].refusal.status = TDM_OK;
+  for (size_t i = 0; i < 6; i++) {
     unsigned char frame[CONTROL_FRAME_BYTES];
     control_message message;
     size_t bytes;

@@ -126,8 +126,8 @@ static tdm_status save_or_load(job_rank *rank) {
   tdm_status status = session ? step(rank, session, ROWS) : TDM_INTERNAL;
   if (status == TDM_OK) status = tdm_session_save(session, &list);
   if (status == TDM_OK)
-    rank->number = rank->rank == 0 ? tdm_session_save(session, &again)
-                                   : tdm_session_load(session, list);
+    rank->number =
+        rank->rank == 0 ? tdm_session_save(session, &again) : tdm_session_load(session, list);
   (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
   (void)atomic_fetch_add(&of->ended, 1);
   while (atomic_load(&of->ended) < RANKS)
@@ -152,6 +152,90 @@ static void who_saves_while_others_load_is_told(void **state) {
         !strstr(ranks[r].message, " to load a session ("))
       fail_msg("rank %d: %s: %s", r, tdm_status_name((tdm_status)ranks[r].number),
                ranks[r].message);
+}
+
+/* ---- One that is asked in a wrong way ---------------------------------------------------------
+ */
+
+/* Whom it is asked of, after how many steps of all, and what else. */
+typedef struct mistake {
+  story of;
+  int steps;      /* before */
+  bool of_all;    /* not only of rank 0 */
+  bool mends;     /* the right way follows */
+  bool leaves;    /* rank 0 does at once */
+  unsigned pause; /* of rank 0 before what follows, in microseconds */
+} mistake;
+
+static tdm_status step_wrongly(const job_rank *rank, tdm_session *session) {
+  test_batch batch;
+  test_batch_make(&batch, rank->context, ROWS, 1);
+  batch.feeds[1].name = "target";
+  const tdm_status status = tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL);
+  test_batch_release(&batch);
+  return status;
+}
+
+static tdm_status err(job_rank *rank) {
+  mistake *of = (mistake *)(uintptr_t)rank->user;
+  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_status status = session ? TDM_OK : TDM_INTERNAL;
+  for (int i = 0; i < of->steps && status == TDM_OK; i++)
+    status = step(rank, session, ROWS);
+  const bool errs = rank->rank == 0 || of->of_all;
+  if (status == TDM_OK && errs && step_wrongly(rank, session) != TDM_INVALID_ARGUMENT)
+    status = TDM_INTERNAL;
+  if (rank->rank == 0 && of->pause > 0) (void)usleep(of->pause);
+  if (status == TDM_OK && (!errs || of->mends)) {
+    rank->number = step(rank, session, ROWS);
+    (void)snprintf(rank->message, sizeof rank->message, "%s", tdm_last_message());
+  }
+  (void)atomic_fetch_add(&of->of.ended, 1);
+  while (!(of->leaves && rank->rank == 0) && atomic_load(&of->of.ended) < RANKS)
+    (void)usleep(1000);
+  tdm_session_release(session);
+  return status;
+}
+
+static void make_mistake(mistake *of, job_rank *ranks) {
+  tdm_control_options patient = watch;
+  patient.allocator = tdm_allocator_default();
+  patient.stall_ns = NEVER_NS;
+  job_must(&(job_options){.rank_count = RANKS, .watch = &patient, .user = of}, err, ranks);
+}
+
+/* Nobody has waited for what stands still. */
+static void who_is_asked_wrongly_alone_is_told_to_all(void **state) {
+  (void)state;
+  const mistake made[] = {
+      {.steps = 0}, {.steps = 2}, {.steps = 0, .leaves = true}, {.steps = 2, .leaves = true}};
+  for (size_t i = 0; i < TDM_COUNT_OF(made); i++) {
+    job_rank ranks[RANKS];
+    mistake of = made[i];
+    make_mistake(&of, ranks);
+    for (int r = 1; r < RANKS; r++)
+      if (ranks[r].number != TDM_UNAVAILABLE ||
+          !strstr(ranks[r].message, "rank 0 (host sim0, pid ") ||
+          !strstr(ranks[r].message, "in a wrong way") ||
+          !strstr(ranks[r].message, "INVALID_ARGUMENT: the graph has no input 'target'"))
+        fail_msg("rank %d: %s: %s", r, tdm_status_name((tdm_status)ranks[r].number),
+                 ranks[r].message);
+  }
+}
+
+static void who_is_asked_rightly_afterwards_goes_on(void **state) {
+  (void)state;
+  const mistake made[] = {{.steps = 0, .mends = true},
+                          {.steps = 2, .mends = true},
+                          {.steps = 0, .mends = true, .of_all = true, .pause = 1500000},
+                          {.steps = 2, .mends = true, .of_all = true, .pause = 1500000}};
+  for (size_t i = 0; i < TDM_COUNT_OF(made); i++) {
+    job_rank ranks[RANKS];
+    mistake of = made[i];
+    make_mistake(&of, ranks);
+    for (int r = 0; r < RANKS; r++)
+      if (ranks[r].number != TDM_OK) fail_msg("rank %d: %s", r, ranks[r].message);
+  }
 }
 
 /* ---- What may differ --------------------------------------------------------------------------
@@ -182,6 +266,8 @@ int main(void) {
       cmocka_unit_test(who_saves_alone_is_told),
       cmocka_unit_test(who_agrees_alone_is_told),
       cmocka_unit_test(who_saves_while_others_load_is_told),
+      cmocka_unit_test(who_is_asked_wrongly_alone_is_told_to_all),
+      cmocka_unit_test(who_is_asked_rightly_afterwards_goes_on),
       cmocka_unit_test(a_rank_alone_may_keep_a_timeline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

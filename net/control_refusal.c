@@ -1,0 +1,90 @@
+/* Runs that a rank was asked for in a wrong way, and has not begun, while others may have.
+ * Invariant: what all ranks have refused alike is no failure, nor what a rank begins soon
+ * afterwards, when it was asked in the right way; only ranks that have a run under way, or are
+ * about to, learn that one they wait for has none, and refused this one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "net/control_state.h"
+
+static const uint64_t grace_ns = 500000000; /* to be asked in the right way */
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+void tdm_control_refuse(tdm_control *control, tdm_status status, const char *reason) {
+  (void)pthread_mutex_lock(&control->lock);
+  control_refusal *own = &control->refusal;
+  own->run = control->runs + 1;
+  own->count = ++control->refusals[own->run % CONTROL_RUNS];
+  own->status = status;
+  (void)snprintf(own->reason, sizeof(own->reason), "%s", reason);
+  control->refusal_told = false;
+  (void)pthread_mutex_unlock(&control->lock);
+}
+
+void control_tell_refusal(tdm_control *control) {
+  control_message message = {.kind = CONTROL_REFUSAL};
+  (void)pthread_mutex_lock(&control->lock);
+  const bool untold = control->refusal.run > 0 && !control->refusal_told;
+  message.refusal = control->refusal;
+  control->refusal_told = true;
+  (void)pthread_mutex_unlock(&control->lock);
+  if (untold) control_tell_all(control, &message);
+}
+
+void control_take_refusal(tdm_control *control, const control_message *message) {
+  (void)pthread_mutex_lock(&control->lock);
+  control->peers[message->from].refusal = message->refusal;
+  (void)pthread_mutex_unlock(&control->lock);
+  atomic_store(&control->any_refused, true);
+}
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+/* How often this rank has refused its own run of that number. */
+static uint64_t own_refusals(const tdm_control *control, uint64_t run) {
+  const uint64_t next = control->runs + 1;
+  return run <= next && next - run < CONTROL_RUNS ? control->refusals[run % CONTROL_RUNS] : 0;
+}
+
+/* Under the lock. Has it refused a run that it has not begun since? The beat that tells of the one
+ * before may be yet to come. */
+static bool has_refused(const control_peer *peer) {
+  return peer->refusal.run > peer->told.runs;
+}
+
+static int find_refused(const tdm_control *control, bool ahead) {
+  for (int rank = 0; rank < control->rank_count; rank++) {
+    const control_peer *peer = &control->peers[rank];
+    if (has_refused(peer) && peer->told.under_way == 0 &&
+        peer->refusal.run <= control->runs + ahead &&
+        peer->refusal.count > own_refusals(control, peer->refusal.run))
+      return rank;
+  }
+  return -1;
+}
+
+bool tdm_control_refused(tdm_control *control, bool ahead, uint64_t now_ns, int *out_rank) {
+  if (!atomic_load_explicit(&control->any_refused, memory_order_relaxed)) return false;
+  tdm_control_clock *clock = &control->refused_clock;
+  (void)pthread_mutex_lock(&control->lock);
+  if (tdm_control_clock_due(clock, now_ns)) {
+    *out_rank = find_refused(control, ahead);
+    if (*out_rank < 0) clock->stalled_ns = 0;
+    control_clock_add(clock, *out_rank >= 0, now_ns);
+  }
+  const bool refused = *out_rank >= 0 && clock->stalled_ns > grace_ns;
+  (void)pthread_mutex_unlock(&control->lock);
+  return refused;
+}
+
+bool tdm_control_refusal_text(tdm_control *control, int rank, char *text) {
+  const control_peer *peer = &control->peers[rank];
+  (void)pthread_mutex_lock(&control->lock);
+  const bool refused = has_refused(peer);
+  if (refused)
+    (void)snprintf(text, TDM_CONTROL_TEXT_BYTES, "%s: %s", tdm_status_name(peer->refusal.status),
+                   peer->refusal.reason);
+  (void)pthread_mutex_unlock(&control->lock);
+  return refused;
+}

@@ -14,7 +14,8 @@ enum { HTTP_MAX_PATH = 256, HTTP_MAX_BODY = 1024, HTTP_MAX_HEADER = 8192, HTTP_M
 typedef struct http_server http_server;
 typedef struct http_connection http_connection;
 
-/* Borrowed for the call; path and body end with a zero. */
+/* Borrowed for the call; path and body end with a zero. path is the target's alone, without the
+ * host that may stand before it and a query behind it. */
 typedef struct http_request {
   enum http_method method;
   const char *path;

@@ -248,8 +248,22 @@ static int on_message_complete(http_parser *parser) {
   return 0;
 }
 
+/* Of the target, whatever form it has (RFC 9112, 3.2), the path: what stands behind
+ * "http://host:port" and before a query. One that cannot be read stays as it is. */
+static void keep_path(http_connection *connection) {
+  struct http_parser_url url;
+  http_parser_url_init(&url);
+  if (connection->parser.method == HTTP_CONNECT ||
+      http_parser_parse_url(connection->path, connection->path_bytes, 0, &url) != 0)
+    return;
+  connection->path_bytes = url.field_data[UF_PATH].len;
+  memmove(connection->path, connection->path + url.field_data[UF_PATH].off, connection->path_bytes);
+  if (connection->path_bytes == 0) connection->path[connection->path_bytes++] = '/';
+}
+
 static void hand_on(http_connection *connection) {
   const http_server *server = connection->server;
+  keep_path(connection);
   connection->path[connection->path_bytes] = '\0';
   connection->body[connection->body_bytes] = '\0';
   const http_request request = {.method = (enum http_method)connection->parser.method,

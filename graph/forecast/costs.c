@@ -81,8 +81,7 @@ const char *tdm_cost_kernel(const tdm_graph *graph, const tdm_ir_node *node, cha
 }
 
 static void put_key(char *key, const char *class_name, const char *kernel) {
-  const size_t at = put_text(key, TDM_COST_KEY, 0, class_name);
-  (void)put_text(key, TDM_COST_KEY, put_text(key, TDM_COST_KEY, at, " "), kernel);
+  (void)snprintf(key, TDM_COST_KEY, "%s\n%s", class_name, kernel);
 }
 
 /* ---- The table ---- */
@@ -143,6 +142,7 @@ tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *k
   put_key(key, class_name, kernel);
   tdm_cost_entry *entry = tdm_map_get(&costs->entries, key);
   if (!entry) TDM_TRY(add_entry(costs, key, &entry));
+  entry->class_bytes = strlen(class_name);
   if (cost.alone_ns > 0) entry->cost.alone_ns = cost.alone_ns;
   if (cost.crowded_ns > 0) entry->cost.crowded_ns = cost.crowded_ns;
   return TDM_OK;

@@ -15,7 +15,8 @@ typedef struct tdm_cost {
 } tdm_cost;
 
 typedef struct tdm_cost_entry {
-  char *key; /* owned: device class, a space, the kernel's text */
+  char *key;          /* owned: device class, the end of a line, the kernel's text */
+  size_t class_bytes; /* of these the first; a class may have spaces, as models of devices do */
   tdm_cost cost;
   struct tdm_cost_entry *next; /* in the order of their making */
 } tdm_cost_entry;

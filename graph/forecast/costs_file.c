@@ -22,11 +22,10 @@ static const size_t most_file_bytes = (size_t)1 << 28;
 
 static void put_kernel(tdm_json_writer *json, const tdm_cost_entry *entry) {
   char device[TDM_COST_KEY];
-  const char *space = strchr(entry->key, ' ');
-  (void)snprintf(device, sizeof device, "%.*s", (int)(space - entry->key), entry->key);
+  (void)snprintf(device, sizeof device, "%.*s", (int)entry->class_bytes, entry->key);
   tdm_json_open(json, NULL, '{');
   tdm_json_put_string(json, "device", device);
-  tdm_json_put_string(json, "kernel", space + 1);
+  tdm_json_put_string(json, "kernel", entry->key + entry->class_bytes + 1);
   if (entry->cost.alone_ns > 0) tdm_json_put_real(json, "alone_ns", entry->cost.alone_ns);
   if (entry->cost.crowded_ns > 0) tdm_json_put_real(json, "crowded_ns", entry->cost.crowded_ns);
   tdm_json_close(json, '}');
@@ -77,7 +76,7 @@ static tdm_status read_ns(const char *path, size_t index, json_t *object, const 
 static tdm_status read_kernel(tdm_costs *costs, const char *path, size_t index, json_t *object) {
   const char *device = json_string_value(json_object_get(object, "device"));
   const char *kernel = json_string_value(json_object_get(object, "kernel"));
-  if (!device || !device[0] || strchr(device, ' ') || !kernel || !kernel[0] ||
+  if (!device || !device[0] || !kernel || !kernel[0] ||
       strlen(device) + strlen(kernel) + 2 > TDM_COST_KEY)
     return tdm_fail(TDM_CORRUPT_DATA, "%s: kernel %zu: no device or no kernel", path, index);
   tdm_cost cost = {0};

@@ -79,6 +79,23 @@ static void times_of_less_than_a_nanosecond_are_kept(void **state) {
   tdm_costs_release(costs);
 }
 
+/* As models of processors have them. */
+static void classes_may_have_spaces(void **state) {
+  (void)state;
+  static const char model[] = "EPYC 7763 64-Core";
+  char path[512];
+  tdm_costs *costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_put(costs, model, "relu#0(float32[4, 8])", (tdm_cost){.alone_ns = 7}));
+  assert_ok(tdm_costs_save(costs, path_of(path, "spaces.json")));
+  tdm_costs_release(costs);
+  assert_non_null(strstr(text_of(path), "\"device\": \"EPYC 7763 64-Core\""));
+  costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_load(costs, path));
+  assert_true(tdm_costs_find(costs, model, "relu#0(float32[4, 8])").alone_ns == 7);
+  assert_true(tdm_costs_find(costs, "EPYC", "relu#0(float32[4, 8])").alone_ns == 0);
+  tdm_costs_release(costs);
+}
+
 static void a_link_stays_and_its_target_is_written(void **state) {
   (void)state;
   char path[512], link[512];
@@ -234,6 +251,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_same_in_every_locale),
       cmocka_unit_test(times_of_less_than_a_nanosecond_are_kept),
+      cmocka_unit_test(classes_may_have_spaces),
       cmocka_unit_test(a_link_stays_and_its_target_is_written),
       cmocka_unit_test(a_failing_write_leaves_the_old_file),
       cmocka_unit_test(pipes_are_not_waited_for),

@@ -5,8 +5,8 @@
 
 #include "devices/cuda/kernels/report.h"
 
-/* losses: (rows) or NULL: the divisor alone; weight: (classes) or NULL: every target weighs 1;
- * loss, divisor: (). Targets outside the classes were reported; they weigh nothing. */
+/* losses: (rows); loss: () or NULL: the divisor alone; weight: (classes) or NULL: every target
+ * weighs 1; divisor: (). Targets outside the classes were reported; they weigh nothing. */
 template <class stored>
 static __global__ void sum_of_losses(const stored *losses, const void *targets, bool wide,
                                      int64_t rows, const stored *weight, int64_t classes,
@@ -14,7 +14,7 @@ static __global__ void sum_of_losses(const stored *losses, const void *targets, 
   typedef real_of<stored> real;
   double part = 0, weights = 0;
   EACH_OF_BLOCK(row, rows) {
-    if (losses) part += losses[row];
+    if (loss) part += losses[row];
     const int64_t target = id_at(targets, wide, row);
     if (target == ignored) continue;
     if (!weight) {
@@ -28,7 +28,7 @@ static __global__ void sum_of_losses(const stored *losses, const void *targets, 
   if (threadIdx.x != 0) return;
   const real divided_by = mean ? (real)weighed : 1;
   *divisor = divided_by;
-  if (losses) *loss = (real)(sum / (double)divided_by);
+  if (loss) *loss = (real)(sum / (double)divided_by);
 }
 
 template <class stored>

@@ -22,7 +22,7 @@ static tdm_status infer_extreme(tdm_infer *infer) {
   TDM_TRY(tdm_expect_floating(infer, 0, "x"));
   TDM_TRY(tdm_expect_rank(infer, 0, "x", dimension + 1, TDM_MAX_RANK));
   const tdm_shape *x = tdm_infer_shape(infer, 0);
-  if (x->dims[dimension] == 0) {
+  if (x->dims[dimension] == 0 && attributes->or_none == 0) {
     char text[TDM_SHAPE_TEXT];
     return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d of %s has no element to be found",
                     dimension, tdm_shape_text(x, text, sizeof text));
@@ -251,8 +251,8 @@ tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimensio
   return tdm_append(graph, &prod_operation, name, &attributes, &x, 1, NULL);
 }
 
-/* log(sum(e^(x - most))) + most; most is finite, so that infinities are not taken from each other,
- * and what flows back through it adds up to nothing. */
+/* log(sum(e^(x - most))) + most; most is finite, also of no elements, so that infinities are not
+ * taken from each other, and what flows back through it adds up to nothing. */
 tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
@@ -260,8 +260,10 @@ tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dim
   if (!find_dimension(graph, "logsumexp", name, x, dimension, &attributes)) return invalid;
   const int summed = (int)attributes.dimension;
   const double top = tdm_value_dtype(graph, x) == TDM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
-  const tdm_value most =
-      tdm_clamp(graph, name, tdm_max(graph, name, x, summed, true, NULL), -top, top);
+  attributes.keep = attributes.or_none = 1;
+  tdm_value outputs[2] = {{0, 0}, {0, 0}};
+  tdm_append(graph, &extreme_operation, name, &attributes, &x, 1, outputs);
+  const tdm_value most = tdm_clamp(graph, name, outputs[0], -top, top);
   const tdm_value powers = tdm_exp(graph, name, tdm_sub(graph, name, x, most));
   const tdm_value sums = tdm_sum(graph, name, powers, &summed, 1, true);
   const tdm_value y = tdm_add(graph, name, tdm_log(graph, name, sums), most);

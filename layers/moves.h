@@ -58,8 +58,8 @@ TDM_API tdm_value tdm_stack(tdm_graph *graph, const char *name, const tdm_value 
 TDM_API tdm_value tdm_expand(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* The same to the shape of like, whose elements are not read. */
 TDM_API tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_value like);
-/* x times[i] times along dimension i, all of it one after the other; times has one number a
- * dimension of x, or more: then x has dimensions of 1 before its first. */
+/* x times[i] times, 0 or more, along dimension i, all of it one after the other; times has one
+ * number a dimension of x, or more: then x has dimensions of 1 before its first. */
 TDM_API tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
                              size_t count);
 

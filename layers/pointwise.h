@@ -141,7 +141,8 @@ TDM_API tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, in
  * int (n). In micro-batches, and in a parallel region, that of the whole batch. No gradient. */
 TDM_API tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores,
                                tdm_value classes);
-/* The product, and the logarithm of the sum of exponentials. */
+/* The product, and the logarithm of the sum of exponentials; of no elements 1, and minus infinity.
+ */
 TDM_API tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                            bool keep);
 TDM_API tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension,

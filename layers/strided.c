@@ -14,11 +14,21 @@ static bool is_whole(const tdm_strided_attributes *attributes, int64_t i) {
          attributes->steps[i] == 1;
 }
 
+/* repeats tells a size by itself, and by a number of its own that that is 0. */
+static int64_t repeats_of(int64_t size) {
+  return size == 0 ? TDM_STRIDED_NONE : size;
+}
+
+static int64_t size_of(int64_t repeats) {
+  return repeats == TDM_STRIDED_NONE ? 0 : repeats;
+}
+
 static tdm_dim dimension_of(const tdm_infer *infer, const tdm_strided_attributes *attributes,
                             int i) {
   const int64_t source = attributes->sources[i];
   if (source < 0)
-    return attributes->repeats[i] > 0 ? attributes->repeats[i] : tdm_infer_shape(infer, 1)->dims[i];
+    return attributes->repeats[i] != 0 ? size_of(attributes->repeats[i])
+                                       : tdm_infer_shape(infer, 1)->dims[i];
   const tdm_dim size = tdm_infer_shape(infer, 0)->dims[source];
   int64_t first;
   if (is_whole(attributes, i)) return size;
@@ -35,7 +45,7 @@ static tdm_status expect_size(const tdm_infer *infer, const tdm_strided_attribut
   if (source < 0 || repeats == 0) return TDM_OK;
   const tdm_shape *x = tdm_infer_shape(infer, 0);
   const tdm_dim wanted =
-      repeats == TDM_STRIDED_AS_LIKE ? tdm_infer_shape(infer, 1)->dims[i] : repeats;
+      repeats == TDM_STRIDED_AS_LIKE ? tdm_infer_shape(infer, 1)->dims[i] : size_of(repeats);
   if (tdm_dim_agree(x->dims[source], wanted)) return TDM_OK;
   char text[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT, "dimension %d of x, which is %s, must have the size %lld",
@@ -353,7 +363,7 @@ tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shif
 /* What a dimension that stays is to be asked when sizes are known; 0: nothing. */
 static int64_t size_to_expect(tdm_dim from, tdm_dim to, bool has_like) {
   if (to == TDM_INFER || (from == to && from != TDM_DIM_UNKNOWN)) return 0;
-  if (tdm_dim_is_size(to)) return to;
+  if (tdm_dim_is_size(to)) return repeats_of(to);
   return has_like ? TDM_STRIDED_AS_LIKE : 0;
 }
 
@@ -383,8 +393,8 @@ static tdm_value expand(tdm_graph *graph, const char *function, const char *name
       of_like = of_like || attributes.repeats[i] == TDM_STRIDED_AS_LIKE;
       continue;
     }
-    attributes.repeats[i] = tdm_dim_is_size(to) ? to : 0;
-    const bool unknown = !tdm_dim_is_size(to) || to == 0;
+    const bool unknown = !tdm_dim_is_size(to);
+    attributes.repeats[i] = unknown ? 0 : repeats_of(to);
     of_like = of_like || unknown;
     if (from != 1 || (unknown && !tdm_value_is_valid(like)))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -429,24 +439,26 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
   tdm_shape whole = {.rank = (int32_t)count};
   int8_t sources[TDM_MAX_RANK], merged[TDM_MAX_RANK] = {0};
   for (int i = 0; i < (int)count; i++) {
-    if (times[i] < 1 || attributes.rank + (times[i] > 1) + (i >= missing) > TDM_MAX_RANK)
+    const bool repeats = times[i] != 1;
+    if (times[i] < 0 || attributes.rank + repeats + (i >= missing) > TDM_MAX_RANK)
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                            "repeat %s: x is %s, number %d is %lld: each must be 1 or more, and x "
-                            "with a dimension more for each above 1 of rank %d at most",
+                            "repeat %s: x is %s, number %d is %lld: each must be 0 or more, and x "
+                            "with a dimension more for each but 1 of rank %d at most",
                             name, text, i, (long long)times[i], TDM_MAX_RANK);
     const tdm_dim size = i < missing ? 1 : has.dims[i - missing];
-    merged[i] = times[i] > 1 && i >= missing;
-    sources[i] = (int8_t)(times[i] > 1 || i >= missing ? attributes.rank : -1);
-    if (times[i] > 1) {
+    merged[i] = repeats && i >= missing;
+    sources[i] = (int8_t)(repeats || i >= missing ? attributes.rank : -1);
+    if (repeats) {
       attributes.sources[attributes.rank] = -1;
-      attributes.repeats[attributes.rank++] = times[i];
+      attributes.repeats[attributes.rank++] = repeats_of(times[i]);
     }
     if (i >= missing) {
       attributes.ends[attributes.rank] = TDM_TO_THE_END;
       attributes.steps[attributes.rank] = 1;
       attributes.sources[attributes.rank++] = i - missing;
     }
-    whole.dims[i] = times[i] == 1 ? size : TDM_DIM_UNKNOWN;
+    whole.dims[i] = repeats ? TDM_DIM_UNKNOWN : size;
+    if (times[i] == 0) whole.dims[i] = 0;
     if (times[i] > 1 && tdm_dim_is_size(size) &&
         __builtin_mul_overflow(size, times[i], &whole.dims[i]))
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "repeat %s: x is %s, %lld times too large",

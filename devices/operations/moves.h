@@ -14,6 +14,7 @@
  * must have that size, with TDM_STRIDED_AS_LIKE like's. */
 #define TDM_OP_STRIDED "strided"
 #define TDM_STRIDED_AS_LIKE (-1)
+#define TDM_STRIDED_NONE (-2) /* repeats: to a size of 0 */
 typedef struct tdm_strided_attributes {
   int64_t rank; /* of y */
   int64_t sources[8];

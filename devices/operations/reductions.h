@@ -20,7 +20,9 @@ typedef struct tdm_reduce_attributes {
 } tdm_reduce_attributes;
 
 /* x F -> values F, indices int64: the largest along the dimension, or the least if `least`, and
- * where it is; the dimension stays as 1 if `keep`. Of equals the first; a NaN is beyond all. */
+ * where it is; the dimension stays as 1 if `keep`. Of equals the first; a NaN is beyond all. Of no
+ * elements the value is minus infinity, or infinity if `least`, and the place 0, which the rule
+ * refuses unless `or_none`. */
 #define TDM_OP_EXTREME "extreme"
 /* d_values, indices -> d_x F. */
 #define TDM_OP_EXTREME_GRADIENT "extreme_gradient"
@@ -37,6 +39,7 @@ typedef struct tdm_dimension_attributes {
   int64_t least;   /* of extreme */
   int64_t reverse; /* of cumsum */
   int64_t size;    /* of extreme_gradient: x's dimension */
+  int64_t or_none; /* of extreme */
 } tdm_dimension_attributes;
 
 #endif

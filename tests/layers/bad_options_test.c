@@ -269,7 +269,7 @@ CASE(expanded_to_name, tdm_expand(graph, "it", tdm_sum(graph, "sum", x, (const i
                                   tdm_shape_of(4, TDM_DIM("batch"), 4, 6, 6)))
 CASE(expanded_to_less, tdm_expand(graph, "it", x, tdm_shape_of(1, 6)))
 CASE(repeated_less, tdm_repeat(graph, "it", x, (const int64_t[]){2}, 1))
-CASE(repeated_never, tdm_repeat(graph, "it", x, (const int64_t[]){1, 0, 1, 1}, 4))
+CASE(repeated_never, tdm_repeat(graph, "it", x, (const int64_t[]){1, -1, 1, 1}, 4))
 CASE(padded_by_halves, tdm_pad(graph, "it", x, (const int64_t[]){1}, 1, TDM_PAD_CONSTANT, 0))
 CASE(padded_somehow, tdm_pad(graph, "it", x, (const int64_t[]){1, 1}, 2, (tdm_pad_mode)7, 0))
 CASE(reflected_beyond, tdm_pad(graph, "it", x, (const int64_t[]){6, 1}, 2, TDM_PAD_REFLECT, 0))
@@ -386,7 +386,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"expand", "tdm_expand_as", expanded_to_name},
     {"expand", "lacks dimensions", expanded_to_less},
     {"repeat", "1 numbers", repeated_less},
-    {"repeat", "number 1 is 0", repeated_never},
+    {"repeat", "number 1 is -1", repeated_never},
     {"pad", "1 amounts", padded_by_halves},
     {"pad", "mode 7", padded_somehow},
     {"pad", "6", reflected_beyond},

@@ -11,12 +11,17 @@
 
 #include "tandem/tandem.h"
 
+#ifndef TEST_KIND
+#define TEST_KIND "sim"
+#endif
+
 /* y of x, which is all ones, of that shape; trained for a step where the loss is valid. */
 static tdm_tensor *answer(tdm_context *context, tdm_graph *graph, tdm_shape shape, tdm_value y,
                           tdm_value loss) {
   const tdm_optimizer sgd = tdm_sgd(1);
   const tdm_session_options options = {.struct_size = sizeof options,
                                        .loss = loss,
+                                       .device_map = "*=" TEST_KIND ":0",
                                        .optimizer = tdm_value_is_valid(loss) ? &sgd : NULL};
   tdm_output(graph, "y", y);
   tdm_session *session = tdm_session_create(graph, &options);
@@ -135,6 +140,60 @@ static void diagonals_beyond_are_empty(void **state) {
   }
 }
 
+/* Of a weight (1, 3): repeated to no rows, or no times along either dimension. Its gradient is
+ * zeros. */
+static void what_is_repeated_never_is_empty(void **state) {
+  static const int64_t times[][3] = {{0, 1, 1}, {1, 0, 2}, {2, 3, 0}};
+  const tdm_shape scalar = tdm_shape_scalar(), row = tdm_shape_of(2, 1, 3);
+  for (size_t i = 0; i <= sizeof times / sizeof times[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    (void)tdm_input(graph, "x", TDM_FLOAT32, scalar);
+    const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, row, NULL);
+    const bool expands = i == sizeof times / sizeof times[0];
+    const tdm_value y = expands ? tdm_expand(graph, "y", weight, tdm_shape_of(3, 2, 0, 3))
+                                : tdm_repeat(graph, "y", weight, times[i], 3);
+    const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+    tdm_output(graph, "gradient", tdm_gradient_of(graph, "g", loss, weight));
+    const tdm_shape wanted = expands ? tdm_shape_of(3, 2, 0, 3)
+                                     : tdm_shape_of(3, times[i][0], times[i][1], 3 * times[i][2]);
+    assert_shape(answer(*state, graph, scalar, y, loss), wanted);
+  }
+}
+
+/* As often as another value has it, which has no row when it runs; a size of 0 is one that is
+ * asked for. */
+static void nothing_may_be_repeated_to(void **state) {
+  tdm_graph *graph = tdm_graph_create(*state);
+  const tdm_shape shape = tdm_shape_of(2, 0, 3);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("rows"), 3));
+  const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_of(1, 3), NULL);
+  const tdm_value y = tdm_expand_as(graph, "y", weight, x);
+  const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+  assert_shape(answer(*state, graph, shape, y, loss), shape);
+  graph = tdm_graph_create(*state);
+  const tdm_value named = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("rows"), 3));
+  const tdm_value none = tdm_expand(graph, "y", named, shape);
+  assert_shape(answer(*state, graph, shape, none, (tdm_value){0, 0}), shape);
+}
+
+/* PyTorch's: minus infinity, and the gradient of nothing is nothing; the size is known, or has a
+ * name. */
+static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
+  const tdm_shape shape = tdm_shape_of(3, 2, 0, 3);
+  for (int way = 0; way < 4; way++) {
+    tdm_graph *graph = tdm_graph_create(*state);
+    const tdm_dim rows = way % 2 ? TDM_DIM("rows") : 0;
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, 2, rows, 3));
+    const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_of(1, 3), NULL);
+    const tdm_value y = tdm_logsumexp(graph, "y", tdm_mul(graph, "m", x, weight), 1, way < 2);
+    const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+    tdm_tensor *found = answer(*state, graph, shape, y, loss);
+    for (int64_t i = 0; i < 6; i++)
+      assert_true(tdm_tensor_item(found, i) == -INFINITY);
+    assert_shape(found, way < 2 ? tdm_shape_of(3, 2, 1, 3) : tdm_shape_of(2, 2, 3));
+  }
+}
+
 /* Windows of x (1, 1, 2, 2), or of none where they share it out, are trained; size: as the input
  * has it. */
 static tdm_status pool(tdm_context *context, tdm_dim size, bool shared) {
@@ -232,6 +291,9 @@ int main(void) {
       cmocka_unit_test(neighbours_of_no_images_are_none),
       cmocka_unit_test(a_variance_may_be_of_each_row),
       cmocka_unit_test(diagonals_beyond_are_empty),
+      cmocka_unit_test(what_is_repeated_never_is_empty),
+      cmocka_unit_test(nothing_may_be_repeated_to),
+      cmocka_unit_test(the_logarithm_of_no_sum_is_minus_infinity),
       cmocka_unit_test(windows_without_elements_are_refused),
       cmocka_unit_test(a_window_reaches_beyond_a_short_row),
       cmocka_unit_test(a_projected_row_without_steps_keeps_its_state),

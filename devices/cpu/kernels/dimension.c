@@ -70,7 +70,7 @@ ALWAYS_INLINE bool real_is_beyond(real x, real best) {
 /* Of count columns, at most LANES, that lie `step` apart from row to row. */
 ALWAYS_INLINE void columns_extreme(const stored *x, int64_t size, int64_t step, int64_t count,
                                    real sign, stored *values, int64_t *indices) {
-  vec best = element_load(x, count) * sign;
+  vec best = size > 0 ? element_load(x, count) * sign : vec_set((real)-INFINITY);
   vec_bits found = {0};
   for (int64_t i = 1; i < size; i++) {
     const vec value = element_load(x + i * step, count) * sign;
@@ -85,6 +85,10 @@ ALWAYS_INLINE void columns_extreme(const stored *x, int64_t size, int64_t step, 
 
 /* Of one row: lane by lane, then of the lanes the best, of equals the one that comes first. */
 static void row_extreme(const stored *x, int64_t size, real sign, stored *value, int64_t *index) {
+  if (size == 0) {
+    columns_extreme(x, size, 1, 1, sign, value, index);
+    return;
+  }
   const int64_t whole = size / LANES;
   real best = widened(x[0]) * sign;
   int64_t found = 0;
@@ -159,7 +163,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
       for (int64_t i = 0; i < state->sizes.size; i++)
         row_zero(d_x + i * state->sizes.inner, at.columns);
     }
-    for (int64_t j = 0; j < at.columns; j++)
+    for (int64_t j = 0; j < at.columns && state->sizes.size > 0; j++)
       d_x[indices[j] * state->sizes.inner + j] = d_values[j];
   }
 }

@@ -34,6 +34,10 @@ struct farthest_of_two {
   }
 };
 
+template <class real> static __device__ real extreme_of_none(bool least) {
+  return least ? (real)INFINITY : (real)-INFINITY;
+}
+
 /* A row a block; x: (outer, size), values, indices: (outer). */
 template <class stored>
 static __global__ void extremes_of_rows(const stored *x, stored *values, int64_t *indices,
@@ -53,7 +57,7 @@ static __global__ void extremes_of_rows(const stored *x, stored *values, int64_t
     }
     first = block_reduce<smaller_of_two>(first);
     if (threadIdx.x == 0) {
-      values[row] = from[first];
+      values[row] = size > 0 ? (real)from[first] : extreme_of_none<real>(least);
       indices[row] = first;
     }
   }
@@ -71,7 +75,7 @@ static __global__ void extremes_of_columns(const stored *x, stored *values, int6
       const real value = from[i * inner], other = from[best * inner];
       if (is_beyond(least ? -value : value, least ? -other : other)) best = i;
     }
-    values[place] = from[best * inner];
+    values[place] = size > 0 ? (real)from[best * inner] : extreme_of_none<real>(least);
     indices[place] = best;
   }
 }

@@ -54,13 +54,21 @@ static bool enter_locked(tdm_store *store, tdm_admission *admission) {
     take_place(store, admission);
     return true;
   }
+  admission->waits = true;
   admission->next = NULL;
-  if (store->waiting)
-    store->waiting_last->next = admission;
-  else
-    store->waiting = admission;
+  admission->before = store->waiting ? store->waiting_last : NULL;
+  *(admission->before ? &admission->before->next : &store->waiting) = admission;
   store->waiting_last = admission;
   return false;
+}
+
+/* From wherever it is among those that wait. */
+static void leave_queue(tdm_store *store, tdm_admission *admission) {
+  tdm_admission *behind = admission->next;
+  *(admission->before ? &admission->before->next : &store->waiting) = behind;
+  *(behind ? &behind->before : &store->waiting_last) = admission->before;
+  admission->waits = false;
+  admission->next = NULL;
 }
 
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission) {
@@ -81,8 +89,7 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   tdm_admission **last = &first;
   while (store->waiting && can_enter(store, store->waiting)) {
     tdm_admission *admission = store->waiting;
-    store->waiting = admission->next;
-    admission->next = NULL;
+    leave_queue(store, admission);
     take_place(store, admission);
     if (!admission->ready) break;
     *last = admission;
@@ -124,21 +131,12 @@ void tdm_store_end_locked(tdm_store *store, tdm_admission *admission) {
 }
 
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted) {
-  bool found = false;
   pthread_mutex_lock(&store->lock);
-  tdm_admission *before = NULL;
-  for (tdm_admission *at = store->waiting; at && !found; before = at, at = at->next) {
-    if (at != admission) continue;
-    found = true;
-    if (before)
-      before->next = at->next;
-    else
-      store->waiting = at->next;
-    if (store->waiting_last == at) store->waiting_last = before;
-  }
-  *out_admitted = found ? tdm_store_admit_locked(store) : NULL;
+  const bool waited = admission->waits;
+  if (waited) leave_queue(store, admission);
+  *out_admitted = waited ? tdm_store_admit_locked(store) : NULL;
   pthread_mutex_unlock(&store->lock);
-  return found;
+  return waited;
 }
 
 void tdm_store_enter_alone(tdm_store *store, tdm_admission *place) {

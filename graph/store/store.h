@@ -52,6 +52,8 @@ struct tdm_store_entry {
 /* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
+  struct tdm_admission *before; /* among those that wait */
+  bool waits;
   bool writes; /* persistent values; ready may set it */
   /* Those with the same one that write, or that only read, may be inside together, in order; NULL:
    * who writes is alone, who reads has no order. */

@@ -8,6 +8,7 @@ enum {
   LAST = 4,      /* 16 parts */
   MOST_TUNINGS = 256,
   MOST_MISSES = 2,
+  MOST_FAILURES = 3, /* in a row */
 };
 
 static const double WORTH = 0.97; /* of the best so far: more parts have to pay */
@@ -38,28 +39,47 @@ size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning) {
   return (size_t)1 << (tuning->decided ? tuning->best : tuning->candidate);
 }
 
+static bool has_worked(const tdm_micro_tuning *tuning) {
+  return tuning->best_ns > 0;
+}
+
+/* Where none has worked yet, all are tried. */
+static void go_on(tdm_micro_tuning *tuning, bool better) {
+  tuning->misses = better ? 0 : tuning->misses + 1;
+  tuning->runs = tuning->failures = 0;
+  tuning->decided =
+      (has_worked(tuning) && tuning->misses >= MOST_MISSES) || tuning->candidate == LAST;
+  tuning->candidate++;
+}
+
+static void take(tdm_micro_tuning *tuning, uint64_t took_ns) {
+  tuning->best = tuning->candidate;
+  tuning->best_ns = took_ns > 0 ? took_ns : 1;
+}
+
 static void judge(tdm_micro_tuning *tuning) {
   const bool better =
-      tuning->candidate == 0 || (double)tuning->least_ns < WORTH * (double)tuning->best_ns;
-  if (better) {
-    tuning->best = tuning->candidate;
-    tuning->best_ns = tuning->least_ns;
-    tuning->misses = 0;
-  } else {
-    tuning->misses++;
-  }
-  tuning->runs = 0;
-  tuning->decided = tuning->misses == MOST_MISSES || tuning->candidate == LAST;
-  tuning->candidate++;
+      !has_worked(tuning) || (double)tuning->least_ns < WORTH * (double)tuning->best_ns;
+  if (better) take(tuning, tuning->least_ns);
+  go_on(tuning, better);
 }
 
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns) {
   if (!tuning || tuning->decided || asked != (size_t)1 << tuning->candidate) return;
   if (alone || made != asked) { /* there are not so many rows */
+    if (!has_worked(tuning)) take(tuning, took_ns);
     tuning->decided = true;
     return;
   }
+  tuning->failures = 0;
   if (tuning->runs == 0 || took_ns < tuning->least_ns) tuning->least_ns = took_ns;
   if (++tuning->runs == RUNS_EACH) judge(tuning);
+}
+
+bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always) {
+  if (!tuning || tuning->decided || asked != (size_t)1 << tuning->candidate) return false;
+  if (!always && ++tuning->failures < MOST_FAILURES) return false;
+  go_on(tuning, false);
+  return !tuning->decided || has_worked(tuning);
 }

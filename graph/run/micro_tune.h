@@ -1,6 +1,8 @@
 /* Choosing the number of micro-batches by measuring: what runs of one shape took with one, two,
  * four, ... parts. Every candidate is a run like any other, so nothing is computed in vain.
- * Invariant: all is guarded by the session's lock; what was decided stays. */
+ * A number of parts that cannot be planned, for which memory is short, or whose runs fail again and
+ * again, is given up, and the others are tried. Invariant: all is guarded by the session's lock;
+ * what was decided stays. */
 #ifndef TANDEM_GRAPH_RUN_MICRO_TUNE_H
 #define TANDEM_GRAPH_RUN_MICRO_TUNE_H
 
@@ -17,8 +19,9 @@ typedef struct tdm_micro_tuning {
   unsigned best;
   unsigned misses;   /* candidates in a row that were no better */
   unsigned runs;     /* of the candidate that were measured */
-  uint64_t least_ns; /* of these */
-  uint64_t best_ns;
+  unsigned failures; /* of the candidate, in a row */
+  uint64_t least_ns; /* of these runs */
+  uint64_t best_ns;  /* 0: none has worked yet */
 } tdm_micro_tuning;
 
 typedef struct tdm_micro_tuner {
@@ -36,5 +39,8 @@ size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
  * has one queue, on which nothing can overlap. NULL is legal. */
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
+/* The same of a run that failed, or that could not be planned. always: another with as many parts
+ * would, too. True: it was given up, and another number may work at once. */
+bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always);
 
 #endif

@@ -171,6 +171,20 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
   return status;
 }
 
+/* Memory may be enough for more parts, or fewer. What was stopped says nothing of them. */
+bool tdm_run_note_parts(const tdm_run_state *run) {
+  const tdm_status status = run->status;
+  if (!run->plan->tuning || status == TDM_OK || status == TDM_CANCELLED ||
+      status == TDM_DEADLINE_EXCEEDED)
+    return false;
+  const bool is_short = status == TDM_OUT_OF_MEMORY;
+  tdm_session *session = run->session;
+  pthread_mutex_lock(&session->lock);
+  const bool others = tdm_micro_tuning_fail(run->plan->tuning, run->plan->micro_asked, is_short);
+  pthread_mutex_unlock(&session->lock);
+  return others && is_short && session->store->broken == TDM_OK;
+}
+
 /* Adds the times of a run to its plan's; under the session's lock. */
 static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
   if (!plan->profile.steps || run->status != TDM_OK) return;

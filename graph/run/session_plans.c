@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/last_failure.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/ir/names.h"
 #include "graph/ir/rewriter.h"
@@ -280,10 +281,34 @@ static tdm_status make_plan(tdm_session *session, const tdm_run_request *request
   return TDM_OK;
 }
 
+/* The plan of the key. Numbers of micro-batches that are tried and cannot be planned are given up;
+ * where none can, the failure of the first is told. */
+static tdm_status find_or_make(tdm_session *session, const tdm_run_request *request,
+                               tdm_plan_key key, tdm_plan **out_plan) {
+  const size_t words = key.count;
+  tdm_last_failure before, first = {.status = TDM_OK};
+  tdm_micro_tuning *tuning;
+  tdm_last_failure_keep(&before);
+  for (bool again = true; again;) {
+    key.count = words;
+    TDM_TRY(choose_count(session, &key, &tuning));
+    *out_plan = find_plan(session, &key);
+    const tdm_status made =
+        *out_plan ? TDM_OK : make_plan(session, request, tuning, &key, out_plan);
+    if (made == TDM_OK) {
+      if (first.status != TDM_OK) tdm_last_failure_restore(&before);
+      return TDM_OK;
+    }
+    if (first.status == TDM_OK) tdm_last_failure_keep(&first);
+    again = tdm_micro_tuning_fail(tuning, tdm_micro_tuning_count(tuning), true);
+  }
+  tdm_last_failure_restore(&first);
+  return first.status;
+}
+
 tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
                                  tdm_plan **out_plan) {
   tdm_plan_key key = {0};
-  tdm_micro_tuning *tuning;
   if (request->training && !session->can_train)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     session->loss ? "the session has a loss and no optimizer: it cannot train "
@@ -291,9 +316,8 @@ tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *re
                                   : "the session has no loss: it cannot train without one "
                                     "(tdm_session_options.loss, and optimizer)");
   TDM_TRY(make_key(session, request, &key));
-  TDM_TRY(choose_count(session, &key, &tuning));
-  tdm_plan *plan = find_plan(session, &key);
-  if (!plan) TDM_TRY(make_plan(session, request, tuning, &key, &plan));
+  tdm_plan *plan;
+  TDM_TRY(find_or_make(session, request, key, &plan));
   if (plan != session->newest) {
     unlink_plan(session, plan);
     link_newest(session, plan);

@@ -78,12 +78,17 @@ static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request,
 static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
                                tdm_fetch *fetches, double *out_loss) {
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
-  tdm_run_state *run;
-  tdm_status status = tdm_run_open(session, request, &run);
-  if (status == TDM_OK) {
+  tdm_status status;
+  bool again;
+  do {
+    tdm_run_state *run;
+    again = false;
+    status = tdm_run_open(session, request, &run);
+    if (status != TDM_OK) break;
     status = run_opened(run, request, fetches, out_loss);
+    again = tdm_run_note_parts(run);
     tdm_run_close(run);
-  }
+  } while (again);
   tdm_context_leave(session->context);
   return status;
 }
@@ -147,6 +152,7 @@ static void deliver(tdm_loop_task *task) {
     }
   }
   run->callback(run->user, &result);
+  (void)tdm_run_note_parts(run);
   tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
   tdm_session_release(session);

@@ -57,6 +57,50 @@ static void fewer_rows_end_the_climb(void **unused) {
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2);
 }
 
+static size_t decide(tdm_micro_tuning *tuning, unsigned failing, bool always, int *out_told) {
+  *out_told = 0;
+  for (int runs = 0; !tuning->decided && runs < 100; runs++) {
+    const size_t count = tdm_micro_tuning_count(tuning);
+    if ((failing & count) == 0)
+      tdm_micro_tuning_note(tuning, count, count, false, 1000 / count);
+    else if (!tdm_micro_tuning_fail(tuning, count, always))
+      (*out_told)++;
+  }
+  return tdm_micro_tuning_count(tuning);
+}
+
+/* failing: the numbers whose runs fail, added up. */
+static void numbers_that_fail_are_given_up(void **unused) {
+  (void)unused;
+  static const struct {
+    unsigned failing;
+    size_t best;
+    int told; /* to the caller, where the number would always fail; each three times else */
+  } cases[] = {{0, 16, 0}, {16, 8, 0},         {2, 16, 0},        {2 + 4, 1, 0},
+               {1, 16, 0}, {1 + 2 + 4, 16, 0}, {1 + 4 + 8, 2, 0}, {1 + 2 + 4 + 8 + 16, 1, 1}};
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_micro_tuning at_once = {.decided = false}, later = {.decided = false};
+    int told;
+    assert_int_equal(decide(&at_once, cases[i].failing, true, &told), cases[i].best);
+    assert_int_equal(told, cases[i].told);
+    assert_true(at_once.decided);
+    assert_int_equal(decide(&later, cases[i].failing, false, &told), cases[i].best);
+    assert_true(later.decided);
+  }
+}
+
+static void what_fails_now_and_then_is_measured(void **unused) {
+  (void)unused;
+  tdm_micro_tuning tuning = {.decided = false};
+  for (int i = 0; i < 3; i++) {
+    assert_false(tdm_micro_tuning_fail(&tuning, 1, false));
+    assert_false(tdm_micro_tuning_fail(&tuning, 1, false));
+    assert_int_equal(tdm_micro_tuning_count(&tuning), 1);
+    tdm_micro_tuning_note(&tuning, 1, 1, false, 1000);
+  }
+  assert_int_equal(tdm_micro_tuning_count(&tuning), 2);
+}
+
 /* ---- In a session ---- */
 
 static tdm_session *make_session(tdm_context *context, const char *second, int micro_batches) {
@@ -84,6 +128,27 @@ static void a_session_measures_and_settles(void **unused) {
     assert_true(tuning->decided);
   tdm_session_release(cut);
   tdm_session_release(plain);
+  tdm_context_release(context);
+}
+
+/* Memory for the activations is short once, at the first step: another number is tried, and no step
+ * fails. */
+static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
+  test_batch batch;
+  test_batch_make(&batch, context, 24, 1);
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true)); /* parameters are there */
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  assert_ok(tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL));
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_int_equal(session->tuner.first->candidate, 1);
+  test_batch_release(&batch);
+  (void)train_steps(session, 24, 20);
+  assert_true(session->tuner.first->decided);
+  assert_true(session->tuner.first->best > 0);
+  tdm_session_release(session);
   tdm_context_release(context);
 }
 
@@ -117,7 +182,10 @@ int main(void) {
       cmocka_unit_test(the_best_is_found),
       cmocka_unit_test(what_cannot_overlap_is_not_cut),
       cmocka_unit_test(fewer_rows_end_the_climb),
+      cmocka_unit_test(numbers_that_fail_are_given_up),
+      cmocka_unit_test(what_fails_now_and_then_is_measured),
       cmocka_unit_test(a_session_measures_and_settles),
+      cmocka_unit_test(a_number_for_which_memory_is_short_is_given_up),
       cmocka_unit_test(one_queue_settles_at_once),
       cmocka_unit_test(a_choice_by_time_is_not_deterministic),
   };

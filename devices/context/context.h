@@ -62,6 +62,21 @@ const struct tdm_core_range *tdm_context_cores(const tdm_context *context,
 struct tdm_pool;
 struct tdm_pool *tdm_context_pool(tdm_context *context);
 
+/* Who keeps memory of devices for later, and gives it back where a device is full; a part of a
+ * struct of theirs. */
+typedef struct tdm_keeper {
+  struct tdm_keeper *before;
+  struct tdm_keeper *behind;
+  /* Gives back what nobody uses of the device's memory; false: there was nothing. Any thread,
+   * whatever it has locked: it waits for no lock that somebody holds who takes memory. */
+  bool (*give_back)(struct tdm_keeper *keeper, const tdm_device *device);
+} tdm_keeper;
+void tdm_context_add_keeper(tdm_context *context, tdm_keeper *keeper);
+/* Nobody is at it afterwards. One that was not added is legal. */
+void tdm_context_remove_keeper(tdm_context *context, tdm_keeper *keeper);
+/* Asks all of them. False: there was nothing. */
+bool tdm_context_free_kept(tdm_context *context, const tdm_device *device);
+
 /* What copies cost (devices/links/table.h); borrowed, valid as long as the context. */
 struct tdm_links;
 struct tdm_links *tdm_context_links(tdm_context *context);

@@ -43,6 +43,8 @@ struct tdm_context {
   size_t secondary_count; /* others on the host's cores; they follow */
   size_t queue_count;     /* of all devices */
   struct tdm_pool *pool;
+  pthread_mutex_t keepers_mutex;
+  tdm_keeper *keepers;
   struct tdm_links *links;
   struct tdm_groups *groups; /* NULL in a job of one rank */
   tdm_machine machine;

@@ -128,6 +128,7 @@ static tdm_status create_locks(tdm_context *context) {
   if (pthread_mutex_init(&context->submit_mutex, NULL) != 0 ||
       pthread_mutex_init(&context->start_mutex, NULL) != 0 ||
       pthread_mutex_init(&context->close_mutex, NULL) != 0 ||
+      pthread_mutex_init(&context->keepers_mutex, NULL) != 0 ||
       pthread_cond_init(&context->users_gone, NULL) != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "no locks for a context");
   }
@@ -199,6 +200,7 @@ static void destroy(tdm_context *context) {
   /* glibc allows a lock to be destroyed that was never initialised, as its locks own no memory. */
   (void)pthread_cond_destroy(&context->users_gone);
   (void)pthread_mutex_destroy(&context->close_mutex);
+  (void)pthread_mutex_destroy(&context->keepers_mutex);
   (void)pthread_mutex_destroy(&context->start_mutex);
   (void)pthread_mutex_destroy(&context->submit_mutex);
   tdm_release(&allocator, context, sizeof(*context));

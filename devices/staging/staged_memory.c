@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/last_failure.h"
 #include "devices/context/context.h"
 #include "devices/staging/pool.h"
 
@@ -43,7 +44,13 @@ tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes
     TDM_TRY(take_staging(device, partner, bytes, out_memory));
     if (out_memory->staging) return TDM_OK;
   }
-  const tdm_status status = device->ops->allocate(device, bytes, out_memory);
+  tdm_last_failure before;
+  tdm_last_failure_keep(&before);
+  tdm_status status = device->ops->allocate(device, bytes, out_memory);
+  if (status == TDM_OUT_OF_MEMORY && tdm_context_free_kept(device->context, device)) {
+    status = device->ops->allocate(device, bytes, out_memory);
+    if (status == TDM_OK) tdm_last_failure_restore(&before);
+  }
   if (status != TDM_OK) memset(out_memory, 0, sizeof *out_memory);
   return status;
 }

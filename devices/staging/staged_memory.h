@@ -6,7 +6,8 @@
 
 #include "devices/contract/device.h"
 
-/* Memory of at least `bytes` bytes. With a partner, from the context's staging pool; where that is
+/* Memory of at least `bytes` bytes; where the device is full, what others keep there and do not use
+ * makes room. With a partner, from the context's staging pool; where that is
  * full, the log is told and the memory is the device's own, pageable. Any thread. */
 tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
                            tdm_memory *out_memory) TDM_WARN_UNUSED;

@@ -43,17 +43,39 @@ void tdm_slots_release(tdm_session *session) {
     }
 }
 
-bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
+/* Under the store's lock. */
+static bool free_slots(tdm_session *session, const tdm_device *device) {
   bool found = false;
-  pthread_mutex_lock(&session->store->lock);
   for (int i = 0; i < session->depth; i++) {
     tdm_memory *memory = &session->slots[i].arenas[device->context_index];
     if (session->slots[i].busy || !memory->device) continue;
     tdm_memory_give_back(memory);
     found = true;
   }
+  return found;
+}
+
+bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
+  pthread_mutex_lock(&session->store->lock);
+  const bool found = free_slots(session, device);
   pthread_mutex_unlock(&session->store->lock);
   return tdm_output_pool_free_idle(session->outputs, device) || found;
+}
+
+/* Whoever asks may take memory for a store, under its lock. */
+static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
+  tdm_session *session = (tdm_session *)((char *)keeper - offsetof(tdm_session, keeper));
+  bool found = false;
+  if (pthread_mutex_trylock(&session->store->lock) == 0) {
+    found = free_slots(session, device);
+    pthread_mutex_unlock(&session->store->lock);
+  }
+  return tdm_output_pool_free_idle(session->outputs, device) || found;
+}
+
+void tdm_session_begin_keeping(tdm_session *session) {
+  session->keeper.give_back = give_back;
+  tdm_context_add_keeper(session->context, &session->keeper);
 }
 
 /* ---- Rates and momenta ----------------------------------------------------------------------- */

@@ -67,6 +67,7 @@ struct tdm_session {
   int16_t *target_devices;   /* scratch: where these are handed out */
   tdm_slot *slots;           /* depth */
   tdm_output_pool *outputs;
+  tdm_keeper keeper;  /* of idle outputs and slots */
   tdm_run_table runs; /* submitted and not delivered */
   void (*writable)(void *user);
   void *writable_user;
@@ -98,8 +99,10 @@ void tdm_session_begin_rates(tdm_session *session);
 /* Frees the arenas of all slots, of which none is busy. */
 void tdm_slots_release(tdm_session *session);
 /* Frees what no run uses of a device's memory: activations of free slots, outputs that came back.
- * False: there was nothing. Not under the store's lock. */
+ * False: there was nothing. Not under the store's lock. As a keeper the session does so wherever
+ * the device is full, but for slots while somebody has the store's lock. */
 bool tdm_session_free_idle(tdm_session *session, const tdm_device *device);
+void tdm_session_begin_keeping(tdm_session *session);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;

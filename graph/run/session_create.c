@@ -359,7 +359,10 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   copy_options(session, options);
   const int limit = options->queue_limit > 0 ? session->depth + options->queue_limit : 0;
   tdm_run_table_init(&session->runs, session->allocator, (uint32_t)limit);
-  if (fill_session(session, options) == TDM_OK) return session;
+  if (fill_session(session, options) == TDM_OK) {
+    tdm_session_begin_keeping(session);
+    return session;
+  }
   tdm_session_release(session);
   return NULL;
 }
@@ -367,6 +370,7 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
 void tdm_session_release(tdm_session *session) {
   if (!session || tdm_context_is_inherited(session->context)) return;
   if (atomic_fetch_sub(&session->references, 1) != 1) return;
+  tdm_context_remove_keeper(session->context, &session->keeper);
   tdm_trace_destroy(session->trace);
   tdm_session_destroy_retired(session, true);
   for (tdm_plan *plan = session->newest, *older; plan; plan = older) {

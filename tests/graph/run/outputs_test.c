@@ -99,11 +99,32 @@ static void what_is_kept_makes_room(void **unused) {
   tdm_context_release(context);
 }
 
+/* Whoever else takes memory of the device of the context. */
+static void what_another_session_keeps_makes_room(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *one = run_session(seed_graph(context, "cpu:0", "cpu:0", NULL), NULL);
+  tdm_session *other = run_session(seed_graph(context, "cpu:0", "cpu:0", NULL), NULL);
+  assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2);
+  assert_ok(run_short(other, context, SMALL_ROWS));
+  assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2); /* all of it was given up */
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 10));
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_non_null(tensor);
+  assert_int_equal(count_taken(one, context, SMALL_ROWS), 2 + 2);
+  tdm_tensor_release(tensor);
+  tdm_session_release(one);
+  tdm_session_release(other);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_take_memory_of_their_size),
       cmocka_unit_test(a_run_that_repeats_takes_no_memory),
       cmocka_unit_test(what_is_kept_makes_room),
+      cmocka_unit_test(what_another_session_keeps_makes_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

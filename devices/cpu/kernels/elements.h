@@ -11,22 +11,49 @@
 /* ---- What takes more than a line ---------------------------------------------------------------
  */
 
+#define SQRT_HALF ((real)0.70710678118654752440)
+
+/* vec_bell: e^(-x^2 / 2). vec_normal: the share of a normal distribution that lies below x, of
+ * which bell is that; its relative error is small, also where it is next to nothing. */
 #if TDM_REAL_BITS == 64
-ALWAYS_INLINE vec vec_erf(vec x) {
+ALWAYS_INLINE vec vec_bell(vec x) {
+  return vec_exp((real)-0.5 * x * x);
+}
+
+ALWAYS_INLINE vec vec_normal(vec x, vec bell) {
+  (void)bell;
   for (int i = 0; i < LANES; i++)
-    x[i] = erf(x[i]);
+    x[i] = 0.5 * erfc(x[i] * -SQRT_HALF);
   return x;
 }
 #else
-/* Abramowitz and Stegun, "Handbook of mathematical functions", 7.1.26: within 1.5e-7. */
-ALWAYS_INLINE vec vec_erf(vec x) {
-  const vec_bits sign = (vec_bits)x & (vec_bits)vec_set((real)-0.0);
-  const vec magnitude = (vec)((vec_bits)x ^ sign);
-  const vec t = 1 / (1 + 0.3275911f * magnitude);
-  const vec series =
-      t * (0.254829592f +
-           t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  return (vec)((vec_bits)(1 - series * vec_exp(-magnitude * magnitude)) | sign);
+/* x^2 in two parts, the first of which is exact: what an exponent is rounded by is the relative
+ * error of the power. Less than the least normal number is 0. */
+ALWAYS_INLINE vec vec_bell(vec x) {
+  const vec_bits few_bits = (vec_bits){0} - 4096;
+  const vec high = (vec)((vec_bits)x & few_bits);
+  const vec whole = -0.5f * high * high, rest = -0.5f * (x - high) * (x + high);
+  const vec shifted = whole * LOG2_E + ROUNDER;
+  const vec n = shifted - ROUNDER;
+  const vec series = vec_exp_series((whole - n * LN2_HIGH) + (rest - n * LN2_LOW));
+  const vec_bits exponent = (vec_bits)shifted - (vec_bits)vec_set(ROUNDER);
+  return (vec)((vec_bits)((1 + series) * vec_power_of_two(exponent)) & (exponent > -EXPONENT_BIAS));
+}
+
+/* Below -|x| lies bell times a function that falls like 1 / |x|: a polynomial of 1 / (1 + 0.21
+ * |x|), the best of its degree up to 14.5, within 2e-8. */
+ALWAYS_INLINE vec vec_normal(vec x, vec bell) {
+  static const float terms[] = {0.0837151533f,  0.0850124029f,  0.0695700099f,
+                                0.1234710819f,  -0.0907701572f, 0.3449830403f,
+                                -0.3264900063f, 0.2818029467f,  -0.0712944620f};
+  const int count = sizeof terms / sizeof *terms;
+  const vec t = 1 / (1 + 0.21f * vec_absolute(x));
+  vec sum = vec_set(terms[count - 1]);
+#pragma GCC unroll 16
+  for (int i = count - 2; i >= 0; i--)
+    sum = sum * t + terms[i];
+  const vec below = sum * t * bell;
+  return vec_select(x < (vec){0}, below, 1 - below);
 }
 #endif
 
@@ -43,7 +70,6 @@ VEC_EACH(erf)
 VEC_EACH(floor)
 VEC_EACH(rint)
 
-#define SQRT_HALF ((real)0.70710678118654752440)
 #define SQRT_TWO_OVER_PI ((real)0.79788456080286535588)
 #define INVERSE_SQRT_TWO_PI ((real)0.39894228040143267794)
 #define TWO_OVER_SQRT_PI ((real)1.12837916709551257390)
@@ -51,14 +77,14 @@ VEC_EACH(rint)
 #define SIXTH ((real)(1.0f / 6.0f)) /* as precise as PyTorch's, whatever the dtype */
 
 ALWAYS_INLINE vec vec_gelu(vec x, bool by_tanh) {
-  if (!by_tanh) return (real)0.5 * x * (1 + vec_erf(x * SQRT_HALF));
+  if (!by_tanh) return x * vec_normal(x, vec_bell(x));
   return (real)0.5 * x * (1 + vec_tanh(SQRT_TWO_OVER_PI * (x + CUBIC * x * x * x)));
 }
 
 ALWAYS_INLINE vec vec_gelu_slope(vec x, bool by_tanh) {
   if (!by_tanh) {
-    const vec density = INVERSE_SQRT_TWO_PI * vec_exp((real)-0.5 * x * x);
-    return (real)0.5 * (1 + vec_erf(x * SQRT_HALF)) + x * density;
+    const vec bell = vec_bell(x);
+    return vec_normal(x, bell) + x * (INVERSE_SQRT_TWO_PI * bell);
   }
   const vec t = vec_tanh(SQRT_TWO_OVER_PI * (x + CUBIC * x * x * x));
   const vec inner = SQRT_TWO_OVER_PI * (1 + 3 * CUBIC * x * x);

@@ -37,12 +37,8 @@ ALWAYS_INLINE vec vec_power_of_two(vec_bits n) {
   return (vec)((n + EXPONENT_BIAS) << MANTISSA_BITS);
 }
 
-/* e^x = 2^n (1 + rest); x is moderate or NaN. */
-ALWAYS_INLINE vec vec_exp_parts(vec x, vec_bits *out_n) {
-  const vec shifted = x * LOG2_E + ROUNDER;
-  const vec n = shifted - ROUNDER;
-  const vec r = (x - n * LN2_HIGH) - n * LN2_LOW;
-  *out_n = (vec_bits)shifted - (vec_bits)vec_set(ROUNDER);
+/* e^r - 1; |r| is at most about ln(2)/2. */
+ALWAYS_INLINE vec vec_exp_series(vec r) {
   static const real inverse_factorials[] = {(real)1.0,
                                             (real)(1.0 / 2),
                                             (real)(1.0 / 6),
@@ -61,6 +57,14 @@ ALWAYS_INLINE vec vec_exp_parts(vec x, vec_bits *out_n) {
   for (int i = EXP_SERIES_TERMS - 2; i >= 1; i--)
     tail = tail * r + inverse_factorials[i];
   return r + r * r * tail;
+}
+
+/* e^x = 2^n (1 + rest); x is moderate or NaN. */
+ALWAYS_INLINE vec vec_exp_parts(vec x, vec_bits *out_n) {
+  const vec shifted = x * LOG2_E + ROUNDER;
+  const vec n = shifted - ROUNDER;
+  *out_n = (vec_bits)shifted - (vec_bits)vec_set(ROUNDER);
+  return vec_exp_series((x - n * LN2_HIGH) - n * LN2_LOW);
 }
 
 ALWAYS_INLINE vec vec_exp(vec x) {

@@ -26,9 +26,14 @@ template <class real> static __device__ inline real gelu_inner(real x) {
   return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
 }
 
+/* The share of a normal distribution that lies below x; 1 + erf would lose it where it is small. */
+template <class real> static __device__ inline real normal_of(real x) {
+  return (real)0.5 * erfc(x * (real)-0.70710678118654752440);
+}
+
 template <class real> static __device__ inline real gelu_of(real x, bool by_tanh) {
   if (by_tanh) return (real)0.5 * x * (1 + tanh(gelu_inner(x)));
-  return (real)0.5 * x * (1 + erf(x * (real)0.70710678118654752440));
+  return x * normal_of(x);
 }
 
 template <class real> static __device__ inline real gelu_slope(real x, bool by_tanh) {
@@ -38,7 +43,7 @@ template <class real> static __device__ inline real gelu_slope(real x, bool by_t
     return (real)0.5 * (1 + t) + (real)0.5 * x * (1 - t * t) * inner_slope;
   }
   const real density = (real)0.39894228040143267794 * exp((real)-0.5 * x * x);
-  return (real)0.5 * (1 + erf(x * (real)0.70710678118654752440)) + x * density;
+  return normal_of(x) + x * density;
 }
 
 /* The exponents that PyTorch knows go without pow. */

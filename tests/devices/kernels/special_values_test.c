@@ -49,6 +49,28 @@ static void activations_keep_nan_and_limits(void **state) {
   }
 }
 
+/* Relative to what it is, also where that is next to nothing; beyond, it is 0. */
+static void gelu_is_right_to_a_few_bits(void **state) {
+  (void)state;
+  enum { COUNT = 21000 };
+  static float x[COUNT], y[COUNT];
+  for (int i = 0; i < COUNT; i++)
+    x[i] = -13.0f + (float)i * 1e-3f;
+  x[0] = -14.0f;
+  x[1] = -1e30f;
+  x[2] = NAN;
+  x[3] = INFINITY;
+  EACH_ISA(isa) {
+    if (!run_unary(*isa, "gelu", TDM_FLOAT32, x, y, COUNT)) continue;
+    assert_true(y[0] == 0 && y[1] == 0 && isnan(y[2]) && y[3] == INFINITY);
+    for (int i = 4; i < COUNT; i++) {
+      const double wanted = 0.5 * (double)x[i] * erfc(-(double)x[i] / sqrt(2));
+      if (fabs((double)y[i] - wanted) > 1e-6 * fabs(wanted))
+        fail_msg("%s: gelu(%g) is %g, not %g", *isa, (double)x[i], (double)y[i], wanted);
+    }
+  }
+}
+
 static void functions_keep_nan_and_limits(void **state) {
   (void)state;
   const float x[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, FLT_MIN / 4, -1.0f};
@@ -316,6 +338,7 @@ static void integers_pass_exactly(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(activations_keep_nan_and_limits),
+      cmocka_unit_test(gelu_is_right_to_a_few_bits),
       cmocka_unit_test(functions_keep_nan_and_limits),
       cmocka_unit_test(slopes_at_kinks),
       cmocka_unit_test(extremes_of_two_keep_nan),

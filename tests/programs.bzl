@@ -73,10 +73,7 @@ def test_programs(
             size = "small",
             srcs = ["//tests:program_main.c"],
             local_defines = ["PROGRAM=" + _main_of(program)],
-            tags = tags + [
-                "alone",
-                "manual",
-            ],
+            tags = tags + ["manual"],
             deps = [":" + part],
             **kwargs
         )

@@ -6,7 +6,10 @@ gone, within a function. Each has a copy of its function's body, at the beginnin
 
     int f(int a) { if (tandem_mutant == 17) { MUTATED } else if ... else { BODY } }
 
-The environment variable TANDEM_MUTANT says which copy runs; without it the program is as it was.
+The environment variable TANDEM_MUTANT says which copy runs; without it the program is as it was,
+and marks which faults it comes to, before the statement that each is in: byte 17 of the file that
+TANDEM_MUTANT_MARKS names. The file is mapped, so that it has the marks of all processes that a test
+starts, however they end.
 """
 import bisect
 import collections
@@ -27,17 +30,37 @@ ENDS_OPERAND = re.compile(r"[\w)\]]$")
 CALL = re.compile(r"^ +(?!return\b|if\b|for\b|while\b|switch\b|assert\b)[\w>.\[\]-]+\([^;{}]*\);$",
                   re.MULTILINE)
 LABEL = re.compile(r"^ *(?!default\b)(\w+):(?![:\w])", re.MULTILINE)
+# What is passed over on the way from the end of one statement to the next: who jumps to a label
+# must meet the mark.
+SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*)*"
+PAST_SPACE = re.compile(SPACE, re.DOTALL)
+BEFORE_STATEMENT = re.compile(SPACE + r"(?:(?:case\b[^:;{}]*|\w+)\s*:(?!:)%s)*" % SPACE, re.DOTALL)
 
-# What a file with faults begins with; on one line, since the next is told to be the first.
-CHOOSE = ("extern char *getenv(const char *); extern int atoi(const char *); "
-          "static int tandem_mutant; __attribute__((constructor)) "
-          "static void tandem_mutant_choose(void) { "
-          "const char *number = getenv(\"TANDEM_MUTANT\"); "
-          "if (number) tandem_mutant = atoi(number); }\n#line 1\n")
+MARKS = 1 << 16  # bytes of a file of marks
 
-# Characters begin to end of path become text. body is where the function's braces open and close;
-# statement is the lines from the end of the statement before to that of this one.
-Fault = collections.namedtuple("Fault", "path line begin end text what row body statement")
+# What a file with faults begins with; on one line, since the next is told to be the first. libc's
+# functions have names of their own here, which no header declares otherwise.
+CHOOSE = ("extern char *tandem_getenv(const char *) __asm__(\"getenv\"); "
+          "extern int tandem_atoi(const char *) __asm__(\"atoi\"); "
+          "extern int tandem_open(const char *, int, ...) __asm__(\"open\"); "
+          "extern int tandem_close(int) __asm__(\"close\"); "
+          "extern void *tandem_mmap(void *, unsigned long, int, int, int, long) __asm__(\"mmap\"); "
+          "static int tandem_mutant; static unsigned char *tandem_marks; "
+          "static inline void tandem_mark(int number) { "
+          "if (tandem_marks) tandem_marks[number] = 1; } "
+          "__attribute__((constructor)) static void tandem_mutant_choose(void) { "
+          "const char *number = tandem_getenv(\"TANDEM_MUTANT\"); "
+          "if (number) tandem_mutant = tandem_atoi(number); "
+          "const char *path = tandem_getenv(\"TANDEM_MUTANT_MARKS\"); "
+          "const int file = path ? tandem_open(path, 2) : -1; "  # O_RDWR
+          "if (file < 0) return; "
+          "void *marks = tandem_mmap(0, %d, 3, 1, file, 0); "  # to read and write, shared
+          "if (marks != (void *)-1) tandem_marks = marks; "
+          "(void)tandem_close(file); }\n#line 1\n" % MARKS)
+
+# Characters begin to end of path become text. body is where the function's braces open and close,
+# mark where the program as it was notes that it has come here.
+Fault = collections.namedtuple("Fault", "path line begin end text what row body mark")
 
 
 class Source:
@@ -46,7 +69,7 @@ class Source:
     def __init__(self, path, text):
         self.path, self.text = path, text
         self.starts = [0] + [found.end() for found in re.finditer("\n", text)]
-        self.stops = [0]  # where statements end
+        self.stops = [0]  # where statements end, or parts of them
         self.bodies = []
         found = self._scan()
         self.faults = [self._fault(*each) for each in found if self._body(each[0])]
@@ -89,11 +112,15 @@ class Source:
     def _fault(self, begin, end, new, what):
         row = self.line(begin)
         last = self.starts[row] - 1 if row < len(self.starts) else len(self.text)
-        k = bisect.bisect_right(self.stops, begin)
-        stop = self.stops[k] if k < len(self.stops) else end
-        statement = (self.line(self.stops[k - 1]), self.line(max(stop - 1, end - 1)))
+        body = self._body(begin)
         return Fault(self.path, row, begin, end, new, what,
-                     self.text[self.starts[row - 1]:last].strip(), self._body(begin), statement)
+                     self.text[self.starts[row - 1]:last].strip(), body, self._mark(begin, body))
+
+    def _mark(self, begin, body):
+        """Before the statement at begin, where one may stand there: who draws the fault tries."""
+        stop = self.stops[bisect.bisect_right(self.stops, begin) - 1]
+        mark = BEFORE_STATEMENT.match(self.text, stop).end()
+        return mark if mark <= PAST_SPACE.match(self.text, begin).end() else body[0] + 1
 
     def with_faults(self, numbered):
         """The file's text with all the faults of [(number, fault)] to choose from."""
@@ -104,9 +131,18 @@ class Source:
         for begin, end in sorted(copies):
             parts.append(self.text[done:begin] + "{ ")
             parts += [self._copy(*each) for each in copies[begin, end]]
-            parts.append("{\n#line %d\n%s }" % (self.line(begin), self.text[begin + 1:end]))
+            parts.append("{\n#line %d\n%s }" % (self.line(begin),
+                                                self._marked(begin + 1, end, copies[begin, end])))
             done = end
         return "".join(parts) + self.text[done:]
+
+    def _marked(self, begin, end, numbered):
+        """The text from begin to end, which marks that it comes to faults."""
+        parts = []
+        for number, fault in sorted(numbered, key=lambda each: each[1].mark):
+            parts.append("%s tandem_mark(%d); " % (self.text[begin:fault.mark], number))
+            begin = fault.mark
+        return "".join(parts) + self.text[begin:end]
 
     def _copy(self, number, fault):
         begin, end = fault.body

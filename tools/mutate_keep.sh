@@ -1,11 +1,8 @@
 #!/bin/bash
-# Runs one test and, if it passes, keeps what it is run by for tools/mutate: the folder, the words,
-# the environment and the seconds that it took, in $TANDEM_MUTATE_TESTS/LABEL.
-begun=$EPOCHREALTIME
-"$@" || exit
-ended=$EPOCHREALTIME
+# Stands in the place of a test and keeps what it would be run by, for tools/mutate: the folder, the
+# words and the environment, in $TANDEM_MUTATE_TESTS/LABEL.
 {
-  printf '%s\0%s\0%s\0%s\0' "$begun" "$ended" "$PWD" "$#"
+  printf '%s\0%s\0' "$PWD" "$#"
   printf '%s\0' "$@"
   env -0
 } > "$TANDEM_MUTATE_TESTS/$(echo "${TEST_TARGET#//}" | tr '/:' '..')"

@@ -5,19 +5,23 @@
 static const char *const inputs[] = {"x", "class", "weight"};
 
 /* x (7, 2) with classes, in batches of 3: the last has one row. */
-static tdm_loader *loader_of(tdm_context *context) {
+static tdm_loader *loader_in(tdm_context *context, int64_t batch, bool drop_last) {
   static const int64_t classes[] = {0, 1, 1, 0, 1, 0, 1};
   tdm_tensor *tensors[] = {
       tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 7, 2), 5),
       tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 7), classes)};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, inputs, tensors, 2);
   const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = 3, .shuffle = true};
+      .struct_size = sizeof options, .batch_size = batch, .shuffle = true, .drop_last = drop_last};
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   tdm_tensor_release(tensors[0]);
   tdm_tensor_release(tensors[1]);
   return loader;
+}
+
+static tdm_loader *loader_of(tdm_context *context) {
+  return loader_in(context, 3, false);
 }
 
 static tdm_session *session_of(tdm_context *context) {
@@ -68,6 +72,24 @@ static void an_epoch_is_the_steps_of_a_loop(void **state) {
   tdm_session_release(ours);
   tdm_session_release(wanted);
   tdm_loader_release(loader);
+  tdm_context_release(context);
+}
+
+/* Of an epoch without a batch it is 0. */
+static void the_mean_loss_need_not_be_asked_for(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_session *session = session_of(context);
+  tdm_loader *loader = loader_of(context), *empty = loader_in(context, 8, true);
+  assert_ok(tdm_train_epoch(session, loader, inputs, 2, 1, NULL));
+  assert_int_equal(tdm_session_step(session), 3);
+  double loss = 1;
+  assert_ok(tdm_train_epoch(session, empty, inputs, 2, 1, &loss));
+  assert_true(loss == 0);
+  assert_int_equal(tdm_session_step(session), 3);
+  tdm_loader_release(loader);
+  tdm_loader_release(empty);
+  tdm_session_release(session);
   tdm_context_release(context);
 }
 
@@ -129,6 +151,7 @@ static void what_does_not_fit_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_epoch_is_the_steps_of_a_loop),
+      cmocka_unit_test(the_mean_loss_need_not_be_asked_for),
       cmocka_unit_test(accuracy_is_the_share_of_rows_that_are_right),
       cmocka_unit_test(what_does_not_fit_is_told),
   };

@@ -165,6 +165,16 @@ static void count_call(void *user) {
   atomic_fetch_add((_Atomic int *)user, 1);
 }
 
+/* While others had the core lately, nobody of this context spins on. */
+static void a_core_that_others_took_is_left_to_them(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const uint64_t now_ns = tdm_time_ns();
+  atomic_store(&tdm_context_oversubscription(context)->until_ns, now_ns + 1);
+  assert_false(tdm_context_yield(context, now_ns));
+  tdm_context_release(context);
+}
+
 static void closing_refuses_new_work(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -331,6 +341,7 @@ int main(void) {
       cmocka_unit_test(every_kind_fills_its_table),
       cmocka_unit_test(a_registry_without_kernels_finds_none),
       cmocka_unit_test(bells_are_lent_until_they_run_out),
+      cmocka_unit_test(a_core_that_others_took_is_left_to_them),
       cmocka_unit_test(closing_refuses_new_work),
       cmocka_unit_test(closing_waits_for_users),
       cmocka_unit_test(work_in_flight_settles_before_the_end),

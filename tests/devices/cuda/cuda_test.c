@@ -278,6 +278,34 @@ static void registered_memory_goes_straight(void **state) {
   assert_int_equal(emulation_outstanding(), 0);
 }
 
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+/* What one more run of the upload asks the driver to record, in events. */
+static uint64_t records_of(test_flight *test, bool timed) {
+  const uint64_t before = emulation_work_done().records;
+  test->flight.times = timed ? test->times : NULL;
+  test_run(test, false);
+  return emulation_work_done().records - before;
+}
+
+/* The host's clock and the GPU's are set side by side once in seconds, not for every command: to
+ * time one takes an event before it and one behind it. */
+static void times_are_two_events_each(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  tdm_device *device = test_device(context, "cuda:0");
+  test_flight *test = test_flight_create(context);
+  test_copy(test, test_program(test, device->queues[TDM_QUEUE_UPLOAD]),
+            test_base(test, test_device(context, "cpu:0"), 100, 4),
+            test_base(test, device, 100, 0));
+  (void)records_of(test, true);
+  const uint64_t untimed = records_of(test, false);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(records_of(test, true), untimed + 2);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
 /* ---- Several GPUs ---------------------------------------------------------------------------- */
 
 typedef struct peer_log {
@@ -356,6 +384,7 @@ int main(void) {
       cmocka_unit_test(buffers_are_not_reused_early),
       cmocka_unit_test(an_upload_holds_up_none_behind_it),
       cmocka_unit_test(a_queue_asks_for_its_own_bell),
+      cmocka_unit_test(times_are_two_events_each),
       cmocka_unit_test(a_low_cap_is_kept),
       cmocka_unit_test(pinned_memory_goes_straight),
       cmocka_unit_test(registered_memory_goes_straight),

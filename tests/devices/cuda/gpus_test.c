@@ -165,6 +165,24 @@ static void devices_of_a_group_are_numbered_among_those_with_an_engine(void **st
   tdm_context_release(context);
 }
 
+/* How often NCCL is looked at before it says that a member has joined is drawn. */
+static void who_joins_waits_for_all_members(void **state) {
+  (void)state;
+  for (int round = 0; round < 20; round++) {
+    tdm_context *context = test_context(NULL);
+    const int16_t first = (int16_t)test_device(context, "cuda:0")->context_index;
+    const int16_t second = (int16_t)test_device(context, "cuda:1")->context_index;
+    tdm_group *both = tdm_group_find(context, (const int16_t[]){first, second}, 2);
+    assert_ok(tdm_group_join(context, both));
+    for (size_t i = 0; i < both->count; i++) {
+      bool joined = false;
+      assert_ok(both->devices[i]->engine->joined(both->members[i], &joined));
+      assert_true(joined);
+    }
+    tdm_context_release(context);
+  }
+}
+
 /* ---- Staging --------------------------------------------------------------------------------- */
 
 /* Pageable memory goes through a few buffers, which are kept from one upload to the next. */
@@ -360,6 +378,7 @@ int main(void) {
       cmocka_unit_test(fresh_memory_is_filled_by_few_copies),
       cmocka_unit_test(how_gpus_copy_from_each_other_is_told),
       cmocka_unit_test(devices_of_a_group_are_numbered_among_those_with_an_engine),
+      cmocka_unit_test(who_joins_waits_for_all_members),
       cmocka_unit_test(staging_buffers_are_kept),
       cmocka_unit_test(a_gpu_without_cublas_is_not_offered),
       cmocka_unit_test(a_product_of_nothing_is_none),

@@ -65,12 +65,12 @@ static void give_up(tdm_messenger *messenger, tdm_status status) {
   (void)status;
 }
 
-static int set_up(void **state) {
+static int set_up_in(void **state, tdm_context *context) {
   fixture *made = calloc(1, sizeof *made);
   assert_non_null(made);
   made->post.messenger = (tdm_messenger){.advance = advance, .check = check, .give_up = give_up};
   made->post.test = pthread_self();
-  made->context = test_context(NULL);
+  made->context = context;
   made->device = test_device(made->context, "cpu:0");
   assert_ok(tdm_context_start(made->context));
   const tdm_worker_options options = {
@@ -80,6 +80,20 @@ static int set_up(void **state) {
   assert_ok(tdm_worker_start(made->worker));
   *state = made;
   return 0;
+}
+
+static int set_up(void **state) {
+  return set_up_in(state, test_context(NULL));
+}
+
+/* With one device, which has all cores, two or more on most machines. */
+static int set_up_alone(void **state) {
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = -1};
+  tdm_context *context = tdm_context_create(&options);
+  assert_non_null(context);
+  assert_ok(tdm_kernel_register(context, &test_mix_kernel));
+  return set_up_in(state, context);
 }
 
 static int tear_down(void **state) {
@@ -233,6 +247,86 @@ static void how_long_waits_took_lately_is_kept(void **state) {
   test_flight_destroy(test);
 }
 
+/* Twice what waits took lately, but no less than a millisecond; and that where they take so long
+ * that who waits had better park. */
+static void patience_is_twice_what_waits_took(void **state) {
+  static const struct {
+    uint64_t lately_ns, patience_ns;
+  } cases[] = {{0, 1000000},       {400000, 1000000},  {500001, 1000002},
+               {4000000, 8000000}, {5000001, 1000000}, {1000000000, 1000000}};
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
+  atomic_store(&made->post.ender, NOBODY);
+  test_submit(test, false);
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_attendance wait;
+    do { /* the worker's own waits are noted meanwhile */
+      wait = (tdm_attendance){0};
+      atomic_store(&made->worker->lately_ns, cases[i].lately_ns);
+      (void)tdm_context_attend(made->context, &wait);
+      tdm_context_attend_leave(made->context, &wait);
+    } while (atomic_load(&made->worker->lately_ns) != cases[i].lately_ns);
+    assert_int_equal(wait.patience_ns, cases[i].patience_ns);
+  }
+  atomic_store(&made->post.ender, ANYBODY);
+  test_join(test);
+  test_flight_destroy(test);
+}
+
+/* Those of a device's own thread too, which parks until the message has come that its queue waits
+ * for. */
+static void waits_that_end_parked_count(void **state) {
+  enum { PAUSE_NS = 50000000, LATELY_NS = PAUSE_NS / 8 };
+  fixture *made = *state;
+  if (tdm_context_cores(made->context, made->device)->shared) skip(); /* it parks at once */
+  test_flight *test = test_flight_create(made->context);
+  const uint32_t base = test_base(test, made->device, 1, 1);
+  const uint32_t computes = program_of(test, made, TDM_QUEUE_COMPUTE);
+  const uint32_t receives = program_of(test, made, TDM_QUEUE_RECEIVE);
+  test_wait(test, computes, add_message(test, receives, TDM_COMMAND_RECEIVE));
+  test_execute(test, computes, &test_mix_kernel, base, NULL, 0, 3);
+  bool counted = false;
+  for (int i = 0; i < 50 && !counted; i++) { /* it may get no core to begin to wait on */
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    atomic_store(&made->worker->lately_ns, 0);
+    atomic_store(&made->post.ender, NOBODY);
+    test_submit(test, false);
+    (void)nanosleep(&pause, NULL);
+    atomic_store(&made->post.ender, ANYBODY);
+    test_join(test);
+    counted = atomic_load(&made->worker->lately_ns) >= LATELY_NS;
+  }
+  assert_true(counted);
+  test_flight_destroy(test);
+}
+
+static uint64_t own_cpu_ns(void) {
+  struct timespec time;
+  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* A queue that is borrowed waits 900 ms for a kernel of another device. */
+static void who_waits_long_on_a_borrowed_queue_parks(void **state) {
+  fixture *made = *state;
+  test_flight *test = test_flight_create(made->context);
+  tdm_device *other = test_device(made->context, "cpu:1");
+  const uint32_t far = test_base(test, other, 1, 1);
+  const uint32_t near = test_base(test, made->device, 1, 1);
+  const uint32_t computes =
+      program_of(test, made, TDM_QUEUE_COMPUTE); /* the one that is borrowed */
+  tdm_command *slow = test_execute(test, test_program(test, other->queues[TDM_QUEUE_COMPUTE]),
+                                   &test_slow_kernel, far, NULL, 0, 900000);
+  test_wait(test, computes, slow);
+  test_execute(test, computes, &test_mix_kernel, near, NULL, 0, 3);
+  const uint64_t since_ns = tdm_time_ns(), before_ns = own_cpu_ns();
+  test_run(test, true);
+  assert_true(tdm_time_ns() - since_ns >= 900000000);
+  assert_in_range(own_cpu_ns() - before_ns, 0, 25000000);
+  test_flight_destroy(test);
+}
+
 static _Atomic int held_kernel; /* 1: it has begun; 2: it may end */
 
 static tdm_status execute_held(const tdm_kernel_call *call) {
@@ -325,6 +419,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(who_has_made_what_is_sent_sends_it, set_up, tear_down),
       cmocka_unit_test_setup_teardown(nobody_attends_for_ever, set_up, tear_down),
       cmocka_unit_test_setup_teardown(how_long_waits_took_lately_is_kept, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(waits_that_end_parked_count, set_up_alone, tear_down),
+      cmocka_unit_test_setup_teardown(patience_is_twice_what_waits_took, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(who_waits_long_on_a_borrowed_queue_parks, set_up, tear_down),
       cmocka_unit_test_setup_teardown(messages_are_not_attended_beside_a_kernel, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_looked_after, set_up, tear_down),
       cmocka_unit_test_setup_teardown(who_goes_leaves_messages_to_the_worker, set_up, tear_down),

@@ -85,6 +85,27 @@ static void what_is_not_straight_stays_so_with_another_latency(void **state) {
                      fmax(before[i] - each_ns, 0) - 50000) < 1e-6);
 }
 
+/* Of as many sizes as there may be, and of nothing behind them. */
+static void every_size_has_another_latency(void **state) {
+  (void)state;
+  tdm_link_estimate estimates[2], behind;
+  memset(estimates, 0x5a, sizeof estimates);
+  memcpy(&behind, &estimates[1], sizeof behind);
+  estimates[0] = (tdm_link_estimate){.link = {5000, 0.5}, .knot_count = TDM_LINK_MOST_KNOTS};
+  for (int i = 0; i < TDM_LINK_MOST_KNOTS; i++) {
+    tdm_link_knot *knot = &estimates[0].knots[i];
+    knot->bytes = 1024 * (i + 1);
+    for (int k = 0; k < TDM_LINK_STATES; k++)
+      knot->ratios[k] = 1;
+  }
+  tdm_link_set_latency(&estimates[0], (tdm_link_latency){60000, 0});
+  for (int i = 0; i < TDM_LINK_MOST_KNOTS; i++) {
+    const double bytes = estimates[0].knots[i].bytes;
+    assert_true(fabs(tdm_link_predict_ns(&estimates[0], bytes) / (60000 + bytes / 0.5) - 1) < 1e-6);
+  }
+  assert_memory_equal(&estimates[1], &behind, sizeof behind);
+}
+
 /* Of flights of which a rank had lost its core in all but one, and in that one for some trips. */
 static void a_messages_latency_is_that_of_the_quickest_flight(void **state) {
   (void)state;
@@ -292,6 +313,7 @@ int main(void) {
       cmocka_unit_test(a_message_by_itself_takes_its_latency_longer),
       cmocka_unit_test(what_is_not_straight_stays_so_with_another_latency),
       cmocka_unit_test(what_goes_both_ways_takes_its_bytes_longer),
+      cmocka_unit_test(every_size_has_another_latency),
       cmocka_unit_test(a_messages_latency_is_that_of_the_quickest_flight),
       cmocka_unit_test(what_a_busy_machine_measures_is_within_bounds),
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),

@@ -195,6 +195,26 @@ static void the_most_sums_can_be_made(void **state) {
   job_must(&(job_options){.rank_count = 2}, make_most_sums, ranks);
 }
 
+/* Of one sum behind the one ahead. */
+static tdm_status time_a_sum(job_rank *rank) {
+  float memory[2] = {0};
+  TDM_TRY(tdm_context_start(rank->context));
+  const tdm_rank_sums sums = {.context = rank->context,
+                              .memory = memory,
+                              .ahead_bytes = sizeof memory,
+                              .bytes = sizeof memory,
+                              .count = 1};
+  double ns = 0;
+  TDM_TRY(tdm_rank_sums_run(&sums, &ns));
+  return ns > 1 ? TDM_OK : tdm_fail(TDM_INTERNAL, "a sum takes %g ns", ns);
+}
+
+static void the_last_sum_ends_the_time(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, time_a_sum, ranks);
+}
+
 /* ---- The file ------------------------------------------------------------------------------ */
 
 static tdm_status calibrate(job_rank *rank) {
@@ -278,6 +298,7 @@ int main(void) {
       cmocka_unit_test(a_round_trip_waits_for_the_one_before),
       cmocka_unit_test(trains_come_to_who_asks),
       cmocka_unit_test(the_most_sums_can_be_made),
+      cmocka_unit_test(the_last_sum_ends_the_time),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
       cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
       cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),

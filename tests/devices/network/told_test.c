@@ -115,6 +115,34 @@ static void everybody_gets_what_all_tell_in_order(void **unused) {
   }
 }
 
+/* More than there is room for at once. */
+enum { MUCH = (1 << 20) + 100 };
+
+static tdm_status expect_much(const unsigned char *memory, int from) {
+  for (size_t i = 0; i < MUCH; i++)
+    if (memory[i] != byte_of(from, i)) return differs("much", from, i);
+  return TDM_OK;
+}
+
+static tdm_status gather_and_pass_much(rank *self) {
+  static unsigned char memory[2][3 * MUCH];
+  unsigned char *own = memory[self->rank], *all = own + MUCH;
+  for (size_t i = 0; i < MUCH; i++)
+    own[i] = byte_of(self->rank, i);
+  TDM_TRY(tdm_network_gather(self->network, own, MUCH, all));
+  for (int r = 0; r < 2; r++)
+    TDM_TRY(expect_much(all + (size_t)r * MUCH, r));
+  TDM_TRY(tdm_network_pass(self->network, 1, 0, own, MUCH));
+  return expect_much(own, 1);
+}
+
+static void what_the_room_does_not_hold_is_told_in_pieces(void **unused) {
+  (void)unused;
+  rank ranks[MOST_RANKS];
+  all_tell(2, gather_and_pass_much, ranks);
+  expect_all(ranks, 2, TDM_OK, NULL);
+}
+
 /* ---- Agreeing -------------------------------------------------------------------------------- */
 
 static tdm_status agree_on_success(rank *self) {
@@ -173,6 +201,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(everybody_gets_what_all_tell_in_order),
       cmocka_unit_test(ranks_that_do_different_things_are_told_which),
+      cmocka_unit_test(what_the_room_does_not_hold_is_told_in_pieces),
       cmocka_unit_test(all_have_the_first_ranks_failure),
       cmocka_unit_test(memory_becomes_that_of_another_rank),
   };

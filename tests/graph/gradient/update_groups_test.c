@@ -278,6 +278,7 @@ static void bad_groups_are_refused_by_name(void **unused) {
   assert_refused(&sgd, ruleless, 1, "parameter group 0 has no rule in its optimizer");
   assert_refused(&sgd, everything, 1, "does not depend on any parameter that is trained");
   assert_refused(&sgd, wrong, 1, "parameter group 0: sgd: learning rate -1 must be finite");
+  assert_refused(&negative, NULL, 0, "session options: sgd: learning rate -1 must be finite");
   assert_refused(NULL, unknown, 1, "parameter groups without an optimizer for the others");
   assert_refused(&sgd, unknown, 16, "16 parameter groups, of at most 15");
   assert_refused(&sgd, NULL, 2, "groups is NULL, group_count is 2");

@@ -225,6 +225,29 @@ static void pieces_are_apart(void **unused) {
   expect_fused_of(graph, tdm_add(graph, "b", halves[0], halves[1]), NULL, NULL);
 }
 
+/* Nor where every row of what reads it has that piece. */
+static void pieces_that_are_repeated_are_apart(void **unused) {
+  (void)unused;
+  tdm_value x, pieces[2];
+  tdm_graph *graph = begin_graph(&x);
+  const tdm_value a = tdm_relu(graph, "a", x);
+  tdm_split(graph, "pieces", a, 0, (int64_t[]){1, ROWS - 1}, 2, pieces);
+  expect_fused_of(graph, tdm_mul(graph, "b", x, pieces[0]), NULL, NULL);
+}
+
+/* The row and the column of which a is made take less memory than a, which waits for its reader
+ * past the softmax. */
+static void what_reads_little_may_wait(void **unused) {
+  (void)unused;
+  tdm_value x;
+  tdm_graph *graph = begin_graph(&x);
+  const tdm_value row = tdm_mean(graph, "row", x, (int[]){0}, 1, true);
+  const tdm_value column = tdm_mean(graph, "column", x, (int[]){1}, 1, true);
+  const tdm_value a = tdm_add(graph, "a", row, column);
+  const tdm_value between = tdm_softmax(graph, "between", x, 1);
+  expect_fused_of(graph, tdm_mul(graph, "b", a, between), "a+b", NULL);
+}
+
 /* What training needs of the forward phase is stored; gradients are joined among themselves. */
 static void phases_are_apart(void **unused) {
   (void)unused;
@@ -414,6 +437,8 @@ int main(void) {
       cmocka_unit_test(other_devices_are_apart),
       cmocka_unit_test(other_counts_are_apart),
       cmocka_unit_test(pieces_are_apart),
+      cmocka_unit_test(pieces_that_are_repeated_are_apart),
+      cmocka_unit_test(what_reads_little_may_wait),
       cmocka_unit_test(phases_are_apart),
       cmocka_unit_test(user_operations_take_part),
       cmocka_unit_test(a_failure_names_the_member),

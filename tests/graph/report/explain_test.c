@@ -1,5 +1,5 @@
-/* What a plan's text says of its commands is what the JSON says: predictions in another unit, and
- * where the results of those that have a place in an arena lie. */
+/* What a plan's text says of its commands is what the JSON says: predictions in another unit, to
+ * which sums they belong, and where the results of those that have a place in an arena lie. */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -116,10 +116,38 @@ static void places_in_arenas_are_told(void **unused) {
   free(text);
 }
 
+static void sums_are_told_by_their_algorithm(void **unused) {
+  (void)unused;
+  tdm_value loss;
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
+  tdm_session *at_home = train_session(graph, loss, tdm_adam(0.1),
+                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_HOME});
+  (void)train_steps(at_home, 6, 1);
+  char *text = printed(at_home, print_explain, NULL, TDM_PLAN_TEXT);
+  char *told = printed(at_home, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(told, 0, NULL);
+  assert_non_null(plan);
+  size_t index, sums = 0;
+  json_t *command;
+  json_array_foreach(json_object_get(plan, "commands"), index, command) {
+    const char *algorithm = json_string_value(json_object_get(command, "sum"));
+    if (!algorithm) continue;
+    assert_string_equal(algorithm, "home");
+    sums++;
+  }
+  assert_true(sums > 0);
+  assert_int_equal(count_of(text, ", of a sum over devices, home"), sums);
+  json_decref(plan);
+  free(told);
+  free(text);
+  tdm_session_release(at_home);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_are_those_of_the_links),
       cmocka_unit_test(memory_is_that_of_each_device),
+      cmocka_unit_test(sums_are_told_by_their_algorithm),
       cmocka_unit_test(places_in_arenas_are_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

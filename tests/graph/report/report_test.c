@@ -104,6 +104,21 @@ static void a_full_device_says_so(void **state) {
   }
 }
 
+/* Before the report: nothing of its own went wrong, and the stream is not good all the same. */
+static void a_stream_that_had_failed_is_told(void **state) {
+  (void)state;
+  for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {
+    FILE *out = fopen("/dev/null", "w");
+    assert_non_null(out);
+    assert_int_equal(fgetc(out), EOF); /* it is not for reading */
+    assert_true(ferror(out));
+    assert_int_equal(reports[i].print(session, reports[i].pass, reports[i].format, out), TDM_IO);
+    if (!strstr(tdm_last_message(), "the stream has failed before"))
+      fail_msg("report %zu: %s", i, tdm_last_message());
+    (void)fclose(out);
+  }
+}
+
 /* The Nth allocation fails, for every N until none does: a report is whole, or not OK. */
 static void no_report_is_cut_short(void **state) {
   (void)state;
@@ -222,6 +237,7 @@ static void reports_give_their_memory_back(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_full_device_says_so),
+      cmocka_unit_test(a_stream_that_had_failed_is_told),
       cmocka_unit_test(no_report_is_cut_short),
       cmocka_unit_test(reports_take_no_memory_of_jansson_s),
       cmocka_unit_test(reports_are_the_same_in_every_locale),

@@ -248,6 +248,21 @@ static void waits_for_the_run_before_are_on_the_path(void **unused) {
   }
 }
 
+static void a_nanosecond_counts(void **unused) {
+  (void)unused;
+  test_timeline test;
+  test_init(&test);
+  add_run(&test, 1, 5, 6, 20);
+  add_event(&test, 0, WORDS, 0, 10, 12);
+  add_event(&test, 0, DENSE, 0, 11, 13);
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  tdm_timeline_summary summary;
+  assert_int_equal(tdm_timeline_summarize(&test.timeline, &summary), TDM_OK);
+  assert_int_equal(summary.any_busy, 3);
+  assert_int_equal(summary.overlap, 1);
+  tdm_timeline_deinit(&test.timeline);
+}
+
 static void nothing_executed_is_no_time(void **unused) {
   (void)unused;
   test_timeline test;
@@ -305,6 +320,24 @@ static void the_text_says_what_is_added_up(void **unused) {
             "   48.3 %      0.000 ms       2 times  dense (linear), sim:0 compute\n"
             "   34.5 %      0.000 ms       2 times  words (embedding), cpu:0 compute\n"
             "   17.2 %      0.000 ms       2 times  words (transfer), sim:0 upload\n");
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* Two transfers of 4000 bytes, in 100 ns. */
+static void the_text_says_what_crossed_which_link(void **unused) {
+  (void)unused;
+  test_timeline test;
+  two_runs(&test);
+  tdm_timeline_node *move = &test.nodes[MOVE];
+  move->route = "direct";
+  move->from = "cpu:0";
+  move->to = "sim:0";
+  move->bytes = 4000;
+  char *text = written(&test.timeline, false);
+  assert_non_null(strstr(text, "what moved\n"
+                               "  cpu:0      -> sim:0            8000 B in 2 transfers, "
+                               "80.000 GB/s while they last\n"));
   free(text);
   tdm_timeline_deinit(&test.timeline);
 }
@@ -376,8 +409,10 @@ int main(void) {
       cmocka_unit_test(the_caller_and_the_last_phase_are_on_the_path),
       cmocka_unit_test(what_bounds_is_added_up_over_plans),
       cmocka_unit_test(waits_for_the_run_before_are_on_the_path),
+      cmocka_unit_test(a_nanosecond_counts),
       cmocka_unit_test(nothing_executed_is_no_time),
       cmocka_unit_test(the_text_says_what_is_added_up),
+      cmocka_unit_test(the_text_says_what_crossed_which_link),
       cmocka_unit_test(the_text_says_what_the_caller_takes),
       cmocka_unit_test(arrows_begin_in_what_they_come_from),
       cmocka_unit_test(runs_tell_how_they_ended),

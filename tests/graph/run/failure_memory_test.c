@@ -191,15 +191,17 @@ static tdm_status play_large(tdm_context *context) {
   return status;
 }
 
+static int ring_layers; /* of the running test */
+
 /* The same where two devices share in sums that go around. */
-static tdm_status play_large_ring(tdm_context *context) {
+static tdm_status play_ring(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
   const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), MODEL_WIDTH);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
   tdm_scope_push(graph, "model");
   tdm_value y = x;
-  for (int i = 0; i < (test_is_sanitized() ? 20 : RING_LAYERS); i++) {
+  for (int i = 0; i < ring_layers; i++) {
     char name[16];
     (void)snprintf(name, sizeof name, "l%d", i);
     y = tdm_tanh(graph, "tanh", tdm_linear_without_bias(graph, name, y, MODEL_WIDTH));
@@ -286,29 +288,62 @@ static void every_allocation_above_the_context(void **unused) {
   finish(&sweep);
 }
 
-static void sweep_above_the_context(tdm_status (*play_all)(tdm_context *context)) {
+/* There are more allocations than least. */
+static void sweep_above_the_context(tdm_status (*play_all)(tdm_context *context), uint64_t least) {
   memory_sweep sweep;
   begin(&sweep);
   sweep.play = play_all;
   sweep.context = make_context(&sweep.allocator);
   assert_non_null(sweep.context);
-  assert_true(sweep_all(&sweep, false) > 50);
+  assert_true(sweep_all(&sweep, false) > least);
   finish(&sweep);
 }
 
 static void every_allocation_of_refreshed_rows(void **unused) {
   (void)unused;
-  sweep_above_the_context(play_rows);
+  sweep_above_the_context(play_rows, 50);
+}
+
+/* So many tables that each list of a graph grows while they are sharded. */
+static tdm_status play_shards(tdm_context *context) {
+  enum { TABLES = 24 };
+  tdm_graph *graph = tdm_graph_create(context);
+  if (!graph) return told();
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, 4));
+  for (int i = 0; i < TABLES; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "table%d", i);
+    (void)tdm_embedding(graph, name, ids, 6, 2);
+  }
+  tdm_shard(
+      graph, "",
+      &(tdm_shard_options){.struct_size = sizeof(tdm_shard_options), .devices = "cpu:0,sim:0"});
+  const tdm_status status = tdm_graph_status(graph);
+  tdm_graph_release(graph);
+  return status;
+}
+
+static void every_allocation_of_sharded_tables(void **unused) {
+  (void)unused;
+  sweep_above_the_context(play_shards, 10);
 }
 
 static void every_allocation_of_a_large_graph(void **unused) {
   (void)unused;
-  sweep_above_the_context(play_large);
+  sweep_above_the_context(play_large, 50);
 }
 
 static void every_allocation_of_a_large_ring(void **unused) {
   (void)unused;
-  sweep_above_the_context(play_large_ring);
+  ring_layers = test_is_sanitized() ? 20 : RING_LAYERS;
+  sweep_above_the_context(play_ring, 50);
+}
+
+/* A graph's lists grow in steps, of one at copies, of another at the buckets of these. */
+static void every_allocation_of_small_rings(void **unused) {
+  (void)unused;
+  for (ring_layers = 18; ring_layers <= 22; ring_layers += 2)
+    sweep_above_the_context(play_ring, 50);
 }
 
 /* The context's own allocations come first, so only the first ones need a context of their own. */
@@ -369,8 +404,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_allocation_above_the_context),
       cmocka_unit_test(every_allocation_of_refreshed_rows),
+      cmocka_unit_test(every_allocation_of_sharded_tables),
       cmocka_unit_test(every_allocation_of_a_large_graph),
       cmocka_unit_test(every_allocation_of_a_large_ring),
+      cmocka_unit_test(every_allocation_of_small_rings),
       cmocka_unit_test(every_allocation_of_the_context),
       cmocka_unit_test(every_allocation_of_the_start),
   };

@@ -1,5 +1,5 @@
-/* Tables whose rows updates log: where the pieces of a log lie, and what refreshing copies by them
- * is said to cost. */
+/* Tables whose rows updates log: where the pieces of a log lie, what memory they take, and what
+ * updating them, and refreshing copies by them, is said to cost. */
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
@@ -45,6 +45,23 @@ static void pieces_of_a_log_are_apart(void **unused) {
   tdm_session_release(session);
 }
 
+/* Logs count with their tables. */
+static void memory_has_the_logs(void **unused) {
+  (void)unused;
+  tdm_session *session = trained_session();
+  const tdm_device *home = tdm_context_device(context, 0);
+  uint64_t bytes = 0, of_logs = 0;
+  for (const tdm_store_entry *entry = session->store->first; entry; entry = entry->next) {
+    if (entry->storage->memory.device == home) bytes += entry->storage->memory.bytes;
+    if (entry->log.storage) of_logs += entry->log.storage->memory.bytes;
+  }
+  tdm_memory_use use;
+  assert_ok(tdm_session_memory(session, "cpu:0", &use));
+  assert_true(bytes > 0 && of_logs > 0);
+  assert_int_equal(use.parameters_bytes, bytes + of_logs);
+  tdm_session_release(session);
+}
+
 /* Whoever puts rows into a copy writes as many as there are values, and does not read the copy. */
 static void a_refresh_costs_the_rows_it_moves(void **unused) {
   (void)unused;
@@ -67,10 +84,33 @@ static void a_refresh_costs_the_rows_it_moves(void **unused) {
   tdm_session_release(session);
 }
 
+/* An update reads and writes the rows of each table that it overwrites. */
+static void an_update_costs_the_rows_it_names(void **unused) {
+  (void)unused;
+  tdm_session *session = trained_session();
+  const tdm_graph *graph = &session->newest->graph;
+  int updates = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (!node->operation || strcmp(node->operation->name, TDM_OP_SGD_SPARSE) != 0) continue;
+    tdm_work work;
+    assert_ok(tdm_work_of(graph, node, &work));
+    const double rows = (double)tdm_ir_value_at(graph, node->inputs[1])->bytes;
+    const double indices = (double)tdm_ir_value_at(graph, node->inputs[2])->bytes;
+    assert_true(rows > 0 && indices > 0);
+    assert_true(work.bytes_read == rows + indices + rows);
+    assert_true(work.bytes_written == rows);
+    updates++;
+  }
+  assert_int_equal(updates, 1);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_of_a_log_are_apart),
+      cmocka_unit_test(memory_has_the_logs),
       cmocka_unit_test(a_refresh_costs_the_rows_it_moves),
+      cmocka_unit_test(an_update_costs_the_rows_it_names),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -5,11 +5,12 @@ not have) and failed, and each failure with its reason.
 
     bazel build //:libraries
     tools/peer_cases/run.py [--library FILE] [--refusals] [--only NAME,...] [ops] [modules] [onnx]
-    tools/peer_cases/run.py [--count CASES] [--seed SEED] [--at NUMBER] ... random
+    tools/peer_cases/run.py [--count CASES] [--seed SEED] [--at NUMBER] ... [random] [training]
 
-The second draws calls instead (torch_random.py): so many of each operation, module, optimizer and
-schedule; --at makes that case alone, as a failure has named it. Needs PyTorch 2 and onnx (pip
-install torch numpy expecttest onnx)."""
+The second draws instead: calls (torch_random.py), so many of each operation, module, optimizer and
+schedule; or so many models, which are trained for some steps (torch_training.py). --at makes that
+case alone, as a failure has named it. Needs PyTorch 2 and onnx (pip install torch numpy expecttest
+onnx)."""
 
 import argparse
 import collections
@@ -28,7 +29,7 @@ import binding  # noqa: E402
 import cases  # noqa: E402
 
 SUITES = {"ops": "torch_ops", "modules": "torch_modules", "onnx": "onnx_nodes"}
-DRAWN = "random"
+DRAWN = {"random": "torch_random", "training": "torch_training"}
 SECONDS = 120  # of one operation, and of every so many cases of one that is drawn
 CASES = 2000
 UNDER_WAY = mmap.mmap(-1, 256)  # the case that a process of its own is at
@@ -101,7 +102,7 @@ def main():
     parser.add_argument("--count", type=int, default=200, help="cases that are drawn of each")
     parser.add_argument("--seed", type=int, default=0, help="that they are drawn from")
     parser.add_argument("--at", type=int, help="the number of the one to draw")
-    parser.add_argument("suites", nargs="*", choices=[[], DRAWN, *SUITES],
+    parser.add_argument("suites", nargs="*", choices=[[], *DRAWN, *SUITES],
                         help="those of samples unless named")
     given = parser.parse_args()
     library = binding.Library(given.library, ROOT)
@@ -110,8 +111,8 @@ def main():
     total = collections.Counter()
     for suite in given.suites or SUITES:
         counts = collections.Counter()
-        module = importlib.import_module(SUITES.get(suite, "torch_random"))
-        for name, make in module.groups(*[given.seed, numbers] if suite == DRAWN else []):
+        module = importlib.import_module({**SUITES, **DRAWN}[suite])
+        for name, make in module.groups(*[given.seed, numbers] if suite in DRAWN else []):
             if given.only is None or name in given.only.split(","):
                 counts += tell(suite, name, run_apart(library, make, seconds=seconds),
                                given.refusals)

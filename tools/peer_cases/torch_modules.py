@@ -117,7 +117,7 @@ def embedding(g, m, ids):
     if m.max_norm is not None or m.scale_grad_by_freq:
         raise Refused("max_norm, scale_grad_by_freq")
     options = g.options("embedding_options", has_padding_index=m.padding_idx is not None,
-                        padding_index=m.padding_idx or 0)
+                        padding_index=m.padding_idx or 0, sparse=m.sparse)
     return g.embedding_with(ids, m.num_embeddings, m.embedding_dim, options, name="m")
 
 
@@ -126,7 +126,7 @@ def embedding_bag(g, m, ids):
         raise Refused("max_norm, scale_grad_by_freq")
     options = g.options("embedding_bag_options", mode=g.constant("TDM_BAG_" + m.mode.upper()),
                         has_padding_index=m.padding_idx is not None,
-                        padding_index=m.padding_idx or 0)
+                        padding_index=m.padding_idx or 0, sparse=m.sparse)
     return g.embedding_bag(ids, m.num_embeddings, m.embedding_dim, options, name="m")
 
 

@@ -190,7 +190,7 @@ typedef struct tdm_parallel_options {
  * chunk of rows, on a device of their own. Results are put together along the dimension that the
  * rows went into; gradients of parameters are summed at their home in the order of replicas. Values
  * that are cut must have equally many rows, at run time. Parallel regions may be nested, or follow
- * one another.
+ * one another; of two over the same nodes the later one is around the other.
  *
  * A loss may be inside, so that no device has more of it than its rows' share: losses, sums and
  * means over the rows are the whole batch's, each replica's sum added in the order of replicas, on

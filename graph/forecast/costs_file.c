@@ -76,7 +76,7 @@ static tdm_status read_ns(const char *path, size_t index, json_t *object, const 
 static tdm_status read_kernel(tdm_costs *costs, const char *path, size_t index, json_t *object) {
   const char *device = json_string_value(json_object_get(object, "device"));
   const char *kernel = json_string_value(json_object_get(object, "kernel"));
-  if (!device || !device[0] || !kernel || !kernel[0] ||
+  if (!device || !device[0] || strchr(device, '\n') || !kernel || !kernel[0] ||
       strlen(device) + strlen(kernel) + 2 > TDM_COST_KEY)
     return tdm_fail(TDM_CORRUPT_DATA, "%s: kernel %zu: no device or no kernel", path, index);
   tdm_cost cost = {0};

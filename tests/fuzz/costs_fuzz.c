@@ -7,13 +7,13 @@
 
 static void check_entries(const tdm_costs *costs) {
   for (const tdm_cost_entry *entry = costs->first; entry; entry = entry->next) {
-    const char *space = strchr(entry->key, ' ');
-    fuzz_expect(space && space > entry->key && space[1], "a key without a device or a kernel");
+    const size_t bytes = entry->class_bytes;
+    fuzz_expect(bytes > 0 && strlen(entry->key) > bytes + 1, "a key without a device or a kernel");
     fuzz_expect(entry->cost.alone_ns >= 0 && entry->cost.crowded_ns >= 0, "a time below 0");
     char class_name[TDM_COST_KEY];
-    memcpy(class_name, entry->key, (size_t)(space - entry->key));
-    class_name[space - entry->key] = '\0';
-    const tdm_cost found = tdm_costs_find(costs, class_name, space + 1);
+    memcpy(class_name, entry->key, bytes);
+    class_name[bytes] = '\0';
+    const tdm_cost found = tdm_costs_find(costs, class_name, entry->key + bytes + 1);
     fuzz_expect(found.alone_ns == entry->cost.alone_ns &&
                     found.crowded_ns == entry->cost.crowded_ns,
                 "%s is not found", entry->key);

@@ -199,6 +199,7 @@ static void files_that_lie_are_refused(void **state) {
       KERNEL("\"device\":\"cpu/1\""),
       KERNEL("\"kernel\":\"b\""),
       KERNEL("\"device\":1,\"kernel\":\"b\""),
+      KERNEL("\"device\":\"cpu\\n1\",\"kernel\":\"b\""),
       KERNEL("\"device\":\"cpu/1\",\"kernel\":[]"),
       KERNEL("\"device\":\"cpu/1\",\"kernel\":\"b\",\"alone_ns\":0"),
       KERNEL("\"device\":\"cpu/1\",\"kernel\":\"b\",\"alone_ns\":-1"),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void tdm_report_begin(tdm_report *report, FILE *out, const char *what) {
-  *report = (tdm_report){.out = out, .what = what};
+  *report = (tdm_report){.out = out, .what = what, .had_failed = ferror(out) != 0};
   tdm_plain_locale_enter(&report->locale);
   errno = 0;
 }
@@ -15,7 +15,10 @@ tdm_status tdm_report_end(tdm_report *report, tdm_status status) {
   tdm_plain_locale_leave(&report->locale);
   if (status == TDM_IO) return tdm_fail_within(status, "%s", report->what);
   if (status != TDM_OK) return status;
-  if (fflush(report->out) == 0 && !ferror(report->out)) return TDM_OK;
+  const bool flushed = fflush(report->out) == 0;
+  if (flushed && !ferror(report->out)) return TDM_OK;
+  /* What else was called may have left an error number, too. */
+  const bool before = errno == 0 || (flushed && report->had_failed);
   return tdm_fail(TDM_IO, "%s: cannot write: %s", report->what,
-                  errno != 0 ? strerror(errno) : "the stream has failed before");
+                  before ? "the stream has failed before" : strerror(errno));
 }

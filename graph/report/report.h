@@ -3,6 +3,7 @@
 #ifndef TANDEM_GRAPH_REPORT_REPORT_H
 #define TANDEM_GRAPH_REPORT_REPORT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/number.h"
@@ -11,6 +12,7 @@
 typedef struct tdm_report {
   FILE *out;
   const char *what; /* "the plan" */
+  bool had_failed;  /* out, before */
   tdm_plain_locale locale;
 } tdm_report;
 

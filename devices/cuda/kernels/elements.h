@@ -26,9 +26,16 @@ template <class real> static __device__ inline real gelu_inner(real x) {
   return (real)0.79788456080286535588 * (x + (real)0.044715 * x * x * x);
 }
 
-/* The share of a normal distribution that lies below x; 1 + erf would lose it where it is small. */
+/* The share of a normal distribution that lies below x; 1 + erf would lose it where it is small.
+ * There erfc falls by 2 t of itself, so that what t loses by rounding is given back. */
 template <class real> static __device__ inline real normal_of(real x) {
-  return (real)0.5 * erfc(x * (real)-0.70710678118654752440);
+  const real half_root = (real)0.70710678118654752440;
+  const real rest = (real)(0.70710678118654752440 - (double)half_root);
+  const real t = -half_root * x;
+  const real share = (real)0.5 * erfc(t);
+  if (!(t > 1) || share == 0) return share;
+  const real lost = fma(-half_root, x, -t) - rest * x;
+  return share - share * 2 * t * lost;
 }
 
 template <class real> static __device__ inline real gelu_of(real x, bool by_tanh) {

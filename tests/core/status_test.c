@@ -89,7 +89,7 @@ static void what_is_cut_ends_behind_a_word(void **state) {
   assert_string_equal(told + strlen(told) - 11, "s shapes...");
   (void)tdm_fail_within(TDM_IO, "so");
   assert_string_equal(told + strlen(told) - 11, "s shapes...");
-  (void)snprintf(whole, sizeof whole, "%s", text); /* what just fits is whole */
+  (void)snprintf(whole, sizeof whole, "%.*s", TDM_MESSAGE_BYTES - 1, text); /* just fits */
   (void)tdm_fail(TDM_IO, "%s", whole);
   assert_string_equal(tdm_last_message(), whole);
 }

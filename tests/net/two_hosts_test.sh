@@ -3,9 +3,11 @@
 # each. What crosses is what the plan explains; what is measured of the link is its rate; when the
 # link goes down in the middle of a step, both ranks are told, also where the control channel has a
 # link of its own, which stays up. Times are printed, and judged generously: machines are busy.
-#     two_hosts_test.sh LINK_PROGRAM PLUGIN...
+#     two_hosts_test.sh mpich|openmpi LINK_PROGRAM PLUGIN...
 set -u
 PATH=$PATH:/usr/sbin:/sbin # where tc is
+mpi=$1
+shift
 program=$(realpath "$1")
 [ $# -gt 1 ] || { echo "skipped: no MPI's headers are installed"; exit 0; }
 TANDEM_NET_PATH=$(dirname "$(realpath "$2")")
@@ -159,12 +161,10 @@ cut_link() {
   [ "$(wc -l < "$work/told")" -eq 2 ] || fail "$1: only one rank was told in 90 s"
 }
 
-for mpi in mpich openmpi; do
-  [[ " $* " == *"libtandem_$mpi.so "* ]] || { echo "$mpi: skipped, not built"; continue; }
-  command -v "$([ $mpi = mpich ] && echo mpiexec.mpich || echo mpirun.openmpi)" > /dev/null ||
-    { echo "$mpi: skipped, no launcher"; continue; }
-  count "$mpi"
-  measure "$mpi"
-  cut_link "$mpi" "has not been heard of"
-  TANDEM_NET_INTERFACE=beats TANDEM_NET_STALL_SECONDS=2 cut_link "$mpi" "stands still"
-done
+[[ " $* " == *"libtandem_$mpi.so "* ]] || skip "$mpi was not built"
+command -v "$([ "$mpi" = mpich ] && echo mpiexec.mpich || echo mpirun.openmpi)" > /dev/null ||
+  skip "$mpi has no launcher here"
+count "$mpi"
+measure "$mpi"
+cut_link "$mpi" "has not been heard of"
+TANDEM_NET_INTERFACE=beats TANDEM_NET_STALL_SECONDS=2 cut_link "$mpi" "stands still"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/last_failure.h"
 #include "devices/network/network_state.h"
 
 enum { GATHER_PAUSE_NS = 50000 };
@@ -89,6 +90,21 @@ static tdm_status await_all(tdm_network *network, size_t count) {
   return first;
 }
 
+/* After a post that failed: others would wait for what is not posted. A rank that has gone may have
+ * told before that it does something else, in what is first of the `posted` calls, the intents. */
+static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t intents,
+                                size_t posted) {
+  tdm_last_failure why;
+  tdm_last_failure_keep(&why);
+  for (size_t i = 0; i < intents && !network->stuck; i++)
+    if (await(network, &network->gathering[i]) == TDM_INVALID_ARGUMENT) return TDM_INVALID_ARGUMENT;
+  tdm_last_failure_restore(&why);
+  tdm_network_give_up(network, status);
+  (void)await_all(network, posted);
+  tdm_last_failure_restore(&why);
+  return status;
+}
+
 /* May the room be written to? */
 static tdm_status check_room(const tdm_network *network) {
   if (!network->stuck) return TDM_OK;
@@ -122,11 +138,10 @@ static tdm_status gather_piece(tdm_network *network, const unsigned char *own, s
   memcpy(slot_of(network, 0), own, bytes);
   intend(network, bytes);
   tdm_status status = post_gather(network, true, bytes, &posted);
+  const size_t intents = posted;
   if (status == TDM_OK) status = post_gather(network, false, bytes, &posted);
-  tdm_network_give_up(network, status); /* what is not posted, others would wait for */
-  const tdm_status ended = await_all(network, posted);
-  TDM_TRY(status);
-  TDM_TRY(ended);
+  if (status != TDM_OK) return give_up_posts(network, status, intents, posted);
+  TDM_TRY(await_all(network, posted));
   for (int r = 0; r < network->endpoint->rank_count; r++) {
     const bool is_own = r == network->endpoint->rank;
     memcpy(all + (size_t)r * stride, slot_of(network, is_own ? 0 : 1 + (size_t)r), bytes);
@@ -186,11 +201,10 @@ static tdm_status pass_piece(tdm_network *network, int from, int to, unsigned ch
   if (network->endpoint->rank == from) memcpy(network->room, memory, bytes);
   intend(network, bytes);
   tdm_status status = post_pass(network, true, from, to, bytes, &posted);
+  const size_t intents = posted;
   if (status == TDM_OK) status = post_pass(network, false, from, to, bytes, &posted);
-  tdm_network_give_up(network, status); /* as for a gather */
-  const tdm_status ended = await_all(network, posted);
-  TDM_TRY(status);
-  TDM_TRY(ended);
+  if (status != TDM_OK) return give_up_posts(network, status, intents, posted);
+  TDM_TRY(await_all(network, posted));
   if (receives(network, from, to)) memcpy(memory, network->room, bytes);
   return TDM_OK;
 }

@@ -1,6 +1,8 @@
 /* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
  * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
  * have the role UPDATE, and nothing else reads what they wrote. */
+#include <stdlib.h>
+
 #include "core/untold.h"
 #include "graph/gradient/gradient.h"
 #include "graph/gradient/walk.h"
@@ -136,19 +138,41 @@ static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* Micro-batch after micro-batch, which parallel regions may have brought out of their order, and of
- * each in plan order, so that of two nodes that share a state the later has the last word. What the
- * rules append is no forward node. */
+/* A node that persists, and where it stands. */
+typedef struct persisting {
+  tdm_ir_node *node;
+  size_t place;
+} persisting;
+
+/* Micro-batch after micro-batch, and of each as the graph describes them: parallel regions have
+ * brought both out of their order, and of two nodes that share a state the later has the last word.
+ */
+static int compare_persisting(const void *one, const void *other) {
+  const persisting *a = one, *b = other;
+  if (a->node->micro != b->node->micro) return a->node->micro < b->node->micro ? -1 : 1;
+  if (a->node->described != b->node->described)
+    return a->node->described < b->node->described ? -1 : 1;
+  return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* What the rules append is no forward node. */
 static tdm_status persist_all(tdm_walk *walk) {
-  uint16_t latest = 0;
-  for (uint16_t micro = 0; micro <= latest; micro++) {
-    TDM_EACH_NODE(walk->rule.graph, node) {
-      if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
-      if (node->micro > latest) latest = node->micro;
-      if (node->micro == micro) TDM_TRY(persist_node(walk, node));
-    }
+  tdm_graph *graph = walk->rule.graph;
+  const size_t bytes = (graph->order.count + 1) * sizeof(persisting);
+  persisting *nodes = tdm_allocate(graph->allocator, bytes, "running statistics");
+  if (!nodes) return TDM_OUT_OF_MEMORY;
+  size_t count = 0;
+  TDM_EACH_NODE(graph, node) {
+    if (node->role != TDM_ROLE_FORWARD || !node->operation->persist) continue;
+    nodes[count] = (persisting){node, count};
+    count++;
   }
-  return TDM_OK;
+  qsort(nodes, count, sizeof *nodes, compare_persisting);
+  tdm_status status = TDM_OK;
+  for (size_t i = 0; i < count && status == TDM_OK; i++)
+    status = persist_node(walk, nodes[i].node);
+  tdm_release(graph->allocator, nodes, bytes);
+  return status;
 }
 
 /* The update phase also keeps which rows it has touched. */

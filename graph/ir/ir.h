@@ -82,6 +82,7 @@ typedef struct tdm_ir_node {
   bool later_replica;   /* not the first replica of some parallel region */
   uint32_t consumer;    /* transfers: the first node that asked */
   uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
+  uint32_t described;   /* the user's node that it computes, or a part of; 0: none */
 } tdm_ir_node;
 
 /* Live nodes, linked. */

@@ -199,7 +199,8 @@ uint32_t tdm_insert(tdm_graph *graph, const tdm_insertion *at, const tdm_operati
                             .parallel_region = at->parallel_region,
                             .replica = at->replica,
                             .micro = at->micro,
-                            .update_group = at->update_group};
+                            .update_group = at->update_group,
+                            .described = at->described};
   tdm_ir_node *node = NULL;
   tdm_status status = TDM_OUT_OF_MEMORY;
   if (like.attributes || operation->attribute_bytes == 0)

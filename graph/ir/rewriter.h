@@ -21,6 +21,7 @@ typedef struct tdm_insertion {
   uint16_t micro;
   uint8_t role; /* tdm_node_role */
   uint8_t update_group;
+  uint32_t described; /* as in tdm_ir_node */
 } tdm_insertion;
 
 /* Inserts a node with outputs by the operation's shape rule; attributes are copied. Answers its

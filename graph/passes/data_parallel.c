@@ -264,6 +264,7 @@ static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
   if (!is_cut) return tdm_chunked_repeat(chunked, node);
   tdm_insertion at = insertion_for(state, node->name);
   at.micro = node->micro;
+  at.described = node->described;
   const size_t first_made = state->graph->nodes.count;
   TDM_TRY(tdm_chunked_compute(chunked, node, &at));
   if (node->operation->chunk) settle_made(state, first_made);

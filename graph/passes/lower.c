@@ -191,6 +191,7 @@ static tdm_status lower_persistents(lowering_state *state) {
 /* What stands for a node in this run. */
 static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node) {
   tdm_ir_node found = *node;
+  found.described = node->index;
   const tdm_operation *operation = node->operation;
   const tdm_operation *other = NULL;
   if (state->lowering->training)

@@ -161,7 +161,8 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
   const tdm_insertion at = {.before = node,
                             .name = node->name,
                             .wanted_device = node->wanted_device,
-                            .device = TDM_NO_DEVICE};
+                            .device = TDM_NO_DEVICE,
+                            .described = node->described};
   tdm_status status =
       is_cut ? tdm_chunked_compute(chunked, node, &at) : tdm_chunked_repeat(chunked, node);
   if (status != TDM_OK && is_cut) status = tdm_fail_within(status, "micro-batches: %s", node->name);

@@ -307,6 +307,41 @@ static void batch_norm_keeps_micro_batches_in_their_order(void **state) {
   tdm_tensor_release(feed.tensor);
 }
 
+/* One layer in two branches: behind a part that is wrapped it came second, though it is called
+ * first; or the second branch's part is wrapped before the first's is. */
+static void batch_norm_keeps_its_calls_in_their_order(void **state) {
+  tdm_context *context = *state;
+  norm_state kept[3];
+  const float values[3][2][2] = {{{0, 1}, {2, 3}}, {{4, 4}, {6, 8}}, {{9, 1}, {5, 7}}};
+  const tdm_shape shape = tdm_shape_of(3, 3, 2, 2);
+  const tdm_feed feed = {.name = "x",
+                         .tensor = tdm_tensor_from(context, TDM_FLOAT32, shape, values)};
+  for (int wrapped = 0; wrapped < 3; wrapped++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, TDM_DIM("batch"), 2, 2));
+    const tdm_value first = tdm_batch_norm(graph, "norm", tdm_relu(graph, "first", x));
+    tdm_tie(graph, "norm", "norm");
+    const tdm_value squares = tdm_relu(graph, "second", tdm_mul(graph, "squares", x, x));
+    const tdm_value second = tdm_batch_norm(graph, "norm", squares);
+    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
+                                           .devices = "cpu:0,sim:0"};
+    if (wrapped == 2) tdm_data_parallel(graph, "second", &parallel);
+    if (wrapped > 0) tdm_data_parallel(graph, "first", &parallel);
+    const tdm_optimizer optimizer = tdm_sgd(0.0);
+    const tdm_session_options options = {.struct_size = sizeof options,
+                                         .loss = tdm_mse(graph, "loss", first, second),
+                                         .optimizer = &optimizer};
+    tdm_session *session = tdm_session_create(graph, &options);
+    if (!session) fail_msg("%s", tdm_last_message());
+    kept[wrapped] = train_norm(session, &feed, 1);
+    assert_int_equal(kept[wrapped].batches, 2);
+    assert_memory_equal(&kept[wrapped], &kept[0], sizeof kept[0]);
+    tdm_session_release(session);
+    tdm_graph_release(graph);
+  }
+  tdm_tensor_release(feed.tensor);
+}
+
 /* ---- Infinite parameters --------------------------------------------------------------------- */
 
 /* One step of a parameter with infinite elements, whose gradient is x. */
@@ -372,6 +407,7 @@ int main(void) {
       cmocka_unit_test(batch_norm_keeps_the_statistics_of_the_first_replica),
       cmocka_unit_test(batch_norm_keeps_the_statistics_of_every_micro_batch),
       cmocka_unit_test(batch_norm_keeps_micro_batches_in_their_order),
+      cmocka_unit_test(batch_norm_keeps_its_calls_in_their_order),
       cmocka_unit_test(infinite_parameters_stay),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -5,7 +5,7 @@
  *
  *   lower -> micro_batch -> data_parallel -> place -> shard -> sink_gather -> gradient ->
  *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
- *   transfer -> concat_in_place -> schedule -> memory -> verify -> emit
+ *   kept_reads -> transfer -> concat_in_place -> schedule -> memory -> verify -> emit
  *
  * place stands before gradient (a backward node follows its forward node, and adjoints are summed
  * per device), and gives the nodes that gradient appends their devices as they are appended. */
@@ -177,6 +177,13 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
  * reads of what its own rank was fed, so that no input crosses between ranks. Placed, before
  * transfer. */
 tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
+
+/* ---- kept_reads ---- */
+
+/* Has who reads what is kept between runs, behind the node that writes it, read a copy that was
+ * made before; deliveries too. No pass behind it moves a reader past a write. */
+tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries,
+                               size_t delivery_count) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */
 

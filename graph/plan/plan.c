@@ -198,6 +198,8 @@ static tdm_status rewrite_graph(tdm_plan *plan, const tdm_plan_request *request)
   report(request, "fuse", plan);
   TDM_TRY(tdm_pass_own_feeds(graph, request->cache));
   report(request, "own_feeds", plan);
+  TDM_TRY(tdm_pass_kept_reads(graph, plan->deliveries, plan->delivery_count));
+  report(request, "kept_reads", plan);
   TDM_TRY(tdm_pass_transfer(graph, request->collective, plan->deliveries, plan->delivery_devices,
                             plan->delivery_count));
   plan->all_deliveries = plan->deliveries;

@@ -1,6 +1,7 @@
 /* Models that go on from run to run: a transformer whose keys and values are kept gives the bits
  * that computing all from the start gives, and so does a recurrent layer whose state is kept; on
- * one device and over two. For accelerators of TEST_KIND. */
+ * one device and over two. What writes stand before is read as the run has found it. For
+ * accelerators of TEST_KIND. */
 #include "tests/graph/support.h"
 
 enum { WORDS = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, LONGEST = 20, PROMPT = 5 };
@@ -215,11 +216,176 @@ static void a_recurrent_layer_at_any_placement(void **unused) {
   a_kept_state_gives_the_same_bits(TEST_KIND ":0");
 }
 
+/* ---- Read behind its write ------------------------------------------------------------------- */
+
+enum { PLACES = 6 };
+
+static tdm_value kept_vector(tdm_graph *graph, const char *name) {
+  return tdm_kept(graph, name, TDM_FLOAT32, tdm_shape_of(1, 2));
+}
+
+static float kept_number(tdm_sequence *sequence, const char *name) {
+  tdm_tensor *tensor = NULL;
+  float numbers[2];
+  assert_ok(tdm_sequence_get(sequence, name, &tensor));
+  assert_ok(tdm_tensor_read(tensor, numbers, sizeof numbers));
+  tdm_tensor_release(tensor);
+  return numbers[0];
+}
+
+/* newest <- x, middle <- newest, oldest <- middle, each as the run has found it, in the order that
+ * overwrites what the next one reads; and two that become one another. */
+static void kept_values_become_one_another(const char *first, const char *second) {
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 2));
+  tdm_place(graph, first);
+  const tdm_value newest = kept_vector(graph, "newest"), left = kept_vector(graph, "left");
+  const tdm_value middle = kept_vector(graph, "middle");
+  tdm_place(graph, second);
+  const tdm_value oldest = kept_vector(graph, "oldest"), right = kept_vector(graph, "right");
+  tdm_keep(graph, "1", newest, x);
+  tdm_keep(graph, "2", middle, newest);
+  tdm_keep(graph, "3", oldest, middle);
+  tdm_keep(graph, "4", left, tdm_reshape(graph, "view", right, tdm_shape_of(1, TDM_INFER)));
+  tdm_keep(graph, "5", right, left);
+  tdm_value sum = tdm_add(graph, "a", tdm_add(graph, "b", newest, middle), oldest);
+  sum = tdm_add(graph, "c", sum, tdm_add(graph, "d", left, right));
+  tdm_output(graph, "sum", sum);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  assert_non_null(sequence);
+  tdm_tensor *seven = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 2), 7);
+  assert_ok(tdm_sequence_set(sequence, "left", seven));
+  tdm_tensor_release(seven);
+  for (int run = 1; run <= 4; run++) {
+    tdm_tensor *fed =
+        tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 2), (double)run);
+    tdm_fetch fetch = {.name = "sum"};
+    assert_ok(tdm_sequence_run(sequence, &(tdm_feed){"x", fed, false}, 1, &fetch, 1));
+    tdm_tensor_release(fed);
+    tdm_tensor_release(fetch.tensor);
+    assert_true(kept_number(sequence, "newest") == (float)run);
+    assert_true(kept_number(sequence, "middle") == (float)(run - 1));
+    assert_true(kept_number(sequence, "oldest") == (float)(run > 1 ? run - 2 : 0));
+    assert_true(kept_number(sequence, "left") == (run % 2 == 0 ? 7 : 0));
+    assert_true(kept_number(sequence, "right") == (run % 2 == 0 ? 0 : 7));
+  }
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+static void kept_values_become_one_another_anywhere(void **unused) {
+  (void)unused;
+  kept_values_become_one_another("cpu:0", "cpu:0");
+  kept_values_become_one_another("cpu:0", "cpu:1");
+  kept_values_become_one_another(TEST_KIND ":0", TEST_KIND ":0");
+  kept_values_become_one_another("cpu:1", TEST_KIND ":0");
+}
+
+static void see_kept(void *user, const tdm_observation *observation) {
+  assert_ok(tdm_tensor_read(observation->tensor, user, PLACES * sizeof(float)));
+}
+
+/* A window of which each run puts x in front, and moves all others one place on. Its gradient by
+ * weights, and an observer, see it as the run has found it. */
+static void a_window_moves_on(const char *device) {
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, 1));
+  tdm_place(graph, device);
+  const tdm_value window = tdm_kept(graph, "window", TDM_FLOAT32, tdm_shape_of(2, PLACES, 1));
+  const tdm_value weights =
+      tdm_parameter(graph, "weights", TDM_FLOAT32, tdm_shape_of(2, PLACES, 1), NULL);
+  const tdm_value seen = tdm_observe(graph, "seen", window);
+  const tdm_value loss =
+      tdm_sum(graph, "loss", tdm_mul(graph, "product", seen, weights), NULL, 0, false);
+  tdm_value parts[2];
+  tdm_split(graph, "parts", window, 0, (const tdm_dim[]){PLACES - 1, 1}, 2, parts);
+  const tdm_value moved = tdm_keep_rows(graph, "move", window, parts[0],
+                                        tdm_arange(graph, "behind", TDM_INT64, 1, PLACES, 1));
+  const tdm_value whole =
+      tdm_keep_rows(graph, "put", moved, x, tdm_arange(graph, "front", TDM_INT64, 0, 1, 1));
+  tdm_output(graph, "window", whole);
+  tdm_output(graph, "loss", loss);
+  tdm_output(graph, "d_weights", tdm_gradient_of(graph, "d_weights", loss, weights));
+  float observed[PLACES], expected[PLACES] = {0};
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .observer = see_kept, .observer_user = observed};
+  tdm_session *session = run_session(graph, &options);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  assert_non_null(sequence);
+  for (int run = 1; run <= PLACES + 2; run++) {
+    tdm_tensor *fed =
+        tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 1, 1), (double)run);
+    tdm_fetch fetches[] = {{.name = "d_weights"}, {.name = "window"}, {.name = "loss"}};
+    assert_ok(tdm_sequence_run(sequence, &(tdm_feed){"x", fed, false}, 1, fetches, 3));
+    assert_memory_equal(observed, expected, sizeof expected);
+    assert_memory_equal(tdm_tensor_data(fetches[0].tensor), expected, sizeof expected);
+    memmove(expected + 1, expected, (PLACES - 1) * sizeof *expected);
+    expected[0] = (float)run;
+    assert_memory_equal(tdm_tensor_data(fetches[1].tensor), expected, sizeof expected);
+    for (size_t k = 0; k < TDM_COUNT_OF(fetches); k++)
+      tdm_tensor_release(fetches[k].tensor);
+    tdm_tensor_release(fed);
+  }
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+static void a_window_moves_on_anywhere(void **unused) {
+  (void)unused;
+  a_window_moves_on("cpu:0");
+  a_window_moves_on("cpu:1");
+  a_window_moves_on(TEST_KIND ":0");
+}
+
+/* Work on rows that kept ids pick is done on the table, and the rows are picked behind what writes
+ * the ids: they are those that the run has found. */
+static void kept_ids_pick_before_they_are_written(void **unused) {
+  (void)unused;
+  enum { IDS = 16 };
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_INT64, tdm_shape_of(1, IDS));
+  const tdm_value ids = tdm_kept(graph, "ids", TDM_INT64, tdm_shape_of(1, IDS));
+  const tdm_value rows = tdm_embedding(graph, "table", ids, 2, 1);
+  const tdm_value written =
+      tdm_keep_rows(graph, "put", ids, x, tdm_arange(graph, "all", TDM_INT64, 0, IDS, 1));
+  tdm_output(graph, "y", tdm_linear(graph, "fc", rows, 1));
+  tdm_output(graph, "ids", written);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  assert_non_null(sequence);
+  int64_t ones[IDS];
+  for (int i = 0; i < IDS; i++)
+    ones[i] = 1;
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, IDS), ones);
+  float found[2];
+  for (int run = 0; run < 2; run++) {
+    tdm_fetch fetches[] = {{.name = "y"}, {.name = "ids"}};
+    assert_ok(tdm_sequence_run(sequence, &(tdm_feed){"x", fed, false}, 1, fetches, 2));
+    found[run] = *(const float *)tdm_tensor_data(fetches[0].tensor);
+    tdm_tensor_release(fetches[0].tensor);
+    tdm_tensor_release(fetches[1].tensor);
+  }
+  assert_true(found[0] != found[1]);
+  tdm_tensor_release(fed);
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_transformer_on_one_device),
       cmocka_unit_test(a_transformer_over_two_devices),
       cmocka_unit_test(a_recurrent_layer_at_any_placement),
+      cmocka_unit_test(kept_values_become_one_another_anywhere),
+      cmocka_unit_test(a_window_moves_on_anywhere),
+      cmocka_unit_test(kept_ids_pick_before_they_are_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,109 @@
+/* What is kept between runs, and read behind the node that writes it: a backward pass reads what
+ * the forward pass has read, an observer is shown it when the run has ended, and two kept values
+ * may become one another. A value is what it was where it was described, so those read a copy that
+ * is made right before the write. Invariant: behind this pass whoever reads memory that a node
+ * before it has written reads what that wrote. */
+#include "graph/ir/rewriter.h"
+#include "graph/passes/passes.h"
+
+typedef struct kept_state {
+  tdm_graph *graph;
+  size_t value_count;    /* that were there before */
+  uint32_t *versions;    /* per value: the kept value, or the write, that it shows; 0: neither */
+  tdm_ir_node **writers; /* per version: who has written over it so far; NULL: nobody */
+  uint32_t *copies;      /* per value: its copy; 0: none is made yet */
+} kept_state;
+
+/* What the value shows, if somebody has written over that. */
+static uint32_t written_version(const kept_state *state, uint32_t value) {
+  const uint32_t version = value < state->value_count ? state->versions[value] : 0;
+  return version && state->writers[version] ? version : 0;
+}
+
+/* Answers the copy of what the value was before the write, made when it is first asked for. */
+static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t *out_copy) {
+  tdm_graph *graph = state->graph;
+  *out_copy = state->copies[value];
+  if (*out_copy) return TDM_OK;
+  tdm_ir_node *writer = state->writers[state->versions[value]];
+  const tdm_ir_value source = *tdm_ir_value_at(graph, value);
+  const tdm_ir_node like = {.name = tdm_value_name(graph, value),
+                            .input_count = 1,
+                            .output_count = 1,
+                            .device = source.device,
+                            .role = TDM_ROLE_BOUNDARY};
+  tdm_ir_node *before =
+      writer->role == TDM_ROLE_UPDATE ? tdm_first_of_role(graph, TDM_ROLE_UPDATE) : writer;
+  const tdm_ir_node *made = tdm_insert_as(graph, before, &like, &value, &source.spec);
+  if (!made) return TDM_OUT_OF_MEMORY;
+  *out_copy = state->copies[value] = made->first_output;
+  tdm_ir_value_at(graph, made->first_output)->bytes = source.bytes;
+  return TDM_OK;
+}
+
+/* The input that the node writes over; -1: it is nothing that is kept. */
+static int written_input(const tdm_graph *graph, const tdm_ir_node *node) {
+  return tdm_ir_kept_by(graph, node) ? node->operation->overwrites[0] - 1 : -1;
+}
+
+/* Has the node read copies of what others, or it itself, write over. */
+static tdm_status read_copies(kept_state *state, tdm_ir_node *node) {
+  const int written = written_input(state->graph, node);
+  if (written >= 0) state->writers[state->versions[node->inputs[written]]] = node;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const uint32_t value = node->inputs[k];
+    if ((int)k == written || !written_version(state, value)) continue;
+    uint32_t copy;
+    TDM_TRY(copy_before(state, value, &copy));
+    tdm_set_input(state->graph, node, k, copy);
+  }
+  if (node->operation) tdm_settle_outputs(state->graph, node);
+  return TDM_OK;
+}
+
+/* Says which version the node's outputs show. */
+static void note_versions(const kept_state *state, const tdm_ir_node *node) {
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    const uint32_t value = node->first_output + k;
+    if (value >= state->value_count || !tdm_ir_kept(state->graph, value)) continue;
+    const bool shows = node->operation && node->operation->is_view;
+    state->versions[value] = shows ? state->versions[node->inputs[0]] : value;
+  }
+}
+
+/* What is delivered shows what it was too; what update phases write is delivered before them. */
+static tdm_status deliver_copies(kept_state *state, uint32_t *deliveries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t version = written_version(state, deliveries[i]);
+    if (!version || state->writers[version]->role == TDM_ROLE_UPDATE) continue;
+    TDM_TRY(copy_before(state, deliveries[i], &deliveries[i]));
+  }
+  return TDM_OK;
+}
+
+static tdm_status copy_all(kept_state *state, uint32_t *deliveries, size_t count) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->kepts.count; i++)
+    state->versions[graph->kepts.items[i].value] = graph->kepts.items[i].value;
+  TDM_EACH_NODE(graph, node) {
+    TDM_TRY(read_copies(state, node));
+    note_versions(state, node);
+  }
+  return deliver_copies(state, deliveries, count);
+}
+
+tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
+  if (graph->kepts.count == 0) return TDM_OK;
+  kept_state state = {.graph = graph, .value_count = graph->values.count};
+  tdm_region scratch;
+  tdm_region_init(&scratch, graph->allocator);
+  const size_t count = state.value_count;
+  state.versions = tdm_region_take(&scratch, count * sizeof *state.versions, "kept values");
+  state.writers = tdm_region_take(&scratch, count * sizeof *state.writers, "kept values");
+  state.copies = tdm_region_take(&scratch, count * sizeof *state.copies, "kept values");
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  if (state.versions && state.writers && state.copies)
+    status = copy_all(&state, deliveries, delivery_count);
+  tdm_region_deinit(&scratch);
+  return status;
+}

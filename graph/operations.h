@@ -85,8 +85,10 @@ typedef struct tdm_operation {
    * the same outputs and perhaps more behind them. NULL: the node is itself in every run. */
   const struct tdm_operation *when_training;
   /* Appends what training writes into states besides the optimizer's, such as running statistics:
-   * nodes that overwrite them join the update phase. Of replicas, only the first is asked. It may
-   * use tdm_gradient_graph, _name, _attributes, _input and _output. NULL: nothing. */
+   * nodes that overwrite them join the update phase, with those that read what these have made. Of
+   * replicas, only the first is asked, micro-batch after micro-batch and of each in the order in
+   * which the graph describes the nodes; each reads what the one before has left. It may use
+   * tdm_gradient_graph, _name, _attributes, _input and _output. NULL: nothing. */
   tdm_status (*persist)(tdm_gradient *gradient);
   /* Bit i: input i is there for `persist` alone; kernels see NULL in its place. */
   uint32_t persist_inputs;
@@ -213,7 +215,8 @@ typedef struct tdm_update tdm_update;
 
 /* Appends the update phase: called once a training plan, with every parameter that has a gradient,
  * in the order the graph declares them. Nodes it appends that overwrite persistent values form the
- * last phase; each update follows its parameter's device. */
+ * last phase, with those that read what these have made: of a value that was overwritten, what was
+ * appended behind reads the new one. Each update follows its parameter's device. */
 typedef struct tdm_optimizer_rule {
   const char *name;    /* which checkpoints compare */
   bool accepts_sparse; /* gradients that are rows */

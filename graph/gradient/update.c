@@ -1,6 +1,7 @@
 /* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
- * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values
- * have the role UPDATE, and nothing else reads what they wrote. */
+ * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values,
+ * and those that read what these have made, have the role UPDATE, in the order in which they were
+ * appended. */
 #include <stdlib.h>
 
 #include "core/untold.h"
@@ -69,9 +70,25 @@ static const char *device_name(const tdm_graph *graph, int16_t device) {
   return tdm_context_device(graph->context, (size_t)device)->name;
 }
 
+/* What is settled: how many updates have written a persistent value so far. */
+typedef struct settling {
+  tdm_graph *graph;
+  uint32_t *writes; /* (persistents) */
+} settling;
+
+/* Where what the input is lies, if an update before has made it; TDM_NO_DEVICE: none has. */
+static int16_t updated_device(const settling *state, uint32_t input) {
+  const tdm_graph *graph = state->graph;
+  const tdm_ir_node *producer = tdm_producer(graph, input);
+  const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
+  const bool written = root->kind == TDM_VALUE_PERSISTENT && state->writes[root->binding] > 0;
+  return written || (producer && producer->role == TDM_ROLE_UPDATE) ? root->device : TDM_NO_DEVICE;
+}
+
 /* An update runs with the persistent values that it overwrites. Had they several homes, all but one
- * would be written in a copy, and lost. */
-static tdm_status settle_update(const tdm_graph *graph, tdm_ir_node *node) {
+ * would be written in a copy, and lost; and what updates have made crosses to no other device. */
+static tdm_status settle_update(const settling *state, tdm_ir_node *node) {
+  const tdm_graph *graph = state->graph;
   const tdm_ir_value *first = NULL;
   for (uint32_t k = 0; k < node->output_count; k++) {
     const tdm_ir_value *value = overwritten(graph, node, k);
@@ -84,9 +101,24 @@ static tdm_status settle_update(const tdm_graph *graph, tdm_ir_node *node) {
                     node->name, first->name, device_name(graph, first->device), value->name,
                     device_name(graph, value->device));
   }
-  if (!first) return TDM_OK;
+  int16_t device = first ? first->device : TDM_NO_DEVICE;
+  for (uint32_t k = 0; k < node->input_count; k++) {
+    const int16_t there = updated_device(state, node->inputs[k]);
+    if (there == TDM_NO_DEVICE) continue;
+    if (device == TDM_NO_DEVICE) device = there;
+    if (there == device) continue;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s: its update reads what one on %s has written, and belongs on %s; let one "
+                    "session bind what both write",
+                    node->name, device_name(graph, there), device_name(graph, device));
+  }
+  if (device == TDM_NO_DEVICE) return TDM_OK;
   node->role = TDM_ROLE_UPDATE;
-  node->device = first->device;
+  node->device = device;
+  for (uint32_t k = 0; k < node->output_count; k++) {
+    const tdm_ir_value *value = overwritten(graph, node, k);
+    if (value) state->writes[value->binding]++;
+  }
   return TDM_OK;
 }
 
@@ -99,11 +131,12 @@ static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node)
 
 /* Gives the nodes from `first` on their devices and roles, and brings every update behind every
  * other node, both in their order. */
-static tdm_status settle_roles(tdm_graph *graph, tdm_ir_node *first) {
+static tdm_status settle_roles(const settling *state, tdm_ir_node *first) {
+  tdm_graph *graph = state->graph;
   const tdm_ir_node *last = graph->order.last;
   TDM_EACH_NODE_FROM(first, node) {
     node->role = TDM_ROLE_GRADIENT;
-    TDM_TRY(settle_update(graph, node));
+    TDM_TRY(settle_update(state, node));
     if (node->role == TDM_ROLE_GRADIENT)
       node->device = device_of_inputs(graph, node);
     else
@@ -228,14 +261,27 @@ static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
   return status;
 }
 
+/* Settles what was appended from `first` on, and logs the rows of tables. */
+static tdm_status settle(const settling *state, tdm_ir_node *first,
+                         const tdm_parameter_gradient *items, size_t count) {
+  tdm_graph *graph = state->graph;
+  TDM_TRY(settle_roles(state, first));
+  for (size_t i = 0; i < count; i++) {
+    if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_append_updates(tdm_walk *walk, const tdm_training *training,
                               tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = walk->rule.graph;
   tdm_ir_node *last = graph->order.last;
   TDM_TRY(persist_all(walk));
   TDM_TRY(append_groups(graph, training, items, count));
-  TDM_TRY(settle_roles(graph, last->next));
-  for (size_t i = 0; i < count; i++)
-    if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
-  return TDM_OK;
+  const size_t bytes = (graph->persistents.count + 1) * sizeof(uint32_t);
+  const settling state = {graph, tdm_allocate(graph->allocator, bytes, "updates")};
+  if (!state.writes) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = settle(&state, last->next, items, count);
+  tdm_release(graph->allocator, state.writes, bytes);
+  return status;
 }

@@ -1,5 +1,6 @@
 /* Parameter groups: each parameter goes by its own group's optimizer and rate, one without an
- * optimizer stays as it is and costs nothing, and checkpoints keep what groups have.
+ * optimizer stays as it is and costs nothing, and checkpoints keep what groups have. And the states
+ * of a layer of one's own, which its rule moves by several operations.
  * Invariant: the model's two towers share nothing but the sum of their losses, so that each trains
  * bit by bit as it would with its optimizer alone. */
 #include "tests/graph/group.h"
@@ -284,6 +285,93 @@ static void bad_groups_are_refused_by_name(void **unused) {
   assert_refused(&sgd, NULL, 2, "groups is NULL, group_count is 2");
 }
 
+/* ---- States of a layer of one's own ---------------------------------------------------------- */
+
+static tdm_status infer_traced(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+static tdm_status pass_traced(tdm_gradient *gradient) {
+  tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
+  return tdm_graph_status(tdm_gradient_graph(gradient));
+}
+
+/* value, state -> =state */
+static tdm_status infer_assigned(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[1];
+  return TDM_OK;
+}
+
+static const tdm_operation assign = {.struct_size = sizeof(tdm_operation),
+                                     .name = "cast",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .output_count = 1,
+                                     .overwrites = {2},
+                                     .infer = infer_assigned};
+
+/* trace = trace / 2 + the mean of x, of several operations. */
+static tdm_status persist_trace(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value trace = tdm_gradient_input(gradient, 1);
+  const tdm_value mean = tdm_mean(graph, name, tdm_gradient_input(gradient, 0), NULL, 0, false);
+  const tdm_value next = tdm_add(graph, name, tdm_mul_scalar(graph, name, trace, 0.5), mean);
+  tdm_append(graph, &assign, name, NULL, (const tdm_value[]){next, trace}, 2, NULL);
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation traced = {.struct_size = sizeof(tdm_operation),
+                                     .name = "test_traced",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .output_count = 1,
+                                     .is_view = true,
+                                     .infer = infer_traced,
+                                     .gradient = pass_traced,
+                                     .persist = persist_trace,
+                                     .persist_inputs = 1u << 1};
+
+/* The trace after a step on rows of 1, 1, 3 and 3, in two micro-batches if asked, of a layer that
+ * is called twice, the second time for their negatives. */
+static float trace_after(const char *device, int micro_batches) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
+  tdm_place(graph, device);
+  const tdm_value trace =
+      tdm_state(graph, "trace", TDM_FLOAT32, tdm_shape_scalar(), NULL, (tdm_value){0, 0});
+  const tdm_value one =
+      tdm_append(graph, &traced, "one", NULL, (const tdm_value[]){x, trace}, 2, NULL);
+  const tdm_value negative = tdm_mul_scalar(graph, "negative", one, -1);
+  const tdm_value two =
+      tdm_append(graph, &traced, "two", NULL, (const tdm_value[]){negative, trace}, 2, NULL);
+  const tdm_value y = tdm_linear(graph, "fc", two, 2);
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", y, x), tdm_sgd(0.1),
+                    &(tdm_session_options){.seed = 1, .micro_batches = micro_batches});
+  const float rows[4][2] = {{1, 1}, {1, 1}, {3, 3}, {3, 3}};
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 4, 2), rows);
+  assert_ok(tdm_train_step(session, &(tdm_feed){"x", fed, false}, 1, NULL, 0, NULL));
+  tdm_tensor_release(fed);
+  tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);
+  float found;
+  assert_ok(tdm_tensor_read(tdm_tensor_list_find(list, "trace"), &found, sizeof found));
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  return found;
+}
+
+/* 2, then -2; of micro-batches 1, -1, 3, -3. */
+static void a_state_moves_from_where_it_was_left(void **unused) {
+  (void)unused;
+  static const char *const devices[] = {"cpu:0", "cpu:1", TEST_KIND ":0"};
+  for (size_t d = 0; d < TDM_COUNT_OF(devices); d++) {
+    assert_float_equal(trace_after(devices[d], 1), -1, 0);
+    assert_float_equal(trace_after(devices[d], 2), (((1 * 0.5) - 1) * 0.5 + 3) * 0.5 - 3, 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_tower_goes_by_its_own_optimizer),
@@ -294,6 +382,7 @@ int main(void) {
       cmocka_unit_test(rates_change_in_proportion),
       cmocka_unit_test(checkpoints_keep_groups),
       cmocka_unit_test(bad_groups_are_refused_by_name),
+      cmocka_unit_test(a_state_moves_from_where_it_was_left),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

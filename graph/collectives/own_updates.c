@@ -88,6 +88,35 @@ static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
   return home_shares;
 }
 
+/* Is it, or does it show, a persistent value among those? */
+static bool is_among(const tdm_graph *graph, uint32_t value, const bool *persistents) {
+  const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, value)->root);
+  return root->kind == TDM_VALUE_PERSISTENT && persistents[root->binding];
+}
+
+/* What updates write that read no sum is written at home alone, where a copy would not follow: an
+ * update that touches it too, of a parameter that two nodes update, say, stays there with them. */
+static tdm_status keep_at_home(const followers *state) {
+  const tdm_sums *sums = state->sums;
+  const tdm_graph *graph = sums->graph;
+  const size_t bytes = (graph->persistents.count + 1) * sizeof(bool);
+  bool *written = tdm_region_take(sums->region, bytes, "collectives");
+  if (!written) return TDM_OUT_OF_MEMORY;
+  TDM_EACH_NODE_FROM(sums->updates, node) {
+    for (uint32_t k = 0; k < node->output_count && !sum_read_by(state, node); k++) {
+      const uint32_t root = tdm_ir_value_at(graph, node->first_output + k)->root;
+      const tdm_ir_value *value = tdm_ir_value_at(graph, root);
+      if (value->kind == TDM_VALUE_PERSISTENT) written[value->binding] = true;
+    }
+  }
+  TDM_EACH_NODE_FROM(sums->updates, node) {
+    const uint32_t sum = sum_read_by(state, node);
+    for (uint32_t k = 0; k < node->input_count && sum; k++)
+      if (is_among(graph, node->inputs[k], written)) sums->items[sum - 1].can_own = false;
+  }
+  return TDM_OK;
+}
+
 tdm_status tdm_find_own_updates(const tdm_sums *sums) {
   followers state;
   TDM_TRY(init(&state, sums));
@@ -106,7 +135,7 @@ tdm_status tdm_find_own_updates(const tdm_sums *sums) {
   }
   for (size_t i = 0; i < sums->count; i++)
     sums->items[i].can_own &= state.updates[i] > 0;
-  return TDM_OK;
+  return keep_at_home(&state);
 }
 
 /* The node on another device, right before `before`; values that stand for others there are read

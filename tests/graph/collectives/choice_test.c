@@ -50,7 +50,7 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
   return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.collective = collective});
 }
 
-/* ---- Updates that read two sums -------------------------------------------------------------- */
+/* ---- Updates that read two sums, or are made in two nodes ------------------------------------ */
 
 static tdm_status execute_joint(const tdm_kernel_call *call) {
   float *parameter = call->outputs[0]; /* (WIDTH, WIDTH), as all */
@@ -93,8 +93,45 @@ static tdm_status append_joint(tdm_update *update) {
 
 static const tdm_optimizer_rule joint_rule = {.name = "joint", .append = append_joint};
 
+static tdm_status execute_halve(const tdm_kernel_call *call) {
+  float *parameter = call->outputs[0]; /* (WIDTH, WIDTH) */
+  for (int64_t i = 0; i < WIDTH * WIDTH; i++)
+    parameter[i] /= 2;
+  return TDM_OK;
+}
+
+static const tdm_kernel halve_kernel = {.struct_size = sizeof(tdm_kernel),
+                                        .operation = "test_halve",
+                                        .executes = "cpu",
+                                        .dtype = TDM_FLOAT32,
+                                        .execute = execute_halve};
+
+static const tdm_operation halve_operation = {.struct_size = sizeof(tdm_operation),
+                                              .name = "test_halve",
+                                              .min_inputs = 1,
+                                              .max_inputs = 1,
+                                              .output_count = 1,
+                                              .overwrites = {1},
+                                              .infer = infer_joint};
+
+/* Each parameter by its gradient, then by a node that reads none. */
+static tdm_status append_twice(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  for (size_t i = 0; i < 2; i++) {
+    const tdm_value gradient = tdm_update_gradient(update, i);
+    const tdm_value operands[] = {tdm_update_parameter(update, i), gradient, gradient};
+    const char *name = tdm_update_name(update, i);
+    const tdm_value updated = tdm_append(graph, &joint_operation, name, NULL, operands, 3, NULL);
+    tdm_append(graph, &halve_operation, name, NULL, &updated, 1, NULL);
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_optimizer_rule twice_rule = {.name = "twice", .append = append_twice};
+
 /* Two layers over two devices, whose sums have the same bits in any order. */
-static tdm_session *joint_session(tdm_context *context, tdm_collective collective) {
+static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *rule,
+                               tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
   tdm_scope_push(graph, "model");
@@ -103,33 +140,44 @@ static tdm_session *joint_session(tdm_context *context, tdm_collective collectiv
   tdm_scope_pop(graph);
   const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
   tdm_data_parallel(graph, "model", &wrap);
-  const tdm_optimizer optimizer = {.rule = &joint_rule, .learning_rate = 1};
+  const tdm_optimizer optimizer = {.rule = rule, .learning_rate = 1};
   return train_session(graph, tdm_mse(graph, "loss", z, x), optimizer,
                        &(tdm_session_options){.seed = 7, .collective = collective});
 }
 
-/* Devices have no sum but the one whose parameter they would update: the home does it, and sends
- * the parameter, by whichever algorithm the sums are made. */
-static void an_update_of_two_sums_is_made_at_home(void **state) {
-  (void)state;
+/* By whichever algorithm the sums are made: the home updates, and sends the parameter. */
+static void assert_made_at_home(const tdm_optimizer_rule *rule) {
   tdm_context *context = linked_context();
   assert_ok(tdm_kernel_register(context, &joint_kernel));
-  tdm_session *home = joint_session(context, TDM_COLLECTIVE_HOME);
-  tdm_session *ring = joint_session(context, TDM_COLLECTIVE_RING);
+  assert_ok(tdm_kernel_register(context, &halve_kernel));
+  tdm_session *home = session_by(context, rule, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = session_by(context, rule, TDM_COLLECTIVE_RING);
   for (int step = 0; step < 3; step++) {
     train(context, home, NULL);
     train(context, ring, NULL);
   }
   assert_int_equal(ring->newest->sums.sums, 2);
-  assert_int_equal(ring->newest->sums.own_updates, 0);
   tdm_tensor_list *one = state_of(home);
   tdm_tensor_list *other = state_of(ring);
   assert_same_state(one, other);
+  assert_int_equal(ring->newest->sums.own_updates, 0);
   tdm_tensor_list_release(one);
   tdm_tensor_list_release(other);
   tdm_session_release(home);
   tdm_session_release(ring);
   tdm_context_release(context);
+}
+
+/* Devices have no sum but the one whose parameter they would update. */
+static void an_update_of_two_sums_is_made_at_home(void **state) {
+  (void)state;
+  assert_made_at_home(&joint_rule);
+}
+
+/* They would make the update that reads the sum, and not the one behind it. */
+static void an_update_in_two_nodes_is_made_at_home(void **state) {
+  (void)state;
+  assert_made_at_home(&twice_rule);
 }
 
 /* ---- What they are predicted to take --------------------------------------------------------- */
@@ -223,6 +271,7 @@ static void gradients_that_are_read_are_summed_at_home(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_update_of_two_sums_is_made_at_home),
+      cmocka_unit_test(an_update_in_two_nodes_is_made_at_home),
       cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),
       cmocka_unit_test(gradients_of_activations_are_summed_at_home),
       cmocka_unit_test(gradients_that_are_read_are_summed_at_home),

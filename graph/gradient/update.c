@@ -261,13 +261,16 @@ static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
   return status;
 }
 
-/* Settles what was appended from `first` on, and logs the rows of tables. */
+/* Settles what was appended from `first` on, and logs the rows of tables that one update has
+ * written: another one may write any. */
 static tdm_status settle(const settling *state, tdm_ir_node *first,
                          const tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = state->graph;
   TDM_TRY(settle_roles(state, first));
   for (size_t i = 0; i < count; i++) {
-    if (items[i].gradient.dense == 0) TDM_TRY(log_rows(graph, &items[i]));
+    const tdm_ir_value *parameter = tdm_ir_value_at(graph, items[i].parameter);
+    if (items[i].gradient.dense == 0 && state->writes[parameter->binding] < 2)
+      TDM_TRY(log_rows(graph, &items[i]));
   }
   return TDM_OK;
 }

@@ -7,7 +7,7 @@
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
 /* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. */
-static tdm_session *trained_session(void) {
+static tdm_session *session_trained_by(tdm_optimizer optimizer) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
@@ -17,13 +17,19 @@ static tdm_session *trained_session(void) {
   tdm_tie(graph, "table", "table");
   const tdm_value far = tdm_embedding_with(graph, "table", ids, ROWS, WIDTH, &sparse);
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", far, WIDTH), near);
-  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  tdm_output(graph, "near", near);
+  tdm_output(graph, "far", far);
+  tdm_session *session = train_session(graph, loss, optimizer, NULL);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, BATCH));
   const tdm_feed feed = {"ids", fed, false};
   for (int step = 0; step < 3; step++)
     assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
   tdm_tensor_release(fed);
   return session;
+}
+
+static tdm_session *trained_session(void) {
+  return session_trained_by(tdm_sgd(0.1));
 }
 
 /* Those of five versions that follow one another are apart, within the log's memory; then they are
@@ -105,12 +111,77 @@ static void an_update_costs_the_rows_it_names(void **unused) {
   tdm_session_release(session);
 }
 
+/* ---- Updates of other rows ------------------------------------------------------------------- */
+
+static tdm_status infer_table(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  return TDM_OK;
+}
+
+static tdm_status execute_halve(const tdm_kernel_call *call) {
+  float *values = call->outputs[0];
+  const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
+  for (int64_t i = 0; i < count; i++)
+    values[i] /= 2;
+  return TDM_OK;
+}
+
+static const tdm_kernel halve_kernel = {.struct_size = sizeof(tdm_kernel),
+                                        .operation = "test_halve",
+                                        .executes = "cpu",
+                                        .dtype = TDM_FLOAT32,
+                                        .execute = execute_halve};
+
+static const tdm_operation halve = {.struct_size = sizeof(tdm_operation),
+                                    .name = "test_halve",
+                                    .min_inputs = 1,
+                                    .max_inputs = 1,
+                                    .output_count = 1,
+                                    .overwrites = {1},
+                                    .infer = infer_table};
+
+/* What the optimizer of tables does, then all their rows are halved. */
+static tdm_status append_and_halve(tdm_update *update) {
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  TDM_TRY(sgd.rule->append(update));
+  for (size_t i = 0; i < tdm_update_count(update); i++) {
+    const tdm_value parameter = tdm_update_parameter(update, i);
+    tdm_append(tdm_update_graph(update), &halve, tdm_update_name(update, i), NULL, &parameter, 1,
+               NULL);
+  }
+  return tdm_graph_status(tdm_update_graph(update));
+}
+
+static const tdm_optimizer_rule halving_rule = {
+    .name = "halving", .accepts_sparse = true, .append = append_and_halve};
+
+/* A copy has the rows that no id named, where another update has written them. */
+static void a_table_that_two_updates_write_is_copied_whole(void **unused) {
+  (void)unused;
+  assert_ok(tdm_kernel_register(context, &halve_kernel));
+  tdm_session *session =
+      session_trained_by((tdm_optimizer){.rule = &halving_rule, .learning_rate = 0.1});
+  int64_t ids[BATCH];
+  for (int64_t i = 0; i < BATCH; i++)
+    ids[i] = i;
+  tdm_tensor *fed = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, BATCH), ids);
+  tdm_fetch fetches[] = {{.name = "near"}, {.name = "far"}};
+  assert_ok(tdm_run(session, &(tdm_feed){"ids", fed, false}, 1, fetches, 2));
+  assert_memory_equal(tdm_tensor_data(fetches[0].tensor), tdm_tensor_data(fetches[1].tensor),
+                      sizeof(float[BATCH][WIDTH]));
+  tdm_tensor_release(fetches[0].tensor);
+  tdm_tensor_release(fetches[1].tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_of_a_log_are_apart),
       cmocka_unit_test(memory_has_the_logs),
       cmocka_unit_test(a_refresh_costs_the_rows_it_moves),
       cmocka_unit_test(an_update_costs_the_rows_it_names),
+      cmocka_unit_test(a_table_that_two_updates_write_is_copied_whole),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

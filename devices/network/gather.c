@@ -69,40 +69,64 @@ static tdm_status await(tdm_network *network, tdm_network_call *call) {
     bool settled = false;
     const tdm_status status = tdm_network_look_after(network, call, &settled);
     if (!settled && status != TDM_OK) network->stuck = true;
-    if (status != TDM_OK) return status;
-    if (settled) break;
+    if (status != TDM_OK || settled) return status;
     const struct timespec pause = {.tv_nsec = GATHER_PAUSE_NS};
     (void)nanosleep(&pause, NULL);
   }
-  const tdm_net_request *request = &call->request;
-  const bool tells = request->kind == TDM_NET_RECEIVE && request->channel == TDM_INTENT_CHANNEL;
-  return tells ? check_intent(network, request->peer) : TDM_OK;
 }
 
-/* Until all have settled, or one never will. Behind what another rank does not intend nothing need
- * come. */
-static tdm_status await_all(tdm_network *network, size_t count) {
+/* Until calls [begin, end) have settled, or one never will; the first failure. */
+static tdm_status await_calls(tdm_network *network, size_t begin, size_t end) {
   tdm_status first = TDM_OK;
-  for (size_t i = 0; i < count && !network->stuck; i++) {
+  tdm_last_failure why = {0};
+  for (size_t i = begin; i < end && !network->stuck; i++) {
     const tdm_status status = await(network, &network->gathering[i]);
-    if (first == TDM_OK) first = status;
+    if (first != TDM_OK || status == TDM_OK) continue;
+    first = status;
+    tdm_last_failure_keep(&why);
   }
+  if (first != TDM_OK) tdm_last_failure_restore(&why);
   return first;
 }
 
+/* The first `intents` of the posted calls are looked at first, and all of them before one that does
+ * something else is told of, which gets this rank's words so. Nothing need come behind those. */
+static tdm_status await_intents(tdm_network *network, size_t intents) {
+  const tdm_status status = await_calls(network, 0, intents);
+  for (size_t i = 0; i < intents; i++) {
+    const tdm_network_call *call = &network->gathering[i];
+    if (call->settled && call->request.status == TDM_OK && call->request.kind == TDM_NET_RECEIVE)
+      TDM_TRY(check_intent(network, call->request.peer));
+  }
+  return status;
+}
+
+/* What is out reaches into the room, whatever has failed before it. */
+static tdm_status await_behind(tdm_network *network, tdm_status status, size_t begin, size_t end) {
+  tdm_last_failure why;
+  tdm_last_failure_keep(&why);
+  const tdm_status ended = await_calls(network, begin, end);
+  if (status == TDM_OK) return ended;
+  tdm_last_failure_restore(&why);
+  return status;
+}
+
+static tdm_status await_all(tdm_network *network, size_t intents, size_t posted) {
+  return await_behind(network, await_intents(network, intents), intents, posted);
+}
+
 /* After a post that failed: others would wait for what is not posted. A rank that has gone may have
- * told before that it does something else, in what is first of the `posted` calls, the intents. */
+ * told before that it does something else. */
 static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t intents,
                                 size_t posted) {
   tdm_last_failure why;
   tdm_last_failure_keep(&why);
-  for (size_t i = 0; i < intents && !network->stuck; i++)
-    if (await(network, &network->gathering[i]) == TDM_INVALID_ARGUMENT) return TDM_INVALID_ARGUMENT;
-  tdm_last_failure_restore(&why);
+  if (await_intents(network, intents) == TDM_INVALID_ARGUMENT)
+    status = TDM_INVALID_ARGUMENT;
+  else
+    tdm_last_failure_restore(&why);
   tdm_network_give_up(network, status);
-  (void)await_all(network, posted);
-  tdm_last_failure_restore(&why);
-  return status;
+  return await_behind(network, status, intents, posted);
 }
 
 /* May the room be written to? */
@@ -141,7 +165,7 @@ static tdm_status gather_piece(tdm_network *network, const unsigned char *own, s
   const size_t intents = posted;
   if (status == TDM_OK) status = post_gather(network, false, bytes, &posted);
   if (status != TDM_OK) return give_up_posts(network, status, intents, posted);
-  TDM_TRY(await_all(network, posted));
+  TDM_TRY(await_all(network, intents, posted));
   for (int r = 0; r < network->endpoint->rank_count; r++) {
     const bool is_own = r == network->endpoint->rank;
     memcpy(all + (size_t)r * stride, slot_of(network, is_own ? 0 : 1 + (size_t)r), bytes);
@@ -204,7 +228,7 @@ static tdm_status pass_piece(tdm_network *network, int from, int to, unsigned ch
   const size_t intents = posted;
   if (status == TDM_OK) status = post_pass(network, false, from, to, bytes, &posted);
   if (status != TDM_OK) return give_up_posts(network, status, intents, posted);
-  TDM_TRY(await_all(network, posted));
+  TDM_TRY(await_all(network, intents, posted));
   if (receives(network, from, to)) memcpy(memory, network->room, bytes);
   return TDM_OK;
 }

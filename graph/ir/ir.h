@@ -80,7 +80,7 @@ typedef struct tdm_ir_node {
   uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
   uint8_t update_group; /* whose learning rate it reads (graph/describe/update_groups.h) */
   bool later_replica;   /* not the first replica of some parallel region */
-  uint32_t consumer;    /* transfers: the first node that asked */
+  uint32_t consumer;    /* transfers: the first node that asked for the copy; 0: the caller */
   uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
   uint32_t described;   /* the user's node that it computes, or a part of; 0: none */
 } tdm_ir_node;

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "devices/context/route.h"
-#include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
@@ -25,13 +24,13 @@ typedef struct copy_entry {
 
 typedef struct transfer_state {
   tdm_graph *graph;
-  size_t value_count;       /* before the pass */
-  uint64_t *wanted;         /* per value, set_words: the devices that read a copy */
-  uint64_t *passing;        /* the same: those that read it once, to add it to a sum */
-  size_t set_words;         /* of a set of devices, a bit each */
-  uint32_t *first_consumer; /* per value: the first node elsewhere that reads it */
-  uint32_t *copies;         /* per value: head of its list in entries */
-  uint32_t *buckets; /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
+  size_t value_count;   /* before the pass */
+  uint64_t *wanted;     /* per value, set_words: the devices that read a copy */
+  uint64_t *passing;    /* the same: those that read it once, to add it to a sum */
+  size_t set_words;     /* of a set of devices, a bit each */
+  bool *read_elsewhere; /* per value: by a node on another device */
+  uint32_t *copies;     /* per value: head of its list in entries */
+  uint32_t *buckets;    /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
   const int16_t *delivery_devices;
   bool *delivered; /* per value: the caller reads it on cpu:0 */
   bool *pushed;    /* per value: its maker's compute queue carries its copy to cpu:0 */
@@ -96,15 +95,14 @@ static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t f
                               tdm_node_role role, uint32_t hop, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   const tdm_ir_value *source = tdm_ir_value_at(graph, from);
-  const tdm_ir_node like = {
-      .pushed = device == TDM_HOST_DEVICE && from < state->value_count && state->pushed[from],
-      .name = tdm_value_name(graph, origin),
-      .input_count = 1,
-      .output_count = 1,
-      .device = device,
-      .role = (uint8_t)role,
-      .hop = (uint8_t)hop,
-      .consumer = origin < state->value_count ? state->first_consumer[origin] : 0};
+  const tdm_ir_node like = {.pushed = device == TDM_HOST_DEVICE && from < state->value_count &&
+                                      state->pushed[from],
+                            .name = tdm_value_name(graph, origin),
+                            .input_count = 1,
+                            .output_count = 1,
+                            .device = device,
+                            .role = (uint8_t)role,
+                            .hop = (uint8_t)hop};
   const tdm_ir_node *node = tdm_insert_as(graph, state->before, &like, &from, &source->spec);
   if (!node) return TDM_OUT_OF_MEMORY;
   *out_copy = node->first_output;
@@ -120,28 +118,6 @@ static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t devic
   state->entries.items[state->entries.count] = (copy_entry){copy, state->copies[value], device};
   state->copies[value] = (uint32_t)state->entries.count++;
   return TDM_OK;
-}
-
-static double predict_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes,
-                         double (*of_link)(const tdm_link_estimate *link, double bytes)) {
-  if (from == to) return 0;
-  const tdm_route route = tdm_route_between(tdm_context_device(graph->context, (size_t)from),
-                                            tdm_context_device(graph->context, (size_t)to));
-  double ns = 0;
-  for (uint32_t i = 0; i < route.count; i++) {
-    tdm_link_estimate link;
-    tdm_context_link(graph->context, route.hops[i].from, route.hops[i].to, true, &link);
-    ns += of_link(&link, bytes);
-  }
-  return ns;
-}
-
-double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
-  return predict_ns(graph, from, to, bytes, tdm_link_predict_ns);
-}
-
-double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
-  return predict_ns(graph, from, to, bytes, tdm_link_predict_both_ns);
 }
 
 /* What a derived copy is refreshed from: the home, or once it has served one, the copy that was
@@ -246,7 +222,7 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   uint32_t pushed;
   if (state->pushed[value])
     TDM_TRY(copy_to(state, value, TDM_HOST_DEVICE, !state->delivered[value], &pushed));
-  for (int16_t d = 0; state->first_consumer[value] && d < device_count; d++) {
+  for (int16_t d = 0; state->read_elsewhere[value] && d < device_count; d++) {
     if (!has_device(state, state->wanted, value, d)) continue;
     uint32_t copy;
     if (has_device(state, state->passing, value, d)) continue;
@@ -284,7 +260,7 @@ static void find_wanted(transfer_state *state) {
       if (!inputs[k] || tdm_ir_value_at(graph, inputs[k])->device == node->device) continue;
       if (tdm_reads_in_place(graph, node, k)) continue;
       note_reader(state, node, k);
-      if (!state->first_consumer[inputs[k]]) state->first_consumer[inputs[k]] = node->index;
+      state->read_elsewhere[inputs[k]] = true;
     }
   }
 }
@@ -338,6 +314,16 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
   }
 }
 
+/* The copy, and those that routes have left on its way, are made for the first who reads them. What
+ * nobody has asked for is the caller's. */
+static void note_asker(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
+  tdm_ir_node *copier = tdm_producer(graph, copy);
+  while (!copier->consumer) {
+    copier->consumer = reader->index;
+    if (copier->hop > 0) copier = tdm_producer(graph, copier->inputs[0]);
+  }
+}
+
 /* Makes the node read the copies; those that its queue fetches stand right before it. */
 static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   tdm_graph *graph = state->graph;
@@ -351,6 +337,7 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
     else
       TDM_TRY(copy_to(state, input, node->device, true, &copy));
     tdm_set_input(graph, node, k, copy);
+    note_asker(graph, node, copy);
     inherit_condition(graph, node, copy);
   }
   tdm_settle_outputs(graph, node);
@@ -467,14 +454,14 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   const size_t set_bytes = n * state->set_words * sizeof(uint64_t);
   state->wanted = tdm_region_take(scratch, set_bytes, "transfers");
   state->passing = tdm_region_take(scratch, set_bytes, "transfers");
-  state->first_consumer = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
+  state->read_elsewhere = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   state->copies = tdm_region_take(scratch, n * sizeof(uint32_t), "transfers");
   state->buckets =
       tdm_region_take(scratch, device_count * TDM_BUCKETS * sizeof(uint32_t), "transfers");
   state->delivered = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   state->pushed = tdm_region_take(scratch, n * sizeof(bool), "transfers");
   bool *read_by_host = tdm_region_take(scratch, n * sizeof(bool), "transfers");
-  if (!state->wanted || !state->passing || !state->first_consumer || !state->copies ||
+  if (!state->wanted || !state->passing || !state->read_elsewhere || !state->copies ||
       !state->buckets || !state->delivered || !state->pushed || !read_by_host)
     return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < delivery_count; i++)

@@ -1,5 +1,7 @@
 /* What crosses between devices: exactly which transfers a plan has, and how many bytes each kind
  * moves. */
+#include <stdlib.h>
+
 #include "graph/ir/rewriter.h"
 #include "graph/report/explain.h"
 #include "graph/run/session.h"
@@ -25,6 +27,14 @@ static uint64_t copies_made(tdm_context *context) {
 
 static void count_copies(tdm_context *context) {
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_COPY, UINT64_MAX, false);
+}
+
+/* Each of these parts is in what explain tells. */
+static void assert_told(tdm_session *session, const char *const *parts, size_t count) {
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  for (size_t i = 0; i < count; i++)
+    if (!strstr(text, parts[i])) fail_msg("\"%s\" is not in\n%s", parts[i], text);
+  free(text);
 }
 
 static void seed_program_crosses_once_each_way(void **state) {
@@ -146,6 +156,10 @@ static void one_transfer_a_destination(void **state) {
                                         .edge_bytes = 5 * WORDS_BYTES,
                                         .boundary_transfers = 1,
                                         .boundary_bytes = WORDS_BYTES});
+  static const char *const causes[] = {"embedding -> a, cpu:0 to sim:0",
+                                       "embedding -> b, cpu:0 to sim:1",
+                                       "embedding -> c, cpu:0 to cpu:1"};
+  assert_told(session, causes, TDM_COUNT_OF(causes));
   (void)train_once(session, &batch);
   /* Backward: d_sum to sim:1 and cpu:1, and three adjoints of x back to cpu:0. */
   assert_traffic(session, (tdm_traffic){.edge_transfers = 10,
@@ -153,6 +167,31 @@ static void one_transfer_a_destination(void **state) {
                                         .boundary_transfers = 2,
                                         .boundary_bytes = IDS_BYTES + 4});
   test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* What the caller fetches is brought to cpu:0 for the caller, whoever reads it on another device.
+ */
+static void the_callers_copy_is_for_the_caller(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_place(graph, "sim:0");
+  const tdm_value left = tdm_linear(graph, "left", x, 4);
+  tdm_place(graph, "sim:1");
+  tdm_output(graph, "left", left);
+  tdm_output(graph, "y", tdm_linear(graph, "right", left, 4));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, 4));
+  const tdm_feed feed = {"x", fed, false};
+  const tdm_fetch fetches[] = {{"left", NULL}, {"y", NULL}};
+  assert_ok(tdm_session_prepare(session, &feed, 1, fetches, 2, false));
+  static const char *const causes[] = {"left -> the caller, sim:0 to cpu:0",
+                                       "left -> right, sim:0 to sim:1"};
+  assert_told(session, causes, TDM_COUNT_OF(causes));
+  tdm_tensor_release(fed);
   tdm_session_release(session);
   tdm_context_release(context);
 }
@@ -421,6 +460,7 @@ int main(void) {
       cmocka_unit_test(nothing_crosses_within_one_device),
       cmocka_unit_test(three_readers_share_one_transfer),
       cmocka_unit_test(one_transfer_a_destination),
+      cmocka_unit_test(the_callers_copy_is_for_the_caller),
       cmocka_unit_test(inputs_on_their_device_do_not_cross),
       cmocka_unit_test(everything_can_be_fetched_at_once),
       cmocka_unit_test(an_output_can_be_fetched_twice),

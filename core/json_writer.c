@@ -48,9 +48,8 @@ static void put_text(tdm_json_writer *writer, const char *text) {
     put_byte(writer, *text);
 }
 
-static void put_quoted(tdm_json_writer *writer, const char *text) {
+static void put_escaped(tdm_json_writer *writer, const char *text) {
   size_t left = strlen(text);
-  put_byte(writer, '"');
   while (left > 0) {
     uint32_t point = 0;
     const size_t used = tdm_utf8_decode(text, left, &point);
@@ -65,6 +64,11 @@ static void put_quoted(tdm_json_writer *writer, const char *text) {
     text += used > 0 ? used : 1;
     left -= used > 0 ? used : 1;
   }
+}
+
+static void put_quoted(tdm_json_writer *writer, const char *text) {
+  put_byte(writer, '"');
+  put_escaped(writer, text);
   put_byte(writer, '"');
 }
 
@@ -108,6 +112,15 @@ void tdm_json_put_string(tdm_json_writer *writer, const char *key, const char *t
   } else {
     put_quoted(writer, text);
   }
+}
+
+void tdm_json_put_pieces(tdm_json_writer *writer, const char *key, const char *const *pieces,
+                         size_t count) {
+  put_key(writer, key);
+  put_byte(writer, '"');
+  for (size_t i = 0; i < count; i++)
+    put_escaped(writer, pieces[i]);
+  put_byte(writer, '"');
 }
 
 void tdm_json_put_integer(tdm_json_writer *writer, const char *key, int64_t number) {

@@ -40,6 +40,9 @@ void tdm_json_open(tdm_json_writer *writer, const char *key, char opening); /* '
 void tdm_json_close(tdm_json_writer *writer, char closing);                 /* '}' or ']' */
 /* Bytes that are not UTF-8 become U+FFFD; NULL is null. */
 void tdm_json_put_string(tdm_json_writer *writer, const char *key, const char *text);
+/* One string of them all, one behind the other. */
+void tdm_json_put_pieces(tdm_json_writer *writer, const char *key, const char *const *pieces,
+                         size_t count);
 void tdm_json_put_integer(tdm_json_writer *writer, const char *key, int64_t number);
 /* What is not finite is null. */
 void tdm_json_put_real(tdm_json_writer *writer, const char *key, double number);

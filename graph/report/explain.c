@@ -53,20 +53,41 @@ const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node) {
 }
 
 const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node) {
-  if (tdm_ir_is_exchange(&plan->graph, node)) return "memory of devices";
-  return tdm_host_memory_name(tdm_plan_host_memory(plan, node));
+  tdm_context *context = plan->graph.context;
+  const int16_t from = tdm_ir_value_at(&plan->graph, node->inputs[0])->device;
+  const bool by_host = tdm_context_device(context, (size_t)from)->host_addressable ||
+                       tdm_context_device(context, (size_t)node->device)->host_addressable;
+  return by_host ? tdm_host_memory_name(tdm_plan_host_memory(plan, node)) : "memory of devices";
 }
 
-const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text) {
-  const char *consumer =
-      node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
-  const tdm_ir_value *source = tdm_ir_value_at(&plan->graph, node->inputs[0]);
+/* The value whose copy a transfer is, be it over several hops. */
+static const tdm_ir_value *origin_of(const tdm_plan *plan, const tdm_ir_node *node) {
+  const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->inputs[0]);
+  while (node->hop > 0) {
+    node = tdm_ir_node_at(&plan->graph, value->producer);
+    value = tdm_ir_value_at(&plan->graph, node->inputs[0]);
+  }
+  return value;
+}
+
+void tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node,
+                       const char *out_pieces[TDM_CAUSE_PIECES]) {
+  const tdm_ir_value *origin = origin_of(plan, node);
   bool backward = false;
-  if (source->producer)
-    backward = tdm_ir_node_at(&plan->graph, source->producer)->role == TDM_ROLE_GRADIENT;
-  snprintf(text, TDM_EXPLAIN_TEXT, "%s%s -> %s", backward ? "gradient of " : "", node->name,
-           consumer);
-  return text;
+  if (origin->producer)
+    backward = tdm_ir_node_at(&plan->graph, origin->producer)->role == TDM_ROLE_GRADIENT;
+  out_pieces[0] = backward ? "gradient of " : "";
+  out_pieces[1] = node->name;
+  out_pieces[2] = " -> ";
+  out_pieces[3] =
+      node->consumer ? tdm_ir_node_at(&plan->graph, node->consumer)->name : "the caller";
+}
+
+const char *tdm_explain_cause_in(tdm_region *region, const tdm_plan *plan,
+                                 const tdm_ir_node *node) {
+  const char *pieces[TDM_CAUSE_PIECES];
+  tdm_explain_cause(plan, node, pieces);
+  return tdm_region_format(region, "%s%s%s%s", pieces[0], pieces[1], pieces[2], pieces[3]);
 }
 
 double tdm_explain_measured_ns(const tdm_plan *plan, size_t step) {

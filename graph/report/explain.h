@@ -5,7 +5,7 @@
 
 #include "graph/plan/plan.h"
 
-#define TDM_EXPLAIN_TEXT 256
+#define TDM_EXPLAIN_TEXT 1024 /* of as many members as a fused node has */
 
 /* "cpu:0" and "upload"; how a node's work is called: an operation's name or "transfer", ... */
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device);
@@ -17,10 +17,16 @@ const char *tdm_explain_action(const tdm_ir_node *node);
 const char *tdm_explain_members(const tdm_ir_node *node, char *text);
 /* "direct", "peer", "staged", "between ranks", "by devices of two ranks" or "same device". */
 const char *tdm_explain_route(const tdm_plan *plan, const tdm_ir_node *node);
-/* Through which memory a transfer goes. */
+/* Through which memory a transfer goes: "pinned", "staged", "pageable", "host memory" between
+ * devices of the host, "memory of devices" where neither end is the host's. */
 const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node);
-/* "embedding -> rnn": what made the value and who asked first. */
-const char *tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node, char *text);
+/* "embedding -> rnn", "gradient of rnn -> embedding": what made the value and who asked first.
+ * Names may be as long as they like, so these are the pieces, which go behind one another. */
+enum { TDM_CAUSE_PIECES = 4 };
+void tdm_explain_cause(const tdm_plan *plan, const tdm_ir_node *node,
+                       const char *out_pieces[TDM_CAUSE_PIECES]);
+/* The same in one, in the region; NULL where memory is short. */
+const char *tdm_explain_cause_in(tdm_region *region, const tdm_plan *plan, const tdm_ir_node *node);
 /* Median of the latest measured times of a step; negative when not measured. */
 double tdm_explain_measured_ns(const tdm_plan *plan, size_t step);
 

@@ -15,8 +15,9 @@ static void put_shape(tdm_json_writer *json, const tdm_shape *shape) {
 
 static void put_transfer(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
-  char cause[TDM_EXPLAIN_TEXT];
-  tdm_json_put_string(json, "cause", tdm_explain_cause(plan, node, cause));
+  const char *cause[TDM_CAUSE_PIECES];
+  tdm_explain_cause(plan, node, cause);
+  tdm_json_put_pieces(json, "cause", cause, TDM_CAUSE_PIECES);
   tdm_json_put_integer(json, "bytes", (int64_t)value->bytes);
   tdm_json_put_string(json, "route", tdm_explain_route(plan, node));
   const tdm_host_memory memory = tdm_plan_host_memory(plan, node);

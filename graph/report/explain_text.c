@@ -119,9 +119,13 @@ static void print_head(const tdm_plan *plan, FILE *out) {
 }
 
 static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {
-  char cause[TDM_EXPLAIN_TEXT];
+  const char *cause[TDM_CAUSE_PIECES];
   const uint32_t from = node->inputs[0];
-  fprintf(out, "%-18s %s, ", tdm_explain_action(node), tdm_explain_cause(plan, node, cause));
+  tdm_explain_cause(plan, node, cause);
+  fprintf(out, "%-18s ", tdm_explain_action(node));
+  for (size_t i = 0; i < TDM_CAUSE_PIECES; i++)
+    fputs(cause[i], out);
+  fputs(", ", out);
   fprintf(out, "%s to ", tdm_explain_device(plan, tdm_ir_value_at(&plan->graph, from)->device));
   fprintf(out, "%s, ", tdm_explain_device(plan, node->device));
   print_bytes(tdm_ir_value_at(&plan->graph, node->first_output)->bytes, out);

@@ -30,7 +30,7 @@ static tdm_status describe_node(tdm_picture *picture, const tdm_plan *plan,
   tdm_region *region = &picture->region;
   tdm_picture_node *out = &picture->nodes[picture->node_count++];
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
-  char shape[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT], cause[TDM_EXPLAIN_TEXT];
+  char shape[TDM_SHAPE_TEXT], members[TDM_EXPLAIN_TEXT];
   const char *of = *tdm_explain_members(node, members) ? " of " : "";
   uint32_t *makes = tdm_region_take(region, (node->output_count + 1) * sizeof *makes, what);
   if (!makes) return TDM_OUT_OF_MEMORY;
@@ -52,7 +52,7 @@ static tdm_status describe_node(tdm_picture *picture, const tdm_plan *plan,
       .makes = makes};
   if (!node->operation) {
     out->route = tdm_explain_route(plan, node);
-    out->cause = tdm_region_string(region, tdm_explain_cause(plan, node, cause));
+    out->cause = tdm_explain_cause_in(region, plan, node);
     out->predicted_ns = tdm_plan_predict_ns(plan, node);
   }
   return region->failed ? TDM_OUT_OF_MEMORY : TDM_OK;

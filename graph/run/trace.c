@@ -171,13 +171,12 @@ static const uint32_t *copy_numbers(tdm_timeline *timeline, const uint32_t *numb
 
 static tdm_status describe_transfer(tdm_timeline *timeline, const tdm_plan *plan,
                                     const tdm_ir_node *node, tdm_timeline_node *out) {
-  char cause[TDM_EXPLAIN_TEXT];
   const uint32_t from = node->inputs[0];
   out->category = "transfer";
   out->bytes = tdm_ir_value_at(&plan->graph, node->first_output)->bytes;
   out->route = tdm_explain_route(plan, node);
-  out->memory = tdm_host_memory_name(tdm_plan_host_memory(plan, node));
-  out->cause = tdm_region_string(&timeline->region, tdm_explain_cause(plan, node, cause));
+  out->memory = tdm_explain_memory(plan, node);
+  out->cause = tdm_explain_cause_in(&timeline->region, plan, node);
   const int16_t source = tdm_ir_value_at(&plan->graph, from)->device;
   out->from = tdm_region_string(&timeline->region, tdm_explain_device(plan, source));
   out->to = tdm_region_string(&timeline->region, tdm_explain_device(plan, node->device));

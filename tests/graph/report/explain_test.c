@@ -39,6 +39,12 @@ static size_t count_of(const char *text, const char *part) {
   return count;
 }
 
+static tdm_status print_trace(tdm_session *of, const char *what, tdm_plan_format format,
+                              FILE *out) {
+  (void)what;
+  return tdm_session_trace(of, format == TDM_PLAN_JSON ? TDM_TRACE_CHROME : TDM_TRACE_SUMMARY, out);
+}
+
 static void predictions_are_those_of_the_links(void **unused) {
   (void)unused;
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
@@ -143,12 +149,133 @@ static void sums_are_told_by_their_algorithm(void **unused) {
   tdm_session_release(at_home);
 }
 
+/* ---- What is said of the way ---- */
+
+static json_t *explained(tdm_session *of) {
+  char *text = printed(of, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(text, 0, NULL);
+  assert_non_null(plan);
+  free(text);
+  return plan;
+}
+
+/* Between two accelerators no host memory is passed, and neither is on one. */
+static void copies_between_accelerators_pass_no_host_memory(void **unused) {
+  (void)unused;
+  tdm_context *two = graph_context();
+  tdm_value loss;
+  tdm_graph *graph = zigzag_graph(two, "sim:0", "sim:1", &loss);
+  tdm_session *of =
+      train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.trace_runs = 1});
+  (void)train_steps(of, 6, 1);
+  char *text = printed(of, print_explain, NULL, TDM_PLAN_TEXT);
+  assert_true(count_of(text, ", peer, memory of devices, ") > 2);
+  assert_int_equal(count_of(text, "host memory"), 0);
+  free(text);
+  json_t *plan = explained(of);
+  size_t index;
+  json_t *command;
+  json_array_foreach(json_object_get(plan, "commands"), index, command) {
+    const char *route = json_string_value(json_object_get(command, "route"));
+    if (!route || strcmp(route, "peer") != 0) continue;
+    assert_string_equal(json_string_value(json_object_get(command, "memory")), "memory of devices");
+  }
+  json_decref(plan);
+  text = printed(of, print_trace, NULL, TDM_PLAN_JSON);
+  assert_true(count_of(text, "\"route\":\"peer\",\"memory\":\"memory of devices\"") > 2);
+  free(text);
+  tdm_session_release(of);
+  tdm_context_release(two);
+}
+
+/* A gradient is called one on all of its way, here from sim:0 by cpu:0 to a described device. */
+static void gradients_are_gradients_on_all_of_their_way(void **unused) {
+  (void)unused;
+  char path[] = "/tmp/explain_test_XXXXXX";
+  FILE *file = fdopen(mkstemp(path), "w");
+  assert_non_null(file);
+  fputs("{\"title\": \"one\", \"sources\": [\"this test\"], \"device\": {\"model\": \"toy\", "
+        "\"flops_per_second\": {\"float32\": 2e9}, \"memory_bytes_per_second\": 1e9}, "
+        "\"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}}",
+        file);
+  (void)fclose(file);
+  tdm_context *described =
+      tdm_context_create(&(tdm_context_options){.struct_size = sizeof(tdm_context_options),
+                                                .cpu_devices = 1,
+                                                .sim_devices = 1,
+                                                .machine = path});
+  (void)remove(path);
+  assert_non_null(described);
+  tdm_value loss;
+  tdm_graph *graph = zigzag_graph(described, "paper:0", "sim:0", &loss);
+  tdm_session *of = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  test_batch batch;
+  test_batch_make(&batch, described, 6, 1);
+  assert_ok(tdm_session_prepare(of, batch.feeds, 2, NULL, 0, true));
+  char *text = printed(of, print_explain, NULL, TDM_PLAN_TEXT);
+  const size_t first = count_of(text, "sim:0 to cpu:0"), second = count_of(text, "staged, ");
+  size_t gradients[2] = {0, 0};
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    if (!strstr(line, "gradient of ")) continue;
+    gradients[0] += !strstr(line, "staged, ");
+    gradients[1] += strstr(line, "staged, ") != NULL;
+  }
+  assert_true(first > 0 && second > 0 && gradients[0] > 0);
+  assert_int_equal(gradients[1], gradients[0]);
+  free(text);
+  test_batch_release(&batch);
+  tdm_session_release(of);
+  tdm_context_release(described);
+}
+
+/* A linear layer on device, below three scopes, all of that name. */
+static tdm_value far_below(tdm_graph *graph, const char *device, const char *name, tdm_value x) {
+  for (int i = 0; i < 3; i++)
+    tdm_scope_push(graph, name);
+  tdm_place(graph, device);
+  x = tdm_linear(graph, name, x, 4);
+  for (int i = 0; i < 3; i++)
+    tdm_scope_pop(graph);
+  return x;
+}
+
+/* However long paths are, a cause has all of both. */
+static void long_paths_are_told_whole(void **unused) {
+  (void)unused;
+  enum { LONG = 200 };
+  char names[2][LONG + 1] = {"", ""}, paths[2][4 * (LONG + 1)], wanted[2 * sizeof paths[0] + 8];
+  for (int i = 0; i < 2; i++) {
+    memset(names[i], 'a' + i, LONG);
+    (void)snprintf(paths[i], sizeof paths[i], "%s/%s/%s/%s", names[i], names[i], names[i],
+                   names[i]);
+  }
+  (void)snprintf(wanted, sizeof wanted, "%s -> %s", paths[0], paths[1]);
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  x = far_below(graph, "sim:0", names[0], x);
+  tdm_output(graph, "y", far_below(graph, "cpu:0", names[1], x));
+  tdm_session *of = run_session(graph, &(tdm_session_options){.trace_runs = 1});
+  tdm_tensor_release(run_on_uniform(of, 3, 4));
+  for (int format = TDM_PLAN_TEXT; format <= TDM_PLAN_JSON; format++) {
+    char *text = printed(of, print_explain, NULL, (tdm_plan_format)format);
+    assert_int_equal(count_of(text, wanted), 1);
+    free(text);
+  }
+  char *text = printed(of, print_trace, NULL, TDM_PLAN_JSON);
+  assert_int_equal(count_of(text, wanted), 1);
+  free(text);
+  tdm_session_release(of);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_are_those_of_the_links),
       cmocka_unit_test(memory_is_that_of_each_device),
       cmocka_unit_test(sums_are_told_by_their_algorithm),
       cmocka_unit_test(places_in_arenas_are_told),
+      cmocka_unit_test(copies_between_accelerators_pass_no_host_memory),
+      cmocka_unit_test(gradients_are_gradients_on_all_of_their_way),
+      cmocka_unit_test(long_paths_are_told_whole),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -188,7 +188,7 @@ static void messages_of_graphs_have_a_point(void **state) {
   tdm_graph_release(graph);
 }
 
-/* A cause that is cut within a character is still a JSON string. */
+/* Long names are JSON strings, and causes have the whole of both. */
 static void json_opens_whatever_names_are(void **state) {
   (void)state;
   char name[199];
@@ -207,13 +207,15 @@ static void json_opens_whatever_names_are(void **state) {
   const tdm_feed feed = {"x", fed, false};
   tdm_fetch fetch = {"y", NULL};
   assert_ok(tdm_run(named, &feed, 1, &fetch, 1));
+  char cause[2 * sizeof name + 4];
+  (void)snprintf(cause, sizeof cause, "%s -> %s", name, name + 2);
   char *texts[] = {printed(named, print_explain, NULL, TDM_PLAN_JSON),
                    printed(named, print_trace, NULL, TDM_PLAN_JSON)};
   for (int i = 0; i < 2; i++) {
     json_error_t error;
     json_t *root = json_loads(texts[i], JSON_REJECT_DUPLICATES, &error);
     if (!root) fail_msg("line %d: %s", error.line, error.text);
-    assert_non_null(strstr(texts[i], "\\ufffd"));
+    assert_non_null(strstr(texts[i], cause));
     json_decref(root);
     free(texts[i]);
   }

@@ -90,8 +90,10 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
 
 /* ---- Touching ---- */
 
+/* Of this rank's host: what others touch is in their caches. */
 static bool on_host(const tdm_plan *plan, int16_t device) {
-  return device != TDM_NO_DEVICE && device_of(plan, device)->host_addressable;
+  return device != TDM_NO_DEVICE && device_of(plan, device)->host_addressable &&
+         device_of(plan, device)->rank == tdm_context_rank(plan->graph.context);
 }
 
 static uint32_t operand_at(const tdm_graph *graph, const tdm_ir_node *node, uint32_t index) {

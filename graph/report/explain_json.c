@@ -1,4 +1,4 @@
-/* A plan as JSON: {"training", "traffic", "common_subexpressions", "shards", "pieces",
+/* A plan as JSON: {"training", "traffic", "network", "common_subexpressions", "shards", "pieces",
  * "device_sums", "touched_bytes", "memory", "sources", "commands": [...]}; times in ns, sizes in
  * bytes. What commands read and make are values, by number; sources are those that none makes. */
 #include "core/json_writer.h"
@@ -65,6 +65,17 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   if (*tdm_explain_members(node, members)) tdm_json_put_string(json, "members", members);
 }
 
+/* Steps whose end the step's queue waits for, of its own run or of the one before. */
+static void put_waits(tdm_json_writer *json, const char *key, const tdm_schedule *schedule,
+                      const tdm_step *step, bool previous) {
+  tdm_json_open(json, key, '[');
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    if (wait->previous == previous) tdm_json_put_integer(json, NULL, wait->step);
+  }
+  tdm_json_close(json, ']');
+}
+
 static void put_step(tdm_json_writer *json, const tdm_plan *plan, size_t index) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
@@ -74,28 +85,50 @@ static void put_step(tdm_json_writer *json, const tdm_plan *plan, size_t index) 
   tdm_json_put_string(json, "queue_device", queue->device->name);
   tdm_json_put_string(json, "queue", tdm_explain_role(queue->role));
   tdm_json_put_bool(json, "update", step->phase == TDM_PHASE_UPDATE);
+  if (!tdm_plan_is_usual(plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node)))
+    tdm_json_put_bool(json, "usual", false); /* a run behind one like it passes it over */
   const double measured_ns = tdm_explain_measured_ns(plan, index);
   if (measured_ns >= 0) tdm_json_put_real(json, "measured_ns", measured_ns);
-  tdm_json_open(json, "waits", '[');
-  for (uint32_t k = 0; k < step->wait_count; k++)
-    tdm_json_put_integer(json, NULL, schedule->waits[step->first_wait + k].step);
-  tdm_json_close(json, ']');
+  put_waits(json, "waits", schedule, step, false);
+  if (schedule->depth > 1) put_waits(json, "waits_of_the_run_before", schedule, step, true);
+}
+
+typedef struct named_count {
+  const char *name;
+  uint64_t value;
+} named_count;
+
+static void put_counts(tdm_json_writer *json, const char *key, const named_count *counts,
+                       size_t count) {
+  tdm_json_open(json, key, '{');
+  for (size_t i = 0; i < count; i++)
+    tdm_json_put_integer(json, counts[i].name, (int64_t)counts[i].value);
+  tdm_json_close(json, '}');
 }
 
 static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
-  const struct {
-    const char *name;
-    uint64_t value;
-  } counts[] = {{"edge_transfers", traffic->edge_transfers},
-                {"edge_bytes", traffic->edge_bytes},
-                {"boundary_transfers", traffic->boundary_transfers},
-                {"boundary_bytes", traffic->boundary_bytes},
-                {"refresh_transfers", traffic->refresh_transfers},
-                {"refresh_bytes", traffic->refresh_bytes}};
-  tdm_json_open(json, "traffic", '{');
-  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++)
-    tdm_json_put_integer(json, counts[i].name, (int64_t)counts[i].value);
-  tdm_json_close(json, '}');
+  const named_count counts[] = {{"edge_transfers", traffic->edge_transfers},
+                                {"edge_bytes", traffic->edge_bytes},
+                                {"boundary_transfers", traffic->boundary_transfers},
+                                {"boundary_bytes", traffic->boundary_bytes},
+                                {"refresh_transfers", traffic->refresh_transfers},
+                                {"refresh_bytes", traffic->refresh_bytes}};
+  put_counts(json, "traffic", counts, TDM_COUNT_OF(counts));
+}
+
+/* What of it crosses between this rank and the others. */
+static void put_network(tdm_json_writer *json, const tdm_network_traffic *network) {
+  const named_count counts[] = {{"sent_messages", network->sent_messages},
+                                {"sent_bytes", network->sent_bytes},
+                                {"received_messages", network->received_messages},
+                                {"received_bytes", network->received_bytes},
+                                {"reduced_sums", network->reduced_sums},
+                                {"reduced_bytes", network->reduced_bytes},
+                                {"exchanges", network->exchanges},
+                                {"exchanged_bytes", network->exchanged_bytes},
+                                {"device_sums", network->device_sums},
+                                {"device_bytes", network->device_bytes}};
+  put_counts(json, "network", counts, TDM_COUNT_OF(counts));
 }
 
 static void put_common(tdm_json_writer *json, const tdm_common_savings *common) {
@@ -196,11 +229,13 @@ tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_open(&json, NULL, '{');
   tdm_json_put_bool(&json, "training", plan->training);
   put_traffic(&json, &plan->traffic);
+  if (!nodes_only && tdm_context_rank_count(plan->graph.context) > 1)
+    put_network(&json, &plan->network);
   put_common(&json, &plan->common);
   if (plan->shards.look_ups > 0) put_shards(&json, &plan->shards);
   if (tdm_explain_has_pieces(plan)) put_pieces(&json, plan);
   if (plan->sums.sums > 0) put_sums(&json, &plan->sums);
-  tdm_json_put_real(&json, "touched_bytes", plan->touched_bytes);
+  tdm_json_put_integer(&json, "touched_bytes", (int64_t)plan->touched_bytes);
   if (tdm_context_red_zones(plan->graph.context)) tdm_json_put_bool(&json, "red_zones", true);
   if (!nodes_only) put_memory(&json, plan);
   put_sources(&json, &plan->graph);

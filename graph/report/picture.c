@@ -46,6 +46,7 @@ static tdm_status describe_node(tdm_picture *picture, const tdm_plan *plan,
       .predicted_ns = -1,
       .measured_ns = -1,
       .update = node->role == TDM_ROLE_UPDATE,
+      .unusual = plan->refreshes && !tdm_plan_is_usual(plan, node),
       .read_count = node->input_count,
       .reads = node->inputs,
       .make_count = node->output_count,
@@ -155,7 +156,8 @@ static void read_command(reader *self, const json_t *command) {
       .bytes = (uint64_t)json_integer_value(json_object_get(command, "output_bytes")),
       .predicted_ns = read_number(command, "predicted_ns", -1),
       .measured_ns = read_number(command, "measured_ns", -1),
-      .update = json_is_true(json_object_get(command, "update"))};
+      .update = json_is_true(json_object_get(command, "update")),
+      .unusual = json_is_false(json_object_get(command, "usual"))};
   out->reads = read_values(self, json_object_get(command, "reads"), &out->read_count);
   out->makes = read_values(self, json_object_get(command, "makes"), &out->make_count);
 }

@@ -20,6 +20,7 @@ typedef struct tdm_picture_node {
   double predicted_ns; /* negative: not known, here and below */
   double measured_ns;
   bool update;
+  bool unusual; /* a run behind one like it passes it over */
   uint32_t read_count;
   uint32_t make_count;
   const uint32_t *reads; /* values, below value_count; 0: none */

@@ -63,7 +63,7 @@ static tally count(const tdm_picture *picture, const char *device) {
   tally all = {.kernels = 0};
   for (uint32_t i = 0; i < picture->node_count; i++) {
     const tdm_picture_node *node = &picture->nodes[i];
-    if (strcmp(node->device, device) != 0) continue;
+    if (strcmp(node->device, device) != 0 || node->unusual) continue;
     all.kernels += !node->route && !node->update;
     all.updates += node->update;
     all.transfers += node->route != NULL;
@@ -85,7 +85,7 @@ static int compare_bytes(const void *a, const void *b) {
   return x->bytes == y->bytes ? strcmp(x->cause, y->cause) : (x->bytes < y->bytes ? 1 : -1);
 }
 
-/* The largest first; in the picture's region. */
+/* Those of a step behind another, the largest first; in the picture's region. */
 static tdm_status list_transfers(tdm_picture *picture, const tdm_picture_node ***out_list,
                                  uint32_t *out_count) {
   const tdm_picture_node **list = tdm_region_take(
@@ -93,11 +93,21 @@ static tdm_status list_transfers(tdm_picture *picture, const tdm_picture_node **
   if (!list) return TDM_OUT_OF_MEMORY;
   uint32_t found = 0;
   for (uint32_t i = 0; i < picture->node_count; i++)
-    if (picture->nodes[i].route && picture->nodes[i].cause) list[found++] = &picture->nodes[i];
+    if (picture->nodes[i].route && picture->nodes[i].cause && !picture->nodes[i].unusual)
+      list[found++] = &picture->nodes[i];
   qsort(list, found, sizeof *list, compare_bytes);
   *out_list = list;
   *out_count = found;
   return TDM_OK;
+}
+
+/* Copies are refreshed when something else has written what they are of. */
+static void print_unusual(const tdm_picture *picture) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < picture->node_count; i++)
+    count += picture->nodes[i].route && picture->nodes[i].unusual;
+  if (count > 0)
+    printf("  besides %u that refresh copies, which a step behind another passes over\n", count);
 }
 
 static tdm_status print_transfers(tdm_picture *picture) {
@@ -111,6 +121,7 @@ static tdm_status print_transfers(tdm_picture *picture) {
            known_ns(list[i]) / 1000, list[i]->device, list[i]->route, list[i]->cause);
   }
   if (found > MOST_TRANSFERS) printf("  and %u smaller ones\n", found - MOST_TRANSFERS);
+  print_unusual(picture);
   return TDM_OK;
 }
 

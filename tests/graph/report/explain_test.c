@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "graph/run/session.h"
-#include "tests/graph/support.h"
+#include "tests/graph/job.h"
 
 static tdm_context *context; /* of the group: a link of 4 ms */
 static tdm_session *session;
@@ -188,6 +188,68 @@ static void copies_between_accelerators_pass_no_host_memory(void **unused) {
   tdm_context_release(two);
 }
 
+/* What a run behind one like it moves is the plan's traffic; copies that devices update themselves
+ * are refreshed by none. */
+static void what_usually_moves_is_the_traffic(void **unused) {
+  (void)unused;
+  tdm_context *two = graph_context();
+  tdm_graph *graph = tdm_graph_create(two);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_place(graph, "sim:0");
+  const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, 4), x);
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "sim:0,sim:1"};
+  tdm_data_parallel(graph, "", &wrapped);
+  tdm_session *of = train_session(graph, loss, tdm_adam(0.1),
+                                  &(tdm_session_options){.collective = TDM_COLLECTIVE_TREE});
+  tdm_tensor *fed = tdm_tensor_zeros(two, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 10, 4));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(of, &feed, 1, NULL, 0, true));
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(of, &traffic));
+  uint64_t usual_bytes = 0, unusual_bytes = 0;
+  json_t *plan = explained(of), *command;
+  size_t index;
+  json_array_foreach(json_object_get(plan, "commands"), index, command) {
+    const char *route = json_string_value(json_object_get(command, "route"));
+    if (!route || strcmp(route, "same device") == 0) continue;
+    *(json_object_get(command, "usual") ? &unusual_bytes : &usual_bytes) +=
+        (uint64_t)json_integer_value(json_object_get(command, "bytes"));
+  }
+  assert_true(unusual_bytes > 0);
+  assert_int_equal(usual_bytes,
+                   traffic.edge_bytes + traffic.boundary_bytes + traffic.refresh_bytes);
+  json_decref(plan);
+  tdm_tensor_release(fed);
+  tdm_session_release(of);
+  tdm_context_release(two);
+}
+
+/* What a command waits for in its own run stands before it; the text and the JSON tell the run
+ * before apart. */
+static void waits_for_the_run_before_are_told_apart(void **unused) {
+  (void)unused;
+  tdm_value loss;
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
+  tdm_session *of = train_session(graph, loss, tdm_adam(0.1), &(tdm_session_options){.depth = 3});
+  (void)train_steps(of, 6, 1);
+  char *text = printed(of, print_explain, NULL, TDM_PLAN_TEXT);
+  json_t *plan = explained(of);
+  size_t index, k, own = 0, before = 0;
+  json_t *command, *wait;
+  json_array_foreach(json_object_get(plan, "commands"), index, command) {
+    json_array_foreach(json_object_get(command, "waits"), k, wait) {
+      assert_true(json_integer_value(wait) < (json_int_t)index);
+      own++;
+    }
+    before += json_array_size(json_object_get(command, "waits_of_the_run_before"));
+  }
+  assert_true(own > 0 && before > 0);
+  assert_int_equal(count_of(text, " of the run before"), before);
+  json_decref(plan);
+  free(text);
+  tdm_session_release(of);
+}
+
 /* A gradient is called one on all of its way, here from sim:0 by cpu:0 to a described device. */
 static void gradients_are_gradients_on_all_of_their_way(void **unused) {
   (void)unused;
@@ -267,6 +329,57 @@ static void long_paths_are_told_whole(void **unused) {
   tdm_session_release(of);
 }
 
+/* ---- In a job ---- */
+
+static uint64_t told(const json_t *object, const char *name) {
+  return (uint64_t)json_integer_value(json_object_get(object, name));
+}
+
+/* x (5, 4) -> "fc0" to 3 on rank 0 -> "fc1" to 2 on rank 1, which both deliver. What this rank's
+ * plan touches outside of arenas, sends and receives goes to number, loss and hash. */
+static tdm_status explain_rank(job_rank *rank) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_shape shape = tdm_shape_of(2, 5, 4);
+  tdm_place(graph, "host:0/cpu:0");
+  const tdm_value x = tdm_linear(graph, "fc0", tdm_input(graph, "x", TDM_FLOAT32, shape), 3);
+  tdm_place(graph, "host:1/cpu:0");
+  tdm_output(graph, "y", tdm_linear(graph, "fc1", x, 2));
+  tdm_session *of = job_session(graph, (tdm_value){0}, NULL);
+  if (!of) return TDM_INTERNAL;
+  const tdm_feed feed = {"x", tdm_tensor_zeros(rank->context, "cpu:0", TDM_FLOAT32, shape), false};
+  const tdm_fetch fetch = {"y", NULL};
+  const tdm_status status = tdm_session_prepare(of, &feed, 1, &fetch, 1, false);
+  if (status == TDM_OK) {
+    char *text = printed(of, print_explain, NULL, TDM_PLAN_JSON);
+    json_t *plan = json_loads(text, 0, NULL);
+    const json_t *network = json_object_get(plan, "network");
+    rank->number = told(plan, "touched_bytes");
+    for (uint32_t i = 0; i < of->newest->lowered.schedule.arena_count; i++)
+      rank->number -= of->newest->lowered.schedule.arena_bytes[i];
+    rank->loss = (double)told(network, "sent_bytes");
+    rank->hash = told(network, "received_bytes");
+    json_decref(plan);
+    free(text);
+  }
+  tdm_tensor_release(feed.tensor);
+  tdm_session_release(of);
+  return status;
+}
+
+/* A rank's caches hold what it touches itself: of rank 0 what it is fed and "fc0", of rank 1 "fc1".
+ */
+static void ranks_tell_what_is_their_own(void **unused) {
+  (void)unused;
+  enum { THERE = 5 * 3 * 4, BACK = 5 * 2 * 4, FED = 5 * 4 * 4 };
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, explain_rank, ranks);
+  assert_true(ranks[0].loss == THERE && ranks[1].loss == BACK);
+  assert_int_equal(ranks[0].hash, BACK);
+  assert_int_equal(ranks[1].hash, THERE);
+  assert_int_equal(ranks[0].number, FED + (4 + 1) * 3 * 4);
+  assert_int_equal(ranks[1].number, (3 + 1) * 2 * 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_are_those_of_the_links),
@@ -274,8 +387,11 @@ int main(void) {
       cmocka_unit_test(sums_are_told_by_their_algorithm),
       cmocka_unit_test(places_in_arenas_are_told),
       cmocka_unit_test(copies_between_accelerators_pass_no_host_memory),
+      cmocka_unit_test(what_usually_moves_is_the_traffic),
+      cmocka_unit_test(waits_for_the_run_before_are_told_apart),
       cmocka_unit_test(gradients_are_gradients_on_all_of_their_way),
       cmocka_unit_test(long_paths_are_told_whole),
+      cmocka_unit_test(ranks_tell_what_is_their_own),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

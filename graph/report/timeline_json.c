@@ -111,6 +111,15 @@ static void put_names(json_writer *writer, const char *key, const tdm_timeline_e
   tdm_json_close(&writer->json, ']');
 }
 
+/* What the command's queue waits for before it. */
+static void put_waits(json_writer *writer, const tdm_timeline_event *event) {
+  const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
+  if (node->wait_count) put_names(writer, "for", event, node->waits, node->wait_count);
+  if (node->previous_wait_count)
+    put_names(writer, "for_of_the_run_before", event, node->previous_waits,
+              node->previous_wait_count);
+}
+
 static void put_command_arguments(json_writer *writer, const tdm_timeline_event *event) {
   const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
   begin_arguments(writer);
@@ -118,6 +127,7 @@ static void put_command_arguments(json_writer *writer, const tdm_timeline_event 
   put_integer(writer, "command", event->node);
   put_string(writer, "action", node->action);
   put_names(writer, "depends_on", event, node->dependencies, node->dependency_count);
+  if (!event->wait_ns) put_waits(writer, event); /* else its wait tells */
   if (event->failed) tdm_json_put_bool(&writer->json, "failed", true);
   if (node->route) {
     put_integer(writer, "bytes", node->bytes);
@@ -137,7 +147,6 @@ static void begin_row_event(json_writer *writer, const char *phase, uint32_t row
 }
 
 static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
-  const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
   begin_row_event(writer, "X", event->row, "wait");
   put_string(writer, "cat", "wait");
   put_time(writer, "ts", event->wait_ns);
@@ -145,10 +154,7 @@ static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
   begin_arguments(writer);
   put_integer(writer, "run", writer->timeline->runs[event->run].number);
   put_integer(writer, "before", event->node);
-  put_names(writer, "for", event, node->waits, node->wait_count);
-  if (node->previous_wait_count)
-    put_names(writer, "for_of_the_run_before", event, node->previous_waits,
-              node->previous_wait_count);
+  put_waits(writer, event);
   end_object(writer);
   end_object(writer);
 }

@@ -173,6 +173,17 @@ static const uint32_t *read_numbers(reader *self, const json_t *list, uint32_t w
   return numbers;
 }
 
+/* What the event's queue waits for before it: a wait tells, or where the queue had not to wait, the
+ * command itself. */
+static void read_waits(reader *self, const tdm_timeline_event *event, const json_t *arguments) {
+  tdm_timeline_plan *plan = &self->timeline->plans[event->run];
+  tdm_timeline_node *node = &plan->nodes[event->node];
+  node->waits =
+      read_numbers(self, json_object_get(arguments, "for"), plan->node_count, &node->wait_count);
+  node->previous_waits = read_numbers(self, json_object_get(arguments, "for_of_the_run_before"),
+                                      plan->node_count, &node->previous_wait_count);
+}
+
 static tdm_status read_command(reader *self, const json_t *event) {
   tdm_timeline *timeline = self->timeline;
   const json_t *arguments = json_object_get(event, "args");
@@ -198,13 +209,14 @@ static tdm_status read_command(reader *self, const json_t *event) {
     node->memory = copy(self, text_of(arguments, "memory"));
   }
   const uint64_t begin_ns = time_of(event, "ts");
-  timeline->events[timeline->event_count++] =
-      (tdm_timeline_event){.run = run,
-                           .node = number,
-                           .row = row,
-                           .failed = json_is_true(json_object_get(arguments, "failed")),
-                           .begin_ns = begin_ns,
-                           .end_ns = begin_ns + time_of(event, "dur")};
+  tdm_timeline_event *made = &timeline->events[timeline->event_count++];
+  *made = (tdm_timeline_event){.run = run,
+                               .node = number,
+                               .row = row,
+                               .failed = json_is_true(json_object_get(arguments, "failed")),
+                               .begin_ns = begin_ns,
+                               .end_ns = begin_ns + time_of(event, "dur")};
+  read_waits(self, made, arguments);
   return timeline->region.failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
@@ -216,13 +228,8 @@ static tdm_status read_wait(reader *self, const json_t *wait) {
   if (json_integer_value(json_object_get(arguments, "before")) != (json_int_t)event->node ||
       run_of(self, wait) != event->run || row_of(self, wait) != event->row)
     return fail(self, "a wait that is not before its command");
-  tdm_timeline_plan *plan = &timeline->plans[event->run];
-  tdm_timeline_node *node = &plan->nodes[event->node];
   event->wait_ns = time_of(wait, "ts");
-  node->waits =
-      read_numbers(self, json_object_get(arguments, "for"), plan->node_count, &node->wait_count);
-  node->previous_waits = read_numbers(self, json_object_get(arguments, "for_of_the_run_before"),
-                                      plan->node_count, &node->previous_wait_count);
+  read_waits(self, event, arguments);
   return timeline->region.failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
@@ -239,22 +246,30 @@ static tdm_status read_commands(reader *self) {
   return TDM_OK;
 }
 
-/* Runs whose commands are called the same, and move as much, are of one plan. */
+/* Runs whose commands are called the same, and move as much, are of one plan. One that either has
+ * not executed says nothing: copies are refreshed when they are old. */
 static bool are_alike(const tdm_timeline_plan *a, const tdm_timeline_plan *b) {
   if (a->node_count != b->node_count || a->training != b->training) return false;
   for (uint32_t n = 0; n < a->node_count; n++) {
     const char *x = a->nodes[n].name, *y = b->nodes[n].name;
-    if (!x != !y || (x && strcmp(x, y) != 0) || a->nodes[n].bytes != b->nodes[n].bytes)
-      return false;
+    if (x && y && (strcmp(x, y) != 0 || a->nodes[n].bytes != b->nodes[n].bytes)) return false;
   }
   return true;
+}
+
+/* The run is of that plan, which learns of the commands that only the run has executed. */
+static void join_plan(tdm_timeline *timeline, uint32_t run, uint32_t plan) {
+  const tdm_timeline_plan *own = &timeline->plans[run];
+  for (uint32_t n = 0; n < own->node_count; n++)
+    if (!timeline->plans[plan].nodes[n].name) timeline->plans[plan].nodes[n] = own->nodes[n];
+  timeline->runs[run].plan = plan;
 }
 
 static void join_plans(tdm_timeline *timeline) {
   for (uint32_t r = 0; r < timeline->run_count; r++)
     for (uint32_t p = 0; p < r; p++)
       if (timeline->runs[p].plan == p && are_alike(&timeline->plans[p], &timeline->plans[r])) {
-        timeline->runs[r].plan = p;
+        join_plan(timeline, r, p);
         break;
       }
 }

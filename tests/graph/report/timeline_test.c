@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "graph/report/timeline.h"
+#include "graph/report/timeline_read.h"
 
 enum { CPU, SIM, UPLOAD, ROWS };          /* rows */
 enum { WORDS, MOVE, DENSE, STEP, NODES }; /* nodes */
@@ -356,6 +356,69 @@ static void the_text_says_what_the_caller_takes(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+/* What is read of a file amounts to the same, in the same words. */
+static void expect_the_same_of_a_file(test_timeline *test) {
+  char *text = written(&test->timeline, false), *json = written(&test->timeline, true);
+  json_t *root = json_loads(json, 0, NULL);
+  assert_non_null(root);
+  tdm_timeline read;
+  assert_int_equal(tdm_timeline_read(root, "a file", &test->allocator, &read), TDM_OK);
+  char *again = written(&read, false);
+  assert_string_equal(again, text);
+  free(again);
+  tdm_timeline_deinit(&read);
+  json_decref(root);
+  free(json);
+  free(text);
+}
+
+/* The second run's words wait for the first one's dense; the first had nothing to wait for. */
+static void a_file_knows_waits_for_the_run_before(void **unused) {
+  (void)unused;
+  static const uint32_t dense[] = {DENSE};
+  test_timeline test;
+  test_init(&test);
+  for (int i = 0; i < NODES; i++)
+    test.nodes[i].category = i == STEP ? "update" : "kernel";
+  test.nodes[WORDS].previous_waits = dense;
+  test.nodes[WORDS].previous_wait_count = 1;
+  test.nodes[DENSE].dependencies = test.nodes[DENSE].waits = &node_numbers[WORDS];
+  add_run(&test, 1, 0, 10, 410);
+  add_run(&test, 2, 0, 30, 600);
+  add_event(&test, 0, WORDS, 0, 100, 200);
+  add_event(&test, 0, DENSE, 0, 260, 400);
+  add_event(&test, 1, WORDS, 210, 420, 520);
+  add_event(&test, 1, DENSE, 0, 530, 590);
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  expect_the_same_of_a_file(&test);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* Words are a copy that the first run alone has refreshed: the second, whose step waits for the
+ * first one's dense, is of the same plan. */
+static void a_file_knows_runs_of_one_plan(void **unused) {
+  (void)unused;
+  static const uint32_t dense[] = {DENSE};
+  test_timeline test;
+  test_init(&test);
+  for (int i = 0; i < NODES; i++)
+    test.nodes[i].category = "kernel";
+  test.nodes[STEP].row = UPLOAD;
+  test.nodes[STEP].last_phase = false;
+  test.nodes[STEP].previous_waits = dense;
+  test.nodes[STEP].previous_wait_count = 1;
+  add_run(&test, 1, 0, 10, 410);
+  add_run(&test, 2, 0, 30, 700);
+  add_event(&test, 0, WORDS, 0, 100, 200);
+  add_event(&test, 0, STEP, 0, 150, 160);
+  add_event(&test, 0, DENSE, 0, 260, 400);
+  add_event(&test, 1, STEP, 170, 430, 690);
+  add_event(&test, 1, DENSE, 0, 500, 510);
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  expect_the_same_of_a_file(&test);
+  tdm_timeline_deinit(&test.timeline);
+}
+
 /* A nanosecond before a command ends an arrow still begins in it. */
 static void arrows_begin_in_what_they_come_from(void **unused) {
   (void)unused;
@@ -414,6 +477,8 @@ int main(void) {
       cmocka_unit_test(the_text_says_what_is_added_up),
       cmocka_unit_test(the_text_says_what_crossed_which_link),
       cmocka_unit_test(the_text_says_what_the_caller_takes),
+      cmocka_unit_test(a_file_knows_waits_for_the_run_before),
+      cmocka_unit_test(a_file_knows_runs_of_one_plan),
       cmocka_unit_test(arrows_begin_in_what_they_come_from),
       cmocka_unit_test(runs_tell_how_they_ended),
   };

@@ -30,7 +30,6 @@ typedef struct summary {
   tdm_map paths;        /* the row of each */
   uint8_t *marks;       /* per value of the user's graph: NEEDED, COUNTED */
   uint64_t state_bytes; /* of parameters and states that the plan reads */
-  uint64_t transfer_bytes;
   double transfer_ns, rest_ns;
   bool measured;
 } summary;
@@ -116,21 +115,21 @@ static row *row_of(const summary *it, const char *name) {
   return found;
 }
 
-/* Adds the device to the row's list, once. */
+/* Adds the device to the row's list, once; those that have no room are dots. */
 static void add_device(row *found, const char *device) {
+  static const char more[] = ",...";
   const size_t length = strlen(device), used = strlen(found->devices);
   for (const char *at = found->devices; (at = strstr(at, device)); at += length)
     if (at[length] == 0 || at[length] == ',') return;
-  (void)snprintf(found->devices + used, DEVICES_TEXT - used, "%s%s", used ? "," : "", device);
+  if (used >= strlen(more) && strcmp(found->devices + used - strlen(more), more) == 0) return;
+  const bool fits = used + 1 + length + sizeof more <= DEVICES_TEXT;
+  (void)snprintf(found->devices + used, DEVICES_TEXT - used, "%s%s", used && fits ? "," : "",
+                 fits ? device : more);
 }
 
 static void add_node(summary *it, const tdm_ir_node *node) {
   const tdm_graph *graph = &it->plan->graph;
-  if (!node->operation) {
-    it->transfer_bytes += tdm_ir_value_at(graph, node->first_output)->bytes;
-    return;
-  }
-  row *found = row_of(it, node->name);
+  row *found = node->operation ? row_of(it, node->name) : NULL;
   if (!found || node->role != TDM_ROLE_FORWARD) return;
   add_device(found, tdm_explain_device(it->plan, node->device));
   for (uint32_t k = 0; k < node->output_count && !node->operation->is_view; k++)
@@ -141,8 +140,8 @@ static void add_time(summary *it, size_t step) {
   const uint32_t index = it->plan->lowered.sources[step].node;
   const tdm_ir_node *node = tdm_ir_node_at(&it->plan->graph, index);
   const double ns = tdm_explain_measured_ns(it->plan, step);
-  if (ns < 0) return;
-  it->measured = true;
+  it->measured |= ns >= 0;
+  if (ns < 0 || !tdm_plan_is_usual(it->plan, node)) return;
   row *found = node->operation ? row_of(it, node->name) : NULL;
   if (!node->operation)
     it->transfer_ns += ns;
@@ -242,6 +241,7 @@ static void print_totals(const summary *it, FILE *out) {
   int64_t parameters = 0;
   uint64_t bytes = 0;
   double ns = it->rest_ns + it->transfer_ns;
+  const tdm_traffic *moved = &it->plan->traffic;
   for (size_t i = 0; i < it->count; i++) {
     parameters += it->rows[i].parameters;
     bytes += it->rows[i].bytes;
@@ -249,7 +249,7 @@ static void print_totals(const summary *it, FILE *out) {
   }
   put_bytes(text[0], it->state_bytes);
   put_bytes(text[1], bytes);
-  put_bytes(text[2], it->transfer_bytes);
+  put_bytes(text[2], moved->edge_bytes + moved->boundary_bytes + moved->refresh_bytes);
   put_time(text[3], it->measured ? ns : -1);
   fprintf(out, "parameters: %" PRId64 "; with all states %s\n", parameters, text[0]);
   fprintf(out, "a run%s makes %s forward, transfers %s", it->plan->training ? " that trains" : "",

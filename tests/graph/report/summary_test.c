@@ -8,13 +8,18 @@
 #define GROUP_CONTEXT graph_context_of(2, 2)
 #include "tests/graph/group.h"
 
-static void expect_summary(tdm_session *session, const char *wanted) {
+static char *summary_of(tdm_session *session) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   assert_non_null(out);
   assert_ok(tdm_session_print_summary(session, out));
   assert_int_equal(fclose(out), 0);
+  return text;
+}
+
+static void expect_summary(tdm_session *session, const char *wanted) {
+  char *text = summary_of(session);
   assert_string_equal(text, wanted);
   free(text);
 }
@@ -108,6 +113,52 @@ static void wrapped_rows_are_added_up(void **unused) {
   tdm_session_release(session);
 }
 
+/* Where every device updates its own copies none is refreshed: what moves is the plan's traffic. */
+static void what_no_run_moves_is_not_counted(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_place(graph, "sim:0");
+  const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, 4), x);
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "sim:0,sim:1"};
+  tdm_data_parallel(graph, "", &options);
+  tdm_session *session = train_session(graph, loss, tdm_adam(0.1),
+                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_TREE});
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 10, 4));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(session, &traffic));
+  assert_int_equal(traffic.refresh_bytes, 0);
+  char wanted[64];
+  (void)snprintf(wanted, sizeof wanted, ", transfers %llu B\n",
+                 (unsigned long long)(traffic.edge_bytes + traffic.boundary_bytes));
+  char *text = summary_of(session);
+  if (!strstr(text, wanted)) fail_msg("\"%s\" is not in\n%s", wanted, text);
+  free(text);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
+/* Names that have no room are not cut to those of other devices. */
+static void of_many_devices_the_first_are_named(void **unused) {
+  (void)unused;
+  tdm_context *many = graph_context_of(1, 12);
+  tdm_graph *graph = tdm_graph_create(many);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_output(graph, "y", tdm_linear(graph, "fc", x, 4));
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "sim:*"};
+  tdm_data_parallel(graph, "fc", &options);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor_release(run_on_uniform(session, 24, 4));
+  char *text = summary_of(session);
+  if (!strstr(text, " sim:0,sim:1,sim:2,sim:3,sim:4,sim:5,sim:6,sim:7,sim:8,sim:9,... "))
+    fail_msg("%s", text);
+  free(text);
+  tdm_session_release(session);
+  tdm_context_release(many);
+}
+
 /* ---- Times ---- */
 
 /* Digits and points of what stands before " us" become one #. */
@@ -159,6 +210,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_tell_devices_shapes_parameters_and_bytes),
       cmocka_unit_test(wrapped_rows_are_added_up),
+      cmocka_unit_test(what_no_run_moves_is_not_counted),
+      cmocka_unit_test(of_many_devices_the_first_are_named),
       cmocka_unit_test(times_are_told_once_runs_were_measured),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

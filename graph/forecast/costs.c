@@ -162,38 +162,57 @@ static bool is_kernel(const tdm_plan *plan, const tdm_ir_node *node) {
   return tdm_ir_value_at(&plan->graph, source)->device == node->device;
 }
 
-/* Steps with equal text are one kernel: its cost is the mean of their medians, since where a
- * kernel's operands lie (in a cache, or not) differs with its place in a plan. */
+static const tdm_device *device_of(const tdm_plan *plan, size_t step) {
+  const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node);
+  return tdm_context_device(plan->graph.context, (size_t)node->device);
+}
+
+/* Per step the key of its kernel; "": it is none. */
+static void find_keys(const tdm_plan *plan, char (*keys)[TDM_COST_KEY]) {
+  char class_name[TDM_COST_CLASS], kernel[TDM_COST_KEY];
+  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[i].node);
+    if (!is_kernel(plan, node)) continue;
+    tdm_cost_class(device_of(plan, i), class_name);
+    put_key(keys[i], class_name, tdm_cost_kernel(&plan->graph, node, kernel, sizeof kernel));
+  }
+}
+
+/* Steps with equal keys, on whichever devices of a class, are one kernel: its cost is the mean of
+ * their medians, since where a kernel's operands lie (in a cache, or not) differs with its place in
+ * a plan. */
 static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
   const size_t steps = plan->lowered.schedule.step_count;
   char class_name[TDM_COST_CLASS];
-  char(*texts)[TDM_COST_KEY] = tdm_allocate(costs->allocator, (steps + 1) * sizeof *texts, "costs");
-  if (!texts) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < steps; i++) {
-    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[i].node);
-    if (is_kernel(plan, node)) tdm_cost_kernel(&plan->graph, node, texts[i], sizeof texts[i]);
-  }
+  char(*keys)[TDM_COST_KEY] = tdm_allocate(costs->allocator, (steps + 1) * sizeof *keys, "costs");
+  if (!keys) return TDM_OUT_OF_MEMORY;
+  find_keys(plan, keys);
   tdm_status status = TDM_OK;
   for (size_t i = 0; i < steps && status == TDM_OK; i++) {
-    if (!texts[i][0]) continue;
-    const int16_t on = tdm_ir_node_at(&plan->graph, plan->lowered.sources[i].node)->device;
+    if (!keys[i][0]) continue;
     learned alike = {0};
     for (size_t k = steps; k-- > i;) {
-      const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[k].node);
-      if (node->device != on || strcmp(texts[k], texts[i]) != 0) continue;
+      if (strcmp(keys[k], keys[i]) != 0) continue;
       const double median_ns = tdm_profile_median_ns(&plan->profile, k);
       if (median_ns >= 0) alike.sum_ns += median_ns;
       alike.count += median_ns >= 0;
-      if (k > i) texts[k][0] = 0;
+      if (k > i) keys[k][0] = 0;
     }
     if (alike.count == 0) continue;
     const double ns = alike.sum_ns / alike.count;
     const tdm_cost cost = {.alone_ns = crowded ? 0 : ns, .crowded_ns = crowded ? ns : 0};
-    tdm_cost_class(tdm_context_device(plan->graph.context, (size_t)on), class_name);
-    status = tdm_costs_put(costs, class_name, texts[i], cost);
+    tdm_cost_class(device_of(plan, i), class_name);
+    status = tdm_costs_put(costs, class_name, keys[i] + strlen(class_name) + 1, cost);
   }
-  tdm_release(costs->allocator, texts, (steps + 1) * sizeof *texts);
+  tdm_release(costs->allocator, keys, (steps + 1) * sizeof *keys);
   return status;
+}
+
+/* Has a run of the plan been measured? What such runs pass over has no times. */
+static bool was_profiled(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
+    if (tdm_profile_median_ns(&plan->profile, i) >= 0) return true;
+  return false;
 }
 
 tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session, bool crowded) {
@@ -202,7 +221,7 @@ tdm_status tdm_costs_learn(tdm_costs *costs, tdm_session *session, bool crowded)
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;
   tdm_status status;
-  if (!plan || tdm_profile_median_ns(&plan->profile, 0) < 0)
+  if (!plan || !was_profiled(plan))
     status = tdm_fail(TDM_INVALID_ARGUMENT, "the session's latest plan has no profiled run");
   else
     status = learn(costs, plan, crowded);

@@ -42,6 +42,12 @@ static bool is_received(const tdm_forecasting *state, const tdm_ir_node *node) {
   return tdm_ir_is_message(graph, node) && tdm_rank_of(graph, node->device) == (int)state->rank;
 }
 
+/* Does a run behind one like it pass the step over? Copies that updates have written themselves are
+ * new, those that lack the rows of one update get these alone. */
+static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
+  return !tdm_plan_is_usual(state->plan, node);
+}
+
 /* ---- Prices ---- */
 
 /* What is described of the device; NULL: nothing. */
@@ -89,7 +95,7 @@ tdm_status tdm_forecast_price(tdm_forecasting *state) {
   const tdm_forecast_rank *rank = &state->ranks[state->rank];
   for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
     const tdm_ir_node *node = node_of(state, i);
-    if (is_exchange(node)) continue;
+    if (is_exchange(node) || is_spared(state, node)) continue;
     if (!moves(state, node)) {
       TDM_TRY(price(state, i));
     } else if (is_real_copy(state, node)) {
@@ -207,16 +213,6 @@ static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, do
 }
 
 /* ---- Steps ---- */
-
-/* Is it a copy of what the updates of the run before have written themselves, or only on the way to
- * such? */
-static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
-  const bool refreshes =
-      !node->operation && node->condition && node->condition <= state->plan->graph.deriveds.count;
-  if (!refreshes) return false;
-  const tdm_copy_refresh *refresh = &state->plan->refreshes[node->condition - 1];
-  return refresh->updated || (refresh->passes && !refresh->usual);
-}
 
 /* Does the step wait for other ranks before any of them goes on with it? */
 static bool meets(const tdm_forecasting *state, const tdm_ir_node *node) {

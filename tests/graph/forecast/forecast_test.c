@@ -2,6 +2,7 @@
  * measured; and what is refused, by name. */
 #include <stdlib.h>
 
+#include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
 
@@ -151,6 +152,108 @@ static void a_host_that_is_not_described_is_measured(void **state) {
   assert_message("on cpu:0 was not measured: cpu/");
   assert_null(made);
   tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* ---- What a run passes over ---- */
+
+/* A table on paper:0 whose gradients are of rows, read there and on paper:1. */
+static tdm_session *rows_session(tdm_context *context, int64_t table_rows) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_place(graph, "paper:0");
+  const tdm_value left = tdm_embedding_with(graph, "table", ids, table_rows, 8, &sparse);
+  tdm_place(graph, "paper:1");
+  tdm_tie(graph, "table", "table");
+  const tdm_value right = tdm_embedding_with(graph, "table", ids, table_rows, 8, &sparse);
+  return train_session(graph, tdm_mse(graph, "loss", left, right), tdm_sgd(0.1), NULL);
+}
+
+/* Behind one update a copy of the table lacks the rows of that: these are what crosses, as the
+ * plan's traffic has it, and neither the whole nor the rows of updates before. */
+static void of_a_table_the_latest_rows_cross(void **state) {
+  (void)state;
+  static const int64_t table_rows[] = {20, 1000}; /* the first is copied whole */
+  for (size_t i = 0; i < TDM_COUNT_OF(table_rows); i++) {
+    tdm_context *context = described_context();
+    tdm_session *session = rows_session(context, table_rows[i]);
+    tdm_tensor *ids = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 6));
+    const tdm_feed feed = {"ids", ids, false};
+    assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+    tdm_forecast *made = forecast(session, NULL);
+    tdm_traffic traffic;
+    assert_ok(tdm_session_traffic(session, &traffic));
+    const tdm_forecast_link *out = forecast_link(made, "paper:0 to its peers");
+    const tdm_forecast_link *back = forecast_link(made, "paper:1 to its peers");
+    assert_close(out->bytes + back->bytes, (double)(traffic.edge_bytes + traffic.refresh_bytes));
+    assert_int_equal(out->copies + back->copies,
+                     traffic.edge_transfers + traffic.refresh_transfers);
+    tdm_forecast_release(made);
+    tdm_tensor_release(ids);
+    tdm_session_release(session);
+    tdm_context_release(context);
+  }
+}
+
+/* ---- What is learned ---- */
+
+/* Devices of one class have one cost a kernel: the mean over all steps, on whichever they are. */
+static void devices_of_a_class_are_learned_together(void **state) {
+  (void)state;
+  tdm_context *context = described_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_place(graph, "cpu:0");
+  x = tdm_linear(graph, "fc0", x, 4);
+  tdm_place(graph, "cpu:1");
+  tdm_output(graph, "y", tdm_linear(graph, "fc1", x, 4));
+  tdm_session *session = run_session(graph, &(tdm_session_options){.profile = true});
+  for (int i = 0; i < 3; i++)
+    tdm_tensor_release(run_on_uniform(session, 8, 4));
+  tdm_costs *costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_learn(costs, session, false));
+  const tdm_plan *plan = session->last_asked;
+  double sum_ns = 0;
+  int count = 0;
+  char class_name[TDM_COST_CLASS], first[TDM_COST_CLASS], kernel[TDM_COST_KEY];
+  tdm_cost_class(tdm_context_device(context, 0), first);
+  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
+    const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, plan->lowered.sources[i].node);
+    if (!node->operation) continue;
+    tdm_cost_class(tdm_context_device(context, (size_t)node->device), class_name);
+    if (strcmp(class_name, first) != 0) skip(); /* an odd number of cores */
+    tdm_cost_kernel(&plan->graph, node, kernel, sizeof kernel);
+    sum_ns += tdm_profile_median_ns(&plan->profile, i);
+    count++;
+  }
+  assert_int_equal(count, 2);
+  assert_close(tdm_costs_find(costs, class_name, kernel).alone_ns, sum_ns / count);
+  tdm_costs_release(costs);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* A copy that another session has made new is passed over, as the first command of all. */
+static void runs_that_pass_over_their_first_command_are_learned(void **state) {
+  (void)state;
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", NULL);
+  tdm_graph_retain(graph);
+  tdm_session *first = run_session(graph, NULL);
+  test_batch batch;
+  test_batch_make(&batch, context, 6, 1);
+  tdm_tensor_release(run_once(first, &batch, "scores"));
+  tdm_session *session = run_session(
+      graph, &(tdm_session_options){.profile = true, .store = tdm_session_store(first)});
+  tdm_tensor_release(run_once(session, &batch, "scores"));
+  assert_true(tdm_profile_median_ns(&session->last_asked->profile, 0) < 0);
+  tdm_costs *costs = tdm_costs_create(context);
+  assert_ok(tdm_costs_learn(costs, session, false));
+  tdm_costs_release(costs);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_session_release(first);
   tdm_context_release(context);
 }
 
@@ -338,6 +441,9 @@ int main(void) {
       cmocka_unit_test(targets_that_are_reshaped_hold_no_part_up),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),
       cmocka_unit_test(a_host_that_is_not_described_is_measured),
+      cmocka_unit_test(of_a_table_the_latest_rows_cross),
+      cmocka_unit_test(devices_of_a_class_are_learned_together),
+      cmocka_unit_test(runs_that_pass_over_their_first_command_are_learned),
       cmocka_unit_test(costs_are_kept_in_a_file),
       cmocka_unit_test(an_own_operation_says_its_work_or_is_refused),
       cmocka_unit_test(a_member_that_does_not_say_its_work_is_refused),

@@ -174,7 +174,8 @@ static tdm_status flow_both_ways(tdm_forecasting *state, uint32_t from, uint32_t
                    &state->both_ways_of[(size_t)low * state->rank_count + high], name, task);
 }
 
-/* The whole of it takes ns where nothing else flows: what its bytes do not take passes before. */
+/* The whole of it takes ns where nothing else flows: what its bytes do not take passes before, and
+ * what takes less than by the link's rate flows as fewer bytes. */
 tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double ns,
                         tdm_virtual_task *task) {
   const tdm_graph *graph = &state->plan->graph;
@@ -182,6 +183,7 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
       tdm_context_device(graph->context, (size_t)tdm_ir_value_at(graph, node->inputs[0])->device);
   const tdm_device *to = tdm_context_device(graph->context, (size_t)node->device);
   const double rate = rate_between(state, (uint32_t)from->rank, (uint32_t)to->rank);
+  task->carried = task->work;
   task->work = fmin(task->work, ns * rate);
   task->latency_ns = ns - task->work / rate;
   TDM_TRY(find_pair(state, from, to, &task->hops[task->hop_count++]));

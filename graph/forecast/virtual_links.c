@@ -97,7 +97,7 @@ void tdm_virtual_flows_pass(tdm_virtual_flows *flows, double ns) {
 void tdm_virtual_flows_count(tdm_virtual_flows *flows, const tdm_virtual_task *task) {
   for (uint32_t k = 0; k < task->hop_count; k++) {
     tdm_virtual_link *link = &flows->schedule->links[task->hops[k]];
-    link->bytes += task->work;
+    link->bytes += fmax(task->work, task->carried);
     link->copy_count++;
   }
 }

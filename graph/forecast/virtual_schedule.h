@@ -41,6 +41,7 @@ typedef struct tdm_virtual_task {
   bool copies;
   uint64_t order;    /* on its queue; of equal ones the first added comes first */
   double work;       /* ns, or bytes */
+  double carried;    /* bytes that links are said to carry, where that is more than work */
   double latency_ns; /* before bytes flow; 0 of what computes */
   double crowded;    /* >= 1; of what computes */
   uint32_t

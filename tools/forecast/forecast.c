@@ -160,6 +160,7 @@ static int run(const void *given) {
   if (status == TDM_OK && self.request->json) {
     self.json = &json;
     tool_json_begin(&json);
+    json.digits = 15; /* links carry more bytes than nine digits tell */
     status = tell(&self);
     if (status == TDM_OK) status = tool_json_end(&json);
   } else if (status == TDM_OK) {

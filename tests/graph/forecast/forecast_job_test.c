@@ -35,8 +35,10 @@ typedef struct asked {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
   const char *also;  /* another output than y; NULL: none */
   double both_ways;  /* of links between ranks; 0: they are not measured */
+  double ratio;      /* of what messages take to what the line says, where they are; 0: 1 */
   double sums_of_ns; /* a byte of the engine's all-reduces, measured; 0: they are not */
   const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
+  const char *link;  /* whose bytes do; NULL: none's */
   tdm_collective collective;
   bool trains;
   int unpriced;   /* a rank that has no prices; -1: none */
@@ -95,6 +97,7 @@ static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
     rank->loss = made->step_ns;
     rank->hash = hash_forecast(made);
     if (wanted->queue) rank->number = (uint64_t)busy_ns(made, wanted->queue);
+    if (wanted->link) rank->number = (uint64_t)forecast_link(made, wanted->link)->bytes;
     if (made->ranks != (uint32_t)rank->rank_count) status = tdm_fail(TDM_INTERNAL, "other ranks");
   }
   tdm_forecast_release(made);
@@ -113,6 +116,9 @@ static tdm_status measure_links(tdm_context *context, const asked *wanted) {
       if (!estimate) continue;
       estimate->origin = TDM_LINK_CALIBRATED;
       estimate->both_ways = wanted->both_ways;
+      estimate->knot_count = wanted->ratio > 0;
+      estimate->knots[0] =
+          (tdm_link_knot){1024, {wanted->ratio, wanted->ratio, wanted->ratio, wanted->ratio}};
     }
   if (wanted->sums_of_ns > 0)
     set.all_reduce =
@@ -172,6 +178,21 @@ static void a_chain_over_two_ranks_is_what_it_is_by_hand(void **state) {
   const asked wanted = {.build = build_chain, .unpriced = -1, .more_rows = -1};
   const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
   assert_close(step_ns(&wanted, 2, ranks), 2 * KERNEL_NS + there_ns + back_ns);
+}
+
+/* Messages that are quicker than the link's line still are as many bytes. */
+static void quick_messages_are_all_of_their_bytes(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  const asked wanted = {.build = build_chain,
+                        .both_ways = 1,
+                        .ratio = 0.5,
+                        .link = "host:0 -> host:1",
+                        .unpriced = -1,
+                        .more_rows = -1};
+  const double there_ns = message_ns(ROWS * 3 * 4.0), back_ns = message_ns(ROWS * 2 * 4.0);
+  assert_close(step_ns(&wanted, 2, ranks), 2 * KERNEL_NS + (there_ns + back_ns) / 2);
+  assert_int_equal(ranks[0].number, ROWS * 3 * 4);
 }
 
 /* The same on each rank's second device, from which the first one hands it out. */
@@ -413,6 +434,7 @@ static void ways_of_alike_ranks_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_over_two_ranks_is_what_it_is_by_hand),
+      cmocka_unit_test(quick_messages_are_all_of_their_bytes),
       cmocka_unit_test(copies_within_ranks_are_told_alike_by_all),
       cmocka_unit_test(messages_to_one_rank_share_its_port),
       cmocka_unit_test(what_goes_both_ways_at_once_shares_what_the_link_has),

@@ -296,8 +296,9 @@ TDM_API tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, 
 /* Writes rows (n, ...), of kept's dtype and sizes behind the first, over those rows of kept that
  * indices, int32 or int64 (n), name: torch.Tensor.index_copy_ along dimension 0. In place, in each
  * run that needs kept; indices are distinct, and one that names no row fails the run. Answers kept
- * with these rows, which is to be read in its place from here on. A run that fails or is cancelled
- * may have written its rows. Not inside of a parallel region. */
+ * with these rows, which is to be read in its place from here on; no gradient flows back from it to
+ * rows. A run that fails or is cancelled may have written its rows. Not inside of a parallel
+ * region. */
 TDM_API tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_value rows,
                                 tdm_value indices);
 /* The next run of the sequence begins with value, of kept's dtype and shape, in kept's place;

@@ -219,7 +219,7 @@ typedef struct tdm_update tdm_update;
  * appended behind reads the new one. Each update follows its parameter's device. */
 typedef struct tdm_optimizer_rule {
   const char *name;    /* which checkpoints compare */
-  bool accepts_sparse; /* gradients that are rows */
+  bool accepts_sparse; /* gradients that are rows: one update of a parameter writes these alone */
   tdm_status (*append)(tdm_update *update);
   int momentum; /* which of the settings tdm_session_set_momentum stands for, from 1 on; 0: none */
   bool is_by_element; /* what becomes of an element depends on its own gradient and states, and on

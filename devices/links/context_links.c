@@ -7,6 +7,7 @@
 
 #include "core/last_failure.h"
 #include "devices/context/context.h"
+#include "devices/context/route.h"
 #include "devices/links/table.h"
 #include "devices/network/network.h"
 
@@ -15,6 +16,19 @@ enum { PATH_BYTES = 3072 };
 void tdm_context_link(tdm_context *context, const tdm_device *from, const tdm_device *to,
                       bool pinned, tdm_link_estimate *out_estimate) {
   tdm_links_get(tdm_context_links(context), from, to, pinned, out_estimate);
+}
+
+double tdm_context_route_ns(tdm_context *context, tdm_device *from, tdm_device *to, double bytes,
+                            tdm_link_predictor predict) {
+  if (from == to) return 0;
+  const tdm_route route = tdm_route_between(from, to);
+  double ns = 0;
+  for (uint32_t i = 0; i < route.count; i++) {
+    tdm_link_estimate link;
+    tdm_context_link(context, route.hops[i].from, route.hops[i].to, true, &link);
+    ns += predict(&link, bytes);
+  }
+  return ns;
 }
 
 bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimate) {

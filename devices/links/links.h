@@ -67,6 +67,10 @@ double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes
                                  double touched_bytes, bool stale);
 /* The line, likewise corrected, while as many bytes go the other way. */
 double tdm_link_predict_both_ns(const tdm_link_estimate *estimate, double bytes);
+typedef double (*tdm_link_predictor)(const tdm_link_estimate *estimate, double bytes);
+/* What a copy takes by all links of its way, host memory being pinned; 0 on one device. */
+double tdm_context_route_ns(tdm_context *context, tdm_device *from, tdm_device *to, double bytes,
+                            tdm_link_predictor predict);
 const char *tdm_link_origin_name(tdm_link_origin origin); /* "modelled", "calibrated" */
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "devices/context/route.h"
+#include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
@@ -118,6 +119,20 @@ static tdm_status note_copy(transfer_state *state, uint32_t value, int16_t devic
   state->entries.items[state->entries.count] = (copy_entry){copy, state->copies[value], device};
   state->copies[value] = (uint32_t)state->entries.count++;
   return TDM_OK;
+}
+
+static double predict_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes,
+                         tdm_link_predictor predict) {
+  return tdm_context_route_ns(graph->context, tdm_context_device(graph->context, (size_t)from),
+                              tdm_context_device(graph->context, (size_t)to), bytes, predict);
+}
+
+double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+  return predict_ns(graph, from, to, bytes, tdm_link_predict_ns);
+}
+
+double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes) {
+  return predict_ns(graph, from, to, bytes, tdm_link_predict_both_ns);
 }
 
 /* What a derived copy is refreshed from: the home, or once it has served one, the copy that was
@@ -314,8 +329,7 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
   }
 }
 
-/* The copy, and those that routes have left on its way, are made for the first who reads them. What
- * nobody has asked for is the caller's. */
+/* Copies, those on the way too, are for who reads them first; the others for the caller. */
 static void note_asker(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   tdm_ir_node *copier = tdm_producer(graph, copy);
   while (!copier->consumer) {

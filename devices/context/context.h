@@ -68,7 +68,8 @@ typedef struct tdm_keeper {
   struct tdm_keeper *before;
   struct tdm_keeper *behind;
   /* Gives back what nobody uses of the device's memory; false: there was nothing. Any thread,
-   * whatever it has locked: it waits for no lock that somebody holds who takes memory. */
+   * whatever it has locked: it waits only for a moment for a lock that somebody holds who takes
+   * memory. */
   bool (*give_back)(struct tdm_keeper *keeper, const tdm_device *device);
 } tdm_keeper;
 void tdm_context_add_keeper(tdm_context *context, tdm_keeper *keeper);

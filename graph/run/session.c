@@ -2,7 +2,12 @@
  * rate changes for steps that are submitted from then on, since each takes it along. */
 #include "graph/run/session.h"
 
+#include <sched.h>
 #include <string.h>
+
+#include "core/park.h"
+
+enum { PATIENCE_NS = 2000000 }; /* for the store's lock, which a run has for some microseconds */
 
 tdm_session *tdm_session_retain(tdm_session *session) {
   if (session) atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
@@ -62,13 +67,26 @@ bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
   return tdm_output_pool_free_idle(session->outputs, device) || found;
 }
 
-/* Whoever asks may take memory for a store, under its lock. */
+/* Runs that come and go have the lock for a moment. Whoever has it for longer has the store
+ * exclusively, and may be waiting to ask for memory itself. */
+static bool lock_soon(tdm_store *store) {
+  const uint64_t end_ns = tdm_time_ns() + PATIENCE_NS;
+  while (pthread_mutex_trylock(&store->lock) != 0) {
+    if (tdm_time_ns() >= end_ns) return false;
+    (void)sched_yield();
+  }
+  return true;
+}
+
+/* Whoever asks may take memory for a store that it has exclusively, and so has locked. */
 static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
   tdm_session *session = (tdm_session *)((char *)keeper - offsetof(tdm_session, keeper));
+  tdm_store *store = session->store;
+  const bool is_alone = tdm_store_is_alone(store);
   bool found = false;
-  if (pthread_mutex_trylock(&session->store->lock) == 0) {
+  if (is_alone || lock_soon(store)) {
     found = free_slots(session, device);
-    pthread_mutex_unlock(&session->store->lock);
+    if (!is_alone) pthread_mutex_unlock(&store->lock);
   }
   return tdm_output_pool_free_idle(session->outputs, device) || found;
 }

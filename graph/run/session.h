@@ -100,7 +100,7 @@ void tdm_session_begin_rates(tdm_session *session);
 void tdm_slots_release(tdm_session *session);
 /* Frees what no run uses of a device's memory: activations of free slots, outputs that came back.
  * False: there was nothing. Not under the store's lock. As a keeper the session does so wherever
- * the device is full, but for slots while somebody has the store's lock. */
+ * the device is full, but for slots while another thread has the store exclusively. */
 bool tdm_session_free_idle(tdm_session *session, const tdm_device *device);
 void tdm_session_begin_keeping(tdm_session *session);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with

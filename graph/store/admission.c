@@ -139,15 +139,24 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admissio
   return waited;
 }
 
+/* The store that this thread has exclusively. */
+static _Thread_local const tdm_store *alone_in;
+
+bool tdm_store_is_alone(const tdm_store *store) {
+  return alone_in == store;
+}
+
 void tdm_store_enter_alone(tdm_store *store, tdm_admission *place) {
   *place = (tdm_admission){.ready = NULL};
   pthread_mutex_lock(&store->lock);
   (void)enter_locked(store, place);
   while (store->exclusive != place)
     pthread_cond_wait(&store->granted, &store->lock);
+  alone_in = store;
 }
 
 void tdm_store_leave_alone(tdm_store *store) {
+  alone_in = NULL;
   store->exclusive = NULL;
   tdm_admission *admitted = tdm_store_admit_locked(store);
   pthread_mutex_unlock(&store->lock);

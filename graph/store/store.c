@@ -31,11 +31,15 @@ tdm_store *tdm_store_retain(tdm_store *store) {
   return store;
 }
 
+static void destroy_copy(const tdm_store *store, tdm_store_copy *copy) {
+  tdm_storage_release(copy->storage);
+  tdm_release(store->allocator, copy, sizeof *copy);
+}
+
 static void destroy_entry(tdm_store *store, tdm_store_entry *entry) {
   for (tdm_store_copy *copy = entry->copies, *next; copy; copy = next) {
     next = copy->next;
-    tdm_storage_release(copy->storage);
-    tdm_release(store->allocator, copy, sizeof *copy);
+    destroy_copy(store, copy);
   }
   tdm_storage_release(entry->storage);
   tdm_storage_release(entry->log.storage);
@@ -231,13 +235,16 @@ void tdm_store_end_binding(tdm_store_binding *binding) {
   binding->alone = false;
 }
 
-static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
-                                 tdm_store_copy **out_copy) {
-  for (tdm_store_copy *copy = entry->copies; copy; copy = copy->next)
-    if (copy->storage->memory.device == device) {
-      *out_copy = copy;
-      return TDM_OK;
-    }
+static tdm_store_copy *find_copy(const tdm_store_entry *entry, const tdm_device *device) {
+  tdm_store_copy *copy = entry->copies;
+  while (copy && copy->storage->memory.device != device)
+    copy = copy->next;
+  return copy;
+}
+
+/* Without the lock: sessions of the store may have to make room. */
+static tdm_status make_copy(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
+                            tdm_store_copy **out_copy) {
   tdm_store_copy *copy = tdm_allocate(store->allocator, sizeof *copy, "derived copy");
   if (!copy) return TDM_OUT_OF_MEMORY;
   copy->entry = entry;
@@ -248,16 +255,33 @@ static tdm_status copy_on_locked(tdm_store *store, tdm_store_entry *entry, tdm_d
     tdm_release(store->allocator, copy, sizeof *copy);
     return status;
   }
-  copy->next = entry->copies;
-  entry->copies = copy;
   *out_copy = copy;
   return TDM_OK;
+}
+
+/* Links one that was made, unless another thread was quicker, whose it is then. */
+static tdm_store_copy *add_copy(tdm_store *store, tdm_store_copy *made) {
+  tdm_store_entry *entry = made->entry;
+  pthread_mutex_lock(&store->lock);
+  tdm_store_copy *other = find_copy(entry, made->storage->memory.device);
+  if (!other) {
+    made->next = entry->copies;
+    entry->copies = made;
+  }
+  pthread_mutex_unlock(&store->lock);
+  if (!other) return made;
+  destroy_copy(store, made);
+  return other;
 }
 
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) {
   pthread_mutex_lock(&store->lock);
-  const tdm_status status = copy_on_locked(store, entry, device, out_copy);
+  *out_copy = find_copy(entry, device);
   pthread_mutex_unlock(&store->lock);
-  return status;
+  if (*out_copy) return TDM_OK;
+  tdm_store_copy *made;
+  TDM_TRY(make_copy(store, entry, device, &made));
+  *out_copy = add_copy(store, made);
+  return TDM_OK;
 }

@@ -117,7 +117,7 @@ const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
                                      const tdm_spec *spec) TDM_WARN_UNUSED;
-/* The copy of entry on device, made empty if there is none. */
+/* The copy of entry on device, made empty if there is none. Not under the lock. */
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) TDM_WARN_UNUSED;
 
@@ -219,8 +219,11 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admissio
 void tdm_store_start(tdm_admission *admitted);
 /* Takes a place in the queue like a run that writes: waits for those who asked before, and keeps
  * out those who ask later. Returns with the lock, under exclusion from all runs; place lives until
- * tdm_store_leave_alone, which drops both. Not inside a run of the store. */
+ * tdm_store_leave_alone, which drops both. Not inside a run of the store. Memory is taken under the
+ * lock by such threads alone. */
 void tdm_store_enter_alone(tdm_store *store, tdm_admission *place);
 void tdm_store_leave_alone(tdm_store *store);
+/* Does this thread have the store so? */
+bool tdm_store_is_alone(const tdm_store *store);
 
 #endif

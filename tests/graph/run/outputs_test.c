@@ -1,5 +1,9 @@
 /* Memory of delivered outputs: used again for outputs of about its size, never for much smaller
  * ones, which would keep it; and given up where others need it. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "graph/store/store.h"
 #include "tests/graph/support.h"
 
 enum { SMALL_ROWS = 1000 };
@@ -119,12 +123,90 @@ static void what_another_session_keeps_makes_room(void **unused) {
   tdm_context_release(context);
 }
 
+/* A session that has trained with a part on sim:0, and keeps there what its activations took. */
+static tdm_session *trained_on_sim(tdm_context *context) {
+  tdm_value loss;
+  tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", &loss);
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
+  (void)train_steps(session, 24, 1);
+  return session;
+}
+
+typedef struct holder {
+  tdm_store *store;
+  _Atomic bool holds;
+} holder;
+
+/* As a run does that comes or goes. */
+static void *hold_for_a_moment(void *user) {
+  holder *self = user;
+  pthread_mutex_lock(&self->store->lock);
+  atomic_store(&self->holds, true);
+  usleep(500);
+  pthread_mutex_unlock(&self->store->lock);
+  return NULL;
+}
+
+static void who_has_the_store_for_a_moment_is_waited_for(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = trained_on_sim(context);
+  holder self = {.store = tdm_session_store(session)};
+  pthread_t thread;
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  assert_int_equal(pthread_create(&thread, NULL, hold_for_a_moment, &self), 0);
+  while (!atomic_load(&self.holds))
+    continue;
+  tdm_tensor *tensor = tdm_tensor_create(context, "sim:0", TDM_FLOAT32, tdm_shape_of(1, 10));
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_non_null(tensor);
+  tdm_tensor_release(tensor);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* What a store takes under its own lock: a parameter that a new session brings, and a copy of one
+ * for a device that did not read it before. */
+static void sessions_make_room_for_their_store(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *trained = trained_on_sim(context);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .store = tdm_session_store(trained)};
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "sim:0");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  tdm_output(graph, "y", tdm_linear(graph, "other", x, 4));
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  tdm_session *other = tdm_session_create(graph, &options);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  if (!other) fail_msg("no session: %s", tdm_last_message());
+  tdm_graph_release(graph);
+  (void)train_steps(trained, 24, 1); /* and keeps as much again */
+  tdm_session *reader = run_session(seed_graph(context, "sim:0", "sim:0", NULL), &options);
+  test_batch batch;
+  test_batch_make(&batch, context, 24, 1);
+  const tdm_fetch scores = {.name = "scores"};
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  const tdm_status status = tdm_session_prepare(reader, batch.feeds, 1, &scores, 1, false);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_ok(status);
+  test_batch_release(&batch);
+  tdm_session_release(reader);
+  tdm_session_release(other);
+  tdm_session_release(trained);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(outputs_take_memory_of_their_size),
       cmocka_unit_test(a_run_that_repeats_takes_no_memory),
       cmocka_unit_test(what_is_kept_makes_room),
       cmocka_unit_test(what_another_session_keeps_makes_room),
+      cmocka_unit_test(who_has_the_store_for_a_moment_is_waited_for),
+      cmocka_unit_test(sessions_make_room_for_their_store),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,18 @@ static uint64_t bytes_on(const tdm_storage *storage, const tdm_device *device) {
   return storage && storage->memory.device == device ? storage->memory.bytes : 0;
 }
 
+/* A log may be replaced by a larger one meanwhile, for a plan of another session. */
+static uint64_t entry_bytes_on(const tdm_store_entry *entry, const tdm_device *device) {
+  if (!entry->storage || entry->storage->memory.device != device) return 0;
+  return entry->storage->memory.bytes + tdm_row_log_bytes(entry);
+}
+
 void tdm_plan_memory_use(const tdm_plan *plan, const tdm_device *device, tdm_memory_use *out_use) {
   const tdm_graph *graph = &plan->graph;
   memset(out_use, 0, sizeof *out_use);
   /* While a plan is being made it has no entries yet. */
   for (size_t i = 0; plan->entries && i < graph->persistents.count; i++)
-    out_use->parameters_bytes += bytes_on(plan->entries[i]->storage, device) +
-                                 bytes_on(plan->entries[i]->log.storage, device);
+    out_use->parameters_bytes += entry_bytes_on(plan->entries[i], device);
   for (size_t i = 0; plan->copies && i < graph->deriveds.count; i++)
     out_use->copies_bytes += bytes_on(plan->copies[i]->storage, device);
   const tdm_schedule *schedule = &plan->lowered.schedule;

@@ -11,6 +11,10 @@ tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version) {
   return entry->log.storage->memory.address + version % PIECES * window * sizeof(int64_t);
 }
 
+uint64_t tdm_row_log_bytes(const tdm_store_entry *entry) {
+  return PIECES * atomic_load(&entry->log.window) * sizeof(int64_t);
+}
+
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version) {
   if (!entry->log.storage || version < entry->log.since || version >= entry->version) return 0;
   const uint64_t behind = entry->version - version;

@@ -123,6 +123,8 @@ tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_devic
 
 /* Where the update from version keeps, or has kept, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
+/* What the entry's log takes at its home; any thread, without a lock, where the log may grow. */
+uint64_t tdm_row_log_bytes(const tdm_store_entry *entry);
 /* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
  * lacks none, or they are not known. */
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);

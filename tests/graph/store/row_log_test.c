@@ -1,13 +1,15 @@
 /* Tables whose rows updates log: where the pieces of a log lie, what memory they take, and what
  * updating them, and refreshing copies by them, is said to cost. */
+#include <pthread.h>
+
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
-/* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. */
-static tdm_session *session_trained_by(tdm_optimizer optimizer) {
+/* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. store NULL: its own. */
+static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
@@ -19,7 +21,8 @@ static tdm_session *session_trained_by(tdm_optimizer optimizer) {
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", far, WIDTH), near);
   tdm_output(graph, "near", near);
   tdm_output(graph, "far", far);
-  tdm_session *session = train_session(graph, loss, optimizer, NULL);
+  const tdm_session_options options = {.store = store};
+  tdm_session *session = train_session(graph, loss, optimizer, &options);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, BATCH));
   const tdm_feed feed = {"ids", fed, false};
   for (int step = 0; step < 3; step++)
@@ -28,15 +31,15 @@ static tdm_session *session_trained_by(tdm_optimizer optimizer) {
   return session;
 }
 
-static tdm_session *trained_session(void) {
-  return session_trained_by(tdm_sgd(0.1));
+static tdm_session *trained_session(tdm_store *store) {
+  return session_trained_by(tdm_sgd(0.1), store);
 }
 
 /* Those of five versions that follow one another are apart, within the log's memory; then they are
  * the first one's again. */
 static void pieces_of_a_log_are_apart(void **unused) {
   (void)unused;
-  tdm_session *session = trained_session();
+  tdm_session *session = trained_session(NULL);
   const tdm_store_entry *entry = session->store->first;
   while (entry && !entry->log.storage)
     entry = entry->next;
@@ -54,7 +57,7 @@ static void pieces_of_a_log_are_apart(void **unused) {
 /* Logs count with their tables. */
 static void memory_has_the_logs(void **unused) {
   (void)unused;
-  tdm_session *session = trained_session();
+  tdm_session *session = trained_session(NULL);
   const tdm_device *home = tdm_context_device(context, 0);
   uint64_t bytes = 0, of_logs = 0;
   for (const tdm_store_entry *entry = session->store->first; entry; entry = entry->next) {
@@ -68,10 +71,44 @@ static void memory_has_the_logs(void **unused) {
   tdm_session_release(session);
 }
 
+typedef struct asker {
+  tdm_session *session;
+  _Atomic bool ends;
+  bool failed;
+} asker;
+
+static void *ask_again_and_again(void *user) {
+  asker *self = user;
+  tdm_memory_use use;
+  while (!atomic_load(&self->ends))
+    self->failed |= tdm_session_memory(self->session, "cpu:0", &use) != TDM_OK;
+  return NULL;
+}
+
+/* By plans of another session of the store, beside those who ask for memory. */
+static void logs_grow_while_somebody_looks(void **unused) {
+  (void)unused;
+  asker self = {.session = trained_session(NULL)};
+  tdm_session *other = trained_session(tdm_session_store(self.session));
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, ask_again_and_again, &self), 0);
+  for (int64_t rows = BATCH + 1; rows < BATCH + 20; rows++) {
+    tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, rows));
+    const tdm_feed feed = {"ids", fed, false};
+    assert_ok(tdm_session_prepare(other, &feed, 1, NULL, 0, true));
+    tdm_tensor_release(fed);
+  }
+  atomic_store(&self.ends, true);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_false(self.failed);
+  tdm_session_release(other);
+  tdm_session_release(self.session);
+}
+
 /* Whoever puts rows into a copy writes as many as there are values, and does not read the copy. */
 static void a_refresh_costs_the_rows_it_moves(void **unused) {
   (void)unused;
-  tdm_session *session = trained_session();
+  tdm_session *session = trained_session(NULL);
   const tdm_graph *graph = &session->newest->graph;
   int refreshes = 0;
   TDM_EACH_NODE(graph, node) {
@@ -93,7 +130,7 @@ static void a_refresh_costs_the_rows_it_moves(void **unused) {
 /* An update reads and writes the rows of each table that it overwrites. */
 static void an_update_costs_the_rows_it_names(void **unused) {
   (void)unused;
-  tdm_session *session = trained_session();
+  tdm_session *session = trained_session(NULL);
   const tdm_graph *graph = &session->newest->graph;
   int updates = 0;
   TDM_EACH_NODE(graph, node) {
@@ -160,7 +197,7 @@ static void a_table_that_two_updates_write_is_copied_whole(void **unused) {
   (void)unused;
   assert_ok(tdm_kernel_register(context, &halve_kernel));
   tdm_session *session =
-      session_trained_by((tdm_optimizer){.rule = &halving_rule, .learning_rate = 0.1});
+      session_trained_by((tdm_optimizer){.rule = &halving_rule, .learning_rate = 0.1}, NULL);
   int64_t ids[BATCH];
   for (int64_t i = 0; i < BATCH; i++)
     ids[i] = i;
@@ -179,6 +216,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_of_a_log_are_apart),
       cmocka_unit_test(memory_has_the_logs),
+      cmocka_unit_test(logs_grow_while_somebody_looks),
       cmocka_unit_test(a_refresh_costs_the_rows_it_moves),
       cmocka_unit_test(an_update_costs_the_rows_it_names),
       cmocka_unit_test(a_table_that_two_updates_write_is_copied_whole),

@@ -77,9 +77,12 @@ void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, 
   if (++tuning->runs == RUNS_EACH) judge(tuning);
 }
 
+/* Of several runs that fail at the same time only the first finds the number being tried. */
 bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always) {
-  if (!tuning || tuning->decided || asked != (size_t)1 << tuning->candidate) return false;
-  if (!always && ++tuning->failures < MOST_FAILURES) return false;
-  go_on(tuning, false);
-  return !tuning->decided || has_worked(tuning);
+  if (!tuning) return false;
+  if (!tuning->decided && asked == (size_t)1 << tuning->candidate) {
+    if (!always && ++tuning->failures < MOST_FAILURES) return false;
+    go_on(tuning, false);
+  }
+  return asked != tdm_micro_tuning_count(tuning) && (!tuning->decided || has_worked(tuning));
 }

@@ -40,7 +40,8 @@ size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
 /* The same of a run that failed, or that could not be planned. always: another with as many parts
- * would, too. True: it was given up, and another number may work at once. */
+ * would, too. True: it was given up, by this run or another, and another number may work at once.
+ */
 bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always);
 
 #endif

@@ -171,6 +171,13 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
   return status;
 }
 
+static bool is_broken(tdm_store *store) {
+  pthread_mutex_lock(&store->lock);
+  const bool broken = store->broken != TDM_OK;
+  pthread_mutex_unlock(&store->lock);
+  return broken;
+}
+
 /* Memory may be enough for more parts, or fewer. What was stopped says nothing of them. */
 bool tdm_run_note_parts(const tdm_run_state *run) {
   const tdm_status status = run->status;
@@ -182,7 +189,7 @@ bool tdm_run_note_parts(const tdm_run_state *run) {
   pthread_mutex_lock(&session->lock);
   const bool others = tdm_micro_tuning_fail(run->plan->tuning, run->plan->micro_asked, is_short);
   pthread_mutex_unlock(&session->lock);
-  return others && is_short && session->store->broken == TDM_OK;
+  return others && is_short && !is_broken(session->store);
 }
 
 /* Adds the times of a run to its plan's; under the session's lock. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/last_failure.h"
 #include "core/park.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/run/life.h"
@@ -75,20 +76,38 @@ static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request,
   return TDM_OK;
 }
 
+/* *out_again: it failed, and may be asked for again at once. */
+static tdm_status run_once(tdm_session *session, const tdm_run_request *request, tdm_fetch *fetches,
+                           double *out_loss, bool *out_again) {
+  tdm_run_state *run;
+  *out_again = false;
+  TDM_TRY(tdm_run_open(session, request, &run));
+  const tdm_status status = run_opened(run, request, fetches, out_loss);
+  *out_again = tdm_run_note_parts(run);
+  tdm_run_close(run);
+  return status;
+}
+
+/* Once it has worked in another number of parts, nothing has failed for the caller. */
+static tdm_status run_tuned(tdm_session *session, const tdm_run_request *request,
+                            tdm_fetch *fetches, double *out_loss) {
+  tdm_last_failure before;
+  tdm_last_failure_keep(&before);
+  bool again;
+  tdm_status status = run_once(session, request, fetches, out_loss, &again);
+  if (!again) return status;
+  while (again)
+    status = run_once(session, request, fetches, out_loss, &again);
+  if (status == TDM_OK) tdm_last_failure_restore(&before);
+  return status;
+}
+
 static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
                                tdm_fetch *fetches, double *out_loss) {
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
-  tdm_status status;
   bool again;
-  do {
-    tdm_run_state *run;
-    again = false;
-    status = tdm_run_open(session, request, &run);
-    if (status != TDM_OK) break;
-    status = run_opened(run, request, fetches, out_loss);
-    again = tdm_run_note_parts(run);
-    tdm_run_close(run);
-  } while (again);
+  const tdm_status status = session->tunes ? run_tuned(session, request, fetches, out_loss)
+                                           : run_once(session, request, fetches, out_loss, &again);
   tdm_context_leave(session->context);
   return status;
 }

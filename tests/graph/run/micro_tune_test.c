@@ -1,7 +1,7 @@
 /* Choosing the number of micro-batches: the climb by itself, on times that are made up, and in a
  * session, whose results stay those of the whole batch. */
 #include "graph/run/micro_tune.h"
-#include "graph/run/session.h"
+#include "graph/run/run.h"
 #include "tests/graph/support.h"
 
 /* ---- The climb ---- */
@@ -101,6 +101,20 @@ static void what_fails_now_and_then_is_measured(void **unused) {
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2);
 }
 
+/* Of runs under way together that fail alike, each is made again. */
+static void who_fails_later_tries_the_next_number_too(void **unused) {
+  (void)unused;
+  tdm_micro_tuning tuning = {.decided = false};
+  assert_true(tdm_micro_tuning_fail(&tuning, 1, true));
+  assert_true(tdm_micro_tuning_fail(&tuning, 1, true));
+  assert_int_equal(tdm_micro_tuning_count(&tuning), 2); /* it was not tried yet */
+  for (size_t count = 2; count <= 16; count *= 2)
+    assert_int_equal(tdm_micro_tuning_fail(&tuning, count, true), count < 16);
+  assert_true(tuning.decided);
+  for (size_t count = 1; count <= 16; count *= 2)
+    assert_false(tdm_micro_tuning_fail(&tuning, count, true)); /* none works */
+}
+
 /* ---- In a session ---- */
 
 static tdm_session *make_session(tdm_context *context, const char *second, int micro_batches) {
@@ -140,14 +154,38 @@ static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
   test_batch batch;
   test_batch_make(&batch, context, 24, 1);
   assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true)); /* parameters are there */
+  assert_status(tdm_fail(TDM_IO, "an earlier failure"), TDM_IO);
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
   assert_ok(tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL));
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
   assert_int_equal(session->tuner.first->candidate, 1);
+  assert_string_equal(tdm_last_message(), "an earlier failure");
+  assert_status(tdm_last_status(), TDM_IO);
   test_batch_release(&batch);
   (void)train_steps(session, 24, 20);
   assert_true(session->tuner.first->decided);
   assert_true(session->tuner.first->best > 0);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+static void runs_under_way_together_are_made_again(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
+  test_batch batch;
+  test_batch_make(&batch, context, 24, 1);
+  const tdm_run_request request = {.feeds = batch.feeds, .feed_count = 2, .training = true};
+  tdm_run_state *runs[2];
+  for (int i = 0; i < 2; i++)
+    assert_ok(tdm_run_open(session, &request, &runs[i]));
+  for (int i = 0; i < 2; i++) {
+    runs[i]->status = TDM_OUT_OF_MEMORY;
+    assert_true(tdm_run_note_parts(runs[i]));
+    tdm_run_close(runs[i]);
+  }
+  assert_int_equal(session->tuner.first->candidate, 1);
+  test_batch_release(&batch);
   tdm_session_release(session);
   tdm_context_release(context);
 }
@@ -184,8 +222,10 @@ int main(void) {
       cmocka_unit_test(fewer_rows_end_the_climb),
       cmocka_unit_test(numbers_that_fail_are_given_up),
       cmocka_unit_test(what_fails_now_and_then_is_measured),
+      cmocka_unit_test(who_fails_later_tries_the_next_number_too),
       cmocka_unit_test(a_session_measures_and_settles),
       cmocka_unit_test(a_number_for_which_memory_is_short_is_given_up),
+      cmocka_unit_test(runs_under_way_together_are_made_again),
       cmocka_unit_test(one_queue_settles_at_once),
       cmocka_unit_test(a_choice_by_time_is_not_deterministic),
   };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/last_failure.h"
+#include "core/untold.h"
 #include "devices/context/context.h"
 #include "devices/staging/pool.h"
 
@@ -37,21 +38,29 @@ static tdm_status take_staging(tdm_device *device, tdm_device *partner, size_t b
   return TDM_OK;
 }
 
-tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
-                           tdm_memory *out_memory) {
-  memset(out_memory, 0, sizeof *out_memory);
+static tdm_status take(tdm_device *device, tdm_device *partner, size_t bytes,
+                       tdm_memory *out_memory) {
   if (partner) {
     TDM_TRY(take_staging(device, partner, bytes, out_memory));
     if (out_memory->staging) return TDM_OK;
   }
+  const tdm_status status = device->ops->allocate(device, bytes, out_memory);
+  if (status != TDM_OUT_OF_MEMORY || !tdm_context_free_kept(device->context, device)) return status;
+  return device->ops->allocate(device, bytes, out_memory);
+}
+
+/* What was short on the way is no failure where there is memory in the end. */
+tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
+                           tdm_memory *out_memory) {
   tdm_last_failure before;
   tdm_last_failure_keep(&before);
-  tdm_status status = device->ops->allocate(device, bytes, out_memory);
-  if (status == TDM_OUT_OF_MEMORY && tdm_context_free_kept(device->context, device)) {
-    status = device->ops->allocate(device, bytes, out_memory);
-    if (status == TDM_OK) tdm_last_failure_restore(&before);
-  }
-  if (status != TDM_OK) memset(out_memory, 0, sizeof *out_memory);
+  const uint32_t told = tdm_told_count();
+  memset(out_memory, 0, sizeof *out_memory);
+  const tdm_status status = take(device, partner, bytes, out_memory);
+  if (status != TDM_OK)
+    memset(out_memory, 0, sizeof *out_memory);
+  else if (tdm_told_count() != told)
+    tdm_last_failure_restore(&before);
   return status;
 }
 

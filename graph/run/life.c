@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/last_failure.h"
 #include "core/park.h"
+#include "core/untold.h"
 
 typedef enum outcome {
   WAITS, /* for an event; a run alone may be gone */
@@ -224,7 +226,7 @@ static void take_event(tdm_run_state *run, bool adopt) {
   finish(store, go_on_together(store));
 }
 
-void tdm_run_launch(tdm_run_state *run, bool adopt) {
+static void launch(tdm_run_state *run, bool adopt) {
   run->flight.number = run->admission.number;
   if (tdm_run_is_late(run)) (void)tdm_flight_stop(&run->flight, TDM_DEADLINE_EXCEEDED);
   if (run->plan->records) run->moments.launched_ns = tdm_time_ns();
@@ -234,6 +236,19 @@ void tdm_run_launch(tdm_run_state *run, bool adopt) {
     if (status != TDM_OK) fail(run, status, tdm_last_message());
   }
   take_event(run, adopt);
+}
+
+/* Why a submitted run fails its callback is told: for the calling thread that is no failure. */
+void tdm_run_launch(tdm_run_state *run, bool adopt) {
+  if (!run->asynchronous) {
+    launch(run, adopt);
+    return;
+  }
+  tdm_last_failure before;
+  tdm_last_failure_keep(&before);
+  const uint32_t told = tdm_told_count();
+  launch(run, adopt);
+  if (tdm_told_count() != told) tdm_last_failure_restore(&before);
 }
 
 void tdm_run_settled(tdm_flight *flight) {

@@ -34,7 +34,9 @@ static void what_memory_held_before_is_forgotten(void **state) {
   for (size_t i = 0; i < KINDS; i++) {
     tdm_memory memory;
     memset(&memory, 0xa5, sizeof(memory));
+    assert_status(tdm_fail(TDM_IO, "an earlier failure"), TDM_IO);
     assert_ok(tdm_memory_take(host, kinds[i].partner, kinds[i].bytes, &memory));
+    assert_string_equal(tdm_last_message(), "an earlier failure"); /* there was none since */
     assert_ptr_equal(memory.device, host);
     assert_true(memory.bytes >= kinds[i].bytes);
     assert_int_equal(memory.staging != NULL, kinds[i].staged);

@@ -141,6 +141,33 @@ static void a_failing_run_tells_its_callback(void **unused) {
   tdm_context_release(context);
 }
 
+/* The run fails, and not the call that submitted it. */
+static void a_run_that_fails_at_once_is_no_failure_of_the_caller(void **unused) {
+  (void)unused;
+  tdm_context *context = context_on_loop(NULL, NULL);
+  tdm_session *session = train_session_on(context);
+  run_tally tally;
+  run_tally_init(&tally);
+  test_batch batch;
+  test_batch_make(&batch, context, ROWS, 1);
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true));
+  batch.feeds[0].handed_over = batch.feeds[1].handed_over = true;
+  assert_status(tdm_fail(TDM_IO, "an earlier failure"), TDM_IO);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  submit_step(session, &batch, &tally);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_string_equal(tdm_last_message(), "an earlier failure");
+  assert_status(tdm_last_status(), TDM_IO);
+  run_tally_await(&tally, 1);
+  assert_int_equal(tally.failed, 1);
+  assert_status(tally.status, TDM_OUT_OF_MEMORY);
+  assert_non_null(strstr(tally.message, "activations"));
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  run_tally_deinit(&tally);
+  tdm_context_release(context);
+}
+
 static void *submit_many(void *user) {
   run_tally *tally = ((void **)user)[0];
   tdm_session *session = ((void **)user)[1];
@@ -281,6 +308,7 @@ int main(void) {
       cmocka_unit_test(inference_at_every_depth),
       cmocka_unit_test(handed_over_inputs_are_read_in_place),
       cmocka_unit_test(a_failing_run_tells_its_callback),
+      cmocka_unit_test(a_run_that_fails_at_once_is_no_failure_of_the_caller),
       cmocka_unit_test(any_thread_may_submit),
       cmocka_unit_test(everything_may_be_let_go_in_flight),
       cmocka_unit_test(every_allocation_of_a_submission_can_fail),

@@ -89,12 +89,12 @@ static void begin_anew(tdm_run_state *run) {
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
   run->due_ns = 0;
   const uint64_t seed = atomic_load(&session->seed);
+  double rates[TDM_MAX_UPDATE_GROUPS], momenta[TDM_MAX_UPDATE_GROUPS];
+  tdm_session_get_rates(session, rates, momenta);
   for (size_t g = 0; g < run->scalar_count; g++) {
-    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
-    memcpy(&run->scalars[g].learning_rate, &bits, sizeof bits);
-    const uint64_t momentum_bits = atomic_load(&session->momentum_bits[g]);
-    memcpy(&run->scalars[g].momentum, &momentum_bits, sizeof momentum_bits);
-    run->scalars[g].has_momentum = run->scalars[g].momentum >= 0;
+    run->scalars[g].learning_rate = rates[g];
+    run->scalars[g].momentum = momenta[g];
+    run->scalars[g].has_momentum = momenta[g] >= 0;
     run->scalars[g].seed = seed;
   }
   if (run->plan->writes_persistent) hash_settings(run);

@@ -98,23 +98,32 @@ void tdm_session_begin_keeping(tdm_session *session) {
 
 /* ---- Rates and momenta ----------------------------------------------------------------------- */
 
-static void set_rate(tdm_session *session, size_t group, double learning_rate) {
-  uint64_t bits;
-  memcpy(&bits, &learning_rate, sizeof bits);
-  atomic_store(&session->learning_rate_bits[group], bits);
+void tdm_session_get_rates(tdm_session *session, double *rates, double *momenta) {
+  pthread_mutex_lock(&session->rates_lock);
+  memcpy(rates, session->learning_rates, sizeof session->learning_rates);
+  memcpy(momenta, session->momenta, sizeof session->momenta);
+  pthread_mutex_unlock(&session->rates_lock);
 }
 
-static void set_momentum(tdm_session *session, size_t group, double momentum) {
-  uint64_t bits;
-  memcpy(&bits, &momentum, sizeof bits);
-  atomic_store(&session->momentum_bits[group], bits);
+void tdm_session_put_rates(tdm_session *session, const double *rates, const double *momenta) {
+  pthread_mutex_lock(&session->rates_lock);
+  memcpy(session->learning_rates, rates, sizeof session->learning_rates);
+  memcpy(session->momenta, momenta, sizeof session->momenta);
+  pthread_mutex_unlock(&session->rates_lock);
+}
+
+/* Of groups first to first + count. */
+static void set_rates(tdm_session *session, size_t first, size_t count, const double *rates) {
+  pthread_mutex_lock(&session->rates_lock);
+  memcpy(session->learning_rates + first, rates, count * sizeof *rates);
+  pthread_mutex_unlock(&session->rates_lock);
 }
 
 void tdm_session_begin_rates(tdm_session *session) {
   for (size_t g = 0; g < TDM_MAX_UPDATE_GROUPS; g++)
-    set_momentum(session, g, -1);
+    session->momenta[g] = -1;
   for (size_t g = 0; g < session->groups.count; g++)
-    set_rate(session, g, session->groups.optimizers[g].learning_rate);
+    session->learning_rates[g] = session->groups.optimizers[g].learning_rate;
 }
 
 static tdm_status check_rate(const char *where, double learning_rate) {
@@ -127,6 +136,7 @@ static tdm_status check_rate(const char *where, double learning_rate) {
 tdm_status tdm_session_set_learning_rate(tdm_session *session, double learning_rate) {
   static const char where[] = "tdm_session_set_learning_rate";
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no session", where);
+  TDM_TRY(tdm_context_check(session->context));
   const tdm_optimizer *optimizers = session->groups.optimizers;
   const double first = optimizers[0].learning_rate;
   const size_t count = first == 0.0 || session->groups.count == 0 ? 1 : session->groups.count;
@@ -136,8 +146,7 @@ tdm_status tdm_session_set_learning_rate(tdm_session *session, double learning_r
     rates[g] = learning_rate * (optimizers[g].learning_rate / first);
     TDM_TRY(check_rate(where, rates[g]));
   }
-  for (size_t g = 0; g < count; g++)
-    set_rate(session, g, rates[g]);
+  set_rates(session, 0, count, rates);
   return TDM_OK;
 }
 
@@ -148,23 +157,27 @@ tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t grou
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "tdm_session_set_group_learning_rate: there is no group %zu of %zu", group,
                     count);
+  TDM_TRY(tdm_context_check(session->context));
   TDM_TRY(check_rate("tdm_session_set_group_learning_rate", learning_rate));
-  set_rate(session, 1 + group, learning_rate);
+  set_rates(session, 1 + group, 1, &learning_rate);
   return TDM_OK;
 }
 
 /* Of groups first to last. */
 static tdm_status set_momenta(tdm_session *session, const char *where, size_t first, size_t last,
                               double momentum) {
+  TDM_TRY(tdm_context_check(session->context));
   if (!tdm_is_momentum(momentum))
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: a momentum of %g, and it must lie in [0, 1)", where,
                     momentum);
   size_t count = 0;
+  pthread_mutex_lock(&session->rates_lock);
   for (size_t g = first; g <= last; g++)
     if (tdm_update_group_has_momentum(&session->groups, g)) {
-      set_momentum(session, g, momentum);
+      session->momenta[g] = momentum;
       count++;
     }
+  pthread_mutex_unlock(&session->rates_lock);
   if (count > 0) return TDM_OK;
   const tdm_optimizer_rule *rule = session->groups.optimizers[first].rule;
   return tdm_fail(TDM_INVALID_ARGUMENT,

@@ -46,8 +46,9 @@ struct tdm_session {
   tdm_micro_tuner tuner;
   bool check_finite;
   bool deterministic;
-  _Atomic uint64_t learning_rate_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles */
-  _Atomic uint64_t momentum_bits[TDM_MAX_UPDATE_GROUPS]; /* of doubles; negative: the optimizer's */
+  pthread_mutex_t rates_lock; /* of these two, which a step takes as they are at one moment */
+  double learning_rates[TDM_MAX_UPDATE_GROUPS];
+  double momenta[TDM_MAX_UPDATE_GROUPS]; /* negative: the optimizer's */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
   int16_t *kept_devices;    /* per kept value of graph */
@@ -96,6 +97,10 @@ void tdm_session_destroy_retired(tdm_session *session, bool all);
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
 /* The rates of the groups' optimizers, and no momentum in place of theirs. */
 void tdm_session_begin_rates(tdm_session *session);
+/* Those of every group (TDM_MAX_UPDATE_GROUPS), and its momentum, negative where it is the
+ * optimizer's: all of one moment; and sets them. */
+void tdm_session_get_rates(tdm_session *session, double *rates, double *momenta);
+void tdm_session_put_rates(tdm_session *session, const double *rates, const double *momenta);
 /* Frees the arenas of all slots, of which none is busy. */
 void tdm_slots_release(tdm_session *session);
 /* Frees what no run uses of a device's memory: activations of free slots, outputs that came back.

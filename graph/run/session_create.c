@@ -355,6 +355,7 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   session->context = graph->context;
   graph->frozen = true;
   pthread_mutex_init(&session->lock, NULL);
+  pthread_mutex_init(&session->rates_lock, NULL);
   tdm_region_init(&session->region, session->allocator);
   copy_options(session, options);
   const int limit = options->queue_limit > 0 ? session->depth + options->queue_limit : 0;
@@ -385,6 +386,7 @@ void tdm_session_release(tdm_session *session) {
   tdm_region_deinit(&session->region);
   tdm_run_table_deinit(&session->runs);
   pthread_mutex_destroy(&session->lock);
+  pthread_mutex_destroy(&session->rates_lock);
   tdm_context *context = tdm_context_retain(session->context);
   tdm_graph_release(session->graph);
   tdm_release(session->allocator, session, sizeof *session);

@@ -18,8 +18,8 @@ static const char optimizer_name[] = TDM_CHECKPOINT_PREFIX "optimizer";
 typedef struct session_numbers {
   uint64_t step;
   uint64_t seed;
-  uint64_t rate_bits[TDM_MAX_UPDATE_GROUPS];
-  uint64_t momentum_bits[TDM_MAX_UPDATE_GROUPS];
+  double rates[TDM_MAX_UPDATE_GROUPS];
+  double momenta[TDM_MAX_UPDATE_GROUPS];
 } session_numbers;
 
 tdm_context *tdm_session_context(tdm_session *session) {
@@ -60,13 +60,8 @@ static size_t write_optimizers(const tdm_session *session, char text[OPTIMIZER_T
   return length < OPTIMIZER_TEXT ? length : OPTIMIZER_TEXT - 1;
 }
 
-static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
-  double rates[TDM_MAX_UPDATE_GROUPS];
+static tdm_status save_rates(tdm_session *session, const double *rates, tdm_tensor_list *list) {
   const size_t groups = session->groups.count - 1;
-  for (size_t g = 0; g <= groups; g++) {
-    const uint64_t bits = atomic_load(&session->learning_rate_bits[g]);
-    memcpy(&rates[g], &bits, sizeof bits);
-  }
   TDM_TRY(add_tensor(session, list, rate_name, TDM_FLOAT64, tdm_shape_scalar(), rates));
   if (groups == 0) return TDM_OK;
   return add_tensor(session, list, rates_name, TDM_FLOAT64, tdm_shape_of(1, (int64_t)groups),
@@ -74,14 +69,10 @@ static tdm_status save_rates(tdm_session *session, tdm_tensor_list *list) {
 }
 
 /* One number a group, -1 where it is the optimizer's own; nothing where all are. */
-static tdm_status save_momenta(tdm_session *session, tdm_tensor_list *list) {
-  double momenta[TDM_MAX_UPDATE_GROUPS];
+static tdm_status save_momenta(tdm_session *session, const double *momenta, tdm_tensor_list *list) {
   bool any = false;
-  for (size_t g = 0; g < session->groups.count; g++) {
-    const uint64_t bits = atomic_load(&session->momentum_bits[g]);
-    memcpy(&momenta[g], &bits, sizeof bits);
+  for (size_t g = 0; g < session->groups.count; g++)
     any = any || momenta[g] >= 0;
-  }
   if (!any) return TDM_OK;
   return add_tensor(session, list, momenta_name, TDM_FLOAT64,
                     tdm_shape_of(1, (int64_t)session->groups.count), momenta);
@@ -94,8 +85,10 @@ static tdm_status add_numbers(tdm_session *session, tdm_tensor_list *list) {
   const size_t length = write_optimizers(session, optimizers);
   TDM_TRY(add_tensor(session, list, step_name, TDM_INT64, scalar, &session->store->steps));
   TDM_TRY(add_tensor(session, list, seed_name, TDM_INT64, scalar, &seed));
-  TDM_TRY(save_rates(session, list));
-  TDM_TRY(save_momenta(session, list));
+  double rates[TDM_MAX_UPDATE_GROUPS], momenta[TDM_MAX_UPDATE_GROUPS];
+  tdm_session_get_rates(session, rates, momenta);
+  TDM_TRY(save_rates(session, rates, list));
+  TDM_TRY(save_momenta(session, momenta, list));
   return add_tensor(session, list, optimizer_name, TDM_UINT8, tdm_shape_of(1, (int64_t)length),
                     optimizers);
 }
@@ -139,14 +132,15 @@ tdm_status tdm_session_save_for(tdm_session *session, int reader, tdm_tensor_lis
 
 /* ---- Loading ---- */
 
+/* Of eight bytes. */
 static tdm_status read_number(const tdm_tensor_list *list, const char *name, tdm_dtype dtype,
-                              uint64_t *out_bits) {
+                              void *out_number) {
   const tdm_tensor *tensor = tdm_tensor_list_find(list, name);
   if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", name);
   const tdm_shape shape = tdm_tensor_shape(tensor);
   if (tdm_tensor_dtype(tensor) != dtype || shape.rank != 0)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s is no scalar of %s", name, tdm_dtype_name(dtype));
-  return tdm_tensor_read(tensor, out_bits, sizeof *out_bits);
+  return tdm_tensor_read(tensor, out_number, tdm_dtype_bytes(dtype));
 }
 
 static tdm_status check_optimizers(const tdm_session *session, const tdm_tensor_list *list) {
@@ -165,33 +159,30 @@ static tdm_status check_optimizers(const tdm_session *session, const tdm_tensor_
 }
 
 static tdm_status read_numbers(const tdm_tensor_list *list, const char *name, size_t count,
-                               uint64_t *out_bits) {
+                               double *out_numbers) {
   const tdm_tensor *tensor = tdm_tensor_list_find(list, name);
   if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", name);
   const tdm_shape shape = tdm_tensor_shape(tensor);
   if (tdm_tensor_dtype(tensor) != TDM_FLOAT64 || shape.rank != 1 || shape.dims[0] != (tdm_dim)count)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s does not have %zu numbers of float64", name, count);
-  return tdm_tensor_read(tensor, out_bits, count * sizeof *out_bits);
+  return tdm_tensor_read(tensor, out_numbers, count * sizeof *out_numbers);
 }
 
 static tdm_status read_rates(const tdm_session *session, const tdm_tensor_list *list,
-                             uint64_t *out_bits) {
+                             double *out_rates) {
   const size_t groups = session->groups.count - 1;
-  TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, out_bits));
-  return groups == 0 ? TDM_OK : read_numbers(list, rates_name, groups, out_bits + 1);
+  TDM_TRY(read_number(list, rate_name, TDM_FLOAT64, out_rates));
+  return groups == 0 ? TDM_OK : read_numbers(list, rates_name, groups, out_rates + 1);
 }
 
 /* Where the file has none, each is the optimizer's own. */
 static tdm_status read_momenta(const tdm_session *session, const tdm_tensor_list *list,
-                               uint64_t *out_bits) {
-  double momenta[TDM_MAX_UPDATE_GROUPS];
+                               double *momenta) {
   const size_t count = session->groups.count;
   for (size_t g = 0; g < count; g++)
     momenta[g] = -1;
-  memcpy(out_bits, momenta, count * sizeof *momenta);
   if (!tdm_tensor_list_find(list, momenta_name)) return TDM_OK;
-  TDM_TRY(read_numbers(list, momenta_name, count, out_bits));
-  memcpy(momenta, out_bits, count * sizeof *momenta);
+  TDM_TRY(read_numbers(list, momenta_name, count, momenta));
   for (size_t g = 0; g < count; g++)
     if (momenta[g] != -1 &&
         !(tdm_is_momentum(momenta[g]) && tdm_update_group_has_momentum(&session->groups, g)))
@@ -200,14 +191,11 @@ static tdm_status read_momenta(const tdm_session *session, const tdm_tensor_list
   return TDM_OK;
 }
 
-static tdm_status check_rates(const uint64_t *bits, size_t count) {
-  for (size_t g = 0; g < count; g++) {
-    double rate;
-    memcpy(&rate, &bits[g], sizeof rate);
-    if (!tdm_is_learning_rate(rate))
+static tdm_status check_rates(const double *rates, size_t count) {
+  for (size_t g = 0; g < count; g++)
+    if (!tdm_is_learning_rate(rates[g]))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s has %g, which is no learning rate",
-                      g == 0 ? rate_name : rates_name, rate);
-  }
+                      g == 0 ? rate_name : rates_name, rates[g]);
   return TDM_OK;
 }
 
@@ -257,9 +245,9 @@ static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(check_optimizers(session, list));
   TDM_TRY(read_number(list, step_name, TDM_INT64, &numbers->step));
   TDM_TRY(read_number(list, seed_name, TDM_INT64, &numbers->seed));
-  TDM_TRY(read_rates(session, list, numbers->rate_bits));
-  TDM_TRY(check_rates(numbers->rate_bits, session->groups.count));
-  TDM_TRY(read_momenta(session, list, numbers->momentum_bits));
+  TDM_TRY(read_rates(session, list, numbers->rates));
+  TDM_TRY(check_rates(numbers->rates, session->groups.count));
+  TDM_TRY(read_momenta(session, list, numbers->momenta));
   return check_names(session->store, list, values);
 }
 
@@ -272,10 +260,7 @@ static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
   TDM_TRY(tdm_store_load_locked(session->store, values));
   session->store->steps = numbers.step;
   atomic_store(&session->seed, numbers.seed);
-  for (size_t g = 0; g < session->groups.count; g++) {
-    atomic_store(&session->learning_rate_bits[g], numbers.rate_bits[g]);
-    atomic_store(&session->momentum_bits[g], numbers.momentum_bits[g]);
-  }
+  tdm_session_put_rates(session, numbers.rates, numbers.momenta);
   return TDM_OK;
 }
 

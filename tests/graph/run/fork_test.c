@@ -148,6 +148,8 @@ static void use_session(family *all) {
   REFUSED(tdm_store_status(tdm_session_store(all->session)));
   REFUSED_NULL(tdm_store_save(tdm_session_store(all->session), true));
   REFUSED(tdm_store_load(tdm_session_store(all->session), all->list));
+  REFUSED(tdm_session_set_learning_rate(all->session, 0.5));
+  REFUSED(tdm_session_set_momentum(all->session, 0.5));
   EXPECT(tdm_session_step(all->session) > 0);
   EXPECT(!tdm_run_cancel(all->session, 1));
 }

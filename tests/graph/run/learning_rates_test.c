@@ -3,6 +3,9 @@
 #include "tests/graph/group.h"
 
 #include <math.h>
+#include <pthread.h>
+
+#include "graph/run/run.h"
 
 static const double wrong[] = {NAN, INFINITY, -INFINITY, -1};
 enum { WRONG = sizeof wrong / sizeof wrong[0] };
@@ -83,6 +86,45 @@ static void rates_that_are_set_are_refused(void **unused) {
   assert_ok(tdm_session_set_learning_rate(session, 1));
   assert_step(session, -2, -1);
   tdm_session_release(session);
+}
+
+typedef struct setter {
+  tdm_session *session;
+  _Atomic int sets;
+  bool failed;
+} setter;
+
+enum { SETS = 300000 };
+
+static void *set_again_and_again(void *user) {
+  setter *self = user;
+  for (int i = 0; i < SETS; i++) {
+    self->failed |= tdm_session_set_learning_rate(self->session, i % 2 + 1) != TDM_OK;
+    atomic_store_explicit(&self->sets, i + 1, memory_order_relaxed);
+  }
+  return NULL;
+}
+
+/* A step that begins while another thread sets them has all of the old ones or all of the new. */
+static void rates_stay_in_proportion(void **unused) {
+  (void)unused;
+  const tdm_optimizer optimizer = tdm_sgd(1), of_b = tdm_sgd(0.5);
+  setter self = {.session = session_of(&optimizer, &of_b)};
+  const tdm_run_request step = {.training = true};
+  pthread_t thread;
+  int apart = 0;
+  assert_int_equal(pthread_create(&thread, NULL, set_again_and_again, &self), 0);
+  while (atomic_load(&self.sets) < SETS) {
+    tdm_run_state *run;
+    assert_ok(tdm_run_open(self.session, &step, &run));
+    apart += run->scalars[1].learning_rate != run->scalars[0].learning_rate / 2;
+    run->status = TDM_CANCELLED; /* it does not run */
+    tdm_run_close(run);
+  }
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_false(self.failed);
+  assert_int_equal(apart, 0);
+  tdm_session_release(self.session);
 }
 
 /* What a group's rate becomes counts too. */
@@ -242,6 +284,7 @@ int main(void) {
       cmocka_unit_test(options_are_refused),
       cmocka_unit_test(settings_are_refused),
       cmocka_unit_test(rates_that_are_set_are_refused),
+      cmocka_unit_test(rates_stay_in_proportion),
       cmocka_unit_test(proportions_are_refused),
       cmocka_unit_test(rates_of_checkpoints_are_refused),
       cmocka_unit_test(schedules_are_refused),

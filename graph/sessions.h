@@ -256,8 +256,9 @@ typedef struct tdm_submit_options {
   bool training;                 /* a step; false: the fetches alone */
   tdm_run_callback callback;     /* called once, when the run has ended */
   void *user;                    /* which it is given */
-  uint64_t deadline_ns;          /* from now; a run that has not ended by then is stopped, as by
-                                    tdm_run_cancel, with DEADLINE_EXCEEDED; 0: none */
+  uint64_t deadline_ns;          /* from the call, which may have to plan; a run that has not ended
+                                    by then is stopped, as by tdm_run_cancel, with
+                                    DEADLINE_EXCEEDED; 0: none */
   struct tdm_sequence *sequence; /* whose run it is (below); NULL: none's */
 } tdm_submit_options;
 

@@ -229,8 +229,9 @@ static tdm_status keep_inputs(tdm_run_state *run) {
 
 /* When the deadline is, on the clock of tdm_time_ns; 0: never. */
 static uint64_t due_of(const tdm_submit_options *options) {
+  if (options->deadline_ns == 0) return 0;
   const uint64_t now_ns = tdm_time_ns();
-  if (options->deadline_ns == 0 || options->deadline_ns > UINT64_MAX - now_ns) return 0;
+  if (options->deadline_ns > UINT64_MAX - now_ns) return 0;
   return now_ns + options->deadline_ns;
 }
 
@@ -246,7 +247,7 @@ static tdm_status make_asynchronous(tdm_run_state *run) {
 }
 
 static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
-                            const tdm_submit_options *options) {
+                            const tdm_submit_options *options, uint64_t due_ns) {
   tdm_session *session = run->session;
   run->callback = options->callback;
   run->user = options->user;
@@ -257,13 +258,14 @@ static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
     run->fetches[i] = (tdm_fetch){session->graph->outputs.items[outputs[i]].name, NULL};
   tdm_session_retain(session);
   tdm_loop_hold(tdm_context_loop(session->context));
-  run->due_ns = due_of(options);
+  run->due_ns = due_ns;
   if (run->due_ns != 0) tdm_run_watch_deadline(run);
   if (tdm_run_enter(run)) tdm_run_launch(run, false);
 }
 
 static tdm_status submit(tdm_session *session, const tdm_run_request *request,
                          const tdm_submit_options *options, uint64_t *out_run_id) {
+  const uint64_t due_ns = due_of(options); /* planning, and waiting for who plans, count */
   if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
   tdm_run_state *run = NULL;
@@ -272,7 +274,7 @@ static tdm_status submit(tdm_session *session, const tdm_run_request *request,
   if (status == TDM_OK) status = make_asynchronous(run);
   if (status == TDM_OK) {
     if (out_run_id) *out_run_id = run->id;
-    start_submitted(run, request, options);
+    start_submitted(run, request, options, due_ns);
     return TDM_OK; /* the run leaves the context when it was delivered */
   }
   if (run) {

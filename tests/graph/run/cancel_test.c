@@ -6,6 +6,7 @@
 
 #include "core/allocate.h"
 #include "core/park.h"
+#include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
 
@@ -242,6 +243,41 @@ static void deadlines_before_a_run(void **unused) {
   end_clogged(fixture);
 }
 
+/* As a thread does that plans. */
+static void *keep_session(void *user) {
+  tdm_session *session = ((void **)user)[0];
+  pthread_mutex_lock(&session->lock);
+  atomic_store((_Atomic bool *)((void **)user)[1], true);
+  usleep(60000);
+  pthread_mutex_unlock(&session->lock);
+  return NULL;
+}
+
+/* From the call: a run that could not even be planned until then does not begin. */
+static void deadlines_before_a_plan(void **unused) {
+  (void)unused;
+  tdm_context *context = context_on_loop(NULL, NULL);
+  tdm_session *session = train_session_on(context);
+  test_batch batch;
+  test_batch_make(&batch, context, ROWS, 1);
+  (void)train_once(session, &batch);
+  _Atomic bool kept = false;
+  void *arguments[2] = {session, (void *)&kept};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, keep_session, arguments), 0);
+  while (!atomic_load(&kept))
+    continue;
+  witness late;
+  (void)submit(session, &batch, true, 20000000, &late);
+  await_witness(&late);
+  assert_status(late.status, TDM_DEADLINE_EXCEEDED);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(tdm_store_version(tdm_session_store(session)), 1);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 /* A run whose deadline passes while it is in the clog, or, on a machine that had no time for it,
  * before: true: it was inside. */
 static bool pass_deadline_inside(clogged_fixture *fixture, uint64_t deadline_ns) {
@@ -354,6 +390,7 @@ int main(void) {
       cmocka_unit_test(a_run_may_be_cancelled_at_every_moment),
       cmocka_unit_test(who_waits_behind_a_clogged_device_leaves_at_once),
       cmocka_unit_test(deadlines_before_a_run),
+      cmocka_unit_test(deadlines_before_a_plan),
       cmocka_unit_test(deadlines_during_a_run),
       cmocka_unit_test(a_full_queue_refuses_and_tells_of_room),
       cmocka_unit_test(ids_of_nobody_are_harmless),

@@ -170,8 +170,8 @@ static void deliver(tdm_loop_task *task) {
       run->outputs[i] = NULL;
     }
   }
+  (void)tdm_run_note_parts(run); /* what the callback submits is cut otherwise */
   run->callback(run->user, &result);
-  (void)tdm_run_note_parts(run);
   tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
   tdm_session_release(session);

@@ -1,5 +1,7 @@
 /* Choosing the number of micro-batches: the climb by itself, on times that are made up, and in a
  * session, whose results stay those of the whole batch. */
+#include <unistd.h>
+
 #include "graph/run/micro_tune.h"
 #include "graph/run/run.h"
 #include "tests/graph/support.h"
@@ -190,6 +192,41 @@ static void runs_under_way_together_are_made_again(void **unused) {
   tdm_context_release(context);
 }
 
+typedef struct told {
+  tdm_session *session;
+  tdm_status status;
+  unsigned candidate;
+  _Atomic bool done;
+} told;
+
+static void note_candidate(void *user, tdm_run_result *result) {
+  told *self = user;
+  self->status = result->status;
+  self->candidate = self->session->tuner.first->candidate;
+  atomic_store(&self->done, true);
+}
+
+static void callbacks_find_the_number_given_up(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
+  test_batch batch;
+  test_batch_make(&batch, context, 24, 1);
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true));
+  batch.feeds[0].handed_over = batch.feeds[1].handed_over = true;
+  told self = {.session = session};
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+  assert_ok(tdm_submit(session, true, batch.feeds, 2, NULL, 0, note_candidate, &self));
+  while (!atomic_load(&self.done))
+    usleep(100);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_status(self.status, TDM_OUT_OF_MEMORY);
+  assert_int_equal(self.candidate, 1);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 static void one_queue_settles_at_once(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -226,6 +263,7 @@ int main(void) {
       cmocka_unit_test(a_session_measures_and_settles),
       cmocka_unit_test(a_number_for_which_memory_is_short_is_given_up),
       cmocka_unit_test(runs_under_way_together_are_made_again),
+      cmocka_unit_test(callbacks_find_the_number_given_up),
       cmocka_unit_test(one_queue_settles_at_once),
       cmocka_unit_test(a_choice_by_time_is_not_deterministic),
   };

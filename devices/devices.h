@@ -70,8 +70,10 @@ TDM_API tdm_context *tdm_context_retain(tdm_context *context);
  * live, since MPI's launchers end the others when one ends before. NULL is legal. */
 TDM_API void tdm_context_release(tdm_context *context);
 /* Stops admitting work, lets what is in flight settle, closes the loop's handles; with a caller's
- * loop on its thread and before uv_loop_close. closed (may be NULL) is called on the loop when all
- * of it is done. Afterwards only release, and reading host tensors, are legal. */
+ * loop on its thread and before uv_loop_close. closed (may be NULL) is called when all of it is
+ * done: on the caller's loop, later; else before this returns, on this thread, unless that is one
+ * of the context's, which then calls it later. Afterwards only release, and reading host tensors,
+ * are legal. */
 TDM_API void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user);
 
 /* This rank of the job, from 0, and how many there are: 0 of 1 where there is no job. */

@@ -163,29 +163,40 @@ public:
       : handle((options.struct_size = sizeof options, tdm_session_create(of, &options))) {}
 };
 
+namespace detail {
+
+// Of a handle that owns nothing the last message is about something else.
+template <class object> object *full(const handle<object> &of) {
+  if (of.get()) return of.get();
+  tdm_fail(TDM_INVALID_ARGUMENT, "tandem::shared: the handle owns nothing");
+  throw error(TDM_INVALID_ARGUMENT, tdm_last_message());
+}
+
+} // namespace detail
+
 inline context shared(const context &of) {
-  return context(tdm_context_retain(of));
+  return context(tdm_context_retain(detail::full(of)));
 }
 inline graph shared(const graph &of) {
-  return graph(tdm_graph_retain(of));
+  return graph(tdm_graph_retain(detail::full(of)));
 }
 inline store shared(const store &of) {
-  return store(tdm_store_retain(of));
+  return store(tdm_store_retain(detail::full(of)));
 }
 inline session shared(const session &of) {
-  return session(tdm_session_retain(of));
+  return session(tdm_session_retain(detail::full(of)));
 }
 inline tensor shared(const tensor &of) {
-  return tensor(tdm_tensor_retain(of));
+  return tensor(tdm_tensor_retain(detail::full(of)));
 }
 inline sequence shared(const sequence &of) {
-  return sequence(tdm_sequence_retain(of));
+  return sequence(tdm_sequence_retain(detail::full(of)));
 }
 inline dataset shared(const dataset &of) {
-  return dataset(tdm_dataset_retain(of));
+  return dataset(tdm_dataset_retain(detail::full(of)));
 }
 inline vocabulary shared(const vocabulary &of) {
-  return vocabulary(tdm_vocabulary_retain(of));
+  return vocabulary(tdm_vocabulary_retain(detail::full(of)));
 }
 
 // ---- Building
@@ -274,14 +285,6 @@ inline std::vector<tdm_fetch> fetches_of(std::initializer_list<const char *> nam
   return listed;
 }
 
-// Handles first, so that none is lost where one cannot be made.
-inline std::vector<tensor> tensors_of(const std::vector<tdm_fetch> &fetches) {
-  std::vector<tensor> tensors(fetches.size());
-  for (std::size_t i = 0; i < fetches.size(); i++)
-    tensors[i].reset(fetches[i].tensor);
-  return tensors;
-}
-
 } // namespace detail
 
 // The outputs of these names, in their order.
@@ -289,8 +292,11 @@ inline std::vector<tensor> run(const session &of, std::initializer_list<feed> fe
                                std::initializer_list<const char *> names) {
   const std::vector<tdm_feed> fed = detail::feeds_of(feeds);
   std::vector<tdm_fetch> fetched = detail::fetches_of(names);
+  std::vector<tensor> tensors(fetched.size()); // before there is something that could be lost
   check(tdm_run(of, fed.data(), fed.size(), fetched.data(), fetched.size()));
-  return detail::tensors_of(fetched);
+  for (std::size_t i = 0; i < fetched.size(); i++)
+    tensors[i].reset(fetched[i].tensor);
+  return tensors;
 }
 
 // Forward, backward and update; answers the loss.

@@ -9,7 +9,9 @@ extern "C" {
 #include <cmocka.h>
 }
 
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "tandem/tandem.hpp"
@@ -128,13 +130,84 @@ void failures_are_exceptions(void **) {
   assert_true(message_of(TDM_OK, [&] { tandem::run(session, {{"x", rows}}, {"y"}); }).empty());
 }
 
+// ---- Memory
+// --------------------------------------------------------------------------------------
+
+long allocations_left = -1; // of operator new; -1: as many as are wanted
+long kept = 0;              // pieces of the context's memory that are not given back
+
+void *count_allocate(void *, size_t bytes, size_t alignment) {
+  void *memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory) __atomic_add_fetch(&kept, 1, __ATOMIC_RELAXED);
+  return memory;
+}
+
+void count_release(void *, void *memory, size_t) {
+  if (memory) __atomic_sub_fetch(&kept, 1, __ATOMIC_RELAXED);
+  std::free(memory);
+}
+
+// A run's outputs are given back where no list of them can be made.
+void no_output_is_lost_where_memory_is_short(void **) {
+  {
+    const tdm_allocator counting = {count_allocate, count_release, nullptr};
+    tdm_context_options options = {};
+    options.allocator = &counting;
+    tandem::context context(options);
+    tandem::graph graph(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 2));
+    tdm_output(graph, "y", tdm_relu(graph, "relu", x));
+    const tandem::session session(graph);
+    const tandem::tensor rows = tandem::tensor_from<float>(context, {2}, {-1, 1});
+    int failed = 0;
+    for (bool done = false; !done;) {
+      allocations_left = failed;
+      try {
+        tandem::run(session, {{"x", rows}}, {"y"});
+        done = true;
+      } catch (const std::bad_alloc &) {
+        failed++;
+      }
+      allocations_left = -1;
+    }
+    assert_int_equal(failed, 3);
+  }
+  assert_int_equal(kept, 0);
+}
+
+void what_was_moved_from_is_told(void **) {
+  tandem::context context;
+  tandem::tensor rows = tandem::tensor_from<float>(context, {2}, {-1, 1});
+  const tandem::tensor moved = std::move(rows);
+  (void)tdm_fail(TDM_IO, "a failure long past");
+  assert_true(has(message_of(TDM_INVALID_ARGUMENT, [&] { (void)tandem::shared(rows); }),
+                  "the handle owns nothing"));
+}
+
 } // namespace
+
+void *operator new(std::size_t bytes) {
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  void *memory = std::malloc(bytes ? bytes : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 int main() {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_model_is_trained_and_run),
       cmocka_unit_test(handles_move_and_share),
       cmocka_unit_test(failures_are_exceptions),
+      cmocka_unit_test(no_output_is_lost_where_memory_is_short),
+      cmocka_unit_test(what_was_moved_from_is_told),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

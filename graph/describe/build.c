@@ -282,6 +282,7 @@ void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index) {
 }
 
 void tdm_scope_pop(tdm_graph *graph) {
+  if (graph && graph->frozen) return; /* a scope may end behind the session, which needs none */
   if (!tdm_graph_is_open(graph, "tdm_scope_pop")) return;
   if (graph->scope_depth == 0)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "tdm_scope_pop without a matching push");

@@ -185,6 +185,23 @@ static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   tdm_graph_release(graph);
 }
 
+/* As that of an object which ends with a block, in which sessions were made. */
+static void a_scope_may_end_behind_its_session(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_scope_push(graph, "block");
+  tdm_output(graph, "out", tdm_relu(graph, "act", floats(graph, "x", 4)));
+  tdm_session *first = tdm_session_create(graph, NULL);
+  assert_non_null(first);
+  tdm_scope_pop(graph);
+  assert_ok(tdm_graph_status(graph));
+  tdm_session *second = tdm_session_create(graph, NULL);
+  assert_non_null(second);
+  tdm_session_release(second);
+  tdm_session_release(first);
+  tdm_graph_release(graph);
+}
+
 static void other_misuses_are_named(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -453,6 +470,7 @@ int main(void) {
       cmocka_unit_test(parts_of_no_value_are_refused),
       cmocka_unit_test(a_session_freezes_its_graph),
       cmocka_unit_test(adding_to_a_frozen_graph_hurts_no_session),
+      cmocka_unit_test(a_scope_may_end_behind_its_session),
       cmocka_unit_test(other_misuses_are_named),
       cmocka_unit_test(scopes_make_paths),
       cmocka_unit_test(layers_are_tied_by_their_names),

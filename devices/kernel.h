@@ -106,7 +106,7 @@ typedef struct tdm_kernel {
 
 /* Calls body for disjoint ranges that cover [0, count), their bounds multiples of grain (but for
  * the last), on the team's threads, and returns when all are done. Range bounds are no promise:
- * results must not depend on them. team NULL: one call on this thread. */
+ * results must not depend on them. team NULL, or within another body: one call on this thread. */
 TDM_API void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                           void (*body)(void *user, int64_t begin, int64_t end), void *user);
 TDM_API size_t tdm_team_size(const tdm_team *team); /* 1 for NULL */

@@ -209,7 +209,8 @@ void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                   void (*body)(void *user, int64_t begin, int64_t end), void *user) {
   if (count <= 0 || !body) return;
   if (grain < 1) grain = 1;
-  if (!team || team->size == 1 || count <= grain) {
+  /* Within a region the team has its work, which its shares tell of. */
+  if (!team || team->size == 1 || count <= grain || omp_in_parallel()) {
     body(user, 0, count);
     return;
   }

@@ -70,6 +70,43 @@ static void work_is_covered_once(void **state) {
   free(work);
 }
 
+enum { NESTED_ROWS = 64, NESTED_COLUMNS = 50 };
+
+typedef struct nested {
+  tdm_team *team;
+  _Atomic int touched[NESTED_ROWS][NESTED_COLUMNS];
+} nested;
+
+static void touch_columns(void *user, int64_t begin, int64_t end) {
+  _Atomic int *row = user;
+  for (int64_t i = begin; i < end; i++)
+    atomic_fetch_add(&row[i], 1);
+}
+
+static void touch_rows(void *user, int64_t begin, int64_t end) {
+  nested *work = user;
+  for (int64_t i = begin; i < end; i++)
+    tdm_team_run(work->team, NESTED_COLUMNS, 1, touch_columns, work->touched[i]);
+}
+
+/* A part that shares its own work out, as a function that a kernel calls may. */
+static void a_region_within_another_is_one_call(void **state) {
+  (void)state;
+  nested *work = malloc(sizeof *work);
+  assert_non_null(work);
+  tdm_team *team = make_team(3);
+  for (int times = 0; times < 100; times++) {
+    memset(work, 0, sizeof *work);
+    work->team = team;
+    tdm_team_run(team, NESTED_ROWS, 1, touch_rows, work);
+    for (int row = 0; row < NESTED_ROWS; row++)
+      for (int column = 0; column < NESTED_COLUMNS; column++)
+        assert_int_equal(work->touched[row][column], 1);
+  }
+  tdm_team_destroy(team);
+  free(work);
+}
+
 typedef struct meeting {
   _Atomic int arrived;
   _Atomic bool met;
@@ -175,6 +212,7 @@ static void a_team_shrinks_by_one_thread(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(work_is_covered_once),
+      cmocka_unit_test(a_region_within_another_is_one_call),
       cmocka_unit_test(ranges_run_at_the_same_time),
       cmocka_unit_test(a_late_thread_is_left_out_for_a_while),
       cmocka_unit_test(a_team_shrinks_by_one_thread),

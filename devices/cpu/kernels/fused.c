@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/status.h"
+#include "core/untold.h"
 #include "devices/cpu/kernels/family.h"
 #include "devices/fused.h"
 
@@ -156,10 +157,11 @@ static void fused_range(void *user, int64_t begin, int64_t end) {
     const int64_t last = lesser_of(first + state->tile, end);
     move_calls(call, first, &calls);
     for (int64_t m = 0; m < program->member_count; m++) {
+      const uint32_t told = tdm_told_count();
       const tdm_status status =
           program->members[m].kernel->execute_part(&calls.members[m].call, first, last);
       if (status == TDM_OK) continue;
-      note_failure(run, m, status);
+      note_failure(run, m, tdm_fail_untold(status, told));
       return;
     }
   }

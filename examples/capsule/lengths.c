@@ -70,9 +70,11 @@ static tdm_status margin_gradient(tdm_gradient *gradient) {
   return operation_append_gradient(gradient, &margin_gradient_operation);
 }
 
+/* What is itself a part, and is cut once more, knows the rows of the whole already. */
 static tdm_status chunk_margin(tdm_chunked *chunked) {
   enum { MOST_PARTS = 64 };
-  const margin_attributes attributes = {tdm_chunked_shape(chunked, 0).dims[0]};
+  margin_attributes attributes = *(const margin_attributes *)tdm_chunked_attributes(chunked);
+  if (attributes.rows == 0) attributes.rows = tdm_chunked_shape(chunked, 0).dims[0];
   const tdm_status status = tdm_chunked_each(chunked, &attributes);
   if (status != TDM_OK) return status;
   tdm_value parts[MOST_PARTS];

@@ -140,7 +140,59 @@ static void gradients_are_slopes(void **state) {
   }
 }
 
+/* ---- Loss in parts of parts ---- */
+
+static double margin_loss(const char *devices, int micro_batches) {
+  enum { LENGTHS_OF = 8 };
+  const tdm_context_options two = {.struct_size = sizeof two, .cpu_devices = 2};
+  tdm_context *context = tdm_context_create(&two);
+  assert_int_equal(capsules_register(context), TDM_OK);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim batch = TDM_DIM("batch");
+  const tdm_value lengths =
+      tdm_input(graph, "lengths", TDM_FLOAT64, tdm_shape_of(2, batch, CLASSES));
+  const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
+  tdm_output(graph, "loss", capsule_margin(graph, "margin", lengths, classes));
+  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  if (devices) tdm_data_parallel(graph, "margin", &wrapped);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .micro_batches = micro_batches};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  const int64_t right[LENGTHS_OF] = {2, 0, 1, 1, 0, 2, 2, 1};
+  const tdm_feed feeds[] = {
+      {"lengths",
+       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT64, tdm_shape_of(2, LENGTHS_OF, CLASSES), 5,
+                          0.0, 1.0),
+       false},
+      {"classes", tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, LENGTHS_OF), right), false}};
+  tdm_fetch fetch = {"loss", NULL};
+  if (tdm_run(session, feeds, 2, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
+  const double loss = tdm_tensor_item(fetch.tensor, 0);
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(feeds[0].tensor);
+  tdm_tensor_release(feeds[1].tensor);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+  return loss;
+}
+
+static void a_loss_in_parts_is_that_of_the_whole_batch(void **state) {
+  (void)state;
+  const double whole = margin_loss(NULL, 0);
+  static const struct {
+    const char *devices;
+    int micro_batches;
+  } ways[] = {{NULL, 4}, {"cpu:0,cpu:1", 0}, {"cpu:0,cpu:1", 2}};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    const double loss = margin_loss(ways[i].devices, ways[i].micro_batches);
+    if (!(fabs(loss - whole) <= 1e-12)) fail_msg("way %zu: %.15g, not %.15g", i, loss, whole);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_slopes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_slopes),
+                                     cmocka_unit_test(a_loss_in_parts_is_that_of_the_whole_batch)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

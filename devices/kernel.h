@@ -52,7 +52,7 @@ typedef struct tdm_kernel_answer {
   bool splits;            /* gains from the device's team: never run on a borrowed thread */
   tdm_format input_formats[TDM_KERNEL_FORMATS]; /* what it wants to read */
   tdm_format output_formats[TDM_KERNEL_FORMATS];
-  size_t output_bytes[TDM_KERNEL_FORMATS]; /* of opaque outputs; 0: dense size */
+  size_t output_bytes[TDM_KERNEL_FORMATS]; /* of opaque ones; else 0: dense size */
 } tdm_kernel_answer;
 
 /* What differs from run to run without being a tensor. */
@@ -97,10 +97,11 @@ typedef struct tdm_kernel {
   /* Of an operation that is elementwise (graph/operations.h), so that nodes can be fused: computes
    * elements begin <= i < end of the output, on this thread; others may be at it too. Operands are
    * those of execute, but of the output, and of inputs with as many elements, only these elements
-   * are there. Bits are those of execute. NULL: nodes stay by themselves. */
+   * are there. Bits are those of execute. NULL: nodes stay by themselves. Of kernels that execute
+   * "cpu" alone. */
   tdm_status (*execute_part)(const tdm_kernel_call *call, int64_t begin, int64_t end);
   /* What stands for execute_part where kernels are not the host's: the number by which the
-   * library's own fused kernel knows the operation. 0 for all others. */
+   * library's own fused kernel knows the operation. 0 for all others, or it is refused. */
   uint32_t element;
 } tdm_kernel;
 

@@ -54,9 +54,6 @@ typedef enum tdm_precision {
 #define TDM_READS_X 1 /* the argument, which stays in memory until then */
 #define TDM_READS_Y 2 /* the result: the argument's memory is free as soon as it is there */
 
-/* The record of an operation: all that building, gradients, micro-batches, fusing, precision and
- * forecasts know of it. How it is computed is its kernels' part, which its name finds.
- * A field that is zero, or behind struct_size, says nothing. */
 /* The sizes of named dimensions in a run. */
 typedef struct tdm_bound_names {
   tdm_dim (*size_of)(const void *user, tdm_dim name); /* name itself, where it is not known */
@@ -64,15 +61,21 @@ typedef struct tdm_bound_names {
   tdm_dim batch; /* the name that stays one: what it counts may be cut later on */
 } tdm_bound_names;
 
+/* The record of an operation: all that building, gradients, micro-batches, fusing, precision and
+ * forecasts know of it. How it is computed is its kernels' part, which its name finds.
+ * A field that is zero, or behind struct_size, says nothing. */
 typedef struct tdm_operation {
-  size_t struct_size;
-  const char *name;       /* finds the kernel; static storage, as the rest of the struct */
+  size_t struct_size; /* sizeof(tdm_operation) */
+  /* Finds the kernel: not one that the library's own kernels have ("linear"). Static storage, as
+   * the rest of the struct. */
+  const char *name;
   size_t attribute_bytes; /* of the struct that tdm_append copies */
   uint8_t min_inputs;     /* the least and the most that a node reads */
   uint8_t max_inputs;
   uint8_t output_count; /* see count_outputs */
   bool is_view; /* the outputs are the first input's memory, one after the other: no kernel */
-  /* overwrites[i] = j + 1: output i is input j, rewritten in place (persistent values only). */
+  /* overwrites[i] = j + 1: output i is input j, rewritten in place: a parameter or state, by what
+   * an optimizer or a rule `persist` appends. All else is INVALID_ARGUMENT. */
   uint8_t overwrites[TDM_KERNEL_MAX_OUTPUTS];
   tdm_status (*infer)(tdm_infer *infer);
   /* Appends the operations that make the gradients of the inputs; NULL: none flows back. Called
@@ -157,6 +160,8 @@ TDM_API tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index
 TDM_API tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index);
 /* Is the adjoint of this input needed? */
 TDM_API bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index);
+/* Tells the adjoint of an input, of its dtype and shape (else making the plan is INVALID_ARGUMENT).
+ * One that is told several times, or by several readers of a value, is the sum. */
 TDM_API void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input);
 /* The adjoint of a table as rows (n, dim), indices int64 (n) and count int64 (). */
 TDM_API void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
@@ -170,10 +175,12 @@ TDM_API void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_val
 
 /* ---- A batch in parts: what a rule `chunk` works with ---------------------------------------- */
 
-/* Parts are micro-batches, or the chunks of a parallel region. The rule is asked of every node that
- * reads rows, and may refuse, by INVALID_ARGUMENT or UNSUPPORTED: each part then has a result of
- * its own, which cannot be read as the whole batch's, nor can what is made of it. Micro-batches are
- * refused where anything reads it, a parallel region where it leaves that. */
+/* Parts are micro-batches, or the chunks of a parallel region; a part may be cut once more, when
+ * the rule is asked of the node that it has made for it, with the attributes that it gave. The rule
+ * is asked of every node that reads rows, and may refuse, by INVALID_ARGUMENT or UNSUPPORTED: each
+ * part then has a result of its own, which cannot be read as the whole batch's, nor can what is
+ * made of it. Micro-batches are refused where anything reads it, a parallel region where it leaves
+ * that. */
 
 /* Where the rows of the batch lie in a value of which there are parts. */
 typedef struct tdm_cut {

@@ -57,7 +57,7 @@ static tdm_status reserve_one(tdm_kernel_registry *registry) {
   return TDM_OK;
 }
 
-static tdm_status check_kernel(const tdm_kernel *kernel) {
+tdm_status tdm_kernel_check(const tdm_kernel *kernel) {
   if (!kernel) return tdm_fail(TDM_INVALID_ARGUMENT, "the kernel to register is NULL");
   if (kernel->struct_size != sizeof(tdm_kernel)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "a kernel's struct_size is %zu, not %zu",
@@ -77,7 +77,7 @@ static tdm_status check_kernel(const tdm_kernel *kernel) {
 }
 
 tdm_status tdm_kernel_registry_add(tdm_kernel_registry *registry, const tdm_kernel *kernel) {
-  TDM_TRY(check_kernel(kernel));
+  TDM_TRY(tdm_kernel_check(kernel));
   (void)pthread_mutex_lock(&registry->mutex);
   tdm_status status = reserve_one(registry);
   if (status != TDM_OK) goto done;

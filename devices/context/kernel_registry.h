@@ -21,6 +21,8 @@ tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry,
                                     const tdm_allocator *allocator) TDM_WARN_UNUSED;
 void tdm_kernel_registry_deinit(tdm_kernel_registry *registry);
 
+/* INVALID_ARGUMENT where something that every kernel has is missing. */
+tdm_status tdm_kernel_check(const tdm_kernel *kernel) TDM_WARN_UNUSED;
 /* Checks and adds; INVALID_ARGUMENT when the place is taken. Any thread, as find. */
 tdm_status tdm_kernel_registry_add(tdm_kernel_registry *registry,
                                    const tdm_kernel *kernel) TDM_WARN_UNUSED;

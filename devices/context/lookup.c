@@ -137,8 +137,24 @@ size_t tdm_context_queue_count(const tdm_context *context) {
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
+/* What the library's own kernels alone may say, and what only the host's can do. */
+static tdm_status check_own(const tdm_kernel *kernel) {
+  if (kernel->element != 0)
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "the kernel of %s has the element %u, which is for the library's own: leave it 0",
+        kernel->operation, kernel->element);
+  if (kernel->execute_part && strcmp(kernel->executes, "cpu") != 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "the kernel of %s has execute_part, which %s cannot call: that is the host's",
+                    kernel->operation, kernel->executes);
+  return TDM_OK;
+}
+
 tdm_status tdm_kernel_register(tdm_context *context, const tdm_kernel *kernel) {
   TDM_TRY(tdm_context_check(context));
+  TDM_TRY(tdm_kernel_check(kernel));
+  TDM_TRY(check_own(kernel));
   return tdm_kernel_registry_add(&context->kernels, kernel);
 }
 

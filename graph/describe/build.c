@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/utf8.h"
+#include "graph/describe/record_flaw.h"
 #include "graph/ir/rewriter.h"
 
 static const tdm_value invalid = {0, 0};
@@ -319,14 +320,31 @@ tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
 /* Is all there that the operation needs to be asked for its shapes? False with an error. */
 static bool check_operation(tdm_graph *graph, const tdm_operation *operation, const char *name,
                             const void *attributes) {
-  const char *missing = !operation->name                                ? "a name"
-                        : !operation->infer                             ? "a shape rule"
-                        : operation->attribute_bytes > 0 && !attributes ? "attributes"
-                                                                        : NULL;
-  if (!missing) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it lacks %s",
-                 operation->name ? operation->name : "?", name, missing);
+  const char *flaw = tdm_record_flaw(operation);
+  if (!flaw && operation->attribute_bytes > 0 && !attributes) flaw = "it lacks attributes";
+  if (!flaw) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", operation->name ? operation->name : "?",
+                 name, flaw);
   return false;
+}
+
+/* Only what outlasts the run may be overwritten, and only by what rules append. False with an
+ * error. */
+static bool check_overwriting(tdm_graph *graph, const tdm_operation *operation, const char *name,
+                              const uint32_t *inputs, size_t output_count) {
+  if (operation == &tdm_operation_index_copy || operation == &tdm_operation_keep) return true;
+  for (size_t i = 0; i < output_count; i++) {
+    if (!operation->overwrites[i]) continue;
+    const uint32_t input = inputs[operation->overwrites[i] - 1];
+    const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
+    if (graph->lent && root->kind == TDM_VALUE_PERSISTENT) continue;
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: it overwrites its input %d, which a parameter or state alone may be, of "
+                   "what an optimizer or a rule `persist` appends",
+                   operation->name, name, operation->overwrites[i] - 1);
+    return false;
+  }
+  return true;
 }
 
 /* As many inputs as a node has: all that its operation may take, so that rules and kernels find an
@@ -384,6 +402,7 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
                           output_count);
   uint32_t indices[TDM_KERNEL_MAX_INPUTS];
   if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;
+  if (!check_overwriting(graph, operation, name, indices, output_count)) return invalid;
   const char *path = path_of(graph, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   if (!graph->lent && scope_of(graph)->absent)

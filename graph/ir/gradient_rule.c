@@ -44,10 +44,33 @@ bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index) {
   return value != 0 && gradient->wanted[value];
 }
 
-static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint) {
+/* Is what the rule tells a value of the graph, and may it be the adjoint, or rows, of the input? */
+static tdm_status check_told(const tdm_gradient *gradient, size_t index, tdm_value told,
+                             bool is_rows) {
+  const tdm_ir_node *node = gradient->node;
+  if (!tdm_ir_owns(gradient->graph, told))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "gradient of %s %s: what it tells of input %zu is a value of another graph",
+                    node->operation->name, node->name, index);
+  const tdm_spec *is = &tdm_ir_value_at(gradient->graph, told.index)->spec;
+  tdm_spec wanted = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
+  if (is_rows && wanted.shape.rank > 0) wanted.shape.dims[0] = TDM_DIM_UNKNOWN;
+  if (tdm_spec_may_be(is, &wanted)) return TDM_OK;
+  char has[TDM_SHAPE_TEXT];
+  char wants[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "gradient of %s %s: what it tells of input %zu is %s %s, and must be %s %s",
+                  node->operation->name, node->name, index, tdm_dtype_name(is->dtype),
+                  tdm_shape_text(&is->shape, has, sizeof has), tdm_dtype_name(wanted.dtype),
+                  tdm_shape_text(&wanted.shape, wants, sizeof wants));
+}
+
+static void contribute(tdm_gradient *gradient, size_t index, tdm_value told, tdm_adjoint adjoint) {
   const uint32_t value = input_index(gradient, index);
   if (!value || !gradient->wanted[value] || gradient->status != TDM_OK) return;
-  gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
+  gradient->status = check_told(gradient, index, told, adjoint.rows != 0);
+  if (gradient->status == TDM_OK)
+    gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
   if (gradient->status != TDM_OK) return;
   adjoint.device = gradient->node->device;
   adjoint.replica = gradient->node->replica;
@@ -58,13 +81,13 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
 }
 
 void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
-  if (d_input.index) contribute(gradient, index, (tdm_adjoint){.dense = d_input.index});
+  if (d_input.index) contribute(gradient, index, d_input, (tdm_adjoint){.dense = d_input.index});
 }
 
 void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
                              tdm_value indices, tdm_value count) {
   if (rows.index && indices.index && count.index)
-    contribute(gradient, index,
+    contribute(gradient, index, rows,
                (tdm_adjoint){.rows = rows.index, .indices = indices.index, .count = count.index});
 }
 
@@ -76,7 +99,7 @@ void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows,
                            tdm_value count) {
   if (rows.index && indices.index && count.index)
     contribute(
-        gradient, index,
+        gradient, index, rows,
         (tdm_adjoint){
             .rows = rows.index, .indices = indices.index, .count = count.index, .added = true});
 }

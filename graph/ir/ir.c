@@ -120,7 +120,7 @@ static tdm_status check_outputs(const tdm_infer *infer, const char *operation, c
   for (size_t i = 0; i < infer->output_count; i++) {
     const tdm_spec *spec = &infer->outputs[i];
     char text[TDM_SHAPE_TEXT];
-    if (spec->dtype == TDM_DTYPE_NONE || !tdm_shape_is_valid(&spec->shape))
+    if (tdm_dtype_bytes(spec->dtype) == 0 || !tdm_shape_is_valid(&spec->shape))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape rule set no shape for output %zu",
                       operation, name, i);
     if (!tdm_ir_is_possible(spec))
@@ -130,6 +130,44 @@ static tdm_status check_outputs(const tdm_infer *infer, const char *operation, c
                       tdm_shape_text(&spec->shape, text, sizeof text));
   }
   return TDM_OK;
+}
+
+/* Outputs that are memory of inputs fit into it, as far as sizes are known. */
+static tdm_status check_view(const tdm_infer *infer, const char *operation, const char *name) {
+  const int64_t room = tdm_shape_bytes(&infer->inputs[0].shape, infer->inputs[0].dtype);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < infer->output_count; i++) {
+    const int64_t more = tdm_shape_bytes(&infer->outputs[i].shape, infer->outputs[i].dtype);
+    if (more < 0 || __builtin_add_overflow(bytes, more, &bytes)) return TDM_OK;
+  }
+  if (room < 0 || bytes <= room) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s %s: it is a view of %lld bytes, and its shape rule says %lld", operation,
+                  name, (long long)room, (long long)bytes);
+}
+
+static tdm_status check_overwritten(const tdm_infer *infer, const tdm_operation *operation,
+                                    const char *name) {
+  for (size_t i = 0; i < infer->output_count; i++) {
+    if (!operation->overwrites[i]) continue;
+    const size_t input = operation->overwrites[i] - 1u;
+    const bool fits =
+        input < infer->input_count && tdm_spec_may_be(&infer->outputs[i], &infer->inputs[input]);
+    if (!fits)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "%s %s: output %zu overwrites input %zu, and is not of its dtype and shape",
+                      operation->name, name, i, input);
+  }
+  return TDM_OK;
+}
+
+bool tdm_spec_may_be(const tdm_spec *a, const tdm_spec *b) {
+  if (a->dtype != b->dtype || a->shape.rank != b->shape.rank) return false;
+  for (int d = 0; d < a->shape.rank; d++)
+    if (tdm_dim_is_size(a->shape.dims[d]) && tdm_dim_is_size(b->shape.dims[d]) &&
+        a->shape.dims[d] != b->shape.dims[d])
+      return false;
+  return true;
 }
 
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
@@ -149,7 +187,9 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   const uint32_t told = tdm_told_count();
   const tdm_status status = tdm_fail_untold(operation->infer(&infer), told);
   if (status != TDM_OK) return tdm_fail_within(status, "%s %s", operation->name, name);
-  return check_outputs(&infer, operation->name, name);
+  TDM_TRY(check_outputs(&infer, operation->name, name));
+  if (operation->is_view) return check_view(&infer, operation->name, name);
+  return check_overwritten(&infer, operation, name);
 }
 
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window) {

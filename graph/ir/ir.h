@@ -360,6 +360,8 @@ size_t tdm_ir_output_count(const tdm_operation *operation, const void *attribute
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,
                         tdm_spec *output_specs) TDM_WARN_UNUSED;
+/* Are both of one dtype and rank, and their sizes the same as far as both are known? */
+bool tdm_spec_may_be(const tdm_spec *a, const tdm_spec *b);
 /* Can a tensor have the sizes among the spec's dimensions, whatever its names stand for? If not, no
  * memory holds it. */
 bool tdm_ir_is_possible(const tdm_spec *spec);

@@ -97,6 +97,22 @@ static tdm_status grow(tdm_prepared_cache *cache) {
   return TDM_OK;
 }
 
+/* What lies densely has as many bytes as its shape says. */
+static tdm_status check_answer(const tdm_prepared *entry) {
+  const tdm_kernel_answer *answer = &entry->answer;
+  for (size_t i = 0; i < entry->output_count && i < TDM_KERNEL_FORMATS; i++) {
+    const tdm_spec *spec = &entry->offered[entry->input_count + i];
+    const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
+    if (answer->output_formats[i] != TDM_FORMAT_DENSE || answer->output_bytes[i] == 0 ||
+        answer->output_bytes[i] == (size_t)bytes)
+      continue;
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "its kernel answers %zu bytes for output %zu, which is dense and has %lld",
+                    answer->output_bytes[i], i, (long long)bytes);
+  }
+  return TDM_OK;
+}
+
 /* Asks the kernel; entry->answer and the formats of entry->specs are its answer. */
 static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   if (!entry->kernel->prepare) return TDM_OK;
@@ -112,6 +128,11 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   const tdm_status status = tdm_fail_untold(entry->kernel->prepare(&request, &entry->answer), told);
   cache->prepare_ns += tdm_time_ns() - begin;
   if (status != TDM_OK) return status;
+  const tdm_status checked = check_answer(entry);
+  if (checked != TDM_OK) {
+    if (entry->kernel->release) entry->kernel->release(entry->answer.state);
+    return checked;
+  }
   for (size_t i = 0; i < entry->input_count; i++)
     entry->specs[i].format =
         i < TDM_KERNEL_FORMATS ? entry->answer.input_formats[i] : TDM_FORMAT_DENSE;

@@ -354,6 +354,16 @@ static uint32_t torn_input(const tdm_chunked *chunked) {
   return 0;
 }
 
+/* Has the rule, which says that all is well, said of every output what it is? */
+static tdm_status check_said(const tdm_chunked *chunked) {
+  for (uint32_t k = 0; k < chunked->node->output_count; k++)
+    if (tdm_chunked_versions(chunked, chunked->node->first_output + k)[0] == 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "its rule `chunk` neither computes output %u (tdm_chunked_each) nor sets it",
+                      k);
+  return TDM_OK;
+}
+
 static tdm_status ask_rule(tdm_chunked *chunked, const tdm_insertion *at) {
   if (!chunked->node->operation->chunk) return tdm_chunked_each(chunked, NULL);
   tdm_lend_insertion(chunked->graph, at);
@@ -361,7 +371,7 @@ static tdm_status ask_rule(tdm_chunked *chunked, const tdm_insertion *at) {
   const tdm_status status = tdm_fail_untold(chunked->node->operation->chunk(chunked), told);
   tdm_take_insertion_back(chunked->graph);
   TDM_TRY(tdm_graph_status(chunked->graph));
-  return status;
+  return status == TDM_OK ? check_said(chunked) : status;
 }
 
 /* Has each part its node by now? */
@@ -399,13 +409,29 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
 
 void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
   const uint32_t value = output_of(chunked, output);
-  if (value) chunked->cuts[value] = cut;
+  if (!value) return;
+  const tdm_shape *shape = &tdm_ir_value_at(chunked->graph, value)->spec.shape;
+  if (cut.dimension < shape->rank && (cut.dimension < 0 || cut.outer >= 1))
+    chunked->cuts[value] = cut;
+  else
+    tdm_graph_fail(chunked->graph, TDM_INVALID_ARGUMENT,
+                   "%s: its rule `chunk` cuts output %zu, of %d dimensions, along dimension %d in "
+                   "%lld stretches",
+                   chunked->node->name, output, shape->rank, cut.dimension, (long long)cut.outer);
 }
 
 void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole) {
   const uint32_t value = output_of(chunked, output);
   if (!value || !whole.index) return; /* the graph's error tells why */
-  tdm_chunked_join(chunked, value, whole.index);
+  if (tdm_ir_owns(chunked->graph, whole) &&
+      tdm_spec_may_be(&tdm_ir_value_at(chunked->graph, whole.index)->spec,
+                      &tdm_ir_value_at(chunked->graph, value)->spec))
+    tdm_chunked_join(chunked, value, whole.index);
+  else
+    tdm_graph_fail(chunked->graph, TDM_INVALID_ARGUMENT,
+                   "%s: what its rule `chunk` sets as the whole of output %zu is not of its dtype "
+                   "and shape",
+                   chunked->node->name, output);
 }
 
 tdm_value tdm_chunked_sum(tdm_chunked *chunked, const tdm_value *parts) {

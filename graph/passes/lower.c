@@ -189,19 +189,24 @@ static tdm_status lower_persistents(lowering_state *state) {
 }
 
 /* What stands for a node in this run. */
-static tdm_ir_node node_for(const lowering_state *state, const tdm_ir_node *node) {
-  tdm_ir_node found = *node;
-  found.described = node->index;
+static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *node,
+                              tdm_ir_node *out_node) {
+  *out_node = *node;
+  out_node->described = node->index;
   const tdm_operation *operation = node->operation;
   const tdm_operation *other = NULL;
   if (state->lowering->training)
     other = operation->when_training;
   else if (state->differentiates && TDM_OPERATION_HAS(operation, when_differentiated))
     other = operation->when_differentiated;
-  if (!other) return found;
-  found.operation = other;
-  found.output_count = (uint16_t)tdm_ir_output_count(other, node->attributes);
-  return found;
+  if (!other) return TDM_OK;
+  const size_t output_count = tdm_ir_output_count(other, node->attributes);
+  if (output_count < node->output_count || output_count > TDM_KERNEL_MAX_OUTPUTS)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: what stands for it makes %zu outputs, not %u",
+                    operation->name, node->name, output_count, node->output_count);
+  out_node->operation = other;
+  out_node->output_count = (uint16_t)output_count;
+  return TDM_OK;
 }
 
 static tdm_dim size_of_name(const void *user, tdm_dim name) {
@@ -228,9 +233,10 @@ static tdm_status bind_attributes(const lowering_state *state, tdm_ir_node *node
 }
 
 static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
-  tdm_ir_node chosen = node_for(state, described);
+  tdm_ir_node chosen;
   const tdm_ir_node *node = &chosen;
   tdm_graph *out = state->out;
+  TDM_TRY(choose_node(state, described, &chosen));
   TDM_TRY(bind_attributes(state, &chosen));
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];

@@ -65,6 +65,14 @@ static tdm_status check_order(const tdm_session_options *options) {
 static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
   if (!optimizer->rule)
     return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer has no rule");
+  const tdm_optimizer_rule *rule = optimizer->rule;
+  const int settings = (int)TDM_COUNT_OF(optimizer->settings);
+  if (!rule->name || !rule->append || rule->momentum < 0 || rule->momentum > settings)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: the optimizer's rule %s has no %s",
+                    rule->name ? rule->name : "",
+                    !rule->name     ? "name"
+                    : !rule->append ? "append"
+                                    : "setting that its momentum would be");
   const double decay = optimizer->average_decay;
   if (!(decay >= 0.0 && decay < 1.0) && decay != TDM_AVERAGE_MEAN)
     return tdm_fail(TDM_INVALID_ARGUMENT,

@@ -130,11 +130,10 @@ void failures_are_exceptions(void **) {
   assert_true(message_of(TDM_OK, [&] { tandem::run(session, {{"x", rows}}, {"y"}); }).empty());
 }
 
-// ---- Memory
-// --------------------------------------------------------------------------------------
+// ---- Memory ------------------------------------------------------------------------------------
 
-long allocations_left = -1; // of operator new; -1: as many as are wanted
-long kept = 0;              // pieces of the context's memory that are not given back
+thread_local long allocations_left = -1; // of operator new; -1: as many as are wanted
+long kept = 0;                           // pieces of the context's memory that are not given back
 
 void *count_allocate(void *, size_t bytes, size_t alignment) {
   void *memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);

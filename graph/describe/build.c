@@ -320,7 +320,9 @@ tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
 /* Is all there that the operation needs to be asked for its shapes? False with an error. */
 static bool check_operation(tdm_graph *graph, const tdm_operation *operation, const char *name,
                             const void *attributes) {
-  const char *flaw = tdm_record_flaw(operation);
+  const tdm_operation **sound = &graph->sound[(uintptr_t)operation / 64 % TDM_SOUND_RECORDS];
+  const char *flaw = *sound == operation ? NULL : tdm_record_flaw(operation);
+  if (!flaw) *sound = operation;
   if (!flaw && operation->attribute_bytes > 0 && !attributes) flaw = "it lacks attributes";
   if (!flaw) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", operation->name ? operation->name : "?",

@@ -250,6 +250,9 @@ typedef struct tdm_stable_array {
   size_t block_room;
 } tdm_stable_array;
 
+/* Records outlive the graph, so that what was found of one at an address stays true. */
+#define TDM_SOUND_RECORDS 32
+
 struct tdm_graph {
   _Atomic uint32_t references;
   tdm_context *context; /* retained */
@@ -282,6 +285,7 @@ struct tdm_graph {
   TDM_ARRAY(tdm_prepared *) prepared;              /* what its nodes had got; let go of by deinit */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
+  const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of those that were found without a flaw */
   const struct tdm_insertion *lent; /* to the rule that is being asked: where tdm_append inserts */
   tdm_status status;                /* the first error */
   char message[TDM_MESSAGE_BYTES];

@@ -4,7 +4,6 @@
 #include "tests/programs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,17 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What Bazel tells of shards; without it there is one. */
-static int number_of(const char *variable, int otherwise) {
-  const char *text = getenv(variable);
-  return text ? atoi(text) : otherwise;
-}
-
-static void tell_that_shards_are_known(void) {
-  const char *path = getenv("TEST_SHARD_STATUS_FILE");
-  const int file = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) : -1;
-  if (file >= 0) (void)close(file);
-}
+#include "tests/shards.h"
 
 /* A folder of its own for temporary files, or two programs would meet there. */
 static void own_folder(const char *name) {
@@ -57,13 +46,11 @@ static bool passes(const test_program *program) {
 }
 
 static int run_shard(void) {
-  const int shards = number_of("TEST_TOTAL_SHARDS", 1);
-  const int shard = number_of("TEST_SHARD_INDEX", 0);
-  tell_that_shards_are_known();
+  const test_shard own = test_own_shard();
   bool *failed = calloc((size_t)test_program_count, sizeof *failed);
   if (!failed) return 1;
   int failures = 0;
-  for (int i = shard; i < test_program_count; i += shards) {
+  for (int i = own.index; i < test_program_count; i += own.count) {
     failed[i] = !passes(&test_programs[i]);
     failures += failed[i];
   }

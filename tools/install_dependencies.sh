@@ -20,7 +20,7 @@ packages="bazel-bootstrap default-jdk-headless g++ pkg-config python3
   libhwloc-dev libuv1-dev libjansson-dev libsodium-dev
   wamerican wfrench wngerman wspanish witalian wdutch wportuguese wswedish"
 examples="zlib1g-dev libhttp-parser-dev dataset-fashion-mnist bible-kjv bible-kjv-text"
-build="$examples git libcmocka-dev"
+build="$examples git hwloc-nox libcmocka-dev"
 
 for option in "$@"; do
   case "$option" in

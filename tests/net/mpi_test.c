@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/net/launchers.h"
+#include "tests/shards.h"
 
 /* ---- Cases ---- */
 
@@ -263,5 +264,5 @@ int main(int count, char **arguments) {
       CASE(test_job_stopped, mpich),
       CASE(test_job_exited, mpich),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return test_run_own_cases(tests, sizeof tests / sizeof *tests);
 }

@@ -12,6 +12,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/shards.h"
 
 enum { ROWS = 12, WIDTH = 8, STEPS = 3 };
 
@@ -336,19 +337,31 @@ static bool fail_call(int count, uint64_t n, bool later, bool exchanges, bool ha
   return failed;
 }
 
-/* Of sums, then of bytes; every call in haste, and some with time for all to hear why. */
+/* What fails, and when it is told. */
+typedef struct failing {
+  bool later, exchanges;
+} failing;
+
+static const failing sums_at_once = {false, false};
+static const failing sums_later = {true, false};
+static const failing exchanges_at_once = {false, true};
+static const failing exchanges_later = {true, true};
+
+/* Every call in haste, and some with time for all to hear why. */
 static void any_call_that_fails_ends_the_step_of_all(void **state) {
-  (void)state;
-  for (int later = 0; later <= 3; later++) {
-    const uint64_t first = 1 + (uint64_t)later % 2; /* an id is made at once */
-    uint64_t n = first;
-    while (fail_call(2, n, later % 2 != 0, later >= 2, true))
-      n += test_is_sanitized() ? 5 : later < 2 ? 1 : 4;
-    assert_true(n > 6);
-    assert_true(fail_call(2, first, later % 2 != 0, later >= 2, false));
-    assert_true(fail_call(2, n / 2, later % 2 != 0, later >= 2, false));
-  }
+  const failing *of = *state;
+  const uint64_t first = of->later ? 2 : 1; /* an id is made at once */
+  uint64_t n = first;
+  while (fail_call(2, n, of->later, of->exchanges, true))
+    n += test_is_sanitized() ? 5 : of->exchanges ? 4 : 1;
+  assert_true(n > 6);
+  assert_true(fail_call(2, first, of->later, of->exchanges, false));
+  assert_true(fail_call(2, n / 2, of->later, of->exchanges, false));
 }
+
+#define ANY_CALL(of)                                                                               \
+  { "any_call_that_fails_ends_the_step_of_all: " #of, any_call_that_fails_ends_the_step_of_all,    \
+    NULL, NULL, (void *)&(of) }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -362,7 +375,10 @@ int main(void) {
       cmocka_unit_test(a_sum_that_stands_still_is_told_though_all_live),
       cmocka_unit_test(joining_that_stands_still_is_told_though_all_live),
       cmocka_unit_test(what_gpus_compute_for_long_does_not_stand_still),
-      cmocka_unit_test(any_call_that_fails_ends_the_step_of_all),
+      ANY_CALL(sums_at_once),
+      ANY_CALL(sums_later),
+      ANY_CALL(exchanges_at_once),
+      ANY_CALL(exchanges_later),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return test_run_own_cases(tests, sizeof tests / sizeof *tests);
 }

@@ -52,14 +52,17 @@ static bool scales(const followers *state, const tdm_ir_node *node) {
          (strcmp(name, TDM_OP_SCALE) == 0 || strcmp(name, TDM_OP_AFFINE) == 0);
 }
 
-/* Does an update of one sum read nothing else but what it keeps, and numbers? */
+/* Does an update of one sum read nothing else but what it keeps, and numbers? What an update has
+ * made crosses to no other device. */
 static bool is_alone(const followers *state, const tdm_ir_node *update, uint32_t sum) {
   const tdm_graph *graph = state->sums->graph;
   for (uint32_t k = 0; k < update->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, update->inputs[k]);
+    const tdm_ir_node *producer = tdm_producer(graph, update->inputs[k]);
     const uint32_t of = sum_of(state, update->inputs[k]);
     if (!update->inputs[k] || (of && of == sum)) continue;
     if (of || value->device != update->device) return false;
+    if (producer && producer->role == TDM_ROLE_UPDATE) return false;
     if (value->kind != TDM_VALUE_PERSISTENT && tdm_shape_count(&value->spec.shape) != 1)
       return false;
   }
@@ -88,31 +91,37 @@ static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
   return home_shares;
 }
 
-/* Is it, or does it show, a persistent value among those? */
-static bool is_among(const tdm_graph *graph, uint32_t value, const bool *persistents) {
+#define SEVERAL UINT32_MAX
+
+/* Which of a list of numbers, one a persistent value, is that of the value, or of what it shows;
+ * NULL: it is another's memory. */
+static uint32_t *of_persistent(const tdm_graph *graph, uint32_t value, uint32_t *numbers) {
   const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, value)->root);
-  return root->kind == TDM_VALUE_PERSISTENT && persistents[root->binding];
+  return root->kind == TDM_VALUE_PERSISTENT ? &numbers[root->binding] : NULL;
 }
 
-/* What updates write that read no sum is written at home alone, where a copy would not follow: an
- * update that touches it too, of a parameter that two nodes update, say, stays there with them. */
+/* What is written by updates that read no sum, or that read several, is written at home alone,
+ * where a copy would not follow, or by each in an order of its own: an update that touches it too,
+ * of a parameter that two nodes update, say, stays there with them. */
 static tdm_status keep_at_home(const followers *state) {
   const tdm_sums *sums = state->sums;
   const tdm_graph *graph = sums->graph;
-  const size_t bytes = (graph->persistents.count + 1) * sizeof(bool);
-  bool *written = tdm_region_take(sums->region, bytes, "collectives");
-  if (!written) return TDM_OUT_OF_MEMORY;
+  const size_t bytes = (graph->persistents.count + 1) * sizeof(uint32_t);
+  uint32_t *writers = tdm_region_take(sums->region, bytes, "collectives"); /* sums, as in sum_of */
+  if (!writers) return TDM_OUT_OF_MEMORY;
   TDM_EACH_NODE_FROM(sums->updates, node) {
-    for (uint32_t k = 0; k < node->output_count && !sum_read_by(state, node); k++) {
-      const uint32_t root = tdm_ir_value_at(graph, node->first_output + k)->root;
-      const tdm_ir_value *value = tdm_ir_value_at(graph, root);
-      if (value->kind == TDM_VALUE_PERSISTENT) written[value->binding] = true;
+    const uint32_t sum = sum_read_by(state, node);
+    for (uint32_t k = 0; k < node->output_count; k++) {
+      uint32_t *writer = of_persistent(graph, node->first_output + k, writers);
+      if (writer) *writer = sum && (!*writer || *writer == sum) ? sum : SEVERAL;
     }
   }
   TDM_EACH_NODE_FROM(sums->updates, node) {
     const uint32_t sum = sum_read_by(state, node);
-    for (uint32_t k = 0; k < node->input_count && sum; k++)
-      if (is_among(graph, node->inputs[k], written)) sums->items[sum - 1].can_own = false;
+    for (uint32_t k = 0; k < node->input_count && sum; k++) {
+      const uint32_t *writer = of_persistent(graph, node->inputs[k], writers);
+      if (writer && *writer && *writer != sum) sums->items[sum - 1].can_own = false;
+    }
   }
   return TDM_OK;
 }

@@ -29,6 +29,20 @@ static void train(tdm_context *context, tdm_session *session, const char *output
   tdm_tensor_release(x);
 }
 
+/* Their outputs "z" have the same bits. */
+static void assert_same_output(tdm_context *context, tdm_session *one, tdm_session *other) {
+  tdm_tensor *x =
+      tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetches[2] = {{.name = "z"}, {.name = "z"}};
+  assert_ok(tdm_run(one, &feed, 1, &fetches[0], 1));
+  assert_ok(tdm_run(other, &feed, 1, &fetches[1], 1));
+  assert_same_tensor(fetches[0].tensor, fetches[1].tensor);
+  tdm_tensor_release(fetches[0].tensor);
+  tdm_tensor_release(fetches[1].tensor);
+  tdm_tensor_release(x);
+}
+
 static tdm_value input(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
 }
@@ -53,10 +67,11 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
 /* ---- Updates that read two sums, or are made in two nodes ------------------------------------ */
 
 static tdm_status execute_joint(const tdm_kernel_call *call) {
-  float *parameter = call->outputs[0]; /* (WIDTH, WIDTH), as all */
-  const float *own = call->inputs[1];
+  float *parameter = call->outputs[0];
+  const float *own = call->inputs[1]; /* of its shape, as the next */
   const float *other = call->inputs[2];
-  for (int64_t i = 0; i < WIDTH * WIDTH; i++)
+  const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
+  for (int64_t i = 0; i < count; i++)
     parameter[i] -= own[i] + 3 * other[i];
   return TDM_OK;
 }
@@ -180,6 +195,133 @@ static void an_update_in_two_nodes_is_made_at_home(void **state) {
   assert_made_at_home(&twice_rule);
 }
 
+/* Each parameter twice by its gradient, the second time from what the first has made. */
+static tdm_status append_again(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  for (size_t i = 0; i < tdm_update_count(update); i++) {
+    const tdm_value gradient = tdm_update_gradient(update, i);
+    tdm_value operands[] = {tdm_update_parameter(update, i), gradient, gradient};
+    const char *name = tdm_update_name(update, i);
+    operands[0] = tdm_append(graph, &joint_operation, name, NULL, operands, 3, NULL);
+    tdm_append(graph, &joint_operation, name, NULL, operands, 3, NULL);
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_optimizer_rule again_rule = {.name = "again", .append = append_again};
+
+/* A layer over two devices, whose bias is one number. */
+static tdm_session *narrow_session(tdm_context *context, tdm_collective collective) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value y = tdm_linear(graph, "narrow", input(graph), 1);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  tdm_data_parallel(graph, "narrow", &wrap);
+  tdm_output(graph, "z", y);
+  const tdm_optimizer optimizer = {.rule = &again_rule, .learning_rate = 1};
+  return train_session(graph, tdm_sum(graph, "loss", y, NULL, 0, false), optimizer,
+                       &(tdm_session_options){.seed = 7, .collective = collective});
+}
+
+/* What an update has made stays where it is, be it one number. */
+static void an_update_that_goes_on_with_one_number_is_made_at_home(void **state) {
+  (void)state;
+  tdm_context *context = linked_context();
+  assert_ok(tdm_kernel_register(context, &joint_kernel));
+  tdm_session *home = narrow_session(context, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = narrow_session(context, TDM_COLLECTIVE_RING);
+  for (int step = 0; step < 3; step++) {
+    train(context, home, NULL);
+    train(context, ring, NULL);
+  }
+  assert_same_output(context, home, ring);
+  tdm_session_release(home);
+  tdm_session_release(ring);
+  tdm_context_release(context);
+}
+
+/* ---- Updates that share a state -------------------------------------------------------------- */
+
+/* parameter, its gradient, shared () -> =parameter, =shared */
+static tdm_status execute_shared(const tdm_kernel_call *call) {
+  float *parameter = call->outputs[0], *shared = call->outputs[1];
+  const float *gradient = call->inputs[1];
+  const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
+  *shared = *shared / 2 + gradient[0];
+  for (int64_t i = 0; i < count; i++)
+    parameter[i] -= *shared;
+  return TDM_OK;
+}
+
+static const tdm_kernel shared_kernel = {.struct_size = sizeof(tdm_kernel),
+                                         .operation = "test_shared",
+                                         .executes = "cpu",
+                                         .dtype = TDM_FLOAT32,
+                                         .execute = execute_shared};
+
+static tdm_status infer_shared(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  infer->outputs[1] = infer->inputs[2];
+  return TDM_OK;
+}
+
+static const tdm_operation shared_operation = {.struct_size = sizeof(tdm_operation),
+                                               .name = "test_shared",
+                                               .min_inputs = 3,
+                                               .max_inputs = 3,
+                                               .output_count = 2,
+                                               .overwrites = {1, 3},
+                                               .infer = infer_shared};
+
+static tdm_status append_shared(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  const tdm_value shared = tdm_state(graph, "optimizer/shared", TDM_FLOAT32, tdm_shape_scalar(),
+                                     NULL, tdm_update_parameter(update, 0));
+  for (size_t i = 0; i < tdm_update_count(update); i++) {
+    const tdm_value operands[] = {tdm_update_parameter(update, i), tdm_update_gradient(update, i),
+                                  shared};
+    tdm_append(graph, &shared_operation, tdm_update_name(update, i), NULL, operands, 3, NULL);
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_optimizer_rule shared_rule = {.name = "shared", .append = append_shared};
+
+/* Two layers over two devices, the sum of one of which is made at home, since its value is read. */
+static tdm_session *sharing_session(tdm_context *context, tdm_collective collective) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = input(graph);
+  tdm_scope_push(graph, "model");
+  const tdm_value y = tdm_linear_without_bias(graph, "first", x, WIDTH);
+  const tdm_value z = tdm_linear_without_bias(graph, "second", y, WIDTH);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  tdm_data_parallel(graph, "model", &wrap);
+  const tdm_value loss = tdm_sum(graph, "loss", z, NULL, 0, false);
+  const tdm_value weight = tdm_get_parameter(graph, "model/first.weight");
+  tdm_output(graph, "bent", tdm_relu(graph, "bent", tdm_gradient_of(graph, "slope", loss, weight)));
+  tdm_output(graph, "z", z);
+  const tdm_optimizer optimizer = {.rule = &shared_rule, .learning_rate = 1};
+  return train_session(graph, loss, optimizer,
+                       &(tdm_session_options){.seed = 7, .collective = collective});
+}
+
+/* What one of them leaves the next goes on with: all of them are made at home. */
+static void updates_that_share_a_state_are_made_at_home(void **state) {
+  (void)state;
+  tdm_context *context = linked_context();
+  assert_ok(tdm_kernel_register(context, &shared_kernel));
+  tdm_session *home = sharing_session(context, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = sharing_session(context, TDM_COLLECTIVE_RING);
+  for (int step = 0; step < 3; step++) {
+    train(context, home, "bent");
+    train(context, ring, "bent");
+  }
+  assert_same_output(context, home, ring);
+  tdm_session_release(home);
+  tdm_session_release(ring);
+  tdm_context_release(context);
+}
+
 /* ---- What they are predicted to take --------------------------------------------------------- */
 
 /* What a ring is predicted to take where copies from a device to the one behind it carry 1 MB/s. */
@@ -272,6 +414,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_update_of_two_sums_is_made_at_home),
       cmocka_unit_test(an_update_in_two_nodes_is_made_at_home),
+      cmocka_unit_test(an_update_that_goes_on_with_one_number_is_made_at_home),
+      cmocka_unit_test(updates_that_share_a_state_are_made_at_home),
       cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),
       cmocka_unit_test(gradients_of_activations_are_summed_at_home),
       cmocka_unit_test(gradients_that_are_read_are_summed_at_home),

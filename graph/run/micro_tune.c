@@ -5,7 +5,7 @@
 
 enum {
   RUNS_EACH = 3, /* the least of them tells: who shares the machine only adds */
-  LAST = 4,      /* 16 parts */
+  LAST = TDM_MICRO_NUMBERS - 1,
   MOST_TUNINGS = 256,
   MOST_MISSES = 2,
   MOST_FAILURES = 3, /* in a row */
@@ -43,13 +43,13 @@ static bool has_worked(const tdm_micro_tuning *tuning) {
   return tuning->best_ns > 0;
 }
 
-/* Where none has worked yet, all are tried. */
+/* Where none has worked yet, all are tried, behind the last the first again. */
 static void go_on(tdm_micro_tuning *tuning, bool better) {
+  const bool was_last = tuning->candidate == LAST;
   tuning->misses = better ? 0 : tuning->misses + 1;
   tuning->runs = tuning->failures = 0;
-  tuning->decided =
-      (has_worked(tuning) && tuning->misses >= MOST_MISSES) || tuning->candidate == LAST;
-  tuning->candidate++;
+  tuning->decided = has_worked(tuning) && (tuning->misses >= MOST_MISSES || was_last);
+  tuning->candidate = was_last ? 0 : tuning->candidate + 1;
 }
 
 static void take(tdm_micro_tuning *tuning, uint64_t took_ns) {
@@ -83,6 +83,7 @@ bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always) 
   if (!tuning->decided && asked == (size_t)1 << tuning->candidate) {
     if (!always && ++tuning->failures < MOST_FAILURES) return false;
     go_on(tuning, false);
+    if (!tuning->decided && tuning->candidate == 0) return false;
   }
-  return asked != tdm_micro_tuning_count(tuning) && (!tuning->decided || has_worked(tuning));
+  return asked != tdm_micro_tuning_count(tuning);
 }

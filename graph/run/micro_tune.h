@@ -1,13 +1,16 @@
 /* Choosing the number of micro-batches by measuring: what runs of one shape took with one, two,
  * four, ... parts. Every candidate is a run like any other, so nothing is computed in vain.
  * A number of parts that cannot be planned, for which memory is short, or whose runs fail again and
- * again, is given up, and the others are tried. Invariant: all is guarded by the session's lock;
- * what was decided stays. */
+ * again, is given up, and the others are tried: where none has worked, all of them once more, since
+ * what was short may be there by then. Invariant: all is guarded by the session's lock; what was
+ * decided has worked, and stays. */
 #ifndef TANDEM_GRAPH_RUN_MICRO_TUNE_H
 #define TANDEM_GRAPH_RUN_MICRO_TUNE_H
 
 #include "core/allocate.h"
 #include "core/status.h"
+
+enum { TDM_MICRO_NUMBERS = 5 }; /* of parts, that are tried: 1, 2, 4, 8, 16 */
 
 /* Of all runs that ask for the same (of one plan, but for the number of parts). */
 typedef struct tdm_micro_tuning {
@@ -40,8 +43,8 @@ size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
 /* The same of a run that failed, or that could not be planned. always: another with as many parts
- * would, too. True: it was given up, by this run or another, and another number may work at once.
- */
+ * would, too. True: it was given up, by this run or another, and another number may work at once;
+ * not where it was the last of all to fail. */
 bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always);
 
 #endif

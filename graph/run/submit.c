@@ -76,28 +76,34 @@ static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request,
   return TDM_OK;
 }
 
-/* *out_again: it failed, and may be asked for again at once. */
+/* *out_ran: it could be planned. *out_again: it failed, and may be asked for again at once. */
 static tdm_status run_once(tdm_session *session, const tdm_run_request *request, tdm_fetch *fetches,
-                           double *out_loss, bool *out_again) {
+                           double *out_loss, bool *out_ran, bool *out_again) {
   tdm_run_state *run;
-  *out_again = false;
+  *out_ran = *out_again = false;
   TDM_TRY(tdm_run_open(session, request, &run));
   const tdm_status status = run_opened(run, request, fetches, out_loss);
+  *out_ran = true;
   *out_again = tdm_run_note_parts(run);
   tdm_run_close(run);
   return status;
 }
 
-/* Once it has worked in another number of parts, nothing has failed for the caller. */
+/* Once it has worked in another number of parts, nothing has failed for the caller; where no other
+ * can be planned, what is told is why the run before has failed. */
 static tdm_status run_tuned(tdm_session *session, const tdm_run_request *request,
                             tdm_fetch *fetches, double *out_loss) {
-  tdm_last_failure before;
+  tdm_last_failure before, latest;
   tdm_last_failure_keep(&before);
-  bool again;
-  tdm_status status = run_once(session, request, fetches, out_loss, &again);
+  bool ran, again;
+  tdm_status status = run_once(session, request, fetches, out_loss, &ran, &again);
   if (!again) return status;
-  while (again)
-    status = run_once(session, request, fetches, out_loss, &again);
+  for (int left = TDM_MICRO_NUMBERS - 1; again && left > 0; left--) {
+    tdm_last_failure_keep(&latest);
+    status = run_once(session, request, fetches, out_loss, &ran, &again);
+  }
+  if (!ran) tdm_last_failure_restore(&latest);
+  if (!ran) return latest.status;
   if (status == TDM_OK) tdm_last_failure_restore(&before);
   return status;
 }
@@ -105,9 +111,10 @@ static tdm_status run_tuned(tdm_session *session, const tdm_run_request *request
 static tdm_status run_blocking(tdm_session *session, const tdm_run_request *request,
                                tdm_fetch *fetches, double *out_loss) {
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
-  bool again;
-  const tdm_status status = session->tunes ? run_tuned(session, request, fetches, out_loss)
-                                           : run_once(session, request, fetches, out_loss, &again);
+  bool ran, again;
+  const tdm_status status = session->tunes
+                                ? run_tuned(session, request, fetches, out_loss)
+                                : run_once(session, request, fetches, out_loss, &ran, &again);
   tdm_context_leave(session->context);
   return status;
 }

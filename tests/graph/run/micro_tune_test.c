@@ -79,7 +79,7 @@ static void numbers_that_fail_are_given_up(void **unused) {
     size_t best;
     int told; /* to the caller, where the number would always fail; each three times else */
   } cases[] = {{0, 16, 0}, {16, 8, 0},         {2, 16, 0},        {2 + 4, 1, 0},
-               {1, 16, 0}, {1 + 2 + 4, 16, 0}, {1 + 4 + 8, 2, 0}, {1 + 2 + 4 + 8 + 16, 1, 1}};
+               {1, 16, 0}, {1 + 2 + 4, 16, 0}, {1 + 4 + 8, 2, 0}, {1 + 2 + 4 + 8, 16, 0}};
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
     tdm_micro_tuning at_once = {.decided = false}, later = {.decided = false};
     int told;
@@ -112,9 +112,21 @@ static void who_fails_later_tries_the_next_number_too(void **unused) {
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2); /* it was not tried yet */
   for (size_t count = 2; count <= 16; count *= 2)
     assert_int_equal(tdm_micro_tuning_fail(&tuning, count, true), count < 16);
-  assert_true(tuning.decided);
-  for (size_t count = 1; count <= 16; count *= 2)
-    assert_false(tdm_micro_tuning_fail(&tuning, count, true)); /* none works */
+  assert_int_equal(tdm_micro_tuning_count(&tuning), 1);
+  assert_true(tdm_micro_tuning_fail(&tuning, 16, true)); /* that is tried once more */
+}
+
+/* What was short may be there by then. */
+static void where_none_has_worked_all_are_tried_again(void **unused) {
+  (void)unused;
+  tdm_micro_tuning tuning = {.decided = false};
+  for (int round = 0; round < 2; round++)
+    for (size_t count = 1; count <= 16; count *= 2) {
+      assert_int_equal(tdm_micro_tuning_count(&tuning), count);
+      assert_int_equal(tdm_micro_tuning_fail(&tuning, count, true), count < 16);
+    }
+  int told;
+  assert_int_equal(decide(&tuning, 1 + 2, true, &told), 16);
 }
 
 /* ---- In a session ---- */
@@ -167,6 +179,72 @@ static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
   (void)train_steps(session, 24, 20);
   assert_true(session->tuner.first->decided);
   assert_true(session->tuner.first->best > 0);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* For a while there is memory for no number; then there is not for the whole batch. */
+static void what_was_short_for_all_is_tried_again(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
+  test_batch batch;
+  test_batch_make(&batch, context, 24, 1);
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true));
+  tdm_faults *faults = tdm_context_faults(context);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 1, true);
+  assert_status(tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL), TDM_OUT_OF_MEMORY);
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 1, false);
+  assert_ok(tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL));
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 0, false);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+static tdm_status infer_many_rows(tdm_infer *infer) {
+  infer->outputs[0] = infer->inputs[0];
+  const tdm_dim rows = infer->inputs[0].shape.dims[0];
+  return tdm_dim_is_size(rows) && rows < 24 ? tdm_fail(TDM_INVALID_ARGUMENT, "few rows") : TDM_OK;
+}
+
+static tdm_status pass_on(tdm_gradient *gradient) {
+  tdm_gradient_set(gradient, 0, tdm_gradient_of_output(gradient, 0));
+  return TDM_OK;
+}
+
+static const tdm_operation many_rows = {.struct_size = sizeof(tdm_operation),
+                                        .name = "test_many_rows",
+                                        .min_inputs = 1,
+                                        .max_inputs = 1,
+                                        .output_count = 1,
+                                        .is_view = true,
+                                        .infer = infer_many_rows,
+                                        .gradient = pass_on};
+
+/* Memory is short for the whole batch, and no other number can be planned: that is not why. */
+static void the_failure_of_a_run_is_told_before_that_of_plans(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
+  tdm_place(graph, "sim:0");
+  const tdm_value y = tdm_linear(graph, "fc", x, 3);
+  const tdm_value z = tdm_append(graph, &many_rows, "view", NULL, &y, 1, NULL);
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", z, x), tdm_sgd(0.1),
+                    &(tdm_session_options){.micro_batches = TDM_MICRO_BATCHES_AUTO});
+  tdm_tensor *fed = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 24, 3));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, true);
+  const tdm_status status = tdm_train_step(session, &feed, 1, NULL, 0, NULL);
+  tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+  assert_status(status, TDM_OUT_OF_MEMORY);
+  assert_status(tdm_last_status(), TDM_OUT_OF_MEMORY);
+  assert_null(strstr(tdm_last_message(), "few rows"));
+  assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_release(fed);
   tdm_session_release(session);
   tdm_context_release(context);
 }
@@ -260,8 +338,11 @@ int main(void) {
       cmocka_unit_test(numbers_that_fail_are_given_up),
       cmocka_unit_test(what_fails_now_and_then_is_measured),
       cmocka_unit_test(who_fails_later_tries_the_next_number_too),
+      cmocka_unit_test(where_none_has_worked_all_are_tried_again),
       cmocka_unit_test(a_session_measures_and_settles),
       cmocka_unit_test(a_number_for_which_memory_is_short_is_given_up),
+      cmocka_unit_test(what_was_short_for_all_is_tried_again),
+      cmocka_unit_test(the_failure_of_a_run_is_told_before_that_of_plans),
       cmocka_unit_test(runs_under_way_together_are_made_again),
       cmocka_unit_test(callbacks_find_the_number_given_up),
       cmocka_unit_test(one_queue_settles_at_once),

@@ -330,8 +330,8 @@ static bool check_operation(tdm_graph *graph, const tdm_operation *operation, co
   return false;
 }
 
-/* Only what outlasts the run may be overwritten, and only by what rules append. False with an
- * error. */
+/* Only what outlasts the run may be overwritten, and only in its last phase, for which optimizers
+ * and rules `persist` append. False with an error. */
 static bool check_overwriting(tdm_graph *graph, const tdm_operation *operation, const char *name,
                               const uint32_t *inputs, size_t output_count) {
   if (operation == &tdm_operation_index_copy || operation == &tdm_operation_keep) return true;
@@ -339,7 +339,8 @@ static bool check_overwriting(tdm_graph *graph, const tdm_operation *operation, 
     if (!operation->overwrites[i]) continue;
     const uint32_t input = inputs[operation->overwrites[i] - 1];
     const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, input)->root);
-    if (graph->lent && root->kind == TDM_VALUE_PERSISTENT) continue;
+    const bool updates = graph->lent && graph->lent->updates;
+    if (updates && root->kind == TDM_VALUE_PERSISTENT) continue;
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "%s %s: it overwrites its input %d, which a parameter or state alone may be, of "
                    "what an optimizer or a rule `persist` appends",

@@ -150,7 +150,9 @@ static tdm_status settle_roles(const settling *state, tdm_ir_node *first) {
 
 /* Where updates are inserted: behind all; settle_roles tells their devices and roles. */
 static tdm_insertion update_insertion(const char *name) {
-  return tdm_adjoint_insertion(NULL, name, TDM_NO_DEVICE, 0);
+  tdm_insertion at = tdm_adjoint_insertion(NULL, name, TDM_NO_DEVICE, 0);
+  at.updates = true;
+  return at;
 }
 
 static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {

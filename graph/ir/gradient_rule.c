@@ -44,31 +44,31 @@ bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index) {
   return value != 0 && gradient->wanted[value];
 }
 
-/* Is what the rule tells a value of the graph, and may it be the adjoint, or rows, of the input? */
-static tdm_status check_told(const tdm_gradient *gradient, size_t index, tdm_value told,
-                             bool is_rows) {
+/* Is what the rule tells, as `part` of an adjoint, a value of the graph, and may it be that? */
+static tdm_status check_told(const tdm_gradient *gradient, size_t index, const char *part,
+                             tdm_value told, const tdm_spec *wanted) {
   const tdm_ir_node *node = gradient->node;
   if (!tdm_ir_owns(gradient->graph, told))
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "gradient of %s %s: what it tells of input %zu is a value of another graph",
-                    node->operation->name, node->name, index);
+                    "gradient of %s %s: what it tells of input %zu%s is a value of another graph",
+                    node->operation->name, node->name, index, part);
   const tdm_spec *is = &tdm_ir_value_at(gradient->graph, told.index)->spec;
-  tdm_spec wanted = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
-  if (is_rows && wanted.shape.rank > 0) wanted.shape.dims[0] = TDM_DIM_UNKNOWN;
-  if (tdm_spec_may_be(is, &wanted)) return TDM_OK;
+  if (tdm_spec_may_be(is, wanted)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char wants[TDM_SHAPE_TEXT];
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "gradient of %s %s: what it tells of input %zu is %s %s, and must be %s %s",
-                  node->operation->name, node->name, index, tdm_dtype_name(is->dtype),
-                  tdm_shape_text(&is->shape, has, sizeof has), tdm_dtype_name(wanted.dtype),
-                  tdm_shape_text(&wanted.shape, wants, sizeof wants));
+                  "gradient of %s %s: what it tells of input %zu%s is %s %s, and must be %s %s",
+                  node->operation->name, node->name, index, part, tdm_dtype_name(is->dtype),
+                  tdm_shape_text(&is->shape, has, sizeof has), tdm_dtype_name(wanted->dtype),
+                  tdm_shape_text(&wanted->shape, wants, sizeof wants));
 }
 
-static void contribute(tdm_gradient *gradient, size_t index, tdm_value told, tdm_adjoint adjoint) {
+static bool is_heard(const tdm_gradient *gradient, size_t index) {
+  return tdm_gradient_wanted(gradient, index) && gradient->status == TDM_OK;
+}
+
+static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint) {
   const uint32_t value = input_index(gradient, index);
-  if (!value || !gradient->wanted[value] || gradient->status != TDM_OK) return;
-  gradient->status = check_told(gradient, index, told, adjoint.rows != 0);
   if (gradient->status == TDM_OK)
     gradient->status = TDM_ARRAY_RESERVE(gradient->graph, &gradient->adjoints, 1);
   if (gradient->status != TDM_OK) return;
@@ -81,25 +81,45 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_value told, tdm
 }
 
 void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
-  if (d_input.index) contribute(gradient, index, d_input, (tdm_adjoint){.dense = d_input.index});
+  if (!d_input.index || !is_heard(gradient, index)) return;
+  const tdm_spec *input = &tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
+  gradient->status = check_told(gradient, index, "", d_input, input);
+  contribute(gradient, index, (tdm_adjoint){.dense = d_input.index});
+}
+
+/* Each of the rows has an index. */
+static tdm_status check_rows(const tdm_gradient *gradient, size_t index, tdm_value rows,
+                             tdm_value indices, tdm_value count) {
+  tdm_spec wanted = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;
+  if (wanted.shape.rank > 0) wanted.shape.dims[0] = TDM_DIM_UNKNOWN;
+  TDM_TRY(check_told(gradient, index, "", rows, &wanted));
+  const tdm_dim row_count = tdm_ir_value_at(gradient->graph, rows.index)->spec.shape.dims[0];
+  const tdm_spec of_indices = {.dtype = TDM_INT64, .shape = tdm_shape_of(1, row_count)};
+  const tdm_spec of_count = {.dtype = TDM_INT64, .shape = tdm_shape_scalar()};
+  TDM_TRY(check_told(gradient, index, ", the indices of rows,", indices, &of_indices));
+  return check_told(gradient, index, ", the count of rows,", count, &of_count);
+}
+
+static void contribute_rows(tdm_gradient *gradient, size_t index, tdm_value rows, tdm_value indices,
+                            tdm_value count, bool added) {
+  if (!rows.index || !indices.index || !count.index || !is_heard(gradient, index)) return;
+  gradient->status = check_rows(gradient, index, rows, indices, count);
+  contribute(
+      gradient, index,
+      (tdm_adjoint){
+          .rows = rows.index, .indices = indices.index, .count = count.index, .added = added});
 }
 
 void tdm_gradient_set_sparse(tdm_gradient *gradient, size_t index, tdm_value rows,
                              tdm_value indices, tdm_value count) {
-  if (rows.index && indices.index && count.index)
-    contribute(gradient, index, rows,
-               (tdm_adjoint){.rows = rows.index, .indices = indices.index, .count = count.index});
-}
-
-int tdm_gradient_micro_batch(const tdm_gradient *gradient) {
-  return gradient ? gradient->node->micro : 0;
+  contribute_rows(gradient, index, rows, indices, count, false);
 }
 
 void tdm_gradient_add_rows(tdm_gradient *gradient, size_t index, tdm_value rows, tdm_value indices,
                            tdm_value count) {
-  if (rows.index && indices.index && count.index)
-    contribute(
-        gradient, index, rows,
-        (tdm_adjoint){
-            .rows = rows.index, .indices = indices.index, .count = count.index, .added = true});
+  contribute_rows(gradient, index, rows, indices, count, true);
+}
+
+int tdm_gradient_micro_batch(const tdm_gradient *gradient) {
+  return gradient ? gradient->node->micro : 0;
 }

@@ -22,6 +22,7 @@ typedef struct tdm_insertion {
   uint8_t role; /* tdm_node_role */
   uint8_t update_group;
   uint32_t described; /* as in tdm_ir_node */
+  bool updates;       /* what is inserted may overwrite persistent values */
 } tdm_insertion;
 
 /* Inserts a node with outputs by the operation's shape rule; attributes are copied. Answers its

@@ -55,6 +55,18 @@ static tdm_status tell_another_graphs(tdm_gradient *gradient) {
 
 static tdm_status tell_narrower(tdm_gradient *gradient);
 
+/* Rows that are right, and what else is told of them is not. */
+static tdm_status tell_another_graphs_indices(tdm_gradient *gradient) {
+  tdm_gradient_set_sparse(gradient, 0, tdm_gradient_of_output(gradient, 0), elsewhere, elsewhere);
+  return TDM_OK;
+}
+
+static tdm_status tell_floating_indices(tdm_gradient *gradient) {
+  const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+  tdm_gradient_set_sparse(gradient, 0, d_y, d_y, d_y);
+  return TDM_OK;
+}
+
 static tdm_status say_nothing(tdm_chunked *chunked) {
   (void)chunked;
   return TDM_OK;
@@ -143,6 +155,11 @@ static const mistake mistakes[] = {
      .operation = RECORD(.gradient = tell_narrower)},
     {"gradient of mine layer: what it tells of input 0 is a value of another graph", .trains = true,
      .operation = RECORD(.gradient = tell_another_graphs)},
+    {"gradient of mine layer: what it tells of input 0, the indices of rows, is a value of another "
+     "graph",
+     .trains = true, .operation = RECORD(.gradient = tell_another_graphs_indices)},
+    {"gradient of mine layer: what it tells of input 0, the indices of rows, is float32 [batch, 3]",
+     .trains = true, .operation = RECORD(.gradient = tell_floating_indices)},
     {"layer: its rule `chunk` neither computes output 0", .micro_batches = 2,
      .operation = RECORD(.chunk = say_nothing)},
     {"layer: its rule `chunk` cuts output 0, of 2 dimensions, along dimension 0 in 0 stretches",
@@ -199,6 +216,56 @@ static void what_cannot_be_is_named(void **unused) {
     if (status != TDM_INVALID_ARGUMENT || !strstr(tdm_last_message(), mistakes[i].message))
       fail_msg("instead of '%s': %s, %s", mistakes[i].message, tdm_status_name(status),
                status == TDM_OK ? "" : tdm_last_message());
+  }
+}
+
+/* ---- Rules that overwrite -------------------------------------------------------------------- */
+
+static const tdm_operation in_place_by_rule = RECORD(.overwrites = {1});
+
+static void overwrite(tdm_graph *graph, const char *name, tdm_value parameter) {
+  tdm_append(graph, &in_place_by_rule, name, NULL, &parameter, 1, NULL);
+}
+
+static tdm_status overwrite_going_back(tdm_gradient *gradient) {
+  overwrite(tdm_gradient_graph(gradient), tdm_gradient_name(gradient),
+            tdm_gradient_input(gradient, 1));
+  return pass_on(gradient);
+}
+
+static tdm_status overwrite_in_parts(tdm_chunked *chunked) {
+  overwrite(tdm_chunked_graph(chunked), tdm_chunked_name(chunked),
+            tdm_chunked_input(chunked, 1, 0));
+  return tdm_chunked_each(chunked, NULL);
+}
+
+static void what_goes_back_or_cuts_overwrites_nothing(void **unused) {
+  (void)unused;
+  static const tdm_operation operations[] = {
+      RECORD_OF(2, 1, infer_like_first, .gradient = overwrite_going_back),
+      RECORD_OF(2, 1, infer_like_first, .gradient = pass_on, .chunk = overwrite_in_parts)};
+  for (size_t i = 0; i < TDM_COUNT_OF(operations); i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x =
+        tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+    const tdm_value w = tdm_parameter(graph, "w", TDM_FLOAT32, tdm_shape_of(1, WIDTH), NULL);
+    const tdm_value operands[] = {tdm_linear(graph, "before", x, WIDTH), w};
+    const tdm_value y = tdm_append(graph, &operations[i], "layer", NULL, operands, 2, NULL);
+    const tdm_optimizer sgd = tdm_sgd(1);
+    const tdm_session_options options = {.struct_size = sizeof options,
+                                         .micro_batches = 2,
+                                         .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+                                         .optimizer = &sgd};
+    tdm_session *session = tdm_session_create(graph, &options);
+    tdm_status status = session ? TDM_OK : tdm_last_status();
+    tdm_tensor *rows = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+    const tdm_feed feed = {"x", rows, false};
+    if (session) status = tdm_train_step(session, &feed, 1, NULL, 0, NULL);
+    if (status != TDM_INVALID_ARGUMENT || !strstr(tdm_last_message(), "overwrites its input 0"))
+      fail_msg("%zu: %s, %s", i, tdm_status_name(status), tdm_last_message());
+    tdm_tensor_release(rows);
+    tdm_session_release(session);
+    tdm_graph_release(graph);
   }
 }
 
@@ -305,6 +372,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rule_that_lacks_something_is_named),
       cmocka_unit_test(what_cannot_be_is_named),
+      cmocka_unit_test(what_goes_back_or_cuts_overwrites_nothing),
       cmocka_unit_test(a_parameter_is_overwritten_by_rules_alone),
       cmocka_unit_test(dense_outputs_have_the_bytes_of_their_shape),
       cmocka_unit_test(what_the_library_alone_may_say_is_refused),

@@ -20,8 +20,10 @@ static uint32_t written_version(const kept_state *state, uint32_t value) {
   return version && state->writers[version] ? version : 0;
 }
 
-/* Answers the copy of what the value was before the write, made when it is first asked for. */
-static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t *out_copy) {
+/* Answers the copy of what the value was before the write, made when it is first asked for, by that
+ * node (0: for the caller). */
+static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consumer,
+                              uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
   *out_copy = state->copies[value];
   if (*out_copy) return TDM_OK;
@@ -31,6 +33,7 @@ static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t *out_c
                             .input_count = 1,
                             .output_count = 1,
                             .device = source.device,
+                            .consumer = consumer,
                             .role = TDM_ROLE_BOUNDARY};
   tdm_ir_node *before =
       writer->role == TDM_ROLE_UPDATE ? tdm_first_of_role(graph, TDM_ROLE_UPDATE) : writer;
@@ -54,7 +57,7 @@ static tdm_status read_copies(kept_state *state, tdm_ir_node *node) {
     const uint32_t value = node->inputs[k];
     if ((int)k == written || !written_version(state, value)) continue;
     uint32_t copy;
-    TDM_TRY(copy_before(state, value, &copy));
+    TDM_TRY(copy_before(state, value, node->index, &copy));
     tdm_set_input(state->graph, node, k, copy);
   }
   if (node->operation) tdm_settle_outputs(state->graph, node);
@@ -76,7 +79,7 @@ static tdm_status deliver_copies(kept_state *state, uint32_t *deliveries, size_t
   for (size_t i = 0; i < count; i++) {
     const uint32_t version = written_version(state, deliveries[i]);
     if (!version || state->writers[version]->role == TDM_ROLE_UPDATE) continue;
-    TDM_TRY(copy_before(state, deliveries[i], &deliveries[i]));
+    TDM_TRY(copy_before(state, deliveries[i], 0, &deliveries[i]));
   }
   return TDM_OK;
 }

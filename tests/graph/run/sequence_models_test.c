@@ -2,6 +2,8 @@
  * that computing all from the start gives, and so does a recurrent layer whose state is kept; on
  * one device and over two. What writes stand before is read as the run has found it. For
  * accelerators of TEST_KIND. */
+#include <stdlib.h>
+
 #include "tests/graph/support.h"
 
 enum { WORDS = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, LONGEST = 20, PROMPT = 5 };
@@ -330,6 +332,9 @@ static void a_window_moves_on(const char *device) {
       tdm_tensor_release(fetches[k].tensor);
     tdm_tensor_release(fed);
   }
+  char *plan = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+  assert_non_null(strstr(plan, "parts -> move, ")); /* who reads what was there before */
+  free(plan);
   tdm_sequence_release(sequence);
   tdm_session_release(session);
   tdm_context_release(context);

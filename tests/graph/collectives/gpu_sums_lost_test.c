@@ -360,8 +360,10 @@ static void any_call_that_fails_ends_the_step_of_all(void **state) {
 }
 
 #define ANY_CALL(of)                                                                               \
-  { "any_call_that_fails_ends_the_step_of_all: " #of, any_call_that_fails_ends_the_step_of_all,    \
-    NULL, NULL, (void *)&(of) }
+  {                                                                                                \
+    "any_call_that_fails_ends_the_step_of_all: " #of, any_call_that_fails_ends_the_step_of_all,    \
+        NULL, NULL, (void *)&(of)                                                                  \
+  }
 
 int main(void) {
   const struct CMUnitTest tests[] = {

@@ -43,14 +43,17 @@ static tdm_status add_checksums(tdm_session *session, tdm_tensor_list *list) {
   return status;
 }
 
-/* The caller's own tensors, under names with the prefix. */
+/* The caller's own tensors, under names with the prefix; what lies on a device as a copy. */
 static tdm_status add_own(const tdm_tensor_list *own, tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(own); i++) {
     char name[512];
     const char *given = tdm_tensor_list_name(own, i);
     if ((size_t)snprintf(name, sizeof name, "%s%s", own_prefix, given) >= sizeof name)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s is too long a name", given);
-    TDM_TRY(tdm_tensor_list_add(list, name, tdm_tensor_list_tensor(own, i)));
+    tdm_tensor *tensor = tdm_tensor_to(tdm_tensor_list_tensor(own, i), "cpu:0", TDM_DTYPE_NONE);
+    const tdm_status status = tensor ? tdm_tensor_list_add(list, name, tensor) : tdm_last_status();
+    tdm_tensor_release(tensor);
+    TDM_TRY(status);
   }
   return TDM_OK;
 }

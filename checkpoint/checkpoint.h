@@ -46,7 +46,8 @@ TDM_API tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader,
 
 /* The same with tensors of the caller's, what else the steps to come depend on: what one step
  * leaves for the next, sums of an epoch. The file has them as "checkpoint/own/NAME". own may be
- * NULL; *out_own, which the caller releases, is empty where there are none, and NULL on failure. */
+ * NULL, and its tensors on any device; *out_own, which the caller releases, has them on cpu:0, is
+ * empty where there are none, and NULL on failure. */
 TDM_API tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *loader,
                                             const tdm_tensor_list *own,
                                             const char *path) TDM_WARN_UNUSED;

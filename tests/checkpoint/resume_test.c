@@ -184,6 +184,26 @@ static void what_is_the_callers_own_comes_back(void **unused) {
   trainer_release(&made);
 }
 
+static void what_lies_on_a_device_comes_back(void **unused) {
+  (void)unused;
+  char path[512];
+  checkpoint_path(path, "device.safetensors");
+  trainer made = trainer_create(context, &varieties[0]);
+  tdm_tensor_list *own = tdm_tensor_list_create(context), *back = NULL;
+  tdm_tensor *tensor =
+      tdm_tensor_rand(context, TEST_KIND ":0", TDM_FLOAT32, tdm_shape_of(2, 3, 5), 1);
+  assert_ok(tdm_tensor_list_add(own, "state", tensor));
+  assert_ok(tdm_checkpoint_save_with(made.session, NULL, own, path));
+  assert_ok(tdm_checkpoint_load_with(made.session, NULL, path, &back));
+  float saved[15];
+  assert_ok(tdm_tensor_read(tensor, saved, sizeof saved));
+  assert_memory_equal(tdm_tensor_data(tdm_tensor_list_find(back, "state")), saved, sizeof saved);
+  tdm_tensor_list_release(back);
+  tdm_tensor_list_release(own);
+  tdm_tensor_release(tensor);
+  trainer_release(&made);
+}
+
 static void a_loader_starts_where_it_is_told(void **unused) {
   (void)unused;
   trainer made = trainer_create(context, &varieties[0]);
@@ -208,6 +228,7 @@ int main(void) {
       cmocka_unit_test(what_is_kept_matters),
       cmocka_unit_test(a_load_that_fails_keeps_no_memory),
       cmocka_unit_test(what_is_the_callers_own_comes_back),
+      cmocka_unit_test(what_lies_on_a_device_comes_back),
       cmocka_unit_test(a_loader_starts_where_it_is_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -147,8 +147,8 @@ TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
 /* ---- Parts, and parallel regions ------------------------------------------------------------- */
 
 /* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
- * which add up to x's; what is a name, or unknown, is known when it runs. Parts that lie one after
- * the other in memory are views. Differentiable. */
+ * which add up to x's; a name is the size of an input's that is fed. Parts that lie one after the
+ * other in memory are views. Differentiable. */
 TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                        const tdm_dim *sizes, size_t count, tdm_value *out_parts);
 /* PyTorch's chunk: x along dimension in `count` parts, 1 to 64, of ceil(size / count), the last of

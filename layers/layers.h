@@ -261,8 +261,9 @@ TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, cons
 TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);
 /* shape: sizes, names, and at most one TDM_INFER. A name is the size of x's dimension of that name,
- * or else of an input's, so that (length x batch, features) can be seen as (length, batch,
- * features) again. */
+ * or else of an input's that is fed, so that (length x batch, features) can be seen as (length,
+ * batch, features) again. One name that x lacks, where all else is known, follows from its
+ * elements; where these are none, it is an input's. */
 TDM_API tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape);
 /* x without dimension (negative: from the end), at index (negative: from the end). */
 TDM_API tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,

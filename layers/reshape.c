@@ -10,6 +10,8 @@ typedef struct reshape_rule {
   tdm_reshape_attributes wanted;
   int8_t source[TDM_MAX_RANK]; /* the dimension of x that it is, by its name; -1: none */
   int8_t merged[TDM_MAX_RANK]; /* so many more of x, behind that, are one with it */
+  tdm_dim told; /* the size of the name that stays open: where x has no elements, these do not tell
+                   it; TDM_INFER: nothing does */
 } reshape_rule;
 
 /* Has x the dimensions that dimension i of the result is made of? */
@@ -86,7 +88,9 @@ static tdm_status settle(const reshape_rule *rule, const tdm_shape *x, tdm_shape
   if (have.product < 0 || want.product < 0) return does_not_fit(x, out);
   const bool certain = have.symbol_count == 0 && want.symbol_count == 0;
   if (open < 0) return certain && have.product != want.product ? does_not_fit(x, out) : TDM_OK;
-  if (certain) {
+  if (certain && have.product == 0 && want.product == 0 && tdm_dim_is_size(rule->told)) {
+    out->dims[open] = rule->told;
+  } else if (certain) {
     if (want.product == 0 || have.product % want.product != 0) return does_not_fit(x, out);
     out->dims[open] = have.product / want.product;
   } else if (have.symbol_count == 1 && want.symbol_count == 0 && have.product == want.product) {
@@ -117,6 +121,9 @@ static void bind_names(void *attributes, const tdm_bound_names *names) {
       rule->wanted.dims[i] = names->size_of(names->user, name);
       open_count -= !is_open(rule, i);
     }
+  for (int i = 0; i < rule->wanted.rank; i++)
+    if (is_open(rule, i) && tdm_dim_is_named(rule->wanted.dims[i]))
+      rule->told = names->size_of(names->user, rule->wanted.dims[i]);
 }
 
 /* The sizes of its sources multiplied; of one its name as well. */
@@ -145,12 +152,6 @@ static tdm_status infer_reshape(tdm_infer *infer) {
     if (!is_open(rule, i)) continue;
     open = i;
     open_count++;
-  }
-  if (open_count > 1 && tdm_shape_is_concrete(x)) {
-    char text[TDM_SHAPE_TEXT];
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "%s has %d dimensions that are not known: no input that is fed names them",
-                    tdm_shape_text(&out, text, sizeof text), open_count);
   }
   for (int i = 0; open_count > 1 && i < out.rank; i++)
     if (out.dims[i] == TDM_INFER) out.dims[i] = TDM_DIM_UNKNOWN;
@@ -185,7 +186,7 @@ TDM_RECORDS(reshape, {.operation = &reshape_operation,
 static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
-  reshape_rule back = {.wanted.rank = x.rank};
+  reshape_rule back = {.wanted.rank = x.rank, .told = TDM_INFER};
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     back.wanted.dims[i] = x.dims[i];
     back.source[i] = -1;
@@ -210,7 +211,7 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
   if (!tdm_shape_is_valid(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal", name);
   const tdm_shape has = tdm_value_shape(graph, x);
-  reshape_rule rule = {.wanted.rank = shape.rank};
+  reshape_rule rule = {.wanted.rank = shape.rank, .told = TDM_INFER};
   int nameless_count = 0; /* open ones that no name decides */
   int same = 0;           /* of the first ones of both, which have one size */
   for (int i = 0; i < TDM_MAX_RANK; i++) {
@@ -232,7 +233,7 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
 
 tdm_value tdm_reshape_merged(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape,
                              const int8_t *sources, const int8_t *merged) {
-  reshape_rule rule = {.wanted.rank = shape.rank};
+  reshape_rule rule = {.wanted.rank = shape.rank, .told = TDM_INFER};
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
     rule.source[i] = i < shape.rank ? sources[i] : -1;

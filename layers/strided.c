@@ -14,6 +14,12 @@ static bool is_whole(const tdm_strided_attributes *attributes, int64_t i) {
          attributes->steps[i] == 1;
 }
 
+/* Or in the other? */
+static bool is_flipped(const tdm_strided_attributes *attributes, int64_t i) {
+  return attributes->begins[i] == -1 && attributes->ends[i] == TDM_TO_THE_BEGINNING &&
+         attributes->steps[i] == -1;
+}
+
 /* repeats tells a size by itself, and by a number of its own that that is 0. */
 static int64_t repeats_of(int64_t size) {
   return size == 0 ? TDM_STRIDED_NONE : size;
@@ -31,7 +37,7 @@ static tdm_dim dimension_of(const tdm_infer *infer, const tdm_strided_attributes
                                        : tdm_infer_shape(infer, 1)->dims[i];
   const tdm_dim size = tdm_infer_shape(infer, 0)->dims[source];
   int64_t first;
-  if (is_whole(attributes, i)) return size;
+  if (is_whole(attributes, i) || is_flipped(attributes, i)) return size;
   return tdm_dim_is_size(size) ? tdm_slice_count(size, attributes->begins[i], attributes->ends[i],
                                                  attributes->steps[i], &first)
                                : TDM_DIM_UNKNOWN;

@@ -209,11 +209,23 @@ static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *no
   return TDM_OK;
 }
 
+/* As an input says that is fed, though nothing here needs it; name itself where none does. */
+static tdm_dim size_as_fed(const lowering_state *state, tdm_dim name) {
+  for (size_t i = 0; i < state->source->inputs.count; i++) {
+    const tdm_shape *declared =
+        &tdm_ir_value_at(state->source, state->source->inputs.items[i])->spec.shape;
+    const tdm_feed_spec *feed = &state->lowering->feeds[i];
+    for (int d = 0; feed->fed && feed->shape.rank == declared->rank && d < declared->rank; d++)
+      if (declared->dims[d] == name) return feed->shape.dims[d];
+  }
+  return name;
+}
+
 static tdm_dim size_of_name(const void *user, tdm_dim name) {
   const lowering_state *state = user;
   for (size_t i = 0; i < state->name_count; i++)
     if (state->names[i].name == name) return state->names[i].size;
-  return name;
+  return size_as_fed(state, name);
 }
 
 /* Names in the attributes, where inputs do not tell their sizes. */
@@ -232,6 +244,13 @@ static tdm_status bind_attributes(const lowering_state *state, tdm_ir_node *node
   return TDM_OK;
 }
 
+static tdm_status refuse_open(const tdm_ir_node *node, const tdm_shape *shape) {
+  char text[TDM_SHAPE_TEXT];
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "%s %s: %s has dimensions that are not known: no input that is fed names them",
+                  node->operation->name, node->name, tdm_shape_text(shape, text, sizeof text));
+}
+
 static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
   tdm_ir_node chosen;
   const tdm_ir_node *node = &chosen;
@@ -247,9 +266,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));
     for (uint32_t k = 0; state->lowering->feeds && k < node->output_count; k++)
-      if (!tdm_shape_is_concrete(&specs[k].shape))
-        return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its shape stays unknown",
-                        node->operation->name, node->name);
+      if (!tdm_shape_is_concrete(&specs[k].shape)) return refuse_open(node, &specs[k].shape);
   } else {
     for (uint32_t k = 0; k < node->output_count; k++)
       specs[k] = tdm_ir_value_at(state->source, node->first_output + k)->spec;

@@ -43,6 +43,14 @@ static tdm_status infer_even(tdm_infer *infer) {
   return TDM_OK;
 }
 
+/* Parts that have names get the sizes that inputs tell. */
+static void bind_parts(void *attributes, const tdm_bound_names *names) {
+  tdm_parts_attributes *parts = attributes;
+  for (int64_t i = 0; i < parts->count; i++)
+    if (tdm_dim_is_named(parts->sizes[i]))
+      parts->sizes[i] = names->size_of(names->user, parts->sizes[i]);
+}
+
 static tdm_status infer_split(tdm_infer *infer) {
   const tdm_parts_attributes *attributes = infer->attributes;
   const tdm_shape *whole = &infer->inputs[0].shape;
@@ -192,9 +200,9 @@ static tdm_status chunk_concat(tdm_chunked *chunked) {
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = TDM_OP_SPLIT,                                    \
     .attribute_bytes = sizeof(tdm_parts_attributes), .min_inputs = 1, .max_inputs = 1,             \
-    .is_view = lies_there, .infer = infer_split, .gradient = append_split_gradient,                \
-    .chunk = chunk_split, .count_outputs = count_parts, .work = tdm_work_streams,                  \
-    .precision = TDM_PRECISION_GIVEN                                                               \
+    .is_view = lies_there, .infer = infer_split, .bind = bind_parts,                               \
+    .gradient = append_split_gradient, .chunk = chunk_split, .count_outputs = count_parts,         \
+    .work = tdm_work_streams, .precision = TDM_PRECISION_GIVEN                                     \
   }
 const tdm_operation tdm_operation_split = SPLIT(false);
 const tdm_operation tdm_operation_split_view = SPLIT(true);

@@ -296,6 +296,80 @@ static void test_names_are_trained_as_sizes(void **state) {
   tdm_context_release(context);
 }
 
+/* What is fed sizes: x (x_rows, 4), and names (length, batch), which y may not need. */
+typedef struct named_case {
+  tdm_value (*build)(tdm_graph *graph, tdm_value x, tdm_value names);
+  tdm_dim x_rows; /* as x is declared */
+  int64_t length, batch, rows;
+  tdm_dim wanted[2]; /* the first sizes of y */
+} named_case;
+
+static tdm_value seen_by_names(tdm_graph *graph, tdm_value x, tdm_value names) {
+  (void)names;
+  return tdm_reshape(graph, "view", x, tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 4));
+}
+
+static tdm_value first_part(tdm_graph *graph, tdm_value x, tdm_value names) {
+  const tdm_dim sizes[] = {TDM_DIM("length"), TDM_DIM("batch")};
+  tdm_value parts[2];
+  (void)names;
+  tdm_split(graph, "parts", x, 0, sizes, 2, parts);
+  return parts[0];
+}
+
+/* A flip has the names of what it flips. */
+static tdm_value flipped(tdm_graph *graph, tdm_value x, tdm_value names) {
+  const int both[] = {0, 1};
+  const tdm_value back = tdm_flip(graph, "flip", names, both, 2);
+  (void)x;
+  return tdm_reshape(graph, "rows", back, tdm_shape_of(2, TDM_DIM("batch"), TDM_INFER));
+}
+
+static const named_case named_cases[] = {
+    {seen_by_names, TDM_DIM_UNKNOWN, 2, 3, 6, {2, 3}},
+    {seen_by_names, TDM_DIM_UNKNOWN, 0, 3, 0, {0, 3}}, /* no elements tell that there are 3 */
+    {seen_by_names, TDM_DIM_UNKNOWN, 3, 0, 0, {3, 0}},
+    {seen_by_names, TDM_DIM_UNKNOWN, 0, 0, 0, {0, 0}},
+    {seen_by_names, 6, 2, 3, 6, {2, 3}},
+    {first_part, TDM_DIM_UNKNOWN, 2, 3, 5, {2, 4}},
+    {first_part, TDM_DIM_UNKNOWN, 0, 1, 1, {0, 4}},
+    {first_part, 5, 2, 3, 5, {2, 4}},
+    {flipped, TDM_DIM_UNKNOWN, 1, 0, 5, {0, 1}},
+};
+
+/* Names that stand in what a layer is told are those of any input that is fed. */
+static void test_names_that_layers_are_told(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof named_cases / sizeof named_cases[0]; i++) {
+    const named_case *one = &named_cases[i];
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, one->x_rows, 4));
+    const tdm_value names = tdm_input(graph, "names", TDM_FLOAT32,
+                                      tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch")));
+    tdm_output(graph, "y", one->build(graph, x, names));
+    tdm_session *session = tdm_session_create(graph, NULL);
+    if (!session) fail_msg("case %zu: %s", i, tdm_last_message());
+    tdm_tensor *fed_x =
+        tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, one->rows, 4));
+    tdm_tensor *fed_names =
+        tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, one->length, one->batch));
+    const tdm_feed feeds[] = {{"x", fed_x, false}, {"names", fed_names, false}};
+    tdm_fetch fetch = {.name = "y"};
+    if (tdm_run(session, feeds, 2, &fetch, 1) != TDM_OK)
+      fail_msg("case %zu: %s", i, tdm_last_message());
+    const tdm_shape found = tdm_tensor_shape(fetch.tensor);
+    assert_int_equal(found.dims[0], one->wanted[0]);
+    assert_int_equal(found.dims[1], one->wanted[1]);
+    tdm_tensor_release(fetch.tensor);
+    tdm_tensor_release(fed_x);
+    tdm_tensor_release(fed_names);
+    tdm_session_release(session);
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
 /* A name that nothing is fed for stays unknown. */
 static void test_a_name_of_no_input(void **state) {
   (void)state;
@@ -344,6 +418,7 @@ int main(void) {
       cmocka_unit_test(test_training_with_several_sizes),
       cmocka_unit_test(test_names_that_inputs_have),
       cmocka_unit_test(test_names_are_trained_as_sizes),
+      cmocka_unit_test(test_names_that_layers_are_told),
       cmocka_unit_test(test_a_name_of_no_input),
       cmocka_unit_test(test_sizes_that_do_not_fit),
   };

@@ -258,9 +258,9 @@ static void expect_alike(story like, int count) {
 static tdm_graph *(*const builds[])(const job_rank *rank, tdm_value *out_loss) = {
     build_zigzag, build_tied, build_round, build_replicas};
 
-/* Sanitizers are slow: every other of a table of cases. */
+/* Sanitizers are slow: every other of a table of cases, or every fourth. */
 static bool is_asked(size_t number) {
-  return !test_is_sanitized() || number % 2 == 0;
+  return number % (test_is_thread_sanitized() ? 4 : test_is_sanitized() ? 2 : 1) == 0;
 }
 
 static void gpus_bring_what_hosts_bring(void **state) {

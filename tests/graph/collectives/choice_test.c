@@ -4,6 +4,7 @@
 
 #include "devices/links/table.h"
 #include "graph/run/session.h"
+#include "tests/graph/halve.h"
 #include "tests/graph/support.h"
 
 enum { WIDTH = 64, ROWS = 8, DEVICES = 4 };
@@ -108,27 +109,6 @@ static tdm_status append_joint(tdm_update *update) {
 
 static const tdm_optimizer_rule joint_rule = {.name = "joint", .append = append_joint};
 
-static tdm_status execute_halve(const tdm_kernel_call *call) {
-  float *parameter = call->outputs[0]; /* (WIDTH, WIDTH) */
-  for (int64_t i = 0; i < WIDTH * WIDTH; i++)
-    parameter[i] /= 2;
-  return TDM_OK;
-}
-
-static const tdm_kernel halve_kernel = {.struct_size = sizeof(tdm_kernel),
-                                        .operation = "test_halve",
-                                        .executes = "cpu",
-                                        .dtype = TDM_FLOAT32,
-                                        .execute = execute_halve};
-
-static const tdm_operation halve_operation = {.struct_size = sizeof(tdm_operation),
-                                              .name = "test_halve",
-                                              .min_inputs = 1,
-                                              .max_inputs = 1,
-                                              .output_count = 1,
-                                              .overwrites = {1},
-                                              .infer = infer_joint};
-
 /* Each parameter by its gradient, then by a node that reads none. */
 static tdm_status append_twice(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
@@ -137,7 +117,7 @@ static tdm_status append_twice(tdm_update *update) {
     const tdm_value operands[] = {tdm_update_parameter(update, i), gradient, gradient};
     const char *name = tdm_update_name(update, i);
     const tdm_value updated = tdm_append(graph, &joint_operation, name, NULL, operands, 3, NULL);
-    tdm_append(graph, &halve_operation, name, NULL, &updated, 1, NULL);
+    tdm_append(graph, &halve, name, NULL, &updated, 1, NULL);
   }
   return tdm_graph_status(graph);
 }

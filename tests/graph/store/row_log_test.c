@@ -5,6 +5,7 @@
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/graph/halve.h"
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
@@ -149,33 +150,6 @@ static void an_update_costs_the_rows_it_names(void **unused) {
 }
 
 /* ---- Updates of other rows ------------------------------------------------------------------- */
-
-static tdm_status infer_table(tdm_infer *infer) {
-  infer->outputs[0] = infer->inputs[0];
-  return TDM_OK;
-}
-
-static tdm_status execute_halve(const tdm_kernel_call *call) {
-  float *values = call->outputs[0];
-  const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
-  for (int64_t i = 0; i < count; i++)
-    values[i] /= 2;
-  return TDM_OK;
-}
-
-static const tdm_kernel halve_kernel = {.struct_size = sizeof(tdm_kernel),
-                                        .operation = "test_halve",
-                                        .executes = "cpu",
-                                        .dtype = TDM_FLOAT32,
-                                        .execute = execute_halve};
-
-static const tdm_operation halve = {.struct_size = sizeof(tdm_operation),
-                                    .name = "test_halve",
-                                    .min_inputs = 1,
-                                    .max_inputs = 1,
-                                    .output_count = 1,
-                                    .overwrites = {1},
-                                    .infer = infer_table};
 
 /* What the optimizer of tables does, then all their rows are halved. */
 static tdm_status append_and_halve(tdm_update *update) {

@@ -52,10 +52,11 @@ static bool scales(const followers *state, const tdm_ir_node *node) {
          (strcmp(name, TDM_OP_SCALE) == 0 || strcmp(name, TDM_OP_AFFINE) == 0);
 }
 
-/* Does an update of one sum read nothing else but what it keeps, and numbers? What an update has
- * made crosses to no other device. */
+/* Does an update of one sum, where that is at home, read nothing else but what it keeps, and
+ * numbers? What an update has made crosses to no other device. */
 static bool is_alone(const followers *state, const tdm_ir_node *update, uint32_t sum) {
   const tdm_graph *graph = state->sums->graph;
+  if (update->device != state->sums->items[sum - 1].node->device) return false;
   for (uint32_t k = 0; k < update->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, update->inputs[k]);
     const tdm_ir_node *producer = tdm_producer(graph, update->inputs[k]);

@@ -126,14 +126,15 @@ static const tdm_optimizer_rule twice_rule = {.name = "twice", .append = append_
 
 /* Two layers over two devices, whose sums have the same bits in any order. */
 static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *rule,
-                               tdm_collective collective) {
+                               bool spread_homes, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
   tdm_scope_push(graph, "model");
   const tdm_value y = tdm_linear_without_bias(graph, "first", x, WIDTH);
   const tdm_value z = tdm_linear_without_bias(graph, "second", tdm_tanh(graph, "bend", y), WIDTH);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  const tdm_parallel_options wrap = {
+      .struct_size = sizeof wrap, .devices = "sim:0,sim:1", .spread_homes = spread_homes};
   tdm_data_parallel(graph, "model", &wrap);
   const tdm_optimizer optimizer = {.rule = rule, .learning_rate = 1};
   return train_session(graph, tdm_mse(graph, "loss", z, x), optimizer,
@@ -141,12 +142,12 @@ static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *r
 }
 
 /* By whichever algorithm the sums are made: the home updates, and sends the parameter. */
-static void assert_made_at_home(const tdm_optimizer_rule *rule) {
+static void assert_made_at_home(const tdm_optimizer_rule *rule, bool spread_homes) {
   tdm_context *context = linked_context();
   assert_ok(tdm_kernel_register(context, &joint_kernel));
   assert_ok(tdm_kernel_register(context, &halve_kernel));
-  tdm_session *home = session_by(context, rule, TDM_COLLECTIVE_HOME);
-  tdm_session *ring = session_by(context, rule, TDM_COLLECTIVE_RING);
+  tdm_session *home = session_by(context, rule, spread_homes, TDM_COLLECTIVE_HOME);
+  tdm_session *ring = session_by(context, rule, spread_homes, TDM_COLLECTIVE_RING);
   for (int step = 0; step < 3; step++) {
     train(context, home, NULL);
     train(context, ring, NULL);
@@ -166,13 +167,32 @@ static void assert_made_at_home(const tdm_optimizer_rule *rule) {
 /* Devices have no sum but the one whose parameter they would update. */
 static void an_update_of_two_sums_is_made_at_home(void **state) {
   (void)state;
-  assert_made_at_home(&joint_rule);
+  assert_made_at_home(&joint_rule, false);
 }
 
 /* They would make the update that reads the sum, and not the one behind it. */
 static void an_update_in_two_nodes_is_made_at_home(void **state) {
   (void)state;
-  assert_made_at_home(&twice_rule);
+  assert_made_at_home(&twice_rule, false);
+}
+
+/* Each of two parameters by the other's gradient alone. */
+static tdm_status append_crossed(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  for (size_t i = 0; i < 2; i++) {
+    const tdm_value gradient = tdm_update_gradient(update, 1 - i);
+    const tdm_value operands[] = {tdm_update_parameter(update, i), gradient, gradient};
+    tdm_append(graph, &joint_operation, tdm_update_name(update, i), NULL, operands, 3, NULL);
+  }
+  return tdm_graph_status(graph);
+}
+
+static const tdm_optimizer_rule crossed_rule = {.name = "crossed", .append = append_crossed};
+
+/* Where homes are spread it is another's that the sum comes to. */
+static void an_update_by_the_sum_of_another_home_is_made_at_its_own(void **state) {
+  (void)state;
+  assert_made_at_home(&crossed_rule, true);
 }
 
 /* Each parameter twice by its gradient, the second time from what the first has made. */
@@ -394,6 +414,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_update_of_two_sums_is_made_at_home),
       cmocka_unit_test(an_update_in_two_nodes_is_made_at_home),
+      cmocka_unit_test(an_update_by_the_sum_of_another_home_is_made_at_its_own),
       cmocka_unit_test(an_update_that_goes_on_with_one_number_is_made_at_home),
       cmocka_unit_test(updates_that_share_a_state_are_made_at_home),
       cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),

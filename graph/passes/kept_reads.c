@@ -11,6 +11,7 @@ typedef struct kept_state {
   size_t value_count;    /* that were there before */
   uint32_t *versions;    /* per value: the kept value, or the write, that it shows; 0: neither */
   tdm_ir_node **writers; /* per version: who has written over it so far; NULL: nobody */
+  uint32_t *shown;       /* per kept value: the version that its memory shows so far */
   uint32_t *copies;      /* per value: its copy; 0: none is made yet */
 } kept_state;
 
@@ -44,15 +45,19 @@ static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consum
   return TDM_OK;
 }
 
-/* The input that the node writes over; -1: it is nothing that is kept. */
-static int written_input(const tdm_graph *graph, const tdm_ir_node *node) {
-  return tdm_ir_kept_by(graph, node) ? node->operation->overwrites[0] - 1 : -1;
+/* The node writes over what the kept value shows by then, whichever version it was described to
+ * write over; answers that input. -1: it writes nothing that is kept. */
+static int note_write(const kept_state *state, tdm_ir_node *node) {
+  const tdm_graph_kept *kept = tdm_ir_kept_by(state->graph, node);
+  if (!kept) return -1;
+  state->writers[state->shown[kept->value]] = node;
+  state->shown[kept->value] = node->first_output;
+  return node->operation->overwrites[0] - 1;
 }
 
 /* Has the node read copies of what others, or it itself, write over. */
 static tdm_status read_copies(kept_state *state, tdm_ir_node *node) {
-  const int written = written_input(state->graph, node);
-  if (written >= 0) state->writers[state->versions[node->inputs[written]]] = node;
+  const int written = note_write(state, node);
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t value = node->inputs[k];
     if ((int)k == written || !written_version(state, value)) continue;
@@ -86,8 +91,10 @@ static tdm_status deliver_copies(kept_state *state, uint32_t *deliveries, size_t
 
 static tdm_status copy_all(kept_state *state, uint32_t *deliveries, size_t count) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < graph->kepts.count; i++)
-    state->versions[graph->kepts.items[i].value] = graph->kepts.items[i].value;
+  for (size_t i = 0; i < graph->kepts.count; i++) {
+    const uint32_t value = graph->kepts.items[i].value;
+    state->versions[value] = state->shown[value] = value;
+  }
   TDM_EACH_NODE(graph, node) {
     TDM_TRY(read_copies(state, node));
     note_versions(state, node);
@@ -103,9 +110,10 @@ tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries, size_t de
   const size_t count = state.value_count;
   state.versions = tdm_region_take(&scratch, count * sizeof *state.versions, "kept values");
   state.writers = tdm_region_take(&scratch, count * sizeof *state.writers, "kept values");
+  state.shown = tdm_region_take(&scratch, count * sizeof *state.shown, "kept values");
   state.copies = tdm_region_take(&scratch, count * sizeof *state.copies, "kept values");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (state.versions && state.writers && state.copies)
+  if (state.versions && state.writers && state.shown && state.copies)
     status = copy_all(&state, deliveries, delivery_count);
   tdm_region_deinit(&scratch);
   return status;

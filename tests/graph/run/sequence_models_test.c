@@ -286,6 +286,45 @@ static void kept_values_become_one_another_anywhere(void **unused) {
   kept_values_become_one_another("cpu:1", TEST_KIND ":0");
 }
 
+/* What was to be kept before more was written, and what was written behind that. */
+static void a_kept_value_is_written_behind(const char *first, const char *second) {
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 2));
+  tdm_place(graph, first);
+  const tdm_value one = kept_vector(graph, "one");
+  const tdm_value all = tdm_arange(graph, "all", TDM_INT64, 0, 2, 1);
+  const tdm_value once = tdm_keep_rows(graph, "once", one, x, all);
+  tdm_keep(graph, "1", once, once);
+  const tdm_value twice =
+      tdm_keep_rows(graph, "twice", once, tdm_mul_scalar(graph, "scale", x, 2), all);
+  tdm_place(graph, second);
+  const tdm_value other = kept_vector(graph, "other");
+  tdm_keep(graph, "2", other, twice);
+  tdm_output(graph, "sum", tdm_add(graph, "sum", other, twice));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  assert_non_null(sequence);
+  tdm_tensor *fed = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, 2), 3);
+  tdm_fetch fetch = {.name = "sum"};
+  assert_ok(tdm_sequence_run(sequence, &(tdm_feed){"x", fed, false}, 1, &fetch, 1));
+  assert_true(*(const float *)tdm_tensor_data(fetch.tensor) == 6);
+  assert_true(kept_number(sequence, "one") == 3);
+  assert_true(kept_number(sequence, "other") == 6);
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+static void a_kept_value_is_written_behind_anywhere(void **unused) {
+  (void)unused;
+  a_kept_value_is_written_behind("cpu:0", "cpu:0");
+  a_kept_value_is_written_behind("cpu:1", TEST_KIND ":0");
+  a_kept_value_is_written_behind(TEST_KIND ":0", "cpu:0");
+}
+
 static void see_kept(void *user, const tdm_observation *observation) {
   assert_ok(tdm_tensor_read(observation->tensor, user, PLACES * sizeof(float)));
 }
@@ -389,6 +428,7 @@ int main(void) {
       cmocka_unit_test(a_transformer_over_two_devices),
       cmocka_unit_test(a_recurrent_layer_at_any_placement),
       cmocka_unit_test(kept_values_become_one_another_anywhere),
+      cmocka_unit_test(a_kept_value_is_written_behind_anywhere),
       cmocka_unit_test(a_window_moves_on_anywhere),
       cmocka_unit_test(kept_ids_pick_before_they_are_written),
   };

@@ -191,14 +191,19 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Of so many hundredths of the answers, which are sorted by what they took: the nearest rank. */
+static uint64_t slowest_of_hundredths(const load *self, int64_t hundredths) {
+  return self->took_ns[(self->done * hundredths + 99) / 100 - 1];
+}
+
 static void report(load *self, uint64_t passed_ns) {
   qsort(self->took_ns, (size_t)self->done, sizeof *self->took_ns, compare);
-  const int64_t last = self->done - 1;
   printf("%lld of %lld requests answered, %lld wrong, %lld at a time: %.0f requests/s",
          (long long)self->done, (long long)self->requests, (long long)self->wrong,
          (long long)self->concurrency, (double)self->done / ((double)passed_ns / 1e9));
   if (self->done > 0) {
-    const uint64_t half_ns = self->took_ns[last / 2], most_ns = self->took_ns[last * 99 / 100];
+    const uint64_t half_ns = slowest_of_hundredths(self, 50);
+    const uint64_t most_ns = slowest_of_hundredths(self, 99);
     printf(", p50 %.3f ms, p99 %.3f ms", (double)half_ns / 1e6, (double)most_ns / 1e6);
   }
   putchar('\n');

@@ -10,8 +10,9 @@
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 #include "graph/report/explain.h"
+#include "graph/report/picture.h"
 
-enum { DEVICES_TEXT = 64, COLUMN = 32, COLUMNS = 6 };
+enum { DEVICES_TEXT = 64, COLUMN = TDM_BYTES_TEXT, COLUMNS = 6 };
 
 typedef struct row {
   const tdm_ir_node *first; /* of the user's graph */
@@ -189,15 +190,6 @@ static tdm_dim fed_size(const summary *it, tdm_dim dim) {
   return dim;
 }
 
-static void put_bytes(char *text, uint64_t bytes) {
-  if (bytes < 10240)
-    (void)snprintf(text, COLUMN, "%" PRIu64 " B", bytes);
-  else if (bytes < 10u << 20)
-    (void)snprintf(text, COLUMN, "%.1f KiB", (double)bytes / 1024);
-  else
-    (void)snprintf(text, COLUMN, "%.1f MiB", (double)bytes / (1 << 20));
-}
-
 static void put_time(char *text, double ns) {
   if (ns < 0)
     (void)snprintf(text, COLUMN, "-");
@@ -220,7 +212,7 @@ static void put_row(const summary *it, const row *of, cells text) {
   (void)snprintf(text[2], sizeof text[2], "%s %s", tdm_dtype_name(spec.dtype),
                  tdm_shape_text(&spec.shape, shape, sizeof shape));
   (void)snprintf(text[3], sizeof text[3], "%" PRId64, of->parameters);
-  put_bytes(text[4], of->bytes);
+  (void)tdm_bytes_text(of->bytes, text[4]);
   put_time(text[5], of->ns);
 }
 
@@ -247,9 +239,9 @@ static void print_totals(const summary *it, FILE *out) {
     bytes += it->rows[i].bytes;
     if (it->rows[i].ns > 0) ns += it->rows[i].ns;
   }
-  put_bytes(text[0], it->state_bytes);
-  put_bytes(text[1], bytes);
-  put_bytes(text[2], moved->edge_bytes + moved->boundary_bytes + moved->refresh_bytes);
+  (void)tdm_bytes_text(it->state_bytes, text[0]);
+  (void)tdm_bytes_text(bytes, text[1]);
+  (void)tdm_bytes_text(moved->edge_bytes + moved->boundary_bytes + moved->refresh_bytes, text[2]);
   put_time(text[3], it->measured ? ns : -1);
   fprintf(out, "parameters: %" PRId64 "; with all states %s\n", parameters, text[0]);
   fprintf(out, "a run%s makes %s forward, transfers %s", it->plan->training ? " that trains" : "",

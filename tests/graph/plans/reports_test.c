@@ -1,0 +1,289 @@
+/* All that is said of plans and their runs, as text beside this file (reports/): the graph, the
+ * table of layers, what kernels cost, the timeline of runs, and of some models the plan as JSON and
+ * DOT and every event of the timeline. No run is executed: what commands took, and when, is made
+ * up, so that each report is the same everywhere, letter for letter. Recorded by
+ * bazel run //tests/graph/plans:reports_test -- --record. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "graph/run/trace.h"
+#include "tests/graph/plans/recorded.h"
+#include "tests/graph/support.h"
+
+static bool records;
+
+/* Of which is told, and of which in full: every command, and of short plans every event. */
+static const struct {
+  const char *name;
+  bool in_full;
+} told_of[] = {{"stages_in_parts", false},
+               {"stages_answer", true},
+               {"tied", false},
+               {"rows", true},
+               {"block", false},
+               {"answers", true},
+               {"kept", true},
+               {"three_losses", false},
+               {"sums_at_home", false},
+               {"homes_by_rows", false},
+               {"nested_replicas", false},
+               {"unequal_replicas", true},
+               {"shards_of_rows", false},
+               {"shards_of_tables", true},
+               {"described_host", false},
+               {"alike_ranks", true},
+               {"described_stages", false},
+               {"job_stages", true},
+               {"job_all_reduce", false},
+               {"job_spread", false}};
+
+/* -1: nothing is. */
+static int place_of(const plan_model *model) {
+  for (size_t i = 0; i < TDM_COUNT_OF(told_of); i++)
+    if (strcmp(told_of[i].name, model->name) == 0) return (int)i;
+  return -1;
+}
+
+static bool is_told_of(const plan_model *model) {
+  return place_of(model) >= 0;
+}
+
+static bool is_told_in_full(const plan_model *model) {
+  return told_of[place_of(model)].in_full;
+}
+
+/* ---- What commands took ---- */
+
+static uint64_t made_up_ns(size_t step) {
+  return 1000 + 370 * (step % 9);
+}
+
+/* One run in the profile: each command takes `times` as long as is made up for it, but every fourth
+ * of those from `skipped` on, which is passed over. */
+static void add_profile(tdm_plan *plan, uint64_t times, size_t skipped) {
+  const size_t count = plan->lowered.schedule.step_count;
+  tdm_command_times *took = calloc(count + 1, sizeof *took);
+  assert_non_null(took);
+  for (size_t i = 0; i < count; i++)
+    if (i % 4 != skipped)
+      took[i] = (tdm_command_times){.begin_ns = 5, .end_ns = 5 + times * made_up_ns(i)};
+  tdm_profile_add(&plan->profile, took);
+  free(took);
+}
+
+/* ---- Runs that never were ---- */
+
+enum { MOST_STEPS = 40, KEPT_RUNS = 3, ALL_RUNS = KEPT_RUNS + 1, GAP_NS = 250 };
+
+typedef struct made_up_runs {
+  tdm_plan *plan;
+  tdm_trace *trace;
+  uint64_t *free_ns; /* per queue of the plan: since when */
+  uint64_t ended_ns[ALL_RUNS];
+} made_up_runs;
+
+/* When a step can begin: its queue is free, and what it waits for has ended. */
+static uint64_t begin_of(const made_up_runs *self, const tdm_command_times *times, size_t index) {
+  const tdm_schedule *schedule = &self->plan->lowered.schedule;
+  const tdm_step *step = &schedule->steps[index];
+  uint64_t begin_ns = self->free_ns[step->queue];
+  for (uint32_t k = 0; k < step->wait_count; k++) {
+    const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
+    if (!wait->previous && times[wait->step].end_ns > begin_ns) begin_ns = times[wait->step].end_ns;
+  }
+  return begin_ns + index % 3 * GAP_NS;
+}
+
+/* Launched then; the last run fails at two thirds of its steps, and ends with that. Answers when
+ * the latest of its commands ended, and when it went on to updates. */
+static uint64_t make_up_times(made_up_runs *self, int number, tdm_run_state *run) {
+  const tdm_schedule *schedule = &self->plan->lowered.schedule;
+  const bool fails = number + 1 == ALL_RUNS;
+  const size_t count = fails ? 2 * schedule->step_count / 3 + 1 : schedule->step_count;
+  uint64_t latest_ns = run->moments.launched_ns;
+  for (uint32_t q = 0; q < schedule->queue_count; q++)
+    if (self->free_ns[q] < latest_ns) self->free_ns[q] = latest_ns;
+  for (size_t i = 0; i < count && i < schedule->step_count; i++) {
+    const tdm_step *step = &schedule->steps[i];
+    if (step->phase == TDM_PHASE_UPDATE && schedule->two_phase && !run->moments.updating_ns) {
+      run->moments.updating_ns = latest_ns + GAP_NS;
+      for (uint32_t q = 0; q < schedule->queue_count; q++)
+        if (self->free_ns[q] < latest_ns) self->free_ns[q] = latest_ns + GAP_NS;
+    }
+    tdm_command_times *times = &run->flight.times[i];
+    times->begin_ns = begin_of(self, run->flight.times, i);
+    times->end_ns = times->begin_ns + made_up_ns(i);
+    if (times->begin_ns > self->free_ns[step->queue]) times->wait_ns = self->free_ns[step->queue];
+    self->free_ns[step->queue] = times->end_ns;
+    if (times->end_ns > latest_ns) latest_ns = times->end_ns;
+  }
+  if (fails) {
+    run->flight.failed_ids[count - 1] = 1;
+    run->status = TDM_DEVICE_LOST;
+    (void)snprintf(run->message, sizeof run->message, "a device was lost");
+  }
+  return latest_ns;
+}
+
+/* The second run is asked for under the first, the others some time after the one before. */
+static void make_up_run(made_up_runs *self, int number) {
+  const size_t count = self->plan->lowered.schedule.step_count;
+  tdm_run_state run = {.plan = self->plan, .slot = number % 2};
+  run.flight.times = calloc(count + 1, sizeof *run.flight.times);
+  run.flight.failed_ids = calloc(count + 1, 1);
+  assert_true(run.flight.times && run.flight.failed_ids);
+  assert_ok(tdm_trace_reserve(self->trace, count, &run.record));
+  tdm_trace_admit(self->trace, &run.moments);
+  const uint64_t before_ns = number ? self->ended_ns[number - 1] : 1000000;
+  run.moments.asked_ns = number == 1 ? 1000000 + GAP_NS : before_ns + 3 * GAP_NS * (uint64_t)number;
+  run.moments.launched_ns = before_ns + 3 * GAP_NS * (uint64_t)number + GAP_NS;
+  self->ended_ns[number] = make_up_times(self, number, &run) + GAP_NS;
+  tdm_trace_keep(self->trace, &run);
+  free(run.flight.times);
+  free(run.flight.failed_ids);
+}
+
+static void tell_timeline(const plan_model *model, tdm_plan *plan, FILE *out) {
+  made_up_runs self = {.plan = plan};
+  const tdm_allocator *allocator = tdm_context_allocator(plan->graph.context);
+  self.free_ns = calloc(plan->lowered.schedule.queue_count + 1u, sizeof *self.free_ns);
+  assert_non_null(self.free_ns);
+  assert_ok(tdm_trace_create(allocator, KEPT_RUNS, &self.trace));
+  assert_false(tdm_trace_has_runs(self.trace));
+  for (int r = 0; r < ALL_RUNS; r++)
+    make_up_run(&self, r);
+  assert_true(tdm_trace_has_runs(self.trace));
+  tdm_timeline timeline;
+  assert_ok(tdm_trace_collect(self.trace, &timeline));
+  for (uint32_t i = 0; i < timeline.run_count; i++)
+    timeline.runs[i].ended_ns = self.ended_ns[timeline.runs[i].number - 1];
+  assert_ok(tdm_timeline_text(&timeline, out));
+  if (is_told_in_full(model) && plan->lowered.schedule.step_count < MOST_STEPS) {
+    fprintf(out, "\n---- Every event ----\n\n");
+    assert_ok(tdm_timeline_json(&timeline, out));
+  }
+  tdm_timeline_deinit(&timeline);
+  tdm_trace_destroy(self.trace);
+  free(self.free_ns);
+}
+
+/* ---- The plan ---- */
+
+static void tell_part(json_t *part, FILE *out) {
+  const char *origin = json_string_value(json_object_get(part, "prediction"));
+  if (origin && strcmp(origin, "assumed") == 0) (void)json_object_del(part, "predicted_ns");
+  assert_int_equal(json_dumpf(part, out, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)), 0);
+  fputc('\n', out);
+}
+
+/* A line a member, and one an element of its lists, without what host memory is thought to be
+ * worth; commands only if in_full. */
+static void tell_json(tdm_session *session, bool in_full, FILE *out) {
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
+  json_t *plan = json_loads(text, 0, NULL), *member, *part;
+  free(text);
+  assert_non_null(plan);
+  const char *key;
+  size_t index;
+  json_object_foreach(plan, key, member) {
+    if (!in_full && strcmp(key, "commands") == 0) continue;
+    fprintf(out, "%s%s", key, json_is_array(member) ? "\n" : ": ");
+    json_array_foreach(member, index, part) {
+      fputs("  ", out);
+      tell_part(part, out);
+    }
+    if (!json_is_array(member)) tell_part(member, out);
+  }
+  json_decref(plan);
+}
+
+static void tell_picture(tdm_session *session, FILE *out) {
+  char *text = printed(session, print_explain, NULL, TDM_PLAN_DOT);
+  fputs(text, out);
+  free(text);
+}
+
+/* ---- Costs ---- */
+
+static void tell_costs(const tdm_costs *costs, FILE *out) {
+  char path[] = "/tmp/reports_test_XXXXXX";
+  const int file = mkstemp(path);
+  assert_true(file >= 0);
+  assert_ok(tdm_costs_save(costs, path));
+  (void)close(file);
+  json_t *told = json_load_file(path, 0, NULL), *kernel;
+  (void)remove(path);
+  assert_non_null(told);
+  size_t index;
+  json_array_foreach(json_object_get(told, "kernels"), index, kernel) {
+    assert_int_equal(json_dumpf(kernel, out, JSON_REAL_PRECISION(9)), 0);
+    fputc('\n', out);
+  }
+  json_decref(told);
+}
+
+/* ---- All of it ---- */
+
+static void tell(const plan_model *model, tdm_session *session, FILE *out) {
+  tdm_plan *plan = session->newest;
+  assert_ptr_equal(session->last_asked, plan);
+  tdm_costs *costs = tdm_costs_create(session->context);
+  assert_non_null(costs);
+  /* A plan that was run once has what that took. */
+  assert_ok(tdm_profile_init(&plan->profile, &plan->region, plan->lowered.schedule.step_count));
+  fprintf(out, "---- The graph ----\n\n");
+  assert_ok(tdm_graph_print(session->graph, out));
+  add_profile(plan, 1, 3);
+  assert_ok(tdm_costs_learn(costs, session, false));
+  add_profile(plan, 3, 2);
+  add_profile(plan, 2, 2);
+  assert_ok(tdm_costs_learn(costs, session, true));
+  fprintf(out, "\n---- Its layers ----\n\n");
+  assert_ok(tdm_session_print_summary(session, out));
+  fprintf(out, "\n---- What kernels cost ----\n\n");
+  tell_costs(costs, out);
+  if (model->machine) {
+    fprintf(out, "\n---- With these costs ----\n\n");
+    recorded_tell_forecast(session, costs, out);
+  }
+  fprintf(out, "\n---- The plan as JSON ----\n\n");
+  tell_json(session, is_told_in_full(model), out);
+  if (is_told_in_full(model)) {
+    fprintf(out, "\n---- The plan as DOT ----\n\n");
+    tell_picture(session, out);
+  }
+  fprintf(out, "\n---- Its runs ----\n\n");
+  tell_timeline(model, plan, out);
+  tdm_costs_release(costs);
+}
+
+static const recorded_kind reports = {.folder = "tests/graph/plans/reports/",
+                                      .profiles = true,
+                                      .is_told_of = is_told_of,
+                                      .tell = tell};
+
+static void reports_over_devices_in_a_row_are_as_recorded(void **unused) {
+  (void)unused;
+  recorded_check(&reports, plan_placed_models, plan_placed_count, records);
+}
+
+static void reports_over_devices_side_by_side_are_as_recorded(void **unused) {
+  (void)unused;
+  recorded_check(&reports, plan_parallel_models, plan_parallel_count, records);
+}
+
+static void reports_of_jobs_are_as_recorded(void **unused) {
+  (void)unused;
+  recorded_check(&reports, plan_job_models, plan_job_count, records);
+}
+
+int main(int argc, char **argv) {
+  records = recorded_begin(argc, argv);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reports_over_devices_in_a_row_are_as_recorded),
+      cmocka_unit_test(reports_over_devices_side_by_side_are_as_recorded),
+      cmocka_unit_test(reports_of_jobs_are_as_recorded),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

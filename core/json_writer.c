@@ -21,8 +21,13 @@ void tdm_json_writer_init(tdm_json_writer *writer,
 }
 
 tdm_status tdm_json_write_stream(void *user, const char *bytes, size_t size) {
+  errno = 0;
   if (fwrite(bytes, 1, size, (FILE *)user) == size) return TDM_OK;
-  return tdm_fail(TDM_IO, "cannot write: %s", strerror(errno));
+  return tdm_fail(TDM_IO, "cannot write: %s", tdm_write_reason(errno));
+}
+
+const char *tdm_write_reason(int error) {
+  return error ? strerror(error) : "the stream gives no reason";
 }
 
 static void flush(tdm_json_writer *writer) {

@@ -32,6 +32,8 @@ void tdm_json_writer_init(tdm_json_writer *writer,
                           tdm_status (*write)(void *user, const char *bytes, size_t size),
                           void *user);
 tdm_status tdm_json_write_stream(void *user, const char *bytes, size_t size) TDM_WARN_UNUSED;
+/* Why writing to a stream has failed, in words, by errno; 0: a program's own stream set none. */
+const char *tdm_write_reason(int error);
 /* Hands on what is left. IO and others: what the first failing write said. */
 tdm_status tdm_json_writer_finish(tdm_json_writer *writer) TDM_WARN_UNUSED;
 

@@ -3,7 +3,8 @@
 #include "graph/report/report.h"
 
 #include <errno.h>
-#include <string.h>
+
+#include "core/json_writer.h"
 
 void tdm_report_begin(tdm_report *report, FILE *out, const char *what) {
   *report = (tdm_report){.out = out, .what = what, .had_failed = ferror(out) != 0};
@@ -18,7 +19,7 @@ tdm_status tdm_report_end(tdm_report *report, tdm_status status) {
   const bool flushed = fflush(report->out) == 0;
   if (flushed && !ferror(report->out)) return TDM_OK;
   /* What else was called may have left an error number, too. */
-  const bool before = errno == 0 || (flushed && report->had_failed);
+  const bool before = report->had_failed && (errno == 0 || flushed);
   return tdm_fail(TDM_IO, "%s: cannot write: %s", report->what,
-                  before ? "the stream has failed before" : strerror(errno));
+                  before ? "the stream has failed before" : tdm_write_reason(errno));
 }

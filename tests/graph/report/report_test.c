@@ -119,6 +119,26 @@ static void a_stream_that_had_failed_is_told(void **state) {
   }
 }
 
+static ssize_t write_nothing(void *cookie, const char *bytes, size_t count) {
+  (void)cookie;
+  (void)bytes;
+  (void)count;
+  return 0; /* fails, and says nothing of why */
+}
+
+/* A stream of the program's own need not set an error number: none is made up for it. */
+static void a_failure_without_a_reason_has_none(void **state) {
+  (void)state;
+  for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_nothing});
+    assert_non_null(out);
+    assert_int_equal(reports[i].print(session, reports[i].pass, reports[i].format, out), TDM_IO);
+    if (!strstr(tdm_last_message(), "cannot write: the stream gives no reason"))
+      fail_msg("report %zu: %s", i, tdm_last_message());
+    (void)fclose(out);
+  }
+}
+
 /* The Nth allocation fails, for every N until none does: a report is whole, or not OK. */
 static void no_report_is_cut_short(void **state) {
   (void)state;
@@ -239,6 +259,7 @@ static void reports_give_their_memory_back(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_full_device_says_so),
+      cmocka_unit_test(a_failure_without_a_reason_has_none),
       cmocka_unit_test(a_stream_that_had_failed_is_told),
       cmocka_unit_test(no_report_is_cut_short),
       cmocka_unit_test(reports_take_no_memory_of_jansson_s),

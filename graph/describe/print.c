@@ -75,7 +75,6 @@ tdm_status tdm_graph_print(const tdm_graph *graph, FILE *out) {
   const size_t bytes = graph->values.count * sizeof(bool);
   bool *counted = tdm_allocate(graph->allocator, bytes, "the parameters that were counted");
   if (!counted) return TDM_OUT_OF_MEMORY;
-  memset(counted, 0, bytes);
   const char *before = "";
   int64_t sum = 0;
   TDM_EACH_NODE(graph, node) {

@@ -75,7 +75,6 @@ tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) {
   state.bytes = tdm_allocate(graph->allocator, device_bytes, "homes of parameters");
   const bool has_room = state.parameters && state.bytes;
   if (has_room) {
-    memset(state.bytes, 0, device_bytes);
     find_parameters(&state, region);
     find_homes(&state);
   }

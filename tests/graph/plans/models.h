@@ -58,6 +58,29 @@ tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devi
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices);
 
+/* Of placed_models.c, for other devices as well. */
+tdm_value plan_build_rows(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
+tdm_value plan_build_image(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer);
+tdm_value plan_build_steps(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer);
+tdm_value plan_build_block(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer);
+
+#define PLAN_IMAGE_FEEDS                                                                           \
+  { PLAN_FLOATS("images", 4, PLAN_ROWS, 1, 6, 6), PLAN_IDS("targets") }
+#define PLAN_STEPS_FEEDS                                                                           \
+  { PLAN_FLOATS("steps", 3, PLAN_STEPS, PLAN_ROWS, PLAN_WIDTH), PLAN_IDS("targets") }
+#define PLAN_BLOCK_FEEDS                                                                           \
+  {                                                                                                \
+    {                                                                                              \
+      "ids", TDM_INT64, {                                                                          \
+        2, {                                                                                       \
+          PLAN_ROWS, PLAN_STEPS                                                                    \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
 #define PLAN_NET_FEEDS                                                                             \
   { PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH) }
 #define PLAN_SHARD_FEEDS                                                                           \

@@ -118,6 +118,22 @@ static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
   return loss;
 }
 
+/* Later replicas' statistics are nobody's. */
+static tdm_value build_normalized(tdm_graph *graph, tdm_session_options *options,
+                                  tdm_optimizer *optimizer) {
+  (void)options;
+  (void)optimizer;
+  const tdm_value x =
+      tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), PLAN_WIDTH));
+  tdm_place(graph, "sim:0");
+  tdm_scope_push(graph, "net");
+  tdm_value y = tdm_batch_norm(graph, "norm", tdm_linear(graph, "fc", x, PLAN_WIDTH));
+  y = tdm_dropout(graph, "drop", y, 0.25);
+  tdm_scope_pop(graph);
+  plan_wrap(graph, "net", "sim:0,sim:1");
+  return tdm_mse(graph, "loss", y, x);
+}
+
 static tdm_value build_nested(tdm_graph *graph, tdm_session_options *options,
                               tdm_optimizer *optimizer) {
   (void)options;
@@ -197,6 +213,33 @@ static tdm_value build_stages_on_four(tdm_graph *graph, tdm_session_options *opt
   return plan_build_net(graph, NULL, false);
 }
 
+/* The table's home is another device than its second reader's. */
+static tdm_value build_rows_on_paper(tdm_graph *graph, tdm_session_options *options,
+                                     tdm_optimizer *optimizer) {
+  options->device_map = "loss=paper:1,*=paper:0";
+  const tdm_value loss = plan_build_rows(graph, options, optimizer);
+  *optimizer = tdm_sparse_adam(1e-3);
+  return loss;
+}
+
+static tdm_value build_image_on_paper(tdm_graph *graph, tdm_session_options *options,
+                                      tdm_optimizer *optimizer) {
+  options->device_map = "scores=paper:1,loss=paper:1,*=paper:0";
+  return plan_build_image(graph, options, optimizer);
+}
+
+static tdm_value build_steps_on_paper(tdm_graph *graph, tdm_session_options *options,
+                                      tdm_optimizer *optimizer) {
+  options->device_map = "lstm=paper:1,*=paper:0";
+  return plan_build_steps(graph, options, optimizer);
+}
+
+static tdm_value build_block_on_paper(tdm_graph *graph, tdm_session_options *options,
+                                      tdm_optimizer *optimizer) {
+  options->device_map = "head=paper:1,*=paper:0";
+  return plan_build_block(graph, options, optimizer);
+}
+
 /* ---- The list ---- */
 
 const plan_model plan_parallel_models[] = {
@@ -232,6 +275,10 @@ const plan_model plan_parallel_models[] = {
      .says = "three quarters of the rows here, one there; results elsewhere; two parts",
      .build = build_unequal,
      .feeds = PLAN_NET_FEEDS},
+    {.name = "normalized_replicas",
+     .says = "replicas with statistics of batches, of which the first one's are kept",
+     .build = build_normalized,
+     .feeds = PLAN_NET_FEEDS},
     {.name = "nested_replicas",
      .says = "replicas whose middle layer has replicas",
      .build = build_nested,
@@ -263,6 +310,26 @@ const plan_model plan_parallel_models[] = {
      .says = "three stages on devices that are described, in three parts",
      .build = build_stages_on_four,
      .feeds = PLAN_NET_FEEDS,
+     .machine = ONE_HOST},
+    {.name = "described_rows",
+     .says = "a table with gradients of rows on a described device; what its updates are to take",
+     .build = build_rows_on_paper,
+     .feeds = {PLAN_IDS("ids"), PLAN_IDS("others")},
+     .machine = ONE_HOST},
+    {.name = "described_image",
+     .says = "what a convolution is to take",
+     .build = build_image_on_paper,
+     .feeds = PLAN_IMAGE_FEEDS,
+     .machine = ONE_HOST},
+    {.name = "described_steps",
+     .says = "what recurrent layers are to take",
+     .build = build_steps_on_paper,
+     .feeds = PLAN_STEPS_FEEDS,
+     .machine = ONE_HOST},
+    {.name = "described_block",
+     .says = "what a transformer's block is to take",
+     .build = build_block_on_paper,
+     .feeds = PLAN_BLOCK_FEEDS,
      .machine = ONE_HOST},
 };
 const size_t plan_parallel_count = TDM_COUNT_OF(plan_parallel_models);

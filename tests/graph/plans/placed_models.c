@@ -71,8 +71,8 @@ static tdm_value build_tied(tdm_graph *graph, tdm_session_options *options,
   return tdm_mse(graph, "loss", y, x);
 }
 
-static tdm_value build_rows(tdm_graph *graph, tdm_session_options *options,
-                            tdm_optimizer *optimizer) {
+tdm_value plan_build_rows(tdm_graph *graph, tdm_session_options *options,
+                          tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adagrad(0.1);
   const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
@@ -123,8 +123,8 @@ static tdm_value build_shared_gradient(tdm_graph *graph, tdm_session_options *op
   return tdm_mean(graph, "loss", tdm_mul(graph, "product", sum, other), NULL, 0, false);
 }
 
-static tdm_value build_image(tdm_graph *graph, tdm_session_options *options,
-                             tdm_optimizer *optimizer) {
+tdm_value plan_build_image(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_rmsprop(0.01);
   const tdm_conv_options same = {.struct_size = sizeof same, .padding = {1, 1}};
@@ -138,8 +138,8 @@ static tdm_value build_image(tdm_graph *graph, tdm_session_options *options,
   return tdm_cross_entropy(graph, "loss", x, input_targets(graph));
 }
 
-static tdm_value build_steps(tdm_graph *graph, tdm_session_options *options,
-                             tdm_optimizer *optimizer) {
+tdm_value plan_build_steps(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
   const tdm_rnn_options both = {.struct_size = sizeof both, .bidirectional = true};
@@ -155,8 +155,8 @@ static tdm_value build_steps(tdm_graph *graph, tdm_session_options *options,
   return tdm_cross_entropy(graph, "loss", x, input_targets(graph));
 }
 
-static tdm_value build_block(tdm_graph *graph, tdm_session_options *options,
-                             tdm_optimizer *optimizer) {
+tdm_value plan_build_block(tdm_graph *graph, tdm_session_options *options,
+                           tdm_optimizer *optimizer) {
   static const tdm_parameter_group groups[] = {{"block.self_attn", NULL}};
   options->groups = groups;
   options->group_count = TDM_COUNT_OF(groups);
@@ -268,7 +268,7 @@ const plan_model plan_placed_models[] = {
      .feeds = {PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH)}},
     {.name = "rows",
      .says = "a table with gradients of rows, read on two devices",
-     .build = build_rows,
+     .build = plan_build_rows,
      .feeds = {PLAN_IDS("ids"), PLAN_IDS("others")}},
     {.name = "moves",
      .says = "parts, concatenations in place, transposed and strided reads",
@@ -280,17 +280,17 @@ const plan_model plan_placed_models[] = {
      .feeds = {PLAN_FLOATS("x", 2, PLAN_ROWS, PLAN_WIDTH)}},
     {.name = "image",
      .says = "a convolution, statistics of batches, dropout",
-     .build = build_image,
-     .feeds = {PLAN_FLOATS("images", 4, PLAN_ROWS, 1, 6, 6), PLAN_IDS("targets")}},
+     .build = plan_build_image,
+     .feeds = PLAN_IMAGE_FEEDS},
     {.name = "steps",
      .says = "recurrent layers, in both directions and one on the other",
-     .build = build_steps,
-     .feeds = {PLAN_FLOATS("steps", 3, PLAN_STEPS, PLAN_ROWS, PLAN_WIDTH), PLAN_IDS("targets")}},
+     .build = plan_build_steps,
+     .feeds = PLAN_STEPS_FEEDS},
     {.name = "block",
      .says =
          "a transformer's block, of which the attention is not trained; a head tied to the table",
-     .build = build_block,
-     .feeds = {{"ids", TDM_INT64, {2, {PLAN_ROWS, PLAN_STEPS}}}}},
+     .build = plan_build_block,
+     .feeds = PLAN_BLOCK_FEEDS},
     {.name = "answers",
      .says = "what is computed twice alike; an output on a device of its own",
      .build = build_answers,

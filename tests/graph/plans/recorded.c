@@ -20,7 +20,7 @@ static tdm_context *context_for(const plan_model *model) {
   const tdm_context_options options = {
       .struct_size = sizeof options,
       .cpu_devices = 2,
-      .sim_devices = model->machine ? -1 : 3,
+      .sim_devices = 3,
       .sim = "latency_us=5,gigabytes_per_second=10,peer_gigabytes_per_second=50",
       .machine = model->machine ? path : NULL};
   tdm_context *context = tdm_context_create(&options);
@@ -128,10 +128,9 @@ static char *told(const recorded_kind *kind, const plan_model *model) {
   return text;
 }
 
-void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out) {
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+static void tell_forecast(tdm_session *session, const tdm_forecast_options *options, FILE *out) {
   tdm_forecast *forecast;
-  assert_ok(tdm_session_forecast(session, &options, &forecast));
+  assert_ok(tdm_session_forecast(session, options, &forecast));
   fprintf(out, "a step takes %.3f us\n", forecast->step_ns / 1000);
   fprintf(out, "  of kernels %u measured, %u modelled; %.0f bytes of a device's memory\n",
           forecast->measured_kernels, forecast->modelled_kernels, forecast->room_bytes);
@@ -147,6 +146,21 @@ void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *
     fprintf(out, "  of %u ranks, %u simulated, whose gradients are summed by %s\n", forecast->ranks,
             forecast->simulated_ranks, tdm_collective_name(forecast->ranks_sum));
   tdm_forecast_release(forecast);
+}
+
+/* Of ranks alike, however they sum their gradients, and with each rank simulated. */
+void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out) {
+  tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  tell_forecast(session, &options, out);
+  if (session->alike_ranks < 2) return;
+  static const tdm_collective ways[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE,
+                                        TDM_COLLECTIVE_ALL_REDUCE};
+  options.each_rank = true;
+  for (size_t i = 0; i < TDM_COUNT_OF(ways); i++) {
+    options.ranks_sum = ways[i];
+    fprintf(out, "each of them: ");
+    tell_forecast(session, &options, out);
+  }
 }
 
 /* ---- Comparing them ---- */

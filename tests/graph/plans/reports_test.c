@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "graph/report/picture.h"
+#include "graph/report/timeline_read.h"
 #include "graph/run/trace.h"
 #include "tests/graph/plans/recorded.h"
 #include "tests/graph/support.h"
@@ -55,8 +57,9 @@ static bool is_told_in_full(const plan_model *model) {
 
 /* ---- What commands took ---- */
 
+/* Some take no time that a clock could tell. */
 static uint64_t made_up_ns(size_t step) {
-  return 1000 + 370 * (step % 9);
+  return step % 11 == 10 ? 0 : 1000 + 370 * (step % 9);
 }
 
 /* One run in the profile: each command takes `times` as long as is made up for it, but every fourth
@@ -144,6 +147,30 @@ static void make_up_run(made_up_runs *self, int number) {
   free(run.flight.failed_ids);
 }
 
+/* What is read of a file amounts to the same, in the same words. */
+static void tell_timeline_alike(tdm_timeline *timeline, FILE *out) {
+  char *texts[3];
+  size_t bytes;
+  tdm_timeline read;
+  for (int i = 0; i < 3; i++) {
+    FILE *stream = open_memstream(&texts[i], &bytes);
+    assert_non_null(stream);
+    assert_ok(i == 1 ? tdm_timeline_json(timeline, stream)
+                     : tdm_timeline_text(i == 0 ? timeline : &read, stream));
+    assert_int_equal(fclose(stream), 0);
+    if (i != 1) continue;
+    json_t *root = json_loads(texts[1], 0, NULL);
+    assert_non_null(root);
+    assert_ok(tdm_timeline_read(root, "a file", timeline->region.allocator, &read));
+    json_decref(root);
+  }
+  tdm_timeline_deinit(&read);
+  assert_string_equal(texts[2], texts[0]);
+  fputs(texts[0], out);
+  for (int i = 0; i < 3; i++)
+    free(texts[i]);
+}
+
 static void tell_timeline(const plan_model *model, tdm_plan *plan, FILE *out) {
   made_up_runs self = {.plan = plan};
   const tdm_allocator *allocator = tdm_context_allocator(plan->graph.context);
@@ -158,7 +185,7 @@ static void tell_timeline(const plan_model *model, tdm_plan *plan, FILE *out) {
   assert_ok(tdm_trace_collect(self.trace, &timeline));
   for (uint32_t i = 0; i < timeline.run_count; i++)
     timeline.runs[i].ended_ns = self.ended_ns[timeline.runs[i].number - 1];
-  assert_ok(tdm_timeline_text(&timeline, out));
+  tell_timeline_alike(&timeline, out);
   if (is_told_in_full(model) && plan->lowered.schedule.step_count < MOST_STEPS) {
     fprintf(out, "\n---- Every event ----\n\n");
     assert_ok(tdm_timeline_json(&timeline, out));
@@ -202,6 +229,21 @@ static void tell_picture(tdm_session *session, FILE *out) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_DOT);
   fputs(text, out);
   free(text);
+}
+
+static tdm_status print_report(tdm_session *session, const char *what, tdm_plan_format format,
+                               FILE *out) {
+  (void)what;
+  (void)format;
+  return tdm_session_report(session, out);
+}
+
+/* A page of a session that keeps no runs has its plan alone. */
+static void check_page(tdm_session *session) {
+  char *page = printed(session, print_report, NULL, TDM_PLAN_TEXT);
+  assert_non_null(strstr(page, "id=\"data-plan\""));
+  assert_null(strstr(page, "id=\"data-trace\""));
+  free(page);
 }
 
 /* ---- Costs ---- */
@@ -253,6 +295,7 @@ static void tell(const plan_model *model, tdm_session *session, FILE *out) {
     fprintf(out, "\n---- The plan as DOT ----\n\n");
     tell_picture(session, out);
   }
+  check_page(session);
   fprintf(out, "\n---- Its runs ----\n\n");
   tell_timeline(model, plan, out);
   tdm_costs_release(costs);

@@ -2,6 +2,7 @@
  * it, and what only this can say; sets of nodes that are no part are refused by name. */
 
 #define GROUP_CONTEXT graph_context_of(3, 3)
+#include "graph/ir/ir.h"
 #include "tests/graph/group.h"
 
 enum { WIDTH = 6 };
@@ -246,6 +247,31 @@ static void parts_that_overlap_are_refused(void **unused) {
   expect_refused(model, inputs, 2, &model.d, 1, "a part of a..part/sum", "not all of it");
 }
 
+/* One node of two is shared: that is no nesting either. */
+static void parts_that_share_one_node_are_refused(void **unused) {
+  (void)unused;
+  skip_model model = {.graph = tdm_graph_create(context)};
+  model.x = tdm_input(model.graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  model.a = tdm_linear(model.graph, "a", model.x, WIDTH);
+  model.b = tdm_tanh(model.graph, "b", model.a);
+  model.c = tdm_linear(model.graph, "c", model.b, WIDTH);
+  wrap_between(model.graph, model.x, model.b, "cpu:0,cpu:1");
+  expect_refused(model, &model.a, 1, &model.c, 1, "a part of x..b", "not all of it");
+}
+
+/* The same part twice: the first region lies in the second, on whose devices it is cut again. */
+static void a_part_may_be_wrapped_twice(void **unused) {
+  (void)unused;
+  skip_model model = build();
+  wrap_between(model.graph, model.a, model.sum, "cpu:0,cpu:1");
+  wrap_between(model.graph, model.a, model.sum, "sim:0,sim:1");
+  assert_ok(tdm_graph_status(model.graph));
+  assert_int_equal(model.graph->parallel_regions.count, 3);
+  assert_int_equal(model.graph->parallel_regions.items[1].parent, 2);
+  assert_int_equal(model.graph->parallel_regions.items[2].parent, 0);
+  tdm_graph_release(model.graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_is_what_the_scope_would_be),
@@ -257,6 +283,8 @@ int main(void) {
       cmocka_unit_test(boundaries_that_are_none_are_refused),
       cmocka_unit_test(scattering_what_does_not_enter_is_refused),
       cmocka_unit_test(parts_that_overlap_are_refused),
+      cmocka_unit_test(parts_that_share_one_node_are_refused),
+      cmocka_unit_test(a_part_may_be_wrapped_twice),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -138,11 +138,16 @@ static void parts_of_no_value_are_refused(void **unused) {
   (void)unused;
   const tdm_value nothing = {0, 0};
   const tdm_dim sizes[] = {1, 2};
-  tdm_value parts[2];
   tdm_graph *graph = tdm_graph_create(context);
+  tdm_value parts[2] = {floats(graph, "x", 4), floats(graph, "y", 4)}, evenly[2];
+  memcpy(evenly, parts, sizeof evenly);
   tdm_split(graph, "cut", nothing, INT32_MIN, sizes, 2, parts);
   assert_false(tdm_value_is_valid(parts[0]));
   static const char *const cut[] = {"cut", "not a value", NULL};
+  assert_refused(graph, cut);
+  graph = tdm_graph_create(context);
+  tdm_split_evenly(graph, "cut", nothing, 0, 2, evenly);
+  assert_false(tdm_value_is_valid(evenly[0]) || tdm_value_is_valid(evenly[1]));
   assert_refused(graph, cut);
 
   graph = tdm_graph_create(context);
@@ -234,6 +239,16 @@ static void other_misuses_are_named(void **unused) {
     tdm_scope_push(graph, "deeper");
   static const char *const deep[] = {"scopes", NULL};
   assert_refused(graph, deep);
+}
+
+static void parameters_have_a_dtype(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  (void)tdm_state(graph, "byte", TDM_BOOL, tdm_shape_of(1, 4), NULL, floats(graph, "x", 4));
+  assert_ok(tdm_graph_status(graph));
+  (void)tdm_parameter(graph, "p", TDM_DTYPE_COUNT, tdm_shape_of(1, 4), NULL);
+  static const char *const words[] = {"parameter p", "dtype or shape is not legal", NULL};
+  assert_refused(graph, words);
 }
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -472,6 +487,7 @@ int main(void) {
       cmocka_unit_test(adding_to_a_frozen_graph_hurts_no_session),
       cmocka_unit_test(a_scope_may_end_behind_its_session),
       cmocka_unit_test(other_misuses_are_named),
+      cmocka_unit_test(parameters_have_a_dtype),
       cmocka_unit_test(scopes_make_paths),
       cmocka_unit_test(layers_are_tied_by_their_names),
       cmocka_unit_test(a_layer_takes_a_parameter_that_was_named_before_it),

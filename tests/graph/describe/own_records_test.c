@@ -312,6 +312,55 @@ static void dense_outputs_have_the_bytes_of_their_shape(void **unused) {
   assert_int_equal(released, 1);
 }
 
+static int prepared;
+
+static tdm_status count_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  (void)request;
+  (void)answer;
+  prepared++;
+  return TDM_OK;
+}
+
+/* Of one dtype and shape a kernel is prepared once for all nodes and plans, which share it until
+ * the last of them is gone. */
+static void nodes_alike_share_what_is_prepared(void **unused) {
+  (void)unused;
+  static const tdm_kernel kernel = {.struct_size = sizeof(tdm_kernel),
+                                    .operation = "shared",
+                                    .executes = "cpu",
+                                    .dtype = TDM_FLOAT32,
+                                    .prepare = count_prepare,
+                                    .execute = execute_nothing,
+                                    .release = count_release};
+  static const tdm_operation shared = {.struct_size = sizeof(tdm_operation),
+                                       .name = "shared",
+                                       .min_inputs = 1,
+                                       .max_inputs = 1,
+                                       .output_count = 1,
+                                       .infer = infer_like_first};
+  assert_ok(tdm_kernel_register(context, &kernel));
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_dim n = TDM_DIM("n");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, n, WIDTH));
+  const tdm_value z = tdm_input(graph, "z", TDM_FLOAT32, tdm_shape_of(2, n, WIDTH));
+  tdm_output(graph, "x", tdm_append(graph, &shared, "of_x", NULL, &x, 1, NULL));
+  tdm_output(graph, "z", tdm_append(graph, &shared, "of_z", NULL, &z, 1, NULL));
+  tdm_session *session = run_session(graph, NULL);
+  prepared = released = 0;
+  for (int64_t rows = 3; rows < 5; rows++) {
+    tdm_tensor *fed = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, WIDTH));
+    const tdm_feed feeds[] = {{"x", fed, false}, {"z", fed, false}};
+    tdm_fetch fetches[] = {{"x", NULL}, {"z", NULL}};
+    assert_ok(tdm_session_prepare(session, feeds, 1, fetches, 1, false));
+    assert_ok(tdm_session_prepare(session, feeds, 2, fetches, 2, false));
+    assert_int_equal(prepared, rows - 2);
+    tdm_tensor_release(fed);
+  }
+  assert_int_equal(released, 0);
+  tdm_session_release(session);
+  assert_int_equal(released, 2);
+}
+
 static tdm_status execute_no_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   (void)call;
   (void)begin;
@@ -375,6 +424,7 @@ int main(void) {
       cmocka_unit_test(what_goes_back_or_cuts_overwrites_nothing),
       cmocka_unit_test(a_parameter_is_overwritten_by_rules_alone),
       cmocka_unit_test(dense_outputs_have_the_bytes_of_their_shape),
+      cmocka_unit_test(nodes_alike_share_what_is_prepared),
       cmocka_unit_test(what_the_library_alone_may_say_is_refused),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);

@@ -201,15 +201,20 @@ static void what_one_link_cannot_use_goes_to_others(void **state) {
 static void links_of_their_own_give_what_they_have(void **state) {
   (void)state;
   struct fixture f;
-  begin(&f, 3);
   const double rates[] = {0.25, 0.375, 0.5};
-  uint32_t copies[3];
-  for (uint32_t i = 0; i < 3; i++)
-    copies[i] = copy(&f, i, 600, 0, add_link(&f, rates[i]));
-  run(&f);
-  for (uint32_t i = 0; i < 3; i++)
-    assert_task(&f, copies[i], 0, 600 / rates[i]);
-  end(&f);
+  for (int first = 0; first < 2;
+       first++) { /* the copy over the slowest link comes first, or last */
+    begin(&f, 3);
+    uint32_t copies[3];
+    for (uint32_t i = 0; i < 3; i++)
+      (void)add_link(&f, rates[i]);
+    for (uint32_t i = 0; i < 3; i++)
+      copies[i] = copy(&f, i, 600, 0, first ? i : 2 - i);
+    run(&f);
+    for (uint32_t i = 0; i < 3; i++)
+      assert_task(&f, copies[i], 0, 600 / rates[first ? i : 2 - i]);
+    end(&f);
+  }
 }
 
 /* 60 flows of i + 1 bytes over one link that gives 1 byte a ns to all of them together: each byte

@@ -15,7 +15,13 @@ typedef struct deviation {
   uint64_t seed;
   int64_t rows; /* more than the others feed */
   bool longer;  /* a layer more */
+  double slope; /* of the bend, where it has one; 0: it has none */
 } deviation;
+
+/* All ranks have a layer with a number then. */
+static bool odd_slope(const deviation *of) {
+  return of->slope > 0;
+}
 
 static tdm_status run_differently(job_rank *rank) {
   static const deviation none = {0};
@@ -29,6 +35,7 @@ static tdm_status run_differently(job_rank *rank) {
   const int64_t width = mine->width > 0 ? mine->width : 24;
   tdm_value there = tdm_linear(graph, "hidden", words, width);
   there = mine->relu ? tdm_relu(graph, "bend", there) : tdm_tanh(graph, "bend", there);
+  if (odd_slope(rank->user)) there = tdm_leaky_relu(graph, "sloped", there, mine->slope + 0.5);
   if (mine->longer) there = tdm_linear(graph, "longer", there, width);
   tdm_output(graph, "scores", there);
   const tdm_session_options options = {.struct_size = sizeof options, .seed = 7 + mine->seed};
@@ -69,6 +76,8 @@ static void what_differs_first_is_named_with_both_values(void **state) {
   says(&(deviation){.relu = true}, "rank 0 has bend: tanh", "rank 2 has bend: relu");
   says(&(deviation){.rows = 1}, "float32 [12, 10]", "float32 [13, 10]");
   says(&(deviation){.seed = 1}, "seed 7", "seed 8");
+  says(&(deviation){.slope = 0.25}, "rank 0 has bend+sloped: fused, float32 [12, 24]",
+       "; rank 2 has the same with other attributes or inputs");
   says(&(deviation){.longer = true}, "rank 0 has", "rank 2 has longer: linear");
 }
 

@@ -1,103 +1,6 @@
-/* Timelines made by hand: put in order, added up, walked back along. Every number here is computed
- * on paper from the times in `two_runs`. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "graph/report/timeline_read.h"
-
-enum { CPU, SIM, UPLOAD, ROWS };          /* rows */
-enum { WORDS, MOVE, DENSE, STEP, NODES }; /* nodes */
-
-static const uint32_t node_numbers[] = {WORDS, MOVE, DENSE};
-
-typedef struct test_timeline {
-  tdm_allocator allocator;
-  tdm_timeline timeline;
-  tdm_timeline_row rows[ROWS];
-  tdm_timeline_node nodes[NODES];
-  tdm_timeline_plan plan;
-  tdm_timeline_run runs[3];
-  tdm_timeline_event events[16];
-} test_timeline;
-
-static void add_event(test_timeline *test, uint32_t run, uint32_t node, uint64_t wait_ns,
-                      uint64_t begin_ns, uint64_t end_ns) {
-  test->events[test->timeline.event_count++] = (tdm_timeline_event){.run = run,
-                                                                    .node = node,
-                                                                    .row = test->nodes[node].row,
-                                                                    .wait_ns = wait_ns,
-                                                                    .begin_ns = begin_ns,
-                                                                    .end_ns = end_ns};
-}
-
-static void add_run(test_timeline *test, uint64_t number, uint64_t asked_ns, uint64_t launched_ns,
-                    uint64_t ended_ns) {
-  test->runs[test->timeline.run_count++] = (tdm_timeline_run){.number = number,
-                                                              .asked_ns = asked_ns,
-                                                              .launched_ns = launched_ns,
-                                                              .ended_ns = ended_ns,
-                                                              .message = ""};
-}
-
-/* words on cpu:0 -> move on sim:0's upload queue -> dense on sim:0; step: an update there. */
-static void test_init(test_timeline *test) {
-  memset(test, 0, sizeof *test);
-  test->allocator = tdm_allocator_default();
-  tdm_timeline_init(&test->timeline, &test->allocator);
-  test->rows[CPU] = (tdm_timeline_row){"cpu:0", "compute", 0, 0};
-  test->rows[SIM] = (tdm_timeline_row){"sim:0", "compute", 1, 1};
-  test->rows[UPLOAD] = (tdm_timeline_row){"sim:0", "upload", 1, 2};
-  test->nodes[WORDS] = (tdm_timeline_node){.name = "words", .action = "embedding", .row = CPU};
-  test->nodes[MOVE] = (tdm_timeline_node){.name = "words",
-                                          .action = "transfer",
-                                          .row = UPLOAD,
-                                          .dependency_count = 1,
-                                          .dependencies = &node_numbers[WORDS],
-                                          .wait_count = 1,
-                                          .waits = &node_numbers[WORDS]};
-  test->nodes[DENSE] = (tdm_timeline_node){.name = "dense",
-                                           .action = "linear",
-                                           .row = SIM,
-                                           .dependency_count = 1,
-                                           .dependencies = &node_numbers[MOVE],
-                                           .wait_count = 1,
-                                           .waits = &node_numbers[MOVE]};
-  test->nodes[STEP] =
-      (tdm_timeline_node){.name = "dense", .action = "sgd", .row = CPU, .last_phase = true};
-  test->plan = (tdm_timeline_plan){.node_count = NODES, .nodes = test->nodes};
-  tdm_timeline *timeline = &test->timeline;
-  timeline->device_count = 2;
-  timeline->rows = test->rows;
-  timeline->row_count = ROWS;
-  timeline->plans = &test->plan;
-  timeline->plan_count = 1;
-  timeline->runs = test->runs;
-  timeline->events = test->events;
-}
-
-/* Two runs in flight, given in no order:
- *   cpu:0   words1 100-200, words2 200-300
- *   upload  move1 200-250, move2 300-350
- *   sim:0   dense1 260-400, dense2 400-540 */
-static void two_runs(test_timeline *test) {
-  test_init(test);
-  add_run(test, 8, 20, 30, 550); /* the second */
-  add_run(test, 7, 0, 10, 410);
-  add_event(test, 0, DENSE, 250, 400, 540); /* its queue was busy all that time */
-  add_event(test, 1, DENSE, 20, 260, 400);
-  add_event(test, 0, MOVE, 240, 300, 350); /* told to wait before the move ahead had ended */
-  add_event(test, 0, WORDS, 0, 200, 300);
-  add_event(test, 1, MOVE, 50, 200, 250);
-  add_event(test, 1, WORDS, 0, 100, 200);
-  assert_int_equal(tdm_timeline_sort(&test->timeline), TDM_OK);
-}
+/* Timelines put in order, added up, walked back along. Every number here is computed on paper from
+ * the times of made_timeline.h. */
+#include "tests/graph/report/made_timeline.h"
 
 static const tdm_timeline_event *event_of(const tdm_timeline *timeline, uint32_t run,
                                           uint32_t node) {
@@ -168,20 +71,6 @@ static void the_critical_path_goes_by_what_ended_last(void **unused) {
   assert_int_equal(summary.bound_node, DENSE);
   assert_int_equal(summary.bound_node_ns, 280);
   tdm_timeline_deinit(&test.timeline);
-}
-
-/* One run after the other, the second asked for late; the first with an update phase. */
-static void late_run(test_timeline *made) {
-  test_init(made);
-  add_run(made, 1, 0, 10, 460);
-  add_run(made, 2, 600, 620, 900);
-  made->runs[0].updating_ns = 410;
-  add_event(made, 0, WORDS, 0, 100, 200);
-  add_event(made, 0, MOVE, 0, 200, 250);
-  add_event(made, 0, DENSE, 0, 260, 400);
-  add_event(made, 0, STEP, 0, 420, 450); /* after dense, though nothing says that it reads it */
-  add_event(made, 1, WORDS, 0, 650, 850);
-  assert_int_equal(tdm_timeline_sort(&made->timeline), TDM_OK);
 }
 
 static void the_caller_and_the_last_phase_are_on_the_path(void **unused) {
@@ -280,188 +169,29 @@ static void nothing_executed_is_no_time(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* ---- Printing ---- */
-
-/* What a printer writes; the caller frees. */
-static char *written(tdm_timeline *timeline, bool json) {
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  assert_non_null(out);
-  assert_int_equal(json ? tdm_timeline_json(timeline, out) : tdm_timeline_text(timeline, out),
-                   TDM_OK);
-  assert_int_equal(fclose(out), 0);
-  return text;
-}
-
-static void the_text_says_what_is_added_up(void **unused) {
+/* The Nth allocation fails, for every N until none does. */
+static void short_memory_is_told(void **unused) {
   (void)unused;
-  test_timeline test;
-  two_runs(&test);
-  char *text = written(&test.timeline, false);
-  assert_string_equal(
-      text, "2 runs in 0.000 ms, 0.000 ms each\n"
-            "  device     queue         busy      waiting     commands\n"
-            "  cpu:0                  45.5 %\n"
-            "             compute     45.5 %        0.0 %            2\n"
-            "  sim:0                  75.0 %\n"
-            "             compute     63.6 %       54.5 %            2\n"
-            "             upload      22.7 %       45.5 %            2\n"
-            "  some device is busy 100.0 % of the time, two or more are 20.5 %\n"
-            "critical path: 4 commands, 0.000 ms\n"
-            "  cpu:0      compute     22.7 %\n"
-            "  sim:0      compute     63.6 %\n"
-            "  sim:0      upload      11.4 %\n"
-            "  handing over            2.3 %\n"
-            "  the caller              0.0 %\n"
-            "bound by sim:0 compute: 63.6 % of the critical path, most of it dense (linear) with "
-            "63.6 %\n"
-            "most time went to\n"
-            "   48.3 %      0.000 ms       2 times  dense (linear), sim:0 compute\n"
-            "   34.5 %      0.000 ms       2 times  words (embedding), cpu:0 compute\n"
-            "   17.2 %      0.000 ms       2 times  words (transfer), sim:0 upload\n");
-  free(text);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-/* Two transfers of 4000 bytes, in 100 ns. */
-static void the_text_says_what_crossed_which_link(void **unused) {
-  (void)unused;
-  test_timeline test;
-  two_runs(&test);
-  tdm_timeline_node *move = &test.nodes[MOVE];
-  move->route = "direct";
-  move->from = "cpu:0";
-  move->to = "sim:0";
-  move->bytes = 4000;
-  char *text = written(&test.timeline, false);
-  assert_non_null(strstr(text, "what moved\n"
-                               "  cpu:0      -> sim:0            8000 B in 2 transfers, "
-                               "80.000 GB/s while they last\n"));
-  free(text);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-/* 520 ns in commands, 80 handing over, 150 by the caller. */
-static void the_text_says_what_the_caller_takes(void **unused) {
-  (void)unused;
-  test_timeline test;
-  late_run(&test);
-  char *text = written(&test.timeline, false);
-  assert_non_null(strstr(text, "  handing over           10.7 %\n"
-                               "  the caller             20.0 %\n"
-                               "bound by cpu:0 compute: 44.0 % of the critical path, most of it "
-                               "words (embedding) with 40.0 %\n"));
-  free(text);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-/* What is read of a file amounts to the same, in the same words. */
-static void expect_the_same_of_a_file(test_timeline *test) {
-  char *text = written(&test->timeline, false), *json = written(&test->timeline, true);
-  json_t *root = json_loads(json, 0, NULL);
-  assert_non_null(root);
-  tdm_timeline read;
-  assert_int_equal(tdm_timeline_read(root, "a file", &test->allocator, &read), TDM_OK);
-  char *again = written(&read, false);
-  assert_string_equal(again, text);
-  free(again);
-  tdm_timeline_deinit(&read);
-  json_decref(root);
-  free(json);
-  free(text);
-}
-
-/* The second run's words wait for the first one's dense; the first had nothing to wait for. */
-static void a_file_knows_waits_for_the_run_before(void **unused) {
-  (void)unused;
-  static const uint32_t dense[] = {DENSE};
-  test_timeline test;
-  test_init(&test);
-  for (int i = 0; i < NODES; i++)
-    test.nodes[i].category = i == STEP ? "update" : "kernel";
-  test.nodes[WORDS].previous_waits = dense;
-  test.nodes[WORDS].previous_wait_count = 1;
-  test.nodes[DENSE].dependencies = test.nodes[DENSE].waits = &node_numbers[WORDS];
-  add_run(&test, 1, 0, 10, 410);
-  add_run(&test, 2, 0, 30, 600);
-  add_event(&test, 0, WORDS, 0, 100, 200);
-  add_event(&test, 0, DENSE, 0, 260, 400);
-  add_event(&test, 1, WORDS, 210, 420, 520);
-  add_event(&test, 1, DENSE, 0, 530, 590);
-  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
-  expect_the_same_of_a_file(&test);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-/* Words are a copy that the first run alone has refreshed: the second, whose step waits for the
- * first one's dense, is of the same plan. */
-static void a_file_knows_runs_of_one_plan(void **unused) {
-  (void)unused;
-  static const uint32_t dense[] = {DENSE};
-  test_timeline test;
-  test_init(&test);
-  for (int i = 0; i < NODES; i++)
-    test.nodes[i].category = "kernel";
-  test.nodes[STEP].row = UPLOAD;
-  test.nodes[STEP].last_phase = false;
-  test.nodes[STEP].previous_waits = dense;
-  test.nodes[STEP].previous_wait_count = 1;
-  add_run(&test, 1, 0, 10, 410);
-  add_run(&test, 2, 0, 30, 700);
-  add_event(&test, 0, WORDS, 0, 100, 200);
-  add_event(&test, 0, STEP, 0, 150, 160);
-  add_event(&test, 0, DENSE, 0, 260, 400);
-  add_event(&test, 1, STEP, 170, 430, 690);
-  add_event(&test, 1, DENSE, 0, 500, 510);
-  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
-  expect_the_same_of_a_file(&test);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-/* A nanosecond before a command ends an arrow still begins in it. */
-static void arrows_begin_in_what_they_come_from(void **unused) {
-  (void)unused;
-  test_timeline test;
-  two_runs(&test);
-  char *text = written(&test.timeline, true);
-  static const char *const begins[] = {"1,\"ts\":0.249}", "2,\"ts\":0.349}", "3,\"ts\":0.199}",
-                                       "4,\"ts\":0.299}"};
-  const char *at = text;
-  for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-    at = strstr(at, "{\"ph\":\"s\"");
-    assert_non_null(at);
-    const char *id = strstr(at, "\"id\":");
-    assert_non_null(id);
-    assert_memory_equal(id + strlen("\"id\":"), begins[i], strlen(begins[i]));
-    at++;
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  for (uint64_t n = 1;; n++) {
+    test_timeline test;
+    test_init(&test);
+    test.allocator = tdm_faulty_allocator_view(faulty);
+    add_run(&test, 8, 20, 30, 550);
+    add_run(&test, 7, 0, 10, 410);
+    add_event(&test, 0, WORDS, 0, 200, 300);
+    add_event(&test, 1, WORDS, 0, 100, 200);
+    tdm_faulty_allocator_arm(faulty, n, false);
+    tdm_timeline_summary summary;
+    tdm_status status = tdm_timeline_sort(&test.timeline);
+    if (status == TDM_OK) status = tdm_timeline_summarize(&test.timeline, &summary);
+    const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+    assert_int_equal(status, failed ? TDM_OUT_OF_MEMORY : TDM_OK);
+    tdm_timeline_deinit(&test.timeline);
+    if (!failed) break;
   }
-  assert_null(strstr(at, "{\"ph\":\"s\""));
-  free(text);
-  tdm_timeline_deinit(&test.timeline);
-}
-
-static void runs_tell_how_they_ended(void **unused) {
-  (void)unused;
-  static const char *const ends[] = {"\"ok\"", "\"nobody wants it\""};
-  test_timeline test;
-  two_runs(&test);
-  for (size_t i = 0; i < 2; i++) {
-    tdm_timeline_run *run = &test.timeline.runs[i];
-    if (run->number != 8) continue;
-    run->status = TDM_CANCELLED;
-    run->message = "nobody wants it";
-  }
-  char *text = written(&test.timeline, true);
-  for (size_t i = 0; i < 2; i++) {
-    const char *run = strstr(text, i == 0 ? "\"run\":7,\"queued_us\"" : "\"run\":8,\"queued_us\"");
-    assert_non_null(run);
-    const char *status = strstr(run, "\"status\":");
-    assert_non_null(status);
-    assert_memory_equal(status + strlen("\"status\":"), ends[i], strlen(ends[i]));
-  }
-  free(text);
-  tdm_timeline_deinit(&test.timeline);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
 }
 
 int main(void) {
@@ -474,13 +204,7 @@ int main(void) {
       cmocka_unit_test(waits_for_the_run_before_are_on_the_path),
       cmocka_unit_test(a_nanosecond_counts),
       cmocka_unit_test(nothing_executed_is_no_time),
-      cmocka_unit_test(the_text_says_what_is_added_up),
-      cmocka_unit_test(the_text_says_what_crossed_which_link),
-      cmocka_unit_test(the_text_says_what_the_caller_takes),
-      cmocka_unit_test(a_file_knows_waits_for_the_run_before),
-      cmocka_unit_test(a_file_knows_runs_of_one_plan),
-      cmocka_unit_test(arrows_begin_in_what_they_come_from),
-      cmocka_unit_test(runs_tell_how_they_ended),
+      cmocka_unit_test(short_memory_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

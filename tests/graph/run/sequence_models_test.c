@@ -422,8 +422,51 @@ static void kept_ids_pick_before_they_are_written(void **unused) {
   tdm_context_release(context);
 }
 
+/* Rows of one number each. */
+static void numbers_are_kept_by_index(void **unused) {
+  (void)unused;
+  enum { NUMBERS = 6 };
+  tdm_context *context = graph_context();
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(1, 2));
+  const tdm_value at = tdm_input(graph, "at", TDM_INT64, tdm_shape_of(1, 2));
+  tdm_place(graph, TEST_KIND ":0");
+  const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(1, NUMBERS));
+  tdm_output(graph, "cache", tdm_keep_rows(graph, "put", kept, x, at));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_sequence *sequence = tdm_sequence_create(session);
+  float found[NUMBERS], wanted[NUMBERS] = {0};
+  for (int64_t i = 0; i < 3; i++) {
+    const float numbers[] = {(float)i + 1, (float)i + 10};
+    const int64_t places_of[] = {i, NUMBERS - 1};
+    tdm_tensor *fed[] = {tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(1, 2), numbers),
+                         tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 2), places_of)};
+    tdm_fetch fetch = {"cache", NULL};
+    assert_ok(tdm_sequence_run(
+        sequence, (const tdm_feed[]){{"x", fed[0], false}, {"at", fed[1], false}}, 2, &fetch, 1));
+    memcpy(found, tdm_tensor_data(fetch.tensor), sizeof found);
+    wanted[i] = numbers[0];
+    wanted[NUMBERS - 1] = numbers[1];
+    assert_memory_equal(found, wanted, sizeof wanted);
+    tdm_tensor_release(fetch.tensor);
+    tdm_tensor_release(fed[0]);
+    tdm_tensor_release(fed[1]);
+  }
+  tdm_sequence_release(sequence);
+  tdm_session_release(session);
+  graph = tdm_graph_create(context);
+  const tdm_value one = tdm_input(graph, "at", TDM_INT64, tdm_shape_of(1, 1));
+  const tdm_value number = tdm_kept(graph, "number", TDM_FLOAT32, tdm_shape_scalar());
+  (void)tdm_keep_rows(graph, "put", number, one, one);
+  assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+  assert_message("is a scalar and has no rows");
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_are_kept_by_index),
       cmocka_unit_test(a_transformer_on_one_device),
       cmocka_unit_test(a_transformer_over_two_devices),
       cmocka_unit_test(a_recurrent_layer_at_any_placement),

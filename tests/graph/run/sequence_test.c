@@ -218,17 +218,19 @@ static void submit_next(writer *self) {
 static void a_callback_submits_the_next_run(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  writer self = {.session = total_session(context, TEST_KIND ":0", NULL, NULL), .left = SUBMITTED};
-  run_tally_init(&self.tally);
-  self.sequence = tdm_sequence_create(self.session);
-  self.x = of_number(context, 2);
-  submit_next(&self);
-  run_tally_await(&self.tally, 1);
-  assert_true(self.total == 2 * SUBMITTED);
-  run_tally_deinit(&self.tally);
-  tdm_tensor_release(self.x);
-  tdm_sequence_release(self.sequence);
-  tdm_session_release(self.session);
+  for (size_t i = 1; i < TDM_COUNT_OF(places); i++) {
+    writer self = {.session = total_session(context, places[i], NULL, NULL), .left = SUBMITTED};
+    run_tally_init(&self.tally);
+    self.sequence = tdm_sequence_create(self.session);
+    self.x = of_number(context, 2);
+    submit_next(&self);
+    run_tally_await(&self.tally, 1);
+    assert_true(self.total == 2 * SUBMITTED);
+    run_tally_deinit(&self.tally);
+    tdm_tensor_release(self.x);
+    tdm_sequence_release(self.sequence);
+    tdm_session_release(self.session);
+  }
   tdm_context_release(context);
 }
 

@@ -104,10 +104,38 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
   tdm_faulty_allocator_destroy(faulty);
 }
 
+/* ---- First values ---------------------------------------------------------------------------- */
+
+/* What is computed with fewer bits than it is stored with has zeros first, or what is loaded. */
+static void halves_are_not_drawn(void **unused) {
+  (void)unused;
+  static const tdm_dtype halves[] = {TDM_FLOAT16, TDM_BFLOAT16};
+  const tdm_initializer drawn = {.kind = TDM_INIT_NORMAL, .a = 0, .b = 1, .zero_row = -1};
+  const tdm_initializer zeros = {.kind = TDM_INIT_ZEROS, .zero_row = -1};
+  tdm_context *context = graph_context();
+  for (size_t i = 0; i < TDM_COUNT_OF(halves); i++)
+    for (int draws = 0; draws < 2; draws++) {
+      tdm_graph *graph = tdm_graph_create(context);
+      const tdm_value p =
+          tdm_parameter(graph, "p", halves[i], tdm_shape_of(1, WIDTH), draws ? &drawn : &zeros);
+      tdm_output(graph, "y", tdm_cast(graph, "wide", p, TDM_FLOAT32));
+      tdm_session *session = tdm_session_create(graph, NULL);
+      assert_int_equal(session != NULL, !draws);
+      char wanted[64];
+      (void)snprintf(wanted, sizeof wanted, "initial values in %s", tdm_dtype_name(halves[i]));
+      if (draws) assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
+      if (draws) assert_non_null(strstr(tdm_last_message(), wanted));
+      tdm_session_release(session);
+      tdm_graph_release(graph);
+    }
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(states_are_no_parameters_before_they_are_asked_for),
       cmocka_unit_test(a_load_that_fails_half_way_is_made_up_for_by_all_of_it),
+      cmocka_unit_test(halves_are_not_drawn),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

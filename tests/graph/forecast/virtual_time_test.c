@@ -321,7 +321,19 @@ static void it_repeats(void **state) {
   tdm_virtual_task *first = malloc(f.schedule.task_count * sizeof *first);
   assert_non_null(first);
   memcpy(first, f.schedule.tasks, f.schedule.task_count * sizeof *first);
+  const tdm_virtual_link of_links[2] = {f.schedule.links[0], f.schedule.links[1]};
+  const tdm_virtual_queue of_queues[2] = {f.schedule.queues[0], f.schedule.queues[3]};
   run(&f);
+  for (int i = 0; i < 2; i++) {
+    const tdm_virtual_link *link = &f.schedule.links[links[i]];
+    assert_true(link->busy_ns > 0 && link->busy_ns == of_links[i].busy_ns);
+    assert_true(link->bytes > 0 && link->bytes == of_links[i].bytes);
+    assert_true(link->critical_ns == of_links[i].critical_ns);
+    assert_true(link->copy_count > 0 && link->copy_count == of_links[i].copy_count);
+    const tdm_virtual_queue *queue = &f.schedule.queues[3 * i];
+    assert_true(queue->busy_ns > 0 && queue->busy_ns == of_queues[i].busy_ns);
+    assert_true(queue->task_count > 0 && queue->task_count == of_queues[i].task_count);
+  }
   assert_memory_equal(first, f.schedule.tasks, f.schedule.task_count * sizeof *first);
   assert_true(end_ns == f.schedule.end_ns);
   double critical_ns = 0;

@@ -212,6 +212,7 @@ static void what_usually_moves_is_the_traffic(void **unused) {
   json_array_foreach(json_object_get(plan, "commands"), index, command) {
     const char *route = json_string_value(json_object_get(command, "route"));
     if (!route || strcmp(route, "same device") == 0) continue;
+    assert_false(json_is_true(json_object_get(command, "usual")));
     *(json_object_get(command, "usual") ? &unusual_bytes : &usual_bytes) +=
         (uint64_t)json_integer_value(json_object_get(command, "bytes"));
   }

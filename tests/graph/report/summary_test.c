@@ -71,6 +71,15 @@ static void rows_tell_devices_shapes_parameters_and_bytes(void **unused) {
                  "-----------------------------------------------------------------------\n"
                  "parameters: 162; with all states 648 B\n"
                  "a run makes 456 B forward, transfers 792 B\n");
+  /* What was refused since is not what was asked for last. */
+  tdm_tensor *more = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 7));
+  const tdm_feed of_more[] = {{"ids", more, false}};
+  assert_int_not_equal(tdm_session_prepare(session, of_more, 1, NULL, 0, true), TDM_OK);
+  tdm_tensor_release(more);
+  char *text = summary_of(session);
+  assert_non_null(
+      strstr(text, "embedding (embedding)  cpu:0   float32 [3, 6]          120   72 B"));
+  free(text);
   prepare(session, 5, true);
   expect_summary(session,
                  "layer                  device  output           parameters  bytes  time\n"

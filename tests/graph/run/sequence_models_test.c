@@ -455,6 +455,14 @@ static void numbers_are_kept_by_index(void **unused) {
   tdm_sequence_release(sequence);
   tdm_session_release(session);
   graph = tdm_graph_create(context);
+  const tdm_value few = tdm_input(graph, "few", TDM_FLOAT32, tdm_shape_of(1, 2));
+  const tdm_value many = tdm_input(graph, "many", TDM_INT64, tdm_shape_of(1, 3));
+  const tdm_value numbers_of = tdm_kept(graph, "numbers", TDM_FLOAT32, tdm_shape_of(1, NUMBERS));
+  (void)tdm_keep_rows(graph, "put", numbers_of, few, many);
+  assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+  assert_message("rows is float32 [2], and must be float32 [3]");
+  tdm_graph_release(graph);
+  graph = tdm_graph_create(context);
   const tdm_value one = tdm_input(graph, "at", TDM_INT64, tdm_shape_of(1, 1));
   const tdm_value number = tdm_kept(graph, "number", TDM_FLOAT32, tdm_shape_scalar());
   (void)tdm_keep_rows(graph, "put", number, one, one);

@@ -55,6 +55,28 @@ static void pieces_of_a_log_are_apart(void **unused) {
   tdm_session_release(session);
 }
 
+/* Of the versions that a log still has, how many updates lie between: none before it began, and no
+ * more than it keeps. */
+static void a_log_reaches_as_far_as_it_goes(void **unused) {
+  (void)unused;
+  enum { NOW = 20 };
+  tdm_storage storage;
+  tdm_store_entry entry = {.version = NOW, .log.storage = &storage, .log.since = 3};
+  for (uint64_t version = 0; version < NOW + 3; version++) {
+    const bool has = version >= NOW - TDM_LOGGED_VERSIONS && version < NOW;
+    assert_int_equal(tdm_row_log_reach(&entry, version), has ? NOW - version : 0);
+  }
+  entry.log.since = NOW - 2;
+  for (uint64_t version = 0; version < NOW + 3; version++)
+    assert_int_equal(tdm_row_log_reach(&entry, version),
+                     version == NOW - 2 || version == NOW - 1 ? NOW - version : 0);
+  entry.log.storage = NULL;
+  assert_int_equal(tdm_row_log_reach(&entry, NOW - 1), 0);
+  tdm_store_entry_rewritten(&entry);
+  assert_int_equal(entry.version, NOW + 1);
+  assert_int_equal(entry.log.since, NOW + 1);
+}
+
 /* Logs count with their tables. */
 static void memory_has_the_logs(void **unused) {
   (void)unused;
@@ -189,6 +211,7 @@ static void a_table_that_two_updates_write_is_copied_whole(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pieces_of_a_log_are_apart),
+      cmocka_unit_test(a_log_reaches_as_far_as_it_goes),
       cmocka_unit_test(memory_has_the_logs),
       cmocka_unit_test(logs_grow_while_somebody_looks),
       cmocka_unit_test(a_refresh_costs_the_rows_it_moves),

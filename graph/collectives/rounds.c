@@ -436,7 +436,7 @@ tdm_status tdm_sum_in_rounds(const tdm_sums *sums) {
   size_t most_rounds = 0;
   for (size_t i = 0; i < plan.count; i++)
     if (rounds_of(plan.sums[i]) > most_rounds) most_rounds = rounds_of(plan.sums[i]);
-  for (size_t turn = 1; turn <= plan.turn_count + most_rounds; turn++) {
+  for (size_t turn = 1; turn < plan.turn_count + most_rounds; turn++) {
     tdm_ir_node *before = turn < plan.turn_count ? plan.ends[turn] : end;
     TDM_TRY(insert_turn(sums, &plan, turn, most_rounds, before));
   }

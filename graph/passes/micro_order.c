@@ -5,7 +5,10 @@
  * that a part travels while two others are computed. What is counted of inputs alone (a batch's
  * targets, by which every part's loss is divided) is there before all parts. Invariant: turns grow
  * along every edge, so a stable sort by turn keeps the order topological; what crosses into
- * buckets and is added later keeps its order on every device; updates stay last. */
+ * buckets and is added later keeps its order on every device; all members of an all-reduce have one
+ * turn, since each waits for all; updates stay last. */
+#include <string.h>
+
 #include "graph/ir/rewriter.h"
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
@@ -92,37 +95,65 @@ static void keep_behind(place_in_time *place, uint32_t *latest) {
   *latest = turn_of(place);
 }
 
-static tdm_status order(tdm_graph *graph, place_in_time *places, uint32_t *turns,
-                        uint32_t *latest) {
-  const tdm_ir_node *updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE);
-  uint32_t turn_count = 0;
+typedef struct ordering {
+  tdm_graph *graph;
+  const tdm_ir_node *updates; /* the first; NULL: there are none */
+  place_in_time *places;      /* per node */
+  uint32_t *turns;            /* per node */
+  uint32_t *latest;           /* per device: the turn of its latest node that holds a bucket */
+  uint32_t *meetings;         /* per all-reduce: the turn of its latest member, so far */
+  uint32_t turn_count;        /* at least that of those that stay first */
+} ordering;
+
+/* False: a member of an all-reduce is later than others that were before it. */
+static bool find_turns(ordering *state) {
+  const tdm_graph *graph = state->graph;
+  bool have_met = true;
+  memset(state->latest, 0, tdm_device_count(graph->context) * sizeof *state->latest);
+  TDM_EACH_NODE(graph, node) {
+    place_in_time *place = &state->places[node->index];
+    if (node == state->updates) break;
+    if (node->role == TDM_ROLE_REFRESH) continue; /* they stay first */
+    find_place(graph, node, state->places);
+    if (holds_bucket(graph, node)) keep_behind(place, &state->latest[node->device]);
+    if (tdm_ir_is_all_reduce(node)) {
+      const tdm_all_reduce_attributes *attributes = node->attributes;
+      have_met &= turn_of(place) <= state->meetings[attributes->number];
+      keep_behind(place, &state->meetings[attributes->number]);
+    }
+    state->turns[node->index] = turn_of(place);
+    if (state->turn_count <= turn_of(place)) state->turn_count = turn_of(place) + 1;
+  }
+  return have_met;
+}
+
+static tdm_status order(ordering *state) {
+  tdm_graph *graph = state->graph;
+  const tdm_ir_node *updates = state->updates;
   TDM_EACH_NODE(graph, node) {
     if (node == updates) break;
-    if (node->role != TDM_ROLE_REFRESH) find_needs(graph, node, places);
+    if (node->role != TDM_ROLE_REFRESH) find_needs(graph, node, state->places);
   }
   TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node) {
-    if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, places);
+    if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, state->places);
   }
-  TDM_EACH_NODE(graph, node) {
-    if (node == updates) break;
-    if (node->role != TDM_ROLE_REFRESH) find_place(graph, node, places); /* these stay first */
-    if (holds_bucket(graph, node)) keep_behind(&places[node->index], &latest[node->device]);
-    turns[node->index] = turn_of(&places[node->index]);
-    if (turn_count <= turns[node->index]) turn_count = turns[node->index] + 1;
-  }
-  return tdm_sort_nodes(graph, updates, turns, turn_count);
+  while (!find_turns(state))
+    continue;
+  return tdm_sort_nodes(graph, updates, state->turns, state->turn_count);
 }
 
 tdm_status tdm_pass_micro_order(tdm_graph *graph) {
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
-  place_in_time *places =
-      tdm_region_take(&scratch, graph->nodes.count * sizeof *places, "micro-batches");
-  uint32_t *turns = tdm_region_take(&scratch, graph->nodes.count * sizeof *turns, "micro-batches");
-  uint32_t *latest =
-      tdm_region_take(&scratch, tdm_device_count(graph->context) * sizeof *latest, "micro-batches");
-  const tdm_status status =
-      places && turns && latest ? order(graph, places, turns, latest) : TDM_OUT_OF_MEMORY;
+  const size_t nodes = graph->nodes.count, devices = tdm_device_count(graph->context);
+  ordering state = {
+      .graph = graph, .updates = tdm_first_of_role(graph, TDM_ROLE_UPDATE), .turn_count = 1};
+  state.places = tdm_region_take(&scratch, nodes * sizeof *state.places, "micro-batches");
+  state.turns = tdm_region_take(&scratch, nodes * sizeof *state.turns, "micro-batches");
+  state.latest = tdm_region_take(&scratch, devices * sizeof *state.latest, "micro-batches");
+  state.meetings = tdm_region_take(&scratch, nodes * sizeof *state.meetings, "micro-batches");
+  const bool taken = state.places && state.turns && state.latest && state.meetings;
+  const tdm_status status = taken ? order(&state) : TDM_OUT_OF_MEMORY;
   tdm_region_deinit(&scratch);
   return status;
 }

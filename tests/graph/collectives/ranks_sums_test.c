@@ -112,6 +112,58 @@ static void every_way_trains_models_of_many_kinds(void **state) {
   each_way_trains_as_the_sum_in_order(&cut, 2);
 }
 
+/* ---- Members in micro-batches ---------------------------------------------------------------- */
+
+/* Reads the last parameter beside the gradient of the first, whose homes are on two ranks. */
+static tdm_status append_read(tdm_update *update) {
+  tdm_graph *graph = tdm_update_graph(update);
+  const tdm_value last = tdm_update_parameter(update, tdm_update_count(update) - 1);
+  (void)tdm_add(graph, "read", last, tdm_update_gradient(update, 0));
+  const tdm_optimizer sgd = tdm_sgd(0.1);
+  return sgd.rule->append(update);
+}
+
+static const tdm_optimizer_rule read_rule = {.name = "read", .append = append_read};
+
+/* A step of sum(x * p0 + x * p1 + x * p2), over a host and another rank's accelerator. */
+static tdm_status train_beside_an_accelerator(job_rank *rank) {
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+  tdm_scope_push(graph, "model");
+  tdm_value y = x;
+  for (int i = 0; i < 3; i++) {
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "p%d", i);
+    const tdm_value p = tdm_parameter(graph, name, TDM_FLOAT32, tdm_shape_of(1, 4), NULL);
+    y = tdm_add(graph, NULL, y, tdm_mul(graph, NULL, x, p));
+  }
+  tdm_scope_pop(graph);
+  const tdm_parallel_options options = {.struct_size = sizeof options,
+                                        .devices = "host:0/cpu:0,host:1/sim:0",
+                                        .spread_homes = true,
+                                        .updated_everywhere = 0.5};
+  tdm_data_parallel(graph, "model", &options);
+  const tdm_optimizer optimizer = {.rule = &read_rule, .learning_rate = 0.1};
+  tdm_session *session = train_session(
+      graph, tdm_sum(graph, "loss", y, NULL, 0, false), optimizer,
+      &(tdm_session_options){.micro_batches = 2, .collective = TDM_COLLECTIVE_ALL_REDUCE});
+  tdm_tensor *ones = tdm_tensor_ones(rank->context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, 4));
+  const tdm_feed feed = {"x", ones, false};
+  const tdm_status status = tdm_train_step(session, &feed, 1, NULL, 0, &rank->loss);
+  tdm_tensor_release(ones);
+  tdm_session_release(session);
+  return status;
+}
+
+/* A host ends its backward pass before an accelerator does. What it has of a sum is not read
+ * elsewhere before all of them have come to that. */
+static void members_come_to_a_sum_in_one_turn(void **state) {
+  (void)state;
+  job_rank ranks[2];
+  job_must(&(job_options){.rank_count = 2, .sim_devices = 1}, train_beside_an_accelerator, ranks);
+  assert_true(ranks[0].loss == 4 * ROWS && ranks[1].loss == 4 * ROWS);
+}
+
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
 /* What the plan of a rank has: number: all-reduces; loss: how many commands of the backward pass
@@ -234,6 +286,7 @@ int main(void) {
       cmocka_unit_test(every_way_over_ranks_trains),
       cmocka_unit_test(every_way_trains_from_spread_homes),
       cmocka_unit_test(every_way_trains_models_of_many_kinds),
+      cmocka_unit_test(members_come_to_a_sum_in_one_turn),
       cmocka_unit_test(buckets_travel_under_the_backward_pass),
       cmocka_unit_test(hosts_on_the_way_are_refreshed_for_others_alone),
       cmocka_unit_test(deterministic_refuses_all_reduces),

@@ -383,9 +383,11 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
   chunked->node = node;
   const uint32_t torn = torn_input(chunked);
   if (torn) {
-    TDM_TRY(clone_for_all(chunked, NULL));
+    const tdm_status made = clone_for_all(chunked, NULL);
+    if (made == TDM_INVALID_ARGUMENT || made == TDM_UNSUPPORTED)
+      return tdm_chunked_fail_torn(chunked, torn); /* shapes of parts do not fit for that */
     set_cuts(chunked, chunked->cuts[torn]);
-    return TDM_OK;
+    return made;
   }
   tdm_last_failure before, refusal;
   tdm_last_failure_keep(&before);

@@ -16,6 +16,11 @@ static tdm_value all_behind_some(tdm_graph *graph, tdm_value x) {
   return tdm_concat(graph, "torn", two, 2, 0);
 }
 
+/* What a part has of it cannot be seen so. */
+static tdm_value seen_as_whole(tdm_graph *graph, tdm_value x) {
+  return tdm_reshape(graph, "seen", all_behind_some(graph, x), tdm_shape_of(2, ROWS, WIDTH + 1));
+}
+
 static tdm_value turned_by_reshape(tdm_graph *graph, tdm_value x) {
   return tdm_reshape(graph, "torn", x, tdm_shape_of(2, WIDTH, TDM_INFER));
 }
@@ -137,6 +142,8 @@ static void torn_rows_do_not_leave_a_region(void **unused) {
     assert_ok(run_in_region(cases[k], "cpu:1", ROWS));
     assert_ok(run_in_region(cases[k], "cpu:0,cpu:1", 1));
   }
+  assert_status(run_in_region(seen_as_whole, "cpu:0,cpu:1", ROWS), TDM_INVALID_ARGUMENT);
+  assert_message("data parallel over part: part/seen: part/torn: it puts rows of the batch behind");
 }
 
 int main(void) {

@@ -18,7 +18,7 @@ struct dict_entry {
   const char *name;   /* in files */
   const char *source; /* its name in the list; NULL: not found */
   tdm_tensor *tensor; /* borrowed of the list */
-  dict_entry *tied;   /* of another name: the parameter's own; NULL: this is, or files lack that */
+  dict_entry *tied;   /* of another name: the first that files have; NULL: this is */
 };
 
 typedef struct dict {
@@ -26,6 +26,7 @@ typedef struct dict {
   tdm_region region;
   tdm_map by_file; /* name in files -> dict_entry */
   tdm_map by_own;  /* name in the store -> dict_entry */
+  tdm_map firsts;  /* what an entry is called in the store -> the first dict_entry of it */
   dict_entry *entries;
   size_t count;
 } dict;
@@ -65,9 +66,9 @@ static tdm_status add_entry(dict *self, tdm_store_entry *entry, const char *own)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s would both be %s in files",
                     tdm_store_entry_table(other->entry), own, name);
   dict_entry *added = &self->entries[self->count++];
-  *added = (dict_entry){.entry = entry,
-                        .name = name,
-                        .tied = tdm_map_get(&self->by_own, tdm_store_entry_table(entry))};
+  const char *table = tdm_store_entry_table(entry);
+  *added = (dict_entry){.entry = entry, .name = name, .tied = tdm_map_get(&self->firsts, table)};
+  if (!added->tied) TDM_TRY(tdm_map_put(&self->firsts, table, added));
   TDM_TRY(tdm_map_put(&self->by_file, name, added));
   return tdm_map_put(&self->by_own, own, added);
 }
@@ -95,6 +96,7 @@ static tdm_status read_options(const char *function, const tdm_session *session,
 static void dict_deinit(dict *self) {
   tdm_map_deinit(&self->by_file);
   tdm_map_deinit(&self->by_own);
+  tdm_map_deinit(&self->firsts);
   tdm_region_deinit(&self->region);
 }
 
@@ -105,6 +107,7 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
   tdm_region_init(&self->region, session->allocator);
   tdm_map_init(&self->by_file, session->allocator);
   tdm_map_init(&self->by_own, session->allocator);
+  tdm_map_init(&self->firsts, session->allocator);
   const tdm_graph *graph = session->graph;
   const size_t count = graph->persistents.count;
   self->entries =

@@ -324,9 +324,61 @@ static void tied_parameters_have_all_their_names(void **unused) {
   tdm_session_release(session);
 }
 
+/* Three names of one table; where it trains, by a step, the store has its average. */
+static tdm_session *thrice_tied_session(tdm_store *store, bool trains) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  const tdm_value x = tdm_embedding(graph, "embedding", ids, 5, 3);
+  tdm_tie(graph, "head", "embedding");
+  tdm_tie(graph, "tail", "embedding");
+  const tdm_value y = tdm_add(graph, "y", tdm_linear_without_bias(graph, "head", x, 5),
+                              tdm_linear_without_bias(graph, "tail", x, 5));
+  tdm_optimizer sgd = tdm_sgd(0.1);
+  sgd.average_decay = 0.5;
+  tdm_session_options options = {.struct_size = sizeof options,
+                                 .store = store,
+                                 .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+                                 .averages = !trains};
+  if (trains) options.optimizer = &sgd;
+  tdm_session *session = run_session(graph, &options);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 2));
+  const tdm_feed feed = {"ids", fed, false};
+  if (trains) assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, NULL));
+  tdm_tensor_release(fed);
+  return session;
+}
+
+/* Files that lack its first name have it by others; so have those of averages, which are called
+ * otherwise in the store. */
+static void what_is_tied_is_one_by_any_names(void **unused) {
+  (void)unused;
+  const tdm_name_rule rule = {"embedding.", NULL};
+  const tdm_state_dict_options options = {
+      .struct_size = sizeof options, .rules = &rule, .rule_count = 1};
+  static const char *const names[] = {"head.weight", "tail.weight"};
+  tdm_store *store = tdm_store_create(context);
+  tdm_session *sessions[] = {thrice_tied_session(store, true), thrice_tied_session(store, false)};
+  for (size_t i = 0; i < TDM_COUNT_OF(sessions); i++) {
+    tdm_tensor_list *list = dict_of(sessions[i], &options);
+    assert_names(list, names, TDM_COUNT_OF(names));
+    tdm_tensor_list *one = only(list, names[1]), *whole = dict_of(sessions[i], NULL);
+    assert_int_equal(tdm_tensor_list_count(whole), 3);
+    assert_ok(tdm_session_load_state_dict(sessions[i], list, &options));
+    assert_ok(tdm_session_load_state_dict(sessions[i], one, &options));
+    assert_ok(tdm_session_load_state_dict(sessions[i], one, NULL));
+    assert_ok(tdm_session_load_state_dict(sessions[i], whole, NULL));
+    tdm_tensor_list_release(whole);
+    tdm_tensor_list_release(one);
+    tdm_tensor_list_release(list);
+    tdm_session_release(sessions[i]);
+  }
+  tdm_store_release(store);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tied_parameters_have_all_their_names),
+      cmocka_unit_test(what_is_tied_is_one_by_any_names),
       cmocka_unit_test(calls_without_a_session_or_path_say_which),
       cmocka_unit_test(names_have_dots),
       cmocka_unit_test(members_of_lists_are_numbered),

@@ -449,31 +449,6 @@ static void feeds_that_do_not_fit_are_named(void **unused) {
   tdm_session_release(session);
 }
 
-static void session_options_are_checked(void **unused) {
-  (void)unused;
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_value x = floats(graph, "x", 3);
-  tdm_output(graph, "out", tdm_linear(graph, "fc", x, 2));
-  const tdm_optimizer optimizer = tdm_sgd(0.1);
-  tdm_session_options options = {.struct_size = 3};
-  assert_null(tdm_session_create(graph, &options));
-  assert_message("struct_size");
-  options = (tdm_session_options){.struct_size = sizeof options, .optimizer = &optimizer};
-  assert_null(tdm_session_create(graph, &options));
-  assert_message("without a loss");
-  options.loss = x; /* no scalar */
-  assert_null(tdm_session_create(graph, &options));
-  assert_message("not a floating scalar");
-  tdm_context *other = graph_context();
-  tdm_store *store = tdm_store_create(other);
-  options = (tdm_session_options){.struct_size = sizeof options, .store = store};
-  assert_null(tdm_session_create(graph, &options));
-  assert_message("another context");
-  tdm_store_release(store);
-  tdm_context_release(other);
-  tdm_graph_release(graph);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_error_sticks),
@@ -494,7 +469,6 @@ int main(void) {
       cmocka_unit_test(tied_weights_are_one_parameter),
       cmocka_unit_test(equal_names_are_equal_sizes),
       cmocka_unit_test(feeds_that_do_not_fit_are_named),
-      cmocka_unit_test(session_options_are_checked),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -104,6 +104,26 @@ static tdm_value build_by_rows(tdm_graph *graph, tdm_session_options *options,
   return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 1.0 / 3, true);
 }
 
+/* What ids look up stays whole; what is read whole is cut. */
+static tdm_value build_table_by_rows(tdm_graph *graph, tdm_session_options *options,
+                                     tdm_optimizer *optimizer) {
+  (void)options;
+  (void)optimizer;
+  const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
+  tdm_place(graph, "sim:0");
+  tdm_scope_push(graph, "net");
+  const tdm_value words = tdm_embedding(graph, "table", ids, PLAN_TABLE_ROWS, PLAN_WIDTH);
+  const tdm_value scores = tdm_linear(graph, "scores", words, PLAN_TABLE_ROWS);
+  const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, ids);
+  tdm_scope_pop(graph);
+  const tdm_parallel_options spread = {.struct_size = sizeof spread,
+                                       .devices = "sim:0,sim:1",
+                                       .spread_homes = true,
+                                       .spread_rows = true};
+  tdm_data_parallel(graph, "net", &spread);
+  return loss;
+}
+
 static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
                                tdm_optimizer *optimizer) {
   (void)optimizer;
@@ -271,6 +291,10 @@ const plan_model plan_parallel_models[] = {
      .says = "a third is updated on both, and of the rest each has half of the rows",
      .build = build_by_rows,
      .feeds = PLAN_NET_FEEDS},
+    {.name = "table_by_rows",
+     .says = "each has half of the rows of what is read whole; a table that ids look up is whole",
+     .build = build_table_by_rows,
+     .feeds = {PLAN_IDS("ids")}},
     {.name = "unequal_replicas",
      .says = "three quarters of the rows here, one there; results elsewhere; two parts",
      .build = build_unequal,

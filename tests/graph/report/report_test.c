@@ -139,6 +139,18 @@ static void a_failure_without_a_reason_has_none(void **state) {
   }
 }
 
+static void a_page_has_the_plan_and_its_runs(void **state) {
+  (void)state;
+  char *page = printed(session, print_report, NULL, TDM_PLAN_JSON);
+  static const char *const parts[] = {"plan", "trace", "summary"};
+  for (size_t i = 0; i < TDM_COUNT_OF(parts); i++) {
+    char wanted[32];
+    (void)snprintf(wanted, sizeof wanted, "id=\"data-%s\"", parts[i]);
+    if (!strstr(page, wanted)) fail_msg("%s is not in the page", wanted);
+  }
+  free(page);
+}
+
 /* The Nth allocation fails, for every N until none does: a report is whole, or not OK. */
 static void no_report_is_cut_short(void **state) {
   (void)state;
@@ -261,6 +273,7 @@ int main(void) {
       cmocka_unit_test(a_full_device_says_so),
       cmocka_unit_test(a_failure_without_a_reason_has_none),
       cmocka_unit_test(a_stream_that_had_failed_is_told),
+      cmocka_unit_test(a_page_has_the_plan_and_its_runs),
       cmocka_unit_test(no_report_is_cut_short),
       cmocka_unit_test(reports_take_no_memory_of_jansson_s),
       cmocka_unit_test(reports_are_the_same_in_every_locale),

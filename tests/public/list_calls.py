@@ -14,6 +14,9 @@ OBJECTS = {
     "tdm_tensor": "tensor", "tdm_tensor_list": "list", "tdm_costs": "costs",
     "tdm_loader": "loader", "tdm_dataset": "dataset", "tdm_sequence": "sequence",
 }
+# What a pointer to one of these gets: an answer, or a few of them.
+ANSWERS = {"uint64_t", "size_t", "int64_t", "uint32_t", "double", "bool", "tdm_value", "tdm_shape",
+           "tdm_traffic", "tdm_memory_use"}
 NUMBERS = {"int", "size_t", "int64_t", "uint64_t", "uint32_t", "tdm_dim", "bool"}
 RELEASE = {  # of what a call makes, or retains
     name: name + "_release" for name in
@@ -65,13 +68,15 @@ def type_of(parameter):
     return re.sub(r"\b\w+$", "", parameter).strip()
 
 
-def argument(kind):
-    """The expression for a parameter, by the macros of null_calls.h."""
+def argument(kind, place):
+    """The expression for the parameter at a place, by the macros of null_calls.h."""
     plain = re.sub(r"\bconst\b", "", kind).split("*")[0].strip()
     if kind == "const char *":
-        return "TEXT"
+        return f"TEXT({place})"
     if kind.count("*") == 1 and plain in OBJECTS:
-        return f"OBJECT({OBJECTS[plain]})"
+        return f"OBJECT({OBJECTS[plain]}, {place})"
+    if kind.count("*") == 1 and plain in ANSWERS and "const" not in kind:
+        return f"ANSWER({place})"
     if "*" in kind or kind == "tdm_run_callback" or kind == "tdm_rate_schedule_factor":
         return "NULL"
     if kind in NUMBERS:
@@ -85,6 +90,13 @@ def argument(kind):
     if kind == "tdm_dtype":
         return "DTYPE"
     return f"({kind}){{0}}"
+
+
+def given_places(parameters):
+    """The places, as bits, of what calls are given one without the other; 0: it has one at most."""
+    bits = [1 << place for place, kind in enumerate(parameters)
+            if argument(kind, place).startswith(("OBJECT", "TEXT", "ANSWER"))]
+    return sum(bits) if len(bits) > 1 else 0
 
 
 def judge(answer, name):
@@ -116,22 +128,23 @@ def main():
     prototypes = read_prototypes(sys.argv[1:])
     names = {name for _, name, _ in prototypes}
     for answer, name, parameters in prototypes:
-        arguments = ", ".join(argument(kind) for kind in parameters if kind != "...")
+        arguments = ", ".join(argument(kind, place) for place, kind in enumerate(parameters)
+                              if kind != "...")
         if name == "tdm_context_close":  # the context is all calls' own
-            arguments = arguments.replace("OBJECT(context)", "NULL")
+            arguments = arguments.replace("OBJECT(context, 0)", "NULL")
         call = f"{name}({arguments})"
         print(f"static void call_{name}(call *self) {{")
         print("  givens given;")
         print("  givens_make(&given, self);")
         member = released(name, parameters)
         if member and name.replace("_release", "_retain") in names:
-            print(f"  (void){name.replace('_release', '_retain')}(OBJECT({member}));")
+            print(f"  (void){name.replace('_release', '_retain')}(OBJECT({member}, 0));")
         print("  " + (call if answer == "void" else judge(answer, name).format(call)) + ";")
         if member and name.replace("_release", "_retain") not in names:
             print(f"  given.{member} = NULL;")
         print("  givens_end(&given);")
         print("}")
-        rows.append(f'    {{"{name}", call_{name}}},')
+        rows.append(f'    {{"{name}", call_{name}, {given_places(parameters)}}},')
     print("static const public_call public_calls[] = {")
     print("\n".join(rows))
     print("};")

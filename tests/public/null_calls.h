@@ -11,11 +11,13 @@ typedef enum call_way {
   WITH_OBJECTS, /* objects and numbers, but no name and no list */
   WITH_NAMES,   /* names and numbers, but no object and no list */
   WITH_BOTH,    /* objects, names and numbers, but no list and no options */
+  WITH_ALL_BUT, /* the same with room for answers, but for one argument */
   CALL_WAYS
 } call_way;
 
 typedef struct call {
   call_way way;
+  int lacking;         /* the place of the argument that is not given; -1: none */
   const char *name;    /* of the function */
   char complaint[512]; /* "" : none */
 } call;
@@ -35,11 +37,13 @@ typedef struct givens {
   tdm_sequence *sequence;
   tdm_value value;
   void *answer;
+  _Alignas(16) char answers[1024];
 } givens;
 
 typedef struct public_call {
   const char *name;
   void (*perform)(call *self);
+  unsigned places; /* of arguments of which calls lack one, as bits */
 } public_call;
 
 void givens_make(givens *given, call *self);
@@ -51,14 +55,17 @@ void judge_value(givens *given, tdm_value value);
 void judge_pointer(givens *given, const void *answer);
 
 static inline bool gives_objects(const givens *given) {
-  return given->call->way == WITH_OBJECTS || given->call->way == WITH_BOTH;
+  return given->call->way == WITH_OBJECTS || given->call->way >= WITH_BOTH;
 }
 static inline bool gives_names(const givens *given) {
-  return given->call->way == WITH_NAMES || given->call->way == WITH_BOTH;
+  return given->call->way >= WITH_NAMES;
 }
 
-#define OBJECT(member) (gives_objects(&given) ? given.member : NULL)
-#define TEXT (gives_names(&given) ? "name" : NULL)
+#define LACKS(place) (given.call->lacking == (place))
+#define OBJECT(member, place) (gives_objects(&given) && !LACKS(place) ? given.member : NULL)
+#define TEXT(place) (gives_names(&given) && !LACKS(place) ? "name" : NULL)
+#define ANSWER(place)                                                                              \
+  (given.call->way == WITH_ALL_BUT && !LACKS(place) ? (void *)given.answers : NULL)
 #define NUMBER (given.call->way != WITH_NOTHING ? 3 : 0)
 #define REAL (given.call->way != WITH_NOTHING ? 0.5 : 0.0)
 #define VALUE (gives_objects(&given) ? given.value : (tdm_value){0, 0})

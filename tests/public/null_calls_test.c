@@ -82,11 +82,15 @@ void givens_end(givens *given) {
 }
 
 static void complain(givens *given, const char *what) {
-  static const char *const ways[CALL_WAYS] = {"with nothing", "with numbers alone",
+  static const char *const ways[CALL_WAYS] = {"with nothing",
+                                              "with numbers alone",
                                               "with objects, without names",
-                                              "with names, without objects", "without lists"};
-  snprintf(given->call->complaint, sizeof given->call->complaint, "%s %s: %s (message: %s)",
-           given->call->name, ways[given->call->way], what, tdm_last_message());
+                                              "with names, without objects",
+                                              "without lists",
+                                              "without an argument"};
+  snprintf(given->call->complaint, sizeof given->call->complaint, "%s %s (%d): %s (message: %s)",
+           given->call->name, ways[given->call->way], given->call->lacking, what,
+           tdm_last_message());
 }
 
 static bool is_stale(void) {
@@ -113,8 +117,8 @@ void judge_pointer(givens *given, const void *answer) {
     complain(given, "answers nothing without a message of its own");
 }
 
-static int perform(size_t index, call_way way) {
-  call self = {.way = way, .name = public_calls[index].name};
+static int perform(size_t index, call_way way, int lacking) {
+  call self = {.way = way, .lacking = lacking, .name = public_calls[index].name};
   public_calls[index].perform(&self);
   if (!self.complaint[0]) return 0;
   print_error("%s\n", self.complaint);
@@ -129,9 +133,12 @@ static void nothing_crashes_and_failures_say_why(void **unused) {
   context = graph_context_of(1, 1);
   const char *folder = getenv("TEST_TMPDIR"); /* for what is written to "name" */
   if (folder) assert_int_equal(chdir(folder), 0);
-  for (size_t i = 0; i < CALLS; i++)
-    for (int way = 0; way < CALL_WAYS; way++)
-      complaints += perform(i, (call_way)way);
+  for (size_t i = 0; i < CALLS; i++) {
+    for (int way = 0; way < WITH_ALL_BUT; way++)
+      complaints += perform(i, (call_way)way, -1);
+    for (int place = 0; public_calls[i].places >> place != 0; place++)
+      if (public_calls[i].places >> place & 1) complaints += perform(i, WITH_ALL_BUT, place);
+  }
   tdm_context_release(context);
   assert_int_equal(complaints, 0);
   assert_true(CALLS > 250);
@@ -154,15 +161,15 @@ static void the_first_failure_is_told(void **unused) {
   tdm_context_release(none);
 }
 
-/* One call by its numbers, for a debugger: null_calls_test INDEX WAY. */
+/* One call by its numbers, for a debugger: null_calls_test INDEX WAY [LACKING]. */
 int main(int argc, char **argv) {
-  if (argc == 3) {
+  if (argc >= 3) {
     context = graph_context_of(1, 1);
     const size_t index = (size_t)atol(argv[1]);
     if (index >= CALLS) return 77;
     printf("%s %s\n", public_calls[index].name, argv[2]);
     fflush(stdout);
-    return perform(index, (call_way)atoi(argv[2]));
+    return perform(index, (call_way)atoi(argv[2]), argc > 3 ? atoi(argv[3]) : -1);
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_crashes_and_failures_say_why),

@@ -7,13 +7,15 @@ and CMake ask for.
 
 A program then includes <tandem/tandem.h> and is built with `pkg-config --cflags --libs tandem`.
 --libdir is where libraries lie below the prefix (Debian: lib/x86_64-linux-gnu). --root is put
-before every path that is written, and into none of the files (a package's DESTDIR).
+before every path that is written, and into none of the files (a package's DESTDIR). What is written
+is everybody's to read, whatever the umask is.
 """
 import argparse
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 
 VERSION = re.compile(r"#define TDM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)")
@@ -22,6 +24,8 @@ PLUGINS = ("net/libtandem_mpich.so", "net/libtandem_openmpi.so", "devices/cuda/l
 # Those of docs/first_hour.md.
 EXAMPLES = ("examples/first_model.c", "examples/first_steps/baskets.h",
             "examples/first_hour.c", "examples/first_steps/training.h")
+# Whose headers, libraries and .pc files are found without being told of.
+SYSTEM_PREFIXES = ("/usr", "/usr/local")
 INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
 PKG_CONFIG = """prefix={prefix}
@@ -37,7 +41,9 @@ Libs.private: {private}
 """
 
 CMAKE = """# find_package(tandem) makes the target tandem::tandem, the shared library.
-get_filename_component(_tandem_prefix "${{CMAKE_CURRENT_LIST_DIR}}/{up}" ABSOLUTE)
+# Where /lib leads to /usr/lib, and this was found in /lib, the prefix is /usr.
+get_filename_component(_tandem_prefix "${{CMAKE_CURRENT_LIST_DIR}}" REALPATH)
+get_filename_component(_tandem_prefix "${{_tandem_prefix}}/{up}" ABSOLUTE)
 if(NOT TARGET tandem::tandem)
   add_library(tandem::tandem SHARED IMPORTED)
   set_target_properties(tandem::tandem PROPERTIES
@@ -128,7 +134,7 @@ def install(to, prefix, libdir="lib"):
     to.copy("tools/tandem_apart", "bin/tandem", 0o755)
     to.copy("tools/tandem.1", "share/man/man1/tandem.1")
     to.copy("tools/tandem.bash", "share/bash-completion/completions/tandem")
-    up = "/".join([".."] * (libdir.count("/") + 3))  # from CMake's files to the prefix
+    up = os.path.relpath(".", f"{libdir}/cmake/tandem")  # from CMake's files to the prefix
     values = {"prefix": prefix, "libdir": libdir, "up": up,
               "version": version, "major": major, "minor": minor,
               "shared": shared, "soname": soname, "private": flags}
@@ -142,7 +148,20 @@ def install(to, prefix, libdir="lib"):
     return version
 
 
+def let_find(prefix, libdir):
+    """Tells the dynamic linker of what is in the system's prefixes, the caller of other folders."""
+    folder = os.path.join(prefix, libdir)
+    if prefix not in SYSTEM_PREFIXES:
+        print(f"PKG_CONFIG_PATH={shlex.quote(folder + '/pkgconfig')} lets pkg-config find it")
+        print(f"LD_LIBRARY_PATH={shlex.quote(folder)} lets programs find it")
+        return
+    tool = shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if not tool or subprocess.run([tool], stderr=subprocess.DEVNULL, check=False).returncode:
+        print("`ldconfig`, called by root, lets programs find it")
+
+
 def main():
+    """The exit status."""
     parser = argparse.ArgumentParser(
         prog="install",
         description="Installs headers, libraries, the command tandem, pkg-config and CMake files.")
@@ -150,18 +169,24 @@ def main():
     parser.add_argument("--libdir", default="lib", help="below the prefix (%(default)s)")
     parser.add_argument("--root", default="", help="put before every path that is written")
     options = parser.parse_args()
-    if not os.path.isabs(options.prefix):
+    prefix, libdir = os.path.normpath(options.prefix), os.path.normpath(options.libdir)
+    if not os.path.isabs(prefix):
         parser.error(f"--prefix {options.prefix} is not an absolute path")
-    to = Destination(options.root, options.prefix)
+    if os.path.isabs(libdir) or libdir.split("/")[0] == "..":
+        parser.error(f"--libdir {options.libdir} is not below the prefix, as lib64 would be")
+    # `bazel run` begins in a folder of its own.
+    root = options.root and os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""),
+                                         options.root)
+    os.umask(0o022)
+    to = Destination(root, prefix)
     try:
-        version = install(to, options.prefix, options.libdir)
+        version = install(to, prefix, libdir)
     except OSError as error:
         print(f"install: {error}", file=sys.stderr)
         return 1
     print(f"Tandem {version} is in {to.folder}")
-    if options.prefix not in ("/usr", "/usr/local"):
-        folder = f"{options.prefix}/{options.libdir}/pkgconfig"
-        print(f"PKG_CONFIG_PATH={shlex.quote(folder)} lets pkg-config find it")
+    if not root:
+        let_find(prefix, libdir)
     return 0
 
 

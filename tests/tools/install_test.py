@@ -55,9 +55,10 @@ class InstallTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         cls.prefix = os.path.join(cls.folder, "over there")
-        cls.environment = {**os.environ, "LD_LIBRARY_PATH": cls.prefix + "/lib",
-                           "PKG_CONFIG_PATH": cls.prefix + "/lib/pkgconfig"}
-        output("tools/install.py", "--prefix", cls.prefix)
+        told = output("sh", "-c", 'umask 077 && exec tools/install.py --prefix "$0"', cls.prefix)
+        # As it tells: NAME=VALUE, quoted for a shell.
+        cls.environment = {**os.environ, **dict(
+            shlex.split(line)[0].split("=", 1) for line in told.splitlines() if "=" in line)}
 
     @classmethod
     def tearDownClass(cls):
@@ -168,6 +169,23 @@ class InstallTest(unittest.TestCase):
         output("cmake", "--build", build)
         self.run_program(os.path.join(build, "program"))
 
+    @unittest.skipUnless(shutil.which("cmake"), "there is no cmake")
+    def test_cmake_finds_it_by_a_link_to_its_libraries(self):
+        project = os.path.join(self.folder, "merged")
+        os.mkdir(project)
+        os.symlink(self.prefix + "/lib", project + "/lib")  # as /lib of a system leads to /usr/lib
+        with open(os.path.join(project, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(CMAKE_PROJECT.format(version=self.flags("--modversion")[0]))
+        shutil.copy("examples/first_model.c", project)
+        output("cmake", "-S", project, "-B", project + "/build", f"-DCMAKE_PREFIX_PATH={project}")
+
+    def test_it_is_everybodys_to_read(self):
+        for folder, _, files in os.walk(self.prefix):
+            for path in [folder] + [os.path.join(folder, file) for file in files]:
+                mode = os.stat(path).st_mode
+                self.assertEqual(mode & 0o044, 0o044, path)
+                self.assertEqual(mode & 0o011 == 0o011, mode & 0o100 != 0, path)
+
     def test_the_library_offers_what_the_headers_declare(self):
         declared = set()
         for folder, _, files in os.walk(self.prefix + "/include/tandem"):
@@ -186,11 +204,23 @@ class InstallTest(unittest.TestCase):
         with open(root + "/opt/tandem/lib/pkgconfig/tandem.pc", encoding="utf-8") as text:
             self.assertIn("prefix=/opt/tandem\n", text.read())
 
-    def test_a_relative_prefix_is_refused(self):
-        done = subprocess.run(["tools/install.py", "--prefix", "there"], stderr=subprocess.PIPE,
-                              text=True, check=False)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--prefix there is not an absolute path", done.stderr)
+    def test_a_relative_root_is_below_the_folder_of_the_call(self):
+        called = {**os.environ, "BUILD_WORKING_DIRECTORY": self.folder}
+        output("tools/install.py", "--prefix", "/opt", "--libdir", "lib/64/", "--root", "related",
+               env=called)
+        found = self.folder + "/related/opt/lib/64/cmake/tandem/tandem-config.cmake"
+        with open(found, encoding="utf-8") as text:
+            self.assertIn("/../../../.." + '" ABSOLUTE', text.read())
+
+    def test_paths_that_cannot_be_are_refused(self):
+        apart = "is not below the prefix"
+        for option, path, why in (("--prefix", "there", "is not an absolute path"),
+                                  ("--libdir", self.folder + "/elsewhere", apart),
+                                  ("--libdir", "lib/../../elsewhere", apart)):
+            done = subprocess.run(["tools/install.py", "--root", self.folder + "/none", option,
+                                   path], stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{option} {path} {why}", done.stderr)
 
 
 if __name__ == "__main__":

@@ -100,8 +100,10 @@ static void bind_threads(tdm_team *team) {
   if (!team->topology || !team->range) return;
 #pragma omp parallel num_threads((int)team->active)
   {
-    /* The opening thread was bound by its owner, if it wanted to be. */
-    if (omp_get_thread_num() != 0) (void)tdm_topology_bind_thread(team->topology, team->range);
+    /* The opening thread was bound by its owner, if it wanted to be; where OpenMP has places, it
+     * was bound to the first of them when this region began. */
+    if (omp_get_thread_num() != 0 || omp_get_num_places() > 0)
+      (void)tdm_topology_bind_thread(team->topology, team->range);
   }
 }
 

@@ -1,6 +1,7 @@
 /* Reading the machine with hwloc and dividing it. Invariant: `cores` and `units` list what the
  * process may use in the same order, node by node, so that a range of either is compact. */
 #include <assert.h>
+#include <omp.h>
 #include <string.h>
 
 #include "devices/topology/topology_state.h"
@@ -42,15 +43,50 @@ static tdm_status load(tdm_topology *topology, const char *description) {
   return TDM_OK;
 }
 
+/* The processing units of a place of OpenMP's; false where memory is short. */
+static bool add_place(const tdm_topology *topology, int place, hwloc_bitmap_t set) {
+  const size_t count = (size_t)omp_get_place_num_procs(place);
+  int *units = tdm_allocate(topology->allocator, (count + 1) * sizeof(*units), "a place's units");
+  if (!units) return false;
+  omp_get_place_proc_ids(place, units);
+  bool added = true;
+  for (size_t i = 0; i < count && added; i++)
+    added = hwloc_bitmap_set(set, (unsigned)units[i]) == 0;
+  tdm_release(topology->allocator, units, (count + 1) * sizeof(*units));
+  return added;
+}
+
+/* Where OpenMP's runtime is to bind threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), it has
+ * bound the program's first one to a place before main began: what the process was given are all
+ * places together. A program that has bound itself otherwise since then means what it did. */
+static tdm_status widen_to_places(const tdm_topology *topology, hwloc_bitmap_t allowed) {
+  hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
+  bool read = all && one, is_bound_to_one = false;
+  const int count = omp_get_num_places();
+  for (int place = 0; place < count && read; place++) {
+    hwloc_bitmap_zero(one);
+    read = add_place(topology, place, one) && hwloc_bitmap_or(all, all, one) == 0;
+    is_bound_to_one |= hwloc_bitmap_isequal(one, allowed) != 0;
+  }
+  if (read && is_bound_to_one) read = hwloc_bitmap_or(allowed, allowed, all) == 0;
+  hwloc_bitmap_free(one);
+  hwloc_bitmap_free(all);
+  return read ? TDM_OK : tdm_fail(TDM_OUT_OF_MEMORY, "out of memory for OpenMP's places");
+}
+
 /* Takes out what the process may not run on; a topology that cannot be restricted stays whole. */
-static void restrict_to_affinity(tdm_topology *topology) {
+static tdm_status restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
-  if (!allowed) return;
+  if (!allowed) return tdm_fail(TDM_OUT_OF_MEMORY, "out of memory for the process's units");
+  tdm_status status = TDM_OK;
   if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
+    status = widen_to_places(topology, allowed);
     /* PCI devices stay in the topology even where no core beside them is left. */
-    (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
+    if (status == TDM_OK)
+      (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
   }
   hwloc_bitmap_free(allowed);
+  return status;
 }
 
 /* Appends the objects of one type whose memory comes from node, in order, to list. Other nodes may
@@ -103,7 +139,8 @@ tdm_status tdm_topology_create(const tdm_allocator *allocator, const char *descr
   topology->allocator = allocator;
   tdm_status status = load(topology, description);
   if (status != TDM_OK) goto fail;
-  if (topology->is_this_machine) restrict_to_affinity(topology);
+  if (topology->is_this_machine) status = restrict_to_affinity(topology);
+  if (status != TDM_OK) goto fail;
   status = list_cores(topology);
   if (status != TDM_OK) goto fail;
   *out_topology = topology;
@@ -224,6 +261,17 @@ bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range
   const int code = hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_THREAD);
   hwloc_bitmap_free(set);
   return code == 0;
+}
+
+void tdm_topology_leave_place(void) {
+  if (omp_get_num_places() <= 0) return;
+  const tdm_allocator allocator = tdm_allocator_default();
+  tdm_topology *topology;
+  if (tdm_topology_create(&allocator, NULL, &topology) != TDM_OK) return;
+  tdm_core_range all;
+  tdm_topology_divide(topology, 1, 0, false, &all);
+  (void)tdm_topology_bind_thread(topology, &all);
+  tdm_topology_destroy(topology);
 }
 
 const char *tdm_topology_range_text(const tdm_topology *topology, const tdm_core_range *range,

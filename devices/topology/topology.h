@@ -37,6 +37,9 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
 
 /* Binds the calling thread to the range. Refusal by the system is no failure: false. */
 bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range);
+/* Lets the calling thread run on all that the process was given, where OpenMP's runtime has bound
+ * it to a place: for programs that tell of processors, or start others, which inherit that. */
+void tdm_topology_leave_place(void);
 /* Where no one node can be named. */
 enum { TDM_NODE_UNKNOWN = -1, TDM_NODE_SEVERAL = -2 };
 

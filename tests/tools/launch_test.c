@@ -188,6 +188,16 @@ static void what_cannot_start_is_refused(void **state) {
   expect("both", "plugins", "", "--help", 0, TEXTS("--hostfile FILE"));
 }
 
+/* The ranks of a tool that OpenMP's runtime has bound to one place are not all of that place. */
+static void the_binding_of_openmp_is_not_the_ranks(void **state) {
+  (void)state;
+  outcome unbound = run("both", "plugins", "", "-n 2 --print program");
+  outcome bound = run("both", "plugins", "OMP_PROC_BIND=true", "-n 2 --print program");
+  assert_string_equal(bound.output, unbound.output);
+  outcome_free(&bound);
+  outcome_free(&unbound);
+}
+
 int main(int count, char **arguments) {
   if (count != 2 || !realpath(arguments[1], tool)) return 2;
   const char *folder = getenv("TEST_TMPDIR");
@@ -197,6 +207,7 @@ int main(int count, char **arguments) {
   (void)snprintf(copy, sizeof copy, "mkdir -p alone && cp -f '%s' alone/tandem", tool);
   if (system(copy) != 0 || !realpath("alone/tandem", tool)) return 2;
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_binding_of_openmp_is_not_the_ranks),
       cmocka_unit_test(the_mpi_that_is_there_is_taken),
       cmocka_unit_test(messages_over_tcp_go_at_once),
       cmocka_unit_test(the_command_line_has_all_that_is_asked_for),

@@ -77,6 +77,25 @@ static void commands_are_listed(void **state) {
   outcome_free(&ended);
 }
 
+/* OpenMP's runtime then binds the program's first thread to one processing unit. */
+static void the_binding_of_openmp_takes_no_processors(void **state) {
+  (void)state;
+  static const char *const settings[] = {"OMP_PROC_BIND=true", "OMP_PLACES=threads"};
+  static const char *const told[] = {"devices --json | grep -o '\"threads\":[0-9]*'",
+                                     "doctor | grep '^[a-z]* *processors'"};
+  for (size_t i = 0; i < sizeof settings / sizeof *settings * 2; i++) {
+    outcome unbound = run(told[i % 2], 0);
+    char line[PATH_MAX + 128];
+    (void)snprintf(line, sizeof line, "TANDEM_LINKS=off %s '%s' %s", settings[i / 2], command,
+                   told[i % 2]);
+    outcome bound = program_run_as(line);
+    assert_int_equal(bound.exit_code, 0);
+    assert_string_equal(bound.output, unbound.output);
+    outcome_free(&bound);
+    outcome_free(&unbound);
+  }
+}
+
 static void devices_and_links_are_told(void **state) {
   (void)state;
   must_print("devices", 0,
@@ -336,6 +355,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(relative_paths_are_the_users),
       cmocka_unit_test(a_folder_that_is_gone_is_named),
       cmocka_unit_test(commands_are_listed),
+      cmocka_unit_test(the_binding_of_openmp_takes_no_processors),
       cmocka_unit_test(devices_and_links_are_told),
       cmocka_unit_test(the_manual_and_the_completion_know_all),
       cmocka_unit_test(json_is_json),

@@ -198,6 +198,12 @@ static void the_binding_of_openmp_is_not_the_ranks(void **state) {
   outcome_free(&unbound);
 }
 
+static void a_line_that_cannot_be_printed_is_told(void **state) {
+  (void)state;
+  expect("both", "plugins", "", "-n 1 --print program > /dev/full", 1,
+         TEXTS("cannot write it all"));
+}
+
 int main(int count, char **arguments) {
   if (count != 2 || !realpath(arguments[1], tool)) return 2;
   const char *folder = getenv("TEST_TMPDIR");
@@ -208,6 +214,7 @@ int main(int count, char **arguments) {
   if (system(copy) != 0 || !realpath("alone/tandem", tool)) return 2;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_binding_of_openmp_is_not_the_ranks),
+      cmocka_unit_test(a_line_that_cannot_be_printed_is_told),
       cmocka_unit_test(the_mpi_that_is_there_is_taken),
       cmocka_unit_test(messages_over_tcp_go_at_once),
       cmocka_unit_test(the_command_line_has_all_that_is_asked_for),

@@ -255,7 +255,7 @@ static int execute(const launch_options *options, const char *launcher, words *l
   }
   if (options->prints) {
     words_print(line);
-    return 0;
+    return tool_ended(&launch_tool, TDM_OK);
   }
   (void)execv(launcher, line->items);
   fprintf(stderr, "tandem launch: %s: %s\n", launcher, strerror(errno));

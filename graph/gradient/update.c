@@ -107,10 +107,11 @@ static tdm_status settle_update(const settling *state, tdm_ir_node *node) {
     if (there == TDM_NO_DEVICE) continue;
     if (device == TDM_NO_DEVICE) device = there;
     if (there == device) continue;
-    return tdm_fail(TDM_UNSUPPORTED,
-                    "%s: its update reads what one on %s has written, and belongs on %s; let one "
-                    "session bind what both write",
-                    node->name, device_name(graph, there), device_name(graph, device));
+    return tdm_fail(
+        TDM_UNSUPPORTED,
+        "%s: its update reads what one on %s has written, and belongs on %s; append what "
+        "reads it before it is written, or place together what both write",
+        node->name, device_name(graph, there), device_name(graph, device));
   }
   if (device == TDM_NO_DEVICE) return TDM_OK;
   node->role = TDM_ROLE_UPDATE;

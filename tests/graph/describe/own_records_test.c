@@ -281,6 +281,32 @@ static void a_parameter_is_overwritten_by_rules_alone(void **unused) {
   tdm_graph_release(graph);
 }
 
+static tdm_status append_narrower(tdm_update *update) {
+  static const tdm_operation narrower_in_place = RECORD_OF(2, 1, infer_narrower, .overwrites = {1});
+  const tdm_value operands[] = {tdm_update_parameter(update, 0), tdm_update_gradient(update, 0)};
+  tdm_append(tdm_update_graph(update), &narrower_in_place, tdm_update_name(update, 0), NULL,
+             operands, 2, NULL);
+  return tdm_graph_status(tdm_update_graph(update));
+}
+
+/* What is written over a parameter has its shape. */
+static void what_overwrites_fits(void **unused) {
+  (void)unused;
+  static const tdm_optimizer_rule rule = {.name = "narrowing", .append = append_narrower};
+  tdm_optimizer optimizer = tdm_sgd(0.1);
+  optimizer.rule = &rule;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
+  const tdm_value y = tdm_linear_without_bias(graph, "fc", x, WIDTH);
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+                                       .optimizer = &optimizer};
+  assert_null(tdm_session_create(graph, &options));
+  assert_int_equal(tdm_last_status(), TDM_INVALID_ARGUMENT);
+  assert_message("mine fc.weight: output 0 overwrites input 0, and is not of its dtype and shape");
+  tdm_graph_release(graph);
+}
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 static int released;
@@ -423,6 +449,7 @@ int main(void) {
       cmocka_unit_test(what_cannot_be_is_named),
       cmocka_unit_test(what_goes_back_or_cuts_overwrites_nothing),
       cmocka_unit_test(a_parameter_is_overwritten_by_rules_alone),
+      cmocka_unit_test(what_overwrites_fits),
       cmocka_unit_test(dense_outputs_have_the_bytes_of_their_shape),
       cmocka_unit_test(nodes_alike_share_what_is_prepared),
       cmocka_unit_test(what_the_library_alone_may_say_is_refused),

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/allocate.h"
 #include "tests/graph/job.h"
 #include "tests/graph/support.h"
 
 /* ---- Making plans ---- */
 
-static tdm_context *context_for(const plan_model *model) {
+static tdm_context *context_for(const plan_model *model, const tdm_allocator *allocator) {
   char path[] = "/tmp/plans_test_XXXXXX";
   const int file = mkstemp(path);
   assert_true(file >= 0);
@@ -19,6 +20,7 @@ static tdm_context *context_for(const plan_model *model) {
   (void)fclose(out);
   const tdm_context_options options = {
       .struct_size = sizeof options,
+      .allocator = allocator,
       .cpu_devices = 2,
       .sim_devices = 3,
       .sim = "latency_us=5,gigabytes_per_second=10,peer_gigabytes_per_second=50",
@@ -51,7 +53,9 @@ static tdm_status run_in_sequence(tdm_session *session, const tdm_feed *feeds, s
   return status;
 }
 
-static void make_plan(const plan_model *model, tdm_context *context, tdm_session *session) {
+/* The last failures of the allocator, which may be NULL, are told of planning alone. */
+static tdm_status make_plan(const plan_model *model, tdm_context *context, tdm_session *session,
+                            tdm_faulty_allocator *faulty, uint64_t fail_at) {
   tdm_feed feeds[PLAN_MOST_FEEDS];
   size_t count = 0;
   for (; count < PLAN_MOST_FEEDS && model->feeds[count].name; count++) {
@@ -63,13 +67,15 @@ static void make_plan(const plan_model *model, tdm_context *context, tdm_session
            (size_t)tdm_shape_count(&feed->shape) * tdm_dtype_bytes(feed->dtype));
   }
   tdm_fetch fetch = {.name = model->fetch};
+  if (faulty) tdm_faulty_allocator_arm(faulty, fail_at, false);
   const tdm_status made =
       model->in_sequence
           ? run_in_sequence(session, feeds, count, &fetch)
           : tdm_session_prepare(session, feeds, count, &fetch, model->fetch != NULL, !model->fetch);
-  if (made != TDM_OK) fail_msg("%s: %s", model->name, tdm_last_message());
+  if (made != TDM_OK && !faulty) fail_msg("%s: %s", model->name, tdm_last_message());
   while (count-- > 0)
     tdm_tensor_release(feeds[count].tensor);
+  return made;
 }
 
 /* ---- Telling them ---- */
@@ -77,7 +83,7 @@ static void make_plan(const plan_model *model, tdm_context *context, tdm_session
 static void tell(const recorded_kind *kind, const plan_model *model, tdm_context *context,
                  FILE *out) {
   tdm_session *session = session_for(model, context, kind->profiles);
-  make_plan(model, context, session);
+  (void)make_plan(model, context, session, NULL, 0);
   kind->tell(model, session, out);
   tdm_session_release(session);
 }
@@ -120,7 +126,7 @@ static char *told(const recorded_kind *kind, const plan_model *model) {
   if (model->ranks) {
     tell_job(kind, model, out);
   } else {
-    tdm_context *context = context_for(model);
+    tdm_context *context = context_for(model, NULL);
     tell(kind, model, context, out);
     tdm_context_release(context);
   }
@@ -161,6 +167,29 @@ void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *
     fprintf(out, "each of them: ");
     tell_forecast(session, &options, out);
   }
+}
+
+/* ---- Short memory ---- */
+
+void recorded_sweep_memory(const plan_model *model) {
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  tdm_context *context = context_for(model, &allocator);
+  tdm_session *session = session_for(model, context, false);
+  for (uint64_t n = 1;; n++) {
+    const tdm_status made = make_plan(model, context, session, faulty, n);
+    const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+    tdm_faulty_allocator_arm(faulty, 0, false);
+    if (made != (failed ? TDM_OUT_OF_MEMORY : TDM_OK))
+      fail_msg("%s: allocation %llu: %s", model->name, (unsigned long long)n,
+               made == TDM_OK ? "a plan was made without it" : tdm_last_message());
+    if (!failed) break;
+  }
+  tdm_session_release(session);
+  tdm_context_close(context, NULL, NULL);
+  tdm_context_release(context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
 }
 
 /* ---- Comparing them ---- */

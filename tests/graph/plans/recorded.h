@@ -23,6 +23,10 @@ bool recorded_begin(int argc, char **argv);
 void recorded_check(const recorded_kind *kind, const plan_model *models, size_t count,
                     bool records);
 
+/* Plans the model again and again, the Nth allocation failing, until none does: each time that is
+ * told, and no plan is made without it. */
+void recorded_sweep_memory(const plan_model *model);
+
 /* What a step is forecast to take, in all and of each queue and link; costs may be NULL. */
 void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out);
 

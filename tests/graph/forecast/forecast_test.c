@@ -49,6 +49,37 @@ static void a_chain_is_what_it_is_by_hand(void **state) {
   tdm_context_release(context);
 }
 
+/* 64 x 64 by 64 x 64: 2 x 64^3 flops at 2 a ns are more than 49408 bytes. Of a dtype of which
+ * nothing is described nothing is made up. */
+static void a_product_takes_its_flops(void **state) {
+  (void)state;
+  enum { N = 64 };
+  tdm_context *context = described_context();
+  for (int wide = 0; wide < 2; wide++) {
+    const tdm_dtype dtype = wide ? TDM_FLOAT64 : TDM_FLOAT32;
+    tdm_graph *graph = tdm_graph_create(context);
+    if (wide) tdm_scope_dtype(graph, dtype);
+    tdm_place(graph, "paper:0");
+    const tdm_value x = tdm_input(graph, "x", dtype, tdm_shape_of(2, N, N));
+    tdm_output(graph, "y", tdm_linear(graph, "fc", x, N));
+    tdm_session *session = run_session(graph, NULL);
+    tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", dtype, tdm_shape_of(2, N, N));
+    const tdm_feed feed = {"x", fed, false};
+    const tdm_fetch fetch = {"y", NULL};
+    assert_ok(tdm_session_prepare(session, &feed, 1, &fetch, 1, false));
+    tdm_forecast *made = NULL;
+    const tdm_status status = tdm_session_forecast(session, NULL, &made);
+    assert_int_equal(status, wide ? TDM_UNSUPPORTED : TDM_OK);
+    if (wide) assert_message("is described without flops_per_second of float64");
+    const double bytes = N * N * 4, flops = 2.0 * N * N * N;
+    if (!wide) assert_close(made->step_ns, 2 * (5000 + bytes / 10) + 3000 + flops / 2);
+    tdm_forecast_release(made);
+    tdm_tensor_release(fed);
+    tdm_session_release(session);
+  }
+  tdm_context_release(context);
+}
+
 /* ---- Micro-batches ---- */
 
 enum { STAGES = 4, STAGE_WIDTH = 64, CLASSES = 16, PARTS = 8 };
@@ -438,6 +469,7 @@ static void what_cannot_be_told_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_is_what_it_is_by_hand),
+      cmocka_unit_test(a_product_takes_its_flops),
       cmocka_unit_test(targets_that_are_reshaped_hold_no_part_up),
       cmocka_unit_test(a_measured_step_is_the_sum_of_its_kernels),
       cmocka_unit_test(a_host_that_is_not_described_is_measured),

@@ -63,6 +63,28 @@ static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, cons
 
 /* ---- Loading ---- */
 
+static bool is_of_checkpoint(const char *name) {
+  return strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0;
+}
+
+static tdm_status refuse_twice(const char *name, const char *other) {
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
+                  name, other);
+}
+
+/* What no session has asked for yet is kept without any "module.": does the list have that, too? */
+static tdm_status check_plain(tdm_store *store, const tdm_tensor_list *list, const char *name) {
+  if (is_of_checkpoint(name) || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
+  const size_t bytes = strlen(name) + 1;
+  char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
+  if (!plain) return TDM_OUT_OF_MEMORY;
+  tdm_store_strip_modules(name, plain);
+  const bool twice = strcmp(name, plain) != 0 && tdm_tensor_list_find(list, plain);
+  const tdm_status status = twice ? refuse_twice(name, plain) : TDM_OK;
+  tdm_release(store->allocator, plain, bytes);
+  return status;
+}
+
 /* Also lists what it will set. */
 static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
@@ -72,12 +94,13 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
     tdm_store_entry *entry;
     TDM_TRY(find_entry(store, tdm_tensor_list_name(list, i), &entry));
     const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};
-    if (!entry) continue;
     const char *name = tdm_tensor_list_name(list, i);
+    if (!entry) {
+      TDM_TRY(check_plain(store, list, name));
+      continue;
+    }
     const char *own = tdm_store_entry_table(entry);
-    if (strcmp(name, own) != 0 && tdm_tensor_list_find(list, own))
-      return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
-                      name, own);
+    if (strcmp(name, own) != 0 && tdm_tensor_list_find(list, own)) return refuse_twice(name, own);
     TDM_TRY(tdm_store_check_table_fit(entry, &spec));
     for (; entry; entry = entry->next_shard)
       entry->listed = entry->storage != NULL;
@@ -151,7 +174,7 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
 static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
-    if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
+    if (is_of_checkpoint(name)) continue;
     const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
     if (status != TDM_OK) return tdm_fail_within(status, "loading %s", name);
   }

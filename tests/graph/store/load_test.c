@@ -106,6 +106,34 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
 
 /* ---- First values ---------------------------------------------------------------------------- */
 
+/* With and without a wrapped module's part, a name is one parameter's, whether a session has asked
+ * for it or not; what is a checkpoint's own is nobody's. */
+static void one_parameter_is_loaded_once(void **unused) {
+  (void)unused;
+  static const char *const names[] = {"first/weight", "module.first/weight"};
+  tdm_context *context = graph_context();
+  for (int bound = 0; bound < 2; bound++)
+    for (int first = 0; first < 2; first++) {
+      tdm_store *store = tdm_store_create(context);
+      const tdm_session_options options = {.store = store};
+      tdm_session *reader = bound ? run_session(two_layers(context, NULL), &options) : NULL;
+      tdm_tensor_list *list = tdm_tensor_list_create(context);
+      add_full(list, context, names[first], 1);
+      add_full(list, context, names[!first], 2);
+      assert_status(tdm_store_load(store, list), TDM_INVALID_ARGUMENT);
+      assert_message("module.first/weight and first/weight are both there");
+      tdm_tensor_list_release(list);
+      list = tdm_tensor_list_create(context);
+      add_full(list, context, "checkpoint/own/x", 1);
+      add_full(list, context, "checkpoint/own/module.x", 2);
+      assert_ok(tdm_store_load(store, list));
+      tdm_tensor_list_release(list);
+      tdm_session_release(reader);
+      tdm_store_release(store);
+    }
+  tdm_context_release(context);
+}
+
 /* What is computed with fewer bits than it is stored with has zeros first, or what is loaded. */
 static void halves_are_not_drawn(void **unused) {
   (void)unused;
@@ -135,6 +163,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(states_are_no_parameters_before_they_are_asked_for),
       cmocka_unit_test(a_load_that_fails_half_way_is_made_up_for_by_all_of_it),
+      cmocka_unit_test(one_parameter_is_loaded_once),
       cmocka_unit_test(halves_are_not_drawn),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Describing graphs: the first error sticks and is told by the session, with the layer and its
  * shapes; invalid and foreign values; scopes, names, tied weights; named dimensions. */
+#include "graph/ir/ir.h"
 #include "tests/graph/group.h"
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_dim width) {
@@ -178,7 +179,11 @@ static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   tdm_output(graph, "out", tdm_relu(graph, "act", floats(graph, "x", 4)));
   tdm_session *session = tdm_session_create(graph, NULL);
   assert_non_null(session);
+  const size_t values = graph->values.count, nodes = graph->nodes.count;
   tdm_output(graph, "late", tdm_parameter(graph, "p", TDM_FLOAT32, tdm_shape_of(1, 2), NULL));
+  assert_int_equal(graph->values.count, values); /* which sessions read meanwhile */
+  assert_int_equal(graph->nodes.count, nodes);
+  assert_int_equal(graph->outputs.count, 1);
   tdm_tensor *x = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, 4), -1);
   const tdm_feed feed = {.name = "x", .tensor = x};
   tdm_fetch fetch = {.name = "out"};

@@ -302,7 +302,7 @@ static void see(void *user, const tdm_observation *observation) {
   assert_is(observation->tensor, values[number].numbers, "observed value", number);
 }
 
-static size_t choose_fetches(tdm_fetch *fetches, char (*names)[8], int *numbers) {
+static size_t choose_fetches(tdm_fetch *fetches, char (*names)[16], int *numbers) {
   const int rare = draw(3);
   size_t chosen = 0;
   for (int i = 0; i < count; i++) {
@@ -317,7 +317,7 @@ static size_t choose_fetches(tdm_fetch *fetches, char (*names)[8], int *numbers)
 
 static void run_once_more(tdm_sequence *sequence, float (*kept)[ROWS * WIDTH]) {
   tdm_fetch fetches[MOST_VALUES];
-  char names[MOST_VALUES][8];
+  char names[MOST_VALUES][16];
   int numbers[MOST_VALUES];
   const size_t chosen = choose_fetches(fetches, names, numbers);
   if (chosen == 0) return;
@@ -334,7 +334,7 @@ static void run_once_more(tdm_sequence *sequence, float (*kept)[ROWS * WIDTH]) {
     tdm_tensor_release(fetches[i].tensor);
   }
   for (int k = 0; k < KEPTS; k++) {
-    char name[8];
+    char name[16];
     tdm_tensor *left = NULL;
     (void)snprintf(name, sizeof name, "kept%d", k);
     assert_ok(tdm_sequence_get(sequence, name, &left));

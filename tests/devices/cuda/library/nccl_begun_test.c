@@ -1,5 +1,6 @@
-/* What NCCL's table makes of a communicator that begins, or does not, with NCCL's functions by the
- * test in place of its library: what a failed beginning leaves is aborted, and nothing else. */
+/* What NCCL's table makes of a communicator that begins, or does not, and of all else that is asked
+ * of it, with NCCL's functions by the test in place of its library: what a failed beginning leaves
+ * is aborted, and nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,10 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "devices/cuda/library/nccl.h"
 
@@ -19,6 +23,16 @@ static struct {
   ncclComm_t made;     /* by it */
   ncclComm_t aborted;
   int aborts;
+  const char *missing; /* a function that the library has not, or "" the library itself */
+  const char *words;   /* of the latest error */
+  /* Of the latest transfer or sum. */
+  char call; /* 'a', 's' or 'r' */
+  const void *memory[2];
+  size_t count;
+  ncclDataType_t type;
+  int partner;
+  ncclComm_t communicator;
+  cudaStream_t stream;
 } double_of;
 
 static const unsigned char known_id[TDM_NCCL_ID_BYTES] = "whoever has this may join";
@@ -39,25 +53,128 @@ static ncclResult_t abort_it(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-static void uncalled(void) {
-  fail_msg("another of NCCL's functions is called");
+static ncclResult_t version(int *out_version) {
+  *out_version = 22809;
+  return ncclSystemError;
 }
 
-/* What dlopen and dlsym of the program are (--wrap). */
+static const char *error_text(ncclResult_t result) {
+  return result == ncclRemoteError ? "the other side" : "another";
+}
+
+static const char *last_error(ncclComm_t comm) {
+  assert_null(comm);
+  return double_of.words;
+}
+
+static ncclResult_t unique_id(ncclUniqueId *out_id) {
+  memcpy(out_id, known_id, sizeof known_id);
+  return ncclInternalError;
+}
+
+static ncclResult_t async_error(ncclComm_t comm, ncclResult_t *out_error) {
+  double_of.communicator = comm;
+  *out_error = ncclRemoteError;
+  return ncclInvalidUsage;
+}
+
+static ncclResult_t note(char call, const void *from, const void *to, size_t count,
+                         ncclDataType_t type, int partner, ncclComm_t comm, cudaStream_t stream) {
+  double_of.call = call;
+  double_of.memory[0] = from;
+  double_of.memory[1] = to;
+  double_of.count = count;
+  double_of.type = type;
+  double_of.partner = partner;
+  double_of.communicator = comm;
+  double_of.stream = stream;
+  return double_of.result;
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  assert_int_equal(operation, ncclSum);
+  return note('a', from, to, count, type, -1, comm, stream);
+}
+
+static ncclResult_t send_it(const void *memory, size_t count, ncclDataType_t type, int partner,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return note('s', memory, NULL, count, type, partner, comm, stream);
+}
+
+static ncclResult_t receive(void *memory, size_t count, ncclDataType_t type, int partner,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return note('r', memory, NULL, count, type, partner, comm, stream);
+}
+
+static const struct {
+  const char *name;
+  void *function;
+} symbols[] = {{"ncclGetVersion", (void *)version},
+               {"ncclGetErrorString", (void *)error_text},
+               {"ncclGetLastError", (void *)last_error},
+               {"ncclGetUniqueId", (void *)unique_id},
+               {"ncclCommInitRankConfig", (void *)init},
+               {"ncclCommGetAsyncError", (void *)async_error},
+               {"ncclCommAbort", (void *)abort_it},
+               {"ncclAllReduce", (void *)all_reduce},
+               {"ncclSend", (void *)send_it},
+               {"ncclRecv", (void *)receive}};
+enum { SYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
+
+/* What dlopen and its kin of the program are (--wrap). */
 void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlsym(void *library, const char *name);
+char *__wrap_dlerror(void);
+int __wrap_dlclose(void *library);
 
 void *__wrap_dlopen(const char *name, int flags) {
   (void)flags;
   assert_string_equal(name, "libnccl.so.2");
-  return &double_of;
+  return double_of.missing && !*double_of.missing ? NULL : &double_of;
 }
 
 void *__wrap_dlsym(void *library, const char *name) {
   assert_ptr_equal(library, &double_of);
-  if (strcmp(name, "ncclCommInitRankConfig") == 0) return (void *)init;
-  if (strcmp(name, "ncclCommAbort") == 0) return (void *)abort_it;
-  return (void *)uncalled;
+  if (double_of.missing && strcmp(double_of.missing, name) == 0) return NULL;
+  for (size_t i = 0; i < SYMBOLS; i++)
+    if (strcmp(symbols[i].name, name) == 0) return symbols[i].function;
+  fail_msg("%s is asked for", name);
+  return NULL;
+}
+
+char *__wrap_dlerror(void) {
+  static char words[] = "libnccl.so.2: not there";
+  return words;
+}
+
+int __wrap_dlclose(void *library) {
+  assert_ptr_equal(library, &double_of);
+  return 0;
+}
+
+/* The library is opened once in a process, so another one looks. */
+static bool is_told(const char *missing, const char *words) {
+  const pid_t child = fork();
+  if (child == 0) {
+    double_of.missing = missing;
+    const char *absence = tdm_nccl_api_linked()->absence();
+    _exit(absence && strcmp(absence, words) == 0 ? 0 : 1);
+  }
+  int status = 1;
+  assert_true(child > 0 && waitpid(child, &status, 0) == child);
+  return status == 0;
+}
+
+/* Before anything in this process has opened it. */
+static void what_is_missing_is_told(void **state) {
+  (void)state;
+  assert_true(is_told("", "libnccl.so.2: not there"));
+  for (size_t i = 0; i < SYMBOLS; i++) {
+    char words[64];
+    (void)snprintf(words, sizeof words, "libnccl.so.2 lacks %s", symbols[i].name);
+    assert_true(is_told(symbols[i].name, words));
+  }
 }
 
 /* Begins one of two; what it answers, how often it aborts, and whether there is a communicator. */
@@ -87,13 +204,64 @@ static void what_a_failed_beginning_leaves_is_aborted(void **state) {
   expect(ncclSystemError, true, false, 1);
   expect(ncclInvalidUsage, false, false, 0);
 }
+
+static void what_is_asked_goes_to_the_library(void **state) {
+  (void)state;
+  const tdm_nccl_api *nccl = tdm_nccl_api_linked();
+  assert_null(nccl->absence());
+  int number = 0;
+  assert_int_equal(nccl->version(&number), ncclSystemError);
+  assert_int_equal(number, 22809);
+  assert_string_equal(nccl->error_text(ncclRemoteError), "the other side");
+  double_of.words = NULL;
+  assert_string_equal(nccl->last_error(NULL), "");
+  double_of.words = "why";
+  assert_string_equal(nccl->last_error(NULL), "why");
+  unsigned char id[TDM_NCCL_ID_BYTES] = {0};
+  assert_int_equal(nccl->unique_id(id), ncclInternalError);
+  assert_memory_equal(id, known_id, sizeof id);
+  static char memory, communicator_memory, stream_memory;
+  const tdm_nccl_communicator communicator = (tdm_nccl_communicator)(void *)&communicator_memory;
+  tdm_nccl_code error = 0;
+  assert_int_equal(nccl->async_error(communicator, &error), ncclInvalidUsage);
+  assert_int_equal(error, ncclRemoteError);
+  assert_ptr_equal((void *)double_of.communicator, &communicator_memory);
+  const tdm_cuda_stream stream = (tdm_cuda_stream)(void *)&stream_memory;
+  static const struct {
+    char call;
+    tdm_dtype dtype;
+    ncclDataType_t type;
+  } calls[] = {{'a', TDM_FLOAT32, ncclFloat32},
+               {'a', TDM_FLOAT64, ncclFloat64},
+               {'s', TDM_UINT8, ncclInt8},
+               {'r', TDM_UINT8, ncclInt8}};
+  double_of.result = ncclInProgress;
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    const char call = calls[i].call;
+    const tdm_nccl_code code =
+        call == 'a'   ? nccl->all_reduce(communicator, &memory, 12, calls[i].dtype, stream)
+        : call == 's' ? nccl->send(communicator, &memory, 12, 3, stream)
+                      : nccl->receive(communicator, &memory, 12, 3, stream);
+    assert_int_equal(code, ncclInProgress);
+    assert_int_equal(double_of.call, call);
+    assert_ptr_equal(double_of.memory[0], &memory);
+    assert_ptr_equal(double_of.memory[1], call == 'a' ? &memory : NULL);
+    assert_int_equal(double_of.count, 12);
+    assert_int_equal(double_of.type, calls[i].type);
+    assert_int_equal(double_of.partner, call == 'a' ? -1 : 3);
+    assert_ptr_equal((void *)double_of.communicator, &communicator_memory);
+    assert_ptr_equal((void *)double_of.stream, &stream_memory);
+  }
+}
 #endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {
 #if __has_include(<nccl.h>)
+    cmocka_unit_test(what_is_missing_is_told),
     cmocka_unit_test(what_has_begun_is_handed_out),
     cmocka_unit_test(what_a_failed_beginning_leaves_is_aborted),
+    cmocka_unit_test(what_is_asked_goes_to_the_library),
 #endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

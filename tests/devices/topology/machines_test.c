@@ -2,6 +2,7 @@
  * memory their devices get, and which node is next to a GPU. */
 #include "devices/topology/topology.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static void two_sockets_with_a_gpu_on_the_second(void **state) {
   assert_node_units(&two, 2, "");
   assert_node_units(&two, TDM_NODE_UNKNOWN, "");
   assert_true(tdm_topology_node_bytes(two.topology, 1) == (uint64_t)64 << 30);
+  assert_true(tdm_topology_node_bytes(two.topology, 0) == (uint64_t)64 << 30);
   assert_true(tdm_topology_node_bytes(two.topology, 2) == 0);
   assert_true(tdm_topology_node_bytes(two.topology, TDM_NODE_UNKNOWN) == 0);
   tdm_topology_destroy(two.topology);
@@ -168,10 +170,15 @@ static void machines_have_keys_of_their_own(void **state) {
   const char *const names[] = {"two_sockets", "sub_numa",  "memory_only",   "hbm_alone",
                                "eight_gpus",  "container", "container_node"};
   uint64_t keys[TDM_COUNT_OF(names)];
+  /* Files of links that were measured before are found by these. */
+  static const uint64_t recorded[TDM_COUNT_OF(names)] = {
+      0xd1f4953f185786a6, 0x9f61a291fd09df08, 0xc47847b55b61b7d3, 0x2d01eb1ce904bde6,
+      0xe2bea242e80e3503, 0x56cf3bfc7042289c, 0x7336410a352c4515};
   for (size_t i = 0; i < TDM_COUNT_OF(names); i++) {
     machine one;
     open_machine(&one, names[i]);
     keys[i] = tdm_topology_key(one.topology);
+    if (keys[i] != recorded[i]) fail_msg("%s has the key 0x%" PRIx64, names[i], keys[i]);
     tdm_topology_destroy(one.topology);
     open_machine(&one, names[i]);
     assert_true(tdm_topology_key(one.topology) == keys[i]);

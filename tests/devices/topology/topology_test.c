@@ -44,6 +44,29 @@ static void machines_are_divided_by_cores(void **state) {
   assert_division("numa:1 core:7 pu:1", 3, 0, false, (const char *[]){"0-2", "3-4", "5-6"});
 }
 
+/* One core of two units is one core; where no cores are told, units are. */
+static void units_are_cores_where_none_are_told(void **state) {
+  (void)state;
+  static const struct {
+    const char *machine;
+    size_t cores, nodes, cache_bytes;
+  } cases[] = {{"numa:1 core:1 pu:2", 1, 1, 0},
+               {"numa:1 pu:3", 3, 1, 0},
+               {"numa:2 core:2 pu:2", 4, 2, 0},
+               {"numa:2 l3:1(size=8388608) l2:2(size=1048576) core:1 pu:1", 4, 2, 8388608},
+               {"numa:1 l2:2(size=1048576) core:1 pu:1", 2, 1, 1048576}};
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_topology *topology = make(cases[i].machine);
+    assert_int_equal(tdm_topology_core_count(topology), cases[i].cores);
+    assert_int_equal(tdm_topology_node_count(topology), cases[i].nodes);
+    assert_int_equal(tdm_topology_cache_bytes(topology), cases[i].cache_bytes);
+    tdm_topology_destroy(topology);
+  }
+  assert_division("numa:1 core:1 pu:2", 2, 0, false, (const char *[]){"0", "1"});
+  assert_division("numa:1 core:1 pu:2", 1, 1, false, (const char *[]){"0-1", "0-1"});
+  assert_division("numa:1 pu:3", 2, 0, false, (const char *[]){"0-1", "2"});
+}
+
 static void sims_take_cores_only_when_given(void **state) {
   (void)state;
   assert_division("numa:1 core:2 pu:1", 1, 1, true, (const char *[]){"0", "1"});
@@ -139,6 +162,7 @@ int main(void) {
   (void)setenv("HWLOC_SYNTHETIC_VERBOSE", "0", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(machines_are_divided_by_cores),
+      cmocka_unit_test(units_are_cores_where_none_are_told),
       cmocka_unit_test(sims_take_cores_only_when_given),
       cmocka_unit_test(units_serve_where_cores_end),
       cmocka_unit_test(sharing_is_told),

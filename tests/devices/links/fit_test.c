@@ -224,6 +224,81 @@ static void outliers_do_not_move_it(void **state) {
                   (noise){.relative = 0.1, .outlier_every = 10, .bad_size = 12}, 0.3);
 }
 
+/* Noisy copies, some outliers and a size that fell into a bad moment: all that is made of them, to
+ * the bit but for how a machine rounds logarithms. */
+static void a_fit_is_as_recorded(void **state) {
+  (void)state;
+  enum { FIGURES = 9 };
+  static const double expected[FIGURES + SIZES] = {4847.34711695,
+                                                   16.6493264063,
+                                                   500.896996216,
+                                                   0.004419094076,
+                                                   0.0497683498673,
+                                                   5237.55932315,
+                                                   1.95898132164,
+                                                   183785.184257,
+                                                   59659340956.7,
+                                                   1.07120896513,
+                                                   1.07120896513,
+                                                   1,
+                                                   0.994780875963,
+                                                   0.994780875963,
+                                                   1.04976834987,
+                                                   1.04976834987,
+                                                   1,
+                                                   1,
+                                                   1.01898160118,
+                                                   1.05433200839,
+                                                   1.01898160118,
+                                                   0.969158651282,
+                                                   0.969158651282,
+                                                   1.05926158727,
+                                                   1.05926158727,
+                                                   0.993287760606};
+  tdm_link_sample samples[MOST];
+  tdm_link_estimate estimate;
+  make_samples((tdm_link){5000, 16}, (noise){.relative = 0.2, .outlier_every = 6, .bad_size = 9}, 3,
+               samples);
+  assert_ok(tdm_link_fit(samples, MOST, &estimate));
+  make_samples((tdm_link){9000, 7}, (noise){.relative = 0.2, .outlier_every = 6, .bad_size = 3}, 4,
+               samples);
+  assert_ok(tdm_link_fit_state(samples, MOST, TDM_LINK_STALE, &estimate));
+  assert_int_equal(estimate.knot_count, SIZES);
+  double found[FIGURES + SIZES] = {estimate.link.latency_ns,  estimate.link.bytes_per_ns,
+                                   estimate.latency_error_ns, estimate.ns_per_byte_error,
+                                   estimate.deviation,        tdm_link_predict_ns(&estimate, 700)};
+  for (size_t i = 0; i < SIZES; i++) {
+    assert_true(estimate.knots[i].bytes == ldexp(1024, (int)i));
+    found[FIGURES + i] = estimate.knots[i].ratios[0];
+  }
+  found[6] = estimate.knots[5].ratios[TDM_LINK_STALE];
+  found[7] = tdm_link_predict_ns(&estimate, 3e6);
+  found[8] = tdm_link_predict_ns(&estimate, 1e12);
+  for (size_t i = 0; i < FIGURES + SIZES; i++)
+    if (fabs(found[i] - expected[i]) > 1e-9 * fabs(expected[i]))
+      fail_msg("figure %zu is %.12g, not %.12g", i, found[i], expected[i]);
+}
+
+/* Either way from the line, whichever is wider. */
+static void uncertainties_are_as_recorded(void **state) {
+  (void)state;
+  enum { FITS = 6 };
+  static const double expected[FITS][2] = {
+      {431.448518792, 0.00360852063519}, {480.360094361, 0.00495731402331},
+      {383.773863244, 0.00356516365175}, {446.17568255, 0.00342156972322},
+      {572.23709127, 0.00566456557035},  {327.701590628, 0.00377148308196}};
+  for (size_t i = 0; i < FITS; i++) {
+    tdm_link_sample samples[MOST];
+    tdm_link_estimate estimate;
+    make_samples((tdm_link){5000, 16}, (noise){.relative = 0.2, .bad_size = SIZES}, 40 + i,
+                 samples);
+    assert_ok(tdm_link_fit(samples, MOST, &estimate));
+    if (fabs(estimate.latency_error_ns - expected[i][0]) > 1e-9 * expected[i][0] ||
+        fabs(estimate.ns_per_byte_error - expected[i][1]) > 1e-9 * expected[i][1])
+      fail_msg("fit %zu: %.12g, %.12g", i, estimate.latency_error_ns, estimate.ns_per_byte_error);
+  }
+}
+
 static void a_bend_is_kept_in_the_prediction(void **state) {
   (void)state;
   tdm_link_sample samples[MOST];
@@ -305,6 +380,14 @@ static void what_cannot_be_fitted_is_refused(void **state) {
   for (size_t i = 0; i < TDM_COUNT_OF(many); i++)
     many[i] = (tdm_link_sample){.bytes = 1 + (double)i, .ns = 5};
   assert_status(tdm_link_fit(many, TDM_COUNT_OF(many), &estimate), TDM_INVALID_ARGUMENT);
+  assert_ok(tdm_link_fit(many, TDM_LINK_MOST_KNOTS, &estimate));
+  assert_int_equal(estimate.knot_count, TDM_LINK_MOST_KNOTS);
+  tdm_link_sample alike[TDM_LINK_MOST_SAMPLES_OF_SIZE + 2];
+  for (size_t i = 0; i < TDM_COUNT_OF(alike); i++)
+    alike[i] = (tdm_link_sample){.bytes = i == 0 ? 5 : 9, .ns = 5};
+  assert_status(tdm_link_fit(alike, TDM_COUNT_OF(alike), &estimate), TDM_INVALID_ARGUMENT);
+  assert_message("sizes of 64 copies at most");
+  assert_ok(tdm_link_fit(alike, TDM_COUNT_OF(alike) - 1, &estimate));
 }
 
 int main(void) {
@@ -318,6 +401,8 @@ int main(void) {
       cmocka_unit_test(what_a_busy_machine_measures_is_within_bounds),
       cmocka_unit_test(noisy_copies_give_the_truth_within_the_uncertainty),
       cmocka_unit_test(outliers_do_not_move_it),
+      cmocka_unit_test(a_fit_is_as_recorded),
+      cmocka_unit_test(uncertainties_are_as_recorded),
       cmocka_unit_test(a_bend_is_kept_in_the_prediction),
       cmocka_unit_test(distance_is_kept_in_the_prediction),
       cmocka_unit_test(links_without_one_of_the_two_are_fitted),

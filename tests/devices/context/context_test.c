@@ -64,6 +64,71 @@ static void a_kind_means_its_first_device(void **state) {
   tdm_context_release(context);
 }
 
+/* Words in full, and who is meant where there is one. */
+static void names_are_answered_as_recorded(void **state) {
+  (void)state;
+  static const struct {
+    const char *list, *answer;
+  } cases[] = {
+      {"sim:1,cpu,sim", "sim:1 cpu:0 sim:0"},
+      {"sim:*", "sim:0 sim:1"},
+      {"cpu:*,sim:1", "cpu:0 cpu:1 sim:1"},
+      {"host:0/sim:1", "sim:1"},
+      {"host:*/cpu:1", "cpu:1"},
+      {"host:0/sim:*,cpu:*,cpu:1", "more than 4 devices, with cpu:1"},
+      {"", "no devices are given"},
+      {"cpu:0,", "\"cpu:0,\" is no list of devices"},
+      {",cpu:0", "\",cpu:0\" is no list of devices"},
+      {"cpu:0,,sim:0", "\"cpu:0,,sim:0\" is no list of devices"},
+      {"0123456789012345678901234567890",
+       "\"0123456789012345678901234567890\": there is no kind of device "
+       "\"0123456789012345678901234567890\"; kinds are: cpu, sim, cuda, paper"},
+      {"01234567890123456789012345678901",
+       "\"01234567890123456789012345678901\" is no list of devices"},
+      {"cpu:2", "there is no cpu:2: the context has 2 devices of kind cpu; devices are: cpu:0, "
+                "cpu:1, sim:0, sim:1"},
+      {":*", "\":*\" does not name a device as kind:index, like cpu:0"},
+      {"cpu:", "\"cpu:\" does not name a device as kind:index, like cpu:0"},
+      {"cpu:0x", "\"cpu:0x\" does not name a device as kind:index, like cpu:0"},
+      {"tpu:*", "\"tpu:*\": there is no kind of device \"tpu\"; kinds are: cpu, sim, cuda, paper"},
+      {"paper:*", "there is no paper:*: no machine is described (tdm_context_options.machine); "
+                  "devices are: cpu:0, cpu:1, sim:0, sim:1"},
+      {"host:1/cpu:0", "there is no host:1/cpu:0: the job has 1 rank"},
+      {"host:0",
+       "\"host:0\" does not name a rank's device as host:rank/kind:index, like host:1/cpu:0"},
+      {"host:/cpu:0",
+       "\"host:/cpu:0\" does not name a rank's device as host:rank/kind:index, like host:1/cpu:0"},
+      {"host:a/cpu:0",
+       "\"host:a/cpu:0\" does not name a rank's device as host:rank/kind:index, like host:1/cpu:0"},
+  };
+  tdm_context *context = test_context(NULL);
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_device *devices[4];
+    size_t count = 7;
+    char answer[256] = "";
+    const tdm_status status =
+        tdm_context_find_devices(context, cases[i].list, TDM_COUNT_OF(devices), devices, &count);
+    for (size_t k = 0; k < count; k++) {
+      if (k > 0) strcat(answer, " ");
+      strcat(answer, devices[k]->name);
+    }
+    assert_string_equal(status == TDM_OK ? answer : tdm_last_message(), cases[i].answer);
+  }
+  static const char *const several[][2] = {
+      {"cpu:*", "\"cpu:*\" names all devices of a kind, not one"},
+      {"host:*/cpu:0", "\"host:*/cpu:0\" names a device of every rank, not one"},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(several); i++) {
+    assert_null(tdm_context_find_device(context, several[i][0]));
+    assert_string_equal(tdm_last_message(), several[i][1]);
+    assert_null(tdm_context_find_placement(context, several[i][0]));
+  }
+  assert_null(tdm_device_name_at(context, 4));
+  assert_string_equal(tdm_device_name_at(context, 3), "sim:1");
+  assert_null(tdm_context_device(context, 4));
+  tdm_context_release(context);
+}
+
 static void kernels_are_registered_once(void **state) {
   (void)state;
   tdm_context *context = create(NULL);
@@ -118,6 +183,11 @@ static void every_kind_fills_its_table(void **state) {
   for (size_t i = 0; i < tdm_device_count(context); i++) {
     const tdm_device_ops *ops = tdm_context_device(context, i)->ops;
     assert_ok(tdm_device_ops_check(ops));
+    for (size_t at = 0; at < sizeof *ops; at += sizeof(void *)) { /* names and functions alike */
+      tdm_device_ops broken = *ops;
+      memset((char *)&broken + at, 0, sizeof(void *));
+      assert_status(tdm_device_ops_check(&broken), TDM_INTERNAL);
+    }
     tdm_device_ops broken = *ops;
     broken.translate = NULL;
     assert_status(tdm_device_ops_check(&broken), TDM_INTERNAL);
@@ -159,6 +229,31 @@ static void bells_are_lent_until_they_run_out(void **state) {
   tdm_context_release(context);
 }
 
+/* Those alone that have asked, and once. */
+static void who_asked_for_a_point_is_rung_once(void **state) {
+  (void)state;
+  tdm_context *context = create(NULL);
+  tdm_queue queue = {.device = tdm_context_host(context)};
+  uint32_t before[TDM_MAX_WAITERS];
+  static const uint32_t asked[] = {0, 5, TDM_MAX_WAITERS - 1};
+  for (int turn = 0; turn < 2; turn++) {
+    for (uint32_t i = 0; i < TDM_MAX_WAITERS; i++)
+      before[i] = tdm_doorbell_read(tdm_context_bell(context, i));
+    for (size_t i = 0; i < TDM_COUNT_OF(asked); i++)
+      tdm_queue_ask(&queue, asked[i] + (uint32_t)turn * (i == 1));
+    tdm_queue_publish(&queue, 1 + (uint64_t)turn);
+    tdm_queue_publish(&queue, 3 + (uint64_t)turn);
+    assert_int_equal(atomic_load(&queue.waiters), 0);
+    assert_int_equal(atomic_load(&queue.completed), 3 + turn);
+    for (uint32_t i = 0; i < TDM_MAX_WAITERS; i++) {
+      const bool rings = i == 0 || i == 5 + (uint32_t)turn || i == TDM_MAX_WAITERS - 1;
+      const bool rang = tdm_doorbell_read(tdm_context_bell(context, i)) != before[i];
+      if (rings != rang) fail_msg("bell %u, turn %d: %d", i, turn, rang);
+    }
+  }
+  tdm_context_release(context);
+}
+
 /* ---- The end ------------------------------------------------------------------------------- */
 
 static void count_call(void *user) {
@@ -172,6 +267,30 @@ static void a_core_that_others_took_is_left_to_them(void **state) {
   const uint64_t now_ns = tdm_time_ns();
   atomic_store(&tdm_context_oversubscription(context)->until_ns, now_ns + 1);
   assert_false(tdm_context_yield(context, now_ns));
+  tdm_context_release(context);
+}
+
+/* Nobody of this context had the core for the second that a yield is told to have taken: no other
+ * one follows for twenty times as long, of a loss of up to 5 ms. */
+static void a_yield_that_took_long_is_a_loss(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  const _Atomic uint64_t *until_ns = &tdm_context_oversubscription(context)->until_ns;
+  const uint64_t begin_ns = tdm_time_ns();
+  assert_false(tdm_context_yield(context, begin_ns - 1000000000));
+  assert_true(atomic_load(until_ns) >= begin_ns + 20 * (uint64_t)5000000);
+  assert_true(atomic_load(until_ns) <= tdm_time_ns() + 20 * (uint64_t)5000000);
+  assert_false(tdm_context_yield(context, begin_ns));
+  tdm_context_release(context);
+}
+
+/* Closed before it was ever used. */
+static void a_context_that_is_closed_does_not_start(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  tdm_context_close(context, NULL, NULL);
+  assert_status(tdm_context_start(context), TDM_CANCELLED);
+  assert_string_equal(tdm_last_message(), "the context is closed");
   tdm_context_release(context);
 }
 
@@ -336,12 +455,16 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_missing_device_says_why),
       cmocka_unit_test(a_kind_means_its_first_device),
+      cmocka_unit_test(names_are_answered_as_recorded),
       cmocka_unit_test(kernels_are_registered_once),
       cmocka_unit_test(many_kernels_are_found),
       cmocka_unit_test(every_kind_fills_its_table),
       cmocka_unit_test(a_registry_without_kernels_finds_none),
       cmocka_unit_test(bells_are_lent_until_they_run_out),
+      cmocka_unit_test(who_asked_for_a_point_is_rung_once),
       cmocka_unit_test(a_core_that_others_took_is_left_to_them),
+      cmocka_unit_test(a_yield_that_took_long_is_a_loss),
+      cmocka_unit_test(a_context_that_is_closed_does_not_start),
       cmocka_unit_test(closing_refuses_new_work),
       cmocka_unit_test(closing_waits_for_users),
       cmocka_unit_test(work_in_flight_settles_before_the_end),

@@ -37,6 +37,22 @@ static void options_win_over_the_environment(void **state) {
   (void)unsetenv("TANDEM_DEVICES");
 }
 
+/* Of a machine of two nodes, unless as many are asked for. */
+static void every_node_is_a_device(void **state) {
+  (void)state;
+  (void)setenv("HWLOC_SYNTHETIC", "numa:2 core:2 pu:1", 1);
+  (void)setenv("HWLOC_THISSYSTEM", "0", 1);
+  for (int asked = 0; asked <= 3; asked++) {
+    const tdm_context_options options = {
+        .struct_size = sizeof(options), .cpu_devices = asked, .sim_devices = -1};
+    tdm_context *context = create(&options);
+    assert_int_equal(tdm_device_count(context), asked == 0 ? 2 : asked);
+    tdm_context_release(context);
+  }
+  (void)unsetenv("HWLOC_SYNTHETIC");
+  (void)unsetenv("HWLOC_THISSYSTEM");
+}
+
 static void a_context_can_do_without_sim(void **state) {
   (void)state;
   (void)setenv("TANDEM_CPU_DEVICES", "1", 1);
@@ -176,6 +192,7 @@ static void every_nth_allocation_of_a_context_fails(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(options_win_over_the_environment),
+      cmocka_unit_test(every_node_is_a_device),
       cmocka_unit_test(a_context_can_do_without_sim),
       cmocka_unit_test(a_kind_has_64_devices_at_most),
       cmocka_unit_test(bad_settings_are_named),

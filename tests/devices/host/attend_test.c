@@ -207,6 +207,53 @@ static void who_has_made_what_is_sent_sends_it(void **state) {
   test_flight_destroy(test);
 }
 
+/* A worker with the queues of a network computes nothing, however many cores it has. */
+static void a_team_is_of_who_computes_on_several_cores(void **state) {
+  fixture *made = *state;
+  const tdm_worker *worker = ((tdm_host_queue *)made->device->queues[TDM_QUEUE_COMPUTE])->worker;
+  const size_t cores = tdm_context_cores(made->context, made->device)->count;
+  assert_null(made->worker->team);
+  assert_true(made->worker->cores.shared);
+  assert_int_equal(made->worker->cores.count, cores);
+  assert_int_equal(worker->team != NULL, cores > 1);
+  assert_int_equal(made->device->team_size, cores);
+}
+
+/* Whoever has the queues may have looked at them before; the test has them here. */
+static void who_looks_wakes_the_worker_if_nobody_attends(void **state) {
+  fixture *made = *state;
+  tdm_attendant *attendant = &made->worker->attendant;
+  tdm_doorbell *bell = tdm_context_bell(made->context, made->worker->bell);
+  test_flight *test = test_flight_create(made->context);
+  add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
+  atomic_store(&made->post.ender, NOBODY);
+  test_submit(test, false);
+  bool rang[3];
+  int attended[3];
+  for (int attending = 2; attending >= 0; attending--) {
+    tdm_attendance waits[2] = {{0}};
+    for (int i = 0; i < attending; i++)
+      while (!tdm_context_attend(made->context, &waits[i]))
+        tdm_context_attend_end(made->context, &waits[i]);
+    attended[attending] = (int)atomic_load(&made->worker->attended);
+    while (atomic_exchange(&made->worker->taken, true))
+      (void)sched_yield();
+    const uint32_t before = tdm_doorbell_read(bell);
+    attendant->look(attendant);
+    rang[attending] = tdm_doorbell_read(bell) != before;
+    atomic_store(&made->worker->taken, false);
+    for (int i = 0; i < attending; i++)
+      tdm_context_attend_end(made->context, &waits[i]);
+  }
+  atomic_store(&made->post.ender, ANYBODY);
+  test_join(test);
+  test_flight_destroy(test);
+  for (int attending = 0; attending <= 2; attending++) {
+    assert_int_equal(attended[attending], attending);
+    assert_int_equal(rang[attending], attending == 0);
+  }
+}
+
 static void nobody_attends_for_ever(void **state) {
   fixture *made = *state;
   test_flight *test = test_flight_create(made->context);
@@ -417,6 +464,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(who_has_borrowed_a_queue_takes_messages_on, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(who_has_made_what_is_sent_sends_it, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_team_is_of_who_computes_on_several_cores, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(a_team_is_of_who_computes_on_several_cores, set_up_alone,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(who_looks_wakes_the_worker_if_nobody_attends, set_up,
+                                      tear_down),
       cmocka_unit_test_setup_teardown(nobody_attends_for_ever, set_up, tear_down),
       cmocka_unit_test_setup_teardown(how_long_waits_took_lately_is_kept, set_up, tear_down),
       cmocka_unit_test_setup_teardown(waits_that_end_parked_count, set_up_alone, tear_down),

@@ -62,6 +62,58 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
+/* All fields that there are, as numbers that come back as they were written; only one of these
+ * links tells of both ways. */
+static void a_file_is_written_as_it_was_read(void **state) {
+  (void)state;
+  static const char head[] = "{\n"
+                             " \"format\": \"tandem links\",\n"
+                             " \"version\": 2,\n"
+                             " \"key\": \"%016llx\",\n"
+                             " \"links\": [\n";
+  static const char link[] = "  {\n"
+                             "   \"from\": \"%s\",\n"
+                             "   \"to\": \"%s\",\n"
+                             "   \"pinned\": %s,\n"
+                             "   \"latency_ns\": 9000.5,\n"
+                             "   \"bytes_per_ns\": 25.0,\n"
+                             "   \"latency_error_ns\": 80.0,\n"
+                             "   \"ns_per_byte_error\": 0.25,\n"
+                             "   \"deviation\": 0.125,\n"
+                             "%s"
+                             "   \"distances\": [1024.0,2048.0,4096.0],\n"
+                             "   \"knots\": [[1024.0,1.0,1.5,2.0,4.0],[2048.0,0.5,0.75,3.0,8.0]]\n"
+                             "  }%s\n";
+  static const struct {
+    const char *from, *to, *pinned, *both_ways, *end;
+  } links[] = {{"cpu:0", "sim:0", "false", "", ","},
+               {"cpu:0", "sim:0", "true", "   \"both_ways\": 1.5,\n", ","},
+               {"sim:0", "cpu:0", "true", "", ""}};
+  static char text[LINKS_TEXT_BYTES], again[LINKS_TEXT_BYTES];
+  (void)setenv("TANDEM_LINKS", "off", 1);
+  tdm_context *context = make_context(NULL);
+  const unsigned long long key = tdm_links_key(context);
+  size_t length = (size_t)snprintf(text, sizeof text, head, key);
+  for (size_t i = 0; i < TDM_COUNT_OF(links); i++)
+    length += (size_t)snprintf(text + length, sizeof text - length, link, links[i].from,
+                               links[i].to, links[i].pinned, links[i].both_ways, links[i].end);
+  length += (size_t)snprintf(text + length, sizeof text - length, " ]\n}");
+  write_file(path_of("recorded.json"), text, length);
+  assert_ok(tdm_links_load(context, path_of("recorded.json")));
+  const tdm_link_estimate upload = upload_of(context);
+  assert_true(upload.link.latency_ns == 9000.5 && upload.link.bytes_per_ns == 25);
+  assert_true(upload.latency_error_ns == 80 && upload.ns_per_byte_error == 0.25);
+  assert_true(upload.deviation == 0.125 && upload.both_ways == 1.5);
+  assert_true(upload.distances[0] == 1024 && upload.distances[2] == 4096);
+  assert_int_equal(upload.knot_count, 2);
+  assert_true(upload.knots[1].bytes == 2048 && upload.knots[1].ratios[TDM_LINK_STALE] == 8);
+  assert_ok(tdm_links_save(context, path_of("again.json"), false));
+  (void)read_file(path_of("again.json"), again);
+  assert_string_equal(again, text);
+  tdm_context_release(context);
+  (void)unsetenv("TANDEM_LINKS");
+}
+
 static void another_machines_file_is_not_used(void **state) {
   (void)state;
   (void)setenv("TANDEM_LINKS", path_of("kept.json"), 1); /* of the test before */
@@ -270,6 +322,7 @@ int main(void) {
   if (!make_links_folder()) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_saved_is_loaded_by_the_next_context),
+      cmocka_unit_test(a_file_is_written_as_it_was_read),
       cmocka_unit_test(another_machines_file_is_not_used),
       cmocka_unit_test(a_machine_is_the_same_in_any_locale),
       cmocka_unit_test(fewer_cores_are_another_machine),

@@ -127,9 +127,12 @@ static tdm_status make_round_trips(job_rank *rank) {
                                 .bytes = BYTES,
                                 .trips = TRIPS};
   double half_ns[TDM_RANK_TRIAL_MOST_TRIPS] = {0};
+  memset(memory[rank->rank], 'a' + rank->rank, BYTES);
   const uint64_t begin_ns = tdm_time_ns();
   TDM_TRY(tdm_rank_trial_run(&trial, half_ns));
   const double all_ns = (double)(tdm_time_ns() - begin_ns);
+  for (int i = 0; i < BYTES; i++) /* the one's bytes, sent back by the other */
+    if (memory[rank->rank][i] != 'a') return tdm_fail(TDM_INTERNAL, "byte %d is another", i);
   double sum_ns = 0;
   for (int i = 0; i < TRIPS && trial.leads; i++)
     sum_ns += 2 * half_ns[i];
@@ -147,7 +150,7 @@ static void a_round_trip_waits_for_the_one_before(void **state) {
 
 /* A train comes from the rank that was asked to the one that asks; both ways, also back. */
 static tdm_status carry_trains(job_rank *rank) {
-  enum { BYTES = 64 };
+  enum { BYTES = 64, AHEAD_BYTES = 32, MESSAGES = TDM_RANK_TRAIN_MOST_MESSAGES };
   TDM_TRY(tdm_context_start(rank->context));
   for (int both = 0; both < 2; both++) {
     char memory[2 * BYTES];
@@ -157,15 +160,26 @@ static tdm_status carry_trains(job_rank *rank) {
                                   .leads = rank->rank == 0,
                                   .both_ways = both == 1,
                                   .memory = memory,
-                                  .ahead_bytes = BYTES,
+                                  .ahead_bytes = AHEAD_BYTES,
                                   .bytes = BYTES,
-                                  .messages = TDM_RANK_TRAIN_MOST_MESSAGES};
+                                  .messages = MESSAGES};
     double ns = 0;
+    const tdm_simnet_traffic before = tdm_simnet_sent(rank->net, rank->rank, train.peer);
     TDM_TRY(tdm_rank_train_run(&train, &ns));
-    const bool receives = train.leads || train.both_ways;
-    const char *at = memory + (train.both_ways ? BYTES : 0);
-    if (*at != 'a' + (receives ? train.peer : rank->rank))
-      return tdm_fail(TDM_INTERNAL, "rank %d has %c, both ways: %d", rank->rank, *at, both);
+    const tdm_simnet_traffic after = tdm_simnet_sent(rank->net, rank->rank, train.peer);
+    const bool sends = !train.leads || train.both_ways, receives = train.leads || train.both_ways;
+    const int begin = train.both_ways ? BYTES : 0; /* of what comes */
+    for (int i = 0; i < 2 * BYTES; i++) {
+      const bool came = receives && i >= begin && i < begin + BYTES;
+      if (memory[i] != 'a' + (came ? train.peer : rank->rank))
+        return tdm_fail(TDM_INTERNAL, "rank %d has %c at %d, both ways: %d", rank->rank, memory[i],
+                        i, both);
+    }
+    const uint64_t wanted = (train.leads ? 1 : 0) + (sends ? 1 + MESSAGES : 0);
+    if (after.messages - before.messages != wanted)
+      return tdm_fail(TDM_INTERNAL, "rank %d has sent %d messages", rank->rank,
+                      (int)(after.messages - before.messages));
+    if (train.leads && ns <= 1) return tdm_fail(TDM_INTERNAL, "a train takes %g ns", ns);
   }
   return TDM_OK;
 }
@@ -195,17 +209,19 @@ static void the_most_sums_can_be_made(void **state) {
   job_must(&(job_options){.rank_count = 2}, make_most_sums, ranks);
 }
 
-/* Of one sum behind the one ahead. */
+/* Of one sum behind the one ahead, which has half as many numbers. */
 static tdm_status time_a_sum(job_rank *rank) {
-  float memory[2] = {0};
+  float memory[3] = {1, 1, 1};
   TDM_TRY(tdm_context_start(rank->context));
   const tdm_rank_sums sums = {.context = rank->context,
                               .memory = memory,
-                              .ahead_bytes = sizeof memory,
-                              .bytes = sizeof memory,
+                              .ahead_bytes = sizeof memory[0],
+                              .bytes = 2 * sizeof memory[0],
                               .count = 1};
   double ns = 0;
   TDM_TRY(tdm_rank_sums_run(&sums, &ns));
+  if (memory[0] != 4 || memory[1] != 2 || memory[2] != 1)
+    return tdm_fail(TDM_INTERNAL, "sums are %g, %g, %g", memory[0], memory[1], memory[2]);
   return ns > 1 ? TDM_OK : tdm_fail(TDM_INTERNAL, "a sum takes %g ns", ns);
 }
 
@@ -213,6 +229,59 @@ static void the_last_sum_ends_the_time(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
   job_must(&(job_options){.rank_count = 2}, time_a_sum, ranks);
+}
+
+/* ---- What is refused --------------------------------------------------------------------------
+ */
+
+/* Who is short of memory, and for what it needs before anything is measured. */
+typedef struct shortage {
+  tdm_faulty_allocator *faulty; /* rank 1's */
+  uint64_t allocation;
+} shortage;
+
+static tdm_status measure_in_short_memory(job_rank *rank) {
+  const shortage *memory = rank->user;
+  if (rank->rank == 1) tdm_faulty_allocator_arm(memory->faulty, memory->allocation, false);
+  const tdm_status status = tdm_links_calibrate_ranks(rank->context, MOST_BYTES);
+  if (rank->rank == 1) tdm_faulty_allocator_arm(memory->faulty, 0, false);
+  if (status != TDM_OUT_OF_MEMORY || !strstr(tdm_last_message(), "rank 1: out of memory"))
+    return tdm_fail(TDM_INTERNAL, "%s: %s", tdm_status_name(status), tdm_last_message());
+  return note_links(rank);
+}
+
+static void memory_that_is_short_is_told_to_all(void **state) {
+  (void)state;
+  tdm_allocator allocators[2] = {tdm_allocator_default()};
+  shortage memory = {.faulty = tdm_faulty_allocator_create()};
+  allocators[1] = tdm_faulty_allocator_view(memory.faulty);
+  for (memory.allocation = 1; memory.allocation <= 3; memory.allocation++) {
+    job_rank ranks[JOB_MOST_RANKS];
+    job_must(&(job_options){.rank_count = 2, .allocators = allocators, .user = &memory},
+             measure_in_short_memory, ranks);
+    assert_all_know_the_same(ranks, 2, 0);
+    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(memory.faulty), 0);
+  }
+  tdm_faulty_allocator_destroy(memory.faulty);
+}
+
+static tdm_status measure_by_few_sizes(job_rank *rank) {
+  const tdm_status status = tdm_links_calibrate_ranks(rank->context, 4095);
+  if (status != TDM_INVALID_ARGUMENT || !strstr(tdm_last_message(), "by two sizes at least"))
+    return tdm_fail(TDM_INTERNAL, "%s: %s", tdm_status_name(status), tdm_last_message());
+  TDM_TRY(tdm_links_calibrate_ranks(rank->context, 4096));
+  tdm_link_estimate estimate;
+  tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
+                   tdm_context_host_of(rank->context, 1), false, &estimate);
+  if (estimate.knot_count != 2) return tdm_fail(TDM_INTERNAL, "%u sizes", estimate.knot_count);
+  return note_links(rank);
+}
+
+static void two_sizes_are_measured_at_least(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2}, measure_by_few_sizes, ranks);
+  assert_all_know_the_same(ranks, 2, 2);
 }
 
 /* ---- The file ------------------------------------------------------------------------------ */
@@ -299,6 +368,8 @@ int main(void) {
       cmocka_unit_test(trains_come_to_who_asks),
       cmocka_unit_test(the_most_sums_can_be_made),
       cmocka_unit_test(the_last_sum_ends_the_time),
+      cmocka_unit_test(memory_that_is_short_is_told_to_all),
+      cmocka_unit_test(two_sizes_are_measured_at_least),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),
       cmocka_unit_test(a_file_that_cannot_be_written_is_told_to_all),
       cmocka_unit_test(a_rank_that_is_lost_leaves_links_as_they_were),

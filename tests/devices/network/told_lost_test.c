@@ -1,7 +1,6 @@
 /* What ranks tell one another while the job loses one: who asked goes on with the failure, and the
  * engine reaches for bytes only then. Its memory is taken away when it has returned, so that an
- * engine that still had it would fault, in every configuration. And what ranks know of each other's
- * devices. */
+ * engine that still had it would fault, in every configuration. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,98 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "devices/contract/engine.h"
-#include "devices/network/network.h"
-#include "net/control.h"
-#include "net/simnet.h"
-#include "tests/devices/support.h"
-
-/* Of three ranks the last gives up; the others have something out to one another by then. */
-enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
-
-/* That a rank is silent, on a busy machine, is mostly no part of this. */
-#define NEVER_NS UINT64_C(600000000000)
-
-typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);
-
-typedef struct rank {
-  tdm_endpoint *endpoint; /* the network's */
-  tdm_network *network;
-  tell_function tell;
-  uint64_t silence_ns;
-  unsigned char *memory; /* ((1 + RANKS) * BYTES), of mmap */
-  tdm_status status;
-  char message[TDM_MESSAGE_BYTES];
-  pthread_t thread;
-} rank;
-
-typedef struct job {
-  tdm_simnet *net;
-  rank ranks[RANKS];
-} job;
-
-/* ---- The job --------------------------------------------------------------------------------- */
-
-static void *watch_main(void *user) {
-  rank *self = user;
-  const tdm_control_options watch = {.struct_size = sizeof watch,
-                                     .allocator = tdm_allocator_default(),
-                                     .silence_ns = self->silence_ns};
-  self->status = tdm_network_watch(self->network, &watch);
-  return NULL;
-}
-
-static void *tell_main(void *user) {
-  rank *self = user;
-  self->status = self->tell(self->network, self->memory);
-  (void)snprintf(self->message, sizeof self->message, "%s", tdm_last_message());
-  return NULL;
-}
-
-static void start(job *in, int count, void *(*begin)(void *user)) {
-  for (int r = 0; r < count; r++)
-    assert_int_equal(pthread_create(&in->ranks[r].thread, NULL, begin, &in->ranks[r]), 0);
-}
-
-static void join(job *in, int count) {
-  for (int r = 0; r < count; r++)
-    assert_int_equal(pthread_join(in->ranks[r].thread, NULL), 0);
-}
-
-static void open_job(job *in, tell_function tell, uint64_t silence_ns) {
-  const tdm_allocator allocator = tdm_allocator_default();
-  const tdm_simnet_options options = {.struct_size = sizeof options, .rank_count = RANKS};
-  assert_ok(tdm_simnet_create(&allocator, &options, &in->net));
-  for (int r = 0; r < RANKS; r++) {
-    rank *mine = &in->ranks[r];
-    tdm_endpoint *endpoint;
-    *mine = (rank){.tell = tell, .silence_ns = silence_ns};
-    assert_ok(tdm_simnet_endpoint(in->net, r, &endpoint));
-    mine->endpoint = endpoint;
-    assert_ok(tdm_network_create(&allocator, endpoint, &mine->network));
-    mine->memory =
-        mmap(NULL, (1 + RANKS) * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(mine->memory, MAP_FAILED);
-    memset(mine->memory, 'a' + r, BYTES);
-  }
-  start(in, RANKS, watch_main);
-  join(in, RANKS);
-  for (int r = 0; r < RANKS; r++)
-    assert_ok(in->ranks[r].status);
-}
-
-static void close_job(job *in) {
-  for (int r = 0; r < RANKS; r++)
-    tdm_network_destroy(in->ranks[r].network);
-  for (int r = 0; r < RANKS; r++)
-    assert_int_equal(munmap(in->ranks[r].memory, (1 + RANKS) * BYTES), 0);
-  tdm_simnet_release(in->net);
-}
-
-static void await_posts(job *in, int r, uint64_t count) {
-  while (tdm_simnet_posts(in->net, r) < count)
-    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-}
+#include "tests/devices/network/told_support.h"
 
 /* ---- Losing ---------------------------------------------------------------------------------- */
 
@@ -395,87 +303,6 @@ static void what_a_rank_tells_before_it_is_lost_is_heard(void **unused) {
   close_job(&in);
 }
 
-/* ---- Devices of groups ----------------------------------------------------------------------- */
-
-/* Survivors are promised to know within a second who is lost, however an engine tells it. */
-static void who_is_lost_is_named_within_a_second(void **unused) {
-  (void)unused;
-  job in;
-  open_job(&in, NULL, 0);
-  const uint64_t naming_ns = tdm_network_messenger(in.ranks[0].network)->naming_ns;
-  close_job(&in);
-  assert_in_range(naming_ns, 700000000, 999999999);
-}
-
-/* A device has come nowhere until it tells where. */
-static void ranks_know_how_far_devices_have_come(void **unused) {
-  (void)unused;
-  enum { SLOT = 5, QUEUE = SLOT + 2, COMMAND = 12 };
-  const uint64_t place = UINT64_C(3) << 32 | COMMAND;
-  job in;
-  open_job(&in, NULL, NEVER_NS);
-  tdm_messenger *one = tdm_network_messenger(in.ranks[1].network);
-  tdm_control *controls[] = {tdm_network_control(in.ranks[0].network),
-                             tdm_network_control(in.ranks[1].network)};
-  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, 1));
-  one->begun(one, SLOT, place);
-  assert_true(tdm_control_has_come(controls[1], 1, QUEUE, place));
-  while (!tdm_control_has_come(controls[0], 1, QUEUE, place))
-    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, place + 1));
-  assert_false(tdm_control_has_come(controls[1], 0, QUEUE, 1));
-  tdm_control_failure failure;
-  char text[TDM_CONTROL_TEXT_BYTES];
-  tdm_control_give_up(controls[1], TDM_IO, "has no disk");
-  while (!tdm_control_failed(controls[0], &failure))
-    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-  assert_non_null(strstr(tdm_control_failure_text(&failure, text), ", 7: 12 of run 3"));
-  close_job(&in);
-}
-
-/* Looks twice, the second time when it is due; has the wait's clock run meanwhile? */
-static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
-  wait->looked_ns = wait->stalled_ns = 0;
-  assert_ok(messenger->check_group(messenger, wait));
-  const uint64_t looked_ns = wait->looked_ns;
-  while (wait->looked_ns == looked_ns) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    assert_ok(messenger->check_group(messenger, wait));
-  }
-  return wait->stalled_ns > 0;
-}
-
-/* Whoever of the two comes first; the third device of the group has no part in it. */
-static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
-  (void)unused;
-  enum { SLOT = 3, QUEUE = SLOT + 2 };
-  job in;
-  open_job(&in, NULL, NEVER_NS);
-  tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
-  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
-  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
-  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
-  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
-  tdm_control *hears = tdm_network_control(in.ranks[0].network);
-  for (uint64_t position = 1; position <= 2; position++) {
-    tdm_group_wait wait = {.what = "the exchange",
-                           .group = &group,
-                           .between = true,
-                           .members = {1, 2},
-                           .position = position};
-    for (int come = 0; come < 2; come++) {
-      const int r = position == 1 ? 1 + come : 2 - come;
-      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
-      assert_false(clock_runs(looks, &wait));
-      comes->begun(comes, SLOT, position);
-      while (!tdm_control_has_come(hears, r, QUEUE, position))
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    }
-    assert_true(clock_runs(looks, &wait));
-  }
-  close_job(&in);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_gather_leaves_the_memory_of_who_has_gone_on),
@@ -486,9 +313,6 @@ int main(void) {
       cmocka_unit_test(who_leaves_tells_what_has_failed_before),
       cmocka_unit_test(ranks_leave_together),
       cmocka_unit_test(what_a_rank_tells_before_it_is_lost_is_heard),
-      cmocka_unit_test(who_is_lost_is_named_within_a_second),
-      cmocka_unit_test(ranks_know_how_far_devices_have_come),
-      cmocka_unit_test(an_exchange_stands_still_once_both_its_devices_have_come),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

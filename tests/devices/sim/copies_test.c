@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "devices/context/route.h"
+#include "devices/host/turn.h"
 #include "tests/devices/support.h"
 
 static tdm_queue *watched;
@@ -63,7 +64,48 @@ static void copies_end_under_a_kernel(void **state) {
   copies_end_under_kernels_of("latency_us=0,gigabytes_per_second=0,peer_gigabytes_per_second=1");
 }
 
+static const tdm_host_queue *queue_of(const tdm_device *device, tdm_queue_role role) {
+  return (const tdm_host_queue *)device->queues[role];
+}
+
+/* Kernels' queues have a worker, and so have copies' where links are modelled. No two devices of
+ * one seed draw alike, and without one none is held up. */
+static void seeds_and_links_are_the_workers(void **state) {
+  (void)state;
+  static const struct {
+    const char *settings;
+    uint64_t seed;
+    bool models;
+  } cases[] = {{"latency_us=0,gigabytes_per_second=0", 0, false},
+               {"latency_us=0,gigabytes_per_second=0,delay_seed=1", 1000003, false},
+               {"latency_us=0,gigabytes_per_second=0,delay_seed=7", 7000021, false},
+               {"latency_us=0.5,gigabytes_per_second=0", 0, true},
+               {"latency_us=0,gigabytes_per_second=0.5", 0, true},
+               {"latency_us=0,gigabytes_per_second=0,peer_gigabytes_per_second=0.5", 0, true},
+               {"latency_us=0,gigabytes_per_second=0,peer_gigabytes_per_second=0", 0, false},
+               {"delay_seed=1", 1000003, true}};
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_context *context = test_context(cases[i].settings);
+    for (int k = 0; k < 2; k++) {
+      const tdm_device *sim = test_device(context, k == 0 ? "sim:0" : "sim:1");
+      const tdm_worker *kernels = queue_of(sim, TDM_QUEUE_COMPUTE)->worker;
+      for (size_t role = 0; role < TDM_QUEUE_OWN_ROLES; role++) {
+        const tdm_host_queue *queue = queue_of(sim, (tdm_queue_role)role);
+        const bool computes = role == TDM_QUEUE_COMPUTE || role == TDM_QUEUE_SUM;
+        const uint64_t seed = cases[i].seed == 0 ? 0 : cases[i].seed + (uint64_t)k;
+        assert_int_equal(queue->worker == kernels, computes || !cases[i].models);
+        assert_int_equal(queue->worker->delay_seed, seed);
+        assert_int_equal(queue->draw_lateness, seed != 0);
+        assert_int_equal(queue->executor->models_links, cases[i].models);
+        assert_int_equal(queue->random, seed + role);
+      }
+    }
+    tdm_context_release(context);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(copies_end_under_a_kernel)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(copies_end_under_a_kernel),
+                                     cmocka_unit_test(seeds_and_links_are_the_workers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

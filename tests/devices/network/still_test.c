@@ -1,0 +1,204 @@
+/* What ranks know of what the others wait for and refuse: how far devices have come, sums and
+ * exchanges of devices that stand still, and runs that one of them takes no part in. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "devices/contract/engine.h"
+#include "devices/network/network_state.h"
+#include "tests/devices/network/told_support.h"
+
+/* Survivors are promised to know within a second who is lost, however an engine tells it. */
+static void who_is_lost_is_named_within_a_second(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, NULL, 0);
+  const uint64_t naming_ns = tdm_network_messenger(in.ranks[0].network)->naming_ns;
+  close_job(&in);
+  assert_in_range(naming_ns, 700000000, 999999999);
+}
+
+/* ---- Devices of groups ----------------------------------------------------------------------- */
+
+/* A device has come nowhere until it tells where. */
+static void ranks_know_how_far_devices_have_come(void **unused) {
+  (void)unused;
+  enum { SLOT = 5, QUEUE = SLOT + 2, COMMAND = 12 };
+  const uint64_t place = UINT64_C(3) << 32 | COMMAND;
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_messenger *one = tdm_network_messenger(in.ranks[1].network);
+  tdm_control *controls[] = {tdm_network_control(in.ranks[0].network),
+                             tdm_network_control(in.ranks[1].network)};
+  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, 1));
+  one->begun(one, SLOT, place);
+  assert_true(tdm_control_has_come(controls[1], 1, QUEUE, place));
+  while (!tdm_control_has_come(controls[0], 1, QUEUE, place))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_false(tdm_control_has_come(controls[0], 1, QUEUE, place + 1));
+  assert_false(tdm_control_has_come(controls[1], 0, QUEUE, 1));
+  tdm_control_failure failure;
+  char text[TDM_CONTROL_TEXT_BYTES];
+  tdm_control_give_up(controls[1], TDM_IO, "has no disk");
+  while (!tdm_control_failed(controls[0], &failure))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_non_null(strstr(tdm_control_failure_text(&failure, text), ", 7: 12 of run 3"));
+  close_job(&in);
+}
+
+/* Looks twice, the second time when it is due; has the wait's clock run meanwhile? */
+static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
+  wait->looked_ns = wait->stalled_ns = 0;
+  assert_ok(messenger->check_group(messenger, wait));
+  const uint64_t looked_ns = wait->looked_ns;
+  while (wait->looked_ns == looked_ns) {
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_ok(messenger->check_group(messenger, wait));
+  }
+  return wait->stalled_ns > 0;
+}
+
+/* Whoever of the two comes first; the third device of the group has no part in it. */
+static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
+  (void)unused;
+  enum { SLOT = 3, QUEUE = SLOT + 2 };
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
+  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
+  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
+  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
+  tdm_control *hears = tdm_network_control(in.ranks[0].network);
+  for (uint64_t position = 1; position <= 2; position++) {
+    tdm_group_wait wait = {.what = "the exchange",
+                           .group = &group,
+                           .between = true,
+                           .members = {1, 2},
+                           .position = position};
+    for (int come = 0; come < 2; come++) {
+      const int r = position == 1 ? 1 + come : 2 - come;
+      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
+      assert_false(clock_runs(looks, &wait));
+      comes->begun(comes, SLOT, position);
+      while (!tdm_control_has_come(hears, r, QUEUE, position))
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    assert_true(clock_runs(looks, &wait));
+  }
+  close_job(&in);
+}
+
+/* What the first rank says of three devices' wait once all have waited for 100 s; it is told to
+ * all.
+ */
+static void assert_stands_still(tdm_group_wait wait, const char *words) {
+  enum { SLOT = 3, QUEUE = SLOT + 2 };
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_device devices[RANKS] = {{.name = "host:0/cuda:0"},
+                               {.name = "host:1/cuda:0", .rank = 1},
+                               {.name = "host:2/cuda:0", .rank = 2}};
+  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
+  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
+  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
+  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
+  for (int r = 0; r < RANKS && wait.position > 0; r++) {
+    tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
+    comes->begun(comes, SLOT, wait.position);
+    while (!tdm_control_has_come(tdm_network_control(in.ranks[0].network), r, QUEUE, wait.position))
+      (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  wait.group = &group;
+  wait.looked_ns = 0;
+  wait.stalled_ns = UINT64_C(100000000000);
+  assert_status(looks->check_group(looks, &wait), TDM_UNAVAILABLE);
+  assert_string_equal(tdm_last_message(), words);
+  tdm_control_failure failure;
+  while (!tdm_control_failed(tdm_network_control(in.ranks[2].network), &failure))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  char text[TDM_CONTROL_TEXT_BYTES];
+  assert_non_null(strstr(tdm_control_failure_text(&failure, text), "stands still"));
+  close_job(&in);
+}
+
+static void what_stands_still_is_told_in_full(void **unused) {
+  (void)unused;
+  assert_stands_still((tdm_group_wait){.what = "joining", .name = "the group", .bytes = 0},
+                      "joining the group of host:0/cuda:0 to host:2/cuda:0 (3 devices, 0 bytes) "
+                      "stands still: all have waited for it for 100 s and live, so the way that "
+                      "their engine takes is cut, or it has stopped");
+  assert_stands_still(
+      (tdm_group_wait){.what = "the sum", .bytes = 12, .position = 7, .step = 4},
+      "the sum  of host:0/cuda:0 to host:2/cuda:0 (3 devices, 12 bytes) stands still in step 5: "
+      "all "
+      "have waited for it for 100 s and live, so the way that their engine takes is cut, or it has "
+      "stopped");
+  assert_stands_still(
+      (tdm_group_wait){.what = "the send",
+                       .name = "rows",
+                       .bytes = 12,
+                       .between = true,
+                       .members = {2, 1},
+                       .position = 7},
+      "the send rows of host:2/cuda:0 to host:1/cuda:0 (2 devices, 12 bytes) stands "
+      "still in step 1: all have waited for it for 100 s and live, so the way that "
+      "their engine takes is cut, or it has stopped");
+}
+
+/* ---- Runs that are refused ------------------------------------------------------------------- */
+
+/* Looks for longer than a rank is given to be asked in the right way. */
+static tdm_status look_long(tdm_network *network, const tdm_network_call *call) {
+  enum { LONG_NS = 700000000 };
+  const uint64_t since_ns = tdm_time_ns();
+  while (tdm_time_ns() - since_ns < LONG_NS) {
+    TDM_TRY(tdm_network_check_refused(network, call));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  return TDM_OK;
+}
+
+/* Rank 1 has refused the run that nobody has begun: who compares plans is about to begin it, and
+ * waits in vain; who waits in a message, or in another gather, does not wait for that run. */
+static void who_compares_plans_is_told_of_a_run_refused(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_network *network = in.ranks[0].network;
+  (void)tdm_fail(TDM_INVALID_ARGUMENT, "no ids were fed");
+  tdm_network_refuse_run(in.ranks[1].network, TDM_INVALID_ARGUMENT);
+  char why[TDM_CONTROL_TEXT_BYTES];
+  while (!tdm_control_refusal_text(tdm_network_control(network), 1, why))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  static const struct {
+    const char *words;
+    uint32_t channel;
+    bool has_call, is_told;
+  } cases[] = {{TDM_INTENT_COMPARE, TDM_MESSAGE_CHANNEL, true, false},
+               {TDM_INTENT_COMPARE, TDM_GATHER_CHANNEL, false, false},
+               {"save", TDM_GATHER_CHANNEL, true, false},
+               {TDM_INTENT_COMPARE, TDM_GATHER_CHANNEL, true, true}};
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    const tdm_network_call call = {.request = {.channel = cases[i].channel}};
+    (void)snprintf(network->intent.words, TDM_INTENT_BYTES, "%s", cases[i].words);
+    const tdm_status status = look_long(network, cases[i].has_call ? &call : NULL);
+    if ((status != TDM_OK) != cases[i].is_told) fail_msg("case %zu: %d", i, (int)status);
+  }
+  assert_message("rank 1 (host sim1");
+  assert_message(
+      " was asked for the run in a wrong way, and takes no part in it: INVALID_ARGUMENT: "
+      "no ids were fed");
+  close_job(&in);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_is_lost_is_named_within_a_second),
+      cmocka_unit_test(ranks_know_how_far_devices_have_come),
+      cmocka_unit_test(an_exchange_stands_still_once_both_its_devices_have_come),
+      cmocka_unit_test(what_stands_still_is_told_in_full),
+      cmocka_unit_test(who_compares_plans_is_told_of_a_run_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* A job of three ranks over a simulated net whose network is watched, each with memory of its own.
+ * Invariant: of an open job every rank has joined. */
+#ifndef TANDEM_TESTS_DEVICES_NETWORK_TOLD_SUPPORT_H
+#define TANDEM_TESTS_DEVICES_NETWORK_TOLD_SUPPORT_H
+
+#include <pthread.h>
+
+#include "devices/network/network.h"
+#include "net/control.h"
+#include "net/simnet.h"
+#include "tests/devices/support.h"
+
+/* Of three ranks the last gives up; the others have something out to one another by then. */
+enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
+
+/* That a rank is silent, on a busy machine, is mostly no part of this. */
+#define NEVER_NS UINT64_C(600000000000)
+
+typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);
+
+typedef struct rank {
+  tdm_endpoint *endpoint; /* the network's */
+  tdm_network *network;
+  tell_function tell;
+  uint64_t silence_ns;
+  unsigned char *memory; /* ((1 + RANKS) * BYTES), of mmap */
+  tdm_status status;
+  char message[TDM_MESSAGE_BYTES];
+  pthread_t thread;
+} rank;
+
+typedef struct job {
+  tdm_simnet *net;
+  rank ranks[RANKS];
+} job;
+
+void open_job(job *in, tell_function tell, uint64_t silence_ns);
+void close_job(job *in);
+/* Threads of the first ranks; tell_main calls what a rank tells, and keeps what came of it. */
+void start(job *in, int count, void *(*begin)(void *user));
+void join(job *in, int count);
+void *tell_main(void *user);
+void await_posts(job *in, int r, uint64_t count);
+
+#endif

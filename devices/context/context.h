@@ -138,8 +138,8 @@ bool tdm_context_yield(tdm_context *context, uint64_t now_ns);
 tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_submission *submissions,
                               size_t count, bool adopt) TDM_WARN_UNUSED;
 
-/* The same for some of a flight's submissions: the caller has set flight->remaining to as many as
- * it will submit altogether. */
+/* The same for some of a flight's submissions, to a context that was started: the caller has set
+ * flight->remaining to as many as it will submit altogether. */
 tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
                                    tdm_submission *submissions, size_t count,
                                    bool adopt) TDM_WARN_UNUSED;

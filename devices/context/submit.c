@@ -79,6 +79,5 @@ tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_subm
 
 tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
                                    tdm_submission *submissions, size_t count, bool adopt) {
-  TDM_TRY(tdm_context_start(context));
   return submit(context, flight, submissions, count, adopt);
 }

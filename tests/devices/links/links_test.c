@@ -183,6 +183,59 @@ static void each_state_touches_what_it_is_named_for(void **state) {
   tdm_context_release(context);
 }
 
+static _Atomic int borrows;
+
+static bool count_borrow(tdm_queue *queue) {
+  (void)queue;
+  (void)atomic_fetch_add(&borrows, 1);
+  return false;
+}
+
+/* Copies of plans find the worker at its queue; so do these. */
+static void no_queue_is_borrowed_for_a_copy(void **state) {
+  (void)state;
+  tdm_context *context = small_context();
+  tdm_device *devices[] = {test_device(context, "cpu:0"), test_device(context, "sim:0")};
+  const tdm_device_ops *before[2];
+  tdm_device_ops counting[2];
+  const tdm_links_calibration small = {
+      .least_bytes = KIBIBYTE, .most_bytes = 2 * KIBIBYTE, .copies = 5};
+  size_t known_count = 0;
+  assert_ok(tdm_context_start(context));
+  for (size_t i = 0; i < 2; i++) {
+    before[i] = devices[i]->ops;
+    counting[i] = *before[i];
+    counting[i].borrow = count_borrow;
+    devices[i]->ops = &counting[i];
+  }
+  assert_ok(tdm_links_calibrate(context, &small, &known_count));
+  for (size_t i = 0; i < 2; i++)
+    devices[i]->ops = before[i];
+  assert_int_equal(atomic_load(&borrows), 0);
+  tdm_context_release(context);
+}
+
+/* Where there is no sim, no cores are divided anew for it, and links stay what they are. */
+static void asking_for_no_simulator_forgets_nothing(void **state) {
+  (void)state;
+  const tdm_context_options options = {
+      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  tdm_context *context = tdm_context_create(&options);
+  if (!context) fail_msg("no context: %s", tdm_last_message());
+  tdm_link_set set;
+  assert_ok(tdm_link_set_init(&set, tdm_context_links(context)));
+  tdm_link_estimate *link =
+      tdm_link_set_at(&set, test_device(context, "cpu:0"), test_device(context, "cpu:1"), false);
+  *link = (tdm_link_estimate){.link = {7, 3}, .origin = TDM_LINK_CALIBRATED};
+  tdm_link_set_publish(&set);
+  tdm_link_set_deinit(&set);
+  assert_string_equal(tdm_simulator(context), "sim:0");
+  assert_false(tdm_context_divide_cores(context, true));
+  assert_int_equal(estimate_of(context, "cpu:0", "cpu:1", false).origin, TDM_LINK_CALIBRATED);
+  assert_int_equal(estimate_of(context, "cpu:1", "cpu:0", false).origin, TDM_LINK_MODELLED);
+  tdm_context_release(context);
+}
+
 static void assert_all_modelled(tdm_context *context) {
   const size_t count = tdm_device_count(context);
   for (size_t i = 0; i < 2 * count * count; i++) {
@@ -320,6 +373,8 @@ int main(void) {
       cmocka_unit_test(sizes_are_closer_where_caches_end),
       cmocka_unit_test(what_is_read_was_written_before),
       cmocka_unit_test(each_state_touches_what_it_is_named_for),
+      cmocka_unit_test(no_queue_is_borrowed_for_a_copy),
+      cmocka_unit_test(asking_for_no_simulator_forgets_nothing),
       cmocka_unit_test(a_failed_copy_changes_nothing),
       cmocka_unit_test(a_failed_allocation_changes_nothing),
       cmocka_unit_test(pinned_links_keep_below_the_cap),

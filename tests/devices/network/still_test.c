@@ -89,6 +89,52 @@ static void an_exchange_stands_still_once_both_its_devices_have_come(void **unus
   close_job(&in);
 }
 
+/* All three of a group. */
+static void a_sum_stands_still_once_all_devices_have_come(void **unused) {
+  (void)unused;
+  enum { SLOT = 3, QUEUE = SLOT + 2 };
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
+  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
+  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
+  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
+  tdm_control *hears = tdm_network_control(in.ranks[0].network);
+  static const int orders[][RANKS] = {{0, 1, 2}, {2, 1, 0}};
+  for (uint64_t position = 1; position <= 2; position++) {
+    tdm_group_wait wait = {.what = "the sum", .group = &group, .position = position};
+    for (int come = 0; come < RANKS; come++) {
+      const int r = orders[position - 1][come];
+      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
+      assert_false(clock_runs(looks, &wait));
+      comes->begun(comes, SLOT, position);
+      while (!tdm_control_has_come(hears, r, QUEUE, position))
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    assert_true(clock_runs(looks, &wait));
+  }
+  close_job(&in);
+}
+
+/* Whoever looks at all ranks learns in the words of who gave up. */
+static void who_gives_up_is_told_to_who_looks(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, NULL, NEVER_NS);
+  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
+  uint64_t left_ns = 0;
+  assert_ok(looks->check(looks, &left_ns));
+  tdm_messenger *gives_up = tdm_network_messenger(in.ranks[1].network);
+  (void)tdm_fail(TDM_IO, "has no disk");
+  gives_up->give_up(gives_up, TDM_IO);
+  while (!tdm_network_has_lost(in.ranks[0].network))
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_status(looks->check(looks, &left_ns), TDM_UNAVAILABLE);
+  assert_message("has no disk");
+  close_job(&in);
+}
+
 /* What the first rank says of three devices' wait once all have waited for 100 s; it is told to
  * all.
  */
@@ -197,6 +243,8 @@ int main(void) {
       cmocka_unit_test(who_is_lost_is_named_within_a_second),
       cmocka_unit_test(ranks_know_how_far_devices_have_come),
       cmocka_unit_test(an_exchange_stands_still_once_both_its_devices_have_come),
+      cmocka_unit_test(a_sum_stands_still_once_all_devices_have_come),
+      cmocka_unit_test(who_gives_up_is_told_to_who_looks),
       cmocka_unit_test(what_stands_still_is_told_in_full),
       cmocka_unit_test(who_compares_plans_is_told_of_a_run_refused),
   };

@@ -95,10 +95,83 @@ static void short_memory_is_no_full_pool(void **state) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
+/* Who asks for a host's memory near a device gets staged memory where the device cannot read the
+ * host's. */
+static void memory_near_a_host_device_is_its_own(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  tdm_device *const near[] = {NULL, test_device(context, "cpu:0"), test_device(context, "cpu:1"),
+                              test_device(context, "sim:1")};
+  const tdm_shape shape = tdm_shape_of(1, 5);
+  for (size_t i = 0; i < TDM_COUNT_OF(near); i++) {
+    tdm_tensor *tensor = NULL;
+    assert_ok(tdm_host_tensor_create(context, near[i], TDM_FLOAT32, &shape, &tensor));
+    assert_int_equal(tensor->storage->memory.staging != NULL, i == 3);
+    assert_string_equal(tensor->storage->memory.device->name, "cpu:0");
+    assert_int_equal(tensor->bytes, 20);
+    tdm_tensor_release(tensor);
+  }
+  tdm_context_release(context);
+}
+
+typedef struct kept {
+  tdm_keeper keeper; /* first */
+  bool has;          /* something to give back */
+  int asked;
+} kept;
+
+static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
+  kept *own = (kept *)keeper;
+  assert_string_equal(device->name, "cpu:0");
+  own->asked++;
+  const bool had = own->has;
+  own->has = false;
+  return had;
+}
+
+/* What others keep is asked for where a device is short of memory, and only then; every keeper is
+ * asked, as long as it is one. */
+static void what_is_kept_is_given_back_where_memory_is_short(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  tdm_device *host = test_device(context, "cpu:0");
+  kept keepers[3] = {{.keeper = {.give_back = give_back}},
+                     {.keeper = {.give_back = give_back}},
+                     {.keeper = {.give_back = give_back}}};
+  for (size_t i = 0; i < 3; i++)
+    tdm_context_add_keeper(context, &keepers[i].keeper);
+  tdm_memory memory;
+  assert_ok(tdm_memory_take(host, NULL, BYTES, &memory));
+  tdm_memory_give_back(&memory);
+  assert_int_equal(keepers[0].asked + keepers[1].asked + keepers[2].asked, 0);
+  for (int has = 0; has < 4; has++) { /* none, or one of them */
+    for (size_t i = 0; i < 3; i++)
+      keepers[i].has = has == 1 + (int)i;
+    tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
+    const tdm_status status = tdm_memory_take(host, NULL, BYTES, &memory);
+    tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 0, false);
+    assert_int_equal(status, has == 0 ? TDM_OUT_OF_MEMORY : TDM_OK);
+    for (size_t i = 0; i < 3; i++)
+      assert_int_equal(keepers[i].asked, has + 1);
+    tdm_memory_give_back(&memory);
+  }
+  static const size_t order[] = {1, 1, 0, 2}; /* the second of them twice */
+  for (size_t i = 0; i < TDM_COUNT_OF(order); i++) {
+    tdm_context_remove_keeper(context, &keepers[order[i]].keeper);
+    keepers[order[i]].asked = -1;
+    keepers[order[i]].keeper = (tdm_keeper){.give_back = give_back};
+    assert_false(tdm_context_free_kept(context, host));
+    assert_int_equal(keepers[order[i]].asked, -1);
+  }
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_memory_held_before_is_forgotten),
       cmocka_unit_test(short_memory_is_no_full_pool),
+      cmocka_unit_test(memory_near_a_host_device_is_its_own),
+      cmocka_unit_test(what_is_kept_is_given_back_where_memory_is_short),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

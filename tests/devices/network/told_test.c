@@ -132,10 +132,10 @@ static tdm_status gather_and_pass_much(rank *self) {
   TDM_TRY(tdm_network_gather(self->network, own, MUCH, all));
   for (int r = 0; r < 2; r++)
     TDM_TRY(expect_much(all + (size_t)r * MUCH, r));
-  memset(all, 0x5a, MUCH);
+  memset(all, 0x5a + self->rank, MUCH);
   TDM_TRY(tdm_network_pass(self->network, 1, 0, own, MUCH));
   for (size_t i = 0; i < MUCH; i++) /* nothing behind it */
-    if (all[i] != 0x5a) return differs("behind much", self->rank, i);
+    if (all[i] != 0x5a + self->rank) return differs("behind much", self->rank, i);
   return expect_much(own, 1);
 }
 

@@ -284,6 +284,18 @@ static void a_yield_that_took_long_is_a_loss(void **state) {
   tdm_context_release(context);
 }
 
+/* A flight without programs has settled at once. */
+static void nothing_that_is_submitted_settles(void **state) {
+  (void)state;
+  tdm_context *context = test_context(NULL);
+  test_flight *test = test_flight_create(context);
+  tdm_flight_reset(&test->flight, 0);
+  assert_ok(tdm_context_submit(context, &test->flight, test->submissions, 0, true));
+  assert_int_equal(atomic_load(&test->settled_count), 1);
+  test_flight_destroy(test);
+  tdm_context_release(context);
+}
+
 /* Closed before it was ever used. */
 static void a_context_that_is_closed_does_not_start(void **state) {
   (void)state;
@@ -464,6 +476,7 @@ int main(void) {
       cmocka_unit_test(who_asked_for_a_point_is_rung_once),
       cmocka_unit_test(a_core_that_others_took_is_left_to_them),
       cmocka_unit_test(a_yield_that_took_long_is_a_loss),
+      cmocka_unit_test(nothing_that_is_submitted_settles),
       cmocka_unit_test(a_context_that_is_closed_does_not_start),
       cmocka_unit_test(closing_refuses_new_work),
       cmocka_unit_test(closing_waits_for_users),

@@ -290,6 +290,8 @@ static void the_folder_is_found(void **state) {
   (void)unsetenv("XDG_CACHE_HOME");
   (void)unsetenv("HOME");
   assert_status(tdm_links_path(context, path, sizeof(path)), TDM_UNAVAILABLE);
+  assert_status(tdm_context_calibrate(context, NULL), TDM_UNAVAILABLE);
+  assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED); /* all the same */
   tdm_context_release(context);
 }
 
@@ -302,6 +304,8 @@ static void calibrating_keeps_what_it_found(void **state) {
   assert_ok(tdm_context_calibrate(context, NULL));
   const tdm_link_estimate estimate = upload_of(context);
   assert_int_equal(estimate.origin, TDM_LINK_CALIBRATED);
+  assert_int_equal(estimate.knot_count, 13); /* 1 KiB to 1 MiB, and where caches end */
+  assert_true(estimate.knots[0].bytes == 1024 && estimate.knots[12].bytes == 1 << 20);
   tdm_context_release(context);
   context = make_context(NULL);
   const tdm_link_estimate read = upload_of(context);

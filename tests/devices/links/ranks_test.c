@@ -231,6 +231,27 @@ static void the_last_sum_ends_the_time(void **state) {
   job_must(&(job_options){.rank_count = 2}, time_a_sum, ranks);
 }
 
+/* Of a net whose rate every message and sum has to wait for, the smallest by itself too. */
+static tdm_status measure_latencies(job_rank *rank) {
+  TDM_TRY(measure(rank));
+  tdm_link_estimate estimate, sum;
+  tdm_context_link(rank->context, tdm_context_host_of(rank->context, 0),
+                   tdm_context_host_of(rank->context, 1), false, &estimate);
+  if (!tdm_context_all_reduce(rank->context, &sum)) return tdm_fail(TDM_INTERNAL, "no sum");
+  const double least_ns = 0.49 * 1024 / (double)slow_bytes_per_second * 1e9;
+  if (estimate.link.latency_ns >= least_ns && sum.link.latency_ns >= least_ns) return TDM_OK;
+  return tdm_fail(TDM_INTERNAL, "%.0f and %.0f ns, which take %.0f at least",
+                  estimate.link.latency_ns, sum.link.latency_ns, least_ns);
+}
+
+static void a_latency_is_that_of_a_message_and_of_a_sum(void **state) {
+  (void)state;
+  job_rank ranks[JOB_MOST_RANKS];
+  job_must(&(job_options){.rank_count = 2,
+                          .net = {.seed = 5, .bytes_per_second = slow_bytes_per_second}},
+           measure_latencies, ranks);
+}
+
 /* ---- What is refused --------------------------------------------------------------------------
  */
 
@@ -368,6 +389,7 @@ int main(void) {
       cmocka_unit_test(trains_come_to_who_asks),
       cmocka_unit_test(the_most_sums_can_be_made),
       cmocka_unit_test(the_last_sum_ends_the_time),
+      cmocka_unit_test(a_latency_is_that_of_a_message_and_of_a_sum),
       cmocka_unit_test(memory_that_is_short_is_told_to_all),
       cmocka_unit_test(two_sizes_are_measured_at_least),
       cmocka_unit_test(the_next_job_reads_what_rank_0_kept),

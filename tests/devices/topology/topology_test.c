@@ -22,7 +22,9 @@ static void assert_division(const char *machine, size_t cpus, size_t sims, bool 
                             const char *const *expected) {
   tdm_topology *topology = make(machine);
   tdm_core_range ranges[16];
+  ranges[cpus + sims] = (tdm_core_range){.first = 77};
   tdm_topology_divide(topology, cpus, sims, sims_have_cores, ranges);
+  assert_int_equal(ranges[cpus + sims].first, 77);
   for (size_t i = 0; i < cpus + sims; i++) {
     char text[64];
     tdm_topology_range_text(topology, &ranges[i], text, sizeof(text));

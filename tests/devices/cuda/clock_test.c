@@ -67,8 +67,9 @@ static void a_span_lies_within_what_the_host_saw(void **state) {
   assert_reading(1000 * MS, 600 * MS, 300 * MS, 380 * MS, before_ns,
                  (reading){-600 * MS, -520 * MS, 900 * MS});
   /* It says that the span will end: it ends now. */
-  assert_reading(1000 * MS, 600 * MS, 900 * MS, 1100 * MS, before_ns,
-                 (reading){-200 * MS, 0, 1100 * MS});
+  const int64_t late_ns = (int64_t)10000000 * MS;
+  assert_reading(1000 * MS, 600 * MS, late_ns - 200 * MS, late_ns, before_ns,
+                 (reading){-200 * MS, 0, late_ns});
   /* Behind the one before, which may have been read by another anchor. */
   assert_reading(1000 * MS, 600 * MS, 500 * MS, 580 * MS, -480 * MS,
                  (reading){-480 * MS, -420 * MS, 1000 * MS});
@@ -101,7 +102,7 @@ static void anchors_are_renewed_when_they_are_old_and_free(void **state) {
   assert_in_range(spans[0].enqueued_ns, clock->anchors[first].host_ns, tdm_time_ns());
   assert_int_equal(clock->anchors[second].host_ns, 0);
 
-  clock->anchors[first].host_ns = tdm_time_ns() - (uint64_t)7000 * MS; /* not old yet */
+  clock->anchors[first].host_ns = tdm_time_ns() - (uint64_t)4000 * MS; /* not old yet */
   assert_int_equal(tdm_cuda_span_begin(clock, &spans[1], stream, &times), TDM_CUDA_SUCCESS);
   assert_ptr_equal(spans[1].anchor, &clock->anchors[first]);
   assert_int_equal(clock->anchors[first].users, 2);

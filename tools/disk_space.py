@@ -92,9 +92,11 @@ def main():
         print(__doc__)
         return 0
     configurations = [name for name in sys.argv[1:] if not name.startswith("--")]
-    info = subprocess.run(["bazel", "info", "output_base", "output_path"], check=True,
-                          stdout=subprocess.PIPE, universal_newlines=True).stdout
-    paths = dict(line.split(": ", 1) for line in info.splitlines())
+    info = subprocess.run(["bazel", "info", "output_base", "output_path"], check=False,
+                          stdout=subprocess.PIPE, universal_newlines=True)
+    if info.returncode:
+        return 1  # Bazel has said why
+    paths = dict(line.split(": ", 1) for line in info.stdout.splitlines())
     output_base = paths["output_base"]
     free_mb = shutil.disk_usage(output_base).free // 1000000
     lines = check(output_base, paths["output_path"], configurations,

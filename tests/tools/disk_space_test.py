@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """tools/disk_space.py asks for what is not built yet, and for nothing where all is built."""
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -74,6 +75,16 @@ class DiskSpaceTest(unittest.TestCase):
         self.assertNotIn("k8-opt", text)
         self.assertRegex(text, r" 3 MB  \S+/gone \(of /nonexistent/tree, which is gone\)")
         self.assertRegex(text, r" 3 MB  \S+/other \(of \S+, `bazel clean` there\)")
+
+    def test_nothing_is_added_to_what_bazel_refuses(self):
+        """As a tree whose path has a space in it."""
+        with open(os.path.join(self.root.name, "bazel"), "w", encoding="utf-8") as refusing:
+            refusing.write("#!/bin/sh\necho refused >&2\nexit 36\n")
+        os.chmod(refusing.name, 0o755)
+        done = subprocess.run([sys.executable, disk_space.__file__, "plain"], check=False,
+                              text=True, env={"PATH": self.root.name + ":/usr/bin:/bin"},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((done.returncode, done.stdout), (1, "refused\n"))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ void zoo_close(zoo_run *run) {
   tdm_session_release(run->session);
   tdm_graph_release(run->graph);
   tdm_tensor_list_release(run->golden);
-  *run = (zoo_run){NULL};
+  *run = (zoo_run){.session = NULL};
 }
 
 bool zoo_answer(const zoo_run *run, tdm_tensor **out_answer) {

@@ -158,11 +158,11 @@ static void rules_change_names(void **unused) {
 /* Everything that does not fit is told at once, and nothing changes. */
 static void all_misfits_are_told(void **unused) {
   (void)unused;
-  static const char *const texts[] = {"missing: head.weight, head.bias;",
-                                      "unexpected: tail.weight, tail.bias;",
-                                      "of another shape or dtype: block.fc.weight (float32 [5, 3], "
-                                      "not float32 [4, 3])",
-                                      " and 4 more"};
+  static const char *const texts[] = {
+      "missing: head.weight, head.bias;", "unexpected: tail.weight, tail.bias;",
+      ("of another shape or dtype: block.fc.weight (float32 [5, 3], "
+       "not float32 [4, 3])"),
+      " and 4 more"};
   static const tdm_name_rule renames = {"head.", "tail."};
   const tdm_state_dict_options options = with_rules(&renames, 1);
   tdm_session *session = session_of("block/fc", 5, 1);

@@ -308,11 +308,11 @@ static void every_allocation_of_refreshed_rows(void **unused) {
 
 /* So many tables that each list of a graph grows while they are sharded. */
 static tdm_status play_shards(tdm_context *context) {
-  enum { TABLES = 24 };
+  enum { SHARDED = 24 };
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, 4));
-  for (int i = 0; i < TABLES; i++) {
+  for (int i = 0; i < SHARDED; i++) {
     char name[16];
     (void)snprintf(name, sizeof name, "table%d", i);
     (void)tdm_embedding(graph, name, ids, 6, 2);

@@ -127,10 +127,16 @@ tdm_status tdm_fail_within(tdm_status status, const char *format, ...) {
   return status;
 }
 
-tdm_status tdm_fail_null(const char *what) {
+tdm_status tdm_fail_null(const char *format, ...) {
+  enum { WHAT_TEXT = 256 };
   static const char joint[] = "; the failure before it: ";
   const char *told = strstr(thread_message, joint);
   const char *cause = !told ? thread_message : told + sizeof(joint) - 1;
+  char what[WHAT_TEXT];
+  va_list arguments;
+  va_start(arguments, format);
+  tdm_message_format(what, sizeof(what), format, arguments);
+  va_end(arguments);
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL%s%s", what, cause[0] == '\0' ? "" : joint,
                   cause);
 }

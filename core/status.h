@@ -19,7 +19,7 @@ tdm_status tdm_fail_memory(size_t bytes, const char *what);
 
 /* INVALID_ARGUMENT for an object that is NULL because making it has failed, perhaps: the message
  * tells the failure before this one as well, whatever was called with nothing in between. */
-tdm_status tdm_fail_null(const char *what);
+tdm_status tdm_fail_null(const char *format, ...) TDM_PRINTF(1, 2);
 
 #define TDM_MESSAGE_BYTES 512 /* of a thread's or a run's message, terminator included */
 

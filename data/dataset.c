@@ -72,7 +72,7 @@ static void free_dataset(tdm_dataset *dataset) {
 tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *given) {
   tdm_dataset_source source;
   if (!context || !given) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "dataset: %s is NULL", given ? "context" : "source");
+    (void)tdm_fail_null("dataset: %s", given ? "context" : "source");
     return NULL;
   }
   if (tdm_options_copy(&source, sizeof(source), given, sizeof(source), "dataset source") ||

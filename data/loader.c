@@ -155,7 +155,7 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
                                    tdm_batch_maker maker, size_t field_count) {
   tdm_loader_options options;
   if (!dataset) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "loader: the dataset is NULL");
+    (void)tdm_fail_null("loader: the dataset");
     return NULL;
   }
   if (tdm_context_check(dataset->context) != TDM_OK) return NULL;
@@ -203,7 +203,7 @@ int64_t tdm_loader_batch_count(const tdm_loader *loader) {
 }
 
 tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch, int64_t batch) {
-  if (!loader) return tdm_fail(TDM_INVALID_ARGUMENT, "loader: it is NULL");
+  if (!loader) return tdm_fail_null("loader: it");
   TDM_TRY(tdm_context_check(loader->dataset->context));
   if (batch < 0 || batch > loader->order.batch_count) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch %lld, of %lld an epoch", (long long)batch,

@@ -196,7 +196,7 @@ tdm_tensor *tdm_vocabulary_encode(const tdm_vocabulary *vocabulary, const char *
                                   size_t count, tdm_tensor **out_offsets) {
   if (out_offsets) *out_offsets = NULL;
   if (!vocabulary) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "vocabulary: it is NULL");
+    (void)tdm_fail_null("vocabulary: it");
     return NULL;
   }
   int64_t length = 0;

@@ -94,7 +94,7 @@ tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, si
   tdm_words_options options;
   tdm_words *words = NULL;
   if (!context) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: the context is NULL");
+    (void)tdm_fail_null("words: the context");
     return NULL;
   }
   if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "words options") ||
@@ -143,7 +143,7 @@ static tdm_status encode(const tdm_words *words, const char *word, int64_t *ids,
 
 tdm_tensor *tdm_words_encode(tdm_words *words, const char *word) {
   if (!words || !word) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", words ? "the word" : "words");
+    (void)tdm_fail_null("words: %s", words ? "the word" : "words");
     return NULL;
   }
   int64_t count = 0;

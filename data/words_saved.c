@@ -22,7 +22,7 @@ static tdm_status add_tensor(const tdm_words *words, tdm_tensor_list *list, cons
 
 tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) {
   if (!words || !list) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", words ? "the list" : "words");
+    return tdm_fail_null("words: %s", words ? "the list" : "words");
   }
   if (tdm_tensor_list_find(list, CHARACTERS) || tdm_tensor_list_find(list, CLASSES)) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "words: the list holds words already");
@@ -113,7 +113,7 @@ static tdm_status read_classes(tdm_words *words, const tdm_tensor_list *list) {
 tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list) {
   tdm_words *words = NULL;
   if (!context || !list) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: %s is NULL", context ? "the list" : "context");
+    (void)tdm_fail_null("words: %s", context ? "the list" : "context");
     return NULL;
   }
   if (tdm_words_init(context, &words) != TDM_OK) return NULL;

@@ -75,7 +75,7 @@ static tdm_status load_mapped(tdm_context *context, const tdm_safetensors_file *
 static tdm_status map_whole_file(tdm_context *context, const char *path,
                                  tdm_tensor_list **out_list) {
   *out_list = NULL;
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
+  if (!context) return tdm_fail_null("safetensors: the context");
   tdm_safetensors_file file;
   tdm_status status = tdm_safetensors_open(tdm_context_allocator(context), path, &file);
   if (status == TDM_OK) status = load_mapped(context, &file, path, out_list);

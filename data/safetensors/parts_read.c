@@ -105,7 +105,7 @@ static tdm_status read_all(parts *self) {
 tdm_status tdm_safetensors_read_parts(tdm_context *context, const char *index, const char *folder,
                                       tdm_safetensors_reader reader, tdm_tensor_list **out_list) {
   *out_list = NULL;
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
+  if (!context) return tdm_fail_null("safetensors: the context");
   parts self = {.context = context, .folder = folder, .reader = reader};
   json_t *root;
   TDM_TRY(tdm_json_load_file(tdm_context_allocator(context), "the index of safetensors files",
@@ -130,7 +130,7 @@ tdm_status tdm_safetensors_read_parts(tdm_context *context, const char *index, c
 tdm_status tdm_safetensors_read_index(tdm_context *context, const char *index,
                                       tdm_safetensors_reader reader, tdm_tensor_list **out_list) {
   *out_list = NULL;
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the context is NULL");
+  if (!context) return tdm_fail_null("safetensors: the context");
   const char *slash = strrchr(index, '/');
   const size_t length = slash ? (size_t)(slash - index) + 1 : 0;
   const tdm_allocator *allocator = tdm_context_allocator(context);

@@ -221,7 +221,7 @@ static tdm_status save_parts(part_writer *self, int64_t part_bytes) {
 
 tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *path,
                                       int64_t part_bytes) {
-  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "safetensors: the list is NULL");
+  if (!list) return tdm_fail_null("safetensors: the list");
   if (!tdm_safetensors_is_index(path) || part_bytes < 1)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "safetensors: parts of %lld bytes and the path %s: at least 1 byte, and a path "

@@ -17,7 +17,7 @@ bool tdm_context_is_inherited(const tdm_context *context) {
 }
 
 tdm_status tdm_context_check(const tdm_context *context) {
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!context) return tdm_fail_null("the context");
   if (!tdm_context_is_inherited(context)) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE,
                   "the context was made by process %d, and inherited by fork without its threads: "

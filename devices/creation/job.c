@@ -127,6 +127,6 @@ tdm_status tdm_job_join_devices(tdm_context *context) {
 }
 
 tdm_status tdm_context_agree(tdm_context *context, tdm_status status) {
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_agree: the context is NULL");
+  if (!context) return tdm_fail_null("tdm_context_agree: the context");
   return context->network ? tdm_network_agree(context->network, status) : status;
 }

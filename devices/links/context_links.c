@@ -118,7 +118,7 @@ static tdm_status calibrate(tdm_context *context, const char *cache_path) {
 }
 
 tdm_status tdm_context_calibrate(tdm_context *context, const char *cache_path) {
-  if (!context) return tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+  if (!context) return tdm_fail_null("the context");
   if (!tdm_context_enter(context)) return tdm_context_refuse(context);
   const tdm_status status = calibrate(context, cache_path);
   tdm_context_leave(context);

@@ -63,7 +63,7 @@ static tdm_tensor *bring(tdm_oneshot *oneshot, tdm_tensor *tensor, const tdm_dev
 static tdm_status check_tensors(tdm_tensor *const *tensors, size_t count) {
   if (!tensors || count == 0) return tdm_fail(TDM_INVALID_ARGUMENT, "no tensors are given");
   for (size_t i = 0; i < count; i++) {
-    if (!tensors[i]) return tdm_fail(TDM_INVALID_ARGUMENT, "tensor %zu is NULL", i);
+    if (!tensors[i]) return tdm_fail_null("tensor %zu", i);
     if (context_of(tensors[i]) != context_of(tensors[0]))
       return tdm_fail(TDM_INVALID_ARGUMENT, "tensors 0 and %zu are of two contexts", i);
   }

@@ -51,7 +51,7 @@ static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtyp
     return NULL;
   }
   if (!context) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "the context is NULL");
+    (void)tdm_fail_null("the context");
     return NULL;
   }
   const tdm_device *found = tdm_context_find_device(context, device);

@@ -218,7 +218,7 @@ void *tdm_tensor_host_data(const tdm_tensor *tensor) {
 }
 
 static void *fail_no_tensor(const char *function) {
-  (void)tdm_fail(TDM_INVALID_ARGUMENT, "%s: the tensor is NULL", function);
+  (void)tdm_fail_null("%s: the tensor", function);
   return NULL;
 }
 

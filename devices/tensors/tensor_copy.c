@@ -22,7 +22,7 @@ static tdm_memory host_memory(tdm_context *context, const void *data, size_t byt
 /* ---- Reading and writing ------------------------------------------------------------------- */
 
 static tdm_status check_size(const tdm_tensor *tensor, const void *data, size_t bytes) {
-  if (!tensor) return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor is NULL");
+  if (!tensor) return tdm_fail_null("the tensor");
   if (bytes != tensor->bytes) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the tensor has %zu bytes, not %zu", tensor->bytes,
                     bytes);
@@ -138,7 +138,7 @@ static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, td
 
 tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype) {
   if (!tensor) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_tensor_to: the tensor is NULL");
+    (void)tdm_fail_null("tdm_tensor_to: the tensor");
     return NULL;
   }
   tdm_device *owner = tdm_tensor_owner(tensor);

@@ -88,7 +88,7 @@ static void put_key(char *key, const char *class_name, const char *kernel) {
 
 tdm_costs *tdm_costs_create(tdm_context *context) {
   if (!context) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_costs_create: the context is NULL");
+    (void)tdm_fail_null("tdm_costs_create: the context");
     return NULL;
   }
   const tdm_allocator *allocator = tdm_context_allocator(context);

@@ -103,7 +103,7 @@ static tdm_status save_locked(tdm_session *session, int reader, tdm_tensor_list 
 }
 
 static tdm_status check_session(const tdm_session *session, const char *function) {
-  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  if (!session) return tdm_fail_null("%s: the session", function);
   TDM_TRY(tdm_context_check(session->context));
   if (session->can_train) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session does not train", function);
@@ -266,7 +266,7 @@ static tdm_status load_locked(tdm_session *session, const tdm_tensor_list *list,
 
 tdm_status tdm_session_load(tdm_session *session, const tdm_tensor_list *list) {
   TDM_TRY(check_session(session, "tdm_session_load"));
-  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load: the list is NULL");
+  if (!list) return tdm_fail_null("tdm_session_load: the list");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
   tdm_admission place;
   tdm_store_enter_alone(session->store, &place);

@@ -77,7 +77,7 @@ static tdm_status read_options(const char *function, const tdm_session *session,
                                const tdm_state_dict_options *options,
                                tdm_state_dict_options *out_options) {
   *out_options = (tdm_state_dict_options){.struct_size = sizeof *out_options};
-  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: the session is NULL", function);
+  if (!session) return tdm_fail_null("%s: the session", function);
   TDM_TRY(tdm_context_check(session->context));
   if (!options) return TDM_OK;
   if (options->struct_size != sizeof *options)
@@ -332,7 +332,7 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
                                        const tdm_state_dict_options *options) {
   tdm_state_dict_options chosen;
   TDM_TRY(read_options("tdm_session_load_state_dict", session, options, &chosen));
-  if (!list) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_load_state_dict: the list is NULL");
+  if (!list) return tdm_fail_null("tdm_session_load_state_dict: the list");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
   dict self;
   misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}};

@@ -70,7 +70,7 @@ uint64_t tdm_store_version(const tdm_store *store) {
 }
 
 tdm_status tdm_store_status(tdm_store *store) {
-  if (!store) return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_status: the store is NULL");
+  if (!store) return tdm_fail_null("tdm_store_status: the store");
   TDM_TRY(tdm_context_check(store->context));
   pthread_mutex_lock(&store->lock);
   const tdm_status status =

@@ -141,7 +141,7 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
 
 tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states) {
   if (!store) {
-    (void)tdm_fail(TDM_INVALID_ARGUMENT, "tdm_store_save: the store is NULL");
+    (void)tdm_fail_null("tdm_store_save: the store");
     return NULL;
   }
   if (tdm_context_check(store->context) != TDM_OK) return NULL;

@@ -157,6 +157,17 @@ static void the_first_failure_is_told(void **unused) {
   assert_null(session);
   assert_message("tdm_session_create: the graph is NULL");
   assert_message("-3 devices of kind cpu");
+  /* As the README's program goes on, and others. */
+  assert_null(tdm_tensor_from(none, TDM_FLOAT32, tdm_shape_of(1, (int64_t)1), &(float){1}));
+  assert_message("the context is NULL; the failure before it: ");
+  assert_message("-3 devices of kind cpu");
+  assert_null(tdm_tensor_zeros(none, "cpu:0", TDM_FLOAT32, tdm_shape_of(1, (int64_t)4)));
+  tdm_tensor_list *list = tdm_safetensors_load(none, "no.safetensors");
+  assert_null(list);
+  assert_status(tdm_session_load(session, list), TDM_INVALID_ARGUMENT);
+  assert_null(tdm_tensor_to(NULL, "cpu:0", TDM_FLOAT32));
+  assert_message("the tensor is NULL");
+  assert_message("-3 devices of kind cpu");
   tdm_graph_release(graph);
   tdm_context_release(none);
 }

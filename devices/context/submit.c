@@ -79,5 +79,6 @@ tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_subm
 
 tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
                                    tdm_submission *submissions, size_t count, bool adopt) {
+  TDM_TRY(tdm_context_start(context)); /* a run that devices refuse is told to other ranks */
   return submit(context, flight, submissions, count, adopt);
 }

@@ -104,10 +104,17 @@ static void names_are_answered_as_recorded(void **state) {
   tdm_context *context = test_context(NULL);
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
     tdm_device *devices[4];
-    size_t count = 7;
+    size_t count = 7, placements = 7;
     char answer[256] = "";
-    const tdm_status status =
+    tdm_status status = tdm_context_find_placements(context, cases[i].list, TDM_COUNT_OF(devices),
+                                                    devices, &placements);
+    if (status != TDM_OK) {
+      assert_int_equal(placements, 0);
+      assert_string_equal(tdm_last_message(), cases[i].answer);
+    }
+    status =
         tdm_context_find_devices(context, cases[i].list, TDM_COUNT_OF(devices), devices, &count);
+    assert_int_equal(count, placements); /* rank 0's are all */
     for (size_t k = 0; k < count; k++) {
       if (k > 0) strcat(answer, " ");
       strcat(answer, devices[k]->name);
@@ -258,30 +265,6 @@ static void who_asked_for_a_point_is_rung_once(void **state) {
 
 static void count_call(void *user) {
   atomic_fetch_add((_Atomic int *)user, 1);
-}
-
-/* While others had the core lately, nobody of this context spins on. */
-static void a_core_that_others_took_is_left_to_them(void **state) {
-  (void)state;
-  tdm_context *context = test_context(NULL);
-  const uint64_t now_ns = tdm_time_ns();
-  atomic_store(&tdm_context_oversubscription(context)->until_ns, now_ns + 1);
-  assert_false(tdm_context_yield(context, now_ns));
-  tdm_context_release(context);
-}
-
-/* Nobody of this context had the core for the second that a yield is told to have taken: no other
- * one follows for twenty times as long, of a loss of up to 5 ms. */
-static void a_yield_that_took_long_is_a_loss(void **state) {
-  (void)state;
-  tdm_context *context = test_context(NULL);
-  const _Atomic uint64_t *until_ns = &tdm_context_oversubscription(context)->until_ns;
-  const uint64_t begin_ns = tdm_time_ns();
-  assert_false(tdm_context_yield(context, begin_ns - 1000000000));
-  assert_true(atomic_load(until_ns) >= begin_ns + 20 * (uint64_t)5000000);
-  assert_true(atomic_load(until_ns) <= tdm_time_ns() + 20 * (uint64_t)5000000);
-  assert_false(tdm_context_yield(context, begin_ns));
-  tdm_context_release(context);
 }
 
 /* A flight without programs has settled at once. */
@@ -474,8 +457,6 @@ int main(void) {
       cmocka_unit_test(a_registry_without_kernels_finds_none),
       cmocka_unit_test(bells_are_lent_until_they_run_out),
       cmocka_unit_test(who_asked_for_a_point_is_rung_once),
-      cmocka_unit_test(a_core_that_others_took_is_left_to_them),
-      cmocka_unit_test(a_yield_that_took_long_is_a_loss),
       cmocka_unit_test(nothing_that_is_submitted_settles),
       cmocka_unit_test(a_context_that_is_closed_does_not_start),
       cmocka_unit_test(closing_refuses_new_work),

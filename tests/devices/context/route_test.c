@@ -78,10 +78,68 @@ static void bytes_arrive_by_any_route(void **state) {
   tdm_tensor_release(whole);
 }
 
+/* Whichever queues there are: the peers' within a kind, else that of the device which the host
+ * cannot address; its kernels' where there is none for copies. */
+static void within_a_rank_kinds_and_addresses_tell_the_queue(void **state) {
+  tdm_queue queues[2][TDM_QUEUE_ROLES] = {{{0}}};
+  for (int bits = 0; bits < 16; bits++) {
+    const bool alike = bits & 1, from_host = bits & 2, to_host = bits & 4, copies = bits & 8;
+    tdm_device from = *test_device(*state, "sim:0");
+    tdm_device to = *test_device(*state, alike ? "sim:1" : "cuda:0");
+    from.host_addressable = from_host;
+    to.host_addressable = to_host;
+    for (int role = 0; role < TDM_QUEUE_ROLES; role++) {
+      from.queues[role] = copies || role == TDM_QUEUE_COMPUTE ? &queues[0][role] : NULL;
+      to.queues[role] = copies || role == TDM_QUEUE_COMPUTE ? &queues[1][role] : NULL;
+    }
+    const tdm_queue *wanted = NULL;
+    if (alike)
+      wanted = &queues[1][copies ? TDM_QUEUE_PEER : TDM_QUEUE_COMPUTE];
+    else if (from_host)
+      wanted = &queues[1][copies ? TDM_QUEUE_UPLOAD : TDM_QUEUE_COMPUTE];
+    else if (to_host)
+      wanted = &queues[0][copies ? TDM_QUEUE_DOWNLOAD : TDM_QUEUE_COMPUTE];
+    if (tdm_direct_queue(&from, &to) != wanted) fail_msg("case %d", bits);
+  }
+}
+
+/* Two ranks' devices of one kind by their engine, if both have it; else what both hosts can
+ * address, by what comes to the other rank. */
+static void between_ranks_engines_and_hosts_tell_the_queue(void **state) {
+  tdm_queue peer = {0}, received = {0};
+  tdm_device *host = test_device(*state, "cpu:0");
+  tdm_queue *before = host->queues[TDM_QUEUE_RECEIVE];
+  host->queues[TDM_QUEUE_RECEIVE] = &received;
+  int wrong = -1;
+  for (int bits = 0; bits < 32; bits++) {
+    const bool alike = bits & 16;
+    tdm_device from = *test_device(*state, "sim:0");
+    tdm_device to = *test_device(*state, alike ? "sim:1" : "cuda:0");
+    from.rank = 1;
+    from.exchanges = bits & 1;
+    to.exchanges = bits & 2;
+    from.host_addressable = bits & 4;
+    to.host_addressable = bits & 8;
+    to.queues[TDM_QUEUE_PEER] = &peer;
+    const tdm_queue *wanted = NULL;
+    if (from.exchanges && to.exchanges && alike)
+      wanted = &peer;
+    else if (from.host_addressable && to.host_addressable)
+      wanted = &received;
+    if (tdm_direct_queue(&from, &to) != wanted) wrong = bits;
+  }
+  host->queues[TDM_QUEUE_RECEIVE] = before;
+  assert_int_equal(wrong, -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(hops_join_up, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_host_lies_between_two_discrete_kinds, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(within_a_rank_kinds_and_addresses_tell_the_queue, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(between_ranks_engines_and_hosts_tell_the_queue, set_up,
+                                      tear_down),
       cmocka_unit_test_setup_teardown(bytes_arrive_by_any_route, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

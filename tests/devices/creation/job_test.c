@@ -17,6 +17,7 @@ typedef struct rank {
   int number;
   tdm_faulty_allocator *faulty;
   bool created;
+  tdm_context *context; /* of a test that looks at it */
   char message[TDM_MESSAGE_BYTES];
 } rank;
 
@@ -80,6 +81,78 @@ static void every_nth_allocation_of_a_rank_fails(void **state) {
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
+/* Two devices of a kind on rank 1, one on rank 0, whose links take what neither is told of. */
+static void *create_linked(void *user) {
+  rank *self = user;
+  const tdm_context_options options = {
+      .struct_size = sizeof options,
+      .cpu_devices = 2,
+      .sim_devices = 1 + self->number,
+      .sim = self->number == 0
+                 ? "latency_us=1,gigabytes_per_second=8,peer_gigabytes_per_second=16"
+                 : "latency_us=2,gigabytes_per_second=0.5,peer_gigabytes_per_second=4"};
+  tdm_endpoint *endpoint;
+  assert_ok(tdm_simnet_endpoint(self->net, self->number, &endpoint));
+  self->context = tdm_context_create_in_job(&options, endpoint, NULL);
+  return NULL;
+}
+
+static void *release_linked(void *user) {
+  tdm_context_release(((rank *)user)->context);
+  return NULL;
+}
+
+static void on_every_rank(rank ranks[RANKS], void *(*begin)(void *)) {
+  pthread_t threads[RANKS];
+  for (int r = 0; r < RANKS; r++)
+    assert_int_equal(pthread_create(&threads[r], NULL, begin, &ranks[r]), 0);
+  for (int r = 0; r < RANKS; r++)
+    assert_int_equal(pthread_join(threads[r], NULL), 0);
+}
+
+/* What a rank knows of its devices, and of links between them, is what the others are told. */
+static void ranks_know_the_same_of_all_devices(void **state) {
+  (void)state;
+  const tdm_allocator allocator = tdm_allocator_default();
+  const tdm_simnet_options options = {.struct_size = sizeof options, .rank_count = RANKS};
+  tdm_simnet *net;
+  assert_ok(tdm_simnet_create(&allocator, &options, &net));
+  rank ranks[RANKS] = {{.net = net, .number = 0}, {.net = net, .number = 1}};
+  on_every_rank(ranks, create_linked);
+  tdm_context *contexts[RANKS] = {ranks[0].context, ranks[1].context};
+  assert_true(contexts[0] && contexts[1]);
+  const size_t count = tdm_device_count(contexts[0]);
+  assert_int_equal(count, 3 + 4);
+  assert_int_equal(tdm_device_count(contexts[1]), count);
+  for (size_t i = 0; i < count; i++) {
+    const tdm_device *told[RANKS], *device = NULL;
+    for (int r = 0; r < RANKS; r++)
+      told[r] = tdm_context_device(contexts[r], i);
+    assert_string_equal(told[0]->name, told[1]->name);
+    assert_string_equal(told[0]->identity, told[1]->identity);
+    assert_int_equal(told[0]->rank, told[1]->rank);
+    assert_int_equal(told[0]->index, told[1]->index);
+    assert_int_equal(told[0]->context_index, i);
+    assert_int_equal(told[1]->context_index, i);
+    assert_int_equal(told[0]->host_addressable, told[1]->host_addressable);
+    assert_int_equal(told[0]->stages_pageable, told[1]->stages_pageable);
+    device = told[told[0]->rank];
+    for (int role = 0; role < TDM_QUEUE_ROLES; role++)
+      assert_int_equal(told[1 - device->rank]->queues[role] != NULL, device->queues[role] != NULL);
+    for (size_t k = 0; k < count; k++) {
+      if (tdm_context_device(contexts[0], k)->rank != device->rank) continue;
+      const tdm_link own = device->ops->link(device, tdm_context_device(contexts[device->rank], k));
+      const tdm_device *far = told[1 - device->rank];
+      const tdm_link link = far->ops->link(far, tdm_context_device(contexts[1 - device->rank], k));
+      if (own.latency_ns != link.latency_ns || own.bytes_per_ns != link.bytes_per_ns)
+        fail_msg("%s and device %zu: %g ns, %g bytes a ns, and not %g, %g", device->name, k,
+                 link.latency_ns, link.bytes_per_ns, own.latency_ns, own.bytes_per_ns);
+    }
+  }
+  on_every_rank(ranks, release_linked);
+  tdm_simnet_release(net);
+}
+
 /* Rank 1 asks for more devices than there can be. */
 static void *create_watched(void *user) {
   rank *self = user;
@@ -119,6 +192,7 @@ static void all_know_why_a_rank_has_no_context(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_nth_allocation_of_a_rank_fails),
+      cmocka_unit_test(ranks_know_the_same_of_all_devices),
       cmocka_unit_test(all_know_why_a_rank_has_no_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

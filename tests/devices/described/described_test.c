@@ -151,6 +151,35 @@ static void nothing_of_them_is_left(void **state) {
   free(path);
 }
 
+static void every_nth_allocation_fails(void **state) {
+  (void)state;
+  char *path = write_machine(two_hosts);
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  assert_non_null(faulty);
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .allocator = &allocator,
+                                       .cpu_devices = 1,
+                                       .sim_devices = -1,
+                                       .machine = path};
+  bool fails = true;
+  for (uint64_t n = 1; fails; n++) {
+    assert_true(n < 400);
+    tdm_faulty_allocator_arm(faulty, n, false);
+    tdm_context *context = tdm_context_create(&options);
+    fails = tdm_faulty_allocator_failures(faulty) > 0;
+    tdm_faulty_allocator_arm(faulty, 0, false);
+    if (!context) assert_status(tdm_last_status(), TDM_OUT_OF_MEMORY);
+    if (context) assert_ok(tdm_device_check(context, "paper:5")); /* all are there, or none */
+    if (!fails) assert_non_null(context);
+    tdm_context_release(context);
+    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  }
+  tdm_faulty_allocator_destroy(faulty);
+  (void)remove(path);
+  free(path);
+}
+
 static void without_a_description_there_are_none(void **state) {
   (void)state;
   tdm_context *context = create(NULL);
@@ -169,6 +198,7 @@ int main(void) {
       cmocka_unit_test(their_allocations_may_fail),
       cmocka_unit_test(memory_has_its_size),
       cmocka_unit_test(nothing_of_them_is_left),
+      cmocka_unit_test(every_nth_allocation_fails),
       cmocka_unit_test(without_a_description_there_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,184 @@
+/* What a kernel that converts is asked and given, of a dtype that none of the library's is for, and
+ * what becomes of a conversion that fails. */
+#include <string.h>
+
+#include "tests/devices/support.h"
+
+enum { ROWS = 3, WIDTH = 2, STATE = 7, WORKSPACE = 1000 };
+
+/* Of the latest conversion. */
+static struct {
+  tdm_status prepares, executes; /* with these */
+  size_t workspace_bytes;        /* that it asks for */
+  int prepared, executed, released;
+  int state;
+} seen;
+
+static void assert_specs(const tdm_spec *input, const tdm_spec *output) {
+  const tdm_shape shape = tdm_shape_of(2, ROWS, WIDTH);
+  assert_int_equal(input->dtype, TDM_FLOAT32);
+  assert_int_equal(output->dtype, TDM_FLOAT16);
+  assert_int_equal(input->format, TDM_FORMAT_DENSE);
+  assert_int_equal(output->format, TDM_FORMAT_DENSE);
+  assert_true(tdm_shape_equal(&input->shape, &shape) && tdm_shape_equal(&output->shape, &shape));
+}
+
+static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  static const tdm_kernel_answer nothing;
+  seen.prepared++;
+  assert_memory_equal(answer, &nothing, sizeof nothing);
+  assert_int_equal(request->input_count, 1);
+  assert_int_equal(request->output_count, 1);
+  assert_int_equal(request->team_size, 1);
+  assert_false(request->deterministic);
+  assert_null(request->attributes);
+  assert_specs(request->inputs, request->outputs);
+  if (seen.prepares != TDM_OK) return tdm_fail(seen.prepares, "not prepared");
+  seen.state = STATE;
+  answer->state = &seen.state;
+  answer->workspace_bytes = seen.workspace_bytes;
+  return TDM_OK;
+}
+
+/* The upper halves of the bits: which numbers these are does not matter here. */
+static tdm_status execute(const tdm_kernel_call *call) {
+  seen.executed++;
+  assert_ptr_equal(call->state, &seen.state);
+  assert_null(call->attributes);
+  assert_null(call->team);
+  assert_null(call->stream);
+  assert_non_null(call->scalars);
+  assert_specs(call->input_specs, call->output_specs);
+  assert_int_equal(call->workspace != NULL, seen.workspace_bytes > 0);
+  if (call->workspace) memset(call->workspace, 1, seen.workspace_bytes);
+  if (seen.executes != TDM_OK) return tdm_fail(seen.executes, "not converted");
+  const uint32_t *from = call->inputs[0];
+  uint16_t *to = call->outputs[0];
+  for (int i = 0; i < ROWS * WIDTH; i++)
+    to[i] = (uint16_t)(from[i] >> 16);
+  return TDM_OK;
+}
+
+static void release(void *state) {
+  assert_ptr_equal(state, &seen.state);
+  seen.released++;
+}
+
+static const tdm_kernel kernel = {.struct_size = sizeof(tdm_kernel),
+                                  .operation = "cast",
+                                  .executes = "cpu",
+                                  .dtype = TDM_FLOAT16,
+                                  .prepare = prepare,
+                                  .execute = execute,
+                                  .release = release};
+
+typedef struct fixture {
+  tdm_faulty_allocator *faulty;
+  tdm_context *context;
+  tdm_tensor *sources[2]; /* on the host, and elsewhere */
+} fixture;
+
+static int set_up(void **state) {
+  static fixture made;
+  made = (fixture){.faulty = tdm_faulty_allocator_create()};
+  const tdm_allocator allocator = tdm_faulty_allocator_view(made.faulty);
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 2, .sim_devices = 1};
+  made.context = tdm_context_create(&options);
+  assert_non_null(made.context);
+  const tdm_shape shape = tdm_shape_of(2, ROWS, WIDTH);
+  made.sources[0] = tdm_tensor_randn(made.context, "cpu:1", TDM_FLOAT32, shape, 3);
+  made.sources[1] = tdm_tensor_to(made.sources[0], "sim:0", TDM_DTYPE_NONE);
+  assert_true(made.sources[0] && made.sources[1]);
+  memset(&seen, 0, sizeof seen);
+  *state = &made;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *made = *state;
+  tdm_tensor_release(made->sources[0]);
+  tdm_tensor_release(made->sources[1]);
+  tdm_context_release(made->context);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(made->faulty), 0);
+  tdm_faulty_allocator_destroy(made->faulty);
+  return 0;
+}
+
+static void what_nobody_converts_is_refused(void **state) {
+  const fixture *made = *state;
+  assert_null(tdm_tensor_to(made->sources[0], "cpu:0", TDM_FLOAT16));
+  assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
+  assert_string_equal(tdm_last_message(), "there is no conversion from float32 to float16");
+}
+
+/* Wherever they come from, and go to: on the host, with memory of its own where it asks for it. */
+static void a_kernel_is_asked_and_given_what_it_needs(void **state) {
+  const fixture *made = *state;
+  static const char *const devices[] = {"cpu:0", "cpu:1", "sim:0", NULL};
+  const uint32_t *bits = tdm_tensor_data(made->sources[0]);
+  assert_ok(tdm_kernel_register(made->context, &kernel));
+  int count = 0;
+  for (size_t from = 0; from < 2; from++)
+    for (size_t to = 0; to < TDM_COUNT_OF(devices); to++)
+      for (size_t workspace = 0; workspace < 2; workspace++) {
+        seen.workspace_bytes = workspace * WORKSPACE;
+        tdm_tensor *halves_of = tdm_tensor_to(made->sources[from], devices[to], TDM_FLOAT16);
+        if (!halves_of) fail_msg("%s", tdm_last_message());
+        const char *device = devices[to] ? devices[to] : from == 0 ? "cpu:1" : "sim:0";
+        assert_string_equal(tdm_tensor_device(halves_of), device);
+        assert_int_equal(tdm_tensor_dtype(halves_of), TDM_FLOAT16);
+        uint16_t halves[ROWS * WIDTH];
+        assert_ok(tdm_tensor_read(halves_of, halves, sizeof halves));
+        for (int i = 0; i < ROWS * WIDTH; i++)
+          assert_int_equal(halves[i], bits[i] >> 16);
+        tdm_tensor_release(halves_of);
+        count++;
+        assert_int_equal(seen.prepared, count);
+        assert_int_equal(seen.executed, count);
+        assert_int_equal(seen.released, count);
+      }
+}
+
+static void a_conversion_that_fails_leaves_nothing(void **state) {
+  const fixture *made = *state;
+  assert_ok(tdm_kernel_register(made->context, &kernel));
+  seen.prepares = TDM_UNSUPPORTED;
+  assert_null(tdm_tensor_to(made->sources[0], "cpu:0", TDM_FLOAT16));
+  assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
+  assert_string_equal(tdm_last_message(), "not prepared");
+  assert_int_equal(seen.executed, 0);
+  assert_int_equal(seen.released, 0); /* there is no state */
+  seen.prepares = TDM_OK;
+  seen.executes = TDM_IO;
+  seen.workspace_bytes = WORKSPACE;
+  assert_null(tdm_tensor_to(made->sources[1], "sim:0", TDM_FLOAT16));
+  assert_int_equal(tdm_last_status(), TDM_IO);
+  assert_string_equal(tdm_last_message(), "not converted");
+  assert_int_equal(seen.executed, 1);
+  assert_int_equal(seen.released, 1);
+  seen.executes = TDM_OK;
+  seen.workspace_bytes = WORKSPACE;
+  for (uint64_t n = 1;; n++) {
+    assert_true(n < 50);
+    tdm_faulty_allocator_arm(made->faulty, n, false);
+    tdm_tensor *halves_of = tdm_tensor_to(made->sources[1], "sim:0", TDM_FLOAT16);
+    const bool failed = tdm_faulty_allocator_failures(made->faulty) > 0;
+    tdm_faulty_allocator_arm(made->faulty, 0, false);
+    if (!halves_of) assert_int_equal(tdm_last_status(), TDM_OUT_OF_MEMORY);
+    tdm_tensor_release(halves_of);
+    assert_int_equal(seen.released, seen.prepared - 1); /* of the one that was not prepared */
+    if (failed) continue;
+    assert_non_null(halves_of);
+    break;
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(what_nobody_converts_is_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_kernel_is_asked_and_given_what_it_needs, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_conversion_that_fails_leaves_nothing, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

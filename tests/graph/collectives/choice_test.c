@@ -239,6 +239,45 @@ static void an_update_that_goes_on_with_one_number_is_made_at_home(void **state)
   tdm_context_release(context);
 }
 
+/* A layer over so many devices, and perhaps another one behind it. */
+static tdm_session *layers_over(tdm_context *context, const int devices[2],
+                                tdm_collective collective) {
+  static const char *const lists[] = {NULL, NULL, "sim:0,sim:1", "sim:0,sim:1,sim:2",
+                                      "sim:0,sim:1,sim:2,sim:3"};
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_value y = input(graph);
+  for (int i = 0; i < 2 && devices[i]; i++) {
+    const char *name = i == 0 ? "first" : "second";
+    y = tdm_linear_without_bias(graph, name, y, WIDTH);
+    const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = lists[devices[i]]};
+    tdm_data_parallel(graph, name, &wrap);
+  }
+  tdm_output(graph, "z", y);
+  return train_session(graph,
+                       tdm_sum(graph, "loss", tdm_mul(graph, "square", y, y), NULL, 0, false),
+                       tdm_sgd(0.01), &(tdm_session_options){.seed = 7, .collective = collective});
+}
+
+/* Whichever sum comes first, and has most devices: nothing is sent to any of them again. */
+static void every_device_of_every_sum_updates(void **state) {
+  (void)state;
+  static const int cases[][2] = {{2, 0}, {4, 0}, {3, 2}, {2, 3}, {2, 4}, {4, 2}};
+  tdm_context *context = linked_context();
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    const uint32_t sums = cases[i][1] ? 2 : 1;
+    tdm_session *session = layers_over(context, cases[i], TDM_COLLECTIVE_RING);
+    for (int step = 0; step < 3; step++)
+      train(context, session, NULL);
+    assert_int_equal(session->newest->sums.sums, sums);
+    assert_int_equal(session->newest->sums.own_updates, sums);
+    uint64_t transfers, bytes;
+    assert_ok(tdm_session_refreshed(session, &transfers, &bytes));
+    if (transfers != 0) fail_msg("over %d and %d: %d", cases[i][0], cases[i][1], (int)transfers);
+    tdm_session_release(session);
+  }
+  tdm_context_release(context);
+}
+
 /* ---- Updates that share a state -------------------------------------------------------------- */
 
 /* parameter, its gradient, shared () -> =parameter, =shared */
@@ -416,6 +455,7 @@ int main(void) {
       cmocka_unit_test(an_update_in_two_nodes_is_made_at_home),
       cmocka_unit_test(an_update_by_the_sum_of_another_home_is_made_at_its_own),
       cmocka_unit_test(an_update_that_goes_on_with_one_number_is_made_at_home),
+      cmocka_unit_test(every_device_of_every_sum_updates),
       cmocka_unit_test(updates_that_share_a_state_are_made_at_home),
       cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_hop),
       cmocka_unit_test(gradients_of_activations_are_summed_at_home),

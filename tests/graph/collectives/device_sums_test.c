@@ -161,7 +161,8 @@ static const variant variants[] = {
     {.devices = A(0) "," A(0) "," A(1) "," A(2) "," A(2)}, /* replicas that share a device */
     {.devices = A(0) "," A(1) "," A(0) "," A(1)},
     {.devices = ALL, .home = "cpu:0"},
-    {.devices = ALL, .home = A(3)}, /* the last of them */
+    {.devices = ALL, .home = A(3)},                    /* the last of them */
+    {.devices = A(0) "," A(1) "," A(2), .home = A(3)}, /* none of them */
     {.devices = ALL, .micro_batches = 2},
     {.devices = ALL, .depth = 3},
     {.devices = ALL, .depth = 3, .deterministic = true},
@@ -288,6 +289,29 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
       tdm_tensor_release(wanted);
       tdm_session_release(session);
     }
+  }
+}
+
+/* A home that has no terms, or is of another kind, gets the sum alone, and sends what it makes. */
+static void only_with_a_home_among_them_do_devices_update(void **unused) {
+  (void)unused;
+  static const struct {
+    variant of;
+    uint32_t own_updates;
+  } cases[] = {
+      {{.devices = A(0) "," A(1) "," A(2), .home = A(2)}, 2 * LAYERS},
+      {{.devices = A(0) "," A(1) "," A(2), .home = A(3)}, 0},
+      {{.devices = A(0) "," A(1) "," A(2), .home = "cpu:0"}, 0},
+      {{.devices = "cpu:0,cpu:1", .home = "cpu:1"}, 2 * LAYERS},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_session *session = make_session(&cases[i].of, TDM_COLLECTIVE_RING);
+    train(session, STEPS);
+    assert_int_equal(session->newest->sums.sums, 2 * LAYERS);
+    assert_int_equal(session->newest->sums.own_updates, cases[i].own_updates);
+    assert_int_equal(any_updated(session), cases[i].own_updates > 0);
+    assert_int_equal(refreshed_by(session) == 0, cases[i].own_updates > 0);
+    tdm_session_release(session);
   }
 }
 
@@ -459,6 +483,7 @@ int main(void) {
       cmocka_unit_test(every_way_repeats_its_bits),
       cmocka_unit_test(sums_that_stand_together_all_have_their_terms),
       cmocka_unit_test(every_device_has_the_bits_of_the_home),
+      cmocka_unit_test(only_with_a_home_among_them_do_devices_update),
       cmocka_unit_test(copies_that_others_made_old_are_sent_again),
       cmocka_unit_test(a_chain_brings_the_home_one_total),
       cmocka_unit_test(a_ring_is_chosen_where_order_is_free),

@@ -120,6 +120,16 @@ static void what_does_not_go_together_is_refused(void **unused) {
   const tdm_parameter_group groups[] = {{"fc.bias", NULL}}, bad[] = {{NULL, NULL}};
   expect((tdm_session_options){.groups = groups, .group_count = 1}, true, "without an optimizer");
   expect((tdm_session_options){.optimizer = &sgd, .groups = groups, .group_count = 1}, true, NULL);
+  tdm_parameter_group most[TDM_MAX_PARAMETER_GROUPS];
+  for (size_t g = 0; g < TDM_COUNT_OF(most); g++)
+    most[g] = (tdm_parameter_group){g == 0 ? "fc.bias" : "fc.weight,fc.bias", &sgd};
+  expect(
+      (tdm_session_options){.optimizer = &sgd, .groups = most, .group_count = TDM_COUNT_OF(most)},
+      true, NULL);
+  most[TDM_COUNT_OF(most) - 1].parameters = "fc.weigth";
+  expect(
+      (tdm_session_options){.optimizer = &sgd, .groups = most, .group_count = TDM_COUNT_OF(most)},
+      true, "parameter group 14: no parameter is called \"fc.weigth\"");
   expect((tdm_session_options){.optimizer = &sgd, .group_count = 1}, true, "groups is NULL");
   expect((tdm_session_options){.optimizer = &sgd,
                                .groups = groups,

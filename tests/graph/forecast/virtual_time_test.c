@@ -344,31 +344,46 @@ static void it_repeats(void **state) {
   end(&f);
 }
 
+/* A schedule of so many tasks behind one another, on one of so many queues. */
+static tdm_status run_many(const tdm_allocator *allocator, uint32_t tasks, uint32_t queues) {
+  tdm_virtual_schedule schedule;
+  tdm_virtual_init(&schedule, allocator);
+  uint32_t index;
+  tdm_status status = TDM_OK;
+  for (uint32_t q = 0; q < queues && status == TDM_OK; q++) {
+    status = tdm_virtual_add_queue(&schedule, q, &index);
+    if (status == TDM_OK) status = tdm_virtual_add_link(&schedule, 1, &index);
+  }
+  for (uint32_t t = 0; t < tasks && status == TDM_OK; t++) {
+    const bool copies = t % 2 == 0;
+    const tdm_virtual_task task = {
+        .copies = copies, .work = 5, .crowded = 1, .hop_count = copies ? 1 : 0};
+    status = tdm_virtual_add(&schedule, &task, &index);
+    if (status == TDM_OK && t > 0) status = tdm_virtual_add_wait(&schedule, t, t - 1);
+  }
+  if (status == TDM_OK) status = tdm_virtual_run(&schedule);
+  if (status == TDM_OK) assert_ns(schedule.end_ns, 5.0 * tasks);
+  tdm_virtual_deinit(&schedule);
+  return status;
+}
+
+/* Few share a block of memory; of many each table has one of its own, and may be the one for which
+ * there is none. */
 static void short_memory_is_told(void **state) {
   (void)state;
+  static const uint32_t sizes[][2] = {{2, 1}, {3000, 9000}}; /* tasks, queues */
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   assert_non_null(faulty);
-  for (uint64_t n = 1;; n++) {
-    tdm_faulty_allocator_arm(faulty, n, false);
-    const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-    tdm_virtual_schedule schedule;
-    tdm_virtual_init(&schedule, &allocator);
-    uint32_t index;
-    tdm_status status = tdm_virtual_add_queue(&schedule, TDM_VIRTUAL_NONE, &index);
-    if (status == TDM_OK) status = tdm_virtual_add_link(&schedule, 1, &index);
-    const tdm_virtual_task task = {.copies = true, .work = 5, .hop_count = 1};
-    if (status == TDM_OK) status = tdm_virtual_add(&schedule, &task, &index);
-    if (status == TDM_OK) status = tdm_virtual_add(&schedule, &task, &index);
-    if (status == TDM_OK) status = tdm_virtual_add_wait(&schedule, 1, 0);
-    if (status == TDM_OK) status = tdm_virtual_run(&schedule);
-    tdm_virtual_deinit(&schedule);
-    assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
-    if (tdm_faulty_allocator_failures(faulty) == 0) {
-      assert_int_equal(status, TDM_OK);
-      break;
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    for (uint64_t n = 1;; n++) {
+      tdm_faulty_allocator_arm(faulty, n, false);
+      const tdm_status status = run_many(&allocator, sizes[i][0], sizes[i][1]);
+      assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+      const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+      assert_int_equal(status, failed ? TDM_OUT_OF_MEMORY : TDM_OK);
+      if (!failed) break;
     }
-    assert_int_equal(status, TDM_OUT_OF_MEMORY);
-  }
   tdm_faulty_allocator_destroy(faulty);
 }
 

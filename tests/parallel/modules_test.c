@@ -191,12 +191,110 @@ static void what_cannot_be_built_is_named(void **unused) {
     assert_message(says[i]);
     tdm_graph_release(graph);
   }
+}
+
+static int built; /* modules, since a test set it to 0 */
+
+static tdm_value build_counted(tdm_graph *graph, void *user, tdm_value input) {
+  (void)graph;
+  built++;
+  return user ? (tdm_value){input.graph + 1, input.index} : input;
+}
+
+/* Nothing is built of it, nor behind it; of what was built before, the values stay. */
+static void what_cannot_be_applied_is_named(void **unused) {
+  (void)unused;
+  static const struct {
+    tdm_module module;
+    bool foreign, inputs, outputs; /* the input is another graph's; there are lists of these */
+    int built;                     /* with the one before it */
+    const char *message;
+  } cases[] = {
+      {{.build = build_counted}, false, true, true, 1, "tdm_parallel_apply: no name of the module"},
+      {{.name = "net"},
+       false,
+       true,
+       true,
+       1,
+       "tdm_parallel_apply: no function that builds the module"},
+      {{.name = "net", .build = build_counted},
+       true,
+       true,
+       true,
+       1,
+       "tdm_parallel_apply: module net: its input is no value of this graph"},
+      {{.name = "net", .build = build_counted, .user = &built},
+       false,
+       true,
+       true,
+       2,
+       "tdm_parallel_apply: module net: what it answers is no value of this graph"},
+      {{.name = "net", .build = build_counted},
+       false,
+       false,
+       true,
+       0,
+       "tdm_parallel_apply: 3 modules, and a list of them is NULL"},
+      {{.name = "net", .build = build_counted},
+       false,
+       true,
+       false,
+       0,
+       "tdm_parallel_apply: 3 modules, and a list of them is NULL"},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
+    const tdm_module good = {.name = "good", .build = build_counted};
+    const tdm_module modules[] = {good, cases[i].module, good};
+    tdm_value inputs[] = {x, x, x}, outputs[] = {x, x, x};
+    if (cases[i].foreign) inputs[1].graph++;
+    built = 0;
+    tdm_parallel_apply(graph, modules, cases[i].inputs ? inputs : NULL, 3,
+                       cases[i].outputs ? outputs : NULL);
+    assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
+    assert_string_equal(tdm_last_message(), cases[i].message);
+    assert_int_equal(built, cases[i].built);
+    assert_int_equal(tdm_value_is_valid(outputs[0]), built > 0 || !cases[i].outputs);
+    assert_int_equal(tdm_value_is_valid(outputs[1]), !cases[i].outputs);
+    assert_int_equal(tdm_value_is_valid(outputs[2]), !cases[i].outputs);
+    tdm_graph_release(graph);
+  }
   tdm_graph *graph = tdm_graph_create(context);
-  tdm_value out;
-  tdm_parallel_apply(graph, &module, NULL, 1, &out);
-  assert_false(tdm_value_is_valid(out));
+  tdm_parallel_apply(graph, NULL, NULL, 0, NULL); /* nothing is asked for */
+  assert_ok(tdm_graph_status(graph));
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH)), y = x;
+  tdm_parallel_apply(graph, NULL, &x, 1, &y);
+  assert_false(tdm_value_is_valid(y));
   assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
-  assert_message("NULL");
+  assert_string_equal(tdm_last_message(),
+                      "tdm_parallel_apply: 1 modules, and a list of them is NULL");
+  tdm_graph_release(graph);
+}
+
+/* As many replicas as there is room for, each of which says where it is, and which. */
+static void replicas_are_told_apart(void **unused) {
+  (void)unused;
+  const tdm_module module = {.name = "net", .build = build_net, .user = &built};
+  tdm_module replicas[3];
+  memset(replicas, 0, sizeof replicas);
+  tdm_graph *graph = tdm_graph_create(context);
+  assert_int_equal(tdm_replicate(graph, &module, BOTH, replicas, 2), 2);
+  for (int i = 0; i < 2; i++) {
+    assert_string_equal(replicas[i].name, "net");
+    assert_ptr_equal(replicas[i].build, build_net);
+    assert_ptr_equal(replicas[i].user, &built);
+    assert_string_equal(replicas[i].device, i == 0 ? FIRST : SECOND);
+    assert_int_equal(replicas[i].replica, i);
+  }
+  assert_null(replicas[2].name);
+  assert_ok(tdm_graph_status(graph));
+  assert_int_equal(tdm_replicate(graph, &module, BOTH, NULL, 2), 0);
+  assert_string_equal(tdm_last_message(), "tdm_replicate: net: 2 devices, and room for 0 replicas");
+  tdm_graph_release(graph);
+  graph = tdm_graph_create(context);
+  assert_int_equal(tdm_replicate(graph, &module, NULL, replicas, 3), 0);
+  assert_string_equal(tdm_last_message(), "tdm_replicate: net: no devices are given");
   tdm_graph_release(graph);
 }
 
@@ -206,6 +304,8 @@ int main(void) {
       cmocka_unit_test(statistics_are_those_of_the_first_replica),
       cmocka_unit_test(modules_run_side_by_side_and_their_results_stay),
       cmocka_unit_test(what_cannot_be_built_is_named),
+      cmocka_unit_test(what_cannot_be_applied_is_named),
+      cmocka_unit_test(replicas_are_told_apart),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

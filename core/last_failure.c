@@ -4,8 +4,9 @@
 #include <string.h>
 
 void tdm_last_failure_keep(tdm_last_failure *out_failure) {
+  const char *message = tdm_last_message();
   out_failure->status = tdm_last_status();
-  memcpy(out_failure->message, tdm_last_message(), sizeof(out_failure->message));
+  memcpy(out_failure->message, message, strlen(message) + 1);
 }
 
 void tdm_last_failure_restore(const tdm_last_failure *failure) {

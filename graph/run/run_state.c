@@ -79,6 +79,17 @@ static void hash_settings(tdm_run_state *run) {
   }
 }
 
+/* Which updates go by; the scalars of other runs have none. */
+static void take_rates(tdm_run_state *run) {
+  double rates[TDM_MAX_UPDATE_GROUPS], momenta[TDM_MAX_UPDATE_GROUPS];
+  tdm_session_get_rates(run->session, rates, momenta);
+  for (size_t g = 0; g < run->scalar_count; g++) {
+    run->scalars[g].learning_rate = rates[g];
+    run->scalars[g].momentum = momenta[g];
+    run->scalars[g].has_momentum = momenta[g] >= 0;
+  }
+}
+
 /* What an idle run has left of its last request is not this one's. */
 static void begin_anew(tdm_run_state *run) {
   tdm_session *session = run->session;
@@ -89,14 +100,9 @@ static void begin_anew(tdm_run_state *run) {
   atomic_store_explicit(&run->done, 0, memory_order_relaxed);
   run->due_ns = 0;
   const uint64_t seed = atomic_load(&session->seed);
-  double rates[TDM_MAX_UPDATE_GROUPS], momenta[TDM_MAX_UPDATE_GROUPS];
-  tdm_session_get_rates(session, rates, momenta);
-  for (size_t g = 0; g < run->scalar_count; g++) {
-    run->scalars[g].learning_rate = rates[g];
-    run->scalars[g].momentum = momenta[g];
-    run->scalars[g].has_momentum = momenta[g] >= 0;
+  for (size_t g = 0; g < run->scalar_count; g++)
     run->scalars[g].seed = seed;
-  }
+  if (run->plan->training) take_rates(run);
   if (run->plan->writes_persistent) hash_settings(run);
   tdm_flight_reset(&run->flight, run->plan->command_count);
 }

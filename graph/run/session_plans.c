@@ -286,9 +286,10 @@ static tdm_status make_plan(tdm_session *session, const tdm_run_request *request
 static tdm_status find_or_make(tdm_session *session, const tdm_run_request *request,
                                tdm_plan_key key, tdm_plan **out_plan) {
   const size_t words = key.count;
-  tdm_last_failure before, first = {.status = TDM_OK};
+  tdm_last_failure before, first;
   tdm_micro_tuning *tuning;
   tdm_last_failure_keep(&before);
+  first.status = TDM_OK;
   for (bool again = true; again;) {
     key.count = words;
     TDM_TRY(choose_count(session, &key, &tuning));

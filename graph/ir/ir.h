@@ -69,20 +69,20 @@ typedef struct tdm_ir_node {
   uint16_t output_count;
   int16_t device;
   uint8_t role;
-  bool joined; /* a concatenation whose inputs lie in its output: no step */
-  uint8_t hop; /* transfers: which of its route's, from 0 */
-  bool pushed; /* transfers: the compute queue of the device it comes from carries it */
-  bool beside; /* kernels: the device's queue for sums has it, where there is one */
-  uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
-  uint16_t replica; /* 1 + its number among the replicas of a parallel region; 0: not replicated */
-  uint16_t micro;   /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
+  bool joined : 1;        /* a concatenation whose inputs lie in its output: no step */
+  bool pushed : 1;        /* transfers: the compute queue of the device it comes from carries it */
+  bool beside : 1;        /* kernels: the device's queue for sums has it, where there is one */
+  bool later_replica : 1; /* not the first replica of some parallel region */
+  uint8_t hop;            /* transfers: which of its route's, from 0 */
   uint8_t collective;   /* additions that make a sum over devices: how (tdm_collective); 0: none */
   uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
   uint8_t update_group; /* whose learning rate it reads (graph/describe/update_groups.h) */
-  bool later_replica;   /* not the first replica of some parallel region */
-  uint32_t consumer;    /* transfers: the first node that asked for the copy; 0: the caller */
-  uint32_t condition;   /* 1 + index of the row condition that it is executed under; 0: none */
-  uint32_t described;   /* the user's node that it computes, or a part of; 0: none */
+  uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
+  uint16_t replica;  /* 1 + its number among the replicas of a parallel region; 0: not replicated */
+  uint16_t micro;    /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
+  uint32_t consumer; /* transfers: the first node that asked for the copy; 0: the caller */
+  uint32_t condition; /* 1 + index of the row condition that it is executed under; 0: none */
+  uint32_t described; /* the user's node that it computes, or a part of; 0: none */
 } tdm_ir_node;
 
 /* Live nodes, linked. */

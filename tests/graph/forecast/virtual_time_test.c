@@ -158,6 +158,23 @@ static void a_copy_takes_latency_and_bytes(void **state) {
   end(&f);
 }
 
+/* What a link is said to carry may be more than what takes its time, and is never less. */
+static void a_link_is_said_to_carry_more(void **state) {
+  (void)state;
+  struct fixture f;
+  begin(&f, 1);
+  const uint32_t link = add_link(&f, 2);
+  const double carried[] = {0, 70, 100, 130};
+  for (uint32_t i = 0; i < 4; i++)
+    add(&f,
+        (tdm_virtual_task){
+            .copies = true, .work = 100, .carried = carried[i], .hops = {link}, .hop_count = 1});
+  run(&f);
+  assert_ns(f.schedule.links[link].bytes, 100 + 100 + 100 + 130);
+  assert_ns(f.schedule.end_ns, 200);
+  end(&f);
+}
+
 /* 100 bytes from 0 on; 60 from 10 on; 1 byte a ns. Until 10 the first has all of it, then each has
  * half: the second ends at 130, and the first has 30 left, which take 30 more. */
 static void copies_share_a_link(void **state) {
@@ -394,6 +411,7 @@ int main(void) {
       cmocka_unit_test(a_queue_goes_by_order_not_by_number),
       cmocka_unit_test(queues_overlap_and_wait),
       cmocka_unit_test(a_copy_takes_latency_and_bytes),
+      cmocka_unit_test(a_link_is_said_to_carry_more),
       cmocka_unit_test(copies_share_a_link),
       cmocka_unit_test(what_one_link_cannot_use_goes_to_others),
       cmocka_unit_test(links_of_their_own_give_what_they_have),

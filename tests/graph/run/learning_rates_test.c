@@ -213,6 +213,16 @@ static void momenta_are_set(void **unused) {
   assert_status(tdm_session_set_momentum(session, 0.5), TDM_INVALID_ARGUMENT);
   assert_message("sgd has no momentum");
   tdm_session_release(session);
+  const tdm_optimizer without = tdm_rmsprop(1); /* it could have one */
+  session = session_of(&without, &momentum);
+  assert_ok(tdm_session_set_momentum(session, 0.25));
+  assert_ok(tdm_session_set_group_momentum(session, 0, 0.25));
+  tdm_session_release(session);
+  session = session_of(&plain, &without);
+  assert_status(tdm_session_set_momentum(session, 0.25), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_session_set_group_momentum(session, 0, 0.25), TDM_INVALID_ARGUMENT);
+  assert_message("rmsprop has no momentum");
+  tdm_session_release(session);
 }
 
 /* What a checkpoint says of momenta must be such, and of groups that have one. */

@@ -12,9 +12,11 @@ static tdm_value build_net(tdm_graph *graph, void *user, tdm_value input) {
   return tdm_linear(graph, "fc2", hidden, OUT);
 }
 
+/* The first of its nodes has statistics, and so has the last. */
 static tdm_value build_normalized(tdm_graph *graph, void *user, tdm_value input) {
   (void)user;
-  return tdm_batch_norm(graph, "bn", tdm_linear(graph, "fc", input, OUT));
+  const tdm_value first = tdm_batch_norm(graph, "first", input);
+  return tdm_batch_norm(graph, "bn", tdm_linear(graph, "fc", first, OUT));
 }
 
 /* The tutorial's function:
@@ -111,9 +113,13 @@ static void statistics_are_those_of_the_first_replica(void **unused) {
   tdm_tensor_list *wanted = state_of(wrapped);
   tdm_tensor_list *found = state_of(by_hand);
   assert_near_state(found, wanted, 1e-5);
-  const tdm_tensor *batches = tdm_tensor_list_find(found, "net/bn.num_batches_tracked");
-  assert_non_null(batches);
-  assert_true(*(const int64_t *)tdm_tensor_data(batches) == 3);
+  static const char *const counts[] = {"net/first.num_batches_tracked",
+                                       "net/bn.num_batches_tracked"};
+  for (size_t i = 0; i < TDM_COUNT_OF(counts); i++) {
+    const tdm_tensor *batches = tdm_tensor_list_find(found, counts[i]);
+    assert_non_null(batches);
+    assert_true(*(const int64_t *)tdm_tensor_data(batches) == 3);
+  }
   tdm_tensor_list_release(wanted);
   tdm_tensor_list_release(found);
   tdm_session_release(by_hand);
@@ -263,6 +269,11 @@ static void what_cannot_be_applied_is_named(void **unused) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_parallel_apply(graph, NULL, NULL, 0, NULL); /* nothing is asked for */
   assert_ok(tdm_graph_status(graph));
+  const tdm_module idle = {.name = "idle", .build = build_counted}; /* of nothing, nothing */
+  tdm_value none = {0, 0}, nothing = {7, 7};
+  tdm_parallel_apply(graph, &idle, &none, 1, &nothing);
+  assert_ok(tdm_graph_status(graph));
+  assert_false(tdm_value_is_valid(nothing));
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH)), y = x;
   tdm_parallel_apply(graph, NULL, &x, 1, &y);
   assert_false(tdm_value_is_valid(y));

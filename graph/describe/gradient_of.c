@@ -19,7 +19,6 @@ static tdm_status infer_gradient_of(tdm_infer *infer) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "the value is %s, of which there is no gradient",
                     tdm_dtype_name(value->dtype));
   infer->outputs[0] = *value;
-  infer->outputs[0].format = TDM_FORMAT_DENSE;
   return TDM_OK;
 }
 

@@ -10,7 +10,6 @@
 
 static tdm_status infer_sum(tdm_infer *infer) {
   infer->outputs[0] = infer->inputs[0];
-  infer->outputs[0].format = TDM_FORMAT_DENSE;
   return TDM_OK;
 }
 

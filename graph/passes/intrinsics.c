@@ -19,7 +19,6 @@ static tdm_status infer_same(tdm_infer *infer) {
         infer->inputs[i].shape.rank != infer->inputs[0].shape.rank)
       return tdm_fail(TDM_INVALID_ARGUMENT, "its inputs differ in dtype or rank");
   infer->outputs[0] = infer->inputs[0];
-  infer->outputs[0].format = TDM_FORMAT_DENSE;
   return TDM_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Parameters by PyTorch's names: what a file has, what loads, what rules of names change, and what
  * is refused, all of it in one message. */
+#include "core/allocate.h"
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 
@@ -375,6 +376,49 @@ static void what_is_tied_is_one_by_any_names(void **unused) {
   tdm_store_release(store);
 }
 
+/* The Nth allocation fails, for every N until none does: names fill more than a block of memory,
+ * and none is left out. */
+static void short_memory_is_told(void **unused) {
+  (void)unused;
+  enum { LAYERS = 160, NAME_BYTES = 220 };
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  const tdm_context_options devices = {
+      .struct_size = sizeof devices, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  tdm_context *mine = tdm_context_create(&devices);
+  tdm_graph *graph = tdm_graph_create(mine);
+  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, 1));
+  for (int i = 0; i < LAYERS; i++) {
+    char name[NAME_BYTES + 1];
+    (void)snprintf(name, sizeof name, "%0*d", NAME_BYTES, i);
+    x = tdm_linear_without_bias(graph, name, x, 1);
+  }
+  tdm_output(graph, "y", x);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor_list *all = dict_of(session, NULL);
+  assert_int_equal(tdm_tensor_list_count(all), LAYERS);
+  for (int loads = 0; loads < 2; loads++)
+    for (uint64_t n = 1;; n++) {
+      tdm_tensor_list *list = NULL;
+      tdm_faulty_allocator_arm(faulty, n, false);
+      const tdm_status status = loads ? tdm_session_load_state_dict(session, all, NULL)
+                                      : tdm_session_state_dict(session, NULL, &list);
+      const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+      tdm_faulty_allocator_arm(faulty, 0, false);
+      assert_int_equal(status, failed ? TDM_OUT_OF_MEMORY : TDM_OK);
+      assert_true((list != NULL) == (!failed && !loads));
+      if (list) assert_same_state(list, all);
+      tdm_tensor_list_release(list);
+      if (!failed) break;
+    }
+  tdm_tensor_list_release(all);
+  tdm_session_release(session);
+  tdm_context_close(mine, NULL, NULL);
+  tdm_context_release(mine);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tied_parameters_have_all_their_names),
@@ -388,6 +432,7 @@ int main(void) {
       cmocka_unit_test(a_file_that_does_not_fit_is_named),
       cmocka_unit_test(misfits_may_be_allowed),
       cmocka_unit_test(ambiguous_names_are_refused),
+      cmocka_unit_test(short_memory_is_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

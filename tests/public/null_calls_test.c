@@ -172,6 +172,28 @@ static void the_first_failure_is_told(void **unused) {
   tdm_context_release(none);
 }
 
+static void of_nothing_there_is_none(void **unused) {
+  (void)unused;
+  assert_int_equal(tdm_context_rank(NULL), 0);
+  assert_int_equal(tdm_context_rank_count(NULL), 0);
+  assert_int_equal(tdm_device_count(NULL), 0);
+  assert_int_equal(tdm_device_count_of(NULL, "cpu"), 0);
+  assert_int_equal(tdm_tensor_bytes(NULL), 0);
+  assert_int_equal(tdm_tensor_dtype(NULL), TDM_DTYPE_NONE);
+  assert_int_equal(tdm_tensor_list_count(NULL), 0);
+  assert_int_equal(tdm_graph_dtype(NULL), TDM_DTYPE_NONE);
+  assert_int_equal(tdm_store_version(NULL), 0);
+  assert_int_equal(tdm_session_step(NULL), 0);
+  assert_null(tdm_session_context(NULL));
+  assert_false(tdm_run_cancel(NULL, 1));
+  assert_int_equal(tdm_dataset_length(NULL), 0);
+  assert_int_equal(tdm_loader_batch_count(NULL), 0);
+  assert_int_equal(tdm_words_class_count(NULL), 0);
+  assert_int_equal(tdm_words_character_count(NULL), 0);
+  assert_int_equal(tdm_vocabulary_size(NULL), 0);
+  assert_int_equal(tdm_team_size(NULL), 1);
+}
+
 /* One call by its numbers, for a debugger: null_calls_test INDEX WAY [LACKING]. */
 int main(int argc, char **argv) {
   if (argc >= 3) {
@@ -185,6 +207,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_crashes_and_failures_say_why),
       cmocka_unit_test(the_first_failure_is_told),
+      cmocka_unit_test(of_nothing_there_is_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

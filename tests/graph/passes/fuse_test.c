@@ -320,6 +320,29 @@ static void user_operations_take_part(void **unused) {
   }
 }
 
+static tdm_status infer_two(tdm_infer *infer) {
+  infer->outputs[0] = infer->outputs[1] = infer->inputs[0];
+  return TDM_OK;
+}
+
+/* A node that makes more than one value stays by itself, whatever its record says. */
+static void two_outputs_are_no_part(void **unused) {
+  (void)unused;
+  static const tdm_operation two = {.struct_size = sizeof(tdm_operation),
+                                    .name = "test_half",
+                                    .min_inputs = 1,
+                                    .max_inputs = 1,
+                                    .output_count = 2,
+                                    .infer = infer_two,
+                                    .elementwise = true};
+  tdm_value x;
+  tdm_graph *graph = begin_graph(&x);
+  const tdm_value a = tdm_relu(graph, "a", x);
+  tdm_value halves[2];
+  (void)tdm_append(graph, &two, "b", NULL, &a, 1, halves);
+  expect_fused_of(graph, tdm_tanh(graph, "c", halves[0]), NULL, NULL);
+}
+
 static void a_failure_names_the_member(void **unused) {
   (void)unused;
   tdm_value x;
@@ -441,6 +464,7 @@ int main(void) {
       cmocka_unit_test(what_reads_little_may_wait),
       cmocka_unit_test(phases_are_apart),
       cmocka_unit_test(user_operations_take_part),
+      cmocka_unit_test(two_outputs_are_no_part),
       cmocka_unit_test(a_failure_names_the_member),
       cmocka_unit_test(plans_name_the_members),
       cmocka_unit_test(plans_fail_cleanly_when_memory_is_short),

@@ -149,11 +149,15 @@ static void expect_times(tdm_session *session, float factor) {
   tdm_tensor_release(x);
 }
 
-static int count_role(const tdm_session *session, tdm_node_role role) {
+/* Each reads what it reorders, and nothing else. */
+static int count_reorders(const tdm_session *session) {
   const tdm_graph *graph = &session->newest->graph;
   int count = 0;
   TDM_EACH_NODE(graph, node) {
-    count += node->role == role;
+    if (node->role != TDM_ROLE_REORDER) continue;
+    assert_int_equal(node->input_count, 1);
+    assert_int_equal(node->output_count, 1);
+    count++;
   }
   return count;
 }
@@ -170,7 +174,7 @@ static void a_chain_is_packed_and_unpacked_once(void **unused) {
   tdm_output(graph, "y", y);
   tdm_session *session = run_session(graph, NULL);
   expect_times(session, 16);
-  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 2);
+  assert_int_equal(count_reorders(session), 2);
   tdm_session_release(session);
 }
 
@@ -186,7 +190,7 @@ static void readers_of_a_value_share_its_reorder(void **unused) {
   tdm_output(graph, "y", sum);
   tdm_session *session = run_session(graph, &(tdm_session_options){.unmerged = true});
   expect_times(session, 6);
-  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 3);
+  assert_int_equal(count_reorders(session), 3);
   tdm_session_release(session);
 }
 
@@ -199,11 +203,33 @@ static void what_crosses_is_dense(void **unused) {
   tdm_output(graph, "y", twice(graph, "there", here));
   tdm_session *session = run_session(graph, NULL);
   expect_times(session, 4);
-  assert_int_equal(count_role(session, TDM_ROLE_REORDER), 4);
+  assert_int_equal(count_reorders(session), 4);
   tdm_traffic traffic;
   assert_ok(tdm_session_traffic(session, &traffic));
   assert_int_equal(traffic.edge_transfers, 1);
   assert_int_equal(traffic.edge_bytes, ROWS * COLUMNS * sizeof(float)); /* without padding */
+  tdm_session_release(session);
+}
+
+/* A value that two devices read packed is packed on each, since what is packed does not cross. */
+static void each_device_packs_what_it_reads(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_place(graph, "cpu:0");
+  const tdm_value x = input_x(graph);
+  const tdm_value here = twice(graph, "here", x);
+  tdm_place(graph, "sim:0");
+  const tdm_value there = twice(graph, "there", x);
+  tdm_place(graph, "cpu:0");
+  tdm_output(graph, "y", tdm_add(graph, "sum", here, there));
+  tdm_session *session = run_session(graph, NULL);
+  expect_times(session, 4);
+  assert_int_equal(count_reorders(session), 4);
+  tdm_traffic traffic;
+  assert_ok(tdm_session_traffic(session, &traffic));
+  assert_int_equal(traffic.edge_transfers, 1); /* back */
+  assert_int_equal(traffic.edge_bytes, ROWS * COLUMNS * sizeof(float));
+  assert_int_equal(traffic.boundary_bytes, ROWS * COLUMNS * sizeof(float));
   tdm_session_release(session);
 }
 
@@ -224,7 +250,7 @@ static double train(tdm_value (*doubled)(tdm_graph *graph, const char *name, tdm
   for (int i = 0; i < 5; i++)
     assert_ok(tdm_train_step(session, &feed, 1, NULL, 0, &loss));
   *out_state = state_of(session);
-  *out_reorders = count_role(session, TDM_ROLE_REORDER);
+  *out_reorders = count_reorders(session);
   tdm_tensor_release(fed);
   tdm_session_release(session);
   return loss;
@@ -268,13 +294,59 @@ static void without_a_reorder_kernel_the_value_is_named(void **unused) {
   tdm_context_release(bare);
 }
 
+/* The Nth allocation of a plan fails, for every N until none does: so many values are packed and
+ * unpacked that each list grows meanwhile. */
+static void short_memory_is_told(void **unused) {
+  (void)unused;
+  enum { PARTS = 64, LAYERS = 8 };
+  tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
+  const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
+  const tdm_context_options options = {
+      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  tdm_context *mine = tdm_context_create(&options);
+  assert_non_null(mine);
+  assert_ok(tdm_kernel_register(mine, &twice_kernel));
+  assert_ok(tdm_kernel_register(mine, &reorder_kernel));
+  tdm_graph *graph = tdm_graph_create(mine);
+  tdm_value y = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, PARTS, COLUMNS));
+  for (int i = 0; i < LAYERS; i++) {
+    tdm_value parts[PARTS];
+    tdm_split_evenly(graph, "parts", y, 0, PARTS, parts);
+    for (int k = 0; k < PARTS; k++)
+      parts[k] = twice(graph, "packed", parts[k]);
+    y = tdm_concat(graph, "dense", parts, PARTS, 0);
+  }
+  tdm_output(graph, "y", y);
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *x = tdm_tensor_zeros(mine, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, PARTS, COLUMNS));
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  const tdm_fetch fetch = {.name = "y"};
+  for (uint64_t n = 1;; n++) {
+    tdm_faulty_allocator_arm(faulty, n, false);
+    const tdm_status status = tdm_session_prepare(session, &feed, 1, &fetch, 1, false);
+    const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
+    tdm_faulty_allocator_arm(faulty, 0, false);
+    assert_int_equal(status, failed ? TDM_OUT_OF_MEMORY : TDM_OK);
+    if (!failed) break;
+  }
+  assert_int_equal(count_reorders(session), 2 * PARTS * LAYERS);
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_context_close(mine, NULL, NULL);
+  tdm_context_release(mine);
+  assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
+  tdm_faulty_allocator_destroy(faulty);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_is_packed_and_unpacked_once),
       cmocka_unit_test(readers_of_a_value_share_its_reorder),
       cmocka_unit_test(what_crosses_is_dense),
+      cmocka_unit_test(each_device_packs_what_it_reads),
       cmocka_unit_test(training_through_it_gives_the_same_bits),
       cmocka_unit_test(without_a_reorder_kernel_the_value_is_named),
+      cmocka_unit_test(short_memory_is_told),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -2,6 +2,8 @@
  * before the update phase begins, whoever carries it. A home is given by the session that binds the
  * store first, or by a parallel region whose rows all go to one device. */
 
+#include <stdlib.h>
+
 #define GROUP_CONTEXT graph_context_of(3, 2)
 #include "tests/graph/group.h"
 
@@ -228,11 +230,47 @@ static void wraps_of_one_row_in_micro_batches_are_trained(void **unused) {
     }
 }
 
+/* ---- Where copies come from ---------------------------------------------------------------- */
+
+/* A parameter that takes a while goes from copy to copy; a short one, and any where that is asked
+ * for, comes from its home each time. */
+static void long_parameters_follow_one_another(void **unused) {
+  (void)unused;
+  enum { LONG = 256 };
+  const tdm_context_options links = {.struct_size = sizeof links,
+                                     .cpu_devices = 1,
+                                     .sim_devices = 3,
+                                     .sim = "latency_us=5,gigabytes_per_second=1"};
+  for (int from_home = 0; from_home < 2; from_home++) {
+    tdm_context *linked = tdm_context_create(&links);
+    tdm_graph *graph = tdm_graph_create(linked);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), LONG));
+    tdm_output(graph, "y", tdm_linear(graph, "fc", x, LONG));
+    const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1,sim:2"};
+    tdm_data_parallel(graph, "fc", &wrap);
+    const tdm_session_options options = {.collective =
+                                             from_home ? TDM_COLLECTIVE_HOME : TDM_COLLECTIVE_AUTO};
+    tdm_session *session = run_session(graph, &options);
+    tdm_tensor_release(run_on_uniform(session, 6, LONG));
+    const char *const told[] = {
+        "fc.weight -> fc, sim:0 to sim:1, ",
+        from_home ? "fc.weight -> fc, sim:0 to sim:2, " : "fc.weight -> fc, sim:1 to sim:2, ",
+        "fc.bias -> fc, sim:0 to sim:1, ", "fc.bias -> fc, sim:0 to sim:2, "};
+    char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
+    for (size_t i = 0; i < TDM_COUNT_OF(told); i++)
+      if (!strstr(text, told[i])) fail_msg("\"%s\" is not in\n%s", told[i], text);
+    free(text);
+    tdm_session_release(session);
+    tdm_context_release(linked);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_store_bound_elsewhere_is_trained),
       cmocka_unit_test(wraps_of_one_row_are_trained),
       cmocka_unit_test(wraps_of_one_row_in_micro_batches_are_trained),
+      cmocka_unit_test(long_parameters_follow_one_another),
   };
   return cmocka_run_group_tests(tests, begin_group, end_group);
 }

@@ -166,9 +166,10 @@ static void devices_beyond_the_colours_begin_anew(void **state) {
 
 #define PLAN(command)                                                                              \
   "{\"sources\": [{\"value\": 1, \"name\": \"x\"}], \"commands\": [" command "]}"
-#define COMMAND(shape)                                                                             \
-  "{\"name\": \"y\", \"action\": \"relu\", \"device\": \"cpu:0\", \"dtype\": \"float32\", "        \
-  "\"shape\": " shape ", \"reads\": [1], \"makes\": [2]}"
+#define NAMED                                                                                      \
+  "{\"name\": \"y\", \"action\": \"relu\", \"device\": \"cpu:0\", \"dtype\": \"float32\", "
+#define COMMAND(shape) NAMED "\"shape\": " shape ", \"reads\": [1], \"makes\": [2]}"
+#define MOVED(reads, makes) NAMED "\"shape\": [1], \"reads\": " reads ", \"makes\": " makes "}"
 
 static tdm_status read_plan(const char *text, tdm_picture *out_picture) {
   static tdm_allocator allocator;
@@ -196,11 +197,97 @@ static void a_result_has_a_dtype_and_a_shape(void **state) {
   }
 }
 
+/* Values are numbers from 1 to a limit, in whatever names them; all texts but a few are needed. */
+static void what_is_no_plan_is_refused(void **unused) {
+  (void)unused;
+  static const struct {
+    const char *text;
+    int command; /* the one that is not */
+  } wrong[] = {
+      {PLAN(MOVED("[0]", "[2]")), 1},
+      {PLAN(MOVED("[1, -1]", "[2]")), 1},
+      {PLAN(MOVED("[16777216]", "[2]")), 1},
+      {PLAN(MOVED("[\"x\"]", "[2]")), 1},
+      {PLAN(MOVED("[1]", "[0]")), 1},
+      {PLAN(MOVED("[1]", "[2, 16777216]")), 1},
+      {PLAN(COMMAND("[1]") ", " MOVED("[1]", "[0]")), 2},
+      {PLAN("{\"action\": \"relu\", \"device\": \"cpu:0\", \"dtype\": \"bool\", \"shape\": []}"),
+       1},
+      {PLAN("{\"name\": \"y\", \"device\": \"cpu:0\", \"dtype\": \"bool\", \"shape\": []}"), 1},
+      {PLAN("{\"name\": \"y\", \"action\": \"relu\", \"dtype\": \"bool\", \"shape\": []}"), 1},
+      {"{\"sources\": [{\"value\": 0, \"name\": \"x\"}], \"commands\": []}", 0},
+      {"{\"sources\": [{\"value\": 16777216, \"name\": \"x\"}], \"commands\": []}", 0},
+      {"{\"sources\": [{\"value\": 1}], \"commands\": []}", 0},
+  };
+  for (size_t i = 0; i < TDM_COUNT_OF(wrong); i++) {
+    tdm_picture picture;
+    char wanted[64];
+    (void)snprintf(wanted, sizeof wanted, "plan.json: is no plan: command %d is not one",
+                   wrong[i].command);
+    if (read_plan(wrong[i].text, &picture) != TDM_CORRUPT_DATA) fail_msg("%s", wrong[i].text);
+    assert_message(wanted);
+    tdm_picture_deinit(&picture);
+  }
+}
+
+static void assert_values(const uint32_t *values, uint32_t count, uint32_t first, uint32_t second) {
+  assert_int_equal(count, 2);
+  assert_int_equal(values[0], first);
+  assert_int_equal(values[1], second);
+}
+
+/* All that is told of a kernel and of a transfer. */
+static void a_plan_is_read_as_it_is(void **unused) {
+  (void)unused;
+  tdm_picture picture;
+  assert_ok(read_plan(
+      "{\"training\": true, \"sources\": [{\"value\": 30, \"name\": \"x\\u0001\"}], "
+      "\"commands\": [{\"name\": \"y\", \"action\": \"fused\", \"members\": \"relu, mul\", "
+      "\"device\": \"cpu:0\", \"dtype\": \"float32\", \"shape\": [2, 3], "
+      "\"reads\": [30, 1], \"makes\": [2, 9], \"output_bytes\": 24, "
+      "\"measured_ns\": 5.5, \"update\": true}, "
+      "{\"name\": \"z\", \"action\": \"transfer\", \"device\": \"sim:0\", "
+      "\"dtype\": \"int64\", \"shape\": [], \"route\": \"direct\", "
+      "\"cause\": \"y -> z\", \"reads\": [2, 9], \"makes\": [16777215, 4], "
+      "\"predicted_ns\": 7, \"usual\": false}]}",
+      &picture));
+  assert_true(picture.training);
+  assert_int_equal(picture.value_count, 16777216);
+  assert_int_equal(picture.source_count, 1);
+  assert_int_equal(picture.sources[0].value, 30);
+  assert_string_equal(picture.sources[0].name, "x?");
+  assert_int_equal(picture.node_count, 2);
+  const tdm_picture_node *y = &picture.nodes[0], *z = &picture.nodes[1];
+  assert_string_equal(y->name, "y");
+  assert_string_equal(y->action, "fused of relu, mul");
+  assert_string_equal(y->device, "cpu:0");
+  assert_string_equal(y->result, "float32 [2, 3]");
+  assert_null(y->route);
+  assert_null(y->cause);
+  assert_int_equal(y->bytes, 24);
+  assert_true(y->predicted_ns == -1 && y->measured_ns == 5.5);
+  assert_true(y->update && !y->unusual);
+  assert_values(y->reads, y->read_count, 30, 1);
+  assert_values(y->makes, y->make_count, 2, 9);
+  assert_string_equal(z->action, "transfer");
+  assert_string_equal(z->device, "sim:0");
+  assert_string_equal(z->result, "int64 []");
+  assert_string_equal(z->route, "direct");
+  assert_string_equal(z->cause, "y -> z");
+  assert_true(z->predicted_ns == 7 && z->measured_ns == -1);
+  assert_true(!z->update && z->unusual);
+  assert_values(z->reads, z->read_count, 2, 9);
+  assert_values(z->makes, z->make_count, 16777215, 4);
+  tdm_picture_deinit(&picture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_picture_is_drawn_as_it_is),
       cmocka_unit_test(devices_beyond_the_colours_begin_anew),
       cmocka_unit_test(a_result_has_a_dtype_and_a_shape),
+      cmocka_unit_test(what_is_no_plan_is_refused),
+      cmocka_unit_test(a_plan_is_read_as_it_is),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

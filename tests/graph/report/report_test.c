@@ -141,14 +141,38 @@ static void a_failure_without_a_reason_has_none(void **state) {
   }
 }
 
+/* The JSON of one part; released by the caller. */
+static json_t *part_of(const char *page, const char *part) {
+  char tag[32];
+  (void)snprintf(tag, sizeof tag, "id=\"data-%s\">", part);
+  const char *at = strstr(page, tag);
+  if (!at) fail_msg("%s is not in the page", tag);
+  at += strlen(tag);
+  const char *end = strstr(at, "</script>");
+  assert_non_null(end);
+  json_error_t error;
+  json_t *root = json_loadb(at, (size_t)(end - at), JSON_DECODE_ANY, &error);
+  if (!root) fail_msg("%s: %s", part, error.text);
+  return root;
+}
+
+/* What is written by itself, the summary as a string. */
 static void a_page_has_the_plan_and_its_runs(void **state) {
   (void)state;
   char *page = printed(session, print_report, NULL, TDM_PLAN_JSON);
+  char *texts[] = {printed(session, print_explain, NULL, TDM_PLAN_JSON),
+                   printed(session, print_trace, NULL, TDM_PLAN_JSON),
+                   printed(session, print_trace, NULL, TDM_PLAN_TEXT)};
+  json_t *wanted[] = {json_loads(texts[0], 0, NULL), json_loads(texts[1], 0, NULL),
+                      json_string(texts[2])};
   static const char *const parts[] = {"plan", "trace", "summary"};
   for (size_t i = 0; i < TDM_COUNT_OF(parts); i++) {
-    char wanted[32];
-    (void)snprintf(wanted, sizeof wanted, "id=\"data-%s\"", parts[i]);
-    if (!strstr(page, wanted)) fail_msg("%s is not in the page", wanted);
+    json_t *part = part_of(page, parts[i]);
+    assert_non_null(wanted[i]);
+    if (!json_equal(part, wanted[i])) fail_msg("the page has another %s", parts[i]);
+    json_decref(part);
+    json_decref(wanted[i]);
+    free(texts[i]);
   }
   free(page);
 }

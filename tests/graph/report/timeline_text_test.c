@@ -246,6 +246,54 @@ static void a_file_knows_runs_of_one_plan(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
+/* Two runs whose plans are alike, or not: in a name, in what a transfer moves, in whether they
+ * train, in a command that only the second has. */
+static void a_file_tells_plans_apart(void **unused) {
+  (void)unused;
+  enum { ALIKE, NAME, BYTES, TRAINING, COMMAND, WAYS };
+  for (int way = 0; way < WAYS; way++) {
+    test_timeline test;
+    test_init(&test);
+    for (int i = 0; i < NODES; i++)
+      test.nodes[i].category = "kernel";
+    tdm_timeline_node *move = &test.nodes[MOVE];
+    move->category = "transfer";
+    move->route = "direct";
+    move->from = "cpu:0";
+    move->to = "sim:0";
+    move->bytes = 40;
+    tdm_timeline_node nodes[NODES];
+    memcpy(nodes, test.nodes, sizeof nodes);
+    if (way == NAME) nodes[WORDS].name = "other";
+    if (way == BYTES) nodes[MOVE].bytes = 41;
+    tdm_timeline_plan plans[2] = {test.plan, test.plan};
+    plans[1].nodes = nodes;
+    plans[1].training = way == TRAINING;
+    test.timeline.plans = plans;
+    test.timeline.plan_count = 2;
+    add_run(&test, 1, 0, 10, 300);
+    add_run(&test, 2, 0, 20, 600);
+    test.runs[1].plan = 1;
+    for (uint32_t run = 0; run < 2; run++) {
+      add_event(&test, run, WORDS, 0, 100 + 300 * run, 200 + 300 * run);
+      add_event(&test, run, MOVE, 0, 200 + 300 * run, 250 + 300 * run);
+    }
+    if (way == COMMAND) add_event(&test, 1, DENSE, 0, 550, 560);
+    assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+    char *json = written(&test.timeline, true);
+    json_t *root = json_loads(json, 0, NULL);
+    tdm_timeline read;
+    assert_int_equal(tdm_timeline_read(root, "a file", &test.allocator, &read), TDM_OK);
+    assert_int_equal(read.run_count, 2);
+    assert_int_equal(read.runs[0].plan, 0);
+    assert_int_equal(read.runs[1].plan, way == ALIKE ? 0 : 1);
+    tdm_timeline_deinit(&read);
+    json_decref(root);
+    free(json);
+    tdm_timeline_deinit(&test.timeline);
+  }
+}
+
 /* A nanosecond before a command ends an arrow still begins in it. */
 static void arrows_begin_in_what_they_come_from(void **unused) {
   (void)unused;
@@ -300,6 +348,7 @@ int main(void) {
       cmocka_unit_test(the_text_says_what_the_caller_takes),
       cmocka_unit_test(a_file_knows_waits_for_the_run_before),
       cmocka_unit_test(a_file_knows_runs_of_one_plan),
+      cmocka_unit_test(a_file_tells_plans_apart),
       cmocka_unit_test(a_wait_of_another_command_is_refused),
       cmocka_unit_test(arrows_begin_in_what_they_come_from),
       cmocka_unit_test(runs_tell_how_they_ended),

@@ -243,6 +243,31 @@ static void deadlines_before_a_run(void **unused) {
   end_clogged(fixture);
 }
 
+/* What is late before it begins has nothing bound: memory that it took would be others'. */
+static void a_late_run_takes_no_memory(void **unused) {
+  (void)unused;
+  tdm_context *context = context_on_loop(NULL, NULL);
+  tdm_session *session = train_session_on(context);
+  test_batch batch;
+  test_batch_make(&batch, context, ROWS, 1);
+  batch.feeds[0].handed_over = batch.feeds[1].handed_over = true;
+  const tdm_fetch scores = {.name = "scores"};
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, &scores, 1, true));
+  tdm_faults *faults = tdm_context_faults(context);
+  for (int late = 1; late >= 0; late--) {
+    witness run;
+    tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, UINT64_MAX, false); /* counts */
+    (void)submit(session, &batch, true, late ? 1 : 0, &run);
+    await_witness(&run);
+    assert_status(run.status, late ? TDM_DEADLINE_EXCEEDED : TDM_OK);
+    assert_int_equal(atomic_load(&faults->calls[TDM_FAULT_ALLOCATION]) == 0, late);
+  }
+  tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, 0, false);
+  test_batch_release(&batch);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
 /* As a thread does that plans. */
 static void *keep_session(void *user) {
   tdm_session *session = ((void **)user)[0];
@@ -391,6 +416,7 @@ int main(void) {
       cmocka_unit_test(who_waits_behind_a_clogged_device_leaves_at_once),
       cmocka_unit_test(deadlines_before_a_run),
       cmocka_unit_test(deadlines_before_a_plan),
+      cmocka_unit_test(a_late_run_takes_no_memory),
       cmocka_unit_test(deadlines_during_a_run),
       cmocka_unit_test(a_full_queue_refuses_and_tells_of_room),
       cmocka_unit_test(ids_of_nobody_are_harmless),

@@ -1,6 +1,7 @@
 /* Children that inherit a context by fork, in the middle of whatever other threads do with it: each
  * call in them fails and says why, releasing is harmless, and a context of their own works. Nothing
  * a child does is seen by its parent. */
+#include "graph/run/session.h"
 #include "tests/graph/support.h"
 
 #include <pthread.h>
@@ -142,7 +143,11 @@ static void use_session(family *all) {
   REFUSED(tdm_session_memory(all->session, "cpu:0", &use));
   REFUSED(tdm_session_explain(all->session, TDM_PLAN_TEXT, stderr));
   REFUSED(tdm_session_print_pass(all->session, "place", TDM_PLAN_TEXT, stderr));
+  REFUSED(tdm_session_print_summary(all->session, stderr));
+  REFUSED(tdm_session_report(all->session, stderr));
   tdm_tensor_list *list = NULL;
+  REFUSED(tdm_session_state_dict(all->session, NULL, &list));
+  REFUSED(tdm_session_load_state_dict(all->session, all->list, NULL));
   REFUSED(tdm_session_save(all->session, &list));
   REFUSED(tdm_session_load(all->session, all->list));
   REFUSED(tdm_store_status(tdm_session_store(all->session)));
@@ -196,15 +201,28 @@ static void wait_for_child(pid_t child) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* As whoever plans, and whoever starts a run, may at the time of a fork. */
+static void hold_locks(tdm_session *session) {
+  pthread_mutex_lock(&session->lock);
+  pthread_mutex_lock(&session->store->lock);
+}
+
+static void let_locks_go(tdm_session *session) {
+  pthread_mutex_unlock(&session->store->lock);
+  pthread_mutex_unlock(&session->lock);
+}
+
 static void children_are_told_why(void **state) {
   (void)state;
   const double expected = train_anew();
   family all;
   family_init(&all);
   for (int i = 0; i < FORKS; i++) {
+    if (i % 2) hold_locks(all.session);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) be_a_child(&all, expected);
+    if (i % 2) let_locks_go(all.session);
     wait_for_child(child);
   }
   atomic_store(&all.stop, true);

@@ -1,9 +1,11 @@
 /* Submitted runs and their completions on the library's own loop: order, copies of inputs, depth,
  * failures, threads, closing with work in flight. */
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
 
 static void hundreds_of_steps_are_those_of_blocking_runs(void **unused) {
@@ -103,6 +105,70 @@ static void handed_over_inputs_are_read_in_place(void **unused) {
   tdm_tensor_release(wanted);
   tdm_session_release(session);
   run_tally_deinit(&tally);
+  tdm_context_release(context);
+}
+
+/* As all others are: the caller's tensor is another's by the time of the run. */
+static void inputs_of_one_byte_are_copied(void **unused) {
+  (void)unused;
+  enum { RUNS = 40 };
+  tdm_context *context = context_on_loop(NULL, NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_UINT8, tdm_shape_of(1, 1));
+  tdm_output(graph, "scores", tdm_cast(graph, "wide", x, TDM_FLOAT32));
+  tdm_session *session = run_session(graph, NULL);
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_UINT8, tdm_shape_of(1, 1));
+  const test_batch batch = {.feeds = {{"x", fed, false}}};
+  run_tally tally;
+  run_tally_init(&tally);
+  for (int i = 0; i < RUNS; i++) {
+    *(uint8_t *)tdm_tensor_data(fed) = (uint8_t)(7 + 5 * i);
+    submit_scores(session, &batch, &tally);
+  }
+  run_tally_await(&tally, RUNS);
+  assert_int_equal(tally.failed, 0);
+  for (int i = 0; i < RUNS; i++)
+    assert_true(((const float *)tdm_tensor_data(tally.tensors[i]))[0] == (float)(7 + 5 * i));
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  run_tally_deinit(&tally);
+  tdm_context_release(context);
+}
+
+static uint64_t own_cpu_ns(void) {
+  struct timespec time;
+  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void *open_later(void *user) {
+  clog *shut = user;
+  clog_await(shut, 1);
+  usleep(600000);
+  atomic_store(&shut->shut, false);
+  return NULL;
+}
+
+/* The caller of a run that takes long leaves its core to others. */
+static void who_waits_long_for_a_run_parks(void **unused) {
+  (void)unused;
+  tdm_context *context = context_on_loop(NULL, NULL);
+  clog_register(context);
+  clog mine = {false};
+  tdm_session *session = run_session(clogged_graph(context, "sim:0", "sim:0", &mine, NULL), NULL);
+  test_batch batch;
+  test_batch_make(&batch, context, ROWS, 1);
+  tdm_tensor_release(run_once(session, &batch, "scores"));
+  atomic_store(&mine.entered, 0);
+  atomic_store(&mine.shut, true);
+  pthread_t opener;
+  assert_int_equal(pthread_create(&opener, NULL, open_later, &mine), 0);
+  const uint64_t before_ns = own_cpu_ns();
+  tdm_tensor_release(run_once(session, &batch, "scores"));
+  assert_in_range(own_cpu_ns() - before_ns, 0, 30000000);
+  assert_int_equal(pthread_join(opener, NULL), 0);
+  test_batch_release(&batch);
+  tdm_session_release(session);
   tdm_context_release(context);
 }
 
@@ -307,6 +373,8 @@ int main(void) {
       cmocka_unit_test(hundreds_of_steps_are_those_of_blocking_runs),
       cmocka_unit_test(inference_at_every_depth),
       cmocka_unit_test(handed_over_inputs_are_read_in_place),
+      cmocka_unit_test(inputs_of_one_byte_are_copied),
+      cmocka_unit_test(who_waits_long_for_a_run_parks),
       cmocka_unit_test(a_failing_run_tells_its_callback),
       cmocka_unit_test(a_run_that_fails_at_once_is_no_failure_of_the_caller),
       cmocka_unit_test(any_thread_may_submit),

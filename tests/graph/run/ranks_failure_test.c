@@ -242,6 +242,67 @@ static void all_mend_what_is_broken_on_one(void **state) {
   sweep_mending(false);
 }
 
+/* All parameters but those of the layer. */
+static tdm_tensor_list *save_without(tdm_session *session, const char *layer) {
+  tdm_tensor_list *all = tdm_store_save(tdm_session_store(session), false);
+  tdm_tensor_list *list = tdm_tensor_list_create(tdm_session_context(session));
+  for (size_t i = 0; i < tdm_tensor_list_count(all); i++) {
+    const char *name = tdm_tensor_list_name(all, i);
+    if (strncmp(name, layer, strlen(layer)) == 0) continue;
+    if (tdm_tensor_list_add(list, name, tdm_tensor_list_tensor(all, i)) != TDM_OK) break;
+  }
+  tdm_tensor_list_release(all);
+  return list;
+}
+
+/* As mend, where a layer is not trained: what no update has touched need not be loaded. */
+static tdm_status mend_what_trains(job_rank *rank) {
+  static const char frozen[] = "hidden1";
+  const planned_failure *planned = rank->user;
+  tdm_value loss;
+  tdm_graph *graph = build(rank, &loss);
+  const tdm_optimizer adam = tdm_adam(0.01);
+  const tdm_parameter_group group = {frozen, NULL};
+  const tdm_session_options options = {.struct_size = sizeof options,
+                                       .loss = loss,
+                                       .optimizer = &adam,
+                                       .groups = &group,
+                                       .group_count = 1,
+                                       .deterministic = true,
+                                       .seed = 5};
+  tdm_session *session = tdm_session_create(graph, &options);
+  tdm_graph_release(graph);
+  if (!session) return TDM_INTERNAL;
+  tdm_store *store = tdm_session_store(session);
+  tdm_status status = step(rank, session, 1);
+  tdm_tensor_list *list = save_without(session, frozen);
+  tdm_faults *faults = tdm_context_faults(rank->context);
+  if (rank->rank == planned->rank) tdm_faults_arm(faults, planned->site, planned->n, false);
+  (void)step(rank, session, 2);
+  tdm_faults_arm(faults, planned->site, 0, false);
+  rank->number = tdm_store_status(store) != TDM_OK;
+  if (status == TDM_OK) status = tdm_store_load(store, list);
+  if (status == TDM_OK) status = tdm_store_status(store);
+  if (status == TDM_OK) status = step(rank, session, 2);
+  tdm_tensor_list_release(list);
+  tdm_session_release(session);
+  return status;
+}
+
+static void what_no_update_touches_need_not_be_mended(void **unused) {
+  (void)unused;
+  for (int victim = 0; victim < 2; victim++) {
+    int broken = 0;
+    for (uint64_t n = 1; n < 40; n++) {
+      const planned_failure planned = {TDM_FAULT_KERNEL, n, victim};
+      job_rank ranks[2];
+      job_must(&(job_options){.rank_count = 2, .user = &planned}, mend_what_trains, ranks);
+      broken += (int)ranks[victim].number;
+    }
+    assert_true(broken > 0);
+  }
+}
+
 /* ---- What ranks are told otherwise ----------------------------------------------------------- */
 
 static tdm_status refuse_step(const job_rank *rank, tdm_session *session, uint64_t hash) {
@@ -317,6 +378,7 @@ int main(void) {
       cmocka_unit_test(what_fails_on_a_rank_updates_nothing_anywhere),
       cmocka_unit_test(all_are_told_of_an_update_that_fails_on_one),
       cmocka_unit_test(all_mend_what_is_broken_on_one),
+      cmocka_unit_test(what_no_update_touches_need_not_be_mended),
       cmocka_unit_test(rates_that_differ_between_ranks_update_nothing),
       cmocka_unit_test(bytes_between_ranks_are_those_that_are_explained),
   };

@@ -112,6 +112,49 @@ static void every_rank_gets_what_one_process_computes(void **unused) {
   }
 }
 
+/* ---- What is fed, in parts ------------------------------------------------------------------- */
+
+/* x is cut on rank 1 along dimension *user, and a part is read on each rank; number becomes 1 where
+ * both hold what was fed. */
+static tdm_status read_parts(job_rank *rank) {
+  const int dimension = *(const int *)rank->user;
+  const tdm_dim sizes[] = {2, WIDTH - 2};
+  tdm_graph *graph = tdm_graph_create(rank->context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, WIDTH, WIDTH));
+  tdm_value parts[2], doubled[2];
+  tdm_place(graph, "host:1/cpu:0");
+  tdm_split(graph, "parts", x, dimension, sizes, 2, parts);
+  doubled[1] = tdm_add(graph, "there", parts[1], parts[1]);
+  tdm_place(graph, "host:0/cpu:0");
+  doubled[0] = tdm_add(graph, "here", parts[0], parts[0]);
+  tdm_output(graph, "y", tdm_concat(graph, "y", doubled, 2, dimension));
+  tdm_session *session = job_session(graph, (tdm_value){0}, NULL);
+  if (!session) return tdm_last_status();
+  tdm_tensor *fed =
+      tdm_tensor_randn(rank->context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, WIDTH, WIDTH), 8);
+  const tdm_feed feed = {"x", fed, false};
+  tdm_fetch fetch = {.name = "y"};
+  const tdm_status status = tdm_run(session, &feed, 1, &fetch, 1);
+  const float *was = tdm_tensor_data(fed), *is = tdm_tensor_data(fetch.tensor);
+  rank->number = status == TDM_OK;
+  for (int i = 0; status == TDM_OK && i < WIDTH * WIDTH; i++)
+    if (is[i] != 2 * was[i]) rank->number = 2;
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  return status;
+}
+
+static void parts_of_what_is_fed_are_read_anywhere(void **unused) {
+  (void)unused;
+  for (int dimension = 0; dimension < 2; dimension++) {
+    job_rank ranks[2];
+    job_must(&(job_options){.rank_count = 2, .user = &dimension}, read_parts, ranks);
+    for (int r = 0; r < 2; r++)
+      assert_int_equal(ranks[r].number, 1);
+  }
+}
+
 /* ---- Refused --------------------------------------------------------------------------------- */
 
 static tdm_status be_refused(job_rank *rank) {
@@ -139,6 +182,7 @@ static void another_rank_s_device_is_refused(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_rank_gets_what_one_process_computes),
+      cmocka_unit_test(parts_of_what_is_fed_are_read_anywhere),
       cmocka_unit_test(another_rank_s_device_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

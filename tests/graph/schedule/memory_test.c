@@ -150,10 +150,13 @@ static void what_no_step_touches_takes_no_room(void **state) {
   (void)state;
   struct fixture f;
   begin(&f, 1);
-  (void)builder_storage(&f.builder, TDM_STORAGE_ARENA, 0, 5000);
-  (void)produce(&f, 0, UINT32_MAX, 1);
+  const uint32_t untouched = builder_storage(&f.builder, TDM_STORAGE_ARENA, 0, 5000);
+  const uint32_t first = produce(&f, 0, UINT32_MAX, 1);
+  f.schedule.storages[untouched].offset = f.schedule.storages[first].offset = 640; /* of before */
   plan(&f);
   assert_int_equal(f.schedule.arena_bytes[0], 64);
+  assert_int_equal(offset_of(&f, untouched), 0);
+  assert_int_equal(offset_of(&f, first), 0);
   tdm_schedule_deinit(&f.schedule);
 }
 

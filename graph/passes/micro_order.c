@@ -137,7 +137,7 @@ static tdm_status order(ordering *state) {
   TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node) {
     if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, state->places);
   }
-  while (!find_turns(state))
+  while (!find_turns(state)) /* ends, since no sum is made of what follows it */
     continue;
   return tdm_sort_nodes(graph, updates, state->turns, state->turn_count);
 }

@@ -58,33 +58,38 @@ static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
   return wait->stalled_ns > 0;
 }
 
-/* Whoever of the two comes first; the third device of the group has no part in it. */
-static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
-  (void)unused;
-  enum { SLOT = 3, QUEUE = SLOT + 2 };
-  job in;
-  open_job(&in, NULL, NEVER_NS);
+enum { SLOT = 3, QUEUE = SLOT + 2 };
+
+/* Rank 0 counts what it waits for as standing still once all of the order have come to the place in
+ * it, of a group of a device a rank, and not before. */
+static void expect_still_behind(const job *in, tdm_group_wait wait, const int *order, int count) {
   tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
   tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
   uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
   const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
-  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
-  tdm_control *hears = tdm_network_control(in.ranks[0].network);
+  tdm_messenger *looks = tdm_network_messenger(in->ranks[0].network);
+  tdm_control *hears = tdm_network_control(in->ranks[0].network);
+  wait.group = &group;
+  for (int come = 0; come < count; come++) {
+    tdm_messenger *comes = tdm_network_messenger(in->ranks[order[come]].network);
+    assert_false(clock_runs(looks, &wait));
+    comes->begun(comes, SLOT, wait.position);
+    while (!tdm_control_has_come(hears, order[come], QUEUE, wait.position))
+      (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  assert_true(clock_runs(looks, &wait));
+}
+
+/* Whoever of the two comes first; the third device of the group has no part in it. */
+static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
+  (void)unused;
+  static const int orders[][2] = {{1, 2}, {2, 1}};
+  job in;
+  open_job(&in, NULL, NEVER_NS);
   for (uint64_t position = 1; position <= 2; position++) {
-    tdm_group_wait wait = {.what = "the exchange",
-                           .group = &group,
-                           .between = true,
-                           .members = {1, 2},
-                           .position = position};
-    for (int come = 0; come < 2; come++) {
-      const int r = position == 1 ? 1 + come : 2 - come;
-      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
-      assert_false(clock_runs(looks, &wait));
-      comes->begun(comes, SLOT, position);
-      while (!tdm_control_has_come(hears, r, QUEUE, position))
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    }
-    assert_true(clock_runs(looks, &wait));
+    const tdm_group_wait wait = {
+        .what = "the exchange", .between = true, .members = {1, 2}, .position = position};
+    expect_still_behind(&in, wait, orders[position - 1], 2);
   }
   close_job(&in);
 }
@@ -92,28 +97,12 @@ static void an_exchange_stands_still_once_both_its_devices_have_come(void **unus
 /* All three of a group. */
 static void a_sum_stands_still_once_all_devices_have_come(void **unused) {
   (void)unused;
-  enum { SLOT = 3, QUEUE = SLOT + 2 };
+  static const int orders[][RANKS] = {{0, 1, 2}, {2, 1, 0}};
   job in;
   open_job(&in, NULL, NEVER_NS);
-  tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
-  tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
-  uint32_t slots[RANKS] = {SLOT, SLOT, SLOT};
-  const tdm_group group = {.count = RANKS, .devices = members, .slots = slots};
-  tdm_messenger *looks = tdm_network_messenger(in.ranks[0].network);
-  tdm_control *hears = tdm_network_control(in.ranks[0].network);
-  static const int orders[][RANKS] = {{0, 1, 2}, {2, 1, 0}};
-  for (uint64_t position = 1; position <= 2; position++) {
-    tdm_group_wait wait = {.what = "the sum", .group = &group, .position = position};
-    for (int come = 0; come < RANKS; come++) {
-      const int r = orders[position - 1][come];
-      tdm_messenger *comes = tdm_network_messenger(in.ranks[r].network);
-      assert_false(clock_runs(looks, &wait));
-      comes->begun(comes, SLOT, position);
-      while (!tdm_control_has_come(hears, r, QUEUE, position))
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    }
-    assert_true(clock_runs(looks, &wait));
-  }
+  for (uint64_t position = 1; position <= 2; position++)
+    expect_still_behind(&in, (tdm_group_wait){.what = "the sum", .position = position},
+                        orders[position - 1], RANKS);
   close_job(&in);
 }
 
@@ -139,7 +128,6 @@ static void who_gives_up_is_told_to_who_looks(void **unused) {
  * all.
  */
 static void assert_stands_still(tdm_group_wait wait, const char *words) {
-  enum { SLOT = 3, QUEUE = SLOT + 2 };
   job in;
   open_job(&in, NULL, NEVER_NS);
   tdm_device devices[RANKS] = {{.name = "host:0/cuda:0"},

@@ -8,7 +8,6 @@ enum {
   LAST = TDM_MICRO_NUMBERS - 1,
   MOST_TUNINGS = 256,
   MOST_MISSES = 2,
-  MOST_FAILURES = 3, /* in a row */
 };
 
 static const double WORTH = 0.97; /* of the best so far: more parts have to pay */
@@ -47,7 +46,7 @@ static bool has_worked(const tdm_micro_tuning *tuning) {
 static void go_on(tdm_micro_tuning *tuning, bool better) {
   const bool was_last = tuning->candidate == LAST;
   tuning->misses = better ? 0 : tuning->misses + 1;
-  tuning->runs = tuning->failures = 0;
+  tuning->runs = 0;
   tuning->decided = has_worked(tuning) && (tuning->misses >= MOST_MISSES || was_last);
   tuning->candidate = was_last ? 0 : tuning->candidate + 1;
 }
@@ -72,16 +71,19 @@ void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, 
     tuning->decided = true;
     return;
   }
-  tuning->failures = 0;
   if (tuning->runs == 0 || took_ns < tuning->least_ns) tuning->least_ns = took_ns;
   if (++tuning->runs == RUNS_EACH) judge(tuning);
 }
 
+bool tdm_micro_tuning_is_cause(tdm_status status, bool planned) {
+  return status == TDM_OUT_OF_MEMORY || status == TDM_UNSUPPORTED ||
+         (status == TDM_INVALID_ARGUMENT && !planned);
+}
+
 /* Of several runs that fail at the same time only the first finds the number being tried. */
-bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always) {
+bool tdm_micro_tuning_give_up(tdm_micro_tuning *tuning, size_t asked) {
   if (!tuning) return false;
   if (!tuning->decided && asked == (size_t)1 << tuning->candidate) {
-    if (!always && ++tuning->failures < MOST_FAILURES) return false;
     go_on(tuning, false);
     if (!tuning->decided && tuning->candidate == 0) return false;
   }

@@ -1,9 +1,10 @@
 /* Choosing the number of micro-batches by measuring: what runs of one shape took with one, two,
  * four, ... parts. Every candidate is a run like any other, so nothing is computed in vain.
- * A number of parts that cannot be planned, for which memory is short, or whose runs fail again and
- * again, is given up, and the others are tried: where none has worked, all of them once more, since
- * what was short may be there by then. Invariant: all is guarded by the session's lock; what was
- * decided has worked, and stays. */
+ * A number of parts is given up, and the next one is tried, if a failure depends on the number: the
+ * parts cannot be planned, or are too large for memory or for a kernel. Other failures (an id out
+ * of range, a loss that is not finite, a lost device) give up nothing. While no number has worked,
+ * all are tried again, since memory may be free by then. Invariant: all is guarded by the session's
+ * lock; what was decided has worked, and stays. */
 #ifndef TANDEM_GRAPH_RUN_MICRO_TUNE_H
 #define TANDEM_GRAPH_RUN_MICRO_TUNE_H
 
@@ -22,7 +23,6 @@ typedef struct tdm_micro_tuning {
   unsigned best;
   unsigned misses;   /* candidates in a row that were no better */
   unsigned runs;     /* of the candidate that were measured */
-  unsigned failures; /* of the candidate, in a row */
   uint64_t least_ns; /* of these runs */
   uint64_t best_ns;  /* 0: none has worked yet */
 } tdm_micro_tuning;
@@ -42,9 +42,12 @@ size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
  * has one queue, on which nothing can overlap. NULL is legal. */
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
-/* The same of a run that failed, or that could not be planned. always: another with as many parts
- * would, too. True: it was given up, by this run or another, and another number may work at once;
- * not where it was the last of all to fail. */
-bool tdm_micro_tuning_fail(tdm_micro_tuning *tuning, size_t asked, bool always);
+/* Returns true if a failure can depend on the number of parts: OUT_OF_MEMORY and UNSUPPORTED (too
+ * large for a kernel), and INVALID_ARGUMENT of a plan that was not made (an operation that cannot
+ * be computed in parts). planned: the plan was made, and its run failed. */
+bool tdm_micro_tuning_is_cause(tdm_status status, bool planned);
+/* Gives up `asked` parts, if that number is being tried, because of such a failure. Returns true if
+ * another number is to be tried at once; false if this was the last of all. NULL: false. */
+bool tdm_micro_tuning_give_up(tdm_micro_tuning *tuning, size_t asked);
 
 #endif

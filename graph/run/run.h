@@ -83,8 +83,8 @@ tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
  * asked for, too: they hear of it, and the job is over only where they were not. What is refused
  * until there is room is nobody's business. */
 void tdm_run_give_up(const tdm_session *session, tdm_status status);
-/* Of a run that failed: its number of micro-batches may be given up, where it is being chosen.
- * True: the same may be asked for again at once, and is cut otherwise. */
+/* Gives up the number of micro-batches of a run if the number is being chosen and the run's failure
+ * depends on it. Returns true if the run may be repeated at once with another number. */
 bool tdm_run_note_parts(const tdm_run_state *run);
 /* Gives a run back to its plan, inputs and outputs released. */
 void tdm_run_close(tdm_run_state *run);

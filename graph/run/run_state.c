@@ -184,18 +184,13 @@ static bool is_broken(tdm_store *store) {
   return broken;
 }
 
-/* Memory may be enough for more parts, or fewer. What was stopped says nothing of them. */
 bool tdm_run_note_parts(const tdm_run_state *run) {
-  const tdm_status status = run->status;
-  if (!run->plan->tuning || status == TDM_OK || status == TDM_CANCELLED ||
-      status == TDM_DEADLINE_EXCEEDED)
-    return false;
-  const bool is_short = status == TDM_OUT_OF_MEMORY;
   tdm_session *session = run->session;
+  if (!run->plan->tuning || !tdm_micro_tuning_is_cause(run->status, true)) return false;
   pthread_mutex_lock(&session->lock);
-  const bool others = tdm_micro_tuning_fail(run->plan->tuning, run->plan->micro_asked, is_short);
+  const bool others = tdm_micro_tuning_give_up(run->plan->tuning, run->plan->micro_asked);
   pthread_mutex_unlock(&session->lock);
-  return others && is_short && !is_broken(session->store);
+  return others && !is_broken(session->store);
 }
 
 /* Adds the times of a run to its plan's; under the session's lock. */

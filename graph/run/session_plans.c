@@ -301,7 +301,8 @@ static tdm_status find_or_make(tdm_session *session, const tdm_run_request *requ
       return TDM_OK;
     }
     if (first.status == TDM_OK) tdm_last_failure_keep(&first);
-    again = tdm_micro_tuning_fail(tuning, tdm_micro_tuning_count(tuning), true);
+    again = tdm_micro_tuning_is_cause(made, false) &&
+            tdm_micro_tuning_give_up(tuning, tdm_micro_tuning_count(tuning));
   }
   tdm_last_failure_restore(&first);
   return first.status;

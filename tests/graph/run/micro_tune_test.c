@@ -59,61 +59,56 @@ static void fewer_rows_end_the_climb(void **unused) {
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2);
 }
 
-static size_t decide(tdm_micro_tuning *tuning, unsigned failing, bool always, int *out_told) {
-  *out_told = 0;
+/* failing: the numbers whose runs fail, added up. */
+static size_t decide(tdm_micro_tuning *tuning, unsigned failing, int *out_reported) {
+  *out_reported = 0;
   for (int runs = 0; !tuning->decided && runs < 100; runs++) {
     const size_t count = tdm_micro_tuning_count(tuning);
     if ((failing & count) == 0)
       tdm_micro_tuning_note(tuning, count, count, false, 1000 / count);
-    else if (!tdm_micro_tuning_fail(tuning, count, always))
-      (*out_told)++;
+    else if (!tdm_micro_tuning_give_up(tuning, count))
+      (*out_reported)++;
   }
   return tdm_micro_tuning_count(tuning);
 }
 
-/* failing: the numbers whose runs fail, added up. */
 static void numbers_that_fail_are_given_up(void **unused) {
   (void)unused;
   static const struct {
     unsigned failing;
     size_t best;
-    int told; /* to the caller, where the number would always fail; each three times else */
-  } cases[] = {{0, 16, 0}, {16, 8, 0},         {2, 16, 0},        {2 + 4, 1, 0},
-               {1, 16, 0}, {1 + 2 + 4, 16, 0}, {1 + 4 + 8, 2, 0}, {1 + 2 + 4 + 8, 16, 0}};
+  } cases[] = {{0, 16}, {16, 8},         {2, 16},        {2 + 4, 1},
+               {1, 16}, {1 + 2 + 4, 16}, {1 + 4 + 8, 2}, {1 + 2 + 4 + 8, 16}};
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
-    tdm_micro_tuning at_once = {.decided = false}, later = {.decided = false};
-    int told;
-    assert_int_equal(decide(&at_once, cases[i].failing, true, &told), cases[i].best);
-    assert_int_equal(told, cases[i].told);
-    assert_true(at_once.decided);
-    assert_int_equal(decide(&later, cases[i].failing, false, &told), cases[i].best);
-    assert_true(later.decided);
+    tdm_micro_tuning tuning = {.decided = false};
+    int reported;
+    assert_int_equal(decide(&tuning, cases[i].failing, &reported), cases[i].best);
+    assert_int_equal(reported, 0);
+    assert_true(tuning.decided);
   }
 }
 
-static void what_fails_now_and_then_is_measured(void **unused) {
+static void only_failures_that_depend_on_the_number_are_causes(void **unused) {
   (void)unused;
-  tdm_micro_tuning tuning = {.decided = false};
-  for (int i = 0; i < 3; i++) {
-    assert_false(tdm_micro_tuning_fail(&tuning, 1, false));
-    assert_false(tdm_micro_tuning_fail(&tuning, 1, false));
-    assert_int_equal(tdm_micro_tuning_count(&tuning), 1);
-    tdm_micro_tuning_note(&tuning, 1, 1, false, 1000);
+  for (int status = TDM_OK; status <= TDM_NOT_FINITE; status++) {
+    const bool is_size = status == TDM_OUT_OF_MEMORY || status == TDM_UNSUPPORTED;
+    assert_int_equal(tdm_micro_tuning_is_cause((tdm_status)status, true), is_size);
+    assert_int_equal(tdm_micro_tuning_is_cause((tdm_status)status, false),
+                     is_size || status == TDM_INVALID_ARGUMENT);
   }
-  assert_int_equal(tdm_micro_tuning_count(&tuning), 2);
 }
 
 /* Of runs under way together that fail alike, each is made again. */
 static void who_fails_later_tries_the_next_number_too(void **unused) {
   (void)unused;
   tdm_micro_tuning tuning = {.decided = false};
-  assert_true(tdm_micro_tuning_fail(&tuning, 1, true));
-  assert_true(tdm_micro_tuning_fail(&tuning, 1, true));
+  assert_true(tdm_micro_tuning_give_up(&tuning, 1));
+  assert_true(tdm_micro_tuning_give_up(&tuning, 1));
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2); /* it was not tried yet */
   for (size_t count = 2; count <= 16; count *= 2)
-    assert_int_equal(tdm_micro_tuning_fail(&tuning, count, true), count < 16);
+    assert_int_equal(tdm_micro_tuning_give_up(&tuning, count), count < 16);
   assert_int_equal(tdm_micro_tuning_count(&tuning), 1);
-  assert_true(tdm_micro_tuning_fail(&tuning, 16, true)); /* that is tried once more */
+  assert_true(tdm_micro_tuning_give_up(&tuning, 16)); /* that is tried once more */
 }
 
 /* What was short may be there by then. */
@@ -123,10 +118,10 @@ static void where_none_has_worked_all_are_tried_again(void **unused) {
   for (int round = 0; round < 2; round++)
     for (size_t count = 1; count <= 16; count *= 2) {
       assert_int_equal(tdm_micro_tuning_count(&tuning), count);
-      assert_int_equal(tdm_micro_tuning_fail(&tuning, count, true), count < 16);
+      assert_int_equal(tdm_micro_tuning_give_up(&tuning, count), count < 16);
     }
-  int told;
-  assert_int_equal(decide(&tuning, 1 + 2, true, &told), 16);
+  int reported;
+  assert_int_equal(decide(&tuning, 1 + 2, &reported), 16);
 }
 
 /* ---- In a session ---- */
@@ -179,6 +174,30 @@ static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
   (void)train_steps(session, 24, 20);
   assert_true(session->tuner.first->decided);
   assert_true(session->tuner.first->best > 0);
+  tdm_session_release(session);
+  tdm_context_release(context);
+}
+
+/* Ids outside of the table, and a loss that is not finite, say nothing of the number of parts: the
+ * numbers are tried in order as if these runs had not been. */
+static void unrelated_failures_give_up_no_number(void **unused) {
+  (void)unused;
+  tdm_context *context = graph_context();
+  tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
+  test_batch right, wrong;
+  test_batch_make(&right, context, 24, 1);
+  test_batch_make(&wrong, context, 24, 1);
+  ((int64_t *)tdm_tensor_data(wrong.feeds[0].tensor))[5] = INT64_C(1) << 40;
+  for (unsigned candidate = 0; candidate < 2; candidate++) {
+    for (int i = 0; i < 7; i++)
+      assert_status(tdm_train_step(session, wrong.feeds, 2, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
+    assert_int_equal(session->tuner.first->candidate, candidate);
+    assert_false(session->tuner.first->decided);
+    for (int i = 0; i < 3; i++)
+      assert_ok(tdm_train_step(session, right.feeds, 2, NULL, 0, NULL));
+  }
+  test_batch_release(&right);
+  test_batch_release(&wrong);
   tdm_session_release(session);
   tdm_context_release(context);
 }
@@ -336,11 +355,12 @@ int main(void) {
       cmocka_unit_test(what_cannot_overlap_is_not_cut),
       cmocka_unit_test(fewer_rows_end_the_climb),
       cmocka_unit_test(numbers_that_fail_are_given_up),
-      cmocka_unit_test(what_fails_now_and_then_is_measured),
+      cmocka_unit_test(only_failures_that_depend_on_the_number_are_causes),
       cmocka_unit_test(who_fails_later_tries_the_next_number_too),
       cmocka_unit_test(where_none_has_worked_all_are_tried_again),
       cmocka_unit_test(a_session_measures_and_settles),
       cmocka_unit_test(a_number_for_which_memory_is_short_is_given_up),
+      cmocka_unit_test(unrelated_failures_give_up_no_number),
       cmocka_unit_test(what_was_short_for_all_is_tried_again),
       cmocka_unit_test(the_failure_of_a_run_is_told_before_that_of_plans),
       cmocka_unit_test(runs_under_way_together_are_made_again),

@@ -1,5 +1,6 @@
-/* A model's layers as a table. Invariant: a row is all nodes of one path, which stands where the
- * first of them was built; what of a plan's nodes belongs to no row is told below the table. */
+/* A model's layers as a table. Invariant: a row is all nodes of one path, and stands where the
+ * first of them was built; sizes are those of the graph lowered again with the shapes that were
+ * fed, so none is unknown; work of a plan that belongs to no row is reported below the table. */
 #include "graph/report/summary.h"
 
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 enum { DEVICES_TEXT = 64, COLUMN = TDM_BYTES_TEXT, COLUMNS = 6 };
 
 typedef struct row {
-  const tdm_ir_node *first; /* of the user's graph */
+  const tdm_ir_node *first; /* of the lowered graph */
   const tdm_ir_node *last;
   int64_t parameters; /* that no row above reads */
   uint64_t bytes;     /* of what its nodes make in a run */
@@ -26,33 +27,17 @@ typedef struct row {
 typedef struct summary {
   const tdm_summary_source *source;
   const tdm_plan *plan;
+  tdm_graph lowered;
   row *rows;
   size_t count;
   tdm_map paths;        /* the row of each */
-  uint8_t *marks;       /* per value of the user's graph: NEEDED, COUNTED */
+  bool *counted;        /* per value of the lowered graph: a row has its parameters */
   uint64_t state_bytes; /* of parameters and states that the plan reads */
   double transfer_ns, rest_ns;
   bool measured;
 } summary;
 
-enum { NEEDED = 1, COUNTED = 2 };
-
 /* ---- Rows ---- */
-
-static void mark_needed(summary *it) {
-  const tdm_graph *graph = it->source->graph;
-  for (size_t i = 0; i < it->source->target_count; i++)
-    it->marks[it->source->targets[i]] |= NEEDED;
-  TDM_EACH_NODE_BACKWARD(graph, node) {
-    bool needed = false;
-    for (uint32_t k = 0; k < node->output_count; k++)
-      needed |= (it->marks[node->first_output + k] & NEEDED) != 0;
-    for (uint32_t k = 0; k < node->input_count && needed; k++)
-      it->marks[node->inputs[k]] |= NEEDED;
-    for (uint32_t k = 0; k < node->output_count && needed; k++)
-      it->marks[node->first_output + k] |= NEEDED;
-  }
-}
 
 static row *find_row(const summary *it, const char *path) {
   return tdm_map_get(&it->paths, path);
@@ -60,22 +45,20 @@ static row *find_row(const summary *it, const char *path) {
 
 /* Of parameters that the node reads and no row above. */
 static int64_t count_parameters(summary *it, const tdm_ir_node *node) {
-  const tdm_graph *graph = it->source->graph;
+  const tdm_graph *graph = &it->lowered;
   int64_t sum = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {
     const uint32_t index = node->inputs[k];
     const tdm_ir_value *value = tdm_ir_value_at(graph, index);
-    if (!index || value->kind != TDM_VALUE_PERSISTENT || it->marks[index] & COUNTED) continue;
-    it->marks[index] |= COUNTED;
+    if (!index || value->kind != TDM_VALUE_PERSISTENT || it->counted[index]) continue;
+    it->counted[index] = true;
     if (value->trainable) sum += tdm_shape_count(&value->spec.shape);
   }
   return sum;
 }
 
 static tdm_status make_rows(summary *it) {
-  const tdm_graph *graph = it->source->graph;
-  TDM_EACH_NODE(graph, node) {
-    if (!(it->marks[node->first_output] & NEEDED)) continue;
+  TDM_EACH_NODE(&it->lowered, node) {
     row *found = find_row(it, node->name);
     if (!found) {
       found = &it->rows[it->count++];
@@ -154,7 +137,7 @@ static void add_time(summary *it, size_t step) {
 
 /* What has no node of its own was fused into who reads it, or is a part of it. */
 static void follow_readers(summary *it) {
-  const tdm_graph *graph = it->source->graph;
+  const tdm_graph *graph = &it->lowered;
   TDM_EACH_NODE_BACKWARD(graph, node) {
     const row *reader = find_row(it, node->name);
     for (uint32_t k = 0; reader && k < node->input_count; k++) {
@@ -179,17 +162,6 @@ static void read_plan(summary *it) {
 
 /* ---- Text ---- */
 
-/* The size that a named dimension was fed with; what it was where it is none. */
-static tdm_dim fed_size(const summary *it, tdm_dim dim) {
-  const tdm_graph *graph = it->source->graph;
-  for (size_t i = 0; i < graph->inputs.count && tdm_dim_is_named(dim); i++) {
-    const tdm_shape *shape = &tdm_ir_value_at(graph, graph->inputs.items[i])->spec.shape;
-    for (int d = 0; d < shape->rank && it->source->feeds[i].fed; d++)
-      if (shape->dims[d] == dim) return it->source->feeds[i].shape.dims[d];
-  }
-  return dim;
-}
-
 static void put_time(char *text, double ns) {
   if (ns < 0)
     (void)snprintf(text, COLUMN, "-");
@@ -203,11 +175,10 @@ static const char *const titles[COLUMNS] = {"layer",      "device", "output",
                                             "parameters", "bytes",  "time"};
 
 static void put_row(const summary *it, const row *of, cells text) {
-  tdm_spec spec = tdm_ir_value_at(it->source->graph, of->last->first_output)->spec;
+  const tdm_spec spec = tdm_ir_value_at(&it->lowered, of->last->first_output)->spec;
+  const tdm_ir_node *described = tdm_ir_node_at(it->source->graph, of->last->described);
   char shape[TDM_SHAPE_TEXT];
-  for (int d = 0; d < spec.shape.rank; d++)
-    spec.shape.dims[d] = fed_size(it, spec.shape.dims[d]);
-  (void)snprintf(text[0], sizeof text[0], "%s (%s)", of->first->name, of->last->operation->name);
+  (void)snprintf(text[0], sizeof text[0], "%s (%s)", of->first->name, described->operation->name);
   (void)snprintf(text[1], sizeof text[1], "%s", of->devices);
   (void)snprintf(text[2], sizeof text[2], "%s %s", tdm_dtype_name(spec.dtype),
                  tdm_shape_text(&spec.shape, shape, sizeof shape));
@@ -282,25 +253,43 @@ static void print_table(const summary *it, FILE *out) {
   print_totals(it, out);
 }
 
+static tdm_status lower(summary *it) {
+  const tdm_summary_source *source = it->source;
+  const tdm_lowering lowering = {.source = source->graph,
+                                 .feeds = source->feeds,
+                                 .targets = source->targets,
+                                 .target_count = source->target_count,
+                                 .training = it->plan->training,
+                                 .keeps_whole = it->plan->whole_reason != NULL};
+  const size_t bytes = source->target_count * sizeof(uint32_t);
+  uint32_t *targets = tdm_allocate(source->graph->allocator, bytes, "summary");
+  const tdm_status status =
+      targets ? tdm_lower(&lowering, &it->lowered, targets) : TDM_OUT_OF_MEMORY;
+  tdm_release(source->graph->allocator, targets, bytes);
+  return status;
+}
+
 static tdm_status fill(summary *it) {
-  if (!it->rows || !it->marks) return TDM_OUT_OF_MEMORY;
-  mark_needed(it);
+  const tdm_allocator *allocator = it->source->graph->allocator;
+  TDM_TRY(lower(it));
+  it->rows = tdm_allocate(allocator, it->lowered.nodes.count * sizeof *it->rows, "summary");
+  it->counted = tdm_allocate(allocator, it->lowered.values.count, "summary");
+  if (!it->rows || !it->counted) return TDM_OUT_OF_MEMORY;
   TDM_TRY(make_rows(it));
   read_plan(it);
   return TDM_OK;
 }
 
 tdm_status tdm_summary_print(const tdm_summary_source *source, const tdm_plan *plan, FILE *out) {
-  const tdm_graph *graph = source->graph;
+  const tdm_allocator *allocator = source->graph->allocator;
   summary it = {.source = source, .plan = plan};
-  const size_t row_bytes = (graph->nodes.count + 1) * sizeof *it.rows;
-  it.rows = tdm_allocate(graph->allocator, row_bytes, "summary");
-  it.marks = tdm_allocate(graph->allocator, graph->values.count, "summary");
-  tdm_map_init(&it.paths, graph->allocator);
-  const tdm_status status = fill(&it);
+  tdm_map_init(&it.paths, allocator);
+  tdm_status status = tdm_graph_init(&it.lowered, source->graph->context);
+  if (status == TDM_OK) status = fill(&it);
   if (status == TDM_OK) print_table(&it, out);
   tdm_map_deinit(&it.paths);
-  tdm_release(graph->allocator, it.rows, row_bytes);
-  tdm_release(graph->allocator, it.marks, graph->values.count);
+  tdm_release(allocator, it.rows, it.lowered.nodes.count * sizeof *it.rows);
+  tdm_release(allocator, it.counted, it.lowered.values.count);
+  tdm_graph_deinit(&it.lowered);
   return status;
 }

@@ -95,6 +95,37 @@ static void rows_tell_devices_shapes_parameters_and_bytes(void **unused) {
   tdm_session_release(session);
 }
 
+/* Sizes that no name tells, of a named dimension that was flattened, padded or cut, are those of
+ * the run, in rows whose nodes were cut into replicas and micro-batches as well. */
+static void sizes_behind_a_flatten_are_those_of_the_run(void **unused) {
+  (void)unused;
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_shape shape = tdm_shape_of(3, TDM_DIM("batch"), TDM_DIM("length"), 4);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value flat = tdm_flatten(graph, "flatten", x, 0, 1);
+  const tdm_value h = tdm_tanh(graph, "tanh", tdm_linear(graph, "fc", flat, 6));
+  const tdm_value cut = tdm_slice(graph, "half", x, 1, 0, TDM_TO_THE_END, 2);
+  const tdm_value both =
+      tdm_add(graph, "both", tdm_mean(graph, "mean", h, NULL, 0, false),
+              tdm_sum(graph, "sum", tdm_flatten(graph, "flat", cut, 0, 2), NULL, 0, false));
+  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,sim:1"};
+  tdm_data_parallel(graph, "flatten,fc,tanh", &options);
+  tdm_session *session =
+      train_session(graph, both, tdm_sgd(0.1), &(tdm_session_options){.micro_batches = 2});
+  tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, 8, 5, 4));
+  const tdm_feed feed = {"x", fed, false};
+  assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
+  char *text = summary_of(session);
+  static const char *const rows[] = {"float32 [40, 4] ", "float32 [40, 6] ", "float32 [8, 3, 4] ",
+                                     "float32 [96] "};
+  for (size_t i = 0; i < TDM_COUNT_OF(rows); i++)
+    if (!strstr(text, rows[i])) fail_msg("\"%s\" is not in\n%s", rows[i], text);
+  if (strchr(text, '?')) fail_msg("a size is unknown in\n%s", text);
+  free(text);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+}
+
 /* A row of both replicas; the gate is fused into what reads it. */
 static void wrapped_rows_are_added_up(void **unused) {
   (void)unused;
@@ -218,6 +249,7 @@ static void times_are_told_once_runs_were_measured(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_tell_devices_shapes_parameters_and_bytes),
+      cmocka_unit_test(sizes_behind_a_flatten_are_those_of_the_run),
       cmocka_unit_test(wrapped_rows_are_added_up),
       cmocka_unit_test(what_no_run_moves_is_not_counted),
       cmocka_unit_test(of_many_devices_the_first_are_named),

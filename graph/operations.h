@@ -139,6 +139,8 @@ typedef struct tdm_operation {
    * are known: puts sizes for those that its inputs will not tell, in a copy of the attributes.
    * NULL: there are none. */
   void (*bind)(void *attributes, const tdm_bound_names *names);
+  /* Bit i: only the shape of input i is read. No gradient flows back to it, and none is wanted. */
+  uint32_t shape_inputs;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope, NULL the scope's next number; attributes are

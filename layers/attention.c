@@ -118,8 +118,7 @@ static const tdm_operation attention_gradient = {
 
 static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
-  if (tdm_gradient_wanted(gradient, MASK))
-    return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its mask");
+  TDM_TRY(tdm_gradient_refuse(gradient, MASK, "mask"));
   const tdm_value operands[] = {
       tdm_gradient_of_output(gradient, 0),   tdm_gradient_input(gradient, Q),
       tdm_gradient_input(gradient, K),       tdm_gradient_input(gradient, V),

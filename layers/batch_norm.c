@@ -146,8 +146,8 @@ static tdm_status append_gradient_by_statistics(tdm_gradient *gradient) {
   const tdm_value x = tdm_gradient_input(gradient, X);
   const tdm_value mean = tdm_gradient_input(gradient, RUNNING_MEAN);
   const tdm_value variance = tdm_gradient_input(gradient, RUNNING_VAR);
-  if (tdm_gradient_wanted(gradient, RUNNING_MEAN) || tdm_gradient_wanted(gradient, RUNNING_VAR))
-    return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its running statistics");
+  TDM_TRY(tdm_gradient_refuse(gradient, RUNNING_MEAN, "running mean"));
+  TDM_TRY(tdm_gradient_refuse(gradient, RUNNING_VAR, "running variance"));
   if (tdm_gradient_wanted(gradient, X)) {
     const tdm_value operands[] = {[X] = d_y,
                                   [RUNNING_MEAN] = tdm_sub(graph, name, mean, mean),

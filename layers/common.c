@@ -162,6 +162,14 @@ bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, co
   return true;
 }
 
+tdm_status tdm_gradient_refuse(const tdm_gradient *gradient, size_t input, const char *what) {
+  if (!tdm_gradient_wanted(gradient, input)) return TDM_OK;
+  return tdm_fail(TDM_UNSUPPORTED,
+                  "no gradient flows into its %s: expected a value that depends on no trained "
+                  "parameter. tdm_detach makes one, which is read as a constant",
+                  what);
+}
+
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x) {
   if (tdm_value_shape(graph, x).rank >= 0) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its input is not a value of this graph",

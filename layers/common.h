@@ -77,6 +77,10 @@ tdm_status tdm_shape_broadcast(const tdm_shape *a, const char *a_name, const tdm
                                const char *b_name, tdm_shape *out_shape) TDM_WARN_UNUSED;
 tdm_status tdm_expect_broadcast(const tdm_infer *infer, size_t a, const char *a_name, size_t b,
                                 const char *b_name, tdm_shape *out_shape) TDM_WARN_UNUSED;
+/* Fails with UNSUPPORTED if a gradient is wanted of an input into which none flows. what: its name,
+ * "targets". */
+tdm_status tdm_gradient_refuse(const tdm_gradient *gradient, size_t input,
+                               const char *what) TDM_WARN_UNUSED;
 /* d, of the result's shape but for the last `trailing` dimensions, which it has in common with the
  * operand: summed over what an operand of that shape repeats. */
 tdm_value tdm_sum_repeated(tdm_gradient *gradient, tdm_value d, const tdm_shape *operand,

@@ -117,11 +117,6 @@ tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options) {
                                .smoothing = options->label_smoothing};
 }
 
-tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input, const char *what) {
-  if (!tdm_gradient_wanted(gradient, input)) return TDM_OK;
-  return tdm_fail(TDM_UNSUPPORTED, "no gradient flows into its %s", what);
-}
-
 /* ---- Put together of operations -------------------------------------------------------------- */
 
 tdm_value tdm_loss_reduce(tdm_graph *graph, const char *name, tdm_value elements,

@@ -64,10 +64,6 @@ tdm_status tdm_loss_expect_last(const tdm_infer *infer, size_t index, const char
 tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_value logits,
                                     tdm_value targets, const tdm_loss_options *chosen);
 
-/* UNSUPPORTED where a gradient is wanted of that input. */
-tdm_status tdm_loss_refuse_gradient(tdm_gradient *gradient, size_t input,
-                                    const char *what) TDM_WARN_UNUSED;
-
 /* Why golden data does not reach what only micro-batches append. */
 #define TDM_LOSS_IN_PARTS "tests/layers/losses_in_parts_test.c compares it with the whole batch"
 

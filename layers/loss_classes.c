@@ -167,7 +167,7 @@ static const tdm_operation nll_gradient = {
 static tdm_status append_nll_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value judged = tdm_gradient_input(gradient, 0);
-  TDM_TRY(tdm_loss_refuse_gradient(gradient, 2, "weight"));
+  TDM_TRY(tdm_gradient_refuse(gradient, 2, "weight"));
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_loss_attributes attributes = *(const tdm_loss_attributes *)tdm_gradient_attributes(gradient);
   attributes.classes = tdm_value_shape(graph, judged).dims[1];

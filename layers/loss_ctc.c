@@ -35,7 +35,7 @@ static const tdm_operation paths_gradient = {
 };
 
 static tdm_status append_paths_gradient(tdm_gradient *gradient) {
-  TDM_TRY(tdm_loss_refuse_gradient(gradient, 1, "bars"));
+  TDM_TRY(tdm_gradient_refuse(gradient, 1, "bars"));
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),

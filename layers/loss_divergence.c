@@ -30,8 +30,8 @@ static const tdm_operation divergence_gradient = {
 };
 
 static tdm_status append_divergence_gradient(tdm_gradient *gradient) {
-  TDM_TRY(tdm_loss_refuse_gradient(gradient, 1, "targets"));
-  TDM_TRY(tdm_loss_refuse_gradient(gradient, 2, "weight"));
+  TDM_TRY(tdm_gradient_refuse(gradient, 1, "targets"));
+  TDM_TRY(tdm_gradient_refuse(gradient, 2, "weight"));
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),

@@ -222,7 +222,7 @@ static const tdm_operation binary_gradient = {
 static tdm_status append_binary_gradient(tdm_gradient *gradient) {
   static const char *const others[] = {NULL, "targets", "weight", "pos_weight"};
   for (size_t i = 1; i < 4; i++)
-    TDM_TRY(tdm_loss_refuse_gradient(gradient, i, others[i]));
+    TDM_TRY(tdm_gradient_refuse(gradient, i, others[i]));
   if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_value operands[5] = {tdm_gradient_of_output(gradient, 0)};

@@ -121,6 +121,7 @@ static const tdm_operation arange_operation = {
     .chunk = chunk_arange,
     .work = tdm_work_writes,
     .precision = TDM_PRECISION_GIVEN,
+    .shape_inputs = 1u << 0,
 };
 
 TDM_RECORDS(moves, {.operation = &arange_operation,

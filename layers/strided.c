@@ -142,7 +142,7 @@ static tdm_value put_back(tdm_graph *graph, const char *name, tdm_value d,
 static tdm_status append_strided_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
-  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK; /* the other operand is not read */
+  if (!tdm_gradient_wanted(gradient, 0)) return TDM_OK;
   const tdm_strided_attributes *attributes = tdm_gradient_attributes(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
   int sources[TDM_MAX_RANK], order[TDM_MAX_RANK], count;
@@ -219,6 +219,7 @@ static const tdm_operation strided_operation = {
     .chunk = chunk_strided,
     .work = tdm_work_moves,
     .precision = TDM_PRECISION_GIVEN,
+    .shape_inputs = 1u << 1,
 };
 
 static const tdm_operation pad_operation = {

@@ -96,7 +96,7 @@ static void mark_made_of(const tdm_graph *graph, uint32_t value, bool *made) {
   TDM_EACH_NODE(graph, node) {
     bool reads = false;
     for (uint32_t k = 0; k < node->input_count; k++)
-      reads |= made[node->inputs[k]];
+      reads |= made[node->inputs[k]] && tdm_reads_elements(node->operation, k);
     if (!reads || !may_flow_back(node->operation)) continue;
     for (uint32_t k = 0; k < node->output_count; k++)
       made[node->first_output + k] |=

@@ -21,9 +21,14 @@ tdm_ir_node *tdm_first_asking(const tdm_graph *graph);
 static inline const tdm_operation *tdm_function_gradient(const tdm_operation *operation) {
   return TDM_OPERATION_HAS(operation, gradient_reads) ? operation->gradient_operation : NULL;
 }
-/* Does an adjoint flow back through the operation? */
+/* Returns true if an adjoint flows back through the operation. */
 static inline bool tdm_flows_back(const tdm_operation *operation) {
   return operation->gradient || tdm_function_gradient(operation);
+}
+/* Returns true if the operation reads the elements of input k, and not its shape alone. */
+static inline bool tdm_reads_elements(const tdm_operation *operation, uint32_t k) {
+  return !TDM_OPERATION_HAS(operation, shape_inputs) || k >= 32 ||
+         (operation->shape_inputs >> k & 1) == 0;
 }
 
 #endif

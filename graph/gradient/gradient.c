@@ -55,7 +55,7 @@ static void mark_wanted(tdm_walk *walk) {
     const uint32_t *inputs = node->inputs;
     bool wanted = false;
     for (uint32_t k = 0; k < node->input_count; k++) {
-      wanted |= walk->rule.wanted[inputs[k]];
+      wanted |= walk->rule.wanted[inputs[k]] && tdm_reads_elements(node->operation, k);
       if (!tdm_asks_gradient(node) && !walk->first_readers[inputs[k]])
         walk->first_readers[inputs[k]] = node->index;
     }
@@ -101,7 +101,7 @@ static tdm_status seed_loss(tdm_walk *walk, const tdm_ir_node **out_seed) {
 static tdm_status sum_outputs(tdm_walk *walk, const tdm_ir_node *node, bool *out_flows) {
   bool back = false;
   for (uint32_t k = 0; k < node->input_count; k++)
-    back |= walk->rule.wanted[node->inputs[k]];
+    back |= walk->rule.wanted[node->inputs[k]] && tdm_reads_elements(node->operation, k);
   back &= tdm_flows_back(node->operation) || node->role == TDM_ROLE_GRADIENT;
   *out_flows = false;
   memset(walk->rule.d_outputs, 0, sizeof walk->rule.d_outputs);

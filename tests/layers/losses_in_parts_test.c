@@ -299,6 +299,43 @@ static void targets_that_are_trained_are_refused(void **state) {
   assert_null(tdm_session_create(graph, &options));
   assert_non_null(strstr(tdm_last_message(), "no gradient flows into its targets"));
   assert_non_null(strstr(tdm_last_message(), "binary_cross_entropy loss"));
+  assert_non_null(strstr(tdm_last_message(), "tdm_detach"));
+  tdm_graph_release(graph);
+  tdm_context_release(context);
+}
+
+/* Targets take their shape, which has a named dimension, from the scores: no gradient is asked of
+ * them, by training or by tdm_gradient_of. */
+static void an_operand_of_which_the_shape_is_read_is_not_differentiated(void **state) {
+  (void)state;
+  tdm_context *context = tdm_context_create(NULL);
+  tdm_graph *graph = tdm_graph_create(context);
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), IN));
+  const tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, tdm_shape_of(2, 1, OUT));
+  const tdm_value scores = tdm_linear(graph, "fc", x, OUT);
+  const tdm_value targets = tdm_expand_as(graph, "targets", target, scores);
+  const tdm_value loss = tdm_binary_cross_entropy(graph, "loss", scores, targets);
+  const tdm_optimizer optimizer = tdm_sgd(0.1);
+  const tdm_session_options options = {
+      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *fed = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, IN));
+  tdm_tensor *wanted = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 1, OUT));
+  const tdm_feed feeds[] = {{"x", fed, false}, {"target", wanted, false}};
+  assert_int_equal(tdm_train_step(session, feeds, 2, NULL, 0, NULL), TDM_OK);
+  tdm_tensor_release(wanted);
+  tdm_tensor_release(fed);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+
+  graph = tdm_graph_create(context);
+  const tdm_value z = tdm_input(graph, "z", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), OUT));
+  const tdm_value row = tdm_input(graph, "row", TDM_FLOAT32, tdm_shape_of(2, 1, OUT));
+  const tdm_value sum = tdm_sum(graph, "sum", tdm_expand_as(graph, "rows", row, z), NULL, 0, false);
+  tdm_output(graph, "slope", tdm_gradient_of(graph, "slope", sum, z));
+  assert_int_not_equal(tdm_graph_status(graph), TDM_OK);
+  assert_non_null(strstr(tdm_last_message(), "slope"));
   tdm_graph_release(graph);
   tdm_context_release(context);
 }
@@ -307,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_have_the_whole_batch_s_loss),
       cmocka_unit_test(targets_that_are_trained_are_refused),
+      cmocka_unit_test(an_operand_of_which_the_shape_is_read_is_not_differentiated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

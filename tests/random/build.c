@@ -217,6 +217,8 @@ static tdm_value build_one(building *it, const random_node *what) {
     return build_loss(graph, what->which, x[0], x[1]);
   case NODE_GRADIENT:
     return build_gradient(it, what, x);
+  case NODE_KEEP_ROWS:
+    return tdm_keep_rows(graph, "it", x[0], x[1], x[2]);
   case NODE_ROWS:
     return build_rows(graph, what, x[0], made);
   case NODE_REAL:
@@ -231,9 +233,9 @@ static void build_node(building *it, int index) {
   const extent *made = &it->model->values[what->first_value];
   char name[16], device[16];
   (void)snprintf(name, sizeof name, "n%d", index);
-  if (what->kind == NODE_INPUT || what->kind == NODE_IDS) {
+  if (what->kind <= NODE_INDICES) {
     it->values[what->first_value] =
-        tdm_input(it->graph, name, what->kind == NODE_IDS ? TDM_INT64 : dtype_of(it->model),
+        tdm_input(it->graph, name, what->kind == NODE_INPUT ? dtype_of(it->model) : TDM_INT64,
                   shape_of(it->model, made, false));
     return;
   }
@@ -351,6 +353,7 @@ static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_
                                  .micro_batches = view->micro_batches,
                                  .batch_dimension = "batch",
                                  .unfused = view->unfused,
+                                 .averages = view->reads_averages,
                                  .collective = (tdm_collective)view->collective};
   if (view->observes) {
     options.observer = observe;

@@ -23,10 +23,26 @@ int extent_batch(const extent *shape) {
 
 /* ---- Contents ---- */
 
+/* Draws `count` distinct indices below `bound`, which is at most MOST_KEPT_SIZE. */
+static void fill_indices(draw *stream, int64_t bound, int64_t count, double *out_values) {
+  int left[MOST_KEPT_SIZE];
+  for (int i = 0; i < (int)bound; i++)
+    left[i] = i;
+  for (int i = 0; i < (int)count; i++) {
+    const int picked = draw_between(stream, i, (int)bound - 1);
+    out_values[i] = left[picked];
+    left[picked] = left[i];
+  }
+}
+
 void model_fill_input(const random_model *it, int node, uint64_t seed, int64_t rows,
                       double *out_values) {
   const random_node *what = &it->nodes[node];
   draw stream = draw_of(seed, 1000 + (uint64_t)node);
+  if (what->kind == NODE_INDICES) {
+    fill_indices(&stream, what->count, extent_count(&it->values[what->first_value], 1), out_values);
+    return;
+  }
   for (int64_t i = 0; i < extent_count(&it->values[what->first_value], rows); i++)
     out_values[i] = what->kind == NODE_IDS ? draw_below(&stream, (int)what->count)
                                            : draw_between(&stream, -2, 2);
@@ -41,6 +57,13 @@ void model_fill_parameter(const random_model *it, int parameter, uint64_t seed,
 
 /* ---- What runs need ---- */
 
+int model_kept_by(const random_model *it, int keeper) {
+  do
+    keeper = it->value_node[it->nodes[keeper].operands[0]];
+  while (it->nodes[keeper].kind != NODE_KEPT);
+  return keeper;
+}
+
 /* What the node reads, and what writes what is kept there. */
 static uint64_t needed_by(const random_model *it, int node_count, int node) {
   const random_node *what = &it->nodes[node];
@@ -48,8 +71,7 @@ static uint64_t needed_by(const random_model *it, int node_count, int node) {
   for (int k = 0; k < what->operand_count; k++)
     needed |= 1ull << it->value_node[what->operands[k]];
   for (int i = 0; i < node_count && what->kind == NODE_KEPT; i++)
-    if (it->nodes[i].kind == NODE_KEEP && it->nodes[i].operands[0] == what->first_value)
-      needed |= 1ull << i;
+    if (it->nodes[i].kind >= NODE_KEEP && model_kept_by(it, i) == node) needed |= 1ull << i;
   return needed;
 }
 
@@ -75,10 +97,10 @@ bool model_output_is_kept(const random_model *it, int output) {
 /* ---- For a reader ---- */
 
 static const char *const KIND_NAMES[NODE_KINDS] = {
-    "input",  "ids",   "kept",   "parameter", "linear",  "embedding",   "bag",         "unary",
-    "binary", "where", "concat", "split",     "reshape", "transpose",   "select",      "observe",
-    "sum",    "mean",  "cumsum", "extreme",   "matmul",  "interaction", "convolution", "pool",
-    "loss",   "real",  "rows",   "gradient",  "keep"};
+    "input",   "ids",    "indices", "kept",   "parameter", "linear",  "embedding",   "bag",
+    "unary",   "binary", "where",   "concat", "split",     "reshape", "transpose",   "select",
+    "observe", "sum",    "mean",    "cumsum", "extreme",   "matmul",  "interaction", "convolution",
+    "pool",    "loss",   "real",    "rows",   "gradient",  "keep",    "keep_rows"};
 static const char *const UNARY_NAMES[] = {"relu",  "abs",      "neg",   "square",     "cube",
                                           "clamp", "hardtanh", "relu6", "leaky_relu", "affine"};
 static const char *const BINARY_NAMES[] = {"add", "sub", "mul", "maximum", "minimum"};

@@ -21,7 +21,8 @@ enum {
   MOST_ROWS = 9,
   MOST_GROUPS = 3,
   MOST_KEPT = 2,
-  BATCH = -1, /* a dimension: the rows of a run; -2: twice as many, and so on */
+  MOST_KEPT_SIZE = 4, /* of each dimension of a kept value */
+  BATCH = -1,         /* a dimension: the rows of a run; -2: twice as many, and so on */
 };
 
 typedef struct extent {
@@ -32,6 +33,7 @@ typedef struct extent {
 typedef enum node_kind {
   NODE_INPUT,     /* numbers */
   NODE_IDS,       /* int64, below `count` */
+  NODE_INDICES,   /* int64, below `count`, distinct */
   NODE_KEPT,      /* from run to run of a sequence */
   NODE_PARAMETER, /* a parameter by itself */
   NODE_LINEAR,
@@ -55,11 +57,12 @@ typedef enum node_kind {
   NODE_CONVOLUTION,
   NODE_POOL,
   NODE_LOSS,
-  NODE_REAL,     /* what integers do not stay integers by; without an oracle */
-  NODE_ROWS,     /* along a dimension, which may be the batch; without an oracle */
-  NODE_GRADIENT, /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
-                  */
-  NODE_KEEP,     /* operand 0, kept, is operand 1 from the next run on */
+  NODE_REAL,      /* what integers do not stay integers by; without an oracle */
+  NODE_ROWS,      /* along a dimension, which may be the batch; without an oracle */
+  NODE_GRADIENT,  /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
+                   */
+  NODE_KEEP,      /* operand 0, kept, is operand 1 from the next run on */
+  NODE_KEEP_ROWS, /* operand 0, kept, with rows operand 1 written at indices operand 2 */
   NODE_KINDS
 } node_kind;
 
@@ -138,6 +141,7 @@ typedef struct random_model {
   bool real;  /* of smooth layers, to be compared with itself on one device, not with the oracle */
   bool wider; /* with gradients as values, tied parameters, groups of them, shards, hand-overs */
   bool moves_rows;    /* real, and along the batch, too */
+  bool of_gradients;  /* moves rows; mostly gradients as values and concatenations */
   int64_t fixed_rows; /* of such a one, where the batch is a size and no name; else 0 */
   random_node nodes[MOST_NODES];
   int node_count;
@@ -157,19 +161,22 @@ typedef struct random_model {
   random_group groups[MOST_GROUPS]; /* the first is the session's own optimizer */
   int group_count;
   double clip_norm;     /* 0: none; of real ones */
-  double average_decay; /* 0: no averages of parameters; of those that move rows */
+  double average_decay; /* 0: no averages of parameters; TDM_AVERAGE_MEAN only without an oracle */
 } random_model;
 
-enum { DRAW_REAL = 1, DRAW_WIDER = 2, DRAW_ROWS = 4 };
+enum { DRAW_REAL = 1, DRAW_WIDER = 2, DRAW_ROWS = 4, DRAW_GRADIENTS = 8 };
 
-/* kinds: DRAW_REAL: of smooth layers, to be compared with itself on one device; DRAW_WIDER;
- * DRAW_ROWS, beside both: of what moves rows, and reduces over them. */
+/* kinds: DRAW_REAL: smooth layers, to be compared with the same model on one device; DRAW_WIDER;
+ * DRAW_ROWS, with both: nodes that move rows and reduce over them; DRAW_GRADIENTS, with all three:
+ * mostly gradients as values and concatenations of them. */
 void model_draw(random_model *it, uint64_t seed, int kinds);
 /* A bit a node: a run that fetches these outputs (a bit each) needs it. */
 uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs);
 /* Is the output made of what is kept? Then runs of sequences alone can fetch it. */
 bool model_output_is_kept(const random_model *it, int output);
-/* Does some group of parameters have a momentum, so that optimizers have states? */
+/* Returns the NODE_KEPT that node `keeper`, a NODE_KEEP or NODE_KEEP_ROWS, writes. */
+int model_kept_by(const random_model *it, int keeper);
+/* Returns true if optimizers have states: some group has a momentum, or averages are kept. */
 bool model_has_states(const random_model *it);
 /* A bit a parameter by which the value is made, as far as a gradient flows back, and out_values
  * those by which it is; 31: one of a NODE_REAL. */

@@ -230,7 +230,7 @@ bool model_has_states(const random_model *it) {
   bool any = false;
   for (int i = 0; i < it->group_count; i++)
     any |= it->groups[i].momentum != 0;
-  return any;
+  return any || it->average_decay != 0;
 }
 
 void model_draw(random_model *it, uint64_t seed, int kinds) {
@@ -239,11 +239,13 @@ void model_draw(random_model *it, uint64_t seed, int kinds) {
   it->real = kinds & DRAW_REAL;
   it->wider = kinds & DRAW_WIDER;
   it->moves_rows = kinds & DRAW_ROWS;
+  it->of_gradients = kinds & DRAW_GRADIENTS;
   if (it->moves_rows && draw_one_in(&stream, 2))
     it->fixed_rows = draw_between(&stream, 2, MOST_ROWS - 1);
   if (it->moves_rows && draw_one_in(&stream, 4))
     it->average_decay = draw_one_in(&stream, 2) ? 0.5 : -1;
   if (it->real && draw_one_in(&stream, 2)) it->wide = true;
+  if (it->wider && !it->real && draw_one_in(&stream, 3)) it->average_decay = 0.5;
   const bool plain = draw_one_in(&stream, 2);
   it->groups[0].rate = 1;
   if (it->real && !plain) it->optimizer = draw_below(&stream, OPTIMIZER_KINDS);

@@ -365,7 +365,21 @@ void real_node_draw(draw *stream, random_model *it) {
   if (bends) *it = before;
 }
 
+/* Gradients as values, and concatenations of them with one another and with all else. */
+static void gradients_node_draw(draw *stream, random_model *it) {
+  if (draw_one_in(stream, 2))
+    (void)wider_gradient_draw(stream, it);
+  else if (draw_one_in(stream, 2))
+    (void)draw_concat(stream, it);
+  else
+    (void)rows_joined_draw(stream, it);
+}
+
 void node_draw(draw *stream, random_model *it) {
+  if (it->of_gradients && draw_one_in(stream, 2)) {
+    gradients_node_draw(stream, it);
+    return;
+  }
   if (it->wider && draw_one_in(stream, 4)) {
     (void)wider_node_draw(stream, it);
     return;

@@ -28,12 +28,16 @@ void real_node_draw(draw *stream, random_model *it);
 void rows_node_draw(draw *stream, random_model *it);
 /* Moves the batch of an input to another dimension, sometimes. */
 void rows_turn_input(draw *stream, extent *shape);
+/* Adds a concatenation along any dimension, the batch too, if it fits. */
+bool rows_joined_draw(draw *stream, random_model *it);
 /* Adds a scalar of a parameter that no row reaches; -1: there is none. */
 int rows_penalty_draw(draw *stream, random_model *it);
 
 /* ---- Of wider models (model_wider.c) ---- */
 
 bool wider_node_draw(draw *stream, random_model *it);
+/* Adds a loss of a value, and a gradient of it for others to read, if they fit. */
+bool wider_gradient_draw(draw *stream, random_model *it);
 /* Values that are kept from run to run, before the body. */
 void wider_begin_draw(draw *stream, random_model *it);
 /* What stands behind the loss: gradients of it, what reads and writes kept values; and groups of

@@ -35,7 +35,7 @@ static void remove_dimension(extent *shape, int dimension) {
 /* ---- Moves ---- */
 
 /* A few of its kind, one behind the other along a dimension, the batch's too. */
-static bool draw_joined(draw *stream, random_model *it) {
+bool rows_joined_draw(draw *stream, random_model *it) {
   const int x = pick_value(stream, it, 1, MOST_RANK);
   if (x < 0) return false;
   random_node *made = begin_at(it, NODE_CONCAT, x, pick_any(stream, it, x));
@@ -198,11 +198,12 @@ int rows_penalty_draw(draw *stream, random_model *it) {
 
 void rows_node_draw(draw *stream, random_model *it) {
   static bool (*const DRAWS[])(draw *, random_model *) = {
-      draw_joined, draw_joined, draw_parts, draw_parts, draw_shape, draw_shape, draw_shape,
-      draw_turned, draw_turned, draw_one,   draw_slice, draw_along, draw_along, draw_along,
+      rows_joined_draw, rows_joined_draw, draw_parts,  draw_parts,  draw_shape,
+      draw_shape,       draw_shape,       draw_turned, draw_turned, draw_one,
+      draw_slice,       draw_along,       draw_along,  draw_along,
   };
-  static bool (*const KEEPING[])(draw *, random_model *) = {draw_turned, draw_joined, draw_along,
-                                                            draw_along};
+  static bool (*const KEEPING[])(draw *, random_model *) = {draw_turned, rows_joined_draw,
+                                                            draw_along, draw_along};
   if (keeps_rows(it) && !draw_one_in(stream, 8))
     (void)KEEPING[draw_below(stream, (int)(sizeof KEEPING / sizeof *KEEPING))](stream, it);
   else

@@ -2,7 +2,7 @@
  * parameters. Invariant: as in model_nodes.c, what is made is legal by the library's headers. */
 #include "tests/random/model_nodes.h"
 
-enum { MOST_GRADIENTS = 4 };
+enum { MOST_GRADIENTS = 4, MOST_GRADIENTS_OF_GRADIENTS = 8 };
 
 /* ---- Tied parameters ---- */
 
@@ -108,29 +108,48 @@ static int count_gradients(const random_model *it) {
 }
 
 /* A loss of its own in the midst of the body, and a gradient of it for the rest to go on with. */
-static bool draw_inner_gradient(draw *stream, random_model *it) {
+bool wider_gradient_draw(draw *stream, random_model *it) {
   const int value = pick_value(stream, it, 0, 4);
-  if (value < 0 || count_gradients(it) >= MOST_GRADIENTS) return false;
+  const int most = it->of_gradients ? MOST_GRADIENTS_OF_GRADIENTS : MOST_GRADIENTS;
+  if (value < 0 || count_gradients(it) >= most) return false;
   const int loss = term_draw(stream, it, value);
   it->is_hidden[loss] = true;
   return draw_gradient_of(stream, it, loss, true);
 }
 
 bool wider_node_draw(draw *stream, random_model *it) {
-  return draw_one_in(stream, 2) ? draw_tied(stream, it) : draw_inner_gradient(stream, it);
+  return draw_one_in(stream, 2) ? draw_tied(stream, it) : wider_gradient_draw(stream, it);
 }
 
 /* ---- Kept from run to run ---- */
+
+/* Adds an input of a fixed shape that only the writers of kept values read. */
+static void add_hidden_input(random_model *it, node_kind kind, int64_t bound, const extent *shape) {
+  random_node *made = node_begin(it, kind);
+  made->count = bound;
+  const int value = node_add_value(it, made, shape);
+  if (node_end(it, made)) it->is_hidden[value] = true;
+}
+
+/* Adds the indices and the rows with which draw_keeping writes rows of a kept value. */
+static void add_rows_inputs(draw *stream, random_model *it, const extent *kept) {
+  extent rows = *kept;
+  rows.dims[0] = draw_between(stream, 1, (int)kept->dims[0]);
+  const extent indices = {1, {rows.dims[0]}};
+  add_hidden_input(it, NODE_INDICES, kept->dims[0], &indices);
+  add_hidden_input(it, NODE_INPUT, 0, &rows);
+}
 
 void wider_begin_draw(draw *stream, random_model *it) {
   for (int i = draw_one_in(stream, 2) ? draw_between(stream, 1, MOST_KEPT) : 0; i > 0; i--) {
     extent shape = {.rank = draw_between(stream, 0, 2)};
     for (int k = 0; k < shape.rank; k++)
-      shape.dims[k] = draw_between(stream, 1, 4);
+      shape.dims[k] = draw_between(stream, 1, MOST_KEPT_SIZE);
     if (it->parameter_count > 0 && draw_one_in(stream, 2)) shape = it->parameters[0].shape;
     random_node *made = node_begin(it, NODE_KEPT);
     const int kept = node_add_value(it, made, &shape);
     if (node_end(it, made)) it->is_hidden[kept] = true; /* no loss is made of it */
+    if (shape.rank > 0 && draw_one_in(stream, 2)) add_rows_inputs(stream, it, &shape);
   }
 }
 
@@ -162,6 +181,28 @@ static void show(random_model *it, int value) {
   if (it->output_count < MOST_OUTPUTS) it->outputs[it->output_count++] = value;
 }
 
+/* Writes rows of the kept value `kept` by the inputs that follow it. Returns the value to read in
+ * its place: `kept` itself if it has no such inputs. */
+static int draw_written(draw *stream, random_model *it, int kept) {
+  const int first = it->value_node[kept];
+  const random_node *inputs = &it->nodes[first + 1];
+  if (inputs[0].kind != NODE_INDICES || inputs[1].kind != NODE_INPUT) return kept;
+  int rows = inputs[1].first_value;
+  const extent wanted = it->values[rows];
+  const int reader = draw_reader(stream, it, rows);
+  if (reader >= 0 && extents_equal(&it->values[reader], &wanted)) rows = add_clamp(it, reader);
+  if (reader >= 0) it->is_hidden[reader] = true;
+  random_node *made = node_begin(it, NODE_KEEP_ROWS);
+  made->operand_count = 3;
+  made->operands[0] = kept;
+  made->operands[1] = rows;
+  made->operands[2] = inputs[0].first_value;
+  const int written = node_add_value(it, made, &it->values[kept]);
+  if (!node_end(it, made)) return kept;
+  it->is_hidden[written] = true;
+  return written;
+}
+
 /* Readers of all that is kept, then what is kept of them. */
 static void draw_keeping(draw *stream, random_model *it) {
   int next[MOST_KEPT], kept[MOST_KEPT], count = 0;
@@ -169,7 +210,12 @@ static void draw_keeping(draw *stream, random_model *it) {
     if (it->nodes[i].kind == NODE_KEPT) kept[count++] = it->nodes[i].first_value;
   for (int i = 0; i < count; i++) {
     next[i] = kept[i];
+    const int begins = kept[i];
     for (int k = 0; k < 6 && it->node_count < MOST_NODES - 8; k++) {
+      if (kept[i] == begins && draw_one_in(stream, 2)) {
+        kept[i] = draw_written(stream, it, begins);
+        if (next[i] == begins) next[i] = kept[i];
+      }
       const int value = draw_reader(stream, it, draw_one_in(stream, 2) ? next[i] : kept[i]);
       if (value < 0) continue;
       if (extents_equal(&it->values[value], &it->values[kept[i]])) next[i] = value;

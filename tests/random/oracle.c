@@ -91,11 +91,24 @@ static void backward_parameter(oracle *it, const random_node *what) {
     exact_add(&it->gradients[what->parameters[0]][i], it->flows[what->first_value][i]);
 }
 
+/* The kept value with the rows written over it. */
+static void forward_keep_rows(oracle *it, const random_node *what) {
+  double *made = it->values[what->first_value];
+  const double *rows = oracle_operand(it, what, 1), *indices = oracle_operand(it, what, 2);
+  const int64_t count = extent_count(oracle_extent(it, what, 2), it->rows);
+  const int64_t width = extent_count(oracle_extent(it, what, 1), it->rows) / count;
+  memcpy(made, oracle_operand(it, what, 0),
+         (size_t)oracle_count(it, what->first_value) * sizeof *made);
+  for (int64_t i = 0; i < count; i++)
+    memcpy(&made[(int64_t)indices[i] * width], &rows[i * width], (size_t)width * sizeof *made);
+}
+
 static void forward_gradient(oracle *it, const random_node *what);
 
 const rule oracle_rules[NODE_KINDS] = {
     [NODE_INPUT] = {forward_input, forward_input},
     [NODE_IDS] = {forward_input, forward_input},
+    [NODE_INDICES] = {forward_input, forward_input},
     [NODE_KEPT] = {forward_kept, forward_input},
     [NODE_PARAMETER] = {forward_parameter, backward_parameter},
     [NODE_LINEAR] = {forward_linear, backward_linear},
@@ -121,6 +134,7 @@ const rule oracle_rules[NODE_KINDS] = {
     [NODE_LOSS] = {forward_loss, backward_loss},
     [NODE_GRADIENT] = {forward_gradient, forward_input},
     [NODE_KEEP] = {forward_input, forward_input},
+    [NODE_KEEP_ROWS] = {forward_keep_rows, forward_input},
 };
 
 /* ---- The state ---- */
@@ -138,6 +152,7 @@ oracle *oracle_create(const random_model *model) {
     const size_t bytes = (size_t)extent_count(&model->parameters[i].shape, 1) * sizeof(double);
     it->parameters[i] = allocate(bytes);
     it->momenta[i] = allocate(bytes);
+    it->averages[i] = allocate(bytes);
   }
   return it;
 }
@@ -163,6 +178,7 @@ void oracle_release(oracle *it) {
   for (int i = 0; i < it->model->parameter_count; i++) {
     free(it->parameters[i]);
     free(it->momenta[i]);
+    free(it->averages[i]);
   }
   release_blocks(it);
   free(it);
@@ -171,6 +187,25 @@ void oracle_release(oracle *it) {
 void oracle_load(oracle *it, uint64_t seed) {
   for (int i = 0; i < it->model->parameter_count; i++)
     model_fill_parameter(it->model, i, seed, it->parameters[i]);
+}
+
+void oracle_copy(oracle *it, const oracle *from) {
+  for (int i = 0; i < it->model->parameter_count; i++) {
+    const size_t bytes = (size_t)extent_count(&it->model->parameters[i].shape, 1) * sizeof(double);
+    memcpy(it->parameters[i], from->parameters[i], bytes);
+    memcpy(it->momenta[i], from->momenta[i], bytes);
+    memcpy(it->averages[i], from->averages[i], bytes);
+    it->has_average[i] = from->has_average[i];
+  }
+}
+
+void oracle_swap_averages(oracle *it) {
+  for (int i = 0; i < it->model->parameter_count; i++) {
+    if (!it->has_average[i]) continue;
+    double *average = it->averages[i];
+    it->averages[i] = it->parameters[i];
+    it->parameters[i] = average;
+  }
 }
 
 void oracle_load_parameter(oracle *it, int index, const double *values) {
@@ -203,7 +238,7 @@ void oracle_run(oracle *it, uint64_t seed, int64_t rows) {
     for (int k = 0; k < what->value_count; k++)
       it->values[what->first_value + k] =
           take(it, oracle_count(it, what->first_value + k), sizeof(double));
-    if (what->kind == NODE_INPUT || what->kind == NODE_IDS)
+    if (what->kind <= NODE_INDICES)
       model_fill_input(model, i, seed, rows, it->values[what->first_value]);
     oracle_rules[what->kind].forward(it, what);
   }
@@ -220,7 +255,7 @@ static void go_back(oracle *it, int loss, int end) {
   exact_add(&it->adjoints[loss][0], 1);
   for (int i = end - 1; i >= 0; i--) {
     const random_node *what = &model->nodes[i];
-    if (what->kind == NODE_INPUT || what->kind == NODE_IDS) continue;
+    if (what->kind <= NODE_INDICES) continue;
     for (int k = 0; k < what->value_count; k++) {
       const int value = what->first_value + k;
       it->flows[value] = take(it, oracle_count(it, value), sizeof(double));
@@ -239,29 +274,48 @@ static void forward_gradient(oracle *it, const random_node *what) {
     it->values[what->first_value][i] = exact_settle(it, &sums[i]);
 }
 
-static void update(oracle *it, int index, double learning_rate) {
+/* After an update, the average is average_decay of what it was, and the rest the parameter. */
+static void update_average(oracle *it, int index) {
+  const double decay = it->model->average_decay;
+  double *average = it->averages[index];
+  for (int64_t i = 0; i < extent_count(&it->model->parameters[index].shape, 1); i++) {
+    exact sum = {0};
+    exact_add_product(it, &sum, it->has_average[index] ? decay : 0, average[i]);
+    exact_add_product(it, &sum, it->has_average[index] ? 1 - decay : 1, it->parameters[index][i]);
+    average[i] = exact_settle(it, &sum);
+  }
+  it->has_average[index] = true;
+}
+
+static void update(oracle *it, int index, const oracle_training *how) {
   double *values = it->parameters[index];
   double *momenta = it->momenta[index];
   const random_group *group = &it->model->groups[it->model->parameters[index].group];
+  const bool overridden = how->momentum >= 0 && group->momentum != 0;
+  const double momentum = overridden ? how->momentum : group->momentum;
   for (int64_t i = 0; i < extent_count(&it->model->parameters[index].shape, 1); i++) {
     exact gradient = it->gradients[index][i];
     if (group->maximize) gradient.sum = -gradient.sum;
     exact_add_product(it, &gradient, group->weight_decay, values[i]);
     exact step = gradient;
-    exact_add_product(it, &gradient, group->momentum, momenta[i]);
-    momenta[i] = exact_settle(it, &gradient);
-    exact_add_product(it, &step, group->momentum, momenta[i]);
+    exact_add_product(it, &gradient, momentum, momenta[i]);
+    const double buffer = exact_settle(it, &gradient);
+    if (momentum != 0) momenta[i] = buffer; /* a step without momentum keeps PyTorch's buffer */
+    exact_add_product(it, &step, momentum, buffer);
     exact value = {0};
     exact_add(&value, values[i]);
-    exact_add_product(it, &value, -learning_rate * group->rate,
-                      group->nesterov ? exact_settle(it, &step) : momenta[i]);
+    exact_add_product(it, &value, -how->learning_rate * group->rate,
+                      group->nesterov ? exact_settle(it, &step) : buffer);
     values[i] = exact_settle(it, &value);
   }
 }
 
-void oracle_train(oracle *it, uint64_t seed, int64_t rows, double learning_rate, uint32_t frozen) {
+void oracle_train(oracle *it, uint64_t seed, int64_t rows, const oracle_training *how) {
   oracle_run(it, seed, rows);
   go_back(it, it->model->loss, it->model->node_count);
   for (int i = 0; i < it->model->parameter_count; i++)
-    if ((it->model->reached >> i & 1) && !(frozen >> i & 1)) update(it, i, learning_rate);
+    if ((it->model->reached >> i & 1) && !(how->frozen >> i & 1)) {
+      update(it, i, how);
+      if (it->model->average_decay != 0) update_average(it, i);
+    }
 }

@@ -18,7 +18,9 @@ typedef struct oracle {
   const random_model *model;
   double *parameters[MOST_PARAMETERS];
   double *momenta[MOST_PARAMETERS];
-  const double *kept[MOST_NODES]; /* of each NODE_KEPT, for runs of sequences; NULL: zeros */
+  double *averages[MOST_PARAMETERS];
+  bool has_average[MOST_PARAMETERS]; /* from the first update on */
+  const double *kept[MOST_NODES];    /* of each NODE_KEPT, for runs of sequences; NULL: zeros */
   /* Of the latest run. */
   int64_t rows;
   bool inexact;
@@ -37,9 +39,22 @@ void oracle_load(oracle *it, uint64_t seed);
 void oracle_load_parameter(oracle *it, int index, const double *values);
 /* Evaluates everything. */
 void oracle_run(oracle *it, uint64_t seed, int64_t rows);
-/* The same, then gradients and updates; values stay as before the updates. frozen: a bit a
- * parameter that is not trained. */
-void oracle_train(oracle *it, uint64_t seed, int64_t rows, double learning_rate, uint32_t frozen);
+/* How a session trains: its learning rate, its momentum (negative: each group's own), and a bit for
+ * each parameter that it does not train. */
+typedef struct oracle_training {
+  double learning_rate;
+  double momentum;
+  uint32_t frozen;
+} oracle_training;
+
+/* Evaluates everything, then computes gradients and updates parameters, momenta and averages;
+ * values stay as they were before the updates. */
+void oracle_train(oracle *it, uint64_t seed, int64_t rows, const oracle_training *how);
+/* Exchanges the parameters that have an average with their averages; called twice, changes nothing.
+ */
+void oracle_swap_averages(oracle *it);
+/* Copies parameters, momenta and averages. */
+void oracle_copy(oracle *it, const oracle *from);
 
 /* ---- For the rules of nodes ---- */
 

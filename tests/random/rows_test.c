@@ -189,9 +189,8 @@ static bool run_case(rows_trial *all, rows_tally *counts, char failure[FAILURE_T
   return good;
 }
 
-static void cut_batches_equal_whole_ones(void **unused) {
-  (void)unused;
-  const seed_range seeds = seed_range_of(0, 250);
+static void compare_models(int kinds, int usual_count) {
+  const seed_range seeds = seed_range_of(0, usual_count);
   rows_trial *all = calloc(1, sizeof *all);
   assert_non_null(all);
   rows_tally counts = {0};
@@ -200,7 +199,7 @@ static void cut_batches_equal_whole_ones(void **unused) {
     char failure[FAILURE_TEXT] = "";
     const uint64_t seed = seeds.first + (uint64_t)i;
     memset(&all->of, 0, sizeof all->of);
-    model_draw(&all->of.model, seed, DRAW_REAL | DRAW_ROWS | DRAW_WIDER);
+    model_draw(&all->of.model, seed, DRAW_REAL | DRAW_ROWS | DRAW_WIDER | kinds);
     machine_draw(&all->of.machine, seed);
     draw_views(&all->of, seed);
     if (run_case(all, &counts, failure)) continue;
@@ -216,9 +215,21 @@ static void cut_batches_equal_whole_ones(void **unused) {
   assert_int_equal(failed, 0);
 }
 
+static void cut_batches_equal_whole_ones(void **unused) {
+  (void)unused;
+  compare_models(0, 250);
+}
+
+/* Gradients as values, read by other layers and concatenated, in micro-batches and regions. */
+static void cut_gradients_equal_whole_ones(void **unused) {
+  (void)unused;
+  compare_models(DRAW_GRADIENTS, 250);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cut_batches_equal_whole_ones),
+      cmocka_unit_test(cut_gradients_equal_whole_ones),
   };
   seed_range_read(argc, argv);
   return cmocka_run_group_tests(tests, NULL, NULL);

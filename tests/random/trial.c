@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const ACTION_NAMES[ACTION_KINDS] = {"run",  "train",     "fly",     "threads",
-                                                       "save", "load",      "restore", "rate",
-                                                       "bad",  "sequences", "close"};
+static const char *const ACTION_NAMES[ACTION_KINDS] = {
+    "run",  "train",    "fly",      "threads", "save",      "load", "restore",
+    "rate", "momentum", "averages", "bad",     "sequences", "close"};
 
 /* ---- Drawing ---- */
 
@@ -78,10 +78,10 @@ void trial_draw(trial *it, uint64_t seed, int kinds) {
   else
     keep_whole(it);
   it->loads_first = draw_one_in(&stream, 2);
-  static const action_kind USUAL[] = {ACTION_RUN,     ACTION_RUN,  ACTION_TRAIN, ACTION_TRAIN,
-                                      ACTION_TRAIN,   ACTION_FLY,  ACTION_FLY,   ACTION_FLY,
-                                      ACTION_LOAD,    ACTION_LOAD, ACTION_SAVE,  ACTION_THREADS,
-                                      ACTION_RESTORE, ACTION_RATE, ACTION_BAD,   ACTION_CLOSE};
+  static const action_kind USUAL[] = {
+      ACTION_RUN,     ACTION_RUN,  ACTION_TRAIN, ACTION_TRAIN, ACTION_TRAIN,    ACTION_FLY,
+      ACTION_FLY,     ACTION_FLY,  ACTION_LOAD,  ACTION_LOAD,  ACTION_SAVE,     ACTION_THREADS,
+      ACTION_RESTORE, ACTION_RATE, ACTION_BAD,   ACTION_CLOSE, ACTION_MOMENTUM, ACTION_AVERAGES};
   bool keeps = false;
   for (int i = 0; i < it->model.node_count; i++)
     keeps |= it->model.nodes[i].kind == NODE_KEPT;
@@ -132,6 +132,7 @@ bool trial_open(running *it, int view) {
   it->sessions[view] = view_open(&of->views[view], &of->model, &of->machine, it->context, it->store,
                                  &it->observations);
   it->rates[view] = of->views[view].learning_rate;
+  it->momenta[view] = -1;
   return it->sessions[view] ? true : trial_fail(it, "view %d does not open", view);
 }
 
@@ -187,7 +188,7 @@ static bool train(running *it, const action *what) {
 }
 
 static bool save(running *it) {
-  tdm_tensor_list *list = tdm_store_save(it->store, false);
+  tdm_tensor_list *list = tdm_store_save(it->store, it->trial->model.average_decay != 0);
   if (!list) return trial_fail(it, "the store does not save");
   const bool good = it->spent || list_agrees(it, list, true);
   it->counts->saves++;
@@ -212,11 +213,7 @@ static bool restore(running *it, const action *what) {
       TDM_OK)
     return trial_fail(it, "view %d does not save", what->view);
   oracle *kept = oracle_create(model);
-  for (int i = 0; i < model->parameter_count; i++) {
-    const size_t bytes = (size_t)extent_count(&model->parameters[i].shape, 1) * sizeof(double);
-    memcpy(kept->parameters[i], it->oracle->parameters[i], bytes);
-    memcpy(kept->momenta[i], it->oracle->momenta[i], bytes);
-  }
+  oracle_copy(kept, it->oracle);
   const uint64_t steps = it->steps;
   const bool spent = it->spent;
   bool good = run_once(it, what->view, it->trial->views[what->view].trains, what->seed);
@@ -241,6 +238,61 @@ static bool set_rate(running *it, const action *what) {
   return tdm_session_set_learning_rate(it->sessions[what->view], it->rates[what->view]) == TDM_OK
              ? true
              : trial_fail(it, "view %d takes no rate", what->view);
+}
+
+/* Returns true if a group of parameters that the view trains has a momentum. */
+static bool trains_with_momentum(const running *it, int view) {
+  const random_model *model = &it->trial->model;
+  const random_view *seen = &it->trial->views[view];
+  if (!seen->trains || model->optimizer != OPTIMIZER_SGD) return false;
+  bool any = model->groups[0].momentum != 0;
+  for (int i = 0; i < model->parameter_count; i++)
+    any |= model->groups[model->parameters[i].group].momentum != 0 && !(seen->frozen >> i & 1);
+  return any;
+}
+
+static bool set_momentum(running *it, const action *what) {
+  if (!trains_with_momentum(it, what->view)) return true;
+  static const double MOMENTA[] = {0.5, 0.25, 0.75, 0};
+  it->momenta[what->view] = MOMENTA[what->seed % 4];
+  return tdm_session_set_momentum(it->sessions[what->view], it->momenta[what->view]) == TDM_OK
+             ? true
+             : trial_fail(it, "view %d takes no momentum", what->view);
+}
+
+/* Returns true if an output of the view is computed from a parameter that has an average. */
+static bool has_averages(const running *it, const random_view *view) {
+  const random_model *model = &it->trial->model;
+  uint32_t outputs = 0;
+  for (int k = 0; k < model->output_count; k++)
+    if (view_has_output(view, model, k)) outputs |= 1u << k;
+  const uint64_t needed = model_needed(model, view->node_count, outputs);
+  bool any = false;
+  for (int i = 0; i < view->node_count; i++)
+    for (int k = 0; k < model->nodes[i].parameter_count && (needed >> i & 1); k++)
+      any |= it->oracle->has_average[model->nodes[i].parameters[k]];
+  return any;
+}
+
+/* Runs a session that reads averages beside the view's own. */
+static bool read_averages(running *it, const action *what) {
+  const trial *of = it->trial;
+  const random_model *model = &of->model;
+  random_view view = of->views[what->view];
+  view.trains = false;
+  view.reads_averages = true;
+  if (it->spent || !has_averages(it, &view)) return true;
+  tdm_session *own = it->sessions[what->view];
+  it->sessions[what->view] =
+      view_open(&view, model, &of->machine, it->context, it->store, &it->observations);
+  oracle_swap_averages(it->oracle);
+  const bool good = it->sessions[what->view]
+                        ? run_once(it, what->view, false, what->seed)
+                        : trial_fail(it, "view %d does not open to read averages", what->view);
+  oracle_swap_averages(it->oracle);
+  tdm_session_release(it->sessions[what->view]);
+  it->sessions[what->view] = own;
+  return good;
 }
 
 /* An id outside its table, a feed that lacks: an error, and all goes on as before. */
@@ -298,6 +350,10 @@ bool trial_act(running *it, const action *what) {
     return restore(it, what);
   case ACTION_RATE:
     return set_rate(it, what);
+  case ACTION_MOMENTUM:
+    return set_momentum(it, what);
+  case ACTION_AVERAGES:
+    return read_averages(it, what);
   case ACTION_BAD:
     return go_wrong(it, what);
   case ACTION_SEQUENCE:

@@ -18,6 +18,8 @@ typedef enum action_kind {
   ACTION_LOAD,     /* fresh parameters */
   ACTION_RESTORE,  /* saves, trains, goes back to what was saved; through a file or not */
   ACTION_RATE,     /* another learning rate */
+  ACTION_MOMENTUM, /* another momentum, as schedules with cycles set */
+  ACTION_AVERAGES, /* a session that reads the averages of parameters */
   ACTION_BAD,      /* runs that fail change nothing */
   ACTION_SEQUENCE, /* runs of several sequences, in turn */
   ACTION_CLOSE,    /* the session goes; the next action that wants the view opens it again */
@@ -70,6 +72,7 @@ typedef struct running {
   int holder; /* the view that was opened last, where stores are handed over */
   bool has_holder;
   double rates[MOST_VIEWS];
+  double momenta[MOST_VIEWS]; /* negative: those of the groups */
   _Atomic uint64_t observations;
   oracle *oracle;
   uint64_t steps; /* trained with the store */
@@ -121,8 +124,8 @@ bool can_fetch(const trial *it, int view, int output);
 bool go_in_sequences(running *it, const action *what);
 /* An element of a tensor of floats. */
 double tensor_element(const tdm_tensor *tensor, int64_t index);
-/* Parameters that a view does not train. */
-uint32_t run_frozen(const running *it, int view);
+/* How a view trains now. */
+oracle_training run_training(const running *it, int view);
 
 bool fly(running *it, const action *what);
 bool go_in_threads(running *it, const action *what);

@@ -52,13 +52,14 @@ static bool hand_over_session(running *it, int view, bool by_file) {
   const tdm_status saved = by_file ? tdm_checkpoint_save(it->sessions[from], NULL, path)
                                    : tdm_session_save(it->sessions[from], &list);
   if (saved != TDM_OK) return trial_fail(it, "view %d does not save", from);
-  const double rate = it->rates[from];
+  const double rate = it->rates[from], momentum = it->momenta[from];
   bool good = begin_anew(it) && (!it->oracle || load_others(it)) && trial_open(it, view);
   const tdm_status loaded = !good     ? TDM_OK
                             : by_file ? tdm_checkpoint_load(it->sessions[view], NULL, path)
                                       : tdm_session_load(it->sessions[view], list);
   if (loaded != TDM_OK) good = trial_fail(it, "view %d does not load what %d had", view, from);
   it->rates[view] = rate;
+  it->momenta[view] = momentum;
   tdm_tensor_list_release(list);
   if (by_file) (void)unlink(path);
   return good;

@@ -18,9 +18,9 @@ static tdm_tensor *make_input(running *it, int index, uint64_t seed, int64_t row
   void *data = malloc((size_t)(count + 1) * sizeof *values);
   if (!values || !data) abort();
   model_fill_input(model, index, seed, rows, values);
-  const tdm_dtype dtype = what->kind == NODE_IDS ? TDM_INT64
-                          : model->wide          ? TDM_FLOAT64
-                                                 : TDM_FLOAT32;
+  const tdm_dtype dtype = what->kind == NODE_IDS || what->kind == NODE_INDICES ? TDM_INT64
+                          : model->wide                                        ? TDM_FLOAT64
+                                                                               : TDM_FLOAT32;
   for (int64_t i = 0; i < count; i++) {
     if (dtype == TDM_INT64) ((int64_t *)data)[i] = (int64_t)values[i];
     if (dtype == TDM_FLOAT64) ((double *)data)[i] = values[i];
@@ -88,11 +88,16 @@ void run_end(try_run *run) {
   run->feed_count = run->fetch_count = 0;
 }
 
+oracle_training run_training(const running *it, int view) {
+  return (oracle_training){it->rates[view], it->momenta[view], it->trial->views[view].frozen};
+}
+
 /* Is the loss infinite because numbers became so large that the oracle, too, cannot tell? */
 static bool has_outgrown(running *it, const try_run *run) {
   if (run->status != TDM_NOT_FINITE || !run->trains) return false;
   if (it->spent) return true;
-  oracle_train(it->oracle, run->seed, run->rows, it->rates[run->view], run_frozen(it, run->view));
+  const oracle_training how = run_training(it, run->view);
+  oracle_train(it->oracle, run->seed, run->rows, &how);
   if (!it->oracle->inexact) return false;
   it->counts->inexact++;
   return it->spent = true;
@@ -165,14 +170,11 @@ bool run_agrees(running *it, const try_run *run, bool tell) {
              : false;
 }
 
-uint32_t run_frozen(const running *it, int view) {
-  return it->trial->views[view].frozen;
-}
-
 bool run_check(running *it, const try_run *run) {
   if (it->spent) return true;
+  const oracle_training how = run_training(it, run->view);
   if (run->trains)
-    oracle_train(it->oracle, run->seed, run->rows, it->rates[run->view], run_frozen(it, run->view));
+    oracle_train(it->oracle, run->seed, run->rows, &how);
   else
     oracle_run(it->oracle, run->seed, run->rows);
   if (run->trains) it->counts->trained++;
@@ -185,6 +187,16 @@ bool run_check(running *it, const try_run *run) {
   return run_agrees(it, run, true);
 }
 
+/* Compares the average of a parameter, if the list has optimizers' states. */
+static bool average_agrees(running *it, const tdm_tensor_list *list, int index, bool tell) {
+  const random_parameter *declared = &it->trial->model.parameters[index];
+  char name[64];
+  (void)snprintf(name, sizeof name, "optimizer/%s/average", declared->name);
+  const tdm_tensor *average = tdm_tensor_list_find(list, name);
+  if (!average || !it->oracle->has_average[index]) return true;
+  return tensor_agrees(it, average, &declared->shape, 1, it->oracle->averages[index], name, tell);
+}
+
 bool list_agrees(running *it, const tdm_tensor_list *list, bool tell) {
   const random_model *model = &it->trial->model;
   for (int i = 0; i < model->parameter_count; i++) {
@@ -194,6 +206,7 @@ bool list_agrees(running *it, const tdm_tensor_list *list, bool tell) {
     if (!tensor_agrees(it, tensor, &declared->shape, 1, it->oracle->parameters[i], declared->name,
                        tell))
       return false;
+    if (!average_agrees(it, list, i, tell)) return false;
   }
   return true;
 }

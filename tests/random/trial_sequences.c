@@ -34,15 +34,19 @@ static const extent *extent_of(const sequences *all, int k) {
   return &model->values[model->nodes[all->nodes[k]].first_value];
 }
 
-/* The value that the run leaves in its place; -1: it stays. */
+/* The value that the run leaves in its place; -1: it stays. A NODE_KEEP replaces the whole value,
+ * whatever rows are written. */
 static int kept_after(const sequences *all, int k, uint64_t needed) {
   const random_model *model = &all->it->trial->model;
-  const int kept = model->nodes[all->nodes[k]].first_value;
-  for (int i = 0; i < all->it->trial->views[all->view].node_count; i++)
-    if (model->nodes[i].kind == NODE_KEEP && model->nodes[i].operands[0] == kept &&
-        (needed >> i & 1))
-      return model->nodes[i].operands[1];
-  return -1;
+  int after = -1;
+  for (int i = 0; i < all->it->trial->views[all->view].node_count; i++) {
+    const random_node *what = &model->nodes[i];
+    if (what->kind < NODE_KEEP || !(needed >> i & 1)) continue;
+    if (model_kept_by(model, i) != all->nodes[k]) continue;
+    if (what->kind == NODE_KEEP) return what->operands[1];
+    after = what->first_value;
+  }
+  return after;
 }
 
 /* ---- Steps ---- */

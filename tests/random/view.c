@@ -68,7 +68,7 @@ static bool all_needed(const random_view *it, const random_model *of, int first,
 static int end_of_wrap(const random_model *of, int first, int last, bool between) {
   for (int i = first; i <= last; i++)
     if ((of->nodes[i].kind == NODE_GRADIENT && (between || of->nodes[i].flag)) ||
-        of->nodes[i].kind == NODE_KEEP)
+        of->nodes[i].kind >= NODE_KEEP)
       return i - 1;
   return last;
 }
@@ -214,5 +214,5 @@ bool view_has_output(const random_view *it, const random_model *of, int output) 
 
 bool view_feeds(const random_view *it, const random_model *of, int node) {
   const node_kind kind = of->nodes[node].kind;
-  return (kind == NODE_INPUT || kind == NODE_IDS) && node < it->node_count;
+  return kind <= NODE_INDICES && node < it->node_count;
 }

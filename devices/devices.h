@@ -131,10 +131,12 @@ TDM_API tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, t
                                      tdm_shape shape);
 TDM_API tdm_tensor *tdm_tensor_ones(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape);
-/* Every element is value, converted to dtype. */
+/* Fills a tensor with value. INVALID_ARGUMENT if dtype does not hold it: 0.5 or 2^31 as int32, 2 as
+ * bool, 1e300 as float32. */
 TDM_API tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape, double value);
-/* Uniform in [low, high), keyed by (seed, element index): the same on every device. */
+/* Uniform in [low, high), keyed by (seed, element index): the same on every device. Elements of an
+ * integer dtype are rounded down. INVALID_ARGUMENT if dtype does not hold what can be drawn. */
 TDM_API tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
                                        tdm_shape shape, uint64_t seed, double low, double high);
 /* The same in [0, 1), of a floating dtype. */
@@ -143,8 +145,9 @@ TDM_API tdm_tensor *tdm_tensor_rand(tdm_context *context, const char *device, td
 /* Normal with mean 0 and deviation 1, keyed likewise; of a floating dtype. */
 TDM_API tdm_tensor *tdm_tensor_randn(tdm_context *context, const char *device, tdm_dtype dtype,
                                      tdm_shape shape, uint64_t seed);
-/* start, start + step, ... as far as they are before end: (n). INVALID_ARGUMENT where step leads
- * away from end, or is 0. */
+/* start, start + step, ... as far as they are before end: (n). INVALID_ARGUMENT if step leads away
+ * from end or is 0, or if dtype does not hold the first or the last element; of an integer dtype
+ * start and step are whole numbers. */
 TDM_API tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtype dtype,
                                       double start, double end, double step);
 /* (rows, columns): ones where both are the same, zeros elsewhere. */

@@ -1,5 +1,6 @@
 /* Comparisons, and the choice between values by a condition. Invariant: an adjoint goes where the
  * element came from; nothing flows back through a condition. */
+#include "core/dtype_numbers.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -15,7 +16,10 @@ _Static_assert((int)TDM_LESS == (int)TDM_COMPARISON_LESS &&
 
 static tdm_status infer_compare(tdm_infer *infer) {
   const tdm_dtype dtype = infer->inputs[0].dtype;
-  if (dtype != TDM_INT32 && dtype != TDM_INT64) TDM_TRY(tdm_expect_floating(infer, 0, "a"));
+  if (dtype == TDM_DTYPE_NONE || dtype == TDM_FLOAT16 || dtype == TDM_BFLOAT16)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "a is %s, and must be float32, float64, int32, int64, uint8 or bool",
+                    tdm_dtype_name(dtype));
   tdm_shape shape = *tdm_infer_shape(infer, 0);
   if (tdm_infer_has(infer, 1)) {
     TDM_TRY(tdm_expect_dtype_of_first(infer, 1, "a", "b"));
@@ -39,6 +43,27 @@ static const tdm_operation compare_operation = {
     .precision = TDM_PRECISION_WIDEST,
 };
 
+/* Makes number one that dtype holds exactly, and changes the relation so that it is true of the
+ * same elements of dtype as before, NaN included. */
+static void make_exact(tdm_dtype dtype, tdm_relation *relation, double *number) {
+  const bool floats = tdm_dtype_is_floating(dtype), is_nan = isnan(*number);
+  if (floats && is_nan) return;
+  const double below = is_nan ? NAN : tdm_dtype_floor(dtype, *number);
+  if (below == *number && tdm_dtype_holds(dtype, below)) return;
+  const bool by_equality = *relation == TDM_EQUAL || *relation == TDM_NOT_EQUAL;
+  const bool is_greater = *relation == TDM_GREATER || *relation == TDM_GREATER_EQUAL;
+  if (floats && by_equality) {
+    *number = NAN; /* which no element equals either */
+  } else if (by_equality || is_nan || (!floats && below == -INFINITY)) {
+    const bool always = *relation == TDM_NOT_EQUAL || (is_greater && !is_nan);
+    *relation = always ? TDM_GREATER_EQUAL : TDM_LESS;
+    *number = tdm_dtype_least(dtype);
+  } else {
+    *relation = is_greater ? TDM_GREATER : TDM_LESS_EQUAL;
+    *number = below;
+  }
+}
+
 static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
                               tdm_relation relation, tdm_value b, double number) {
   name = tdm_graph_name(graph, name);
@@ -60,6 +85,8 @@ tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a, tdm_relat
 
 tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x, tdm_relation relation,
                              double number) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (dtype != TDM_DTYPE_NONE) make_exact(dtype, &relation, &number);
   return make_compare(graph, name, x, relation, (tdm_value){0, 0}, number);
 }
 
@@ -141,5 +168,7 @@ tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value x, tdm_v
   name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "masked_fill", name, x)) return invalid;
-  return make_where(graph, name, condition, invalid, x, number);
+  return tdm_layer_holds(graph, "masked_fill", name, tdm_value_dtype(graph, x), "number", number)
+             ? make_where(graph, name, condition, invalid, x, number)
+             : invalid;
 }

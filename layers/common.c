@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/dtype_numbers.h"
 #include "graph/describe/layer_parameters.h"
 
 /* ---- Shape rules ----------------------------------------------------------------------------- */
@@ -144,6 +145,13 @@ bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, co
   if (size >= 0) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld, and must be a size", layer, name,
                  what, (long long)size);
+  return false;
+}
+
+bool tdm_layer_holds(tdm_graph *graph, const char *layer, const char *name, tdm_dtype dtype,
+                     const char *what, double number) {
+  if (dtype == TDM_DTYPE_NONE || tdm_dtype_check(dtype, what, number) == TDM_OK) return true;
+  tdm_graph_fail_message(graph, tdm_fail_within(TDM_INVALID_ARGUMENT, "%s %s", layer, name));
   return false;
 }
 

@@ -119,6 +119,10 @@ bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, co
                        int64_t size);
 /* Is x a value of the graph? If not, the graph's error says so. */
 bool tdm_layer_accepts(tdm_graph *graph, const char *layer, const char *name, tdm_value x);
+/* Returns true if dtype holds the number; otherwise the graph's error names layer, number and
+ * range. what: "its value". Of no dtype, which has an error already, true. */
+bool tdm_layer_holds(tdm_graph *graph, const char *layer, const char *name, tdm_dtype dtype,
+                     const char *what, double number);
 /* x weight^T + bias of values that are there; bias may be invalid. */
 tdm_value tdm_linear_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                         tdm_value bias);

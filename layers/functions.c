@@ -106,8 +106,19 @@ TDM_RECORDS(function,
 
 /* ---- Without numbers ------------------------------------------------------------------------- */
 
+/* Returns true if x's dtype holds the number; of a dtype that the function does not take, true. */
+static bool holds(tdm_graph *graph, const tdm_operation *operation, const char *name, tdm_value x,
+                  double number) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  return !tdm_dtype_is_floating(dtype) ||
+         tdm_layer_holds(graph, operation->name, name, dtype, "a number of it", number);
+}
+
 static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
                       tdm_value x, double first, double second) {
+  name = tdm_graph_name(graph, name);
+  if (!holds(graph, operation, name, x, first) || !holds(graph, operation, name, x, second))
+    return (tdm_value){0, 0};
   const tdm_function_attributes attributes = {.first = first, .second = second};
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }
@@ -169,6 +180,8 @@ tdm_value tdm_neg(tdm_graph *graph, const char *name, tdm_value x) {
 
 tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope) {
   const tdm_leaky_relu_attributes attributes = {.slope = slope};
+  name = tdm_graph_name(graph, name);
+  if (!holds(graph, &leaky_relu_operation, name, x, slope)) return (tdm_value){0, 0};
   return tdm_append(graph, &leaky_relu_operation, name, &attributes, &x, 1, NULL);
 }
 

@@ -2,6 +2,7 @@
  * triangles; and numbers in a row. Invariant: a dimension that keeps its size keeps its name. */
 #include <math.h>
 
+#include "core/dtype_numbers.h"
 #include "graph/passes/chunked.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
@@ -143,6 +144,8 @@ tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype, double
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "arange %s: from %g to %g by %g: the step must lead to the end%s", name,
                           start, end, step, counts ? ", and both be whole numbers" : "");
+  if (tdm_dtype_check_range(dtype, start, step, (int64_t)count) != TDM_OK)
+    return tdm_graph_fail_message(graph, tdm_fail_within(TDM_INVALID_ARGUMENT, "arange %s", name));
   const tdm_arange_attributes attributes = {
       .start = start, .step = step, .dtype = dtype, .count = (int64_t)count};
   return tdm_append(graph, &arange_operation, name, &attributes, NULL, 0, NULL);

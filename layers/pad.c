@@ -118,7 +118,10 @@ tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t
         !tdm_layer_is_window(amounts[2 * i + 1], -TDM_LAYER_WINDOW_MAX))
       return fail(&pad, x, dimension, amounts[2 * i], amounts[2 * i + 1], "no pad is as large");
   }
-  if (mode == TDM_PAD_CONSTANT) return pad_by_number(&pad, x, &both);
+  if (mode == TDM_PAD_CONSTANT)
+    return tdm_layer_holds(graph, "pad", name, tdm_value_dtype(graph, x), "value", value)
+               ? pad_by_number(&pad, x, &both)
+               : invalid;
   for (int i = shape.rank - 1; i >= 0; i--)
     if (both.before[i] != 0 || both.after[i] != 0)
       x = pad_by_elements(&pad, x, i, both.before[i], both.after[i]);

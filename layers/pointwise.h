@@ -45,16 +45,20 @@ typedef enum tdm_relation {
   TDM_NOT_EQUAL
 } tdm_relation;
 
-/* a relation b, floating, int32 or int64 -> bool. No gradient flows. */
+/* a relation b, both of one dtype, any but the 16-bit ones -> bool. No gradient flows. */
 TDM_API tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a,
                               tdm_relation relation, tdm_value b);
-/* The same of x and a number, which is taken as x's dtype. */
+/* x relation number -> bool, exactly as of real numbers: the number is not rounded to x's dtype. So
+ * 0 < 0.5 is true of int32, every int32 is less than 1e12, and no float32 equals 0.1, which lies
+ * between two of them: pass (double)0.1f for the nearest. A NaN on either side makes every relation
+ * false except TDM_NOT_EQUAL. */
 TDM_API tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x,
                                      tdm_relation relation, double number);
 /* a where condition (bool) is true, else b, also of int32 and int64; all three are broadcast. */
 TDM_API tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                             tdm_value b);
-/* The number where condition is true, else x; both are broadcast. */
+/* The number where condition is true, else x; both are broadcast. INVALID_ARGUMENT if x's dtype
+ * does not hold the number: 0.5 or 2^31 of int32, 1e300 of float32. */
 TDM_API tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value x,
                                   tdm_value condition, double number);
 

@@ -36,8 +36,9 @@ typedef struct tdm_pad_attributes {
   double value;
 } tdm_pad_attributes;
 
-/* [like of any dtype] -> y (n) of any number: start + i step. n is count, or, where like is there,
- * which is not read, its dimension `dimension`. */
+/* [like of any dtype] -> y (n) of any number: start + i step, in int64 if y is an integer, for
+ * which start and step are whole; y's dtype holds every element. n is count, or, where like is
+ * there, which is not read, its dimension `dimension`. */
 #define TDM_OP_ARANGE "arange"
 typedef struct tdm_arange_attributes {
   double start;

@@ -70,7 +70,8 @@ typedef struct tdm_fill_attributes {
 /* a, b -> what part of an adjoint of maximum(a, b) is a's: 0 where a < b, 1/2 where they are equal,
  * 1 elsewhere. */
 #define TDM_OP_MAXIMUM_SHARE "maximum_share"
-/* a, [b], both F or both int32 or int64 -> bool; `value` stands for b where that is absent. */
+/* a, [b], both F or both int32, int64, uint8 or bool -> bool; `value`, which a's dtype holds
+ * exactly, or 2^63 for the largest int64, stands for b where that is absent. */
 #define TDM_OP_COMPARE "compare"
 typedef enum tdm_comparison {
   TDM_COMPARISON_LESS = 0,

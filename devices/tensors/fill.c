@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/dtype_numbers.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
@@ -79,6 +80,7 @@ tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype
 
 tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
                             tdm_shape shape, double value) {
+  if (tdm_dtype_check(dtype, "tdm_tensor_full: value", value) != TDM_OK) return NULL;
   tdm_tensor *tensor = begin_fill(context, device, dtype, shape);
   if (!tensor) return NULL;
   const int64_t count = tdm_shape_count(&shape);
@@ -88,10 +90,15 @@ tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype 
   return finish_fill(tensor, device);
 }
 
-/* Is it one, whose ends the dtype has, if it is floating, and whose width is a number? */
+/* Returns true if elements of dtype can be drawn from [low, high): its width is finite, and dtype
+ * holds both ends; of an integer dtype, whose elements are rounded down, the least and the largest
+ * that can be drawn. */
 static bool is_range(tdm_dtype dtype, double low, double high) {
-  const double most = dtype == TDM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
-  return low <= high && low >= -most && high <= most && high - low <= DBL_MAX;
+  if (!(low <= high && isfinite(low) && high - low <= DBL_MAX)) return false;
+  if (tdm_dtype_is_floating(dtype))
+    return tdm_dtype_holds(dtype, low) && tdm_dtype_holds(dtype, high);
+  const double last = low < high ? ceil(high) - 1 : floor(low);
+  return tdm_dtype_holds(dtype, floor(low)) && tdm_dtype_holds(dtype, last);
 }
 
 static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t index, double low,
@@ -103,9 +110,9 @@ static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t
     if ((double)(float)value < high || !(low < high)) return value;
     return (double)nextafterf((float)high, (float)low);
   }
-  const double value = low + (high - low) * tdm_random_uniform_float64(random, element);
-  if (!tdm_dtype_is_floating(dtype)) return floor(value);
-  return value < high || !(low < high) ? value : nextafter(high, low);
+  const double drawn = low + (high - low) * tdm_random_uniform_float64(random, element);
+  const double value = drawn < high || !(low < high) ? drawn : nextafter(high, low);
+  return tdm_dtype_is_floating(dtype) ? value : floor(value);
 }
 
 tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
@@ -142,9 +149,18 @@ tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtyp
     return NULL;
   }
   const int64_t count = (int64_t)length;
+  if (tdm_dtype_check_range(dtype, start, step, count) != TDM_OK) {
+    (void)tdm_fail_within(TDM_INVALID_ARGUMENT, "tdm_tensor_arange from %g to %g by %g", start, end,
+                          step);
+    return NULL;
+  }
   tdm_tensor *tensor = begin_fill(context, device, dtype, tdm_shape_of(1, count));
-  for (int64_t i = 0; tensor && i < count; i++) {
-    tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, start + (double)i * step);
+  if (dtype == TDM_INT64) { /* whose elements may be beyond 2^53 */
+    for (int64_t i = 0; tensor && i < count; i++)
+      ((int64_t *)tdm_tensor_data(tensor))[i] = (int64_t)start + i * (int64_t)step;
+  } else {
+    for (int64_t i = 0; tensor && i < count; i++)
+      tdm_tensor_put(dtype, tdm_tensor_data(tensor), i, start + (double)i * step);
   }
   return tensor ? finish_fill(tensor, device) : NULL;
 }

@@ -2,6 +2,7 @@
  * they are tied; no name is one of a checkpoint's own. */
 #include <string.h>
 
+#include "core/dtype_numbers.h"
 #include "graph/describe/layer_parameters.h"
 #include "graph/ir/names.h"
 #include "tandem/graph/sessions.h"
@@ -54,6 +55,21 @@ static bool is_legal(tdm_graph *graph, const char *name, const tdm_spec *spec) {
   return false;
 }
 
+/* Returns true if dtype holds the numbers that the initializer names; an error otherwise. */
+static bool holds_initial(tdm_graph *graph, const char *path, tdm_dtype dtype,
+                          const tdm_initializer *initializer) {
+  if (!initializer) return true;
+  const bool is_uniform = initializer->kind == TDM_INIT_UNIFORM && tdm_dtype_is_floating(dtype);
+  tdm_status status = TDM_OK;
+  if (is_uniform || initializer->kind == TDM_INIT_CONSTANT)
+    status = tdm_dtype_check(dtype, "its initial value", initializer->a);
+  if (status == TDM_OK && is_uniform)
+    status = tdm_dtype_check(dtype, "the end of its initial values", initializer->b);
+  if (status == TDM_OK) return true;
+  tdm_graph_fail_message(graph, tdm_fail_within(status, "parameter %s", path));
+  return false;
+}
+
 /* The path from the top; NULL with an error. */
 static const char *path_from_top(tdm_graph *graph, const char *name, const char *suffix) {
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
@@ -73,6 +89,7 @@ static const char *path_from_top(tdm_graph *graph, const char *name, const char 
 /* Adds one of that path, which the graph does not have. */
 static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_spec *spec,
                                 const tdm_initializer *initializer, bool is_state, uint32_t like) {
+  if (!holds_initial(graph, path, spec->dtype, initializer)) return invalid;
   const tdm_ir_value value = {.spec = *spec,
                               .kind = TDM_VALUE_PERSISTENT,
                               .binding = (uint32_t)graph->persistents.count,

@@ -47,12 +47,15 @@ COMPARE_ROWS(float)
 COMPARE_ROWS(double)
 COMPARE_ROWS(int32_t)
 COMPARE_ROWS(int64_t)
+COMPARE_ROWS(uint8_t)
 
 static row_function find_row(tdm_dtype dtype, int64_t comparison) {
-  static const row_function functions[4][6] = {ROW_FUNCTIONS(float), ROW_FUNCTIONS(double),
-                                               ROW_FUNCTIONS(int32_t), ROW_FUNCTIONS(int64_t)};
-  const int type = dtype == TDM_FLOAT32 ? 0 : dtype == TDM_FLOAT64 ? 1 : dtype == TDM_INT32 ? 2 : 3;
-  return functions[type][comparison];
+  static const row_function functions[TDM_DTYPE_COUNT][6] = {
+      [TDM_FLOAT32] = ROW_FUNCTIONS(float), [TDM_FLOAT64] = ROW_FUNCTIONS(double),
+      [TDM_INT32] = ROW_FUNCTIONS(int32_t), [TDM_INT64] = ROW_FUNCTIONS(int64_t),
+      [TDM_UINT8] = ROW_FUNCTIONS(uint8_t), [TDM_BOOL] = ROW_FUNCTIONS(uint8_t),
+  };
+  return functions[dtype][comparison];
 }
 
 static tdm_status compare_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {

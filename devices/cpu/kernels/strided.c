@@ -196,8 +196,14 @@ static tdm_status arange_execute(const tdm_kernel_call *call) {
   const arange_state *state = call->state;
   const size_t size = tdm_dtype_bytes(state->dtype);
   for (int64_t i = 0; i < state->count; i++) {
-    const double value = state->start + (double)i * state->step;
-    convert_from_double(state->dtype, &value, (char *)call->outputs[0] + (size_t)i * size, 1);
+    char *out = (char *)call->outputs[0] + (size_t)i * size;
+    if (tdm_dtype_is_floating(state->dtype)) {
+      const double value = state->start + (double)i * state->step;
+      convert_from_double(state->dtype, &value, out, 1);
+    } else {
+      const int64_t value = (int64_t)state->start + i * (int64_t)state->step;
+      convert_from_int64(state->dtype, &value, out, 1);
+    }
   }
   return TDM_OK;
 }

@@ -53,7 +53,8 @@ static tdm_status compare_execute(const tdm_kernel_call *call) {
 #define RUN_PRECISION(stored, real, number, ...)                                                   \
   if (dtype == number) return compare_run<stored>(call);
   TDM_CUDA_PRECISIONS(RUN_PRECISION)
-  return dtype == TDM_INT32 ? compare_run<int32_t>(call) : compare_run<int64_t>(call);
+  if (dtype == TDM_INT32) return compare_run<int32_t>(call);
+  return dtype == TDM_INT64 ? compare_run<int64_t>(call) : compare_run<uint8_t>(call);
 }
 
 TYPED_KERNELS(compare, KERNEL_OF(TDM_BOOL, TDM_OP_COMPARE, compare_prepare, compare_execute,

@@ -90,23 +90,25 @@ static tdm_status arange_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-/* out: (count). */
-template <class number>
-static __global__ void arange(number *out, double start, double step, int64_t count) {
+/* out: (count); wide: what holds every element exactly, double or int64. */
+template <class number, class wide>
+static __global__ void arange(number *out, wide start, wide step, int64_t count) {
   EACH_ELEMENT(i, count) {
-    out[i] = (number)(start + (double)i * step);
+    out[i] = (number)(start + (wide)i * step);
   }
 }
 
-template <class number> static tdm_status run_arange(const tdm_kernel_call *call) {
+template <class number, class wide> static tdm_status run_arange(const tdm_kernel_call *call) {
   const arange_state *state = state_of<arange_state>(call);
-  return kernel_launch(call, "arange", arange<number>, blocks_for(state->count), BLOCK,
-                       output_of<number>(call, 0), state->start, state->step, state->count);
+  return kernel_launch(call, "arange", arange<number, wide>, blocks_for(state->count), BLOCK,
+                       output_of<number>(call, 0), (wide)state->start, (wide)state->step,
+                       state->count);
 }
 
-TYPED_KERNELS(strided, KERNEL_OF_ALL(TDM_OP_STRIDED, strided_prepare, run_strided),
-              KERNEL_OF_ALL(TDM_OP_PAD, pad_prepare, run_pad),
-              KERNEL_OF(TDM_FLOAT32, TDM_OP_ARANGE, arange_prepare, run_arange<float>, 0),
-              KERNEL_OF(TDM_FLOAT64, TDM_OP_ARANGE, arange_prepare, run_arange<double>, 0),
-              KERNEL_OF(TDM_INT32, TDM_OP_ARANGE, arange_prepare, run_arange<int32_t>, 0),
-              KERNEL_OF(TDM_INT64, TDM_OP_ARANGE, arange_prepare, run_arange<int64_t>, 0))
+TYPED_KERNELS(
+    strided, KERNEL_OF_ALL(TDM_OP_STRIDED, strided_prepare, run_strided),
+    KERNEL_OF_ALL(TDM_OP_PAD, pad_prepare, run_pad),
+    KERNEL_OF(TDM_FLOAT32, TDM_OP_ARANGE, arange_prepare, (run_arange<float, double>), 0),
+    KERNEL_OF(TDM_FLOAT64, TDM_OP_ARANGE, arange_prepare, (run_arange<double, double>), 0),
+    KERNEL_OF(TDM_INT32, TDM_OP_ARANGE, arange_prepare, (run_arange<int32_t, int64_t>), 0),
+    KERNEL_OF(TDM_INT64, TDM_OP_ARANGE, arange_prepare, (run_arange<int64_t, int64_t>), 0))

@@ -236,9 +236,11 @@ static void compare_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
                            tdm_dtype_name(dtype), shapes_text(&cases[i], text), k);
       test.attributes.compare =
           (tdm_compare_attributes){.comparison = (int64_t)((i + (size_t)k) % 6), .value = 1};
-      kernel_case_input(&test, dtype, k == 0 ? cases[i].a : cases[i].out, -3, 4);
+      const double low = dtype == TDM_UINT8 || dtype == TDM_BOOL ? 0 : -3;
+      const double high = dtype == TDM_BOOL ? 2 : 4;
+      kernel_case_input(&test, dtype, k == 0 ? cases[i].a : cases[i].out, low, high);
       if (k == 0)
-        kernel_case_input(&test, dtype, cases[i].b, -3, 4);
+        kernel_case_input(&test, dtype, cases[i].b, low, high);
       else
         kernel_case_absent_input(&test);
       kernel_case_output(&test, TDM_BOOL, cases[i].out);
@@ -303,4 +305,6 @@ void pointwise_cases(kernel_visit visit, void *user) {
     compare_cases(integers[i], visit, user);
     where_cases(integers[i], visit, user);
   }
+  compare_cases(TDM_UINT8, visit, user);
+  compare_cases(TDM_BOOL, visit, user);
 }

@@ -64,8 +64,7 @@ static tdm_status bind_store(tdm_plan *plan, const tdm_plan_request *request) {
   tdm_store_binding binding = {.store = request->store};
   tdm_status status = bind_persistents(plan, request, &binding);
   if (status == TDM_OK) status = bind_logs(plan, &binding);
-  tdm_store_end_binding(&binding);
-  return status;
+  return tdm_store_end_binding(&binding, status);
 }
 
 static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {

@@ -193,8 +193,7 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
                             tdm_context_device(session->context, (size_t)value->device),
                             atomic_load(&session->seed), &session->bound[persistent->origin]);
   }
-  tdm_store_end_binding(&binding);
-  return status;
+  return tdm_store_end_binding(&binding, status);
 }
 
 /* Which dimension micro-batches cut. */

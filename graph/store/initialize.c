@@ -1,5 +1,5 @@
-/* Initial values: made on the host, then copied to the home, so that they are the same wherever a
- * parameter lives. */
+/* Initial values are computed by the host and copied to the home, so that they are the same
+ * wherever a parameter lives. */
 #include "graph/store/initialize.h"
 
 #include <string.h>
@@ -38,17 +38,68 @@ static tdm_status fill(void *data, const tdm_spec *spec, const tdm_initialized *
   return TDM_OK;
 }
 
-tdm_status tdm_initialize_memory(tdm_context *context, const tdm_memory *memory,
-                                 const tdm_spec *spec, const tdm_initialized *initialized) {
+/* ---- Copies that run together ---------------------------------------------------------------- */
+
+enum { PIECE_BYTES = 1 << 20, MANY_BYTES = 64 << 20, ALIGNMENT = 64 };
+
+static void begin(tdm_uploads *uploads) {
+  if (!uploads->oneshot.context) tdm_oneshot_init(&uploads->oneshot, uploads->context);
+}
+
+/* Takes bytes of host memory that stay until the uploads have run. */
+static tdm_status take_staging(tdm_uploads *uploads, size_t bytes, tdm_memory *out_memory) {
+  tdm_device *host = tdm_context_host(uploads->context);
+  const size_t wanted = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (wanted > uploads->left) {
+    const size_t room = wanted > PIECE_BYTES ? wanted : PIECE_BYTES;
+    const tdm_spec spec = {.dtype = TDM_UINT8, .shape = {.rank = 1, .dims = {(tdm_dim)room}}};
+    const tdm_oneshot_value piece = tdm_oneshot_take(&uploads->oneshot, host, NULL, &spec);
+    TDM_TRY(uploads->oneshot.status);
+    uploads->staging = piece.memory.address;
+    uploads->left = room;
+  }
+  *out_memory = (tdm_memory){.device = host, .address = uploads->staging, .bytes = bytes};
+  uploads->staging += wanted;
+  uploads->left -= wanted;
+  return TDM_OK;
+}
+
+tdm_status tdm_uploads_copy(tdm_uploads *uploads, const tdm_memory *from, const tdm_memory *to) {
+  begin(uploads);
+  const tdm_oneshot_value value = {
+      .spec = {.dtype = TDM_UINT8, .shape = {.rank = 1, .dims = {(tdm_dim)to->bytes}}},
+      .memory = {.device = from->device, .address = from->address, .bytes = to->bytes}};
+  (void)tdm_oneshot_copy(&uploads->oneshot, &value, to);
+  uploads->bytes += to->bytes;
+  return uploads->oneshot.status;
+}
+
+tdm_status tdm_uploads_initialize(tdm_uploads *uploads, const tdm_memory *memory,
+                                  const tdm_spec *spec, const tdm_initialized *initialized) {
   void *data = memory->device->ops->host_pointer(memory->device, memory->address);
   if (data) return fill(data, spec, initialized);
-  tdm_storage *staging = NULL;
-  tdm_device *host = tdm_context_host(context);
-  TDM_TRY(tdm_storage_create(context, host, NULL, memory->bytes, &staging));
-  data = host->ops->host_pointer(host, staging->memory.address);
-  tdm_status status = fill(data, spec, initialized);
-  const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
-  if (status == TDM_OK) status = tdm_context_copy(context, &staging->memory, memory, (size_t)bytes);
-  tdm_storage_release(staging);
+  begin(uploads);
+  TDM_TRY(uploads->oneshot.status);
+  tdm_memory staging;
+  TDM_TRY(take_staging(uploads, (size_t)tdm_shape_bytes(&spec->shape, spec->dtype), &staging));
+  data = staging.device->ops->host_pointer(staging.device, staging.address);
+  TDM_TRY(fill(data, spec, initialized));
+  tdm_memory to = *memory;
+  to.bytes = staging.bytes;
+  return tdm_uploads_copy(uploads, &staging, &to);
+}
+
+bool tdm_uploads_are_many(const tdm_uploads *uploads) {
+  return uploads->bytes >= MANY_BYTES;
+}
+
+tdm_status tdm_uploads_run(tdm_uploads *uploads) {
+  const tdm_status status = uploads->oneshot.context ? tdm_oneshot_run(&uploads->oneshot) : TDM_OK;
+  tdm_uploads_drop(uploads);
   return status;
+}
+
+void tdm_uploads_drop(tdm_uploads *uploads) {
+  tdm_oneshot_deinit(&uploads->oneshot);
+  *uploads = (tdm_uploads){.context = uploads->context};
 }

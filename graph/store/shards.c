@@ -84,12 +84,12 @@ tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
   return TDM_OK;
 }
 
-tdm_status tdm_store_copy_shard_in(tdm_store *store, const tdm_tensor *from,
+tdm_status tdm_store_copy_shard_in(tdm_uploads *uploads, const tdm_tensor *from,
                                    const tdm_store_entry *shard, const tdm_memory *to) {
   const tdm_memory part = {.device = tdm_tensor_owner(from),
                            .address = tdm_tensor_address(from) + tdm_store_shard_offset(shard),
                            .bytes = to->bytes};
-  return tdm_context_copy(store->context, &part, to, to->bytes);
+  return tdm_uploads_copy(uploads, &part, to);
 }
 
 tdm_status tdm_store_copy_shard_out(tdm_store *store, const tdm_store_entry *shard,

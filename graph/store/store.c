@@ -130,40 +130,58 @@ tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry, const tdm_spe
   return check_fit(tdm_store_entry_table(entry), &table, spec);
 }
 
-tdm_status tdm_store_initialize(tdm_store *store, const tdm_store_entry *entry,
+tdm_status tdm_store_initialize(tdm_uploads *uploads, const tdm_store_entry *entry,
                                 const tdm_memory *memory) {
   const tdm_initialized initialized = {tdm_store_entry_table(entry), entry->initializer,
                                        entry->seed, entry->shard.first};
-  return tdm_initialize_memory(store->context, memory, &entry->spec, &initialized);
+  return tdm_uploads_initialize(uploads, memory, &entry->spec, &initialized);
 }
 
-/* Gives an entry its memory and its first values. */
-static tdm_status settle_entry(tdm_store *store, tdm_store_entry *entry, tdm_device *home) {
-  /* On a device that is only described there is memory to plan with, and nothing to hold. */
+/* ---- First values ---------------------------------------------------------------------------- */
+
+static tdm_tensor *loaded_for(tdm_store *store, const tdm_store_entry *entry) {
+  return entry->shard.table ? tdm_store_pending_table(store, entry) : entry->pending;
+}
+
+/* Gives an entry its memory, and its first values by the time the uploads have run. A described
+ * device has memory to plan with, and no values. */
+static tdm_status settle_entry(tdm_store_binding *binding, tdm_store_entry *entry,
+                               tdm_device *home) {
+  tdm_store *store = binding->store;
   const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
-  tdm_storage *storage = NULL;
-  tdm_status status = tdm_storage_create(store->context, home, NULL, (size_t)bytes, &storage);
-  if (status != TDM_OK) return status;
-  const tdm_memory to = storage->memory;
-  tdm_tensor *loaded = entry->shard.table ? tdm_store_pending_table(store, entry) : entry->pending;
-  const tdm_spec spec = {loaded ? loaded->dtype : TDM_DTYPE_NONE, TDM_FORMAT_DENSE,
-                         loaded ? loaded->shape : tdm_shape_scalar()};
-  if (home->described)
-    status = TDM_OK;
-  else if (loaded && entry->shard.table)
-    status = tdm_store_check_table_fit(entry, &spec);
-  if (status == TDM_OK && !home->described)
-    status = loaded ? tdm_store_copy_shard_in(store, loaded, entry, &to)
-                    : tdm_store_initialize(store, entry, &to);
-  if (status != TDM_OK) {
-    tdm_storage_release(storage);
-    return status;
+  TDM_TRY(tdm_storage_create(store->context, home, NULL, (size_t)bytes, &entry->storage));
+  entry->uploading = true;
+  if (home->described) return TDM_OK;
+  const tdm_memory to = entry->storage->memory;
+  const tdm_tensor *loaded = loaded_for(store, entry);
+  if (!loaded) return tdm_store_initialize(&binding->uploads, entry, &to);
+  const tdm_spec spec = {loaded->dtype, TDM_FORMAT_DENSE, loaded->shape};
+  if (entry->shard.table) TDM_TRY(tdm_store_check_table_fit(entry, &spec));
+  return tdm_store_copy_shard_in(&binding->uploads, loaded, entry, &to);
+}
+
+/* Entries whose values are there keep no loaded ones; those whose values could not be copied are as
+ * they were before. */
+static void end_uploading(tdm_store *store, bool arrived) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    if (!entry->uploading) continue;
+    entry->uploading = false;
+    if (!arrived) {
+      tdm_storage_release(entry->storage);
+      entry->storage = NULL;
+      continue;
+    }
+    tdm_tensor_release(entry->pending);
+    entry->pending = NULL;
+    if (entry->shard.table) tdm_store_drop_pending_table(store, entry);
   }
-  entry->storage = storage;
-  tdm_tensor_release(entry->pending);
-  entry->pending = NULL;
-  if (entry->shard.table) tdm_store_drop_pending_table(store, entry);
-  return TDM_OK;
+}
+
+/* Runs the uploads. */
+static tdm_status upload(tdm_store_binding *binding) {
+  const tdm_status status = tdm_uploads_run(&binding->uploads);
+  end_uploading(binding->store, status == TDM_OK);
+  return status;
 }
 
 /* Names of shards are those of nothing else: it would have their memory. */
@@ -176,9 +194,10 @@ static tdm_status check_name(const tdm_store_entry *entry, const tdm_graph_persi
                   is_shard ? entry->shard.table : wanted->shard.table);
 }
 
-static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *persistent,
+static tdm_status bind_locked(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                               const tdm_spec *spec, tdm_device *home, uint64_t seed,
                               tdm_store_entry **out_entry) {
+  tdm_store *store = binding->store;
   tdm_store_entry *entry = tdm_map_get(&store->names, persistent->name);
   if (entry) TDM_TRY(check_name(entry, persistent));
   if (entry) TDM_TRY(tdm_store_check_fit(entry, spec));
@@ -191,7 +210,8 @@ static tdm_status bind_locked(tdm_store *store, const tdm_graph_persistent *pers
     entry->is_state = persistent->is_state && persistent->origin == UINT32_MAX;
     entry->initializer = persistent->initializer;
     entry->seed = seed;
-    TDM_TRY(settle_entry(store, entry, home));
+    TDM_TRY(settle_entry(binding, entry, home));
+    if (tdm_uploads_are_many(&binding->uploads)) TDM_TRY(upload(binding));
   }
   *out_entry = entry;
   return TDM_OK;
@@ -208,8 +228,10 @@ static bool has_values(tdm_store *store, const char *name) {
 /* Values are copied through queues whose workers may want the lock to end a run: not while one is
  * inside. */
 static void go_alone(tdm_store_binding *binding) {
-  if (!binding->alone) tdm_store_enter_alone(binding->store, &binding->place);
+  if (binding->alone) return;
+  tdm_store_enter_alone(binding->store, &binding->place);
   binding->alone = true;
+  binding->uploads.context = binding->store->context;
 }
 
 tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
@@ -218,7 +240,7 @@ tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent
   tdm_store *store = binding->store;
   if (!binding->alone && !has_values(store, persistent->name)) go_alone(binding);
   if (!binding->alone) pthread_mutex_lock(&store->lock);
-  const tdm_status status = bind_locked(store, persistent, spec, home, seed, out_entry);
+  const tdm_status status = bind_locked(binding, persistent, spec, home, seed, out_entry);
   if (!binding->alone) pthread_mutex_unlock(&store->lock);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "parameter %s", persistent->name);
 }
@@ -230,9 +252,18 @@ tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *en
   return tdm_row_log_grow(binding->store, entry, window);
 }
 
-void tdm_store_end_binding(tdm_store_binding *binding) {
-  if (binding->alone) tdm_store_leave_alone(binding->store);
+tdm_status tdm_store_end_binding(tdm_store_binding *binding, tdm_status status) {
+  if (!binding->alone) return status;
+  if (status == TDM_OK) {
+    status = upload(binding);
+    if (status != TDM_OK) status = tdm_fail_within(status, "first values of parameters");
+  } else {
+    tdm_uploads_drop(&binding->uploads);
+    end_uploading(binding->store, false);
+  }
+  tdm_store_leave_alone(binding->store);
   binding->alone = false;
+  return status;
 }
 
 static tdm_store_copy *find_copy(const tdm_store_entry *entry, const tdm_device *device) {

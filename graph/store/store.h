@@ -10,6 +10,7 @@
 #include "core/map.h"
 #include "devices/tensors/tensor.h"
 #include "graph/ir/ir.h"
+#include "graph/store/initialize.h"
 
 typedef struct tdm_store_entry tdm_store_entry;
 
@@ -41,9 +42,10 @@ struct tdm_store_entry {
   tdm_tensor *pending;
   tdm_initializer initializer; /* of the session that bound it first, with its seed */
   uint64_t seed;
-  bool is_state; /* of an optimizer */
-  bool stale;    /* of a broken store: not loaded again yet */
-  bool listed;   /* in what is being loaded */
+  bool is_state;  /* of an optimizer */
+  bool stale;     /* of a broken store: not loaded again yet */
+  bool listed;    /* in what is being loaded */
+  bool uploading; /* by a binding: its first values are not there yet */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;
@@ -90,23 +92,27 @@ struct tdm_store {
   tdm_admission *waiting_last;
 };
 
-/* A plan's, or a session's, dealings with the store: it waits once for all that runs inside must
- * not see being made. {.store = store}; to be ended, on failure too. */
+/* A plan's or a session's binding of parameters and states. It waits once until no run is inside,
+ * and copies the first values of all new entries together. {.store = store}; ended on failure too.
+ */
 typedef struct tdm_store_binding {
   tdm_store *store;
-  bool alone; /* and then it has the lock */
+  bool alone; /* true: it holds the lock, and no run is inside */
   tdm_admission place;
+  tdm_uploads uploads; /* the first values of entries that are `uploading` */
 } tdm_store_binding;
 
-/* Finds the entry of that name, or makes it on home with initial values. INVALID_ARGUMENT naming
- * it when shape or dtype differ. */
+/* Finds the entry of that name, or makes it on home with initial or loaded values, which may be
+ * there only once the binding has ended. INVALID_ARGUMENT naming it when shape or dtype differ. */
 tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                           const tdm_spec *spec, tdm_device *home, uint64_t seed,
                           tdm_store_entry **out_entry) TDM_WARN_UNUSED;
 /* Makes room in entry's log for updates that touch at most `window` rows. */
 tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
                                  uint64_t window) TDM_WARN_UNUSED;
-void tdm_store_end_binding(tdm_store_binding *binding);
+/* Waits for the values of all new entries. Returns status (what the binding came to before), or why
+ * values could not be copied: the entries that lack them are then without memory, as before. */
+tdm_status tdm_store_end_binding(tdm_store_binding *binding, tdm_status status) TDM_WARN_UNUSED;
 
 /* A fresh entry without memory; under the lock. NULL when memory is short. */
 tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
@@ -160,7 +166,7 @@ tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
 /* Where the shard's bytes begin among those of its table; 0 of what is no shard. */
 size_t tdm_store_shard_offset(const tdm_store_entry *shard);
 /* The shard's rows between a tensor of the whole table and its memory. */
-tdm_status tdm_store_copy_shard_in(tdm_store *store, const tdm_tensor *from,
+tdm_status tdm_store_copy_shard_in(tdm_uploads *uploads, const tdm_tensor *from,
                                    const tdm_store_entry *shard,
                                    const tdm_memory *to) TDM_WARN_UNUSED;
 tdm_status tdm_store_copy_shard_out(tdm_store *store, const tdm_store_entry *shard,
@@ -186,8 +192,8 @@ typedef struct tdm_saved_entry {
 enum { TDM_EVERY_RANK = -1 };
 tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, size_t count,
                               int reader, tdm_tensor_list *list) TDM_WARN_UNUSED;
-/* Fills memory with the entry's initial values. */
-tdm_status tdm_store_initialize(tdm_store *store, const tdm_store_entry *entry,
+/* Fills memory with the entry's initial values, at the latest when the uploads run. */
+tdm_status tdm_store_initialize(tdm_uploads *uploads, const tdm_store_entry *entry,
                                 const tdm_memory *memory) TDM_WARN_UNUSED;
 /* Not so where making the entry failed half-way. */
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry);

@@ -134,30 +134,49 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
   return TDM_OK;
 }
 
-static tdm_status set_values(tdm_store *store, tdm_store_entry *entry, const tdm_tensor *tensor) {
+static tdm_status set_values(tdm_uploads *uploads, tdm_store_entry *entry,
+                             const tdm_tensor *tensor) {
   if (!entry->storage) return TDM_OK; /* making it failed */
   /* Of another rank's it is that rank which takes the values. */
   if (!entry->storage->memory.device->described)
-    TDM_TRY(tdm_store_copy_shard_in(store, tensor, entry, &entry->storage->memory));
+    TDM_TRY(tdm_store_copy_shard_in(uploads, tensor, entry, &entry->storage->memory));
   tdm_store_entry_rewritten(entry);
   return TDM_OK;
 }
 
-static tdm_status set_entry(tdm_store *store, const char *name, tdm_tensor *tensor) {
+static tdm_status set_entry(tdm_store *store, tdm_uploads *uploads, const char *name,
+                            tdm_tensor *tensor) {
   tdm_store_entry *entry;
   TDM_TRY(find_entry(store, name, &entry));
   if (!entry || !entry->storage) return keep_pending(store, name, tensor);
   for (; entry; entry = entry->next_shard)
-    TDM_TRY(set_values(store, entry, tensor));
+    TDM_TRY(set_values(uploads, entry, tensor));
   return TDM_OK;
+}
+
+/* Runs the uploads if they are many, or if nothing follows. */
+static tdm_status upload(tdm_uploads *uploads, bool last) {
+  return last || tdm_uploads_are_many(uploads) ? tdm_uploads_run(uploads) : TDM_OK;
+}
+
+static tdm_status restart_all_states(tdm_store *store, tdm_uploads *uploads) {
+  for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
+    if (!entry->stale || !entry->is_state) continue;
+    if (!entry->storage->memory.device->described)
+      TDM_TRY(tdm_store_initialize(uploads, entry, &entry->storage->memory));
+    TDM_TRY(upload(uploads, false));
+  }
+  return upload(uploads, true);
 }
 
 /* States that the list does not have start anew with parameters of a broken store. */
 static tdm_status restart_states(tdm_store *store) {
+  tdm_uploads uploads = {.context = store->context};
+  const tdm_status status = restart_all_states(store, &uploads);
+  tdm_uploads_drop(&uploads);
+  if (status != TDM_OK) return status;
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next) {
     if (!entry->stale || !entry->is_state) continue;
-    if (!entry->storage->memory.device->described)
-      TDM_TRY(tdm_store_initialize(store, entry, &entry->storage->memory));
     entry->stale = false;
     tdm_store_entry_rewritten(entry);
   }
@@ -171,14 +190,22 @@ void tdm_store_break(tdm_store *store, tdm_status status, const char *cause) {
            "the store is broken until its parameters are loaded again: %s", cause);
 }
 
-static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
+static tdm_status set_listed(tdm_store *store, tdm_uploads *uploads, const tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
     if (is_of_checkpoint(name)) continue;
-    const tdm_status status = set_entry(store, name, tdm_tensor_list_tensor(list, i));
+    tdm_status status = set_entry(store, uploads, name, tdm_tensor_list_tensor(list, i));
+    if (status == TDM_OK) status = upload(uploads, false);
     if (status != TDM_OK) return tdm_fail_within(status, "loading %s", name);
   }
-  return TDM_OK;
+  return upload(uploads, true);
+}
+
+static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
+  tdm_uploads uploads = {.context = store->context};
+  const tdm_status status = set_listed(store, &uploads, list);
+  tdm_uploads_drop(&uploads);
+  return status;
 }
 
 /* Half-way some have the list's values and some have not: all of them have to be loaded again. */

@@ -47,6 +47,10 @@ typedef struct tdm_context_options {
   /* A file that describes a machine (docs/forecast.md): its devices are paper:0, ..., for which
    * plans can be made and forecast (tdm_session_forecast), never run. NULL: none. */
   const char *machine;
+  /* Of a job of several ranks: a rank that has been silent for so many seconds, 0.5 to 86400, is
+   * lost, and the job fails on all others. The largest of all ranks counts. 0:
+   * TANDEM_NET_SILENCE_SECONDS, else 60. */
+  double silence_seconds;
 } tdm_context_options;
 
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a

@@ -40,6 +40,7 @@ static int find_addresses(tdm_control *control) {
 
 static void on_listen(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(listen_task, task);
+  control_raise_thread();
   tdm_low_descriptors low; /* libuv ends the process when it is to close one of the lowest three */
   control->listen_code = UV_EMFILE;
   if (tdm_low_descriptors_hold(&low) == TDM_OK) {
@@ -85,7 +86,7 @@ static void on_give_up(tdm_loop_task *task) {
 
 static void on_part(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(part_task, task);
-  control_tell_refusal(control);
+  control_tell_refusal(control, true);
   control_tell_all(control, &(control_message){.kind = CONTROL_PART});
 }
 
@@ -116,7 +117,7 @@ static void on_leave(tdm_loop_task *task) {
   control->handles++; /* until the end of this function */
   if (control->listens) uv_close((uv_handle_t *)&control->listener, on_listener_closed);
   if (control->in_order) {
-    control_tell_refusal(control);
+    control_tell_refusal(control, true);
     control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
   }
   control_link *next = NULL;
@@ -167,6 +168,7 @@ static void free_control(tdm_control *control) {
   tdm_release(&allocator, control->ranks, count * sizeof(*control->ranks));
   tdm_release(&allocator, control->addresses, count * sizeof(*control->addresses));
   tdm_release(&allocator, control->peers, count * sizeof(*control->peers));
+  tdm_release(&allocator, control->all_links, control->link_count * sizeof(*control->all_links));
   tdm_release(&allocator, control, sizeof(*control));
 }
 
@@ -178,7 +180,7 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   control->allocator = options->allocator;
   control->options = *options;
   if (options->beat_ns == 0) control->options.beat_ns = 100000000;
-  if (options->silence_ns == 0) control->options.silence_ns = 700000000;
+  if (options->suspect_ns == 0) control->options.suspect_ns = 1000000000;
   if (options->timeout_ns == 0) control->options.timeout_ns = UINT64_C(30000000000);
   if (!options->interface) control->options.interface = getenv("TANDEM_NET_INTERFACE");
   control->rank = endpoint->rank;
@@ -190,7 +192,8 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   control->addresses =
       tdm_allocate(&options->allocator, count * sizeof(*control->addresses), "addresses");
   control->peers = tdm_allocate(&options->allocator, count * sizeof(*control->peers), "peers");
-  if (!control->ranks || !control->addresses || !control->peers) {
+  if (!control->ranks || !control->addresses || !control->peers ||
+      control_make_links(control) != TDM_OK) {
     free_control(control);
     return NULL;
   }
@@ -222,6 +225,21 @@ static tdm_status check_versions(const tdm_control *control, const tdm_endpoint 
   return TDM_OK;
 }
 
+/* The limits that no option gives, by the environment. */
+static tdm_status read_limits(tdm_control *control) {
+  tdm_control_options *options = &control->options;
+  if (options->stall_ns == 0) TDM_TRY(control_read_stall(&options->stall_ns));
+  if (options->silence_ns == 0) TDM_TRY(control_read_silence(&options->silence_ns));
+  return TDM_OK;
+}
+
+/* The largest limit of silence is that of all ranks. */
+static void take_largest_silence(tdm_control *control) {
+  for (int rank = 0; rank < control->rank_count; rank++)
+    if (control->addresses[rank].silence_ns > control->options.silence_ns)
+      control->options.silence_ns = control->addresses[rank].silence_ns;
+}
+
 static void listen_at_once(tdm_control *control) {
   control->listen_task.run = on_listen;
   tdm_loop_post(control->loop, &control->listen_task);
@@ -238,6 +256,7 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, 
     (void)snprintf(own->absence, sizeof(own->absence), "%s", tdm_last_message());
   tdm_net_request *request = &control->request;
   (void)snprintf(own->version, sizeof(own->version), "%s", tdm_version());
+  own->silence_ns = control->options.silence_ns;
   TDM_TRY(tdm_endpoint_all_gather(endpoint, request, own, control->addresses, sizeof(*own)));
   TDM_TRY(tdm_endpoint_wait(endpoint, request, control->options.timeout_ns));
   TDM_TRY(check_versions(control, endpoint));
@@ -249,6 +268,7 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, 
                     "the control channel of %s: %.*s", tdm_endpoint_rank_text(endpoint, rank, text),
                     TDM_CONTROL_REASON_BYTES - 1, told->absence);
   }
+  take_largest_silence(control);
   return TDM_OK;
 }
 
@@ -293,6 +313,12 @@ static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
   return status;
 }
 
+static tdm_status watch(tdm_control *control) {
+  const tdm_status status = control_watch_start(control);
+  if (status != TDM_OK) tdm_control_give_up(control, status, tdm_last_message());
+  return status;
+}
+
 /* What a rank that others did not come to in time has out with an engine, which may still reach
  * into it. */
 static _Atomic(tdm_control *) forgotten;
@@ -306,6 +332,7 @@ static void forget(tdm_control *control) {
 /* Nothing of the channel's but its memory is there afterwards. */
 static void end(tdm_control *control, bool in_order) {
   control_exit_remove(control);
+  control_watch_stop(control);
   control->in_order = in_order;
   control->leave_task.run = on_leave;
   tdm_loop_post(control->loop, &control->leave_task);
@@ -330,11 +357,10 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
     return status;
   }
   status = share_key(control, endpoint);
-  tdm_status able = TDM_OK;
-  if (options->stall_ns == 0 && status == TDM_OK)
-    able = control_read_stall(&control->options.stall_ns);
+  const tdm_status able = status == TDM_OK ? read_limits(control) : TDM_OK;
   if (status == TDM_OK) status = share_addresses(control, endpoint, able);
   if (status == TDM_OK) status = connect_all(control, endpoint);
+  if (status == TDM_OK) status = watch(control);
   if (status != TDM_OK) {
     end(control, atomic_load(&control->given_up)); /* its words have to go out */
     if (endpoint->posted_count > 0)
@@ -382,7 +408,9 @@ void tdm_control_progress(tdm_control *control, int queue, uint64_t command) {
 }
 
 uint64_t tdm_control_naming_ns(const tdm_control *control) {
-  return control->options.silence_ns + control->options.beat_ns;
+  static const uint64_t most_ns = 700000000;
+  const uint64_t silence_ns = control->options.silence_ns;
+  return (silence_ns < most_ns ? silence_ns : most_ns) + control->options.beat_ns;
 }
 
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure) {
@@ -396,7 +424,7 @@ bool tdm_control_left(tdm_control *control, int rank, int *out_rank) {
   int found = -1;
   (void)pthread_mutex_lock(&control->lock);
   for (int r = 0; r < control->rank_count && found < 0; r++)
-    if (control->peers[r].told.left && (rank < 0 || rank == r)) found = r;
+    if (control->peers[r].known.peer.left && (rank < 0 || rank == r)) found = r;
   (void)pthread_mutex_unlock(&control->lock);
   if (out_rank) *out_rank = found;
   return found >= 0;
@@ -412,7 +440,7 @@ void tdm_control_give_up(tdm_control *control, tdm_status status, const char *re
 
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer) {
   (void)pthread_mutex_lock(&control->lock);
-  *out_peer = control->peers[rank].told;
+  *out_peer = control->peers[rank].known.peer;
   if (rank == control->rank) out_peer->runs = control->runs;
   (void)pthread_mutex_unlock(&control->lock);
   if (rank != control->rank) return;
@@ -423,9 +451,11 @@ void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_
 }
 
 void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped) {
-  (void)pthread_mutex_lock(&control->lock);
-  *out_dropped = control->dropped;
-  (void)pthread_mutex_unlock(&control->lock);
+  *out_dropped =
+      (tdm_control_dropped){.strangers = atomic_load(&control->dropped[CONTROL_STRANGER]),
+                            .malformed = atomic_load(&control->dropped[CONTROL_BAD_BYTES]),
+                            .forged = atomic_load(&control->dropped[CONTROL_BAD_CODE]),
+                            .repeated = atomic_load(&control->dropped[CONTROL_REPEATED])};
 }
 
 int tdm_control_port(const tdm_control *control) {

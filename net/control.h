@@ -1,7 +1,10 @@
 /* The control channel: whether the other ranks of a job still live, and how far they are. Every two
- * ranks have a TCP connection, on a libuv loop of the library's own, so that neither the engine nor
- * anything a program does delays it. Each rank sends beats with its progress; one that is silent,
- * whose process ends, or that says that it gives up, is a failure, which all ranks learn.
+ * ranks have a TCP connection, on a libuv loop of the library's own. Each rank sends beats with its
+ * progress. A rank whose process ends, or that gives up, is a failure at once, which all ranks
+ * learn. A silent rank is first suspected, which is logged, and a failure only after a limit.
+ * The channel's thread beats on whatever the program does: once all ranks are connected it waits
+ * for no lock that another thread holds, allocates nothing, and may run on every core of the
+ * process.
  * Invariant: a message counts only if its code (HMAC-SHA-256 by libsodium, with a key that went
  * round by the engine) proves that this job's rank sent it to this rank, and never twice;
  * everything else is dropped and counted. What is sent can be read by others: progress numbers, and
@@ -23,7 +26,7 @@ typedef struct tdm_control_failure {
   int rank; /* that failed */
   tdm_control_cause cause;
   int observer;       /* the rank that noticed; rank itself where it gave up */
-  uint64_t silent_ns; /* between the last that the observer heard and its judgement */
+  uint64_t silent_ns; /* between the observer's last message from it and the judgement */
   tdm_status status;  /* what it gave up with; else TDM_UNAVAILABLE */
   char reason[TDM_CONTROL_REASON_BYTES]; /* of giving up; else "" */
   tdm_rank named;
@@ -36,14 +39,20 @@ typedef struct tdm_control_options {
   size_t struct_size;
   tdm_allocator allocator;
   uint64_t beat_ns;      /* between beats; 0: 100 ms */
-  uint64_t silence_ns;   /* that is a failure; 0: 700 ms */
+  uint64_t suspect_ns;   /* silence after which a rank is suspected; 0: 1 s */
+  uint64_t silence_ns;   /* silence after which a rank is lost; the largest of all ranks counts; 0:
+                            TANDEM_NET_SILENCE_SECONDS, or 60 s */
   uint64_t timeout_ns;   /* for all ranks to be connected; 0: 30 s */
   uint64_t stall_ns;     /* of a transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
   const char *interface; /* to be reached by, as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
   int queue_count; /* that tell their progress from the start, up to TDM_CONTROL_QUEUES; of each
                       rank its own */
-  /* Called once, on the channel's thread, for the first failure; may be NULL. It must not call what
-   * ends the channel. */
+  /* Reports a rank that is suspected (a warning), and one that is heard again, each line beginning
+   * with this rank; may be NULL. Called on a thread of its own, so it may block. */
+  tdm_log_function log;
+  void *log_user;
+  /* Called once, on the channel's thread, for the first failure; may be NULL. It must not block,
+   * nor call what ends the channel. */
   void (*failed)(void *user, const tdm_control_failure *failure);
   void *user;
 } tdm_control_options;
@@ -144,7 +153,8 @@ void tdm_control_settled(tdm_control *control);
  * the other end had not been posted, by a rank that waits too, and has begun another run in the
  * place of one of this rank's, or more of them than this rank before what it is told outside of
  * plans; and neither has posted anything meanwhile. Time in which nobody asked counts for 20 ms at
- * most, so a process that did not run is none that stalls. One thread at a time for each transfer.
+ * most, and time in which the other rank is silent not at all, so a process that did not run is
+ * none that stalls. One thread at a time for each transfer.
  */
 tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer,
                                      uint64_t now_ns);
@@ -155,12 +165,15 @@ tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer 
 bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns);
 bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
                                 size_t bytes, uint64_t now_ns);
-/* Has the queue of a rank, which may be this one, come to that command, or to a later one? Numbers
- * of its commands only grow. */
+/* Returns true if the queue of a rank has come to that command, or to a later one, and the rank, if
+ * it is another one, is not silent. Numbers of its commands only grow. */
 bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command);
 
-/* So long it may take, from when a rank is lost, until the channel names it. */
+/* Returns how long the channel may take to name a rank whose process has ended or that gave up. */
 uint64_t tdm_control_naming_ns(const tdm_control *control);
+/* Returns the rank that has been silent for the longest time, at least three beats; -1: none.
+ * *out_silent_ns: for how long. */
+int tdm_control_most_silent(tdm_control *control, uint64_t *out_silent_ns);
 
 /* What came and was no message of the job. */
 typedef struct tdm_control_dropped {
@@ -171,6 +184,8 @@ typedef struct tdm_control_dropped {
 } tdm_control_dropped;
 void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped);
 
+/* For tests: the longest time by which a beat of this rank was late. */
+uint64_t tdm_control_worst_delay_ns(const tdm_control *control);
 /* For tests: where strangers may knock, and a rank that hangs as a stopped process does. */
 int tdm_control_port(const tdm_control *control);
 void tdm_control_pause(tdm_control *control, bool paused);

@@ -18,7 +18,7 @@ static void on_exit_told(tdm_loop_task *task) {
   tdm_control *control = (tdm_control *)((char *)task - offsetof(tdm_control, exit_task));
   control->leaving = true; /* peers end their side of what has left */
   tdm_loop_timer_stop(control->loop, &control->beat);
-  control_tell_refusal(control);
+  control_tell_refusal(control, true);
   control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
   atomic_store(&control->exit_told, true);
   tdm_doorbell_ring(&control->bell);

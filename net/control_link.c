@@ -1,18 +1,25 @@
 /* Connections of the control channel: bytes in and out, and who may knock. Invariant: a link that
- * has not proven who it is has little room and little time, and nothing here allocates for what it
- * sends. */
+ * has not proven who it is has little room and little time. Once the channel has its links nothing
+ * here allocates: an allocator's lock may be held by a thread that waits for a core. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "core/process.h"
 #include "net/control_state.h"
 
 /* ---- Closing ---- */
 
+static void put_back(control_link *link) {
+  link->next = link->control->free_links;
+  link->control->free_links = link;
+}
+
 static void on_link_closed(uv_handle_t *handle) {
   control_link *link = handle->data;
-  tdm_control *control = link->control;
-  tdm_release(&control->allocator, link, sizeof(*link));
-  control_handle_closed(control);
+  put_back(link);
+  control_handle_closed(link->control);
 }
 
 void control_link_close(control_link *link) {
@@ -47,29 +54,44 @@ static void on_written(uv_write_t *write, int code) {
 }
 
 static void flush(control_link *link) {
-  const int full = link->filling;
-  if (link->writing || link->out_bytes[full] == 0) return;
-  const uv_buf_t buffer = uv_buf_init((char *)link->out[full], (unsigned)link->out_bytes[full]);
+  control_out *out = &link->control->peers[link->peer].out;
+  const int full = out->filling;
+  if (link->writing || out->count[full] == 0) return;
+  const uv_buf_t buffer = uv_buf_init((char *)out->bytes[full], (unsigned)out->count[full]);
   link->write.data = link;
   if (uv_write(&link->write, (uv_stream_t *)&link->tcp, &buffer, 1, on_written) != 0) return;
   link->writing = true;
-  link->filling = 1 - full;
-  link->out_bytes[link->filling] = 0;
+  out->filling = 1 - full;
+  out->count[out->filling] = 0;
 }
 
-void control_send(control_link *link, const control_message *message) {
+static size_t sign(const control_link *link, const control_message *message, unsigned char *frame) {
   tdm_control *control = link->control;
-  unsigned char frame[CONTROL_FRAME_BYTES];
   control_message signed_message = *message;
   signed_message.from = control->rank;
   signed_message.to = link->peer;
   signed_message.sequence = ++control->sequence;
-  const size_t bytes = control_pack(&signed_message, control->key, frame);
-  const int filling = link->filling;
-  if (link->closing || bytes > CONTROL_OUT_BYTES - link->out_bytes[filling]) return;
-  memcpy(link->out[filling] + link->out_bytes[filling], frame, bytes);
-  link->out_bytes[filling] += bytes;
+  return control_pack(&signed_message, control->key, frame);
+}
+
+void control_send(control_link *link, const control_message *message) {
+  unsigned char frame[CONTROL_FRAME_BYTES];
+  control_out *out = &link->control->peers[link->peer].out;
+  const int filling = out->filling;
+  if (link->closing || (message->kind == CONTROL_BEAT && out->count[filling] > 0)) return;
+  const size_t bytes = sign(link, message, frame);
+  if (bytes > CONTROL_OUT_BYTES - out->count[filling]) return;
+  memcpy(out->bytes[filling] + out->count[filling], frame, bytes);
+  out->count[filling] += bytes;
   flush(link);
+}
+
+/* A new connection has room for it at once. False: it has failed. */
+static bool greet(control_link *link) {
+  unsigned char frame[CONTROL_FRAME_BYTES];
+  const size_t bytes = sign(link, &(control_message){.kind = CONTROL_HELLO}, frame);
+  const uv_buf_t buffer = uv_buf_init((char *)frame, (unsigned)bytes);
+  return uv_try_write((uv_stream_t *)&link->tcp, &buffer, 1) == (int)bytes;
 }
 
 /* ---- In ---- */
@@ -99,7 +121,7 @@ void control_link_read(control_link *link, size_t count) {
       continue;
     }
     const bool forged = verdict == CONTROL_FORGED;
-    control_count(control, forged ? &control->dropped.forged : &control->dropped.malformed);
+    control_count(control, forged ? CONTROL_BAD_CODE : CONTROL_BAD_BYTES);
     /* Frames go on behind a forged one; of a link that has yet to prove anything it was the last.
      */
     if (!forged || !link->adopted) end_link(link, UV_EPROTO);
@@ -129,16 +151,37 @@ void control_link_pause(control_link *link, bool paused) {
 
 /* ---- Beginning ---- */
 
-/* NULL: no memory. */
-static control_link *create_link(tdm_control *control, int peer) {
-  control_link *link = tdm_allocate(&control->allocator, sizeof(*link), "a connection");
+void control_link_keep(control_link *link) {
+  int descriptor = -1;
+  const uint64_t most_ms = link->control->options.silence_ns / 1000000 + 60000;
+  const unsigned limit_ms = (unsigned)most_ms;
+  if (uv_fileno((uv_handle_t *)&link->tcp, &descriptor) == 0)
+    (void)setsockopt(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+}
+
+tdm_status control_make_links(tdm_control *control) {
+  const size_t ranks = (size_t)control->rank_count;
+  control->link_count =
+      CONTROL_STRANGERS_AT_ONCE + CONTROL_SPARE_LINKS + ranks * (1 + CONTROL_ADDRESSES);
+  control->all_links = tdm_allocate(
+      &control->allocator, control->link_count * sizeof(*control->all_links), "connections");
+  if (!control->all_links) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < control->link_count; i++) {
+    control->all_links[i].control = control;
+    put_back(&control->all_links[i]);
+  }
+  return TDM_OK;
+}
+
+/* NULL: none is free. */
+static control_link *take_link(tdm_control *control, int peer) {
+  control_link *link = control->free_links;
   if (!link) return NULL;
-  link->control = control;
-  link->peer = peer;
-  link->incoming = peer < 0;
-  link->opened_ns = tdm_time_ns();
+  control->free_links = link->next;
+  *link = (control_link){
+      .control = control, .peer = peer, .incoming = peer < 0, .opened_ns = tdm_time_ns()};
   if (uv_tcp_init(tdm_loop_uv(control->loop), &link->tcp) != 0) {
-    tdm_release(&control->allocator, link, sizeof(*link));
+    put_back(link);
     return NULL;
   }
   link->tcp.data = link;
@@ -159,7 +202,7 @@ static int strangers_now(const tdm_control *control) {
 void control_let_in(tdm_control *control) {
   uv_stream_t *listener = (uv_stream_t *)&control->listener;
   const bool too_many = strangers_now(control) >= CONTROL_STRANGERS_AT_ONCE + control->rank_count;
-  control_link *link = create_link(control, -1);
+  control_link *link = take_link(control, -1);
   control->has_knocked = !link;
   if (!link) return;
   if (uv_accept(listener, (uv_stream_t *)&link->tcp) != 0 || too_many) {
@@ -212,8 +255,8 @@ static void on_connected(uv_connect_t *connect, int code) {
   }
   (void)uv_tcp_nodelay(&link->tcp, 1);
   (void)uv_read_start((uv_stream_t *)&link->tcp, give_room, on_read);
-  control_send(link, &(control_message){.kind = CONTROL_HELLO});
-  link->greeted = true;
+  link->greeted = greet(link);
+  if (!link->greeted) end_link(link, UV_EIO);
 }
 
 static int connect_address(tdm_control *control, int peer, const char *address, uint16_t port) {
@@ -221,7 +264,7 @@ static int connect_address(tdm_control *control, int peer, const char *address, 
   int code = uv_ip4_addr(address, port, (struct sockaddr_in *)&to);
   if (code != 0) code = uv_ip6_addr(address, port, (struct sockaddr_in6 *)&to);
   if (code != 0) return code;
-  control_link *link = create_link(control, peer);
+  control_link *link = take_link(control, peer);
   if (!link) return UV_ENOMEM;
   control->peers[peer].attempts++;
   link->connect.data = link;

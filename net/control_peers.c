@@ -6,9 +6,14 @@
 
 #include "net/control_state.h"
 
-void control_count(tdm_control *control, uint64_t *counter) {
-  (void)pthread_mutex_lock(&control->lock);
-  (*counter)++;
+void control_count(tdm_control *control, control_dropped_kind kind) {
+  (void)atomic_fetch_add_explicit(&control->dropped[kind], 1, memory_order_relaxed);
+}
+
+void control_publish(tdm_control *control, control_peer *peer) {
+  peer->is_new = pthread_mutex_trylock(&control->lock) != 0;
+  if (peer->is_new) return;
+  peer->known = peer->told;
   (void)pthread_mutex_unlock(&control->lock);
 }
 
@@ -22,12 +27,18 @@ static control_message own_beat(tdm_control *control) {
   return beat;
 }
 
+/* Of this rank's runs, as they are or were when the lock was free last. */
 static void add_history(tdm_control *control, control_message *beat) {
-  (void)pthread_mutex_lock(&control->lock);
-  beat->runs = control->runs;
-  beat->history = control->histories[control->runs % CONTROL_RUNS];
-  beat->under_way = control->under_way;
-  (void)pthread_mutex_unlock(&control->lock);
+  control_runs *own = &control->own_runs;
+  if (pthread_mutex_trylock(&control->lock) == 0) {
+    *own = (control_runs){.count = control->runs,
+                          .history = control->histories[control->runs % CONTROL_RUNS],
+                          .under_way = control->under_way};
+    (void)pthread_mutex_unlock(&control->lock);
+  }
+  beat->runs = own->count;
+  beat->history = own->history;
+  beat->under_way = own->under_way;
 }
 
 static void send_beat(control_link *link, control_message *beat) {
@@ -44,16 +55,14 @@ static void send_beat(control_link *link, control_message *beat) {
 
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure) {
   if (atomic_load(&control->failed)) return;
-  const control_peer *peer = &control->peers[failure->rank];
-  (void)pthread_mutex_lock(&control->lock);
+  const tdm_control_peer *told = &control->peers[failure->rank].told.peer;
   tdm_control_failure *kept = &control->failure;
   *kept = *failure;
   kept->named = control->ranks[failure->rank];
   const control_message own = own_beat(control);
   const bool is_own = failure->rank == control->rank;
-  kept->queue_count = is_own ? own.queue_count : peer->told.queue_count;
-  memcpy(kept->progress, is_own ? own.progress : peer->told.progress, sizeof(kept->progress));
-  (void)pthread_mutex_unlock(&control->lock);
+  kept->queue_count = is_own ? own.queue_count : told->queue_count;
+  memcpy(kept->progress, is_own ? own.progress : told->progress, sizeof(kept->progress));
   atomic_store(&control->failed, true);
   tdm_doorbell_ring(&control->bell);
   if (control->options.failed) control->options.failed(control->options.user, kept);
@@ -67,7 +76,7 @@ void control_tell_all(tdm_control *control, control_message *message) {
 /* This rank has noticed it by itself. */
 static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64_t silent_ns) {
   control_peer *peer = &control->peers[rank];
-  if (peer->lost || peer->told.left || control->leaving) return;
+  if (peer->lost || peer->told.peer.left || control->leaving) return;
   peer->lost = true;
   control_tell_all(control, &(control_message){.kind = CONTROL_LOST,
                                                .lost_rank = rank,
@@ -108,12 +117,12 @@ void control_link_ended(control_link *link, int code) {
   if (link->adopted) {
     control_peer *peer = &control->peers[link->peer];
     peer->link = NULL;
-    lose(control, link->peer, TDM_CONTROL_ENDED, tdm_time_ns() - peer->told.heard_ns);
+    lose(control, link->peer, TDM_CONTROL_ENDED, tdm_time_ns() - peer->told.peer.heard_ns);
   } else if (!link->incoming) {
     control->peers[link->peer].greeted |= link->greeted;
     control_give_up_attempt(control, link->peer, code);
   } else if (code != 0) {
-    control_count(control, &control->dropped.strangers);
+    control_count(control, CONTROL_STRANGER);
   }
 }
 
@@ -122,6 +131,7 @@ static void adopt(control_link *link) {
   tdm_control *control = link->control;
   control_peer *peer = &control->peers[link->peer];
   link->adopted = true;
+  control_link_keep(link);
   peer->link = link;
   control_link *next = NULL;
   for (control_link *other = control->links; other; other = next) {
@@ -146,37 +156,37 @@ static bool belongs(control_link *link, const control_message *message) {
   if (message->to != control->rank || message->from == control->rank ||
       (link->peer >= 0 && link->peer != message->from) || hello != (link->peer < 0) ||
       (hello && message->from < control->rank)) {
-    control_count(control, &control->dropped.forged);
+    control_count(control, CONTROL_BAD_CODE);
     return false;
   }
   if (hello && peer->link) return false; /* another address of a peer that has come */
   if (message->sequence <= peer->sequence) {
-    control_count(control, &control->dropped.repeated);
+    control_count(control, CONTROL_REPEATED);
     return false;
   }
   return true;
 }
 
 static void hear(tdm_control *control, control_peer *peer, const control_message *message) {
+  tdm_control_peer *told = &peer->told.peer;
   peer->sequence = message->sequence;
-  (void)pthread_mutex_lock(&control->lock);
-  peer->told.heard_ns = tdm_time_ns();
+  control_note_heard(control, peer);
   const bool leaves = message->kind == CONTROL_LEAVE || message->kind == CONTROL_PART;
-  if (leaves && !peer->told.left) {
-    peer->told.left = true;
-    atomic_fetch_add(&control->left, 1);
-    tdm_doorbell_ring(&control->bell);
-  }
+  const bool has_left = leaves && !told->left;
+  told->left |= leaves;
   if (message->kind == CONTROL_BEAT) {
-    peer->told.queue_count = message->queue_count;
-    memcpy(peer->told.progress, message->progress, sizeof(message->progress));
-    peer->told.waits = message->waits;
-    memcpy(peer->told.posted, message->posted, sizeof(message->posted));
-    peer->told.runs = message->runs;
-    peer->told.history = message->history;
-    peer->told.under_way = message->under_way;
+    told->queue_count = message->queue_count;
+    memcpy(told->progress, message->progress, sizeof(message->progress));
+    told->waits = message->waits;
+    memcpy(told->posted, message->posted, sizeof(message->posted));
+    told->runs = message->runs;
+    told->history = message->history;
+    told->under_way = message->under_way;
   }
-  (void)pthread_mutex_unlock(&control->lock);
+  control_publish(control, peer);
+  if (!has_left) return;
+  atomic_fetch_add(&control->left, 1);
+  tdm_doorbell_ring(&control->bell);
 }
 
 static void take_failure(tdm_control *control, const control_message *message) {
@@ -221,20 +231,33 @@ void control_take(control_link *link, const control_message *message) {
 static void forgive(tdm_control *control, uint64_t late_ns) {
   for (control_link *link = control->links; link; link = link->next)
     link->opened_ns += late_ns;
-  (void)pthread_mutex_lock(&control->lock);
-  for (int rank = 0; rank < control->rank_count; rank++)
-    control->peers[rank].told.heard_ns += late_ns;
-  (void)pthread_mutex_unlock(&control->lock);
+  for (int rank = 0; rank < control->rank_count; rank++) {
+    control_peer *peer = &control->peers[rank];
+    peer->told.peer.heard_ns += late_ns;
+    peer->is_new = true;
+  }
 }
 
 static void check_silence(tdm_control *control, uint64_t now_ns) {
   for (int rank = 0; rank < control->rank_count; rank++) {
-    const control_peer *peer = &control->peers[rank];
-    const uint64_t heard_ns = peer->told.heard_ns;
+    control_peer *peer = &control->peers[rank];
+    const uint64_t heard_ns = peer->told.peer.heard_ns;
     if (!peer->link || now_ns < heard_ns) continue;
+    control_note_silence(control, peer, now_ns - heard_ns);
     if (now_ns - heard_ns > control->options.silence_ns)
       lose(control, rank, TDM_CONTROL_SILENT, now_ns - heard_ns);
   }
+}
+
+/* What could not be made known at once. */
+static void publish_all(tdm_control *control) {
+  for (int rank = 0; rank < control->rank_count; rank++)
+    if (control->peers[rank].is_new) control_publish(control, &control->peers[rank]);
+}
+
+static void note_late(tdm_control *control, uint64_t late_ns) {
+  if (late_ns > atomic_load_explicit(&control->worst_late_ns, memory_order_relaxed))
+    atomic_store_explicit(&control->worst_late_ns, late_ns, memory_order_relaxed);
 }
 
 /* Those that came and said nothing. */
@@ -260,6 +283,7 @@ void control_beat(tdm_timer *timer) {
   tdm_control *control = (tdm_control *)((char *)timer - offsetof(tdm_control, beat));
   const uint64_t now_ns = tdm_time_ns();
   const uint64_t late_ns = now_ns - timer->due_ns;
+  note_late(control, late_ns);
   follow_pause(control);
   if (late_ns > control->options.beat_ns || control->paused)
     forgive(control, late_ns + (control->paused ? control->options.beat_ns : 0));
@@ -268,7 +292,8 @@ void control_beat(tdm_timer *timer) {
     end_slow_strangers(control, now_ns);
     if (control->has_knocked) control_let_in(control);
     connect_again(control);
-    control_tell_refusal(control);
+    publish_all(control);
+    control_tell_refusal(control, false);
     control_message beat = own_beat(control);
     for (int rank = 0; rank < control->rank_count; rank++)
       if (control->peers[rank].link) send_beat(control->peers[rank].link, &beat);

@@ -22,9 +22,11 @@ void tdm_control_refuse(tdm_control *control, tdm_status status, const char *rea
   (void)pthread_mutex_unlock(&control->lock);
 }
 
-void control_tell_refusal(tdm_control *control) {
+void control_tell_refusal(tdm_control *control, bool waits) {
   control_message message = {.kind = CONTROL_REFUSAL};
-  (void)pthread_mutex_lock(&control->lock);
+  const int code =
+      waits ? pthread_mutex_lock(&control->lock) : pthread_mutex_trylock(&control->lock);
+  if (code != 0) return;
   const bool untold = control->refusal.run > 0 && !control->refusal_told;
   message.refusal = control->refusal;
   control->refusal_told = true;
@@ -33,9 +35,9 @@ void control_tell_refusal(tdm_control *control) {
 }
 
 void control_take_refusal(tdm_control *control, const control_message *message) {
-  (void)pthread_mutex_lock(&control->lock);
-  control->peers[message->from].refusal = message->refusal;
-  (void)pthread_mutex_unlock(&control->lock);
+  control_peer *peer = &control->peers[message->from];
+  peer->told.refusal = message->refusal;
+  control_publish(control, peer);
   atomic_store(&control->any_refused, true);
 }
 
@@ -49,16 +51,17 @@ static uint64_t own_refusals(const tdm_control *control, uint64_t run) {
 
 /* Under the lock. Has it refused a run that it has not begun since? The beat that tells of the one
  * before may be yet to come. */
-static bool has_refused(const control_peer *peer) {
-  return peer->refusal.run > peer->told.runs;
+static bool has_refused(const control_told *known) {
+  return known->refusal.run > known->peer.runs;
 }
 
-static int find_refused(const tdm_control *control, bool ahead) {
+static int find_refused(const tdm_control *control, bool ahead, uint64_t now_ns) {
   for (int rank = 0; rank < control->rank_count; rank++) {
-    const control_peer *peer = &control->peers[rank];
-    if (has_refused(peer) && peer->told.under_way == 0 &&
-        peer->refusal.run <= control->runs + ahead &&
-        peer->refusal.count > own_refusals(control, peer->refusal.run))
+    const control_told *known = &control->peers[rank].known;
+    if (has_refused(known) && known->peer.under_way == 0 &&
+        control_is_heard(control, &known->peer, now_ns) &&
+        known->refusal.run <= control->runs + ahead &&
+        known->refusal.count > own_refusals(control, known->refusal.run))
       return rank;
   }
   return -1;
@@ -69,7 +72,7 @@ bool tdm_control_refused(tdm_control *control, bool ahead, uint64_t now_ns, int 
   tdm_control_clock *clock = &control->refused_clock;
   (void)pthread_mutex_lock(&control->lock);
   if (tdm_control_clock_due(clock, now_ns)) {
-    *out_rank = find_refused(control, ahead);
+    *out_rank = find_refused(control, ahead, now_ns);
     if (*out_rank < 0) clock->stalled_ns = 0;
     control_clock_add(clock, *out_rank >= 0, now_ns);
   }
@@ -79,12 +82,12 @@ bool tdm_control_refused(tdm_control *control, bool ahead, uint64_t now_ns, int 
 }
 
 bool tdm_control_refusal_text(tdm_control *control, int rank, char *text) {
-  const control_peer *peer = &control->peers[rank];
+  const control_told *known = &control->peers[rank].known;
   (void)pthread_mutex_lock(&control->lock);
-  const bool refused = has_refused(peer);
+  const bool refused = has_refused(known);
   if (refused)
-    (void)snprintf(text, TDM_CONTROL_TEXT_BYTES, "%s: %s", tdm_status_name(peer->refusal.status),
-                   peer->refusal.reason);
+    (void)snprintf(text, TDM_CONTROL_TEXT_BYTES, "%s: %s", tdm_status_name(known->refusal.status),
+                   known->refusal.reason);
   (void)pthread_mutex_unlock(&control->lock);
   return refused;
 }

@@ -2,11 +2,9 @@
  * arrives, since the way that it takes is cut while the channel's is not, or since the engine of a
  * rank does nothing any more. Or the other end is not posted, since its rank waits in something
  * that this one has not come to. Invariant: the clock of a transfer runs only while its other end,
- * by the latest beat, waits as well; what a rank has not posted because it computes is no stall. */
-#include <stdlib.h>
-
+ * by a beat that is not old, waits as well; what a rank has not posted because it computes is no
+ * stall, nor is what one waits for that is silent. */
 #include "core/hash.h"
-#include "core/settings.h"
 #include "net/control_state.h"
 
 enum {
@@ -19,12 +17,7 @@ static const uint64_t most_look_ns = 20000000; /* that the time since the last o
 
 tdm_status control_read_stall(uint64_t *out_ns) {
   static const char variable[] = "TANDEM_NET_STALL_SECONDS";
-  const char *text = getenv(variable);
-  uint64_t seconds = STALL_SECONDS;
-  if (text && text[0] != '\0')
-    TDM_TRY(tdm_setting_integer(variable, "the limit", text, 1, MOST_STALL_SECONDS, &seconds));
-  *out_ns = UINT64_C(1000000000) * seconds;
-  return TDM_OK;
+  return control_read_seconds(variable, STALL_SECONDS, 1, MOST_STALL_SECONDS, out_ns);
 }
 
 static tdm_control_way facing(tdm_control_way way) {
@@ -50,15 +43,16 @@ void tdm_control_settled(tdm_control *control) {
   (void)atomic_fetch_sub_explicit(&control->waits, 1, memory_order_relaxed);
 }
 
-/* Has every other end been posted, by a rank that waits? */
-static bool is_met(tdm_control *control, const tdm_control_transfer *transfer) {
+/* Has every other end been posted, by a rank that waits and is heard? */
+static bool is_met(tdm_control *control, const tdm_control_transfer *transfer, uint64_t now_ns) {
   const tdm_control_way way = facing(transfer->way);
   bool met = true;
   (void)pthread_mutex_lock(&control->lock);
   for (int rank = 0; rank < control->rank_count && met; rank++) {
-    const tdm_control_peer *told = &control->peers[rank].told;
+    const tdm_control_peer *told = &control->peers[rank].known.peer;
     if (rank == control->rank || (transfer->peer >= 0 && rank != transfer->peer)) continue;
-    met = told->waits && told->posted[way] >= transfer->count;
+    met = told->waits && told->posted[way] >= transfer->count &&
+          control_is_heard(control, told, now_ns);
   }
   (void)pthread_mutex_unlock(&control->lock);
   return met;
@@ -103,12 +97,15 @@ static bool is_apart(const tdm_control *control, const tdm_control_transfer *tra
 }
 
 /* With any of those that the transfer waits for. */
-static bool find_apart(tdm_control *control, tdm_control_transfer *transfer, uint64_t *out_moved) {
+static bool find_apart(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns,
+                       uint64_t *out_moved) {
   bool apart = false;
   (void)pthread_mutex_lock(&control->lock);
   for (int rank = 0; rank < control->rank_count; rank++) {
     if (rank == control->rank || (transfer->peer >= 0 && rank != transfer->peer)) continue;
-    if (!is_apart(control, transfer, &control->peers[rank].told, out_moved) || apart) continue;
+    const tdm_control_peer *told = &control->peers[rank].known.peer;
+    if (!is_apart(control, transfer, told, out_moved) || apart) continue;
+    if (!control_is_heard(control, told, now_ns)) continue;
     apart = true;
     transfer->apart = rank;
   }
@@ -122,7 +119,8 @@ static bool find_apart(tdm_control *control, tdm_control_transfer *transfer, uin
 bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command) {
   tdm_control_peer peer;
   tdm_control_peer_get(control, rank, &peer);
-  return queue < peer.queue_count && peer.progress[queue] >= command;
+  return queue < peer.queue_count && peer.progress[queue] >= command &&
+         (rank == control->rank || control_is_heard(control, &peer, tdm_time_ns()));
 }
 
 bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns) {
@@ -145,8 +143,8 @@ tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer 
                                      uint64_t now_ns) {
   if (!tdm_control_clock_due(&transfer->clock, now_ns)) return TDM_CONTROL_MOVES;
   uint64_t moved = 0;
-  const bool met = is_met(control, transfer);
-  const bool apart = !met && find_apart(control, transfer, &moved);
+  const bool met = is_met(control, transfer, now_ns);
+  const bool apart = !met && find_apart(control, transfer, now_ns, &moved);
   if (apart && moved != transfer->moved) transfer->clock.stalled_ns = 0;
   transfer->moved = moved;
   if (!tdm_control_clock_runs_out(control, &transfer->clock, met || apart, transfer->bytes, now_ns))

@@ -11,7 +11,8 @@
 #define TDM_CONTROL_TEXT_BYTES (2 * TDM_CONTROL_REASON_BYTES) /* of a failure in words, likewise */
 
 typedef enum tdm_control_cause {
-  TDM_CONTROL_SILENT = 1, /* nothing came for silence_ns: it was stopped, or the way is cut */
+  TDM_CONTROL_SILENT = 1, /* nothing came for silence_ns: it was stopped, its host has gone, or the
+                             way is cut */
   TDM_CONTROL_ENDED,      /* its connection closed without a word: the process has ended */
   TDM_CONTROL_GAVE_UP,    /* it said so, with a reason */
 } tdm_control_cause;

@@ -282,6 +282,10 @@ tdm_context *tdm_context_create(const tdm_context_options *options) {
   const tdm_allocator allocator = known.allocator ? *known.allocator : tdm_allocator_default();
   tdm_endpoint *endpoint;
   if (tdm_net_open(&allocator, JOIN_NS, &endpoint) != TDM_OK) return NULL;
-  const tdm_control_options watch = {.struct_size = sizeof(watch), .allocator = allocator};
+  const tdm_control_options watch = {.struct_size = sizeof(watch),
+                                     .allocator = allocator,
+                                     .silence_ns = tdm_context_silence_ns(&known),
+                                     .log = known.log,
+                                     .log_user = known.log_user};
   return endpoint ? tdm_context_create_in_job(options, endpoint, &watch) : create(options, NULL);
 }

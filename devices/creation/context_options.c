@@ -105,6 +105,28 @@ static tdm_status read_red_zones(tdm_context_plan *plan) {
                   red_zones_variable, text);
 }
 
+/* ---- Silence of other ranks ---- */
+
+enum { MOST_SILENCE_SECONDS = 86400 };
+static const double least_silence_seconds = 0.5;
+
+static bool is_silence(double seconds) {
+  return seconds >= least_silence_seconds && seconds <= MOST_SILENCE_SECONDS;
+}
+
+uint64_t tdm_context_silence_ns(const tdm_context_options *options) {
+  const double seconds = options->silence_seconds;
+  return is_silence(seconds) ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+static tdm_status check_silence(double seconds) {
+  if (seconds == 0 || is_silence(seconds)) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "tdm_context_options: silence_seconds is %g, expected %g to %d, or 0 for "
+                  "TANDEM_NET_SILENCE_SECONDS",
+                  seconds, least_silence_seconds, MOST_SILENCE_SECONDS);
+}
+
 /* 0: the environment's count stays. -1: none, which the first kind, the host itself, refuses. */
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
   if (count == 0) return TDM_OK;
@@ -133,6 +155,7 @@ tdm_status tdm_context_plan_read(const tdm_context_options *options, tdm_context
   TDM_TRY(read_tf32(options->tf32, out_plan));
   TDM_TRY(read_nccl(out_plan));
   TDM_TRY(read_red_zones(out_plan));
+  TDM_TRY(check_silence(options->silence_seconds));
   TDM_TRY(set_count(out_plan, "cpu", options->cpu_devices));
   TDM_TRY(set_count(out_plan, "sim", options->sim_devices));
   const size_t sim = find_kind("sim");

@@ -18,6 +18,9 @@ typedef struct tdm_context_plan {
 /* Copies options (NULL: all defaults) of any earlier struct_size into the zeroed *out_options. */
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) TDM_WARN_UNUSED;
+/* Returns the limit of silence of the options; 0: none, or one that tdm_context_plan_read refuses.
+ */
+uint64_t tdm_context_silence_ns(const tdm_context_options *options);
 /* The strings of the plan are the options' and the environment's. */
 tdm_status tdm_context_plan_read(const tdm_context_options *options,
                                  tdm_context_plan *out_plan) TDM_WARN_UNUSED;

@@ -26,9 +26,21 @@ static tdm_status poll_locked(tdm_network *network) {
   return status;
 }
 
-/* The engine has failed with the call. Its word of a way that is lost waits for the name of the
- * rank, for as long as the control channel may take: *out_settled is false then. Whatever it has
- * failed with, all are told, since they may wait for this rank. */
+/* Fails with the thread's message, and names a rank that is silent: the way to it may be cut, as
+ * the engine's is, which cannot wait for the limit of silence. */
+static tdm_status fail_with_silent(const tdm_network *network, tdm_status status) {
+  uint64_t silent_ns = 0;
+  const int rank = tdm_control_most_silent(network->control, &silent_ns);
+  if (rank < 0) return status;
+  char words[TDM_MESSAGE_BYTES], text[TDM_NET_RANK_TEXT_BYTES];
+  (void)snprintf(words, sizeof(words), "%s", tdm_last_message());
+  return tdm_fail(status, "%.350s; %s has not been heard of for %.2g s", words,
+                  tdm_endpoint_rank_text(network->endpoint, rank, text), (double)silent_ns * 1e-9);
+}
+
+/* The engine has failed with the call. An engine tells that a way is lost, and not who: for as long
+ * as the control channel may take to name a rank that has ended, *out_settled is false. Whatever
+ * the engine has failed with, all ranks are told, since they may wait for this one. */
 static tdm_status tell_engine_failure(tdm_network *network, tdm_network_call *call,
                                       tdm_status status, bool *out_settled) {
   char words[TDM_MESSAGE_BYTES];
@@ -46,6 +58,7 @@ static tdm_status tell_engine_failure(tdm_network *network, tdm_network_call *ca
     *out_settled = false;
     return tdm_network_check_left(network, call->request.peer, &call->left_ns);
   }
+  if (status == TDM_UNAVAILABLE) status = fail_with_silent(network, status);
   tdm_network_give_up(network, status);
   return status;
 }

@@ -177,7 +177,7 @@ static void test_strangers(void **state) {
   close_net(&made);
 }
 
-/* Whoever knocks while there is no memory is let in when there is, and so are those behind it. */
+/* Connections take no memory once the channel is up, so the listener goes on without any. */
 static void test_knocks_without_memory(void **state) {
   (void)state;
   job made = {0};
@@ -185,16 +185,37 @@ static void test_knocks_without_memory(void **state) {
   start_all(&made);
   tdm_control *control = made.ranks[0].control;
   tdm_faulty_allocator_arm(made.memory, 1, true);
-  const int first = knock(tdm_control_port(control));
-  while (tdm_faulty_allocator_failures(made.memory) == 0)
-    (void)usleep(1000);
-  tdm_faulty_allocator_arm(made.memory, 0, false);
-  const int second = knock(tdm_control_port(control));
-  say(first, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
-  say(second, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
-  wait_end(first);
-  wait_end(second);
+  for (int i = 0; i < 2; i++) {
+    const int stranger = knock((uint16_t)tdm_control_port(control));
+    say(stranger, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
+    wait_end(stranger);
+  }
   wait_count(control, MALFORMED, 2);
+  assert_int_equal(tdm_faulty_allocator_failures(made.memory), 0);
+  tdm_faulty_allocator_arm(made.memory, 0, false);
+  close_net(&made);
+}
+
+/* Of more strangers than there are links all are let in, or ended, in their turn. */
+static void test_more_knocks_than_links(void **state) {
+  (void)state;
+  enum { STRANGERS_HERE = 300 };
+  job made = {0};
+  int strangers[STRANGERS_HERE];
+  open_net(&made, 2);
+  start_all(&made);
+  tdm_control *control = made.ranks[0].control;
+  assert_in_range(control->link_count, 1, STRANGERS_HERE - 1);
+  for (int i = 0; i < STRANGERS_HERE; i++)
+    strangers[i] = knock((uint16_t)tdm_control_port(control));
+  for (int i = 0; i < STRANGERS_HERE; i++)
+    (void)close(strangers[i]);
+  wait_count(control, STRANGERS, STRANGERS_HERE);
+  const int last = knock((uint16_t)tdm_control_port(control));
+  say(last, (const unsigned char *)"GET / HTTP/1.1\r\nHost: tandem\r\n\r\n", 32);
+  wait_end(last);
+  wait_count(control, MALFORMED, 1);
+  assert_false(tdm_control_failed(control, NULL));
   close_net(&made);
 }
 
@@ -359,6 +380,7 @@ int main(void) {
       cmocka_unit_test(test_a_rank_that_comes_late),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_knocks_without_memory),
+      cmocka_unit_test(test_more_knocks_than_links),
       cmocka_unit_test(test_standstill),
       cmocka_unit_test(test_unreachable),
       cmocka_unit_test(test_greeted_again),

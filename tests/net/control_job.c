@@ -66,6 +66,13 @@ void wait_progress(tdm_control *of, int peer, uint64_t command) {
   } while (told.queue_count == 0 || told.progress[0] != command);
 }
 
+tdm_control_failure wait_failure(tdm_control *control) {
+  tdm_control_failure failure;
+  while (!tdm_control_failed(control, &failure))
+    (void)usleep(1000);
+  return failure;
+}
+
 /* ---- Ranks that the test plays ---- */
 
 played play(job *of, const uint16_t ports[MOST]) {

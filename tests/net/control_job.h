@@ -52,6 +52,8 @@ void *start_rank(void *one);
 void start_all(job *of);
 /* Until rank `of` knows that its peer's first queue has passed the command. */
 void wait_progress(tdm_control *of, int peer, uint64_t command);
+/* Waits until the rank has learned of a failure. */
+tdm_control_failure wait_failure(tdm_control *control);
 
 /* ---- Ranks that the test plays ---- */
 

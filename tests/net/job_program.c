@@ -2,12 +2,13 @@
  * the first and the last rank, and one over replicas on all of them. Prints each one's last loss,
  * and a hash of loss and scores: "rank R of N: placed LOSS HASH".
  *
- *     job_program [late | killed|stopped|exited FILE]
+ *     job_program [late | paused | killed|stopped|exited FILE]
  *
  * `late`: rank 0 has something to do for some seconds when the others have released their contexts,
- * and prints "rank 0 has done it" then. With a file rank 1 does that to itself in the middle, and
- * the others write why their step failed to FILE: "rank R: MESSAGE", and that the next one does,
- * too: "rank R again: MESSAGE". */
+ * and prints "rank 0 has done it" then. `paused`: rank 1 is stopped for some seconds in the middle
+ * of its first training, and goes on; each rank prints what its context logs. With a file rank 1
+ * does that to itself in the middle, and the others write why their step failed to FILE: "rank R:
+ * MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
 #define _GNU_SOURCE /* kill, sleep */
 #include <inttypes.h>
 #include <signal.h>
@@ -19,7 +20,16 @@
 #include "tandem/tandem.h"
 #include "tests/net/told.h"
 
-enum { ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, REPLICAS = 6, LATE_SECONDS = 7 };
+enum {
+  ROWS = 24,
+  WORDS = 50,
+  WIDTH = 12,
+  CLASSES = 5,
+  STEPS = 20,
+  REPLICAS = 6,
+  LATE_SECONDS = 7,
+  PAUSE_SECONDS = 5
+};
 
 static uint64_t fold(uint64_t hash, const void *bytes, size_t count) {
   for (size_t i = 0; i < count; i++)
@@ -55,6 +65,26 @@ static void end_oneself(int lines) {
   (void)kill(self, own_signal);
 }
 
+static bool pauses;
+
+/* Once: a child lets the process go on. */
+static void pause_oneself(void) {
+  const pid_t self = getpid();
+  pauses = false;
+  if (fork() == 0) {
+    (void)sleep(PAUSE_SECONDS);
+    (void)kill(self, SIGCONT);
+    _exit(0);
+  }
+  (void)kill(self, SIGSTOP);
+}
+
+static void print_line(void *user, tdm_log_level level, const char *message) {
+  (void)user;
+  (void)level;
+  fprintf(stderr, "%s\n", message);
+}
+
 static void tell(tdm_context *context, const char *when) {
   (void)told_add(told_path, "rank %d%s: %s", tdm_context_rank(context), when, tdm_last_message());
 }
@@ -73,7 +103,9 @@ static tdm_status train(tdm_context *context, tdm_session *session, const char *
     tdm_tensor *x = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), ids);
     tdm_tensor *y = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ROWS), labels);
     const tdm_feed feeds[] = {{"ids", x, false}, {"labels", y, false}};
-    if (own_signal != 0 && step == STEPS / 2 && tdm_context_rank(context) == 1) end_oneself(lines);
+    const bool happens = step == STEPS / 2 && tdm_context_rank(context) == 1;
+    if (happens && own_signal != 0) end_oneself(lines);
+    if (happens && pauses) pause_oneself();
     status = tdm_train_step(session, feeds, 2, NULL, 0, &loss);
     if (status == TDM_OK && step == STEPS - 1) status = tdm_run(session, feeds, 1, &scores, 1);
     if (status != TDM_OK && told_path) {
@@ -117,7 +149,12 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[1], "exited") == 0) own_signal = SIGTERM;
     told_path = arguments[2];
   }
-  tdm_context *context = tdm_context_create(NULL);
+  const bool is_late = count == 2 && strcmp(arguments[1], "late") == 0;
+  pauses = count == 2 && !is_late;
+  const tdm_context_options options = {.struct_size = sizeof options,
+                                       .log = pauses ? print_line : NULL,
+                                       .silence_seconds = own_signal == SIGSTOP ? 2 : 0};
+  tdm_context *context = tdm_context_create(&options);
   if (!context) {
     fprintf(stderr, "%s\n", tdm_last_message());
     return 1;
@@ -135,7 +172,7 @@ int main(int count, char **arguments) {
   if (status == TDM_OK)
     status = run_model(context, "replicated", "host:0/cpu:0", "host:0/cpu:0", replicas);
   if (status != TDM_OK) fprintf(stderr, "%s\n", tdm_last_message());
-  if (count == 2 && tdm_context_rank(context) == 0) {
+  if (is_late && tdm_context_rank(context) == 0) {
     (void)sleep(LATE_SECONDS);
     printf("rank 0 has done it\n");
   }

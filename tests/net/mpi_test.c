@@ -130,8 +130,18 @@ static void test_killed(void **state) {
   expect_lost(*state, "killed", ") has ended without a word");
 }
 
+/* The limit of silence of what is launched until the next call; NULL: the usual one. */
+static void set_silence(const char *seconds) {
+  if (seconds)
+    (void)setenv("TANDEM_NET_SILENCE_SECONDS", seconds, 1);
+  else
+    (void)unsetenv("TANDEM_NET_SILENCE_SECONDS");
+}
+
 static void test_stopped(void **state) {
-  expect_lost(*state, "stopped", ") has not been heard of for 0.");
+  set_silence("2");
+  expect_lost(*state, "stopped", ") has not been heard of for 2");
+  set_silence(NULL);
 }
 
 static void test_job_killed(void **state) {
@@ -139,7 +149,7 @@ static void test_job_killed(void **state) {
 }
 
 static void test_job_stopped(void **state) {
-  expect_step_lost(*state, "stopped", ") has not been heard of for ");
+  expect_step_lost(*state, "stopped", ") has not been heard of for 2");
 }
 
 static void test_job_exited(void **state) {
@@ -167,6 +177,35 @@ static void test_job(void **state) {
     expect(placed, (size_t)ranks);
     expect(replicated, (size_t)ranks);
   }
+}
+
+static void expect_some(const char *part) {
+  if (!strstr(output, part)) fail_msg("expected: %s\n%s", part, output);
+}
+
+/* Lines of the log of ranks 0 and 2: rank 1 has not been heard of, and is heard again. */
+static void expect_suspected(int rank) {
+  char line[64];
+  (void)snprintf(line, sizeof(line), "rank %d: rank 1 (host ", rank);
+  const char *warned = strstr(output, line);
+  if (!warned || !strstr(warned, "has not been heard of for 1"))
+    fail_msg("rank %d has not warned:\n%s", rank, output);
+  expect_some("is heard again after ");
+}
+
+/* A rank that is stopped for five seconds is suspected, and the job ends with the same bits. */
+static void test_job_paused(void **state) {
+  const launcher *of = *state;
+  char placed[64], replicated[64];
+  require(of);
+  expect_end(run_command(find_file("job_program")), true);
+  find_result("placed ", placed, sizeof(placed));
+  find_result("replicated ", replicated, sizeof(replicated));
+  expect_end(launch(of, "", 3, "job_program", "paused"), true);
+  expect(placed, 3);
+  expect(replicated, 3);
+  expect_suspected(0);
+  expect_suspected(2);
 }
 
 /* Launchers end those that are left when one has ended without the others. */
@@ -243,6 +282,7 @@ int main(int count, char **arguments) {
       CASE(test_killed, openmpi),
       CASE(test_stopped, openmpi),
       CASE(test_job, openmpi),
+      CASE(test_job_paused, openmpi),
       CASE(test_job_late, openmpi),
       CASE(test_models, openmpi),
       CASE(test_links, openmpi),
@@ -257,6 +297,7 @@ int main(int count, char **arguments) {
       CASE(test_killed, mpich),
       CASE(test_stopped, mpich),
       CASE(test_job, mpich),
+      CASE(test_job_paused, mpich),
       CASE(test_job_late, mpich),
       CASE(test_models, mpich),
       CASE(test_links, mpich),

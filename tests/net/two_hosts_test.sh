@@ -78,6 +78,7 @@ launch() {
     --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
     -x TANDEM_NET_PATH -x TANDEM_NET_INTERFACE \
     ${TANDEM_NET_STALL_SECONDS:+-x TANDEM_NET_STALL_SECONDS} \
+    ${TANDEM_NET_SILENCE_SECONDS:+-x TANDEM_NET_SILENCE_SECONDS} \
     -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
 }
 
@@ -166,5 +167,5 @@ command -v "$([ "$mpi" = mpich ] && echo mpiexec.mpich || echo mpirun.openmpi)" 
   skip "$mpi has no launcher here"
 count "$mpi"
 measure "$mpi"
-cut_link "$mpi" "has not been heard of"
+TANDEM_NET_SILENCE_SECONDS=2 cut_link "$mpi" "has not been heard of"
 TANDEM_NET_INTERFACE=beats TANDEM_NET_STALL_SECONDS=2 cut_link "$mpi" "stands still"

@@ -144,6 +144,14 @@ static void numbers_of_contexts_have_ranges(void **unused) {
     assert_null(tdm_context_create(&tf32));
     assert_message("tf32 is");
   }
+  static const double bad_silence[] = {-1, 0.4, 86401, NAN, INFINITY};
+  for (size_t i = 0; i < sizeof bad_silence / sizeof bad_silence[0]; i++) {
+    const tdm_context_options silence = {.struct_size = sizeof silence,
+                                         .silence_seconds = bad_silence[i]};
+    assert_null(tdm_context_create(&silence));
+    assert_message("silence_seconds is");
+    assert_message("expected 0.5 to 86400");
+  }
 }
 
 static void numbers_of_loaders_have_ranges(void **unused) {

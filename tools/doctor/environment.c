@@ -23,6 +23,7 @@ static const char *const known_names[] = {
     "TANDEM_NET",
     "TANDEM_NET_INTERFACE",
     "TANDEM_NET_PATH",
+    "TANDEM_NET_SILENCE_SECONDS",
     "TANDEM_NET_STALL_SECONDS",
     "TANDEM_PLACE",
     "TANDEM_RED_ZONES",

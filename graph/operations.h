@@ -243,6 +243,9 @@ typedef struct tdm_optimizer_rule {
 typedef struct tdm_optimizer {
   const tdm_optimizer_rule *rule;
   double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
+  /* Limit of each element's absolute value in a gradient: 0 or more; 0: none. Gradients are clipped
+   * once they are summed over micro-batches, replicas and ranks, and before clip_norm. */
+  double clip_value;
   double clip_norm; /* gradients are scaled so that their joint norm is at most this; 0: never */
   bool maximize;    /* the loss is to become larger: every gradient is negated */
   /* 0: none; else each parameter has a moving average, of which after an update this much is what

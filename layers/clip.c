@@ -1,7 +1,7 @@
-/* Clipping by norm, as torch.nn.utils.clip_grad_norm_: every gradient's sum of squares, their sum,
- * one factor, every gradient scaled; and gradients turned around where an optimizer maximizes.
- * Invariant: sums are added in the order of parameters, so the factor does not depend on where they
- * live. */
+/* Clipping of gradients: by value, as torch.nn.utils.clip_grad_value_, element by element; then by
+ * norm, as torch.nn.utils.clip_grad_norm_: every gradient's sum of squares, their sum, one factor,
+ * every gradient scaled. Gradients are negated where an optimizer maximizes. Invariant: sums are
+ * added in the order of parameters, so the factor does not depend on where they live. */
 #include "layers/clip.h"
 
 #include <stdint.h>
@@ -80,6 +80,14 @@ static tdm_value as_dtype(tdm_graph *graph, const char *name, tdm_value x, tdm_d
   return tdm_value_dtype(graph, x) == dtype ? x : tdm_cast(graph, name, x, dtype);
 }
 
+/* The gradient of a parameter (rows of a sparse one) within the optimizer's clip_value. */
+static tdm_value clipped_by_value(tdm_update *update, size_t index) {
+  const double most = tdm_update_optimizer(update)->clip_value;
+  const tdm_value gradient = tdm_update_gradient(update, index);
+  if (most == 0.0) return gradient;
+  return tdm_clamp(tdm_update_graph(update), tdm_update_name(update, index), gradient, -most, most);
+}
+
 /* Partial sums of parameters 16^level apart, like the digits of a number: a tree of sums in order
  * that needs no memory of its own. */
 typedef struct sum_tree {
@@ -128,7 +136,7 @@ tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
   sum_tree tree = {.graph = tdm_update_graph(update)};
   const tdm_dtype dtype = widest_dtype(update);
   for (size_t i = 0; i < tdm_update_count(update); i++) {
-    const tdm_value gradient = tdm_update_gradient(update, i);
+    const tdm_value gradient = clipped_by_value(update, i);
     const char *name = tdm_update_name(update, i);
     const tdm_value squares =
         tdm_append(tree.graph, &sum_of_squares, name, NULL, &gradient, 1, NULL);
@@ -155,7 +163,7 @@ tdm_status tdm_clip_updates(tdm_update *update,
 
 /* Where the optimizer maximizes, the factor is negative, or the gradient is negated by itself. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {
-  const tdm_value gradient = tdm_update_gradient(update, index);
+  const tdm_value gradient = clipped_by_value(update, index);
   tdm_graph *graph = tdm_update_graph(update);
   const char *name = tdm_update_name(update, index);
   if (!tdm_value_is_valid(clip->factor))

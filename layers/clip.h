@@ -1,4 +1,4 @@
-/* Clipping of gradients by their joint norm, for optimizer rules. */
+/* Clipping of gradients by value and by their joint norm, for optimizer rules. */
 #ifndef TANDEM_LAYERS_CLIP_H
 #define TANDEM_LAYERS_CLIP_H
 
@@ -16,8 +16,8 @@ tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) TDM_WARN_UNUSE
 tdm_status tdm_clip_updates(tdm_update *update,
                             void (*append)(tdm_update *update, const tdm_clip *clip,
                                            size_t index)) TDM_WARN_UNUSED;
-/* The gradient of parameter index (rows of a sparse one), scaled if there is a factor; its negative
- * where the optimizer maximizes. */
+/* Returns the gradient of parameter index (rows of a sparse one), clipped by value and scaled by
+ * the factor, if the optimizer has them; its negative if the optimizer maximizes. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index);
 
 #endif

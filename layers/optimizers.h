@@ -1,8 +1,8 @@
 /* Public part of layers/: optimizers, with the options, defaults and numerics of torch.optim, in
  * the forms that update one tensor after the other. Each is a value, made without errors: creating
- * the session checks its settings, and names what is wrong. Set clip_norm, and maximize, in what
- * they answer. States in stores and checkpoints are called "optimizer/PARAMETER/" and what PyTorch
- * calls them (exp_avg, ...). */
+ * the session checks its settings, and names what is wrong. Set clip_value, clip_norm and maximize
+ * in the returned value. States in stores and checkpoints are called "optimizer/PARAMETER/" and
+ * what PyTorch calls them (exp_avg, ...). */
 #ifndef TANDEM_LAYERS_OPTIMIZERS_H
 #define TANDEM_LAYERS_OPTIMIZERS_H
 

@@ -5,15 +5,14 @@
  * number, as a factor that clips, comes from the home. */
 #include <string.h>
 
-#include "devices/operations/pointwise.h"
 #include "graph/collectives/sums.h"
 
 typedef struct followers {
   const tdm_sums *sums;
   size_t value_count; /* when it began: what is made since is nobody's sum */
-  uint32_t *sum_of;   /* per value: 1 + the sum that it is, as it is or scaled; 0: none */
-  uint32_t *updates;  /* per sum: the updates that read it */
-  uint32_t *there;    /* per value: what stands for it on the device at hand */
+  uint32_t *sum_of;  /* per value: 1 + the sum that it is, perhaps with changed elements; 0: none */
+  uint32_t *updates; /* per sum: the updates that read it */
+  uint32_t *there;   /* per value: what stands for it on the device at hand */
 } followers;
 
 static tdm_status init(followers *state, const tdm_sums *sums) {
@@ -45,11 +44,15 @@ static bool is_for_everywhere(const tdm_graph *graph, const tdm_ir_node *update)
   return false;
 }
 
-/* Is it a sum's value, scaled (by clipping), or negated (where an optimizer maximizes)? */
-static bool scales(const followers *state, const tdm_ir_node *node) {
-  const char *name = node->operation->name;
-  return node->role == TDM_ROLE_GRADIENT && sum_of(state, node->inputs[0]) &&
-         (strcmp(name, TDM_OP_SCALE) == 0 || strcmp(name, TDM_OP_AFFINE) == 0);
+/* Returns true if the node changes each element of a sum by itself, by attributes and numbers
+ * alone: clipping by value or by norm, or the negation of an optimizer that maximizes. */
+static bool changes_elements(const followers *state, const tdm_ir_node *node) {
+  if (node->role != TDM_ROLE_GRADIENT || !node->operation->elementwise) return false;
+  for (uint32_t k = 1; k < node->input_count; k++) {
+    const tdm_ir_value *value = tdm_ir_value_at(state->sums->graph, node->inputs[k]);
+    if (node->inputs[k] && tdm_shape_count(&value->spec.shape) != 1) return false;
+  }
+  return sum_of(state, node->inputs[0]) != 0;
 }
 
 /* Does an update of one sum, where that is at home, read nothing else but what it keeps, and
@@ -137,7 +140,7 @@ tdm_status tdm_find_own_updates(const tdm_sums *sums) {
   TDM_EACH_NODE(sums->graph, node) {
     const uint32_t sum = sum_read_by(&state, node);
     if (!sum) continue;
-    if (scales(&state, node)) state.sum_of[node->first_output] = sum;
+    if (changes_elements(&state, node)) state.sum_of[node->first_output] = sum;
     if (node->role != TDM_ROLE_UPDATE) continue;
     state.updates[sum - 1]++;
     sums->items[sum - 1].everywhere |= is_for_everywhere(sums->graph, node);
@@ -176,7 +179,7 @@ static tdm_status insert_updates_of(followers *state, uint32_t i, const tdm_ir_n
     const tdm_sum *sum = number ? &state->sums->items[number - 1] : NULL;
     const bool updates = node->role == TDM_ROLE_UPDATE;
     if (sum && sum->own && i < sum->count && sum->devices[i] != sum->node->device &&
-        (updates || scales(state, node))) {
+        (updates || changes_elements(state, node))) {
       state->there[sum->value] = sum->totals[i];
       if (!updates) state->sum_of[node->first_output] = number;
       TDM_TRY(clone_on(state, node, sum->devices[i], updates ? NULL : state->sums->updates));

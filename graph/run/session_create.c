@@ -79,6 +79,9 @@ static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
                     "session options: average_decay is %g, not 0 or more and below 1, or "
                     "TDM_AVERAGE_MEAN",
                     decay);
+  if (!(optimizer->clip_value >= 0))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_value is %g, not 0 or more",
+                    optimizer->clip_value);
   if (optimizer->clip_norm >= 0) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_norm is %g, not 0 or more",
                   optimizer->clip_norm);

@@ -273,6 +273,7 @@ static tdm_session *make_session(api *self, tdm_store *store) {
   const uint8_t more = fuzz_byte(&self->input);
   tdm_optimizer optimizer = draw_optimizer(self);
   if (flags & 128) optimizer.clip_norm = 1;
+  if (flags & 64) optimizer.clip_value = 0.5;
   optimizer.maximize = (more & 128) != 0;
   const tdm_parameter_group groups[] = {{more & 1 ? "n1*" : "n2,s", more & 2 ? &optimizer : NULL}};
   const bool trains = flags & 1;

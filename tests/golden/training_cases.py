@@ -24,6 +24,16 @@ def clip_by_norm(parameters, max_norm):
         value.mul_(factor)
 
 
+def clip_by_value(parameters, most):
+    """torch.nn.utils.clip_grad_value_, also for sparse gradients, whose rows are summed first."""
+    for parameter in parameters:
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            parameter.grad._values().clamp_(-most, most)
+        else:
+            torch.nn.utils.clip_grad_value_([parameter], most)
+
+
 def averaged_model(modules, average):
     """average: a decay, or "mean"; None: none is kept."""
     if average is None:
@@ -34,7 +44,7 @@ def averaged_model(modules, average):
     return torch.optim.swa_utils.AveragedModel(nn.ModuleDict(modules), **options)
 
 
-def train(case, modules, optimizer, forward, steps, clip, average=None, highest=None):
+def train(case, modules, optimizer, forward, steps, clip, average=None, highest=None, value=None):
     """highest: rate and momentum go through one cycle up to it; None: they stay."""
     parameters = [value for module in modules.values() for value in module.parameters()]
     averaged = averaged_model(modules, average)
@@ -44,6 +54,8 @@ def train(case, modules, optimizer, forward, steps, clip, average=None, highest=
         optimizer.zero_grad()
         loss = forward(step)
         loss.backward()
+        if value:
+            clip_by_value(parameters, value)
         if clip:
             clip_by_norm(parameters, clip)
         optimizer.step()
@@ -63,7 +75,8 @@ def train(case, modules, optimizer, forward, steps, clip, average=None, highest=
         case.record("trained.optimizer/%s/average" % name, value)
 
 
-def dense_model(case, make, clip=None, steps=6, options=None, average=None, highest=None):
+def dense_model(case, make, clip=None, steps=6, options=None, average=None, highest=None,
+                value=None):
     if options:
         numbers = torch.tensor([float(n) for n in options[1:]], dtype=torch.float64)
         case.record("option." + options[0], numbers)
@@ -78,10 +91,10 @@ def dense_model(case, make, clip=None, steps=6, options=None, average=None, high
         target = case.fed("target.%d" % step, 8, 3)
         return F.mse_loss(modules["second"](torch.tanh(modules["first"](x))), target)
 
-    train(case, modules, optimizer, forward, steps, clip, average, highest)
+    train(case, modules, optimizer, forward, steps, clip, average, highest, value)
 
 
-def table_model(case, make, clip=None, steps=6, average=None, highest=None):
+def table_model(case, make, clip=None, steps=6, average=None, highest=None, value=None):
     modules = {"table": case.module("table", nn.Embedding(9, 4, padding_idx=0, sparse=True))}
     optimizer = make(list(modules["table"].parameters()))
 
@@ -90,7 +103,7 @@ def table_model(case, make, clip=None, steps=6, average=None, highest=None):
         target = case.fed("target.%d" % step, 5, 4)
         return F.mse_loss(modules["table"](ids), target, reduction="sum")
 
-    train(case, modules, optimizer, forward, steps, clip, average, highest)
+    train(case, modules, optimizer, forward, steps, clip, average, highest, value)
 
 
 def main_model(case, make, clip=None, steps=20):
@@ -236,6 +249,9 @@ def training_cases():
         cases.update(adafactor_cases(with_options))
     cases["adagrad_clip"] = dict(with_options(adagrad, lr=0.05), clip=0.05)
     cases["rmsprop_clip"] = dict(with_options(rmsprop, lr=0.01), clip=0.05)
+    cases["sgd_value"] = dict(with_options(sgd, lr=0.1), value=0.003)
+    cases["adam_value_norm"] = dict(with_options(adam, lr=0.01), value=0.003, clip=0.01)
+    cases["sgd_maximize_value"] = dict(with_options(sgd, lr=0.1, maximize=True), value=0.003)
     cycled = {
         "sgd": with_options(sgd, lr=0.1, momentum=0.9),
         "sgd_nesterov": with_options(sgd, lr=0.1, momentum=0.9, nesterov=True),
@@ -253,6 +269,8 @@ def training_cases():
     tables = {
         "table_sgd": with_options(sgd, lr=0.1),
         "table_sgd_clip": dict(with_options(sgd, lr=0.1), clip=0.5),
+        "table_sgd_value": dict(with_options(sgd, lr=0.1), value=0.01),
+        "table_adagrad_value": dict(with_options(adagrad, lr=0.1), value=0.01, clip=0.05),
         "table_sgd_average": dict(with_options(sgd, lr=0.1), average=0.75),
         "table_sgd_maximize": with_options(sgd, lr=0.1, maximize=True),
         "table_sparse_adam": with_options(sparse_adam, lr=0.01),

@@ -59,6 +59,11 @@ static tdm_optimizer clipped(tdm_optimizer optimizer, double norm) {
   return optimizer;
 }
 
+static tdm_optimizer clipped_by_value(tdm_optimizer optimizer, double value) {
+  optimizer.clip_value = value;
+  return optimizer;
+}
+
 static tdm_optimizer maximizing(tdm_optimizer optimizer) {
   optimizer.maximize = true;
   return optimizer;
@@ -87,6 +92,9 @@ static size_t sgd_cases(training_case *cases) {
   cases[count++] = make_case("sgd_clip_loose", clipped(tdm_sgd(0.1), 100.0));
   cases[count++] = make_case("sgd_average", averaging(tdm_sgd_with(&momentum), 0.9));
   cases[count++] = make_case("sgd_average_quick", averaging(clipped(tdm_sgd(0.1), 0.05), 0.3));
+  cases[count++] = make_case("sgd_value", clipped_by_value(tdm_sgd(0.1), 0.003));
+  cases[count++] =
+      make_case("sgd_maximize_value", clipped_by_value(maximizing(tdm_sgd(0.1)), 0.003));
   const tdm_sgd_options upwards = {.learning_rate = 0.02, .momentum = 0.9};
   cases[count++] = make_case("sgd_maximize", maximizing(tdm_sgd_with(&upwards)));
   return count;
@@ -112,6 +120,8 @@ static size_t adam_cases(training_case *cases) {
   cases[count++] = make_case("adamw_amsgrad", tdm_adamw_with(&both));
   cases[count++] = make_case("adam_average_mean", averaging(tdm_adam(0.01), TDM_AVERAGE_MEAN));
   cases[count++] = make_case("adam_maximize", maximizing(tdm_adam_with(&decay)));
+  cases[count++] =
+      make_case("adam_value_norm", clipped(clipped_by_value(tdm_adam(0.01), 0.003), 0.01));
   cases[count++] = make_case("adam_maximize_clip", clipped(maximizing(tdm_adam(0.01)), 0.05));
   return count;
 }
@@ -174,6 +184,9 @@ static size_t table_cases(training_case *cases) {
   size_t count = 0;
   cases[count++] = make_case("table_adagrad", tdm_adagrad(0.1));
   cases[count++] = make_case("table_adagrad_options", tdm_adagrad_with(&adagrad));
+  cases[count++] =
+      make_case("table_adagrad_value", clipped(clipped_by_value(tdm_adagrad(0.1), 0.01), 0.05));
+  cases[count++] = make_case("table_sgd_value", clipped_by_value(tdm_sgd(0.1), 0.01));
   cases[count++] = make_case("table_adagrad_clip", clipped(tdm_adagrad(0.1), 0.5));
   cases[count++] = make_case("table_sgd", tdm_sgd(0.1));
   cases[count++] = make_case("table_sgd_average", averaging(tdm_sgd(0.1), 0.75));

@@ -79,6 +79,9 @@ static void rates_are_finite(void **unused) {
     optimizer = good;
     optimizer.clip_norm = bad[i];
     if (bad[i] != (double)INFINITY) assert_refused(&none, &optimizer, "clip_norm is");
+    optimizer = good;
+    optimizer.clip_value = bad[i];
+    if (bad[i] != (double)INFINITY) assert_refused(&none, &optimizer, "clip_value is");
   }
   const tdm_parameter_group group = {"rnn", &good};
   const tdm_session_options grouped = {.groups = &group, .group_count = 1};

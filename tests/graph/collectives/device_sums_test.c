@@ -54,6 +54,7 @@ typedef struct variant {
   int micro_batches;
   int depth;
   double clip_norm;
+  double clip_value;
   bool deterministic;
   bool maximize;
   bool factored; /* Adafactor instead of Adam */
@@ -93,6 +94,7 @@ static tdm_session *make_session(const variant *of, tdm_collective collective) {
   tdm_value loss;
   tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
   optimizer.clip_norm = of->clip_norm;
+  optimizer.clip_value = of->clip_value;
   optimizer.maximize = of->maximize;
   tdm_store *store = of->home ? store_at_home(of) : NULL;
   tdm_graph *graph = build(of, true, &loss);
@@ -168,6 +170,8 @@ static const variant variants[] = {
     {.devices = ALL, .depth = 3, .deterministic = true},
     {.devices = "cpu:0,cpu:1,cpu:0,cpu:1"},
     {.devices = ALL, .maximize = true},
+    {.devices = ALL, .clip_value = 1e-3, .maximize = true},
+    {.devices = ALL, .clip_value = 1e-3, .micro_batches = 2},
     {.devices = ALL, .clip_norm = 0.5, .maximize = true, .factored = true},
 };
 

@@ -42,6 +42,7 @@ tdm_session *homes_session(const homes_case *of) {
   }
   tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
   optimizer.clip_norm = of->clip_norm;
+  optimizer.clip_value = of->clip_value;
   return train_session(
       graph, loss, optimizer,
       &(tdm_session_options){.seed = 7,

@@ -21,6 +21,7 @@ typedef struct homes_case {
   int micro_batches;
   int depth;
   double clip_norm;
+  double clip_value;
   bool spread_homes;
   double updated_everywhere;
   bool spread_rows;

@@ -93,6 +93,7 @@ static void every_way_trains_from_spread_homes(void **state) {
   static const int counts[] = {2, 8, 3};
   tdm_optimizer clipped = tdm_adam(0.01);
   clipped.clip_norm = 0.5;
+  clipped.clip_value = 1e-3;
   const job_model model = {.build = mixed_on_hosts, .optimizer = clipped, .rows = ROWS};
   for (size_t i = 0; i < TDM_COUNT_OF(counts); i += test_is_sanitized() ? 2 : 1)
     each_way_trains_as_the_sum_in_order(&model, counts[i]);

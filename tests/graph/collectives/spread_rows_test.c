@@ -42,6 +42,7 @@ static const homes_case cases[] = {
     {.devices = "cpu:1,cpu:2,cpu:0"},
     {.devices = "cpu:0," A(1) ",cpu:1," A(2)},
     {.devices = A(0) "," A(1) "," A(2), .clip_norm = 0.5},
+    {.devices = A(0) "," A(1) "," A(2), .clip_value = 1e-3},
     {.devices = A(0) "," A(1), .micro_batches = 3},
     {.devices = A(0) "," A(1) "," A(2), .depth = 3},
     {.devices = A(0) "," A(1) "," A(2), .layers = 12}, /* more terms than buckets */

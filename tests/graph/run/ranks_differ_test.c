@@ -146,6 +146,7 @@ MAKE(another_optimizer, of->optimizer = tdm_sgd(0.01))
 MAKE(another_rate, of->optimizer.learning_rate = 0.02)
 MAKE(another_beta, of->optimizer.settings[0] += 0.01)
 MAKE(clipping, of->optimizer.clip_norm = 1)
+MAKE(clipping_values, of->optimizer.clip_value = 1)
 MAKE(maximizing, of->optimizer.maximize = true)
 MAKE(averages, of->optimizer.average_decay = 0.9)
 MAKE(another_seed, of->options.seed = 8)
@@ -176,6 +177,7 @@ static const difference differences[] = {
     {"another learning rate", another_rate, false},
     {"another beta", another_beta, false},
     {"clipping", clipping, false},
+    {"clipping values", clipping_values, false},
     {"maximizing", maximizing, false},
     {"averages", averages, false},
     {"another seed", another_seed, false},

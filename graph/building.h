@@ -124,6 +124,19 @@ TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dt
 TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                             const tdm_initializer *initializer, tdm_value like);
 
+/* A tensor that belongs to the graph: data, of the caller's, holds its elements (shape, row-major)
+ * and is copied before the function returns. It never changes, has no gradient, and is in no file
+ * and no state dict. shape is concrete. Like a parameter it lives where the first layer that reads
+ * it does, once for all sessions of a store, and other devices keep copies; replicas and
+ * micro-batches read it as a whole. name is a path below the scope, used in messages and reports;
+ * NULL: a number.
+ *
+ *   const float mean[] = {0.485F, 0.456F, 0.406F};
+ *   tdm_value centre = tdm_constant(graph, "mean", TDM_FLOAT32, tdm_shape_of(3, 3, 1, 1), mean);
+ */
+TDM_API tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
+                               const void *data);
+
 /* A parameter or state that the graph has, by its path below the innermost scope ("fc.weight"):
  * torch.nn.Module.get_parameter. INVALID_ARGUMENT, naming those that there are, where it has none.
  */

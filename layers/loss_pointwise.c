@@ -9,28 +9,13 @@ static const tdm_shape scalar = {.rank = 0};
 
 /* ---- In micro-batches ------------------------------------------------------------------------ */
 
-/* like () -> the value in the attributes. */
-static const tdm_operation constant = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_FILL,
-    .attribute_bytes = sizeof(tdm_fill_attributes),
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .output_count = 1,
-    .infer = tdm_infer_like_first,
-    .work = tdm_work_writes,
-    .precision = TDM_PRECISION_GIVEN,
-};
-
 static tdm_value count_elements(tdm_chunked *chunked) {
   const tdm_shape whole = tdm_chunked_shape(chunked, 0);
   const tdm_loss_attributes *loss = tdm_chunked_attributes(chunked);
   const bool by_batch = loss->reduction == TDM_REDUCTION_BATCH_MEAN;
-  const tdm_fill_attributes attributes = {
-      .value = (double)(by_batch ? whole.dims[0] : tdm_shape_count(&whole))};
-  const tdm_value like = tdm_chunked_output(chunked, 0, 0);
-  return tdm_append(tdm_chunked_graph(chunked), &constant, tdm_chunked_name(chunked), &attributes,
-                    &like, 1, NULL);
+  const int64_t count = by_batch ? whole.dims[0] : tdm_shape_count(&whole);
+  return tdm_full_like(tdm_chunked_graph(chunked), tdm_chunked_name(chunked),
+                       tdm_chunked_output(chunked, 0, 0), (double)count);
 }
 
 tdm_status tdm_loss_chunk_elements(tdm_chunked *chunked) {
@@ -253,7 +238,7 @@ TDM_RECORDS(loss_pointwise, {.operation = &mse_operation, .functions = "tdm_mse"
             {.operation = &smooth_l1_operation, .functions = "tdm_smooth_l1 tdm_huber tdm_l1"},
             {.operation = &smooth_l1_gradient},
             {.operation = &binary_operation, .functions = "tdm_binary_cross_entropy"},
-            {.operation = &binary_gradient}, {.operation = &constant});
+            {.operation = &binary_gradient});
 
 tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                         tdm_value targets, const tdm_loss_options *options) {

@@ -167,6 +167,30 @@ tdm_value tdm_arange_like(tdm_graph *graph, const char *name, tdm_value x, int d
   return counted < 0 ? invalid : places(graph, name, x, counted, 0);
 }
 
+/* ---- Filled ---------------------------------------------------------------------------------- */
+
+static tdm_value fill_like(tdm_graph *graph, const char *function, const char *name, tdm_value x,
+                           double value) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_layer_accepts(graph, function, name, x) ||
+      !tdm_layer_holds(graph, function, name, tdm_value_dtype(graph, x), "value", value))
+    return invalid;
+  const tdm_fill_attributes attributes = {.value = value};
+  return tdm_append(graph, &tdm_operation_fill, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_full_like(tdm_graph *graph, const char *name, tdm_value x, double value) {
+  return fill_like(graph, "full_like", name, x, value);
+}
+
+tdm_value tdm_zeros_like(tdm_graph *graph, const char *name, tdm_value x) {
+  return fill_like(graph, "zeros_like", name, x, 0);
+}
+
+tdm_value tdm_ones_like(tdm_graph *graph, const char *name, tdm_value x) {
+  return fill_like(graph, "ones_like", name, x, 1);
+}
+
 /* ---- Triangles ------------------------------------------------------------------------------- */
 
 /* Zeros where column `relation` row + diagonal. */

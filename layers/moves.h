@@ -107,6 +107,15 @@ TDM_API tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype
  * counted. */
 TDM_API tdm_value tdm_arange_like(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
+/* ---- Filled ---------------------------------------------------------------------------------- */
+
+/* A value of x's dtype and shape, named dimensions included, whose elements are all `value`, 0
+ * or 1. Elements of x are not read, and no gradient flows. INVALID_ARGUMENT if the dtype does not
+ * hold value. A tensor of given elements is tdm_constant. */
+TDM_API tdm_value tdm_full_like(tdm_graph *graph, const char *name, tdm_value x, double value);
+TDM_API tdm_value tdm_zeros_like(tdm_graph *graph, const char *name, tdm_value x);
+TDM_API tdm_value tdm_ones_like(tdm_graph *graph, const char *name, tdm_value x);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,10 @@
 /* Declaring parameters and states. Invariant: one value a name, which two layers have only where
  * they are tied; no name is one of a checkpoint's own. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/dtype_numbers.h"
+#include "core/hash.h"
 #include "graph/describe/layer_parameters.h"
 #include "graph/ir/names.h"
 #include "tandem/graph/sessions.h"
@@ -41,16 +43,17 @@ static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, co
   return out_shard->table != NULL;
 }
 
-static bool is_legal(tdm_graph *graph, const char *name, const tdm_spec *spec) {
+/* kind: "parameter", "constant" */
+static bool is_legal(tdm_graph *graph, const char *kind, const char *name, const tdm_spec *spec) {
   char text[TDM_SHAPE_TEXT];
   if (!tdm_shape_is_valid(&spec->shape) || !tdm_shape_is_concrete(&spec->shape) ||
       tdm_dtype_bytes(spec->dtype) == 0) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: its dtype or shape is not legal",
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its dtype or shape is not legal", kind,
                    name);
     return false;
   }
   if (tdm_ir_is_possible(spec)) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "parameter %s: %s %s is larger than any memory", name,
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s %s is larger than any memory", kind, name,
                  tdm_dtype_name(spec->dtype), tdm_shape_text(&spec->shape, text, sizeof text));
   return false;
 }
@@ -133,7 +136,7 @@ static tdm_value declare(tdm_graph *graph, const char *path, const tdm_spec *spe
 tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                         const tdm_initializer *initializer) {
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
-  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, name, &spec)) return invalid;
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec)) return invalid;
   const char *path = path_from_top(graph, name, "");
   return path ? declare(graph, path, &spec, initializer, false, 0) : invalid;
 }
@@ -156,7 +159,7 @@ tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "state %s: what it is to live with is no value of the graph",
                           name ? name : "?");
-  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, name, &spec)) return invalid;
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec)) return invalid;
   const char *path = path_from_top(graph, name, "");
   return path ? declare(graph, path, &spec, initializer, true, like.index) : invalid;
 }
@@ -172,6 +175,53 @@ tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtyp
   persistent->shard.first = persistent->shard.index * shape.dims[0];
   persistent->shard.table_rows = persistent->shard.count * shape.dims[0];
   return state;
+}
+
+/* ---- Constants ---- */
+
+/* Copies the elements into the graph's region; NULL when memory is short. One of no elements has a
+ * byte, so that no constant has NULL. */
+static const void *copy_elements(tdm_graph *graph, const void *data, size_t bytes) {
+  void *copy = tdm_region_take(&graph->region, bytes > 0 ? bytes : 1, "constant");
+  if (copy && bytes > 0) memcpy(copy, data, bytes);
+  return copy;
+}
+
+/* The name of a constant in stores: of its path and of what it holds, so that graphs which share a
+ * store share one of equal contents and no other. */
+static const char *constant_name(tdm_graph *graph, const char *path, const tdm_spec *spec,
+                                 const void *data, size_t bytes) {
+  const uint64_t seed =
+      tdm_hash_bytes(&spec->shape.dims, sizeof *spec->shape.dims * (size_t)spec->shape.rank,
+                     (uint64_t)spec->dtype);
+  return tdm_region_format(&graph->region, "constant:%s:%016" PRIx64 "%016" PRIx64, path,
+                           tdm_hash_bytes(data, bytes, seed), tdm_hash_bytes(data, bytes, ~seed));
+}
+
+static tdm_value add_constant(tdm_graph *graph, const char *path, const tdm_spec *spec,
+                              const void *data) {
+  const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
+  const char *name = constant_name(graph, path, spec, data, bytes);
+  const size_t known = name ? number_of(graph, name) : 0;
+  if (known) return tdm_ir_handle(graph, graph->persistents.items[known - 1].value);
+  const void *copy = name ? copy_elements(graph, data, bytes) : NULL;
+  if (!copy) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
+  const tdm_value value = add_persistent(graph, name, spec, NULL, true, 0);
+  if (!tdm_value_is_valid(value)) return value;
+  tdm_ir_value_at(graph, value.index)->name = path;
+  graph->persistents.items[graph->persistents.count - 1].data = copy;
+  return value;
+}
+
+tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
+                       const void *data) {
+  name = tdm_graph_name(graph, name);
+  const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "constant", name, &spec)) return invalid;
+  if (!data && tdm_shape_count(&shape) > 0)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "constant %s: its data is NULL", name);
+  const char *path = path_from_top(graph, name, "");
+  return path ? add_constant(graph, path, &spec, data) : invalid;
 }
 
 /* ---- Layers, and ties ---- */
@@ -227,7 +277,7 @@ static tdm_value declare_for_layer(tdm_graph *graph, const char *layer, const ch
                                    bool is_state, uint32_t like) {
   if (!tdm_graph_is_open(graph, layer)) return invalid;
   const char *path = path_from_top(graph, layer, suffix);
-  if (!path || !is_legal(graph, path, spec)) return invalid;
+  if (!path || !is_legal(graph, "parameter", path, spec)) return invalid;
   const tdm_graph_tie *tie = find_tie(graph, path);
   const size_t known = number_of(graph, path);
   if (tie && strcmp(tie->name, tie->of) != 0) return declare_tied(graph, tie, path, spec);

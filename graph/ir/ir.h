@@ -150,6 +150,8 @@ typedef struct tdm_graph_persistent {
   bool is_taken;              /* a layer has it */
   bool is_updated_everywhere; /* where its gradients can go around */
   tdm_table_shard shard;
+  const void *data; /* of a constant: its elements, of the described graph's region; NULL: it is a
+                       parameter or a state */
 } tdm_graph_persistent;
 
 /* Layers under `name` have the parameters of `of`: paths from the top. */

@@ -166,9 +166,12 @@ tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value) {
 
 #define KEPT "it writes what later runs read, of inference alone; tests/graph/run tries it"
 
-TDM_RECORDS(intrinsic, {.operation = &tdm_operation_fill}, {.operation = &tdm_operation_accumulate},
-            {.operation = &tdm_operation_begin_sum}, {.operation = &tdm_operation_add_incoming},
-            {.operation = &tdm_operation_sparse_add}, {.operation = &tdm_operation_log_rows},
+TDM_RECORDS(intrinsic,
+            {.operation = &tdm_operation_fill,
+             .functions = "tdm_full_like tdm_zeros_like tdm_ones_like"},
+            {.operation = &tdm_operation_accumulate}, {.operation = &tdm_operation_begin_sum},
+            {.operation = &tdm_operation_add_incoming}, {.operation = &tdm_operation_sparse_add},
+            {.operation = &tdm_operation_log_rows},
             {.operation = &tdm_operation_take_rows, .no_golden = OF_SEVERAL_DEVICES},
             {.operation = &tdm_operation_put_rows, .no_golden = OF_SEVERAL_DEVICES},
             {.operation = &tdm_operation_add_rows, .no_golden = OF_SEVERAL_DEVICES},

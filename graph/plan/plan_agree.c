@@ -41,7 +41,9 @@ static uint64_t hash_attributes(const tdm_ir_node *node, uint64_t hash) {
 /* How a parameter begins: a rank that updates one of its own makes it by itself. */
 static uint64_t hash_beginning(const tdm_graph *graph, const tdm_ir_value *value, uint64_t hash) {
   if (value->kind != TDM_VALUE_PERSISTENT) return hash;
-  const tdm_initializer *of = &graph->persistents.items[value->binding].initializer;
+  const tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
+  const tdm_initializer *of = &persistent->initializer;
+  if (persistent->data) return tdm_hash_string(persistent->name, hash); /* its contents' too */
   const double numbers[] = {of->a, of->b};
   hash = tdm_hash_mix(hash, (uint64_t)of->kind);
   hash = tdm_hash_mix(hash, (uint64_t)of->zero_row);

@@ -234,7 +234,8 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
     TDM_TRY(tdm_tensor_list_add(values, name, tensor));
   }
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && tdm_store_stands_for_table(store, entry) &&
+    if (!entry->is_constant && tdm_store_entry_holds_values(entry) &&
+        tdm_store_stands_for_table(store, entry) &&
         !tdm_tensor_list_find(values, tdm_store_entry_table(entry)))
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s is missing", tdm_store_entry_table(entry));
   return TDM_OK;

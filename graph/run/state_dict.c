@@ -58,7 +58,7 @@ static tdm_status name_in_files(dict *self, const char *own, const char **out_na
 /* own: the name that entry has, or is tied to. */
 static tdm_status add_entry(dict *self, tdm_store_entry *entry, const char *own) {
   const char *name;
-  if (tdm_store_is_later_shard(entry)) return TDM_OK;
+  if (tdm_store_is_later_shard(entry) || entry->is_constant) return TDM_OK;
   TDM_TRY(name_in_files(self, own, &name));
   if (!name) return TDM_OK;
   const dict_entry *other = tdm_map_get(&self->by_file, name);

@@ -24,7 +24,12 @@ static double draw(const tdm_random *random, const tdm_initializer *initializer,
 static tdm_status fill(void *data, const tdm_spec *spec, const tdm_initialized *initialized) {
   const tdm_initializer *initializer = &initialized->initializer;
   const int64_t count = tdm_shape_count(&spec->shape);
-  memset(data, 0, (size_t)tdm_shape_bytes(&spec->shape, spec->dtype));
+  const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
+  if (initialized->elements) {
+    memcpy(data, initialized->elements, bytes);
+    return TDM_OK;
+  }
+  memset(data, 0, bytes);
   if (initializer->kind == TDM_INIT_ZEROS || count == 0) return TDM_OK;
   if (spec->dtype == TDM_FLOAT16 || spec->dtype == TDM_BFLOAT16)
     return tdm_fail(TDM_UNSUPPORTED, "initial values in %s", tdm_dtype_name(spec->dtype));

@@ -12,7 +12,8 @@ typedef struct tdm_initialized {
   const char *name;
   tdm_initializer initializer;
   uint64_t seed;
-  int64_t first_row; /* 0 for a whole parameter */
+  int64_t first_row;    /* 0 for a whole parameter */
+  const void *elements; /* of a constant, whose initializer is not read; NULL: of others */
 } tdm_initialized;
 
 /* Copies that have not run yet. {.context = context} is empty. Their sources and targets must stay

@@ -143,16 +143,18 @@ static tdm_tensor *loaded_for(tdm_store *store, const tdm_store_entry *entry) {
   return entry->shard.table ? tdm_store_pending_table(store, entry) : entry->pending;
 }
 
-/* Gives an entry its memory, and its first values by the time the uploads have run. A described
- * device has memory to plan with, and no values. */
-static tdm_status settle_entry(tdm_store_binding *binding, tdm_store_entry *entry,
-                               tdm_device *home) {
+/* Gives an entry its memory, and its first values (constant, unless it is NULL) by the time the
+ * uploads have run. A described device has memory to plan with, and no values. */
+static tdm_status settle_entry(tdm_store_binding *binding, tdm_store_entry *entry, tdm_device *home,
+                               const void *constant) {
   tdm_store *store = binding->store;
   const int64_t bytes = tdm_shape_bytes(&entry->spec.shape, entry->spec.dtype);
   TDM_TRY(tdm_storage_create(store->context, home, NULL, (size_t)bytes, &entry->storage));
   entry->uploading = true;
   if (home->described) return TDM_OK;
   const tdm_memory to = entry->storage->memory;
+  const tdm_initialized given = {.name = entry->name, .elements = constant};
+  if (constant) return tdm_uploads_initialize(&binding->uploads, &to, &entry->spec, &given);
   const tdm_tensor *loaded = loaded_for(store, entry);
   if (!loaded) return tdm_store_initialize(&binding->uploads, entry, &to);
   const tdm_spec spec = {loaded->dtype, TDM_FORMAT_DENSE, loaded->shape};
@@ -186,6 +188,9 @@ static tdm_status upload(tdm_store_binding *binding) {
 
 /* Names of shards are those of nothing else: it would have their memory. */
 static tdm_status check_name(const tdm_store_entry *entry, const tdm_graph_persistent *wanted) {
+  if (entry->storage && entry->is_constant != (wanted->data != NULL))
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "a constant of a graph is called so; give the parameter another name");
   const bool is_shard = entry->shard.table != NULL, wants_shard = wanted->shard.table != NULL;
   if (!entry->storage || is_shard == wants_shard) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
@@ -210,7 +215,8 @@ static tdm_status bind_locked(tdm_store_binding *binding, const tdm_graph_persis
     entry->is_state = persistent->is_state && persistent->origin == UINT32_MAX;
     entry->initializer = persistent->initializer;
     entry->seed = seed;
-    TDM_TRY(settle_entry(binding, entry, home));
+    entry->is_constant = persistent->data != NULL;
+    TDM_TRY(settle_entry(binding, entry, home, persistent->data));
     if (tdm_uploads_are_many(&binding->uploads)) TDM_TRY(upload(binding));
   }
   *out_entry = entry;

@@ -42,10 +42,11 @@ struct tdm_store_entry {
   tdm_tensor *pending;
   tdm_initializer initializer; /* of the session that bound it first, with its seed */
   uint64_t seed;
-  bool is_state;  /* of an optimizer */
-  bool stale;     /* of a broken store: not loaded again yet */
-  bool listed;    /* in what is being loaded */
-  bool uploading; /* by a binding: its first values are not there yet */
+  bool is_state;    /* of an optimizer */
+  bool is_constant; /* of a graph: neither saved nor loaded */
+  bool stale;       /* of a broken store: not loaded again yet */
+  bool listed;      /* in what is being loaded */
+  bool uploading;   /* by a binding: its first values are not there yet */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;

@@ -131,8 +131,8 @@ tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
   tdm_saved_entry *saved =
       tdm_allocate(store->allocator, capacity * sizeof *saved, "names of parameters");
   for (const tdm_store_entry *entry = store->first; saved && entry; entry = entry->next)
-    if (tdm_store_entry_holds_values(entry) && (with_states || !is_state(store, entry)) &&
-        tdm_store_stands_for_table(store, entry))
+    if (!entry->is_constant && tdm_store_entry_holds_values(entry) &&
+        (with_states || !is_state(store, entry)) && tdm_store_stands_for_table(store, entry))
       saved[count++] = (tdm_saved_entry){entry, tdm_store_entry_table(entry)};
   const tdm_status status = tdm_store_copy_out(store, saved, count, reader, list);
   tdm_release(store->allocator, saved, capacity * sizeof *saved);

@@ -99,6 +99,8 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
       TDM_TRY(check_plain(store, list, name));
       continue;
     }
+    if (entry->is_constant)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "%s is a constant of a graph, and is not loaded", name);
     const char *own = tdm_store_entry_table(entry);
     if (strcmp(name, own) != 0 && tdm_tensor_list_find(list, own)) return refuse_twice(name, own);
     TDM_TRY(tdm_store_check_table_fit(entry, &spec));

@@ -23,7 +23,8 @@ static tdm_value loss_of(tdm_graph *graph, tdm_value scores) {
 
 /* ---- Placed ---------------------------------------------------------------------------------- */
 
-/* A sparse table on one rank, an LSTM on the next, the scores on another, on accelerators. */
+/* A sparse table on one rank, an LSTM and constants on the next, the scores on another, on
+ * accelerators. */
 static tdm_graph *recurrent(job_rank *rank, tdm_value *out_loss) {
   char name[NAME];
   tdm_graph *graph = tdm_graph_create(rank->context);
@@ -36,7 +37,10 @@ static tdm_graph *recurrent(job_rank *rank, tdm_value *out_loss) {
       tdm_reshape(graph, "steps", words, tdm_shape_of(3, TDM_INFER, 6, MODEL_WIDTH));
   tdm_place(graph, on(rank, 1, "sim:0", name));
   const tdm_rnn_options options = {.struct_size = sizeof options, .batch_first = true};
-  const tdm_value states = tdm_lstm(graph, "rnn", steps, 8, &options, NULL, NULL);
+  static const float scales[] = {1, -2, 0.5F, 3, 1, 0.25F, -1, 2};
+  const tdm_value constant = tdm_constant(graph, "scales", TDM_FLOAT32, tdm_shape_of(1, 8), scales);
+  const tdm_value states =
+      tdm_mul(graph, "scaled", tdm_lstm(graph, "rnn", steps, 8, &options, NULL, NULL), constant);
   tdm_place(graph, on(rank, 2, "cpu:0", name));
   const tdm_value flat = tdm_reshape(graph, "flat", states, tdm_shape_of(2, TDM_INFER, 48));
   *out_loss = loss_of(graph, tdm_linear(graph, "scores", flat, MODEL_WIDTH));

@@ -147,8 +147,8 @@ static tdm_status init_loader(tdm_loader *loader) {
   const int64_t batch_count = loader->order.batch_count;
   if (options->prefetch == 0 || batch_count == 0) return TDM_OK;
   const int64_t depth = options->prefetch < batch_count ? options->prefetch : batch_count;
-  return tdm_prefetch_create(allocator, (size_t)depth, loader->field_count, make_batch, loader,
-                             &loader->prefetch);
+  return tdm_prefetch_create(loader->dataset->context, (size_t)depth, loader->field_count,
+                             make_batch, loader, &loader->prefetch);
 }
 
 tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *given,

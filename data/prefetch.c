@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "core/thread.h"
+#include "devices/context/context.h"
 
 typedef struct ready_batch {
   tdm_tensor *fields[TDM_DATASET_MAX_FIELDS];
 } ready_batch;
 
 struct tdm_prefetch {
-  tdm_allocator allocator;
+  tdm_context *context; /* borrowed: the loader's dataset keeps it */
+  const tdm_allocator *allocator;
   size_t field_count;
   tdm_prefetch_maker maker;
   void *user;
@@ -61,6 +63,7 @@ static void make_one(tdm_prefetch *prefetch) {
 
 static void *run_thread(void *user) {
   tdm_prefetch *prefetch = user;
+  tdm_context_use_all_cores(prefetch->context);
   (void)pthread_mutex_lock(&prefetch->lock);
   while (!prefetch->stopping) {
     if (has_work(prefetch)) {
@@ -74,19 +77,21 @@ static void *run_thread(void *user) {
 }
 
 static void free_prefetch(tdm_prefetch *prefetch) {
-  const tdm_allocator allocator = prefetch->allocator;
+  const tdm_allocator *allocator = prefetch->allocator;
   (void)pthread_cond_destroy(&prefetch->changed);
   (void)pthread_mutex_destroy(&prefetch->lock);
-  tdm_release(&allocator, prefetch->ready, prefetch->depth * sizeof(*prefetch->ready));
-  tdm_release(&allocator, prefetch, sizeof(*prefetch));
+  tdm_release(allocator, prefetch->ready, prefetch->depth * sizeof(*prefetch->ready));
+  tdm_release(allocator, prefetch, sizeof(*prefetch));
 }
 
-tdm_status tdm_prefetch_create(const tdm_allocator *allocator, size_t depth, size_t field_count,
+tdm_status tdm_prefetch_create(tdm_context *context, size_t depth, size_t field_count,
                                tdm_prefetch_maker maker, void *user, tdm_prefetch **out_prefetch) {
   *out_prefetch = NULL;
+  const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_prefetch *prefetch = tdm_allocate(allocator, sizeof(*prefetch), "a loader's thread");
   if (!prefetch) return TDM_OUT_OF_MEMORY;
-  prefetch->allocator = *allocator;
+  prefetch->context = context;
+  prefetch->allocator = allocator;
   prefetch->field_count = field_count;
   prefetch->maker = maker;
   prefetch->user = user;

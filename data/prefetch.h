@@ -4,7 +4,6 @@
 #ifndef TANDEM_DATA_PREFETCH_H
 #define TANDEM_DATA_PREFETCH_H
 
-#include "core/allocate.h"
 #include "data/dataset.h"
 
 typedef struct tdm_prefetch tdm_prefetch;
@@ -14,7 +13,7 @@ typedef tdm_status (*tdm_prefetch_maker)(void *user, int64_t batch, const atomic
                                          tdm_tensor **out_fields);
 
 /* The thread starts paused. depth: how many batches may lie ready, at least 1. */
-tdm_status tdm_prefetch_create(const tdm_allocator *allocator, size_t depth, size_t field_count,
+tdm_status tdm_prefetch_create(tdm_context *context, size_t depth, size_t field_count,
                                tdm_prefetch_maker maker, void *user,
                                tdm_prefetch **out_prefetch) TDM_WARN_UNUSED;
 /* Abandons the batch being made and joins the thread; NULL is legal. */

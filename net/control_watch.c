@@ -161,6 +161,7 @@ void control_raise_thread(void) {
   if (find_cores(&cores)) (void)sched_setaffinity(0, sizeof(cores), &cores);
   /* Without the right to it the thread waits its turn, as it sleeps nearly always. */
   (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BEAT_NICE);
+  tdm_thread_run_promptly();
 }
 
 uint64_t tdm_control_worst_delay_ns(const tdm_control *control) {

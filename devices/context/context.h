@@ -125,6 +125,11 @@ void tdm_context_attend_end(tdm_context *context, tdm_attendance *wait);
 void tdm_context_set_attendant(tdm_context *context, tdm_attendant *attendant);
 /* What its waiting threads know of who else wants their cores. */
 tdm_oversubscription *tdm_context_oversubscription(tdm_context *context);
+/* Lets the calling thread run on every core that the process may use, whatever its creator was
+ * bound to. */
+void tdm_context_use_all_cores(const tdm_context *context);
+/* Returns true if two devices compute on the same cores of the host. */
+bool tdm_context_share_cores(const tdm_context *context, const tdm_device *a, const tdm_device *b);
 /* Does a device compute on the host's cores? One that waits for a point does not. */
 bool tdm_context_computes(tdm_context *context);
 /* tdm_oversubscription_yield, to which it is no loss where a device of ours had the core. */

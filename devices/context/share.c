@@ -2,11 +2,23 @@
  * Invariant: a device that has had a core meanwhile was given commands or has passed some since, or
  * is still at it. */
 #include "devices/context/context.h"
+#include "devices/topology/topology.h"
 
 /* Of a device on the host's cores; NULL: it is on none. */
 static tdm_queue *compute_queue(tdm_context *context, size_t index) {
   tdm_device *device = tdm_context_device(context, index);
   return tdm_context_cores(context, device) ? device->queues[TDM_QUEUE_COMPUTE] : NULL;
+}
+
+void tdm_context_use_all_cores(const tdm_context *context) {
+  const tdm_topology *topology = tdm_context_topology(context);
+  const tdm_core_range all = tdm_topology_all_cores(topology);
+  (void)tdm_topology_bind_thread(topology, &all);
+}
+
+bool tdm_context_share_cores(const tdm_context *context, const tdm_device *a, const tdm_device *b) {
+  const tdm_core_range *x = tdm_context_cores(context, a), *y = tdm_context_cores(context, b);
+  return a != b && x && y && x->first < y->first + y->count && y->first < x->first + x->count;
 }
 
 bool tdm_context_computes(tdm_context *context) {

@@ -62,6 +62,11 @@ tdm_status tdm_device_not_its_memory(const tdm_device *device, tdm_address addre
                   device->name, bytes, (size_t)address);
 }
 
+const char *tdm_device_own_name(const tdm_device *device) {
+  const char *slash = strchr(device->name, '/');
+  return slash ? slash + 1 : device->name;
+}
+
 bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b) {
   return a->rank == b->rank &&
          (a->ops->kind == b->ops->kind || strcmp(a->ops->kind, b->ops->kind) == 0);

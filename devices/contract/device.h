@@ -138,6 +138,7 @@ typedef struct tdm_command_times {
   uint64_t wait_ns; /* its queue came to wait for a point, until begin_ns; 0: it did not */
   uint64_t begin_ns;
   uint64_t end_ns;
+  uint64_t core_wait_ns; /* part of it: a copy that the host makes waited for a core */
 } tdm_command_times;
 
 typedef struct tdm_failure {
@@ -215,6 +216,7 @@ typedef struct tdm_submission {
   uint64_t base;
   uint64_t due_ns; /* for queues that model time */
   uint64_t begin_ns;
+  uint64_t begin_cpu_ns; /* what the executing thread had worked then, where times are recorded */
 } tdm_submission;
 
 /* What carries the messages of a rank's network, and its votes. Called by one thread at a time, the
@@ -387,6 +389,8 @@ void *tdm_device_no_host_pointer(tdm_device *device, tdm_address address);
  * INVALID_ARGUMENT, naming an address that is not of the device. */
 tdm_status tdm_device_copy_unsupported(const tdm_device *device, const tdm_copy *copy);
 tdm_status tdm_device_not_its_memory(const tdm_device *device, tdm_address address, size_t bytes);
+/* Returns "cpu:0" for a device that is called "host:1/cpu:0" in a job. */
+const char *tdm_device_own_name(const tdm_device *device);
 /* Are they of one kind, and of one rank? */
 bool tdm_device_same_kind(const tdm_device *a, const tdm_device *b);
 

@@ -175,6 +175,7 @@ static void *feeder_main(void *user) {
   /* Near to the GPU, and to the staging buffers that it fills and reads. Not to be is no failure.
    */
   (void)tdm_topology_bind_thread_to(tdm_context_topology(context), feeder->device->node);
+  tdm_thread_run_promptly();
   tdm_thread_sleep_exactly(); /* LOOK_NS is less than what a sleep may otherwise last longer */
   feeder_rest state = {0};
   for (;;) {
@@ -236,7 +237,7 @@ void tdm_cuda_feeder_destroy(tdm_cuda_feeder *feeder) {
 
 tdm_status tdm_cuda_feeder_start(tdm_cuda_feeder *feeder) {
   char name[sizeof feeder->device->name + 8]; /* the kernel keeps 15 characters */
-  (void)snprintf(name, sizeof(name), "tdm-%s", feeder->device->name);
+  (void)snprintf(name, sizeof(name), "tdm-%s", tdm_device_own_name(feeder->device));
   feeder->bell = tdm_context_bell_acquire(feeder->device->context);
   atomic_store(&feeder->stop, false);
   const tdm_status status = tdm_thread_start(&feeder->thread, name, feeder_main, feeder);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/status.h"
+#include "core/thread.h"
 #include "core/untold.h"
 #include "devices/context/context.h"
 
@@ -124,6 +125,24 @@ static uint64_t copy_ns(const tdm_host_executor *executor, const tdm_copy *copy)
   return (uint64_t)fmin(link.latency_ns + transfer_ns, 1e18);
 }
 
+static void begin_copy(tdm_submission *submission, const tdm_flight *flight) {
+  submission->begin_cpu_ns = flight->times ? tdm_thread_cpu_ns() : 0;
+  submission->begin_ns = tdm_time_ns();
+}
+
+/* Ends a copy: its thread waited for a core in the time that neither the link nor its own work
+ * accounts for. link_ns: what the link takes; 0: it is not modelled. */
+static void end_copy(tdm_flight *flight, const tdm_command *command, tdm_status status,
+                     const tdm_submission *submission, uint64_t link_ns) {
+  end_command(flight, command, status, submission->begin_ns);
+  if (!flight->times) return;
+  tdm_command_times *times = &flight->times[command->id];
+  const uint64_t took_ns = times->end_ns - times->begin_ns;
+  const uint64_t worked_ns = tdm_thread_cpu_ns() - submission->begin_cpu_ns;
+  const uint64_t needed_ns = worked_ns > link_ns ? worked_ns : link_ns;
+  times->core_wait_ns = took_ns > needed_ns ? took_ns - needed_ns : 0;
+}
+
 /* A copy whose link takes time: begun at its first visit, ended once it is due. False: not yet. */
 static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_flight *flight,
                        const tdm_command *command) {
@@ -131,7 +150,7 @@ static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_fl
   const bool begins = submission->due_ns == 0;
   if (begins) {
     if (is_skipped(queue, flight, command)) return true;
-    submission->begin_ns = tdm_time_ns();
+    begin_copy(submission, flight);
     submission->due_ns = submission->begin_ns + copy_ns(executor, &command->copy);
     if (queue->draw_lateness) queue->copies_late = (tdm_draw(&queue->random) & 1) != 0;
   }
@@ -142,7 +161,7 @@ static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_fl
     tdm_flight_fail(flight, command->id, status, tdm_last_message());
   }
   if (!ends) return false;
-  end_command(flight, command, TDM_OK, submission->begin_ns);
+  end_copy(flight, command, TDM_OK, submission, submission->due_ns - submission->begin_ns);
   submission->due_ns = 0;
   return true;
 }
@@ -151,9 +170,9 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
                          const tdm_command *command) {
   if (queue->executor->models_links) return model_copy(queue, submission, flight, command);
   if (is_skipped(queue, flight, command)) return true;
-  const uint64_t begin_ns = flight->times ? tdm_time_ns() : 0;
+  if (flight->times) begin_copy(submission, flight);
   const tdm_status status = run_copy(queue->executor, flight, &command->copy);
-  end_command(flight, command, status, begin_ns);
+  end_copy(flight, command, status, submission, 0);
   return true;
 }
 

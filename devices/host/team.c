@@ -7,9 +7,9 @@
 
 #include <omp.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "core/park.h"
+#include "core/thread.h"
 
 /* Grains of a region that nobody has taken yet, of one thread's share: the first in the lower half
  * of the word, the end in the upper one. On a cache line of its own. */
@@ -136,13 +136,6 @@ static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t w
   if (team->debt_ns > MOST_DEBT_NS) begin_rest(team, end_ns);
 }
 
-/* Of the calling thread. */
-static uint64_t processor_ns(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 typedef struct team_region {
   int64_t count;
   int64_t grain;
@@ -197,11 +190,11 @@ static uint64_t run_region(tdm_team *team, const team_region *region) {
 #pragma omp parallel num_threads((int)team->active) default(shared)
   {
     const size_t thread = (size_t)omp_get_thread_num();
-    const uint64_t before_ns = processor_ns();
+    const uint64_t before_ns = tdm_thread_cpu_ns();
     if (run_piece(team, region, thread)) {
       while (run_piece(team, region, thread))
         continue;
-      atomic_fetch_add_explicit(&worked_ns, processor_ns() - before_ns, memory_order_relaxed);
+      atomic_fetch_add_explicit(&worked_ns, tdm_thread_cpu_ns() - before_ns, memory_order_relaxed);
     }
   }
   return atomic_load_explicit(&worked_ns, memory_order_relaxed);

@@ -22,6 +22,7 @@ struct tdm_worker {
   uint64_t random;
   uint32_t bell;
   bool computes; /* it has the compute queue, and so the team */
+  bool copies;   /* it has the queues that copy, and no kernels */
   bool running;  /* there is a thread to join */
   pthread_t thread;
   _Atomic bool stop;

@@ -15,6 +15,7 @@ enum {
   ALONE_NS = 2000, /* spinning longer than this, yield to who shares the core */
   SPIN_NS = 20000, /* about what a futex round trip costs; then park */
   SOON_NS = 60000, /* a due time so near is not worth parking for */
+  LATE_NS = 20000, /* by which a sleep may end late: a copy that is due is waited for without */
   SPINS_BETWEEN_CLOCKS = 16,
 };
 
@@ -117,10 +118,13 @@ typedef struct worker_rest {
   bool asked; /* the bell was read and all points asked for: look once more, then park */
 } worker_rest;
 
-/* Spins on, or yields? No: there is nothing to do soon, or others want the core. Of a core that the
- * worker beside it computes on, none of its time is spun away once a yield has told so. */
+/* Returns false if the worker had better park: nothing is due soon, or another thread needs the
+ * core. A worker that only copies spins for the last microseconds of a copy. It does not yield,
+ * since a kernel on the same core would then run for a whole time slice, some hundred times as long
+ * as the copy. */
 static bool keeps_spinning(const tdm_worker *worker, bool spins, uint64_t now_ns, uint64_t spun_ns,
                            uint64_t due_ns) {
+  if (worker->copies) return due_ns != 0 && due_ns < now_ns + LATE_NS;
   const bool due_soon = due_ns != 0 && due_ns < now_ns + SOON_NS;
   if (!due_soon && (!spins || spun_ns >= SPIN_NS)) return false;
   if (spins && spun_ns < ALONE_NS) return true;
@@ -159,6 +163,13 @@ static bool attend(tdm_worker *worker, tdm_attendance *wait) {
   return ready;
 }
 
+/* Returns the longest time to park in nanoseconds, or -1 to park until a bell rings. */
+static int64_t park_ns(const tdm_worker *worker, uint64_t due_ns) {
+  if (due_ns == 0) return -1;
+  const uint64_t now_ns = tdm_time_ns() + (worker->copies ? LATE_NS : 0);
+  return due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
+}
+
 /* Called again and again while nothing can be done: spins, then asks, then parks. */
 static void rest(tdm_worker *worker, worker_rest *state) {
   tdm_doorbell *bell = tdm_context_bell(worker->executor.device->context, worker->bell);
@@ -178,12 +189,7 @@ static void rest(tdm_worker *worker, worker_rest *state) {
     state->asked = true;
     return;
   }
-  int64_t timeout_ns = -1;
-  if (due_ns != 0) {
-    const uint64_t now_ns = tdm_time_ns();
-    timeout_ns = due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
-  }
-  tdm_doorbell_park(bell, state->seen, timeout_ns);
+  tdm_doorbell_park(bell, state->seen, park_ns(worker, due_ns));
   tdm_context_attend_end(worker->executor.device->context, &state->wait);
   *state = (worker_rest){0};
 }
@@ -206,6 +212,8 @@ static void *worker_main(void *user) {
   tdm_worker *worker = user;
   tdm_context_thread_begins(worker->executor.device->context);
   (void)tdm_topology_bind_thread(worker->topology, &worker->cores);
+  if (!worker->computes) tdm_thread_run_promptly();
+  if (worker->copies) tdm_thread_sleep_exactly();
   const int saved = tdm_team_serial_enter();
   if (worker->executor.messenger)
     tdm_worker_serve_network(worker);
@@ -232,6 +240,7 @@ tdm_status tdm_worker_create(tdm_device *device, const tdm_worker_options *optio
   worker->executor.messenger = options->messenger;
   worker->attendant = tdm_worker_attendant;
   worker->computes = options->has_role[TDM_QUEUE_COMPUTE];
+  worker->copies = options->has_role[TDM_QUEUE_UPLOAD] && !worker->computes;
   for (size_t role = 0; role < TDM_QUEUE_ROLES; role++) {
     if (!options->has_role[role]) continue;
     tdm_host_queue *queue = &worker->queues[worker->queue_count++];
@@ -275,10 +284,14 @@ static tdm_status list_hidden_ranges(tdm_worker *worker) {
   return TDM_OK;
 }
 
-/* What tells a device's threads from one another. */
-static const char *suffix_of(const tdm_worker *worker) {
-  if (worker->computes) return "";
-  return worker->queues[0].base.role == TDM_QUEUE_SUM ? "-sum" : "-copy";
+/* Writes the name of the worker's thread, of which the kernel keeps 15 characters. */
+static void name_thread(const tdm_worker *worker, char *text, size_t capacity) {
+  const char *device = tdm_device_own_name(worker->executor.device);
+  const char *suffix = worker->computes ? "" : worker->copies ? "-copy" : "-sum";
+  if (worker->executor.messenger)
+    (void)snprintf(text, capacity, "tdm-network");
+  else
+    (void)snprintf(text, capacity, "tdm-%s%s", device, suffix);
 }
 
 tdm_status tdm_worker_start(tdm_worker *worker) {
@@ -286,9 +299,10 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   tdm_device *device = worker->executor.device;
   TDM_TRY(list_hidden_ranges(worker));
   worker->topology = tdm_context_topology(device->context);
-  worker->cores = *tdm_context_cores(device->context, device);
+  worker->cores = worker->copies ? tdm_topology_all_cores(worker->topology)
+                                 : *tdm_context_cores(device->context, device);
   if (!worker->computes)
-    worker->cores.shared = true; /* by the worker beside it, whose core it does not spin on */
+    worker->cores.shared = true; /* with workers that compute, whose cores it does not spin on */
   else
     device->team_size = worker->cores.count;
   if (worker->computes && worker->cores.count > 1) {
@@ -297,11 +311,8 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   }
   worker->bell = tdm_context_bell_acquire(device->context);
   atomic_store(&worker->stop, false);
-  char name[sizeof device->name + 16]; /* the kernel keeps 15 characters */
-  if (worker->executor.messenger)
-    (void)snprintf(name, sizeof(name), "tdm-network");
-  else
-    (void)snprintf(name, sizeof(name), "tdm-%s%s", device->name, suffix_of(worker));
+  char name[sizeof device->name + 16];
+  name_thread(worker, name, sizeof(name));
   const tdm_status status = tdm_thread_start(&worker->thread, name, worker_main, worker);
   if (status != TDM_OK) {
     tdm_context_bell_release(device->context, worker->bell);

@@ -254,6 +254,10 @@ static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_ran
   return set;
 }
 
+tdm_core_range tdm_topology_all_cores(const tdm_topology *topology) {
+  return (tdm_core_range){.count = (uint32_t)topology->core_count};
+}
+
 bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range) {
   if (!topology->is_this_machine) return false;
   hwloc_bitmap_t set = range_set(topology, range);
@@ -268,8 +272,7 @@ void tdm_topology_leave_place(void) {
   const tdm_allocator allocator = tdm_allocator_default();
   tdm_topology *topology;
   if (tdm_topology_create(&allocator, NULL, &topology) != TDM_OK) return;
-  tdm_core_range all;
-  tdm_topology_divide(topology, 1, 0, false, &all);
+  const tdm_core_range all = tdm_topology_all_cores(topology);
   (void)tdm_topology_bind_thread(topology, &all);
   tdm_topology_destroy(topology);
 }

@@ -35,6 +35,8 @@ size_t tdm_topology_cache_bytes(const tdm_topology *topology);
 void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t sim_count,
                          bool sims_have_cores, tdm_core_range *out_ranges);
 
+/* All cores that the process may run on. */
+tdm_core_range tdm_topology_all_cores(const tdm_topology *topology);
 /* Binds the calling thread to the range. Refusal by the system is no failure: false. */
 bool tdm_topology_bind_thread(const tdm_topology *topology, const tdm_core_range *range);
 /* Lets the calling thread run on all that the process was given, where OpenMP's runtime has bound

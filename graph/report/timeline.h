@@ -15,6 +15,7 @@
 typedef struct tdm_timeline_row {
   const char *device; /* "cpu:0" */
   const char *queue;  /* "compute" */
+  const char *shares; /* devices on the same cores, "cpu:0, sim:1"; NULL or "": there are none */
   uint32_t process;   /* number of the device, below device_count */
   uint32_t thread;    /* number of the queue among all of the context */
 } tdm_timeline_row;
@@ -55,6 +56,7 @@ typedef struct tdm_timeline_event {
   uint64_t wait_ns; /* the queue waited from here to begin_ns; 0: it did not */
   uint64_t begin_ns;
   uint64_t end_ns;
+  uint64_t core_wait_ns; /* of that, a copy waited for a core; it counts as no link's time */
 } tdm_timeline_event;
 
 typedef struct tdm_timeline_run {
@@ -93,6 +95,11 @@ static inline const tdm_timeline_node *tdm_timeline_node_of(const tdm_timeline *
   return &timeline->plans[timeline->runs[event->run].plan].nodes[event->node];
 }
 
+/* Returns for how long the event kept its device or its link busy. */
+static inline uint64_t tdm_timeline_busy_ns(const tdm_timeline_event *event) {
+  return event->end_ns - event->begin_ns - event->core_wait_ns;
+}
+
 /* ---- The critical path (timeline_path.c) ---- */
 
 /* From the event that ends last back to the first one: before each event stands the one that ended
@@ -102,6 +109,7 @@ typedef struct tdm_timeline_path {
   uint32_t *events; /* (count), first to last */
   uint32_t count;
   uint64_t busy_ns;    /* inside the events */
+  uint64_t core_ns;    /* inside them, but copies waited for a core */
   uint64_t handing_ns; /* between an event's end and the next one's begin */
   uint64_t caller_ns;  /* the same where the next run was not asked for yet */
 } tdm_timeline_path;
@@ -152,6 +160,8 @@ tdm_status tdm_timeline_share_out(tdm_timeline *timeline, bool links,
 /* The part of the text that tells the nodes that most of the commands' time went to, and the bytes
  * of every link (timeline_shares.c). */
 tdm_status tdm_timeline_print_shares(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
+/* Begins the label of a device in JSON that shares its cores; the devices follow. */
+#define TDM_TIMELINE_SHARES "shares its cores with "
 tdm_status tdm_timeline_json(const tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
 
 #endif

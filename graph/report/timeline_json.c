@@ -15,6 +15,7 @@ typedef struct json_writer {
 } json_writer;
 
 enum { RUNS_PROCESS = 1, FIRST_DEVICE = 2, FIRST_THREAD = 1 };
+enum { NODE_TEXT = 640 }; /* a longer name is cut */
 
 static void put_time(json_writer *writer, const char *key, uint64_t time_ns) {
   tdm_json_put_real(&writer->json, key, (double)(time_ns - writer->origin_ns) / 1000);
@@ -52,17 +53,27 @@ static void end_object(json_writer *writer) {
 /* ---- Names of processes and threads ---- */
 
 static void write_metadata(json_writer *writer, const char *what, uint32_t process, uint32_t thread,
-                           const char *name) {
+                           const char *key, const char *text) {
   begin_event(writer, "M", process, thread, what);
   begin_arguments(writer);
-  put_string(writer, "name", name);
+  put_string(writer, key, text);
   end_object(writer);
   end_object(writer);
 }
 
+/* The viewer shows a process's labels behind its name. */
+static void write_device(json_writer *writer, uint32_t process, uint32_t thread,
+                         const tdm_timeline_row *row) {
+  write_metadata(writer, "process_name", process, thread, "name", row->device);
+  if (!row->shares || !row->shares[0]) return;
+  char text[NODE_TEXT];
+  (void)snprintf(text, sizeof text, "%s%s", TDM_TIMELINE_SHARES, row->shares);
+  write_metadata(writer, "process_labels", process, thread, "labels", text);
+}
+
 static void write_rows(json_writer *writer) {
   const tdm_timeline *timeline = writer->timeline;
-  write_metadata(writer, "process_name", RUNS_PROCESS, FIRST_THREAD, "runs");
+  write_metadata(writer, "process_name", RUNS_PROCESS, FIRST_THREAD, "name", "runs");
   for (uint32_t i = 0; i < timeline->row_count; i++) {
     const tdm_timeline_row *row = &timeline->rows[i];
     bool is_new = true;
@@ -70,8 +81,8 @@ static void write_rows(json_writer *writer) {
       is_new = is_new && timeline->rows[k].process != row->process;
     const uint32_t process = FIRST_DEVICE + row->process;
     const uint32_t thread = FIRST_THREAD + row->thread;
-    if (is_new) write_metadata(writer, "process_name", process, thread, row->device);
-    write_metadata(writer, "thread_name", process, thread, row->queue);
+    if (is_new) write_device(writer, process, thread, row);
+    write_metadata(writer, "thread_name", process, thread, "name", row->queue);
   }
 }
 
@@ -94,8 +105,6 @@ static void write_run(json_writer *writer, const tdm_timeline_run *run) {
 }
 
 /* ---- Commands ---- */
-
-enum { NODE_TEXT = 640 }; /* a longer name is cut */
 
 static void put_names(json_writer *writer, const char *key, const tdm_timeline_event *event,
                       const uint32_t *nodes, uint32_t count) {
@@ -128,6 +137,7 @@ static void put_command_arguments(json_writer *writer, const tdm_timeline_event 
   put_string(writer, "action", node->action);
   put_names(writer, "depends_on", event, node->dependencies, node->dependency_count);
   if (!event->wait_ns) put_waits(writer, event); /* else its wait tells */
+  if (event->core_wait_ns) put_duration(writer, "core_wait_us", 0, event->core_wait_ns);
   if (event->failed) tdm_json_put_bool(&writer->json, "failed", true);
   if (node->route) {
     put_integer(writer, "bytes", node->bytes);

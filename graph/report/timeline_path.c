@@ -160,7 +160,8 @@ tdm_status tdm_timeline_find_path(tdm_timeline *timeline, tdm_timeline_path *out
       event = walk.last_of_run[i];
   while (event != NONE && out_path->count < timeline->event_count) {
     out_path->events[out_path->count++] = event;
-    out_path->busy_ns += timeline->events[event].end_ns - timeline->events[event].begin_ns;
+    out_path->busy_ns += tdm_timeline_busy_ns(&timeline->events[event]);
+    out_path->core_ns += timeline->events[event].core_wait_ns;
     const uint32_t before = step_back(&walk, event);
     if (before != NONE) add_gap(timeline, before, event, out_path);
     event = before;

@@ -46,14 +46,28 @@ static const char *copy(reader *self, const char *text) {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static const char *process_name(const reader *self, json_int_t process) {
+/* Returns the text that metadata has for a process; NULL: it has none. */
+static const char *process_text(const reader *self, json_int_t process, const char *metadata,
+                                const char *key) {
   for (size_t i = 0; i < json_array_size(self->events); i++) {
     const json_t *event = json_array_get(self->events, i);
-    if (is(event, "ph", "M") && is(event, "name", "process_name") &&
+    if (is(event, "ph", "M") && is(event, "name", metadata) &&
         json_integer_value(json_object_get(event, "pid")) == process)
-      return text_of(json_object_get(event, "args"), "name");
+      return text_of(json_object_get(event, "args"), key);
   }
-  return "?";
+  return NULL;
+}
+
+static const char *process_name(const reader *self, json_int_t process) {
+  const char *name = process_text(self, process, "process_name", "name");
+  return name ? name : "?";
+}
+
+/* The devices on the same cores; NULL: there are none. */
+static const char *sharing_devices(const reader *self, json_int_t process) {
+  const char *labels = process_text(self, process, "process_labels", "labels");
+  const size_t length = strlen(TDM_TIMELINE_SHARES);
+  return labels && strncmp(labels, TDM_TIMELINE_SHARES, length) == 0 ? labels + length : NULL;
 }
 
 static tdm_status read_rows(reader *self) {
@@ -68,6 +82,8 @@ static tdm_status read_rows(reader *self) {
       return fail(self, "a queue of no device");
     tdm_timeline_row *row = &timeline->rows[timeline->row_count++];
     row->device = copy(self, process_name(self, process));
+    const char *shares = sharing_devices(self, process);
+    row->shares = shares ? copy(self, shares) : NULL;
     row->queue = copy(self, text_of(json_object_get(event, "args"), "name"));
     row->process = (uint32_t)process - RUNS_PROCESS - 1;
     row->thread = (uint32_t)thread;
@@ -208,14 +224,16 @@ static tdm_status read_command(reader *self, const json_t *event) {
     node->route = copy(self, text_of(arguments, "route"));
     node->memory = copy(self, text_of(arguments, "memory"));
   }
-  const uint64_t begin_ns = time_of(event, "ts");
+  const uint64_t begin_ns = time_of(event, "ts"), took_ns = time_of(event, "dur");
+  const uint64_t waited_ns = time_of(arguments, "core_wait_us");
   tdm_timeline_event *made = &timeline->events[timeline->event_count++];
   *made = (tdm_timeline_event){.run = run,
                                .node = number,
                                .row = row,
                                .failed = json_is_true(json_object_get(arguments, "failed")),
                                .begin_ns = begin_ns,
-                               .end_ns = begin_ns + time_of(event, "dur")};
+                               .end_ns = begin_ns + took_ns,
+                               .core_wait_ns = waited_ns < took_ns ? waited_ns : took_ns};
   read_waits(self, made, arguments);
   return timeline->region.failed ? TDM_OUT_OF_MEMORY : TDM_OK;
 }

@@ -28,7 +28,7 @@ static tdm_status add(tdm_timeline *timeline, shares *all, const char *key,
     TDM_TRY(tdm_map_put(&all->map, key, found));
     all->list[all->count++] = found;
   }
-  found->busy_ns += event->end_ns - event->begin_ns;
+  found->busy_ns += tdm_timeline_busy_ns(event);
   found->bytes += tdm_timeline_node_of(timeline, event)->bytes;
   found->count++;
   return TDM_OK;
@@ -97,7 +97,7 @@ tdm_status tdm_timeline_share_out(tdm_timeline *timeline, bool links,
 tdm_status tdm_timeline_print_shares(tdm_timeline *timeline, FILE *out) {
   uint64_t whole_ns = 0;
   for (uint32_t i = 0; i < timeline->event_count; i++)
-    whole_ns += timeline->events[i].end_ns - timeline->events[i].begin_ns;
+    whole_ns += tdm_timeline_busy_ns(&timeline->events[i]);
   const share *const *list;
   uint32_t count;
   TDM_TRY(tdm_timeline_share_out(timeline, false, &list, &count));

@@ -34,7 +34,8 @@ static tdm_status sweep(tdm_timeline *timeline, tdm_timeline_summary *summary) {
     const tdm_timeline_event *event = &timeline->events[i];
     const uint32_t device = timeline->rows[event->row].process;
     edges[2 * (size_t)i] = (busy_edge){event->begin_ns, device, true};
-    edges[2 * (size_t)i + 1] = (busy_edge){event->end_ns, device, false};
+    edges[2 * (size_t)i + 1] =
+        (busy_edge){event->begin_ns + tdm_timeline_busy_ns(event), device, false};
   }
   qsort(edges, count, sizeof *edges, compare_edges);
   /* Edges at one time come in any order, so a count may pass below zero; nothing lies there. */
@@ -58,7 +59,7 @@ static void add_up_rows(const tdm_timeline *timeline, tdm_timeline_summary *summ
   summary->begin_ns = UINT64_MAX;
   for (uint32_t i = 0; i < timeline->event_count; i++) {
     const tdm_timeline_event *event = &timeline->events[i];
-    summary->row_busy[event->row] += event->end_ns - event->begin_ns;
+    summary->row_busy[event->row] += tdm_timeline_busy_ns(event);
     if (event->wait_ns) summary->row_wait[event->row] += event->begin_ns - event->wait_ns;
     summary->row_events[event->row]++;
     if (event->begin_ns < summary->begin_ns) summary->begin_ns = event->begin_ns;
@@ -99,7 +100,7 @@ static tdm_status add_shares(tdm_timeline *timeline, tdm_map *shares,
     if (event->row != summary->bound_row) continue;
     node_share *share = NULL;
     TDM_TRY(share_of(timeline, shares, event, &share));
-    share->sum_ns += event->end_ns - event->begin_ns;
+    share->sum_ns += tdm_timeline_busy_ns(event);
     if (share->sum_ns < summary->bound_node_ns) continue;
     summary->bound_node_ns = share->sum_ns;
     summary->bound_node = share->node;
@@ -121,7 +122,7 @@ static tdm_status find_bound(tdm_timeline *timeline, tdm_timeline_summary *summa
   TDM_TRY(tdm_timeline_find_path(timeline, &summary->path));
   for (uint32_t i = 0; i < summary->path.count; i++) {
     const tdm_timeline_event *event = &timeline->events[summary->path.events[i]];
-    summary->row_path[event->row] += event->end_ns - event->begin_ns;
+    summary->row_path[event->row] += tdm_timeline_busy_ns(event);
   }
   summary->bound_row = summary->bound_node = NONE;
   for (uint32_t r = 0; r < timeline->row_count; r++)

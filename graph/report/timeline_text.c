@@ -2,6 +2,8 @@
 #include "graph/report/timeline.h"
 
 #define NONE TDM_TIMELINE_NONE
+/* Copies that end some nanoseconds after their time are no line worth. */
+#define LEAST_PERCENT 0.05
 
 static double percent(uint64_t part, uint64_t whole) {
   return whole ? 100.0 * (double)part / (double)whole : 0;
@@ -29,15 +31,32 @@ static void print_devices(const tdm_timeline *timeline, const tdm_timeline_summa
           percent(summary->any_busy, span_ns), percent(summary->overlap, span_ns));
 }
 
+static void print_shared_cores(const tdm_timeline *timeline, FILE *out) {
+  for (uint32_t d = 0; d < timeline->device_count; d++)
+    for (uint32_t r = 0; r < timeline->row_count; r++) {
+      const tdm_timeline_row *row = &timeline->rows[r];
+      if (row->process != d || !row->shares || !row->shares[0]) continue;
+      fprintf(out, "  %s shares its cores with %s: its times include waiting for them\n",
+              row->device, row->shares);
+      break;
+    }
+}
+
+static uint64_t path_ns(const tdm_timeline_path *path) {
+  return path->busy_ns + path->core_ns + path->handing_ns + path->caller_ns;
+}
+
 static void print_path(const tdm_timeline *timeline, const tdm_timeline_summary *summary,
                        FILE *out) {
   const tdm_timeline_path *path = &summary->path;
-  const uint64_t whole_ns = path->busy_ns + path->handing_ns + path->caller_ns;
+  const uint64_t whole_ns = path_ns(path);
   fprintf(out, "critical path: %u commands, %.3f ms\n", path->count, (double)whole_ns / 1e6);
   for (uint32_t r = 0; r < timeline->row_count; r++)
     if (summary->row_path[r])
       fprintf(out, "  %-10s %-9s %6.1f %%\n", timeline->rows[r].device, timeline->rows[r].queue,
               percent(summary->row_path[r], whole_ns));
+  if (percent(path->core_ns, whole_ns) >= LEAST_PERCENT)
+    fprintf(out, "  %-20s %6.1f %%\n", "waiting for a core", percent(path->core_ns, whole_ns));
   fprintf(out, "  %-20s %6.1f %%\n", "handing over", percent(path->handing_ns, whole_ns));
   fprintf(out, "  %-20s %6.1f %%\n", "the caller", percent(path->caller_ns, whole_ns));
 }
@@ -45,11 +64,13 @@ static void print_path(const tdm_timeline *timeline, const tdm_timeline_summary 
 static void print_bound(const tdm_timeline *timeline, const tdm_timeline_summary *summary,
                         FILE *out) {
   const tdm_timeline_path *path = &summary->path;
-  const uint64_t whole_ns = path->busy_ns + path->handing_ns + path->caller_ns;
+  const uint64_t whole_ns = path_ns(path);
   if (summary->bound_row == NONE) return;
   const uint64_t bound_ns = summary->row_path[summary->bound_row];
   if (path->caller_ns > bound_ns && path->caller_ns > path->handing_ns)
     fprintf(out, "bound by the caller, who asks for runs late; among the queues ");
+  else if (path->core_ns > bound_ns && path->core_ns > path->handing_ns)
+    fprintf(out, "bound by copies that wait for a core; among the queues ");
   else if (path->handing_ns > bound_ns)
     fprintf(out, "bound by handing over between commands; among the queues ");
   else
@@ -71,6 +92,7 @@ tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) {
   if (summary.failed_runs) fprintf(out, "; %u failed", summary.failed_runs);
   fputc('\n', out);
   print_devices(timeline, &summary, out);
+  print_shared_cores(timeline, out);
   print_path(timeline, &summary, out);
   print_bound(timeline, &summary, out);
   return tdm_timeline_print_shares(timeline, out);

@@ -151,10 +151,24 @@ void tdm_trace_keep(tdm_trace *trace, tdm_run_state *run) {
 
 /* ---- The plan of a timeline ---- */
 
+/* Returns the names of the devices on the same cores; NULL: there are none, or memory is short. */
+static const char *list_sharing(tdm_timeline *timeline, const tdm_device *device) {
+  const char *list = NULL;
+  const size_t count = tdm_device_count(device->context);
+  for (size_t i = 0; i < count; i++) {
+    const tdm_device *other = tdm_context_device(device->context, i);
+    if (!tdm_context_share_cores(device->context, device, other)) continue;
+    list = tdm_region_format(&timeline->region, "%s%s%s", list ? list : "", list ? ", " : "",
+                             other->name);
+  }
+  return list;
+}
+
 static uint32_t row_of(tdm_timeline *timeline, const tdm_queue *queue) {
   for (uint32_t i = 0; i < timeline->row_count; i++)
     if (timeline->rows[i].thread == queue->index) return i;
   tdm_timeline_row *row = &timeline->rows[timeline->row_count];
+  row->shares = list_sharing(timeline, queue->device);
   row->device = tdm_region_string(&timeline->region, queue->device->name);
   row->queue = tdm_explain_role(queue->role);
   row->process = (uint32_t)queue->device->context_index;
@@ -270,7 +284,8 @@ static tdm_status add_run(tdm_timeline *timeline, const tdm_kept_run *kept) {
                              .failed = kept->status != TDM_OK && kept->failed[i],
                              .wait_ns = times->wait_ns,
                              .begin_ns = times->begin_ns,
-                             .end_ns = times->end_ns};
+                             .end_ns = times->end_ns,
+                             .core_wait_ns = times->core_wait_ns};
   }
   return TDM_OK;
 }
@@ -320,8 +335,9 @@ bool tdm_trace_has_runs(tdm_trace *trace) {
 tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) {
   tdm_timeline_init(out_timeline, trace->allocator);
   pthread_mutex_lock(&trace->mutex);
-  const tdm_status status = fill(trace, out_timeline);
+  tdm_status status = fill(trace, out_timeline);
   pthread_mutex_unlock(&trace->mutex);
+  if (status == TDM_OK && out_timeline->region.failed) status = TDM_OUT_OF_MEMORY;
   return status == TDM_OK ? tdm_timeline_sort(out_timeline) : status;
 }
 

@@ -45,6 +45,8 @@ static void put_queues(const tdm_timeline *timeline, const tdm_timeline_summary 
     tdm_json_open(out, NULL, '{');
     tdm_json_put_string(out, "device", timeline->rows[r].device);
     tdm_json_put_string(out, "queue", timeline->rows[r].queue);
+    if (timeline->rows[r].shares)
+      tdm_json_put_string(out, "shares_cores_with", timeline->rows[r].shares);
     put_ns(out, "busy_ns", summary->row_busy[r]);
     put_ns(out, "waiting_ns", summary->row_wait[r]);
     put_ns(out, "critical_ns", summary->row_path[r]);
@@ -59,6 +61,7 @@ static void put_path(const tdm_timeline *timeline, const tdm_timeline_summary *s
   tdm_json_open(out, "critical_path", '{');
   tdm_json_put_integer(out, "commands", summary->path.count);
   put_ns(out, "busy_ns", summary->path.busy_ns);
+  put_ns(out, "core_wait_ns", summary->path.core_ns);
   put_ns(out, "handing_over_ns", summary->path.handing_ns);
   put_ns(out, "caller_ns", summary->path.caller_ns);
   if (summary->bound_row != TDM_TIMELINE_NONE) {

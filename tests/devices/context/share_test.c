@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "devices/context/context_state.h"
 #include "tests/devices/support.h"
 
 static int set_up(void **state) {
@@ -106,12 +107,42 @@ static void a_core_that_a_device_had_is_not_lost(void **state) {
   }
 }
 
+/* By where cores begin and end: of devices beside one another, inside one another, or on none. */
+static void devices_on_the_same_cores_share_them(void **state) {
+  tdm_context *context = *state;
+  const tdm_device *cpu = test_device(context, "cpu:0"), *sim = test_device(context, "sim:0");
+  static const struct {
+    tdm_core_range cpu, sim;
+    bool shares;
+  } cases[] = {
+      {{.first = 0, .count = 4}, {.first = 4, .count = 1}, false},
+      {{.first = 0, .count = 4}, {.first = 3, .count = 1}, true},
+      {{.first = 0, .count = 4}, {.first = 0, .count = 1}, true},
+      {{.first = 2, .count = 2}, {.first = 0, .count = 2}, false},
+      {{.first = 0, .count = 1}, {.first = 0, .count = 1}, true},
+  };
+  tdm_core_range *cpus = &context->cores[cpu->context_index];
+  tdm_core_range *sims = &context->cores[sim->context_index];
+  const tdm_core_range cpu_before = *cpus, sim_before = *sims;
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    *cpus = cases[i].cpu;
+    *sims = cases[i].sim;
+    const bool shares = tdm_context_share_cores(context, cpu, sim);
+    assert_int_equal(tdm_context_share_cores(context, sim, cpu), shares);
+    if (shares != cases[i].shares) fail_msg("case %zu: %d", i, shares);
+    assert_false(tdm_context_share_cores(context, sim, sim));
+  }
+  *cpus = cpu_before;
+  *sims = sim_before;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(who_has_commands_left_computes, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_core_that_others_took_is_left_to_them, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_yield_that_took_long_is_a_loss, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_core_that_a_device_had_is_not_lost, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(devices_on_the_same_cores_share_them, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,11 @@ void test_init(test_timeline *test) {
   memset(test, 0, sizeof *test);
   test->allocator = tdm_allocator_default();
   tdm_timeline_init(&test->timeline, &test->allocator);
-  test->rows[CPU] = (tdm_timeline_row){"cpu:0", "compute", 0, 0};
-  test->rows[SIM] = (tdm_timeline_row){"sim:0", "compute", 1, 1};
-  test->rows[UPLOAD] = (tdm_timeline_row){"sim:0", "upload", 1, 2};
+  test->rows[CPU] = (tdm_timeline_row){.device = "cpu:0", .queue = "compute"};
+  test->rows[SIM] =
+      (tdm_timeline_row){.device = "sim:0", .queue = "compute", .process = 1, .thread = 1};
+  test->rows[UPLOAD] =
+      (tdm_timeline_row){.device = "sim:0", .queue = "upload", .process = 1, .thread = 2};
   test->nodes[WORDS] = (tdm_timeline_node){.name = "words", .action = "embedding", .row = CPU};
   test->nodes[MOVE] = (tdm_timeline_node){.name = "words",
                                           .action = "transfer",

@@ -164,6 +164,72 @@ static void expect_the_same_of_a_file(test_timeline *test) {
   free(text);
 }
 
+/* As two_runs, but each transfer of 50 ns took 10; sim:0 is on a core of cpu:0's. */
+static void runs_that_wait_for_a_core(test_timeline *test) {
+  two_runs(test);
+  test->rows[CPU].shares = "sim:0";
+  test->rows[SIM].shares = test->rows[UPLOAD].shares = "cpu:0";
+  for (int i = 0; i < NODES; i++)
+    test->nodes[i].category = i == MOVE ? "transfer" : "kernel";
+  for (uint32_t i = 0; i < test->timeline.event_count; i++)
+    if (test->events[i].node == MOVE) test->events[i].core_wait_ns = 40;
+}
+
+/* The wait counts as no link's time: neither as busy nor on the critical path. */
+static void a_wait_for_a_core_is_no_transfer(void **unused) {
+  (void)unused;
+  test_timeline test;
+  runs_that_wait_for_a_core(&test);
+  char *text = written(&test.timeline, false);
+  assert_string_equal(
+      text, "2 runs in 0.000 ms, 0.000 ms each\n"
+            "  device     queue         busy      waiting     commands\n"
+            "  cpu:0                  45.5 %\n"
+            "             compute     45.5 %        0.0 %            2\n"
+            "  sim:0                  65.9 %\n"
+            "             compute     63.6 %       54.5 %            2\n"
+            "             upload       4.5 %       45.5 %            2\n"
+            "  some device is busy 100.0 % of the time, two or more are 11.4 %\n"
+            "  cpu:0 shares its cores with sim:0: its times include waiting for them\n"
+            "  sim:0 shares its cores with cpu:0: its times include waiting for them\n"
+            "critical path: 4 commands, 0.000 ms\n"
+            "  cpu:0      compute     22.7 %\n"
+            "  sim:0      compute     63.6 %\n"
+            "  sim:0      upload       2.3 %\n"
+            "  waiting for a core      9.1 %\n"
+            "  handing over            2.3 %\n"
+            "  the caller              0.0 %\n"
+            "bound by sim:0 compute: 63.6 % of the critical path, most of it dense (linear) with "
+            "63.6 %\n"
+            "most time went to\n"
+            "   56.0 %      0.000 ms       2 times  dense (linear), sim:0 compute\n"
+            "   40.0 %      0.000 ms       2 times  words (embedding), cpu:0 compute\n"
+            "    4.0 %      0.000 ms       2 times  words (transfer), sim:0 upload\n");
+  free(text);
+  expect_the_same_of_a_file(&test);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+/* A path of one transfer that took 100 ns, of which it waited for so many. */
+static void expect_bound_by_core(uint64_t wait_ns, const char *wanted) {
+  test_timeline test;
+  test_init(&test);
+  add_run(&test, 1, 1, 2, 200);
+  add_event(&test, 0, MOVE, 0, 100, 200);
+  test.events[0].core_wait_ns = wait_ns;
+  assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
+  char *text = written(&test.timeline, false);
+  if (!strstr(text, wanted)) fail_msg("\"%s\" is not in\n%s", wanted, text);
+  free(text);
+  tdm_timeline_deinit(&test.timeline);
+}
+
+static void the_text_says_whether_cores_bound(void **unused) {
+  (void)unused;
+  expect_bound_by_core(50, "\nbound by sim:0 upload: 50.0 %");
+  expect_bound_by_core(51, "\nbound by copies that wait for a core; among the queues sim:0 upload");
+}
+
 /* Sets a number of the first wait of a written timeline, of its arguments or its own. */
 static void expect_strange_wait(const char *key, bool of_arguments, json_int_t number) {
   test_timeline test;
@@ -345,6 +411,8 @@ int main(void) {
       cmocka_unit_test(the_text_says_what_crossed_which_link),
       cmocka_unit_test(the_text_says_what_took_no_time),
       cmocka_unit_test(the_text_says_what_bounds),
+      cmocka_unit_test(a_wait_for_a_core_is_no_transfer),
+      cmocka_unit_test(the_text_says_whether_cores_bound),
       cmocka_unit_test(the_text_says_what_the_caller_takes),
       cmocka_unit_test(a_file_knows_waits_for_the_run_before),
       cmocka_unit_test(a_file_knows_runs_of_one_plan),

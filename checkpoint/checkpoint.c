@@ -11,6 +11,7 @@
 #include "data/loader_state.h"
 #include "devices/context/context.h"
 #include "devices/network/network.h"
+#include "devices/tensors/tensor.h"
 #include "graph/run/session.h"
 
 static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
@@ -50,7 +51,9 @@ static tdm_status add_own(const tdm_tensor_list *own, tdm_tensor_list *list) {
     const char *given = tdm_tensor_list_name(own, i);
     if ((size_t)snprintf(name, sizeof name, "%s%s", own_prefix, given) >= sizeof name)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s is too long a name", given);
-    tdm_tensor *tensor = tdm_tensor_to(tdm_tensor_list_tensor(own, i), "cpu:0", TDM_DTYPE_NONE);
+    tdm_tensor *tensor;
+    TDM_TRY(tdm_tensor_list_use(own, i, &tensor));
+    tensor = tdm_tensor_to(tensor, "cpu:0", TDM_DTYPE_NONE);
     const tdm_status status = tensor ? tdm_tensor_list_add(list, name, tensor) : tdm_last_status();
     tdm_tensor_release(tensor);
     TDM_TRY(status);
@@ -94,7 +97,9 @@ static tdm_status check_sums(const tdm_tensor_list *list) {
   const uint64_t *sums = tdm_tensor_data(tensor);
   for (size_t i = 0; i + 1 < count; i++) {
     const char *name = tdm_tensor_list_name(list, i);
-    if (checksum_of(name, tdm_tensor_list_tensor(list, i)) != sums[i])
+    tdm_tensor *summed;
+    TDM_TRY(tdm_tensor_list_use(list, i, &summed));
+    if (checksum_of(name, summed) != sums[i])
       return tdm_fail(TDM_CORRUPT_DATA, "%s is damaged: it is not what its checksum is of", name);
   }
   return TDM_OK;

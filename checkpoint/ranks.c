@@ -11,12 +11,15 @@
 #include "devices/network/network.h"
 #include "devices/tensors/tensor.h"
 
-/* A row of the table; its name follows, terminator included. */
+/* A row of the table. Its name, its dtype's name, both with terminators, and its dimensions follow.
+ */
 typedef struct list_row {
-  int64_t dims[TDM_MAX_RANK];
+  uint64_t bytes; /* of the tensor's values */
   uint64_t name_bytes;
+  uint64_t dtype_bytes;
   int32_t rank;
   int32_t dtype;
+  bool is_supported;
 } list_row;
 
 typedef struct list_table {
@@ -27,45 +30,85 @@ typedef struct list_table {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
+static list_row row_of(const tdm_listed_tensor *listed) {
+  list_row row;
+  memset(&row, 0, sizeof row); /* padding travels too */
+  row.bytes = listed->bytes;
+  row.name_bytes = strlen(listed->name) + 1;
+  row.dtype_bytes = strlen(listed->dtype_name) + 1;
+  row.rank = listed->rank;
+  row.dtype = (int32_t)listed->dtype;
+  row.is_supported = listed->tensor != NULL;
+  return row;
+}
+
 static uint64_t count_table(const tdm_tensor_list *list) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < tdm_tensor_list_count(list); i++)
-    bytes += sizeof(list_row) + strlen(tdm_tensor_list_name(list, i)) + 1;
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    const tdm_listed_tensor listed = tdm_tensor_list_entry(list, i);
+    const list_row row = row_of(&listed);
+    bytes += sizeof row + row.name_bytes + row.dtype_bytes + (size_t)row.rank * sizeof(tdm_dim);
+  }
   return bytes;
+}
+
+static char *put(char *to, const void *from, size_t bytes) {
+  if (bytes > 0) memcpy(to, from, bytes);
+  return to + bytes;
 }
 
 static void write_table(const tdm_tensor_list *list, char *to) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
-    const char *name = tdm_tensor_list_name(list, i);
-    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
-    const tdm_shape shape = tdm_tensor_shape(tensor);
-    list_row row = {.name_bytes = strlen(name) + 1,
-                    .rank = shape.rank,
-                    .dtype = (int32_t)tdm_tensor_dtype(tensor)};
-    for (int d = 0; d < shape.rank; d++)
-      row.dims[d] = shape.dims[d];
-    memcpy(to, &row, sizeof row);
-    memcpy(to + sizeof row, name, row.name_bytes);
-    to += sizeof row + row.name_bytes;
+    const tdm_listed_tensor listed = tdm_tensor_list_entry(list, i);
+    const list_row row = row_of(&listed);
+    to = put(to, &row, sizeof row);
+    to = put(to, listed.name, row.name_bytes);
+    to = put(to, listed.dtype_name, row.dtype_bytes);
+    to = put(to, listed.dims, (size_t)row.rank * sizeof(tdm_dim));
   }
 }
 
-/* Tensors of the table's shapes, whose values come next. */
+/* Adds a tensor whose values come next, or one without values. */
+static tdm_status add_row(tdm_context *context, const tdm_listed_tensor *listed, bool is_supported,
+                          tdm_tensor_list *list) {
+  if (!is_supported) return tdm_tensor_list_add_unsupported(list, listed);
+  tdm_shape shape = {.rank = listed->rank};
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = listed->dims[d];
+  tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", listed->dtype, shape);
+  if (!tensor) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = tdm_tensor_list_add(list, listed->name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
+/* A row's dimensions, which lie at no multiple of their size. NULL: out of memory. */
+static tdm_dim *copy_dims(const tdm_allocator *allocator, const char *from, int32_t rank) {
+  const size_t bytes = (size_t)rank * sizeof(tdm_dim);
+  tdm_dim *dims = tdm_allocate(allocator, bytes, "a shape");
+  if (dims && bytes > 0) memcpy(dims, from, bytes);
+  return dims;
+}
+
 static tdm_status make_list(tdm_context *context, const list_table *table, tdm_tensor_list *list) {
   const char *end = table->rows + table->bytes;
   for (const char *at = table->rows; at < end;) {
     list_row row;
     memcpy(&row, at, sizeof row);
-    const char *name = at + sizeof row;
-    tdm_shape shape = {.rank = row.rank};
-    for (int d = 0; d < row.rank; d++)
-      shape.dims[d] = row.dims[d];
-    tdm_tensor *tensor = tdm_tensor_create(context, "cpu:0", (tdm_dtype)row.dtype, shape);
-    if (!tensor) return TDM_OUT_OF_MEMORY;
-    const tdm_status status = tdm_tensor_list_add(list, name, tensor);
-    tdm_tensor_release(tensor);
+    const char *name = at + sizeof row, *dtype = name + row.name_bytes;
+    const char *dims_at = dtype + row.dtype_bytes;
+    tdm_dim *dims = copy_dims(table->allocator, dims_at, row.rank);
+    if (!dims) return TDM_OUT_OF_MEMORY;
+    const tdm_listed_tensor listed = {.name = name,
+                                      .dtype = (tdm_dtype)row.dtype,
+                                      .dtype_name = dtype,
+                                      .dims = dims,
+                                      .rank = row.rank,
+                                      .bytes = row.bytes};
+    const tdm_status status = add_row(context, &listed, row.is_supported, list);
+    tdm_release(table->allocator, dims, (size_t)row.rank * sizeof(tdm_dim));
     TDM_TRY(status);
-    at = name + row.name_bytes;
+    at = dims_at + (size_t)row.rank * sizeof(tdm_dim);
   }
   return TDM_OK;
 }
@@ -86,7 +129,8 @@ static tdm_status pass_table(tdm_context *context, const tdm_tensor_list *list,
 
 static tdm_status pass_values(tdm_context *context, const tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
-    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    const tdm_tensor *tensor = tdm_tensor_list_entry(list, i).tensor;
+    if (!tensor) continue; /* unsupported, on all ranks */
     TDM_TRY(tdm_network_pass(tdm_context_network(context), FILE_RANK, -1,
                              (void *)tdm_tensor_address(tensor), tdm_tensor_bytes(tensor)));
   }

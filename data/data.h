@@ -196,7 +196,11 @@ TDM_API tdm_tensor *tdm_vocabulary_encode(const tdm_vocabulary *vocabulary,
  * This, the next and tdm_safetensors_save take the path of an index, "NAME.safetensors.index.json",
  * too, as Hugging Face's libraries have it: the tensors are in several files, which the index names
  * and which lie beside it. One that names files elsewhere, or in which other tensors are than it
- * says, is CORRUPT_DATA. */
+ * says, is CORRUPT_DATA.
+ *
+ * This and tdm_safetensors_map list tensors of every dtype of the format. Those of a dtype that
+ * Tandem does not support, or of more than TDM_MAX_RANK dimensions, have no values in the list
+ * (tdm_tensor_list_entry). */
 TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *path);
 /* The same without reading what the tensors hold: they lie over a private mapping of the file,
  * which they keep alive, and pages are read when they are first touched. For files that are larger
@@ -208,7 +212,8 @@ TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *
 TDM_API tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path);
 /* The one tensor of that name, on cpu:0 (NULL: the file has one alone), without reading the others.
  * The caller owns the reference. NULL on failure, as of tdm_safetensors_load, and INVALID_ARGUMENT
- * where there is none of that name: the message tells which there are. */
+ * where there is none of that name: the message tells which there are. UNSUPPORTED if Tandem does
+ * not support its dtype or number of dimensions. */
 TDM_API tdm_tensor *tdm_tensor_load(tdm_context *context, const char *path, const char *name);
 /* Writes list to path: to a temporary file beside it, flushed, then renamed, so that path is whole
  * or untouched. Where path is a symbolic link, what it leads to is written. The temporary file is

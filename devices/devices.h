@@ -201,7 +201,8 @@ TDM_API double tdm_tensor_item(tdm_tensor *tensor, int64_t index);
 TDM_API tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) TDM_WARN_UNUSED;
 /* The tensor on device as dtype: the same one, retained, if nothing changes, else a new one; the
  * source is never rewritten. device NULL: where it is. TDM_DTYPE_NONE: as it is. Float to integer
- * truncates and saturates. Blocks until it is there. */
+ * truncates and saturates; float16 and bfloat16 are converted from and to others by way of float32,
+ * as in PyTorch. Blocks until it is there. */
 TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype);
 
 /* ---- Tensors over several devices ----------------------------------------------------------- */
@@ -252,6 +253,24 @@ TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list,
                                            size_t index); /* borrowed */
 TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
                                          const char *name); /* borrowed */
+
+/* A description of one tensor of a list. Files of other programs may hold tensors of a dtype that
+ * Tandem does not support, such as F8_E4M3, or of more than TDM_MAX_RANK dimensions. A list that is
+ * read from such a file describes these tensors, but holds no values of them:
+ * tdm_tensor_list_tensor and tdm_tensor_list_find return NULL for them, with UNSUPPORTED and a
+ * message that names tensor and dtype, and functions that would need their values fail in the same
+ * way. All pointers are borrowed from the list. */
+typedef struct tdm_listed_tensor {
+  const char *name;       /* NULL: there is no tensor of that index */
+  tdm_tensor *tensor;     /* NULL: unsupported */
+  tdm_dtype dtype;        /* TDM_DTYPE_NONE: a dtype that Tandem does not have */
+  const char *dtype_name; /* "float32"; of other dtypes the format's name: "F8_E4M3" */
+  const tdm_dim *dims;    /* (rank) */
+  int32_t rank;           /* may exceed TDM_MAX_RANK if tensor is NULL */
+  uint64_t bytes;         /* of its values */
+} tdm_listed_tensor;
+/* Returns the description of the tensor at index; {0} if list is NULL or index is out of range. */
+TDM_API tdm_listed_tensor tdm_tensor_list_entry(const tdm_tensor_list *list, size_t index);
 
 /* ---- Kernels, which tandem/devices/kernel.h describes ---------------------------------------- */
 

@@ -32,6 +32,10 @@ typedef struct tdm_state_dict_options {
   size_t rule_count;
   bool allow_missing;    /* parameters that the list does not have keep their values */
   bool allow_unexpected; /* tensors that are nobody's parameters are passed over */
+  /* Loading converts a tensor of another floating dtype (float64, float32, float16, bfloat16) to
+   * that of its parameter: rounded to the nearest, beyond the largest to infinity, as PyTorch's
+   * copy_ does. false: another dtype is an error. Other dtypes are never converted. */
+  bool convert_dtypes;
 } tdm_state_dict_options;
 
 /* Copies of the session's parameters and model states as host tensors, in the order of the graph;

@@ -1,6 +1,7 @@
 /* Reads a safetensors header and checks all that it claims. Invariant: nothing is believed before
  * it is compared: names are distinct, shapes give the bytes of their offsets, and the offsets tile
  * the data. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,61 +9,35 @@
 #include "data/safetensors/name_set.h"
 #include "data/safetensors/safetensors.h"
 
-/* ---- Dtypes --------------------------------------------------------------------------------- */
-
-typedef struct dtype_name {
-  const char *name;
-  tdm_dtype dtype;
-} dtype_name;
-
-static const dtype_name dtype_names[] = {
-    {"F32", TDM_FLOAT32}, {"F64", TDM_FLOAT64}, {"I32", TDM_INT32},   {"I64", TDM_INT64},
-    {"U8", TDM_UINT8},    {"BOOL", TDM_BOOL},   {"F16", TDM_FLOAT16}, {"BF16", TDM_BFLOAT16},
-};
-
-/* Of the format, which Tandem does not hold. */
-static const char *const other_names[] = {
-    "I8",      "I16",     "U16", "U32",         "U64",         "C64",     "F8_E4M3",
-    "F8_E5M2", "F8_E8M0", "F4",  "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F6_E2M3", "F6_E3M2",
-};
-
-const char *tdm_safetensors_dtype_name(tdm_dtype dtype) {
-  for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
-    if (dtype_names[i].dtype == dtype) return dtype_names[i].name;
-  }
-  return NULL;
-}
-
-tdm_status tdm_safetensors_dtype(const char *name, tdm_dtype *out_dtype) {
-  *out_dtype = TDM_DTYPE_NONE;
-  for (size_t i = 0; i < TDM_COUNT_OF(dtype_names); i++) {
-    if (strcmp(dtype_names[i].name, name) != 0) continue;
-    *out_dtype = dtype_names[i].dtype;
-    return TDM_OK;
-  }
-  for (size_t i = 0; i < TDM_COUNT_OF(other_names); i++) {
-    if (strcmp(other_names[i], name) == 0)
-      return tdm_fail(TDM_UNSUPPORTED, "dtype %s is not supported", name);
-  }
-  return tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is no dtype", name);
-}
-
 /* ---- One tensor ----------------------------------------------------------------------------- */
 
-static tdm_status read_shape(tdm_json *json, tdm_shape *out_shape) {
-  *out_shape = tdm_shape_scalar();
+static tdm_status read_shape(tdm_json *json, tdm_safetensors_entry *entry) {
   TDM_TRY(tdm_json_expect(json, '['));
+  entry->dims_text = json->text + json->at;
   bool more = !tdm_json_accept(json, ']');
   while (more) {
     int64_t size = 0;
     TDM_TRY(tdm_json_whole_number(json, &size));
-    if (out_shape->rank == TDM_MAX_RANK) {
-      return tdm_fail(TDM_UNSUPPORTED, "more than %d dimensions", TDM_MAX_RANK);
-    }
-    out_shape->dims[out_shape->rank++] = size;
+    if (entry->rank < TDM_MAX_RANK) entry->shape.dims[entry->rank] = size;
+    entry->rank++; /* a header has fewer bytes than INT32_MAX */
     TDM_TRY(tdm_json_more(json, ']', &more));
   }
+  entry->shape.rank = entry->rank <= TDM_MAX_RANK ? entry->rank : 0;
   return TDM_OK;
+}
+
+/* Returns the number at *at, which was checked when the header was read, and passes it. */
+static tdm_dim next_dim(const char **at) {
+  char *end;
+  const tdm_dim size = (tdm_dim)strtoll(*at, &end, 10);
+  *at = end + strcspn(end, ",]") + 1;
+  return size;
+}
+
+void tdm_safetensors_dims(const tdm_safetensors_entry *entry, tdm_dim *dims) {
+  const char *at = entry->dims_text;
+  for (int32_t i = 0; i < entry->rank; i++)
+    dims[i] = next_dim(&at);
 }
 
 static tdm_status read_offsets(tdm_json *json, int64_t *out_begin, int64_t *out_end) {
@@ -73,18 +48,19 @@ static tdm_status read_offsets(tdm_json *json, int64_t *out_begin, int64_t *out_
   return tdm_json_expect(json, ']');
 }
 
-static tdm_status read_dtype(tdm_json *json, tdm_dtype *out_dtype) {
+static tdm_status read_dtype(tdm_json *json, const tdm_safetensors_type **out_type) {
   char name[16];
   TDM_TRY(tdm_json_word(json, name, sizeof(name)));
-  return tdm_safetensors_dtype(name, out_dtype);
+  *out_type = tdm_safetensors_type_called(name);
+  return *out_type ? TDM_OK : tdm_fail(TDM_CORRUPT_DATA, "\"%s\" is no dtype", name);
 }
 
 static const char *const field_names[] = {"dtype", "shape", "data_offsets"};
 
 static tdm_status read_field(tdm_json *json, size_t field, tdm_safetensors_entry *entry) {
   tdm_status status = TDM_OK;
-  if (field == 0) status = read_dtype(json, &entry->dtype);
-  if (field == 1) status = read_shape(json, &entry->shape);
+  if (field == 0) status = read_dtype(json, &entry->type);
+  if (field == 1) status = read_shape(json, entry);
   if (field == 2) status = read_offsets(json, &entry->begin, &entry->end);
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", field_names[field]);
 }
@@ -116,13 +92,49 @@ static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
   return TDM_OK;
 }
 
-static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_bytes) {
-  const int64_t bytes = tdm_shape_bytes(&entry->shape, entry->dtype);
-  char text[TDM_SHAPE_TEXT];
-  (void)tdm_shape_text(&entry->shape, text, sizeof(text));
-  if (bytes < 0) {
-    return tdm_fail(TDM_CORRUPT_DATA, "shape: %s has more bytes than can be counted", text);
+/* Multiplies *count by the entry's dimensions other than 0. *out_empty: one of them is 0. Returns
+ * false on overflow. */
+static bool multiply_dims(const tdm_safetensors_entry *entry, int64_t *count, bool *out_empty) {
+  const char *at = entry->dims_text;
+  *out_empty = false;
+  for (int32_t i = 0; i < entry->rank; i++) {
+    const tdm_dim size = next_dim(&at);
+    if (size == 0)
+      *out_empty = true;
+    else if (__builtin_mul_overflow(*count, size, count))
+      return false;
   }
+  return true;
+}
+
+/* Computes the bytes of a tensor. Elements of fewer than 8 bits follow one another without gaps,
+ * and fill whole bytes. */
+static tdm_status count_bytes(const tdm_safetensors_entry *entry, const char *shape,
+                              int64_t *out_bytes) {
+  const int64_t bits = entry->type->bits;
+  int64_t elements = 1, bytes = 0;
+  bool is_empty;
+  const bool is_counted = multiply_dims(entry, &elements, &is_empty) &&
+                          !__builtin_mul_overflow(elements / 8, bits, &bytes) &&
+                          !__builtin_add_overflow(bytes, elements % 8 * bits / 8, &bytes);
+  *out_bytes = is_empty ? 0 : bytes;
+  if (!is_counted)
+    return tdm_fail(TDM_CORRUPT_DATA, "shape: %s has more bytes than can be counted", shape);
+  if (is_empty || elements % 8 * bits % 8 == 0) return TDM_OK;
+  return tdm_fail(TDM_CORRUPT_DATA, "shape: %s of %s, %lld bits each, fills no whole bytes", shape,
+                  entry->type->name, (long long)bits);
+}
+
+static const char *shape_text(const tdm_safetensors_entry *entry, char text[TDM_SHAPE_TEXT]) {
+  if (entry->rank <= TDM_MAX_RANK) return tdm_shape_text(&entry->shape, text, TDM_SHAPE_TEXT);
+  (void)snprintf(text, TDM_SHAPE_TEXT, "of %d dimensions", (int)entry->rank);
+  return text;
+}
+
+static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_bytes) {
+  char text[TDM_SHAPE_TEXT];
+  int64_t bytes;
+  TDM_TRY(count_bytes(entry, shape_text(entry, text), &bytes));
   if (entry->begin > entry->end) {
     return tdm_fail(TDM_CORRUPT_DATA, "data_offsets: %lld to %lld runs backwards",
                     (long long)entry->begin, (long long)entry->end);
@@ -132,10 +144,9 @@ static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_b
                     (long long)entry->begin, (long long)entry->end, (long long)data_bytes);
   }
   if (entry->end - entry->begin != bytes) {
-    return tdm_fail(TDM_CORRUPT_DATA,
-                    "data_offsets: %lld to %lld, but shape %s of %s has %lld bytes",
-                    (long long)entry->begin, (long long)entry->end, text,
-                    tdm_safetensors_dtype_name(entry->dtype), (long long)bytes);
+    return tdm_fail(
+        TDM_CORRUPT_DATA, "data_offsets: %lld to %lld, but shape %s of %s has %lld bytes",
+        (long long)entry->begin, (long long)entry->end, text, entry->type->name, (long long)bytes);
   }
   return TDM_OK;
 }

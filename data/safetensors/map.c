@@ -51,12 +51,13 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *
                               const tdm_safetensors_entry *entry, void *user,
                               tdm_tensor **out_tensor) {
   mapping *map = user;
+  const tdm_dtype dtype = entry->type->dtype;
   char *data = map->bytes + file->data_begin + entry->begin;
-  const bool is_aligned = (uintptr_t)data % tdm_dtype_bytes(entry->dtype) == 0;
-  if (!is_aligned || entry->begin == entry->end || entry->dtype == TDM_BOOL)
+  const bool is_aligned = (uintptr_t)data % tdm_dtype_bytes(dtype) == 0;
+  if (!is_aligned || entry->begin == entry->end || dtype == TDM_BOOL)
     return tdm_safetensors_read_tensor(context, file, entry, out_tensor);
   (void)atomic_fetch_add_explicit(&map->references, 1, memory_order_relaxed);
-  *out_tensor = tdm_tensor_wrap(context, entry->dtype, entry->shape, data, release_mapping, map);
+  *out_tensor = tdm_tensor_wrap(context, dtype, entry->shape, data, release_mapping, map);
   if (*out_tensor) return TDM_OK;
   release_mapping(map);
   return TDM_OUT_OF_MEMORY; /* all else was checked */

@@ -7,6 +7,7 @@
 
 #include "core/json_load.h"
 #include "devices/context/context.h"
+#include "devices/tensors/tensor.h"
 
 enum { MOST_NAME = 255 }; /* of a file, as file systems have it */
 
@@ -66,7 +67,8 @@ static tdm_status add_part(parts *self, const char *file, const tdm_tensor_list 
     if (!mapped || strcmp(mapped, file) != 0)
       return tdm_fail(TDM_CORRUPT_DATA, "tensor \"%.80s\" is in %.80s, and by the index in %.80s",
                       name, file, mapped ? mapped : "no file");
-    TDM_TRY(tdm_tensor_list_add(self->list, name, tdm_tensor_list_tensor(part, i)));
+    const tdm_listed_tensor listed = tdm_tensor_list_entry(part, i);
+    TDM_TRY(tdm_tensor_list_add_listed(self->list, &listed));
   }
   return TDM_OK;
 }
@@ -95,7 +97,7 @@ static tdm_status read_all(parts *self) {
     TDM_TRY(read_part(self, json_string_value(file)));
   }
   json_object_foreach(self->map, name, file) {
-    if (!tdm_tensor_list_find(self->list, name))
+    if (!tdm_tensor_list_has(self->list, name))
       return tdm_fail(TDM_CORRUPT_DATA, "tensor \"%.80s\" is not in %.80s", name,
                       json_string_value(file));
   }

@@ -227,6 +227,8 @@ tdm_status tdm_safetensors_save_parts(const tdm_tensor_list *list, const char *p
                     "safetensors: parts of %lld bytes and the path %s: at least 1 byte, and a path "
                     "that ends in %s, are wanted",
                     (long long)part_bytes, path ? path : "NULL", TDM_SAFETENSORS_INDEX);
+  const tdm_status supported = tdm_tensor_list_check_supported(list);
+  if (supported != TDM_OK) return tdm_fail_within(supported, "%s", path);
   const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
   if (!first) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is nothing to save in parts", path);
   part_writer self = {.context = first->storage->context,

@@ -72,16 +72,30 @@ static tdm_status check_bools(const tdm_safetensors_entry *entry, const char *da
   return TDM_OK;
 }
 
+/* Describes a tensor of the file, except for its dimensions. */
+static tdm_listed_tensor describe(const tdm_safetensors_entry *entry) {
+  const tdm_safetensors_type *type = entry->type;
+  const bool has_dtype = type->dtype != TDM_DTYPE_NONE;
+  return (tdm_listed_tensor){.name = entry->name,
+                             .dtype = type->dtype,
+                             .dtype_name = has_dtype ? tdm_dtype_name(type->dtype) : type->name,
+                             .rank = entry->rank,
+                             .bytes = (uint64_t)(entry->end - entry->begin)};
+}
+
 tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetensors_file *file,
                                        const tdm_safetensors_entry *entry,
                                        tdm_tensor **out_tensor) {
   const size_t bytes = (size_t)(entry->end - entry->begin);
-  TDM_TRY(tdm_host_tensor_create(context, NULL, entry->dtype, &entry->shape, out_tensor));
+  const tdm_dtype dtype = entry->type->dtype;
+  const tdm_listed_tensor described = describe(entry);
+  if (!tdm_safetensors_is_supported(entry)) return tdm_listed_tensor_refuse(&described);
+  TDM_TRY(tdm_host_tensor_create(context, NULL, dtype, &entry->shape, out_tensor));
   char *data = tdm_tensor_data(*out_tensor);
   tdm_status status =
       tdm_file_read_at(&file->file, file->data_begin + (uint64_t)entry->begin, data, bytes);
   if (status != TDM_OK) (void)tdm_fail_within(status, "tensor \"%.80s\"", entry->name);
-  if (status == TDM_OK && entry->dtype == TDM_BOOL) status = check_bools(entry, data);
+  if (status == TDM_OK && dtype == TDM_BOOL) status = check_bools(entry, data);
   if (status == TDM_OK) return TDM_OK;
   tdm_tensor_release(*out_tensor);
   *out_tensor = NULL;
@@ -90,16 +104,36 @@ tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetenso
 
 /* ---- All of a file -------------------------------------------------------------------------- */
 
+/* Lists a tensor that is not supported, without its values. */
+static tdm_status add_unsupported(tdm_context *context, const tdm_safetensors_entry *entry,
+                                  tdm_tensor_list *list) {
+  const tdm_allocator *allocator = tdm_context_allocator(context);
+  const size_t dims_bytes = (size_t)entry->rank * sizeof(tdm_dim);
+  tdm_dim *dims = tdm_allocate(allocator, dims_bytes, "a shape");
+  if (!dims) return TDM_OUT_OF_MEMORY;
+  tdm_safetensors_dims(entry, dims);
+  tdm_listed_tensor listed = describe(entry);
+  listed.dims = dims;
+  const tdm_status status = tdm_tensor_list_add_unsupported(list, &listed);
+  tdm_release(allocator, dims, dims_bytes);
+  return status;
+}
+
+static tdm_status add_tensor(tdm_context *context, const tdm_safetensors_file *file,
+                             const tdm_safetensors_entry *entry, tdm_safetensors_maker maker,
+                             void *user, tdm_tensor_list *list) {
+  if (!tdm_safetensors_is_supported(entry)) return add_unsupported(context, entry, list);
+  tdm_tensor *tensor = NULL;
+  TDM_TRY(maker(context, file, entry, user, &tensor));
+  const tdm_status status = tdm_tensor_list_add(list, entry->name, tensor);
+  tdm_tensor_release(tensor);
+  return status;
+}
+
 static tdm_status add_tensors(tdm_context *context, const tdm_safetensors_file *file,
                               tdm_safetensors_maker maker, void *user, tdm_tensor_list *list) {
-  for (size_t i = 0; i < file->header.count; i++) {
-    const tdm_safetensors_entry *entry = &file->header.entries[i];
-    tdm_tensor *tensor = NULL;
-    TDM_TRY(maker(context, file, entry, user, &tensor));
-    const tdm_status status = tdm_tensor_list_add(list, entry->name, tensor);
-    tdm_tensor_release(tensor);
-    if (status != TDM_OK) return status;
-  }
+  for (size_t i = 0; i < file->header.count; i++)
+    TDM_TRY(add_tensor(context, file, &file->header.entries[i], maker, user, list));
   return tdm_file_check_unchanged(&file->file);
 }
 

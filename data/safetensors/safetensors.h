@@ -22,11 +22,20 @@ extern "C" {
 #define TDM_SAFETENSORS_HEADER_LIMIT_BYTES ((size_t)100000000) /* as in the reference library */
 #define TDM_SAFETENSORS_METADATA "__metadata__"
 
+/* A dtype of the format. */
+typedef struct tdm_safetensors_type {
+  const char *name; /* "F32" */
+  int32_t bits;     /* of an element */
+  tdm_dtype dtype;  /* TDM_DTYPE_NONE: Tandem does not support it */
+} tdm_safetensors_type;
+
 typedef struct tdm_safetensors_entry {
   const char *name; /* in the header's text */
-  tdm_dtype dtype;
-  tdm_shape shape;
-  int64_t begin; /* in bytes of data */
+  const tdm_safetensors_type *type;
+  tdm_shape shape; /* a scalar's if rank exceeds TDM_MAX_RANK */
+  int32_t rank;
+  const char *dims_text; /* of the rank numbers, in the header's text: "2,3]" */
+  int64_t begin;         /* in bytes of data */
   int64_t end;
 } tdm_safetensors_entry;
 
@@ -45,10 +54,17 @@ tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_alloc
                                  char *text, size_t bytes, int64_t data_bytes) TDM_WARN_UNUSED;
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header);
 
-/* The format's name of a dtype ("F32"); NULL for one that it has no name for. */
+/* Returns the format's name of a dtype ("F32"); NULL if it has none. */
 const char *tdm_safetensors_dtype_name(tdm_dtype dtype);
-/* UNSUPPORTED: a dtype of the format that Tandem does not hold; CORRUPT_DATA: none at all. */
-tdm_status tdm_safetensors_dtype(const char *name, tdm_dtype *out_dtype) TDM_WARN_UNUSED;
+/* Returns the dtype of that name; NULL if the format has none. */
+const tdm_safetensors_type *tdm_safetensors_type_called(const char *name);
+
+/* Returns true if a tensor can be made of the entry. The others are only listed. */
+static inline bool tdm_safetensors_is_supported(const tdm_safetensors_entry *entry) {
+  return entry->type->dtype != TDM_DTYPE_NONE && entry->rank <= TDM_MAX_RANK;
+}
+/* Writes the entry's dimensions to dims (rank). */
+void tdm_safetensors_dims(const tdm_safetensors_entry *entry, tdm_dim *dims);
 
 /* A file whose header was read and checked; none of its data was. */
 typedef struct tdm_safetensors_file {
@@ -65,7 +81,8 @@ tdm_status tdm_safetensors_open(const tdm_allocator *allocator, const char *path
                                 tdm_safetensors_file *out_file) TDM_WARN_UNUSED;
 void tdm_safetensors_close(tdm_safetensors_file *file);
 
-/* One tensor, read into host memory of its own. Messages name it, but not the file. */
+/* One tensor, read into host memory of its own. UNSUPPORTED if the entry is not supported. Messages
+ * name it, but not the file. */
 tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetensors_file *file,
                                        const tdm_safetensors_entry *entry,
                                        tdm_tensor **out_tensor) TDM_WARN_UNUSED;

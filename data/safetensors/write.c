@@ -185,6 +185,8 @@ tdm_status tdm_safetensors_save(const tdm_tensor_list *list, const char *path) {
   }
   if (tdm_safetensors_is_index(path))
     return tdm_safetensors_save_parts(list, path, TDM_SAFETENSORS_PART_BYTES);
+  const tdm_status supported = tdm_tensor_list_check_supported(list);
+  if (supported != TDM_OK) return tdm_fail_within(supported, "%s", path);
   /* The list's context is its tensors'; an empty list needs no allocator of its own. */
   const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
   const tdm_allocator allocator =

@@ -9,6 +9,7 @@
 #include "core/allocate.h"
 #include "core/number.h"
 #include "devices/context/context.h"
+#include "devices/tensors/half.h"
 #include "devices/tensors/tensor.h"
 
 enum { EDGE_ITEMS = 3, MOST_ELEMENTS = 1000, LINE_WIDTH = 80, INDENT = 7, ELEMENT_BYTES = 400 };
@@ -18,7 +19,8 @@ typedef enum style { STYLE_NUMBER, STYLE_WHOLE, STYLE_FIXED, STYLE_POWERS } styl
 typedef struct printer {
   FILE *out;
   const tdm_shape *shape;
-  tdm_dtype dtype;
+  tdm_dtype dtype; /* of data */
+  tdm_dtype shown; /* the tensor's: float16 and bfloat16 are printed as float32 */
   const void *data;
   bool shortened; /* the middle of long dimensions is left out */
   style style;
@@ -215,10 +217,10 @@ static void put_suffixes(printer *self, const char *device, bool empty) {
     snprintf(text, sizeof text, "size=%s", shape);
     put_suffix(self, text);
   }
-  const bool plain = self->dtype == TDM_FLOAT32 ||
-                     (!empty && (self->dtype == TDM_INT64 || self->dtype == TDM_BOOL));
+  const bool plain = self->shown == TDM_FLOAT32 ||
+                     (!empty && (self->shown == TDM_INT64 || self->shown == TDM_BOOL));
   if (plain) return;
-  snprintf(text, sizeof text, "dtype=torch.%s", tdm_dtype_name(self->dtype));
+  snprintf(text, sizeof text, "dtype=torch.%s", tdm_dtype_name(self->shown));
   put_suffix(self, text);
 }
 
@@ -238,11 +240,35 @@ static void print(printer *self, const char *device) {
   put(self, ")\n");
 }
 
+/* Prints tensor, whose elements lie at data, as one of dtype `shown`. */
+static tdm_status print_elements(const tdm_tensor *tensor, tdm_dtype shown, const void *data,
+                                 const char *device, FILE *out) {
+  printer self = {.out = out,
+                  .shape = &tensor->shape,
+                  .dtype = tensor->dtype,
+                  .shown = shown,
+                  .data = data,
+                  .shortened = tdm_shape_count(&tensor->shape) > MOST_ELEMENTS};
+  tdm_plain_locale locale;
+  tdm_plain_locale_enter(&locale);
+  print(&self, device);
+  tdm_plain_locale_leave(&locale);
+  return ferror(out) ? tdm_fail(TDM_IO, "tdm_tensor_print: the file cannot be written") : TDM_OK;
+}
+
+/* Their float32 numbers are exact, and printed by the same rules. */
+static tdm_status print_half(const tdm_tensor *tensor, FILE *out) {
+  tdm_tensor *wide = tdm_tensor_to((tdm_tensor *)tensor, "cpu:0", TDM_FLOAT32);
+  if (!wide) return tdm_last_status();
+  const tdm_status status = print_elements(wide, tensor->dtype, tdm_tensor_host_data(wide),
+                                           tdm_tensor_device(tensor), out);
+  tdm_tensor_release(wide);
+  return status;
+}
+
 tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) {
   if (!tensor || !out) return tdm_fail_null("tdm_tensor_print: the tensor or the file");
-  if (tensor->dtype == TDM_FLOAT16 || tensor->dtype == TDM_BFLOAT16)
-    return tdm_fail(TDM_UNSUPPORTED, "tdm_tensor_print: %s cannot be printed yet",
-                    tdm_dtype_name(tensor->dtype));
+  if (tdm_is_half(tensor->dtype)) return print_half(tensor, out);
   const tdm_allocator *allocator = tdm_context_allocator(tensor->storage->context);
   void *copy = NULL;
   const void *data = tdm_tensor_host_data(tensor);
@@ -252,18 +278,8 @@ tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) {
     status = copy ? tdm_tensor_read(tensor, copy, tensor->bytes) : TDM_OUT_OF_MEMORY;
     data = copy;
   }
-  if (status == TDM_OK) {
-    printer self = {.out = out,
-                    .shape = &tensor->shape,
-                    .dtype = tensor->dtype,
-                    .data = data,
-                    .shortened = tdm_shape_count(&tensor->shape) > MOST_ELEMENTS};
-    tdm_plain_locale locale;
-    tdm_plain_locale_enter(&locale);
-    print(&self, tdm_tensor_device(tensor));
-    tdm_plain_locale_leave(&locale);
-    if (ferror(out)) status = tdm_fail(TDM_IO, "tdm_tensor_print: the file cannot be written");
-  }
+  if (status == TDM_OK)
+    status = print_elements(tensor, tensor->dtype, data, tdm_tensor_device(tensor), out);
   tdm_release(allocator, copy, tensor->bytes);
   return status;
 }

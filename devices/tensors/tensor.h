@@ -45,6 +45,22 @@ static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
 /* Writes element index of data on the host. What an integer cannot have becomes the nearest that it
  * has, and NaN 0; nothing is written of halves. */
 void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value);
+/* Appends a description of a tensor without values; what `tensor` points to is copied. */
+tdm_status tdm_tensor_list_add_unsupported(tdm_tensor_list *list,
+                                           const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
+/* Appends a tensor of another list, supported or not. */
+tdm_status tdm_tensor_list_add_listed(tdm_tensor_list *list,
+                                      const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
+/* Fails with UNSUPPORTED, naming the tensor and its dtype or number of dimensions. */
+tdm_status tdm_listed_tensor_refuse(const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
+/* Returns the tensor at index, which exists. UNSUPPORTED, naming tensor and dtype, if the list
+ * holds no values of it. */
+tdm_status tdm_tensor_list_use(const tdm_tensor_list *list, size_t index,
+                               tdm_tensor **out_tensor) TDM_WARN_UNUSED;
+/* The same for all tensors of the list. */
+tdm_status tdm_tensor_list_check_supported(const tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* Returns true if the list has a tensor of that name, supported or not. */
+bool tdm_tensor_list_has(const tdm_tensor_list *list, const char *name);
 /* tdm_tensor_data without a message: NULL where the host may not read. */
 void *tdm_tensor_host_data(const tdm_tensor *tensor);
 static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {

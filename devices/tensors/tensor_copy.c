@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "devices/context/context.h"
 #include "devices/kernels.h"
+#include "devices/tensors/half.h"
 #include "devices/tensors/tensor.h"
 
 static tdm_context *context_of(const tdm_tensor *tensor) {
@@ -113,26 +114,65 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
   return status;
 }
 
-/* A new tensor of dtype on a device of the host's: `device` if it is one, else cpu:0. */
-static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, tdm_dtype dtype) {
-  tdm_context *context = context_of(tensor);
-  const tdm_device *host = device->host_addressable ? device : tdm_context_host(context);
-  const tdm_kernel *kernel =
-      tdm_context_find_kernel(context, TDM_OP_CAST, host->ops->executes, dtype);
+/* The tensor in memory of the host: the same one, retained, or a copy on host. */
+static tdm_tensor *bring_to_host(tdm_tensor *tensor, const tdm_device *host) {
+  return tdm_tensor_owner(tensor)->host_addressable ? tdm_tensor_retain(tensor)
+                                                    : move(tensor, host);
+}
+
+static const tdm_kernel *find_cast(const tdm_tensor *tensor, const tdm_device *host,
+                                   tdm_dtype dtype) {
+  return tdm_context_find_kernel(context_of(tensor), TDM_OP_CAST, host->ops->executes, dtype);
+}
+
+/* A new tensor of dtype on host, a device of the host's, by the kernel of casts. */
+static tdm_tensor *cast_by_kernel(tdm_tensor *tensor, const tdm_device *host, tdm_dtype dtype) {
+  const tdm_kernel *kernel = find_cast(tensor, host, dtype);
   if (!kernel) {
     (void)tdm_fail(TDM_UNSUPPORTED, "there is no conversion from %s to %s",
                    tdm_dtype_name(tensor->dtype), tdm_dtype_name(dtype));
     return NULL;
   }
-  tdm_tensor *source =
-      tdm_tensor_owner(tensor)->host_addressable ? tdm_tensor_retain(tensor) : move(tensor, host);
+  tdm_tensor *source = bring_to_host(tensor, host);
   if (!source) return NULL;
-  tdm_tensor *result = tdm_tensor_create(context, host->name, dtype, tensor->shape);
+  tdm_tensor *result = tdm_tensor_create(context_of(tensor), host->name, dtype, tensor->shape);
   if (result && run_cast(kernel, source, result) != TDM_OK) {
     tdm_tensor_release(result);
     result = NULL;
   }
   tdm_tensor_release(source);
+  return result;
+}
+
+/* The same between float32 and one of float16 and bfloat16, without a kernel. */
+static tdm_tensor *convert_half(tdm_tensor *tensor, const tdm_device *host, tdm_dtype dtype) {
+  tdm_tensor *source = bring_to_host(tensor, host);
+  if (!source) return NULL;
+  tdm_tensor *result = tdm_tensor_create(context_of(tensor), host->name, dtype, tensor->shape);
+  const int64_t count = tdm_shape_count(&tensor->shape);
+  if (result && tdm_is_half(dtype))
+    tdm_half_narrow(dtype, tdm_tensor_data(source), tdm_tensor_data(result), count);
+  else if (result)
+    tdm_half_widen(source->dtype, tdm_tensor_data(source), tdm_tensor_data(result), count);
+  tdm_tensor_release(source);
+  return result;
+}
+
+/* A new tensor of dtype, which is not tensor's, on a device of the host's: `device` if it is one,
+ * else cpu:0. Between float16 or bfloat16 and others it passes through float32, as in PyTorch. */
+static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, tdm_dtype dtype) {
+  const tdm_device *host = device->host_addressable ? device : tdm_context_host(context_of(tensor));
+  const bool from_half = tdm_is_half(tensor->dtype), to_half = tdm_is_half(dtype);
+  if (!from_half && (!to_half || find_cast(tensor, host, dtype)))
+    return cast_by_kernel(tensor, host, dtype);
+  if (from_half ? dtype == TDM_FLOAT32 : tensor->dtype == TDM_FLOAT32)
+    return convert_half(tensor, host, dtype);
+  tdm_tensor *middle = from_half ? convert_half(tensor, host, TDM_FLOAT32)
+                                 : cast_by_kernel(tensor, host, TDM_FLOAT32);
+  if (!middle) return NULL;
+  tdm_tensor *result =
+      to_half ? convert_half(middle, host, dtype) : cast_by_kernel(middle, host, dtype);
+  tdm_tensor_release(middle);
   return result;
 }
 

@@ -229,7 +229,8 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
     const char *name = tdm_tensor_list_name(list, i);
     if (strncmp(name, TDM_CHECKPOINT_PREFIX, sizeof TDM_CHECKPOINT_PREFIX - 1) == 0) continue;
-    tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    tdm_tensor *tensor;
+    TDM_TRY(tdm_tensor_list_use(list, i, &tensor));
     if (!tdm_store_entry_called(store, name)) TDM_TRY(check_new_state(store, name, tensor));
     TDM_TRY(tdm_tensor_list_add(values, name, tensor));
   }

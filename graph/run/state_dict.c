@@ -17,8 +17,8 @@ struct dict_entry {
   tdm_store_entry *entry;
   const char *name;   /* in files */
   const char *source; /* its name in the list; NULL: not found */
-  tdm_tensor *tensor; /* borrowed of the list */
-  dict_entry *tied;   /* of another name: the first that files have; NULL: this is */
+  tdm_listed_tensor has; /* what the list has of it */
+  dict_entry *tied;      /* of another name: the first that files have; NULL: this is */
 };
 
 typedef struct dict {
@@ -224,17 +224,26 @@ static void names_add(names_text *names, const char *name, const char *remark) {
 typedef struct misfits {
   names_text missing;
   names_text unexpected;
-  names_text other; /* shapes or dtypes */
+  names_text other;    /* shapes or dtypes */
+  bool is_convertible; /* convert_dtypes would let one of `other` fit */
 } misfits;
+
+/* "[2, 3]", or "of 9 dimensions" where that is more than a shape has. */
+static const char *listed_shape(const tdm_listed_tensor *has, char text[TDM_SHAPE_TEXT]) {
+  tdm_shape shape = {.rank = has->rank};
+  snprintf(text, TDM_SHAPE_TEXT, "of %d dimensions", (int)has->rank);
+  if (has->rank > TDM_MAX_RANK) return text;
+  memcpy(shape.dims, has->dims, (size_t)has->rank * sizeof *has->dims);
+  return tdm_shape_text(&shape, text, TDM_SHAPE_TEXT);
+}
 
 static void add_misfit(misfits *found, const dict_entry *entry) {
   const tdm_spec wants = tdm_store_table_spec(entry->entry);
   char has_text[TDM_SHAPE_TEXT], wants_text[TDM_SHAPE_TEXT];
   char remark[2 * TDM_SHAPE_TEXT + 64];
   snprintf(remark, sizeof remark, " (%s %s, not %s %s)", tdm_dtype_name(wants.dtype),
-           tdm_shape_text(&wants.shape, wants_text, sizeof wants_text),
-           tdm_dtype_name(entry->tensor->dtype),
-           tdm_shape_text(&entry->tensor->shape, has_text, sizeof has_text));
+           tdm_shape_text(&wants.shape, wants_text, sizeof wants_text), entry->has.dtype_name,
+           listed_shape(&entry->has, has_text));
   names_add(&found->other, entry->name, remark);
 }
 
@@ -254,6 +263,8 @@ static tdm_status verdict(const misfits *found) {
   tell(text, sizeof text, "missing", &found->missing);
   tell(text, sizeof text, "unexpected", &found->unexpected);
   tell(text, sizeof text, "of another shape or dtype", &found->other);
+  if (found->is_convertible)
+    strncat(text, "; convert_dtypes allows other floating dtypes", sizeof text - strlen(text) - 1);
   return *text ? tdm_fail(TDM_INVALID_ARGUMENT, "%s", text) : TDM_OK;
 }
 
@@ -272,16 +283,39 @@ static tdm_status match_list(dict *self, const tdm_tensor_list *list, misfits *f
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are both there, and are the same parameter",
                       entry->source, name);
     entry->source = name;
-    entry->tensor = tdm_tensor_list_tensor(list, i);
+    entry->has = tdm_tensor_list_entry(list, i);
   }
   return TDM_OK;
 }
 
+static bool has_shape(const tdm_listed_tensor *has, const tdm_shape *shape) {
+  const size_t bytes = (size_t)shape->rank * sizeof *shape->dims;
+  return has->rank == shape->rank && (bytes == 0 || memcmp(has->dims, shape->dims, bytes) == 0);
+}
+
+/* Returns true if what the list has can be converted to the dtype of a parameter. */
+static bool is_convertible(const tdm_listed_tensor *has, tdm_dtype dtype) {
+  return has->tensor && tdm_dtype_is_floating(has->dtype) && tdm_dtype_is_floating(dtype);
+}
+
+static bool fits(const dict *self, const dict_entry *entry) {
+  const tdm_spec wants = tdm_store_table_spec(entry->entry);
+  const tdm_listed_tensor *has = &entry->has;
+  if (!has->tensor || !has_shape(has, &wants.shape)) return false;
+  return has->dtype == wants.dtype ||
+         (self->options.convert_dtypes && is_convertible(has, wants.dtype));
+}
+
+/* What the list has, which fits, on the host in the parameter's dtype. The caller releases it. */
+static tdm_tensor *take_value(const dict_entry *entry) {
+  return tdm_tensor_to(entry->has.tensor, "cpu:0", tdm_store_table_spec(entry->entry).dtype);
+}
+
 /* A parameter that has several names has one value. */
 static tdm_status check_equal(const dict_entry *entry) {
-  tdm_tensor *mine = tdm_tensor_to(entry->tensor, "cpu:0", TDM_DTYPE_NONE);
-  tdm_tensor *other = tdm_tensor_to(entry->tied->tensor, "cpu:0", TDM_DTYPE_NONE);
-  tdm_status status = mine && other ? TDM_OK : TDM_OUT_OF_MEMORY;
+  tdm_tensor *mine = take_value(entry);
+  tdm_tensor *other = take_value(entry->tied);
+  tdm_status status = mine && other ? TDM_OK : tdm_last_status();
   if (status == TDM_OK &&
       memcmp(tdm_tensor_data(mine), tdm_tensor_data(other), tdm_tensor_bytes(mine)) != 0)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "%s and %s are tied, and differ in the list",
@@ -291,10 +325,6 @@ static tdm_status check_equal(const dict_entry *entry) {
   return status;
 }
 
-static bool same_spec(const tdm_tensor *a, const tdm_tensor *b) {
-  return a->dtype == b->dtype && tdm_shape_equal(&a->shape, &b->shape);
-}
-
 /* One of the names of a parameter is enough. */
 static tdm_status merge_tied(dict *self) {
   for (size_t i = 0; i < self->count; i++) {
@@ -302,12 +332,20 @@ static tdm_status merge_tied(dict *self) {
     if (!entry->tied || !entry->source) continue;
     if (!entry->tied->source) {
       entry->tied->source = entry->source;
-      entry->tied->tensor = entry->tensor;
-    } else if (same_spec(entry->tensor, entry->tied->tensor)) {
+      entry->tied->has = entry->has;
+    } else if (fits(self, entry) && fits(self, entry->tied)) {
       TDM_TRY(check_equal(entry));
     }
   }
   return TDM_OK;
+}
+
+static tdm_status add_value(const dict_entry *entry, tdm_tensor_list *values) {
+  tdm_tensor *value = take_value(entry);
+  if (!value) return tdm_last_status();
+  const tdm_status status = tdm_tensor_list_add(values, tdm_store_entry_table(entry->entry), value);
+  tdm_tensor_release(value);
+  return status;
 }
 
 /* Checks what was matched; values gets it under the store's names. */
@@ -318,12 +356,15 @@ static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_lis
       if (!self->options.allow_missing && !entry->tied) names_add(&found->missing, entry->name, "");
       continue;
     }
-    const tdm_spec wants = tdm_store_table_spec(entry->entry);
-    if (wants.dtype != entry->tensor->dtype ||
-        !tdm_shape_equal(&wants.shape, &entry->tensor->shape))
+    if (!fits(self, entry)) {
+      const tdm_spec wants = tdm_store_table_spec(entry->entry);
       add_misfit(found, entry);
-    if (entry->tied) continue;
-    TDM_TRY(tdm_tensor_list_add(values, tdm_store_entry_table(entry->entry), entry->tensor));
+      found->is_convertible |= entry->has.dtype != wants.dtype &&
+                               has_shape(&entry->has, &wants.shape) &&
+                               is_convertible(&entry->has, wants.dtype);
+    } else if (!entry->tied) {
+      TDM_TRY(add_value(entry, values));
+    }
   }
   return verdict(found);
 }
@@ -335,7 +376,7 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   if (!list) return tdm_fail_null("tdm_session_load_state_dict: the list");
   tdm_tensor_list *values = tdm_tensor_list_create(session->context);
   dict self;
-  misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}};
+  misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}, false};
   tdm_status status = dict_init(&self, session, &chosen);
   if (!values) status = TDM_OUT_OF_MEMORY; /* which the other ranks are told */
   if (status == TDM_OK) status = match_list(&self, list, &found);

@@ -90,7 +90,8 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
     entry->listed = false;
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
-    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    tdm_tensor *tensor;
+    TDM_TRY(tdm_tensor_list_use(list, i, &tensor));
     tdm_store_entry *entry;
     TDM_TRY(find_entry(store, tdm_tensor_list_name(list, i), &entry));
     const tdm_spec spec = {tensor->dtype, TDM_FORMAT_DENSE, tensor->shape};

@@ -102,7 +102,7 @@ static void edit(part *changed, fuzz_input *input) {
 
 /* What checkpoint.c computes: of name, dtype, shape and contents. */
 static uint64_t checksum_of(const tdm_safetensors_entry *entry, const char *data) {
-  uint64_t hash = tdm_hash_string(entry->name, (uint64_t)entry->dtype);
+  uint64_t hash = tdm_hash_string(entry->name, (uint64_t)entry->type->dtype);
   for (int i = 0; i < entry->shape.rank; i++)
     hash = tdm_hash_mix(hash, (uint64_t)entry->shape.dims[i]);
   return tdm_hash_bytes(data + entry->begin, (size_t)(entry->end - entry->begin), hash);

@@ -330,6 +330,38 @@ static void a_file_is_inspected(void **state) {
   must_print("inspect --help", 0, (const char *const[]){"--tensor NAME", NULL});
 }
 
+/* Tensors of other programs' dtypes are listed; only their elements cannot be printed. */
+static void tensors_of_every_dtype_are_listed(void **state) {
+  (void)state;
+  static const char header[] =
+      "{\"w8\":{\"dtype\":\"F8_E4M3\",\"shape\":[2,3],\"data_offsets\":[0,6]},"
+      "\"w4\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[6,8]},"
+      "\"deep\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[8,10]},"
+      "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[10,12]}}";
+  const uint64_t size = sizeof header - 1;
+  FILE *file = fopen("foreign.safetensors", "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(&size, 8, 1, file), 1);
+  assert_int_equal(fwrite(header, 1, size, file), size);
+  assert_int_equal(fwrite("\1\2\3\4\5\6\7\10\11\12\13\14", 1, 12, file), 12);
+  assert_int_equal(fclose(file), 0);
+  must_print(
+      "inspect foreign.safetensors", 0,
+      (const char *const[]){
+          "w8      F8_E4M3                  6  [2, 3]", "w4      F4                       2  [4]",
+          "deep    uint8                    2  [1, 1, 1, 1, 1, 1, 1, 1, 2]",
+          "b       uint8                    2  [2]", "4 tensors, 14 elements, 12 bytes", NULL});
+  must_print("inspect foreign.safetensors --json", 0,
+             (const char *const[]){"\"name\":\"w4\",\"dtype\":\"F4\",\"shape\":[4],\"bytes\":2",
+                                   "\"shape\":[1,1,1,1,1,1,1,1,2]", NULL});
+  must_print("inspect foreign.safetensors --tensor b", 0,
+             (const char *const[]){"tensor([11, 12], dtype=torch.uint8)", NULL});
+  must_print("inspect foreign.safetensors --tensor w8", 1,
+             (const char *const[]){"foreign.safetensors: tensor \"w8\": dtype F8_E4M3 is not "
+                                   "supported",
+                                   NULL});
+}
+
 /* Whoever wrote the file chose its names: none of them moves a cursor, or makes a line of its own.
  */
 static void names_of_files_are_shown_as_text(void **state) {
@@ -365,6 +397,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(overheads_are_measured),
       cmocka_unit_test(colours_are_for_terminals),
       cmocka_unit_test(a_file_is_inspected),
+      cmocka_unit_test(tensors_of_every_dtype_are_listed),
       cmocka_unit_test(names_of_files_are_shown_as_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

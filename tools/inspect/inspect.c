@@ -44,29 +44,37 @@ static int widest_name(const tdm_tensor_list *list) {
 }
 
 /* A name is whatever the file has, and a terminal shows it. */
-static tdm_status print_line(int width, const char *name, const tdm_tensor *tensor) {
-  const tdm_shape shape = tdm_tensor_shape(tensor);
-  char text[TDM_SHAPE_TEXT];
-  char *shown = strdup(name);
-  if (!shown) return tdm_fail_memory(strlen(name), "a name");
+static tdm_status print_line(int width, const tdm_listed_tensor *tensor) {
+  char *shown = strdup(tensor->name);
+  if (!shown) return tdm_fail_memory(strlen(tensor->name), "a name");
   tdm_utf8_make_printable(shown);
-  printf("%-*s  %-8s %14zu  %s\n", width, shown, tdm_dtype_name(tdm_tensor_dtype(tensor)),
-         tdm_tensor_bytes(tensor), tdm_shape_text(&shape, text, sizeof text));
+  printf("%-*s  %-11s %14llu  [", width, shown, tensor->dtype_name,
+         (unsigned long long)tensor->bytes);
+  for (int32_t d = 0; d < tensor->rank; d++)
+    printf("%s%lld", d ? ", " : "", (long long)tensor->dims[d]);
+  printf("]\n");
   free(shown);
   return TDM_OK;
+}
+
+/* Fits into 64 bits unless a dimension is 0, which the reader of the file has checked. */
+static unsigned long long count_elements(const tdm_listed_tensor *tensor) {
+  unsigned long long count = 1;
+  for (int32_t d = 0; d < tensor->rank; d++)
+    count *= (unsigned long long)tensor->dims[d];
+  return count;
 }
 
 static tdm_status print_list(const tdm_tensor_list *list) {
   const int width = widest_name(list);
   const size_t count = tdm_tensor_list_count(list);
   unsigned long long elements = 0, bytes = 0;
-  printf("%-*s  %-8s %14s  %s\n", width, "tensor", "dtype", "bytes", "shape");
+  printf("%-*s  %-11s %14s  %s\n", width, "tensor", "dtype", "bytes", "shape");
   for (size_t i = 0; i < count; i++) {
-    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
-    const tdm_shape shape = tdm_tensor_shape(tensor);
-    TDM_TRY(print_line(width, tdm_tensor_list_name(list, i), tensor));
-    elements += (unsigned long long)tdm_shape_count(&shape);
-    bytes += tdm_tensor_bytes(tensor);
+    const tdm_listed_tensor tensor = tdm_tensor_list_entry(list, i);
+    TDM_TRY(print_line(width, &tensor));
+    elements += count_elements(&tensor);
+    bytes += tensor.bytes;
   }
   printf("%zu tensors, %llu elements, %llu bytes\n", count, elements, bytes);
   return TDM_OK;
@@ -77,16 +85,15 @@ static tdm_status write_json(const tdm_tensor_list *list) {
   tool_json_begin(&out);
   tdm_json_open(&out, "tensors", '[');
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
-    const tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
-    const tdm_shape shape = tdm_tensor_shape(tensor);
+    const tdm_listed_tensor tensor = tdm_tensor_list_entry(list, i);
     tdm_json_open(&out, NULL, '{');
-    tdm_json_put_string(&out, "name", tdm_tensor_list_name(list, i));
-    tdm_json_put_string(&out, "dtype", tdm_dtype_name(tdm_tensor_dtype(tensor)));
+    tdm_json_put_string(&out, "name", tensor.name);
+    tdm_json_put_string(&out, "dtype", tensor.dtype_name);
     tdm_json_open(&out, "shape", '[');
-    for (int d = 0; d < shape.rank; d++)
-      tdm_json_put_integer(&out, NULL, shape.dims[d]);
+    for (int32_t d = 0; d < tensor.rank; d++)
+      tdm_json_put_integer(&out, NULL, tensor.dims[d]);
     tdm_json_close(&out, ']');
-    tdm_json_put_integer(&out, "bytes", (int64_t)tdm_tensor_bytes(tensor));
+    tdm_json_put_integer(&out, "bytes", (int64_t)tensor.bytes);
     tdm_json_close(&out, '}');
   }
   tdm_json_close(&out, ']');
@@ -94,10 +101,13 @@ static tdm_status write_json(const tdm_tensor_list *list) {
 }
 
 static tdm_status print_tensor(const tdm_tensor_list *list, const options *given) {
-  const tdm_tensor *tensor = tdm_tensor_list_find(list, given->tensor);
-  if (!tensor)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s has no tensor %s", given->path, given->tensor);
-  return tdm_tensor_print(tensor, stdout);
+  for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
+    if (strcmp(tdm_tensor_list_name(list, i), given->tensor) != 0) continue;
+    tdm_tensor *tensor = tdm_tensor_list_tensor(list, i);
+    return tensor ? tdm_tensor_print(tensor, stdout)
+                  : tdm_fail_within(TDM_UNSUPPORTED, "%s", given->path);
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s has no tensor %s", given->path, given->tensor);
 }
 
 static tdm_status inspect(const options *given) {

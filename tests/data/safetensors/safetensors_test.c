@@ -26,9 +26,11 @@ static tdm_tensor_list *load_header(const data_fixture *fixture, const char *hea
 static void every_dtype_has_a_name(void **state) {
   (void)state;
   for (size_t i = 0; i < DTYPES; i++) {
-    tdm_dtype found = TDM_DTYPE_NONE;
-    assert_int_equal(tdm_safetensors_dtype(tdm_safetensors_dtype_name(dtypes[i]), &found), TDM_OK);
-    assert_int_equal(found, dtypes[i]);
+    const tdm_safetensors_type *type =
+        tdm_safetensors_type_called(tdm_safetensors_dtype_name(dtypes[i]));
+    assert_non_null(type);
+    assert_int_equal(type->dtype, dtypes[i]);
+    assert_int_equal(type->bits, 8 * tdm_dtype_bytes(dtypes[i]));
   }
   assert_null(tdm_safetensors_dtype_name(TDM_DTYPE_NONE));
 }

@@ -1,5 +1,6 @@
 /* What a kernel that converts is asked and given, of a dtype that none of the library's is for, and
  * what becomes of a conversion that fails. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/devices/support.h"
@@ -105,11 +106,93 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void what_nobody_converts_is_refused(void **state) {
+/* Numbers, and what PyTorch 2.15 makes of them in float16 and bfloat16, as bits. */
+static const struct {
+  float value;
+  uint16_t float16, bfloat16;
+} halves_of_numbers[] = {
+    {0.1F, 0x2E66, 0x3DCD},          {-2.5F, 0xC100, 0xC020},
+    {65504.0F, 0x7BFF, 0x4780},      {65519.996F, 0x7BFF, 0x4780},
+    {65520.0F, 0x7C00, 0x4780},      {1e9F, 0x7C00, 0x4E6E},
+    {6.1e-5F, 0x03FF, 0x3880},       {6.0e-8F, 0x0001, 0x3381},
+    {2.98e-8F, 0x0000, 0x3300},      {2.99e-8F, 0x0001, 0x3300},
+    {-0.0F, 0x8000, 0x8000},         {1.00048828125F, 0x3C00, 0x3F80},
+    {1.0009765625F, 0x3C01, 0x3F80}, {1.00146484375F, 0x3C02, 0x3F80},
+    {3.3895314e38F, 0x7C00, 0x7F7F}, {3.4e38F, 0x7C00, 0x7F80},
+    {1e-40F, 0x0000, 0x0001},
+};
+enum { NUMBERS = sizeof halves_of_numbers / sizeof halves_of_numbers[0] };
+
+static void assert_halves(tdm_tensor *from, tdm_dtype dtype, const uint16_t *wanted, size_t count) {
+  static const char *const devices[] = {"cpu:0", "sim:0"};
+  for (size_t d = 0; d < TDM_COUNT_OF(devices); d++) {
+    uint16_t got[NUMBERS];
+    tdm_tensor *half = tdm_tensor_to(from, devices[d], dtype);
+    if (!half) fail_msg("%s", tdm_last_message());
+    assert_ok(tdm_tensor_read(half, got, count * sizeof *got));
+    for (size_t i = 0; i < count; i++)
+      if (got[i] != wanted[i]) fail_msg("%zu: 0x%04X, not 0x%04X", i, got[i], wanted[i]);
+    tdm_tensor_release(half);
+  }
+}
+
+static void halves_are_rounded_as_in_pytorch(void **state) {
   const fixture *made = *state;
-  assert_null(tdm_tensor_to(made->sources[0], "cpu:0", TDM_FLOAT16));
-  assert_int_equal(tdm_last_status(), TDM_UNSUPPORTED);
-  assert_string_equal(tdm_last_message(), "there is no conversion from float32 to float16");
+  float values[NUMBERS];
+  uint16_t wanted[2][NUMBERS];
+  for (size_t i = 0; i < NUMBERS; i++) {
+    values[i] = halves_of_numbers[i].value;
+    wanted[0][i] = halves_of_numbers[i].float16;
+    wanted[1][i] = halves_of_numbers[i].bfloat16;
+  }
+  tdm_tensor *single =
+      tdm_tensor_from(made->context, TDM_FLOAT32, tdm_shape_of(1, (int64_t)NUMBERS), values);
+  tdm_tensor *wide = tdm_tensor_to(single, NULL, TDM_FLOAT64);
+  for (int i = 0; i < 2; i++) {
+    assert_halves(single, i ? TDM_BFLOAT16 : TDM_FLOAT16, wanted[i], NUMBERS);
+    assert_halves(wide, i ? TDM_BFLOAT16 : TDM_FLOAT16, wanted[i], NUMBERS);
+  }
+  tdm_tensor_release(wide);
+  tdm_tensor_release(single);
+  const int64_t whole[] = {2049, -4097, 100000};
+  const uint16_t whole_wanted[] = {0x6800, 0xEC00, 0x7C00};
+  tdm_tensor *integers = tdm_tensor_from(made->context, TDM_INT64, tdm_shape_of(1, 3), whole);
+  assert_halves(integers, TDM_FLOAT16, whole_wanted, 3);
+  tdm_tensor_release(integers);
+}
+
+/* Every float16 and bfloat16 but NaN comes back from float32 and float64 as it was. */
+static void every_half_comes_back(void **state) {
+  const fixture *made = *state;
+  enum { ALL = 65536 };
+  static uint16_t bits[ALL], got[ALL];
+  static float values[ALL];
+  for (int i = 0; i < ALL; i++)
+    bits[i] = (uint16_t)i;
+  for (int kind = 0; kind < 4; kind++) {
+    const tdm_dtype dtype = kind % 2 ? TDM_BFLOAT16 : TDM_FLOAT16;
+    tdm_tensor *half = tdm_tensor_from(made->context, dtype, tdm_shape_of(1, (int64_t)ALL), bits);
+    tdm_tensor *wide = tdm_tensor_to(half, NULL, kind < 2 ? TDM_FLOAT32 : TDM_FLOAT64);
+    tdm_tensor *single = tdm_tensor_to(wide, NULL, TDM_FLOAT32);
+    tdm_tensor *again = tdm_tensor_to(wide, NULL, dtype);
+    assert_true(half && wide && single && again);
+    assert_ok(tdm_tensor_read(again, got, sizeof got));
+    assert_ok(tdm_tensor_read(single, values, sizeof values));
+    for (int i = 0; i < ALL; i++) {
+      const int fraction = i & (kind % 2 ? 0x7F : 0x3FF), rest = i & 0x7FFF;
+      const bool is_nan = rest > (kind % 2 ? 0x7F80 : 0x7C00);
+      assert_int_equal(isnan(values[i]) != 0, is_nan);
+      if (!is_nan && got[i] != bits[i]) fail_msg("0x%04X came back as 0x%04X", bits[i], got[i]);
+      const int exponent = rest >> 10;
+      if (kind % 2 || exponent == 31) continue;
+      const double wanted = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+      assert_true(fabs((double)values[i]) == wanted);
+    }
+    tdm_tensor_release(half);
+    tdm_tensor_release(wide);
+    tdm_tensor_release(single);
+    tdm_tensor_release(again);
+  }
 }
 
 /* Wherever they come from, and go to: on the host, with memory of its own where it asks for it. */
@@ -176,7 +259,8 @@ static void a_conversion_that_fails_leaves_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(what_nobody_converts_is_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(halves_are_rounded_as_in_pytorch, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(every_half_comes_back, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_kernel_is_asked_and_given_what_it_needs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_conversion_that_fails_leaves_nothing, set_up, tear_down),
   };

@@ -24,9 +24,9 @@
 typedef struct mpi_endpoint {
   tdm_endpoint base;
   MPI_Comm comm;
-  /* What MPI reads and writes while a job is joined: here, since it may still do so when nobody
-   * waits for it any more (life.c). */
-  MPI_Request joining;
+  /* What MPI reads and writes while a job is joined or left: here, since it may still do so when
+   * nobody waits for it any more (life.c). */
+  MPI_Request pending;
   tdm_rank own;
   unsigned long long own_limit;
   unsigned long long least_limit;

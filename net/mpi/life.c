@@ -1,5 +1,6 @@
 /* Joining and leaving a job, and the one life that MPI has in a process. Invariant: what waits for
- * other ranks has a limit, but MPI_Init_thread, which has none. */
+ * other ranks has a limit, except MPI_Init_thread. No memory is released while MPI has a request
+ * that may reach into it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static tdm_status ensure_mpi(char *message) {
 static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *options,
                             char *message) {
   const MPI_Comm parent = options->job ? *(const MPI_Comm *)options->job : MPI_COMM_WORLD;
-  MPI_Request *request = &endpoint->joining;
+  MPI_Request *request = &endpoint->pending;
   tdm_status status =
       mpi_check(MPI_Comm_idup(parent, &endpoint->comm, request), "MPI_Comm_idup", message);
   if (status == TDM_OK) status = finish(request, options->timeout_ns, "MPI_Comm_idup", message);
@@ -110,7 +111,7 @@ static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *
   tdm_rank *ranks = mpi_take(&endpoint->base.allocator, bytes);
   if (!ranks) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: names of ranks");
   endpoint->base.ranks = ranks;
-  MPI_Request *request = &endpoint->joining;
+  MPI_Request *request = &endpoint->pending;
   const tdm_status status =
       mpi_check(MPI_Iallgather(own, (int)sizeof(*own), MPI_BYTE, ranks, (int)sizeof(*own), MPI_BYTE,
                                endpoint->comm, request),
@@ -120,7 +121,7 @@ static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *
 
 /* Both ends of a message cut it alike, and ranks may have been given limits that differ. */
 static tdm_status agree_on_limit(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
-  MPI_Request *request = &endpoint->joining;
+  MPI_Request *request = &endpoint->pending;
   endpoint->own_limit = mpi_eager_bytes();
   tdm_status status =
       mpi_check(MPI_Iallreduce(&endpoint->own_limit, &endpoint->least_limit, 1,
@@ -139,10 +140,10 @@ static void free_endpoint(mpi_endpoint *endpoint) {
   mpi_give_back(&allocator, endpoint, sizeof(*endpoint));
 }
 
-/* Of one that has not joined. */
+/* Ends an endpoint without its ranks. It stays in memory while requests are outstanding. */
 static void let_go(mpi_endpoint *endpoint) {
   job_is_lost = true; /* the others may be waiting for this one, or it for them */
-  if (endpoint->joining == MPI_REQUEST_NULL) {
+  if (endpoint->pending == MPI_REQUEST_NULL && endpoint->count == 0) {
     free_endpoint(endpoint);
     return;
   }
@@ -162,7 +163,7 @@ tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endp
   if (!endpoint) return mpi_refuse(TDM_OUT_OF_MEMORY, message, "out of memory: an endpoint");
   endpoint->base.transport = &tdm_transport_plugin;
   endpoint->base.allocator = options->allocator;
-  endpoint->joining = MPI_REQUEST_NULL;
+  endpoint->pending = MPI_REQUEST_NULL;
   endpoint->piece_bytes = piece;
   status = duplicate(endpoint, options, message);
   if (status == TDM_OK) status = name_ranks(endpoint, options->timeout_ns, message);
@@ -177,17 +178,18 @@ tdm_status mpi_open(const tdm_endpoint_options *options, tdm_endpoint **out_endp
 
 tdm_status mpi_close(tdm_endpoint *base, uint64_t timeout_ns, char *message) {
   mpi_endpoint *endpoint = (mpi_endpoint *)base;
-  MPI_Request request;
-  tdm_status status = mpi_check(MPI_Ibarrier(endpoint->comm, &request), "MPI_Ibarrier", message);
-  if (status == TDM_OK) status = finish(&request, timeout_ns, "MPI_Ibarrier", message);
+  MPI_Request *request = &endpoint->pending;
+  tdm_status status = mpi_check(MPI_Ibarrier(endpoint->comm, request), "MPI_Ibarrier", message);
+  if (status == TDM_OK) status = finish(request, timeout_ns, "MPI_Ibarrier", message);
   if (status == TDM_OK)
     status = mpi_check(MPI_Comm_free(&endpoint->comm), "MPI_Comm_free", message);
-  if (status != TDM_OK) job_is_lost = true;
-  free_endpoint(endpoint);
+  if (status == TDM_OK)
+    free_endpoint(endpoint);
+  else
+    let_go(endpoint);
   return status;
 }
 
 void mpi_abandon(tdm_endpoint *base) {
-  job_is_lost = true;
-  free_endpoint((mpi_endpoint *)base);
+  let_go((mpi_endpoint *)base);
 }

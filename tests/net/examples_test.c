@@ -68,6 +68,15 @@ static void assert_same_files(const char *a, const char *b) {
 
 /* ---- Cases ---- */
 
+/* The plug-in is built with the example, which finds it by itself. */
+static void test_finds_its_plugin(void **state) {
+  const launcher *mpi = *state;
+  require(mpi);
+  assert_int_equal(unsetenv("TANDEM_NET_PATH"), 0);
+  together(mpi, &examples[0], 2, "--save job.safetensors");
+  expect(examples[0].last, 1); /* two processes that are alone would both say it */
+}
+
 /* Nothing in the options knows of ranks: rank 0's devices have it all. */
 static void test_same_options(void **state) {
   const launcher *mpi = *state;
@@ -220,11 +229,13 @@ static void test_fails(void **state) {
 
 int main(int count, char **arguments) {
   const struct CMUnitTest tests[] = {
+      CASE(test_finds_its_plugin, openmpi),
       CASE(test_same_options, openmpi),
       CASE(test_replicas, openmpi),
       CASE(test_goes_on, openmpi),
       CASE(test_goes_on_with_fewer, openmpi),
       CASE(test_fails, openmpi),
+      CASE(test_finds_its_plugin, mpich),
       CASE(test_same_options, mpich),
       CASE(test_replicas, mpich),
       CASE(test_goes_on, mpich),

@@ -2,7 +2,8 @@
  *
  * Its first argument is `conformance`: the suite, twice, since a process may join again what it has
  * left in order; standard output has "rank R of N passed on VERSION" for each time. Or `late`: rank
- * 0 leaves and does not wait for the others, who never do. Or `limit`: it gives its MPI a limit of
+ * 0 leaves and does not wait for the others, who never do, and says whether the memory that MPI
+ * still has a request for stays. Or `limit`: it gives its MPI a limit of
  * 40,000 bytes, and rank 1 of 20,000, for what goes without asking; rank 0 sends rank 1 as much as
  * the endpoint says, which settles before rank 1 looks. Or `killed` or `stopped`: that is what
  * rank 1 does to itself, and the others write what they learn of it by the control channel, "rank
@@ -109,9 +110,29 @@ static int run_limit(const tdm_transport *transport) {
   return tdm_endpoint_close(endpoint, LIMIT_NS) == TDM_OK ? EXIT_SUCCESS : fail("close");
 }
 
+static size_t allocated_bytes;
+
+static void *allocate_counted(void *user, size_t bytes, size_t alignment) {
+  (void)user;
+  const tdm_allocator plain = tdm_allocator_default();
+  allocated_bytes += bytes;
+  return plain.allocate(plain.user, bytes, alignment);
+}
+
+static void release_counted(void *user, void *memory, size_t bytes) {
+  (void)user;
+  const tdm_allocator plain = tdm_allocator_default();
+  if (memory) allocated_bytes -= bytes;
+  plain.release(plain.user, memory, bytes);
+}
+
 static int run_late(const tdm_transport *transport) {
+  const tdm_endpoint_options options = {
+      .struct_size = sizeof(options),
+      .allocator = {.allocate = allocate_counted, .release = release_counted},
+      .timeout_ns = LIMIT_NS};
   tdm_endpoint *endpoint;
-  if (open_job(transport, NULL, &endpoint) != TDM_OK) return fail("open");
+  if (tdm_endpoint_open(transport, &options, &endpoint) != TDM_OK) return fail("open");
   if (endpoint->rank != 0) {
     (void)usleep(600000);
     tdm_endpoint_abandon(endpoint);
@@ -119,6 +140,7 @@ static int run_late(const tdm_transport *transport) {
   }
   const tdm_status status = tdm_endpoint_close(endpoint, 200000000);
   (void)printf("rank 0: %s: %s\n", tdm_status_name(status), tdm_last_message());
+  (void)printf("rank 0: its memory %s\n", allocated_bytes > 0 ? "stays" : "was released");
   (void)printf("rank 0: %s", tdm_status_name(open_job(transport, NULL, &endpoint)));
   (void)printf(": %s\n", tdm_last_message());
   (void)fflush(stdout);

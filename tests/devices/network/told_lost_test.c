@@ -186,6 +186,36 @@ static void what_an_engine_fails_with_is_told_to_all(void **unused) {
         fail_engine(tells[i], polls == 1, is_named == 1);
 }
 
+/* A way that is cut is lost to the engine long before the limit of silence: all report which rank is
+ * silent at that time. */
+static void what_an_engine_fails_with_names_who_is_silent(void **unused) {
+  (void)unused;
+  job in;
+  open_job(&in, gather, NEVER_NS);
+  tdm_control *lost = tdm_network_control(in.ranks[LOST].network);
+  tdm_control_pause(lost, true);
+  for (int r = 0; r < TELLERS; r++) {
+    uint64_t silent_ns = 0;
+    while (tdm_control_most_silent(tdm_network_control(in.ranks[r].network), &silent_ns) != LOST)
+      (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  tdm_transport failing = tdm_simnet_transport;
+  failing.poll = poll_in_vain;
+  in.ranks[1].endpoint->transport = &failing;
+  tdm_network_messenger(in.ranks[1].network)->naming_ns = 1;
+  start(&in, TELLERS, tell_main);
+  join(&in, TELLERS);
+  for (int r = 0; r < TELLERS; r++) {
+    const char *message = in.ranks[r].message;
+    assert_int_equal(in.ranks[r].status, TDM_UNAVAILABLE);
+    if (!strstr(message, "; rank 2 (host sim2, pid ") || !strstr(message, "has not been heard of"))
+      fail_msg("rank %d says \"%s\"", r, message);
+  }
+  tdm_control_pause(lost, false);
+  in.ranks[1].endpoint->transport = &tdm_simnet_transport;
+  close_job(&in);
+}
+
 /* The others gather more than rank 1 does. */
 static tdm_status gather_another_size(tdm_network *network, unsigned char *memory) {
   const size_t bytes = tdm_network_rank(network) == 1 ? BYTES / 2 : BYTES;
@@ -309,6 +339,7 @@ int main(void) {
       cmocka_unit_test(a_pass_leaves_the_memory_of_who_has_gone_on),
       cmocka_unit_test(who_cannot_post_tells_those_who_wait),
       cmocka_unit_test(what_an_engine_fails_with_is_told_to_all),
+      cmocka_unit_test(what_an_engine_fails_with_names_who_is_silent),
       cmocka_unit_test(ranks_that_tell_another_size_are_all_told),
       cmocka_unit_test(who_leaves_tells_what_has_failed_before),
       cmocka_unit_test(ranks_leave_together),

@@ -186,8 +186,8 @@ static void what_an_engine_fails_with_is_told_to_all(void **unused) {
         fail_engine(tells[i], polls == 1, is_named == 1);
 }
 
-/* A way that is cut is lost to the engine long before the limit of silence: all report which rank is
- * silent at that time. */
+/* A way that is cut is lost to the engine long before the limit of silence: all report which rank
+ * is silent at that time. */
 static void what_an_engine_fails_with_names_who_is_silent(void **unused) {
   (void)unused;
   job in;

@@ -10,6 +10,22 @@
 enum { X, RUNNING_MEAN, RUNNING_VAR, WEIGHT, BIAS, BATCHES };
 enum { Y, MEAN, INVERSE, VARIANCE };
 
+/* A variance needs two values: as PyTorch, x that has one value per channel is refused where its
+ * own statistics are used. Sizes that are known only when a run is fed are checked then. */
+static tdm_status expect_several_values(const tdm_shape *x, bool instances) {
+  int64_t values = instances ? 1 : x->dims[0];
+  for (int i = 2; i < x->rank; i++)
+    values = tdm_dim_is_size(x->dims[i]) ? values * x->dims[i] : 0;
+  if ((!instances && !tdm_dim_is_size(x->dims[0])) || values != 1) return TDM_OK;
+  char text[TDM_SHAPE_TEXT];
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "x is %s: one value per channel%s, expected at least 2 where a layer normalizes by "
+      "the statistics of its input, as in training. Use more rows or larger images, or "
+      "fewer micro-batches or replicas",
+      tdm_shape_text(x, text, sizeof text), instances ? " of an image" : "");
+}
+
 static tdm_status infer_batch_norm(tdm_infer *infer) {
   static const char *const names[] = {"x", "running_mean", "running_var", "weight", "bias"};
   TDM_TRY(tdm_expect_floating(infer, X, "x"));
@@ -25,9 +41,15 @@ static tdm_status infer_batch_norm(tdm_infer *infer) {
   const tdm_shape instances = {.rank = 2, .dims = {x->dims[0], x->dims[1]}};
   tdm_infer_set(infer, Y, infer->inputs[X].dtype, x);
   for (size_t i = MEAN; i < infer->output_count; i++)
-    tdm_infer_set(infer, i, infer->inputs[X].dtype,
+    tdm_infer_set(infer, i, i == MEAN ? TDM_FLOAT64 : infer->inputs[X].dtype,
                   attributes->instances != 0 ? &instances : &channels);
   return TDM_OK;
+}
+
+static tdm_status infer_training(tdm_infer *infer) {
+  const tdm_batch_norm_attributes *attributes = infer->attributes;
+  TDM_TRY(infer_batch_norm(infer));
+  return expect_several_values(tdm_infer_shape(infer, X), attributes->instances != 0);
 }
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
@@ -36,7 +58,7 @@ static tdm_status infer_batch_norm(tdm_infer *infer) {
 static tdm_status infer_gradient(tdm_infer *infer) {
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, tdm_infer_shape(infer, 1));
   for (size_t i = 1; i < 3; i++)
-    tdm_infer_set(infer, i, infer->inputs[0].dtype, tdm_infer_shape(infer, 2));
+    tdm_infer_set(infer, i, infer->inputs[0].dtype, tdm_infer_shape(infer, 3));
   return TDM_OK;
 }
 
@@ -126,7 +148,7 @@ static const tdm_operation batch_norm_in_training = {
     .min_inputs = 1,
     .max_inputs = 6,
     .output_count = 4,
-    .infer = infer_batch_norm,
+    .infer = infer_training,
     .gradient = append_gradient,
     .persist = persist_statistics,
     .persist_inputs = 1u << RUNNING_MEAN | 1u << RUNNING_VAR | 1u << BATCHES,

@@ -137,6 +137,9 @@ tdm_value tdm_reshape_merged(tdm_graph *graph, const char *name, tdm_value x, td
  * statistics by momentum; by these, placed like `like`, in others. Without weight and bias. */
 tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value x, double epsilon,
                                   double momentum, tdm_value like);
+/* Normalizes x (n, groups, values) over its values, without weight and bias. One value per group at
+ * n = 1 is refused. */
+tdm_value tdm_normalize_groups(tdm_graph *graph, const char *name, tdm_value x, double epsilon);
 /* x padded as its attributes, which are checked, say. */
 tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
                        const tdm_pad_attributes *attributes);

@@ -63,10 +63,9 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
                             layer, name, tdm_shape_text(&shape, text, sizeof text));
   const tdm_value grouped =
       seen_as(graph, name, x, tdm_shape_of(3, shape.dims[0], groups, elements));
-  const tdm_layer_norm_options options = {
-      .struct_size = sizeof options, .epsilon = epsilon, .without_affine = true};
   if (!tdm_value_is_valid(grouped)) return invalid;
-  const tdm_value normal = tdm_layer_norm_with(graph, name, grouped, 1, &options);
+  const tdm_value normal =
+      tdm_normalize_groups(graph, name, grouped, epsilon != 0 ? epsilon : 1e-5);
   const tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
   return affine ? scale_channels(graph, name, y) : y;
 }
@@ -118,6 +117,16 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
         "5 dimensions, x has %d",
         name, (int)shape.rank);
   if (chosen.track_statistics) return normalize_tracked(graph, name, x, &chosen);
+  int64_t elements = 1;
+  for (int i = 2; i < shape.rank; i++)
+    elements = shape.dims[i] == 1 ? elements : 0;
+  char text[TDM_SHAPE_TEXT];
+  if (elements == 1)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "instance_norm %s: x is %s: one value per channel of an image, expected "
+                          "at least 2. Use larger images, or track_statistics and a session that "
+                          "does not train",
+                          name, tdm_shape_text(&shape, text, sizeof text));
   return normalize(graph, "instance_norm", name, x, shape.dims[1], chosen.epsilon, chosen.affine);
 }
 

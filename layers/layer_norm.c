@@ -17,12 +17,23 @@ static tdm_shape normalized_shape(const tdm_shape *x, int rank) {
   return shape;
 }
 
+/* Group normalization of one value per group is refused as PyTorch refuses it: for one image. */
+static tdm_status expect_several_values(const tdm_shape *x) {
+  if (x->dims[0] != 1 || x->dims[2] != 1) return TDM_OK;
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "group normalization of one image with one value in each of %lld groups, expected "
+      "at least 2 values. Use fewer groups, more images or larger ones",
+      (long long)x->dims[1]);
+}
+
 static tdm_status infer_layer_norm(tdm_infer *infer) {
   static const char *const names[] = {"x", "weight", "bias"};
   const tdm_layer_norm_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_floating(infer, X, "x"));
   TDM_TRY(tdm_expect_rank(infer, X, "x", (int)attributes->rank, TDM_MAX_RANK));
   const tdm_shape *x = tdm_infer_shape(infer, X);
+  if (attributes->is_grouped != 0) TDM_TRY(expect_several_values(x));
   const tdm_shape normalized = normalized_shape(x, (int)attributes->rank);
   for (size_t i = WEIGHT; i <= BIAS; i++) {
     if (!tdm_infer_has(infer, i)) continue;
@@ -32,7 +43,7 @@ static tdm_status infer_layer_norm(tdm_infer *infer) {
   tdm_shape rows = *x;
   rows.rank -= (int32_t)attributes->rank;
   tdm_infer_set(infer, Y, infer->inputs[X].dtype, x);
-  tdm_infer_set(infer, MEAN, infer->inputs[X].dtype, &rows);
+  tdm_infer_set(infer, MEAN, TDM_FLOAT64, &rows);
   tdm_infer_set(infer, INVERSE, infer->inputs[X].dtype, &rows);
   return TDM_OK;
 }
@@ -149,6 +160,11 @@ static tdm_value append_norm(tdm_graph *graph, const char *function, const char 
   if (has_weight && has_bias)
     operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", normalized, &zeros);
   return tdm_append(graph, &layer_norm_operation, name, attributes, operands, 3, NULL);
+}
+
+tdm_value tdm_normalize_groups(tdm_graph *graph, const char *name, tdm_value x, double epsilon) {
+  const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = 1, .is_grouped = 1};
+  return append_norm(graph, "group_norm", name, x, false, false, &attributes);
 }
 
 tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,

@@ -78,7 +78,8 @@ typedef struct tdm_group_norm_options {
 
 /* Normalizes x (n, channels, ...), all sizes but n, over each of `groups` groups of neighbouring
  * channels of an image: (x - mean) / sqrt(variance + epsilon) weight + bias. name.weight (channels,
- * ones), name.bias (channels, zeros). options may be NULL. */
+ * ones), name.bias (channels, zeros). options may be NULL. One value per group is refused for one
+ * image, as PyTorch refuses it, and normalized to 0 for several. */
 TDM_API tdm_value tdm_group_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t groups);
 TDM_API tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       int64_t groups, const tdm_group_norm_options *options);
@@ -94,8 +95,9 @@ typedef struct tdm_instance_norm_options {
   double momentum; /* of these; 0: 0.1; negative: they stay as they are, PyTorch's None */
 } tdm_instance_norm_options;
 
-/* The same over each channel of an image, of more than one element; without weight and bias, and
- * without running statistics, unless options say so, as PyTorch's. */
+/* The same over each channel of an image; without weight and bias, and without running statistics,
+ * unless options say so, as PyTorch's. Images of one element per channel are refused, except in
+ * runs that normalize by running statistics. */
 TDM_API tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                          const tdm_instance_norm_options *options);
@@ -238,7 +240,10 @@ typedef struct tdm_batch_norm_options {
  * when they update; others normalize by these. name.weight (ones), name.bias (zeros). In a parallel
  * region every replica takes its own chunk's statistics, and the first one's are kept; so does
  * every micro-batch, and all of them are kept and counted, one after the other. A batch without
- * elements is counted, and moves nothing. */
+ * elements is counted, and moves nothing. One value per channel (one row, or one image of one
+ * pixel) has no variance: a run that trains is refused with INVALID_ARGUMENT where a batch, a
+ * micro-batch or a replica's chunk is that, also if the size of the batch is known only when it
+ * runs. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       const tdm_batch_norm_options *options);

@@ -173,13 +173,13 @@ static void dropout_depends_on_no_micro_batch(void **state) {
 
 /* ---- Batch normalization --------------------------------------------------------------------- */
 
-/* x (6, 2): row i is (i, 10 i). */
-static tdm_tensor *norm_rows(tdm_context *context, float *values) {
-  for (int i = 0; i < 6; i++) {
+/* x (rows, 2): row i is (i, 10 i). */
+static tdm_tensor *norm_rows(tdm_context *context, int rows, float *values) {
+  for (int i = 0; i < rows; i++) {
     values[2 * i] = (float)i;
     values[2 * i + 1] = 10.0f * (float)i;
   }
-  return tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 6, 2), values);
+  return tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, rows, 2), values);
 }
 
 static tdm_session *norm_session(tdm_context *context, const char *replicas, int micro_batches) {
@@ -234,7 +234,7 @@ static void assert_kept(const norm_state *kept, double mean, double of_start, do
 static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
   tdm_context *context = *state;
   float values[12];
-  tdm_tensor *tensor = norm_rows(context, values);
+  tdm_tensor *tensor = norm_rows(context, 6, values);
   tdm_session *session = norm_session(context, "cpu:0,sim:0", 1);
   const tdm_feed feed = {.name = "x", .tensor = tensor};
   const norm_state kept = train_norm(session, &feed, 2);
@@ -256,23 +256,23 @@ static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
 }
 
 /* Rows 0 to 2, then rows 3 to 5, whose mean is 4: as if they were two batches, one step after the
- * other. With replicas in each, of rows 0 and 1, then 3 and 4: 0.5 and 3.5, of variance 0.5. */
+ * other. Of eight rows with replicas in each, the first replica has rows 0 and 1, then 4 and 5: 0.5
+ * and 4.5, of variance 0.5. */
 static void batch_norm_keeps_the_statistics_of_every_micro_batch(void **state) {
   tdm_context *context = *state;
-  float values[12];
-  tdm_tensor *tensor = norm_rows(context, values);
-  const tdm_feed feed = {.name = "x", .tensor = tensor};
   for (int wrapped = 0; wrapped < 2; wrapped++) {
+    float values[16];
+    const tdm_feed feed = {.name = "x", .tensor = norm_rows(context, wrapped ? 8 : 6, values)};
     tdm_session *session = norm_session(context, wrapped ? "cpu:0,sim:0" : NULL, 2);
     const norm_state kept = train_norm(session, &feed, 1);
     assert_int_equal(kept.batches, 2);
     if (wrapped)
-      assert_kept(&kept, 0.9 * 0.05 + 0.35, 0.81, 0.5 * 0.19);
+      assert_kept(&kept, 0.9 * 0.05 + 0.45, 0.81, 0.5 * 0.19);
     else
       assert_kept(&kept, 0.9 * 0.1 + 0.4, 0.81, 0.19);
     tdm_session_release(session);
+    tdm_tensor_release(feed.tensor);
   }
-  tdm_tensor_release(tensor);
 }
 
 /* Behind a part of which the last micro-batch, of one row, has one replica and the first has two.

@@ -164,6 +164,7 @@ static bool draw_along(draw *stream, random_model *it) {
     shape.dims[1] = weight.dims[0];
   }
   if (wants_images && shape.dims[1] < 1) return false;
+  if (which == ROWS_INSTANCE && shape.dims[2] == 1) return false; /* one value has no variance */
   if (which >= ROWS_SUM && which < ROWS_STACK) {
     made->flag = draw_one_in(stream, 3);
     if (made->flag)

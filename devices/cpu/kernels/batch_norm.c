@@ -1,10 +1,8 @@
 /* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner).
  * A task is a channel, or a vector of channels where inner is 1. Invariant: a channel's sums are
  * taken in one order, which the shape alone decides. */
-#include <math.h>
-
 #include "core/status.h"
-#include "devices/cpu/kernels/rows.h"
+#include "devices/cpu/kernels/moments.h"
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
 
@@ -106,39 +104,90 @@ static tdm_status batch_norm_execute(const tdm_kernel_call *call) {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* mean, inverse and variance (channels) of one channel, or of a vector of them. Of no elements they
- * are those of zeros: finite, so that no gradient is spoilt. */
-static void batch_statistics(const tdm_kernel_call *call, int64_t channel, vec *out_mean,
-                             vec *out_inverse) {
-  const norm_state *state = call->state;
-  const bool columns = state->sizes.inner == 1;
-  const int64_t lanes = columns ? state->sizes.channels - channel : 1;
-  const stored *x = call->inputs[0];
-  const int64_t elements = state->sizes.n * state->sizes.inner;
-  const double count = elements > 0 ? (double)elements : 1;
+/* The mean of a few of the column's elements in each lane. */
+static vec columns_guess(const stored *x, int64_t n, int64_t stride, int64_t lanes) {
+  const int64_t sampled = lesser_of(n, MOMENT_TERMS);
+  const real part = 1 / (real)sampled;
+  vec sum = {0};
+  for (int64_t i = 0; i < sampled; i++)
+    sum += element_load(x + i * n / sampled * stride, lanes) * part;
+  return sum;
+}
+
+static __attribute__((noinline, cold)) moments column_moments(const stored *x, int64_t n,
+                                                              int64_t stride, double epsilon) {
+  const strips from = {.x = x, .count = n, .stride = stride, .length = 1};
+  return strips_moments(&from, epsilon);
+}
+
+/* The moments of a column in each lane, of n elements that are stride apart. A lane that the guess
+ * does not fit is computed by itself. */
+static void columns_moments(const stored *x, int64_t n, int64_t stride, int64_t lanes,
+                            double epsilon, moments *out) {
+  const vec shift = columns_guess(x, n, stride, lanes);
   double sums[LANES] = {0}, squares[LANES] = {0};
-  vec mean = {0}, inverse = {0}, variance = {0};
-  for (int i = 0; i < LANES && i < lanes; i++) {
-    for (int64_t image = 0; image < state->sizes.n; image++)
-      sums[i] += columns ? (double)widened(x[row_of(state, image, channel + i)])
-                         : row_sum(x + row_of(state, image, channel), state->sizes.inner);
-    mean[i] = (real)(sums[i] / count);
-  }
-  for (int i = 0; i < LANES && i < lanes; i++) {
-    for (int64_t image = 0; image < state->sizes.n; image++) {
-      const stored *row = x + row_of(state, image, channel + i);
-      const double d = (double)widened(*row) - (double)mean[i];
-      squares[i] +=
-          columns ? d * d : row_sum_of_products(row, mean[i], row, mean[i], state->sizes.inner);
+  for (int64_t first = 0; first < n; first += MOMENT_TERMS) {
+    const int64_t end = lesser_of(n, first + MOMENT_TERMS);
+    vec sum = {0}, square = {0};
+    for (int64_t i = first; i < end; i++) {
+      const vec d = element_load(x + i * stride, lanes) - shift;
+      sum += d;
+      square += d * d;
     }
-    inverse[i] = (real)(1 / sqrt(squares[i] / count + state->sizes.epsilon));
-    variance[i] = (real)(squares[i] / (count > 1 ? count - 1 : 1));
+    for (int i = 0; i < LANES; i++) {
+      sums[i] += (double)sum[i];
+      squares[i] += (double)square[i];
+    }
   }
-  element_store((stored *)call->outputs[1] + channel, mean, lanes);
-  element_store((stored *)call->outputs[2] + channel, inverse, lanes);
+  for (int i = 0; i < LANES && i < lanes; i++) {
+    const double mean = sums[i] / (double)n, variance = squares[i] / (double)n - mean * mean;
+    if (squares_are_exact(squares[i], epsilon) && mean * mean <= variance * 0.25)
+      out[i] = (moments){.mean = (double)shift[i] + mean, .variance = variance, .scale = 1};
+    else
+      out[i] = column_moments(x + i, n, stride, epsilon);
+  }
+}
+
+/* How a channel is normalized, or a vector of channels: (x - mean) inverse, and what the digits of
+ * the mean add that `real` does not hold. */
+typedef struct channel_rule {
+  vec mean;
+  vec inverse;
+  vec rest;
+} channel_rule;
+
+/* Writes mean, inverse and variance (channels) of one channel, or of a vector of them. Of no
+ * elements they are those of zeros: finite, so that no gradient is spoilt. */
+static channel_rule batch_statistics(const tdm_kernel_call *call, int64_t channel) {
+  const norm_state *state = call->state;
+  const batch_norm_sizes *sizes = &state->sizes;
+  const bool columns = sizes->inner == 1;
+  const int64_t lanes = columns ? lesser_of(sizes->channels - channel, LANES) : 1;
+  const double count = (double)(sizes->n * sizes->inner), epsilon = sizes->epsilon;
+  const strips from = {.x = (const stored *)call->inputs[0] + row_of(state, 0, channel),
+                       .count = sizes->n,
+                       .stride = sizes->channels * sizes->inner,
+                       .length = sizes->inner};
+  moments found[LANES];
+  for (int i = 0; i < LANES; i++)
+    found[i] = (moments){.scale = 1};
+  if (count > 0 && columns)
+    columns_moments(from.x, from.count, from.stride, lanes, epsilon, found);
+  else if (count > 0)
+    found[0] = strips_moments(&from, epsilon);
+  channel_rule rule = {{0}, {0}, {0}};
+  vec variance = {0};
+  for (int i = 0; i < lanes; i++) {
+    const double unbiased = count > 1 ? count / (count - 1) : 1;
+    rule.mean[i] = (real)found[i].mean;
+    rule.inverse[i] = (real)moments_inverse(&found[i], epsilon);
+    rule.rest[i] = (real)(((double)rule.mean[i] - found[i].mean) * (double)rule.inverse[i]);
+    variance[i] = (real)(found[i].variance * unbiased / found[i].scale / found[i].scale);
+    ((double *)call->outputs[1])[channel + i] = found[i].mean;
+  }
+  element_store((stored *)call->outputs[2] + channel, rule.inverse, lanes);
   element_store((stored *)call->outputs[3] + channel, variance, lanes);
-  *out_mean = mean;
-  *out_inverse = inverse;
+  return rule;
 }
 
 static void training_range(void *user, int64_t begin, int64_t end) {
@@ -150,14 +199,14 @@ static void training_range(void *user, int64_t begin, int64_t end) {
   for (int64_t task = begin; task < end; task++) {
     const int64_t channel = columns ? task * LANES : task;
     const int64_t lanes = columns ? state->sizes.channels - channel : 1;
-    vec mean, inverse;
-    batch_statistics(call, channel, &mean, &inverse);
-    const vec factor = inverse * channel_values(call->inputs[3], channel, lanes, 1);
-    const vec offset = channel_values(call->inputs[4], channel, lanes, 0);
+    const channel_rule rule = batch_statistics(call, channel);
+    const vec weight = channel_values(call->inputs[3], channel, lanes, 1);
+    const vec factor = rule.inverse * weight;
+    const vec offset = rule.rest * weight + channel_values(call->inputs[4], channel, lanes, 0);
     if (columns)
-      scale_columns(state, channel, x, mean, factor, offset, y);
+      scale_columns(state, channel, x, rule.mean, factor, offset, y);
     else
-      scale_rows(state, channel, x, mean[0], factor[0], offset[0], y);
+      scale_rows(state, channel, x, rule.mean[0], factor[0], offset[0], y);
   }
 }
 
@@ -175,7 +224,9 @@ static tdm_status batch_norm_training_execute(const tdm_kernel_call *call) {
 static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   const norm_state *state = call->state;
   const stored *d_y = call->inputs[0], *x = call->inputs[1]; /* (n, channels, inner) */
-  const real mean = widened(((const stored *)call->inputs[2])[channel]);
+  const double mean = ((const double *)call->inputs[2])[channel];
+  const real near = (real)mean;            /* x - near is exact where the two are close */
+  const double rest = (double)near - mean; /* x - mean is x - near + rest */
   const real inverse = widened(((const stored *)call->inputs[3])[channel]);
   const stored *weight = call->inputs[4];
   const double count = (double)(state->sizes.n * state->sizes.inner);
@@ -184,18 +235,19 @@ static void gradient_of_channel(const tdm_kernel_call *call, int64_t channel) {
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
     sum += row_sum(d_y + row, state->sizes.inner);
-    product += row_sum_of_products(d_y + row, 0, x + row, mean, state->sizes.inner);
+    product += row_sum_of_products(d_y + row, 0, x + row, near, state->sizes.inner);
   }
-  product *= (double)inverse;
+  product = (product + rest * sum) * (double)inverse;
   ((stored *)call->outputs[1])[channel] = narrowed((real)product);
   ((stored *)call->outputs[2])[channel] = narrowed((real)sum);
-  const real average = (real)(sum / count), slope = inverse * (real)(product / count);
+  const real slope = inverse * (real)(product / count);
+  const real average = (real)(sum / count + rest * (double)slope);
   const real factor = inverse * (weight ? widened(weight[channel]) : 1);
   for (int64_t image = 0; image < state->sizes.n; image++) {
     const int64_t row = row_of(state, image, channel);
     for (int64_t i = 0; i < state->sizes.inner; i += LANES) {
       const vec d = element_load(d_y + row + i, state->sizes.inner - i);
-      const vec apart = element_load(x + row + i, state->sizes.inner - i) - mean;
+      const vec apart = element_load(x + row + i, state->sizes.inner - i) - near;
       element_store(d_x + row + i, factor * (d - average - apart * slope), state->sizes.inner - i);
     }
   }
@@ -231,17 +283,21 @@ static tdm_status batch_norm_statistics_prepare(const tdm_kernel_request *reques
   return TDM_OK;
 }
 
+static stored moved(stored running, double of_batch, double share) {
+  return narrowed((real)((1 - share) * (double)widened(running) + share * of_batch));
+}
+
 static tdm_status batch_norm_statistics_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   int64_t *batches = call->outputs[2]; /* () */
   *batches += 1 - state->sizes.instances;
   const double share = state->sizes.momentum < 0 ? 1 / (double)*batches : state->sizes.momentum;
-  for (int output = 0; output < 2; output++) {
-    stored *running = call->outputs[output];           /* (channels) */
-    const stored *of_batch = call->inputs[3 + output]; /* (channels) */
-    for (int64_t i = 0; i < state->sizes.channels; i++)
-      running[i] = narrowed(
-          (real)((1 - share) * (double)widened(running[i]) + share * (double)widened(of_batch[i])));
+  stored *running_mean = call->outputs[0], *running_variance = call->outputs[1]; /* (channels) */
+  const double *means = call->inputs[3];                                         /* (channels) */
+  const stored *variances = call->inputs[4];                                     /* (channels) */
+  for (int64_t i = 0; i < state->sizes.channels; i++) {
+    running_mean[i] = moved(running_mean[i], means[i], share);
+    running_variance[i] = moved(running_variance[i], (double)widened(variances[i]), share);
   }
   return TDM_OK;
 }

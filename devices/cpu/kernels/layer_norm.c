@@ -1,10 +1,8 @@
 /* Layer and root mean square normalization, and their gradients. x is seen as (rows, count).
  * Invariant: a row of the result depends on its own row alone; sums over rows go in blocks of a
  * fixed size. */
-#include <math.h>
-
 #include "core/status.h"
-#include "devices/cpu/kernels/rows.h"
+#include "devices/cpu/kernels/moments.h"
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
 
@@ -36,33 +34,67 @@ static int64_t grain_of(const norm_state *state) {
   return state->sizes.count > 0 && state->sizes.count < 1024 ? 1024 / state->sizes.count : 1;
 }
 
+/* How a row is normalized: n = (x - mean) inverse + rest, where rest stands for the digits of the
+ * mean that `real` does not hold. */
+typedef struct row_rule {
+  real mean;
+  real inverse;
+  real rest;
+} row_rule;
+
+ALWAYS_INLINE row_rule rule_of(double mean, double inverse) {
+  const real rounded = (real)mean;
+  return (row_rule){.mean = rounded,
+                    .inverse = (real)inverse,
+                    .rest = (real)(((double)rounded - mean) * (double)(real)inverse)};
+}
+
+ALWAYS_INLINE vec normal_at(const row_rule *rule, const stored *x, int64_t left) {
+  return (element_load(x, left) - rule->mean) * rule->inverse + rule->rest;
+}
+
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* y = (x - mean) inverse weight + bias; weight and bias (count) or NULL. */
-static void row_normalize(const stored *x, real mean, real inverse, const stored *weight,
-                          const stored *bias, stored *y, int64_t count) {
-  for (int64_t i = 0; i < count; i += LANES) {
-    vec value = (element_load(x + i, count - i) - mean) * inverse;
-    if (weight) value *= element_load(weight + i, count - i);
-    if (bias) value += element_load(bias + i, count - i);
-    element_store(y + i, value, count - i);
-  }
+typedef struct affine {
+  const stored *weight; /* (count), or NULL: 1 */
+  const stored *bias;   /* (count), or NULL: 0 */
+} affine;
+
+ALWAYS_INLINE void normalize_at(const row_rule *rule, const stored *x, affine by, stored *y,
+                                int64_t i, int64_t left) {
+  vec value = normal_at(rule, x + i, left);
+  if (by.weight) value *= element_load(by.weight + i, left);
+  if (by.bias) value += element_load(by.bias + i, left);
+  element_store(y + i, value, left);
+}
+
+ALWAYS_INLINE void row_normalize(const row_rule *rule, const stored *x, affine by, stored *y,
+                                 int64_t count) {
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    normalize_at(rule, x, by, y, i, LANES);
+  if (i < count) normalize_at(rule, x, by, y, i, count - i);
 }
 
 static void forward_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
   const int64_t count = state->sizes.count;
-  stored *means = call->outputs[1], *inverses = call->outputs[2]; /* (rows) */
+  const double epsilon = state->sizes.epsilon;
+  const affine by = {call->inputs[1], call->inputs[2]};
+  double *means = call->outputs[1];    /* (rows) */
+  stored *inverses = call->outputs[2]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
     const stored *x = (const stored *)call->inputs[0] + row * count; /* (count) */
     stored *y = (stored *)call->outputs[0] + row * count;            /* (count) */
-    const real mean = state->sizes.centered ? (real)(row_sum(x, count) / (double)count) : 0;
-    const double squares = row_sum_of_products(x, mean, x, mean, count);
-    const real inverse = (real)(1 / sqrt(squares / (double)count + state->sizes.epsilon));
-    means[row] = narrowed(mean);
-    inverses[row] = narrowed(inverse);
-    row_normalize(x, mean, inverse, call->inputs[1], call->inputs[2], y, count);
+    const strips from = {.x = x, .count = 1, .length = count};
+    const moments found = count == 0              ? (moments){.scale = 1}
+                          : state->sizes.centered ? strips_moments(&from, epsilon)
+                                                  : row_moments_of_zero(x, count, epsilon);
+    const row_rule rule = rule_of(found.mean, moments_inverse(&found, epsilon));
+    means[row] = found.mean;
+    inverses[row] = narrowed(rule.inverse);
+    row_normalize(&rule, x, by, y, count);
   }
 }
 
@@ -77,38 +109,84 @@ static tdm_status layer_norm_execute(const tdm_kernel_call *call) {
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
 
-/* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
- * where average(g) is the mean's part, and 0 if not centered. */
-static void row_gradient(const stored *d_y, const stored *x, real mean, real inverse,
-                         const stored *weight, stored *d_x, const norm_state *state) {
-  const int64_t count = state->sizes.count;
-  vec sums = {0}, products = {0};
-  for (int64_t i = 0; i < count; i += LANES) {
-    vec g = element_load(d_y + i, count - i);
-    if (weight) g *= element_load(weight + i, count - i);
-    sums += g;
-    products += g * ((element_load(x + i, count - i) - mean) * inverse);
+/* The operands of a row of the gradient. */
+typedef struct gradient_row {
+  const stored *d_y;    /* (count) */
+  const stored *x;      /* (count) */
+  const stored *weight; /* (count), or NULL: 1 */
+  stored *d_x;          /* (count) */
+  row_rule rule;
+} gradient_row;
+
+/* d_y weight */
+ALWAYS_INLINE vec slope_at(const gradient_row *row, int64_t i, int64_t left) {
+  const vec d = element_load(row->d_y + i, left);
+  return row->weight ? d * element_load(row->weight + i, left) : d;
+}
+
+/* Sums of g and of g n. */
+typedef struct slope_sums {
+  double slopes;
+  double products;
+} slope_sums;
+
+ALWAYS_INLINE slope_sums row_slope_sums(const gradient_row *row, int64_t count) {
+  slope_sums total = {0, 0};
+  for (int64_t first = 0; first < count; first += 2 * LANES * MOMENT_TERMS) {
+    const int64_t end = lesser_of(count, first + 2 * LANES * MOMENT_TERMS);
+    vec slopes[2] = {{0}, {0}}, products[2] = {{0}, {0}};
+    int64_t i = first;
+    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+      for (int v = 0; v < 2; v++) {
+        const vec g = slope_at(row, i + v * LANES, LANES);
+        slopes[v] += g;
+        products[v] += g * normal_at(&row->rule, row->x + i + v * LANES, LANES);
+      }
+    }
+    for (; i < end; i += LANES) { /* g is 0 behind the row */
+      const vec g = slope_at(row, i, end - i);
+      slopes[0] += g;
+      products[0] += g * normal_at(&row->rule, row->x + i, end - i);
+    }
+    total.slopes += (double)vec_sum(slopes[0] + slopes[1]);
+    total.products += (double)vec_sum(products[0] + products[1]);
   }
-  const real sum = state->sizes.centered ? vec_sum(sums) / (real)count : 0;
-  const real product = vec_sum(products) / (real)count;
-  for (int64_t i = 0; i < count; i += LANES) {
-    vec g = element_load(d_y + i, count - i);
-    if (weight) g *= element_load(weight + i, count - i);
-    const vec n = (element_load(x + i, count - i) - mean) * inverse;
-    element_store(d_x + i, inverse * (g - sum - n * product), count - i);
-  }
+  return total;
+}
+
+ALWAYS_INLINE void gradient_at(const gradient_row *row, real slope, real product, int64_t i,
+                               int64_t left) {
+  const vec g = slope_at(row, i, left);
+  const vec n = normal_at(&row->rule, row->x + i, left);
+  element_store(row->d_x + i, row->rule.inverse * (g - slope - n * product), left);
+}
+
+/* With g = d_y weight: d_x = inverse (g - average(g) - n average(g n)), where average(g) is the
+ * mean's part, and 0 if not centered. */
+ALWAYS_INLINE void row_gradient(const gradient_row *row, int64_t count, bool centered) {
+  const double share = 1 / (double)count;
+  const slope_sums sums = row_slope_sums(row, count);
+  const real slope = centered ? (real)(sums.slopes * share) : 0;
+  const real product = (real)(sums.products * share);
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES)
+    gradient_at(row, slope, product, i, LANES);
+  if (i < count) gradient_at(row, slope, product, i, count - i);
 }
 
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const norm_state *state = call->state;
   const int64_t count = state->sizes.count;
-  const stored *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
+  const double *means = call->inputs[2];    /* (rows) */
+  const stored *inverses = call->inputs[3]; /* (rows) */
   for (int64_t row = begin; row < end; row++) {
-    const stored *d_y = (const stored *)call->inputs[0] + row * count; /* (count) */
-    const stored *x = (const stored *)call->inputs[1] + row * count;   /* (count) */
-    stored *d_x = (stored *)call->outputs[0] + row * count;            /* (count) */
-    row_gradient(d_y, x, widened(means[row]), widened(inverses[row]), call->inputs[4], d_x, state);
+    const gradient_row of = {.d_y = (const stored *)call->inputs[0] + row * count,
+                             .x = (const stored *)call->inputs[1] + row * count,
+                             .weight = call->inputs[4],
+                             .d_x = (stored *)call->outputs[0] + row * count,
+                             .rule = rule_of(means[row], (double)widened(inverses[row]))};
+    row_gradient(&of, count, state->sizes.centered);
   }
 }
 
@@ -123,38 +201,61 @@ static tdm_status layer_norm_gradient_execute(const tdm_kernel_call *call) {
 
 /* ---- Gradients of weight and bias ------------------------------------------------------------ */
 
-/* One vector of columns j. */
-static void column_gradients(const tdm_kernel_call *call, int64_t j) {
-  const norm_state *state = call->state;
-  const int64_t count = state->sizes.count, columns = count - j;
-  const stored *d_y = call->inputs[0], *x = call->inputs[1];          /* (rows, count) */
-  const stored *means = call->inputs[2], *inverses = call->inputs[3]; /* (rows) */
-  vec d_weight = {0}, d_bias = {0};
-  for (int64_t first = 0; first < state->sizes.rows; first += DEPTH) {
-    const int64_t end = lesser_of(state->sizes.rows, first + DEPTH);
-    vec products = {0}, sums = {0};
-    for (int64_t row = first; row < end; row++) {
-      const vec d = element_load(d_y + row * count + j, columns);
-      sums += d;
-      const vec apart = element_load(x + row * count + j, columns) - widened(means[row]);
-      products += d * (apart * widened(inverses[row]));
+#define WIDE 4 /* vectors of columns that a task takes */
+
+/* `vectors` vectors of columns from j on, of which the last may be partial. */
+ALWAYS_INLINE void column_gradients(const tdm_kernel_call *call, const row_rule *rules,
+                                    int64_t first, int64_t rows, int64_t j, int vectors,
+                                    int64_t columns, vec *d_weight, vec *d_bias) {
+  const int64_t count = ((const norm_state *)call->state)->sizes.count;
+  const stored *d_y = (const stored *)call->inputs[0] + first * count + j; /* (rows, count) */
+  const stored *x = (const stored *)call->inputs[1] + first * count + j;   /* (rows, count) */
+  vec products[WIDE] = {{0}}, sums[WIDE] = {{0}};
+  for (int64_t row = 0; row < rows; row++) {
+    for (int v = 0; v < vectors; v++) {
+      const int64_t at = row * count + v * LANES, left = columns - v * LANES;
+      const vec d = element_load(d_y + at, left);
+      sums[v] += d;
+      products[v] += d * normal_at(&rules[row], x + at, left);
     }
-    d_weight += products;
-    d_bias += sums;
   }
-  element_store((stored *)call->outputs[0] + j, d_weight, columns);
-  element_store((stored *)call->outputs[1] + j, d_bias, columns);
+  for (int v = 0; v < vectors; v++) {
+    d_weight[v] += products[v];
+    d_bias[v] += sums[v];
+  }
 }
 
 static void parameter_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
-  for (int64_t task = begin; task < end; task++)
-    column_gradients(call, task * LANES);
+  const norm_state *state = call->state;
+  const int64_t count = state->sizes.count, rows = state->sizes.rows;
+  const double *means = call->inputs[2];    /* (rows) */
+  const stored *inverses = call->inputs[3]; /* (rows) */
+  for (int64_t task = begin; task < end; task++) {
+    const int64_t j = task * WIDE * LANES, columns = lesser_of(count - j, WIDE * LANES);
+    vec d_weight[WIDE] = {{0}}, d_bias[WIDE] = {{0}};
+    for (int64_t first = 0; first < rows; first += DEPTH) {
+      const int64_t depth = lesser_of(rows - first, DEPTH);
+      row_rule rules[DEPTH];
+      for (int64_t i = 0; i < depth; i++)
+        rules[i] = rule_of(means[first + i], (double)widened(inverses[first + i]));
+      if (columns == WIDE * LANES)
+        column_gradients(call, rules, first, depth, j, WIDE, WIDE * LANES, d_weight, d_bias);
+      else
+        for (int v = 0; v * LANES < columns; v++)
+          column_gradients(call, rules, first, depth, j + v * LANES, 1, columns - v * LANES,
+                           d_weight + v, d_bias + v);
+    }
+    for (int v = 0; v * LANES < columns; v++) {
+      element_store((stored *)call->outputs[0] + j + v * LANES, d_weight[v], columns - v * LANES);
+      element_store((stored *)call->outputs[1] + j + v * LANES, d_bias[v], columns - v * LANES);
+    }
+  }
 }
 
 static tdm_status layer_norm_parameter_gradient_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  return layer_norm_run(call, ceil_div(state->sizes.count, LANES), 4, parameter_range);
+  return layer_norm_run(call, ceil_div(state->sizes.count, WIDE * LANES), 1, parameter_range);
 }
 
 KERNELS(layer_norm, KERNEL(TDM_OP_LAYER_NORM, layer_norm_prepare, layer_norm_execute),

@@ -119,13 +119,26 @@ ALWAYS_INLINE vec vec_keep_first(vec value, int64_t count, real other) {
   return vec_select(vec_mask_first(count), value, vec_set(other));
 }
 
-/* In pairs, halves first: one fixed order. */
+/* In pairs, halves first: one fixed order. The first halves of the widest vectors are added as
+ * vectors, of which compilers make better code than of so many lanes. */
 ALWAYS_INLINE real vec_sum(vec value) {
-  for (int half = LANES / 2; half > 0; half /= 2) {
+#if TDM_VECTOR_BYTES == 64
+  typedef real half_vec __attribute__((vector_size(TDM_VECTOR_BYTES / 2)));
+  union {
+    vec whole;
+    half_vec halves[2];
+  } both = {.whole = value};
+  half_vec sums = both.halves[0] + both.halves[1];
+  const int first = LANES / 4;
+#else
+  vec sums = value;
+  const int first = LANES / 2;
+#endif
+  for (int half = first; half > 0; half /= 2) {
     for (int i = 0; i < half; i++)
-      value[i] += value[i + half];
+      sums[i] += sums[i + half];
   }
-  return value[0];
+  return sums[0];
 }
 
 ALWAYS_INLINE real vec_max(vec value) {

@@ -1,7 +1,7 @@
 /* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner);
  * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
  * decides. */
-#include "devices/cuda/kernels/reduce.h"
+#include "devices/cuda/kernels/moments.h"
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
 
@@ -53,31 +53,23 @@ template <class stored> static tdm_status run_evaluate(const tdm_kernel_call *ca
  * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
 template <class stored>
 static __global__ void train(const stored *x, const stored *weight, const stored *bias, stored *y,
-                             stored *means, stored *inverses, stored *variances,
+                             double *means, stored *inverses, stored *variances,
                              batch_norm_sizes shape, int64_t count) {
   typedef real_of<stored> real;
-  const double terms = count > 0 ? (double)count : 1;
   EACH_OF_GRID(channel, shape.channels) {
-    double sum = 0, squares = 0;
-    EACH_OF_BLOCK(i, count) {
-      sum += x[PLACE(i)];
-    }
-    const real mean = (real)(block_sum(sum) / terms);
-    EACH_OF_BLOCK(i, count) {
-      const double d = (double)x[PLACE(i)] - (double)mean;
-      squares += d * d;
-    }
-    const double all = block_sum(squares);
-    const real inverse = (real)(1 / sqrt(all / terms + shape.epsilon));
-    const real factor = weight ? inverse * weight[channel] : inverse;
+    const moments found = block_moments<real>(count, true, shape.epsilon,
+                                              [=](int64_t i) { return (real)x[PLACE(i)]; });
+    const normal_rule<real> rule(found.mean, (real)moments_inverse(found, shape.epsilon));
+    const real scale = weight ? (real)weight[channel] : 1;
     const real offset = bias ? (real)bias[channel] : 0;
     EACH_OF_BLOCK(i, count) {
-      y[PLACE(i)] = (x[PLACE(i)] - mean) * factor + offset;
+      y[PLACE(i)] = rule.of(x[PLACE(i)]) * scale + offset;
     }
     if (threadIdx.x != 0) continue;
-    means[channel] = mean;
-    inverses[channel] = inverse;
-    variances[channel] = (real)(all / (double)(count > 1 ? count - 1 : 1));
+    const double unbiased = count > 1 ? (double)count / (double)(count - 1) : 1;
+    means[channel] = found.mean;
+    inverses[channel] = rule.inverse;
+    variances[channel] = (real)(found.variance * unbiased / found.scale / found.scale);
   }
 }
 
@@ -86,7 +78,7 @@ template <class stored> static tdm_status run_train(const tdm_kernel_call *call)
   return kernel_launch(call, "batch_norm_training", train<stored>, blocks_of(state->channels),
                        channel_threads(state), input_of<stored>(call, 0), input_of<stored>(call, 3),
                        input_of<stored>(call, 4), output_of<stored>(call, 0),
-                       output_of<stored>(call, 1), output_of<stored>(call, 2),
+                       output_of<double>(call, 1), output_of<stored>(call, 2),
                        output_of<stored>(call, 3), *state, state->n * state->inner);
 }
 
@@ -94,25 +86,25 @@ template <class stored> static tdm_status run_train(const tdm_kernel_call *call)
 
 /* With n = (x - mean) inverse: d_x = inverse weight (d_y - average(d_y) - n average(d_y n)). */
 template <class stored>
-static __global__ void gradient(const stored *d_y, const stored *x, const stored *means,
+static __global__ void gradient(const stored *d_y, const stored *x, const double *means,
                                 const stored *inverses, const stored *weight, stored *d_x,
                                 stored *d_weight, stored *d_bias, batch_norm_sizes shape,
                                 int64_t count) {
   typedef real_of<stored> real;
   EACH_OF_GRID(channel, shape.channels) {
-    const real mean = means[channel], inverse = inverses[channel];
+    const normal_rule<real> rule(means[channel], inverses[channel]);
     double sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
       sum += d_y[PLACE(i)];
-      products += (double)d_y[PLACE(i)] * (double)(x[PLACE(i)] - mean);
+      products += (double)d_y[PLACE(i)] * (double)rule.of(x[PLACE(i)]);
     }
     const double all = block_sum(sum);
-    const double product = block_sum(products) * (double)inverse;
+    const double product = block_sum(products);
     const real average = (real)(all / (double)count);
-    const real slope = inverse * (real)(product / (double)count);
-    const real factor = weight ? inverse * weight[channel] : inverse;
+    const real slope = (real)(product / (double)count);
+    const real factor = weight ? rule.inverse * weight[channel] : rule.inverse;
     EACH_OF_BLOCK(i, count) {
-      d_x[PLACE(i)] = factor * (d_y[PLACE(i)] - average - (x[PLACE(i)] - mean) * slope);
+      d_x[PLACE(i)] = factor * (d_y[PLACE(i)] - average - rule.of(x[PLACE(i)]) * slope);
     }
     if (threadIdx.x != 0) continue;
     d_weight[channel] = (real)product;
@@ -124,7 +116,7 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   return kernel_launch(call, "batch_norm_gradient", gradient<stored>, blocks_of(state->channels),
                        channel_threads(state), input_of<stored>(call, 0), input_of<stored>(call, 1),
-                       input_of<stored>(call, 2), input_of<stored>(call, 3),
+                       input_of<double>(call, 2), input_of<stored>(call, 3),
                        input_of<stored>(call, 4), output_of<stored>(call, 0),
                        output_of<stored>(call, 1), output_of<stored>(call, 2), *state,
                        state->n * state->inner);
@@ -135,12 +127,12 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
 /* One block. running_mean, running_var, mean, variance: (channels); batches: (). */
 template <class stored>
 static __global__ void move_statistics(stored *running_mean, stored *running_var, int64_t *batches,
-                                       const stored *mean, const stored *variance, double momentum,
+                                       const double *mean, const stored *variance, double momentum,
                                        int64_t channels, int64_t counted) {
   typedef real_of<stored> real;
   const double share = momentum < 0 ? 1 / (double)(*batches + 1) : momentum;
   EACH_OF_BLOCK(i, channels) {
-    running_mean[i] = (real)((1 - share) * (double)running_mean[i] + share * (double)mean[i]);
+    running_mean[i] = (real)((1 - share) * (double)running_mean[i] + share * mean[i]);
     running_var[i] = (real)((1 - share) * (double)running_var[i] + share * (double)variance[i]);
   }
   __syncthreads(); /* all have read batches */
@@ -151,7 +143,7 @@ template <class stored> static tdm_status run_statistics(const tdm_kernel_call *
   const batch_norm_sizes *state = state_of<batch_norm_sizes>(call);
   return kernel_launch(
       call, "batch_norm_statistics", move_statistics<stored>, 1, BLOCK, output_of<stored>(call, 0),
-      output_of<stored>(call, 1), output_of<int64_t>(call, 2), input_of<stored>(call, 3),
+      output_of<stored>(call, 1), output_of<int64_t>(call, 2), input_of<double>(call, 3),
       input_of<stored>(call, 4), state->momentum, state->channels, 1 - state->instances);
 }
 

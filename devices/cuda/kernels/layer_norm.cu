@@ -3,7 +3,7 @@
  * the shape alone decides.
  */
 #include "devices/cuda/kernels/column_sums.h"
-#include "devices/cuda/kernels/reduce.h"
+#include "devices/cuda/kernels/moments.h"
 #include "devices/operations/normalization.h"
 #include "devices/operations/normalization_sizes.h"
 
@@ -21,32 +21,23 @@ static tdm_status layer_norm_prepare(const tdm_kernel_request *request, tdm_kern
 /* x, y: (rows, count); weight, bias: (count) or NULL; means, inverses: (rows). */
 template <class stored>
 static __global__ void normalize(const stored *x, const stored *weight, const stored *bias,
-                                 stored *y, stored *means, stored *inverses,
+                                 stored *y, double *means, stored *inverses,
                                  const layer_norm_sizes state) {
   typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
   EACH_OF_GRID(row, rows) {
     const int64_t first = row * count;
-    real sum = 0, squares = 0;
+    const moments found = block_moments<real>(count, state.centered, state.epsilon,
+                                              [=](int64_t i) { return (real)x[first + i]; });
+    const normal_rule<real> rule(found.mean, (real)moments_inverse(found, state.epsilon));
     EACH_OF_BLOCK(i, count) {
-      sum += x[first + i];
-    }
-    const real average = block_sum(sum) / (real)count;
-    const real mean = state.centered ? average : 0;
-    EACH_OF_BLOCK(i, count) {
-      const real d = x[first + i] - mean;
-      squares += d * d;
-    }
-    const real variance = block_sum(squares) / (real)count;
-    const real inverse = (real)(1 / sqrt((double)variance + state.epsilon));
-    EACH_OF_BLOCK(i, count) {
-      real value = (x[first + i] - mean) * inverse;
+      real value = rule.of(x[first + i]);
       if (weight) value *= weight[i];
       if (bias) value += bias[i];
       y[first + i] = value;
     }
-    if (threadIdx.x == 0) means[row] = mean;
-    if (threadIdx.x == 0) inverses[row] = inverse;
+    if (threadIdx.x == 0) means[row] = found.mean;
+    if (threadIdx.x == 0) inverses[row] = rule.inverse;
   }
 }
 
@@ -55,7 +46,7 @@ template <class stored> static tdm_status run_forward(const tdm_kernel_call *cal
   return kernel_launch(
       call, "layer_norm", normalize<stored>, blocks_of(state->rows), threads_for_row(state->count),
       input_of<stored>(call, 0), input_of<stored>(call, 1), input_of<stored>(call, 2),
-      output_of<stored>(call, 0), output_of<stored>(call, 1), output_of<stored>(call, 2), *state);
+      output_of<stored>(call, 0), output_of<double>(call, 1), output_of<stored>(call, 2), *state);
 }
 
 /* ---- Gradient of x --------------------------------------------------------------------------- */
@@ -63,27 +54,26 @@ template <class stored> static tdm_status run_forward(const tdm_kernel_call *cal
 /* With g = d_y weight and n = (x - mean) inverse: d_x = inverse (g - average(g) - n average(g n)),
  * where average(g) is the mean's part, and 0 if not centered. */
 template <class stored>
-static __global__ void input_gradient(const stored *d_y, const stored *x, const stored *means,
+static __global__ void input_gradient(const stored *d_y, const stored *x, const double *means,
                                       const stored *inverses, const stored *weight, stored *d_x,
                                       const layer_norm_sizes state) {
   typedef real_of<stored> real;
   const int64_t rows = state.rows, count = state.count;
   EACH_OF_GRID(row, rows) {
     const int64_t first = row * count;
-    const real mean = means[row], inverse = inverses[row];
-    real sum = 0, products = 0;
+    const normal_rule<real> rule(means[row], inverses[row]);
+    double sum = 0, products = 0;
     EACH_OF_BLOCK(i, count) {
       const real g = weight ? d_y[first + i] * weight[i] : (real)d_y[first + i];
       sum += g;
-      products += g * ((x[first + i] - mean) * inverse);
+      products += g * rule.of(x[first + i]);
     }
-    const real sum_average = block_sum(sum) / (real)count;
-    const real average = state.centered ? sum_average : 0;
-    const real product = block_sum(products) / (real)count;
+    const double all = block_sum(sum);
+    const real average = state.centered ? (real)(all / (double)count) : 0;
+    const real product = (real)(block_sum(products) / (double)count);
     EACH_OF_BLOCK(i, count) {
       const real g = weight ? d_y[first + i] * weight[i] : (real)d_y[first + i];
-      const real n = (x[first + i] - mean) * inverse;
-      d_x[first + i] = inverse * (g - average - n * product);
+      d_x[first + i] = rule.inverse * (g - average - rule.of(x[first + i]) * product);
     }
   }
 }
@@ -92,7 +82,7 @@ template <class stored> static tdm_status run_gradient(const tdm_kernel_call *ca
   const layer_norm_sizes *state = state_of<layer_norm_sizes>(call);
   return kernel_launch(call, "layer_norm_gradient", input_gradient<stored>, blocks_of(state->rows),
                        threads_for_row(state->count), input_of<stored>(call, 0),
-                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 1), input_of<double>(call, 2),
                        input_of<stored>(call, 3), input_of<stored>(call, 4),
                        output_of<stored>(call, 0), *state);
 }
@@ -110,14 +100,14 @@ static tdm_status parameter_gradient_prepare(const tdm_kernel_request *request,
 
 /* d_y, x: (rows, count); means, inverses: (rows); d_weight, d_bias: (pieces, count). */
 template <class stored, class element>
-static __global__ void parameter_gradient(const stored *d_y, const stored *x, const stored *means,
+static __global__ void parameter_gradient(const stored *d_y, const stored *x, const double *means,
                                           const stored *inverses, element *d_weight,
                                           element *d_bias, column_pieces pieces) {
   typedef real_of<stored> real;
   const int64_t count = pieces.columns;
   sum_piece<real>(pieces, d_weight, [=](int64_t row, int64_t i) {
-    const real n = (x[row * count + i] - means[row]) * inverses[row];
-    return d_y[row * count + i] * n;
+    const normal_rule<real> rule(means[row], inverses[row]);
+    return d_y[row * count + i] * rule.of(x[row * count + i]);
   });
   sum_piece<real>(pieces, d_bias,
                   [=](int64_t row, int64_t i) { return (real)d_y[row * count + i]; });
@@ -128,7 +118,7 @@ static tdm_status sum_parameters(const tdm_kernel_call *call, element *d_weight,
                                  const column_pieces &pieces) {
   return kernel_launch(call, "layer_norm_parameter_gradient", parameter_gradient<stored, element>,
                        pieces.tiles * pieces.count, BLOCK, input_of<stored>(call, 0),
-                       input_of<stored>(call, 1), input_of<stored>(call, 2),
+                       input_of<stored>(call, 1), input_of<double>(call, 2),
                        input_of<stored>(call, 3), d_weight, d_bias, pieces);
 }
 

@@ -150,9 +150,9 @@ void kernel_output_check(const kernel_case *test, size_t output, const char *whe
                          const double *expected) {
   const tdm_spec *spec = &test->outputs[output];
   const int64_t count = tdm_shape_count(&spec->shape);
-  const double t = !tdm_dtype_is_floating(spec->dtype) ? 0
-                   : spec->dtype == TDM_FLOAT64        ? 1e-12
-                                                       : 1e-5;
+  const bool is_exact = spec->dtype == TDM_FLOAT64 && test->dtype != TDM_FLOAT32;
+  const double narrow = test->tolerance > 0 ? test->tolerance : 1e-5;
+  const double t = !tdm_dtype_is_floating(spec->dtype) ? 0 : is_exact ? 1e-12 : narrow;
   double largest = 0;
   for (int64_t i = 0; i < count; i++) {
     if (isfinite(expected[i]) && fabs(expected[i]) > largest) largest = fabs(expected[i]);

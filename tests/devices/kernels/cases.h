@@ -35,8 +35,9 @@ typedef void (*kernel_reference)(const kernel_case *self, const double *const *i
 struct kernel_case {
   char name[128];
   const char *operation;
-  tdm_dtype dtype; /* of the first output */
-  bool of_cpu;     /* of a size that matters to caches alone, and is long on an emulated grid */
+  tdm_dtype dtype;  /* of the first output */
+  double tolerance; /* of float32, relative to the largest element; 0: 1e-5 */
+  bool of_cpu;      /* of a size that matters to caches alone, and is long on an emulated grid */
   kernel_input inputs[TDM_KERNEL_MAX_INPUTS];
   size_t input_count;
   tdm_spec outputs[TDM_KERNEL_MAX_OUTPUTS];

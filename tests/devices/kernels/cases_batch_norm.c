@@ -1,5 +1,6 @@
 /* Cases of batch normalization, its gradient and its running statistics. */
 #include <math.h>
+#include <stdio.h>
 
 #include "tests/devices/kernels/cases.h"
 
@@ -47,15 +48,20 @@ static void training_reference(const kernel_case *self, const double *const *inp
                                double *const *outputs) {
   const layout of = own_layout_of(self, &self->inputs[0].spec.shape);
   for (int64_t c = 0; c < of.channels; c++) {
-    double mean = 0, squares = 0;
-    for (int64_t i = 0; i < of.count; i++)
-      mean += inputs[0][place_of(&of, c, i)] / (double)of.count;
+    double mean = of.count > 0 ? inputs[0][place_of(&of, c, 0)] : 0, squares = 0;
+    for (int pass = 0; pass < 2; pass++) { /* of equal elements their value */
+      double apart = 0;
+      for (int64_t i = 0; i < of.count; i++)
+        apart += inputs[0][place_of(&of, c, i)] - mean;
+      mean += of.count > 0 ? apart / (double)of.count : 0;
+    }
     for (int64_t i = 0; i < of.count; i++)
       squares += pow(inputs[0][place_of(&of, c, i)] - mean, 2);
     outputs[1][c] = mean;
     const double terms = of.count > 0 ? (double)of.count : 1; /* of none: as of zeros */
     outputs[2][c] = 1 / sqrt(squares / terms + self->attributes.batch_norm.epsilon);
-    outputs[3][c] = squares / (double)(of.count > 1 ? of.count - 1 : 1);
+    const double variance = squares / (double)(of.count > 1 ? of.count - 1 : 1);
+    outputs[3][c] = self->dtype == TDM_FLOAT32 ? (double)(float)variance : variance;
     for (int64_t i = 0; i < of.count; i++) {
       const int64_t place = place_of(&of, c, i);
       outputs[0][place] =
@@ -108,46 +114,88 @@ static void add_affine(kernel_case *test, tdm_dtype dtype, tdm_shape channels, i
   }
 }
 
-static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, bool instances,
-                           kernel_visit visit, void *user) {
+static kernel_case training_case(tdm_dtype dtype, tdm_shape x, bool affine, bool instances,
+                                 const char *kind) {
   char text[TDM_SHAPE_TEXT];
-  tdm_shape_text(&x, text, sizeof text);
-  tdm_shape channels = tdm_shape_of(1, x.dims[1]);
-  kernel_case evaluation =
-      kernel_case_make(TDM_OP_BATCH_NORM, dtype, evaluation_reference, "%s", text);
-  evaluation.attributes.batch_norm =
+  const tdm_shape channels =
+      instances ? tdm_shape_of(2, x.dims[0], x.dims[1]) : tdm_shape_of(1, x.dims[1]);
+  kernel_case training = kernel_case_make(TDM_OP_BATCH_NORM_TRAINING, dtype, training_reference,
+                                          "%s%s", tdm_shape_text(&x, text, sizeof text), kind);
+  training.attributes.batch_norm =
       (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1, .instances = instances};
-  kernel_case_input(&evaluation, dtype, x, -1, 3);
-  kernel_case training = evaluation;
-  kernel_case_input(&evaluation, dtype, channels, -1, 1);
-  kernel_case_input(&evaluation, dtype, channels, 0.1, 2);
-  add_affine(&evaluation, dtype, channels, 2, affine);
-  kernel_case_output(&evaluation, dtype, x);
-  visit(&evaluation, user);
-
-  if (instances) channels = tdm_shape_of(2, x.dims[0], x.dims[1]);
-  training.operation = TDM_OP_BATCH_NORM_TRAINING;
-  training.reference = training_reference;
+  kernel_case_input(&training, dtype, x, -1, 3);
   kernel_case_absent_input(&training);
   kernel_case_absent_input(&training);
   add_affine(&training, dtype, channels, 2, affine);
   kernel_case_output(&training, dtype, x);
   for (int i = 0; i < 3; i++)
-    kernel_case_output(&training, dtype, channels);
-  visit(&training, user);
+    kernel_case_output(&training, i == 0 ? TDM_FLOAT64 : dtype, channels);
+  return training;
+}
 
-  kernel_case back =
-      kernel_case_make(TDM_OP_BATCH_NORM_GRADIENT, dtype, gradient_reference, "%s", text);
-  back.attributes = evaluation.attributes;
+static kernel_case gradient_case(tdm_dtype dtype, tdm_shape x, bool affine, bool instances,
+                                 const char *kind) {
+  char text[TDM_SHAPE_TEXT];
+  const tdm_shape channels =
+      instances ? tdm_shape_of(2, x.dims[0], x.dims[1]) : tdm_shape_of(1, x.dims[1]);
+  kernel_case back = kernel_case_make(TDM_OP_BATCH_NORM_GRADIENT, dtype, gradient_reference, "%s%s",
+                                      tdm_shape_text(&x, text, sizeof text), kind);
+  back.attributes.batch_norm =
+      (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1, .instances = instances};
   kernel_case_input(&back, dtype, x, -1, 1);
   kernel_case_input(&back, dtype, x, -1, 3);
-  kernel_case_input(&back, dtype, channels, 0.5, 1.5);
+  kernel_case_input(&back, TDM_FLOAT64, channels, 0.5, 1.5);
   kernel_case_input(&back, dtype, channels, 0.5, 1.5);
   add_affine(&back, dtype, channels, 1, affine);
   kernel_case_output(&back, dtype, x);
   kernel_case_output(&back, dtype, channels);
   kernel_case_output(&back, dtype, channels);
+  return back;
+}
+
+static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, bool instances,
+                           kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  const tdm_shape channels = tdm_shape_of(1, x.dims[1]);
+  kernel_case evaluation = kernel_case_make(TDM_OP_BATCH_NORM, dtype, evaluation_reference, "%s",
+                                            tdm_shape_text(&x, text, sizeof text));
+  evaluation.attributes.batch_norm =
+      (tdm_batch_norm_attributes){.epsilon = 1e-3, .momentum = 0.1, .instances = instances};
+  kernel_case_input(&evaluation, dtype, x, -1, 3);
+  kernel_case_input(&evaluation, dtype, channels, -1, 1);
+  kernel_case_input(&evaluation, dtype, channels, 0.1, 2);
+  add_affine(&evaluation, dtype, channels, 2, affine);
+  kernel_case_output(&evaluation, dtype, x);
+  visit(&evaluation, user);
+  const kernel_case training = training_case(dtype, x, affine, instances, "");
+  visit(&training, user);
+  const kernel_case back = gradient_case(dtype, x, affine, instances, "");
   visit(&back, user);
+}
+
+/* Means that are large beside the deviation, and squares beyond the range of float32. */
+static void range_cases(tdm_dtype dtype, tdm_shape x, bool instances, kernel_visit visit,
+                        void *user) {
+  static const double ranges[][2] = {
+      {1e5 - 1.7, 1e5 + 1.7}, {1e3, 1e3 + 1}, {1234.567, 1234.567}, {-1e20, 1e20}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+    char kind[48];
+    snprintf(kind, sizeof kind, " from %g to %g", ranges[i][0], ranges[i][1]);
+    const bool is_constant = ranges[i][0] == ranges[i][1];
+    kernel_case training = training_case(dtype, x, is_constant && !instances, instances, kind);
+    training.attributes.batch_norm.epsilon = is_constant ? 1e-5 : 1e-12;
+    training.inputs[0].low = ranges[i][0];
+    training.inputs[0].high = ranges[i][1];
+    training.tolerance = ranges[i][0] > 0 ? 1e-6 : 0;
+    if (dtype == TDM_FLOAT64 && ranges[i][0] > 1e4) continue;
+    visit(&training, user);
+    kernel_case back = gradient_case(dtype, x, false, instances, kind);
+    for (size_t k = 1; k <= 2; k++) {
+      back.inputs[k].low = ranges[i][0];
+      back.inputs[k].high = ranges[i][1];
+    }
+    if (!is_constant && ranges[i][0] > 0) visit(&back, user);
+  }
 }
 
 static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, bool instances,
@@ -159,7 +207,7 @@ static void statistics_case(tdm_dtype dtype, int64_t channels, double momentum, 
   kernel_case_input(&test, dtype, tdm_shape_of(1, channels), -1, 1);
   kernel_case_input(&test, dtype, tdm_shape_of(1, channels), 0.5, 1);
   kernel_case_input(&test, TDM_INT64, tdm_shape_scalar(), 3, 3.5);
-  kernel_case_input(&test, dtype, tdm_shape_of(1, channels), -1, 1);
+  kernel_case_input(&test, TDM_FLOAT64, tdm_shape_of(1, channels), -1, 1);
   kernel_case_input(&test, dtype, tdm_shape_of(1, channels), 0.5, 1);
   for (size_t i = 0; i < 3; i++)
     kernel_case_overwrite(&test, i);
@@ -178,6 +226,11 @@ void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
   shape_cases_of(dtype, tdm_shape_of(4, 3, 5, 4, 7), false, true, visit, user);
   shape_cases_of(dtype, tdm_shape_of(3, 4, 3, 900), false, true, visit, user);
   shape_cases_of(dtype, tdm_shape_of(3, 7, 5, 1), false, true, visit, user);
+  for (int instances = 0; instances < 2; instances++) {
+    range_cases(dtype, tdm_shape_of(3, 40, 3, 21), instances, visit, user);
+    range_cases(dtype, tdm_shape_of(4, 3, 2, 19, 17), instances, visit, user);
+  }
+  range_cases(dtype, tdm_shape_of(2, 150, 37), false, visit, user);
   statistics_case(dtype, 37, 0.3, true, visit, user);
   statistics_case(dtype, 1, 0.1, false, visit, user);
   statistics_case(dtype, 37, 0.3, false, visit, user);

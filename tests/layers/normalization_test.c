@@ -1,0 +1,262 @@
+/* Normalization of few values and of extreme ones: one value per channel is refused, equal elements
+ * become the bias exactly, and neither large means nor large elements change what is normalized.
+ * Expected values are computed in float64. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tandem/tandem.h"
+
+/* A layer on x (batch, ...), and how it is run. */
+typedef struct norm_run {
+  tdm_value (*layer)(tdm_graph *graph, tdm_value x);
+  tdm_shape shape;      /* of what is fed */
+  bool names_batch;     /* the graph's first dimension is named, not a size */
+  bool trains;          /* one step, else a run */
+  int micro_batches;    /* 0: none */
+  const char *replicas; /* NULL: none */
+} norm_run;
+
+static tdm_session *norm_session(tdm_graph *graph, const norm_run *run) {
+  tdm_shape shape = run->shape;
+  if (run->names_batch) shape.dims[0] = TDM_DIM("batch");
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  const tdm_value y = run->layer(graph, x);
+  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = run->replicas};
+  if (run->replicas) tdm_data_parallel(graph, "part", &parallel);
+  tdm_output(graph, "y", y);
+  const tdm_optimizer optimizer = tdm_sgd(0.0);
+  tdm_session_options options = {.struct_size = sizeof options};
+  options.micro_batches = run->micro_batches;
+  if (run->trains)
+    options.loss =
+        tdm_sum(graph, "loss", tdm_linear_without_bias(graph, "head", y, 1), NULL, 0, false);
+  if (run->trains) options.optimizer = &optimizer;
+  return tdm_session_create(graph, &options);
+}
+
+/* Feeds values to a new session; writes y unless NULL. */
+static tdm_status norm_execute(tdm_context *context, const norm_run *run, const float *values,
+                               float *y) {
+  tdm_graph *graph = tdm_graph_create(context);
+  tdm_session *session = norm_session(graph, run);
+  tdm_status status = session ? TDM_OK : TDM_INVALID_ARGUMENT;
+  tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, run->shape, values);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  if (session && run->trains)
+    status = tdm_train_step(session, &feed, 1, &fetch, y ? 1 : 0, NULL);
+  else if (session)
+    status = tdm_run(session, &feed, 1, &fetch, 1);
+  if (status == TDM_OK && y)
+    assert_int_equal(
+        tdm_tensor_read(fetch.tensor, y, (size_t)tdm_shape_count(&run->shape) * sizeof *y), TDM_OK);
+  if (fetch.tensor) tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+  return status;
+}
+
+static tdm_value batch_norm(tdm_graph *graph, tdm_value x) {
+  return tdm_batch_norm(graph, "part/layer", x);
+}
+
+static tdm_value batch_norm_without_statistics(tdm_graph *graph, tdm_value x) {
+  const tdm_batch_norm_options options = {.struct_size = sizeof options,
+                                          .without_statistics = true};
+  return tdm_batch_norm_with(graph, "part/layer", x, &options);
+}
+
+static tdm_value instance_norm(tdm_graph *graph, tdm_value x) {
+  return tdm_instance_norm(graph, "part/layer", x);
+}
+
+static tdm_value tracked_instance_norm(tdm_graph *graph, tdm_value x) {
+  const tdm_instance_norm_options options = {.struct_size = sizeof options,
+                                             .track_statistics = true};
+  return tdm_instance_norm_with(graph, "part/layer", x, &options);
+}
+
+static tdm_value group_norm(tdm_graph *graph, tdm_value x) {
+  return tdm_group_norm(graph, "part/layer", x, 4);
+}
+
+static tdm_value layer_norm(tdm_graph *graph, tdm_value x) {
+  return tdm_layer_norm(graph, "part/layer", x, tdm_value_shape(graph, x).rank - 1);
+}
+
+static tdm_value rms_norm(tdm_graph *graph, tdm_value x) {
+  return tdm_rms_norm(graph, "part/layer", x, 1);
+}
+
+/* ---- One value ------------------------------------------------------------------------------- */
+
+static void expect_refusal(tdm_context *context, const norm_run *run, bool refused) {
+  float values[256];
+  for (int i = 0; i < 256; i++)
+    values[i] = (float)i;
+  const tdm_status status = norm_execute(context, run, values, NULL);
+  char shape[TDM_SHAPE_TEXT];
+  tdm_shape_text(&run->shape, shape, sizeof shape);
+  if (!refused && status != TDM_OK) fail_msg("%s: %s", shape, tdm_last_message());
+  if (!refused) return;
+  if (status != TDM_INVALID_ARGUMENT) fail_msg("%s is normalized: %d", shape, (int)status);
+  if (!strstr(tdm_last_message(), "part/layer") || !strstr(tdm_last_message(), "at least 2"))
+    fail_msg("message: %s", tdm_last_message());
+}
+
+static void batch_norm_refuses_one_value_in_training(void **state) {
+  tdm_context *context = *state;
+  for (int named = 0; named < 2; named++) {
+    norm_run run = {.layer = batch_norm, .names_batch = named, .trains = true};
+    run.shape = tdm_shape_of(2, 1, 8);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(4, 1, 8, 1, 1);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(5, 1, 8, 1, 1, 1);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(3, 1, 8, 2);
+    expect_refusal(context, &run, false);
+    run.shape = tdm_shape_of(2, 2, 8);
+    expect_refusal(context, &run, false);
+    run.shape = tdm_shape_of(2, 1, 8);
+    run.trains = false;
+    expect_refusal(context, &run, false);
+    run.layer = batch_norm_without_statistics;
+    expect_refusal(context, &run, true);
+  }
+}
+
+static void batch_norm_refuses_parts_of_one_row(void **state) {
+  tdm_context *context = *state;
+  norm_run run = {.layer = batch_norm, .names_batch = true, .trains = true};
+  run.shape = tdm_shape_of(2, 3, 8); /* parts of two rows and of one */
+  run.micro_batches = 2;
+  expect_refusal(context, &run, true);
+  run.shape = tdm_shape_of(2, 4, 8);
+  expect_refusal(context, &run, false);
+  run.micro_batches = 0;
+  run.replicas = "cpu:0,sim:0";
+  for (int named = 0; named < 2; named++) {
+    run.names_batch = named;
+    run.trains = true;
+    run.shape = tdm_shape_of(2, 4, 8);
+    expect_refusal(context, &run, false);
+    run.shape = tdm_shape_of(2, 3, 8);
+    expect_refusal(context, &run, true);
+    run.trains = false;
+    expect_refusal(context, &run, false);
+  }
+}
+
+static void instance_norm_refuses_one_pixel(void **state) {
+  tdm_context *context = *state;
+  for (int trains = 0; trains < 2; trains++) {
+    norm_run run = {.layer = instance_norm, .trains = trains};
+    run.shape = tdm_shape_of(4, 3, 2, 1, 1);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(4, 3, 2, 2, 1);
+    expect_refusal(context, &run, false);
+    run.layer = tracked_instance_norm;
+    expect_refusal(context, &run, false);
+    run.shape = tdm_shape_of(4, 3, 2, 1, 1);
+    expect_refusal(context, &run, trains);
+  }
+}
+
+/* As torch.nn.GroupNorm: GroupNorm(4, 4) refuses (1, 4), and answers (2, 4) with its bias. */
+static void group_norm_refuses_one_value_of_one_image(void **state) {
+  tdm_context *context = *state;
+  for (int named = 0; named < 2; named++) {
+    norm_run run = {.layer = group_norm, .names_batch = named};
+    run.shape = tdm_shape_of(2, 1, 4);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(4, 1, 4, 1, 1);
+    expect_refusal(context, &run, true);
+    run.shape = tdm_shape_of(2, 2, 4);
+    expect_refusal(context, &run, false);
+    run.shape = tdm_shape_of(2, 1, 8);
+    expect_refusal(context, &run, false);
+  }
+}
+
+/* ---- Equal elements -------------------------------------------------------------------------- */
+
+static void equal_elements_are_normalized_to_zero(void **state) {
+  static const float values_of[] = {1234.567F, 1e6F, -1e6F / 3, 1e30F, 0.1F, 16777216.0F};
+  static tdm_value (*const layers[])(tdm_graph *, tdm_value) = {layer_norm, group_norm,
+                                                                instance_norm, batch_norm};
+  tdm_context *context = *state;
+  const tdm_shape shape = tdm_shape_of(3, 3, 4, 768);
+  const size_t count = (size_t)tdm_shape_count(&shape);
+  float *values = malloc(count * sizeof *values), *y = malloc(count * sizeof *y);
+  for (size_t v = 0; v < sizeof values_of / sizeof *values_of; v++) {
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
+      for (size_t i = 0; i < count; i++)
+        values[i] = values_of[v];
+      const norm_run run = {.layer = layers[k], .shape = shape, .trains = true};
+      if (norm_execute(context, &run, values, y) != TDM_OK) fail_msg("%s", tdm_last_message());
+      for (size_t i = 0; i < count; i++)
+        if (y[i] != 0) fail_msg("layer %zu of %g: %g", k, (double)values_of[v], (double)y[i]);
+    }
+  }
+  free(values);
+  free(y);
+}
+
+/* ---- Large elements -------------------------------------------------------------------------- */
+
+static void large_elements_are_normalized(void **state) {
+  static const double sizes[] = {1e-10, 1, 1e15, 1e20, 1e30, 1e37};
+  tdm_context *context = *state;
+  const tdm_shape shape = tdm_shape_of(2, 2, 1000);
+  float values[2000], y[2000];
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    double mean = 0, squares = 0, zero_squares = 0;
+    for (int i = 0; i < 2000; i++) {
+      values[i] = (float)(sizes[s] * ((i % 1000 * 37 % 101) - 40.0) / 50);
+      if (i < 1000) mean += (double)values[i] / 1000;
+    }
+    for (int i = 0; i < 1000; i++) {
+      squares += pow((double)values[i] - mean, 2) / 1000;
+      zero_squares += pow((double)values[i], 2) / 1000;
+    }
+    for (int uncentered = 0; uncentered < 2; uncentered++) {
+      const norm_run run = {.layer = uncentered ? rms_norm : layer_norm, .shape = shape};
+      if (norm_execute(context, &run, values, y) != TDM_OK) fail_msg("%s", tdm_last_message());
+      const double divisor = uncentered ? sqrt(zero_squares + 1.1920929e-7) : sqrt(squares + 1e-5);
+      for (int i = 0; i < 2000; i++) {
+        const double expected = ((double)values[i] - (uncentered ? 0 : mean)) / divisor;
+        if (!(fabs((double)y[i] - expected) <= 2e-6))
+          fail_msg("size %g: %g, expected %g", sizes[s], (double)y[i], expected);
+      }
+    }
+  }
+}
+
+static int create_context(void **state) {
+  *state = tdm_context_create(NULL);
+  return *state ? 0 : -1;
+}
+
+static int release_context(void **state) {
+  tdm_context_release(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(batch_norm_refuses_one_value_in_training),
+      cmocka_unit_test(batch_norm_refuses_parts_of_one_row),
+      cmocka_unit_test(instance_norm_refuses_one_pixel),
+      cmocka_unit_test(group_norm_refuses_one_value_of_one_image),
+      cmocka_unit_test(equal_elements_are_normalized_to_zero),
+      cmocka_unit_test(large_elements_are_normalized),
+  };
+  return cmocka_run_group_tests(tests, create_context, release_context);
+}

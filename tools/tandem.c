@@ -21,7 +21,7 @@
 
 enum { BAD_USAGE = 2 };
 
-/* The exit code of what has come to status; tells why it failed. */
+/* Returns the exit status for status, after printing the message of a failure. */
 static int code_of(tdm_status status) {
   if (status != TDM_OK) fprintf(stderr, "tandem: %s\n", tdm_last_message());
   return status == TDM_OK ? 0 : 1;
@@ -33,7 +33,7 @@ static const tool *const tools[] = {
 };
 enum { TOOLS = sizeof tools / sizeof *tools };
 
-/* The tools whose names begin with a word; NULL: all. Answers how many. */
+/* Prints the tools whose names begin with word, or all if it is NULL. Returns their number. */
 static int print_tools(FILE *out, const char *word) {
   int found = 0;
   for (int i = 0; i < TOOLS; i++) {
@@ -45,10 +45,15 @@ static int print_tools(FILE *out, const char *word) {
 }
 
 static void print_help(FILE *out) {
-  fprintf(out, "tandem COMMAND ...\n\n");
+  fprintf(out, "Usage: tandem COMMAND [OPTIONS]\n\n"
+               "Inspect and measure models and devices of the Tandem library.\n\nCommands:\n");
   (void)print_tools(out, NULL);
-  fprintf(out, "\ntandem COMMAND --help tells more, tandem --version which one this is.\n"
-               "tandem --manual prints a page for man, tandem --completion a script for bash.\n");
+  fprintf(out, "\nOptions:\n"
+               "  --help           Print this help\n"
+               "  --version        Print the version\n"
+               "  --manual         Print a page for man\n"
+               "  --completion     Print a completion script for bash\n\n"
+               "Run 'tandem COMMAND --help' for the options of a command.\n");
 }
 
 /* argv[0] is the last word of the tool's name. */
@@ -69,8 +74,8 @@ static int run(const tool *self, int argc, char **argv) {
   return code;
 }
 
-/* What is told of the command itself; -1: nothing of that name. */
-static int tell(const char *wanted) {
+/* Handles an option of the command itself. Returns the exit status, or -1 for an unknown option. */
+static int run_option(const char *wanted) {
   if (strcmp(wanted, "--help") == 0) {
     print_help(stdout);
   } else if (strcmp(wanted, "--version") == 0) {
@@ -85,7 +90,7 @@ static int tell(const char *wanted) {
   return code_of(command_line_written());
 }
 
-/* Names of tools begin with the first word, or no name does. */
+/* Reports an unknown command, and lists the commands that the user may have meant. */
 static int refuse(const char *first, const char *second) {
   bool is_group = false;
   for (int i = 0; i < TOOLS; i++)
@@ -95,11 +100,11 @@ static int refuse(const char *first, const char *second) {
     return code_of(command_line_written());
   }
   if (is_group) {
-    if (*second) fprintf(stderr, "tandem: there is no command %s %s\n\n", first, second);
+    if (*second) fprintf(stderr, "tandem: unknown command '%s %s'\n\n", first, second);
     (void)print_tools(stderr, first);
     return BAD_USAGE;
   }
-  if (*first) fprintf(stderr, "tandem: there is no command %s\n\n", first);
+  if (*first) fprintf(stderr, "tandem: unknown command '%s'\n\n", first);
   print_help(stderr);
   return BAD_USAGE;
 }
@@ -115,6 +120,6 @@ int main(int argc, char **argv) {
     const int words = other ? 2 : 1;
     if (!other || strcmp(second, other) == 0) return run(tools[i], argc - words, argv + words);
   }
-  const int told = tell(first);
-  return told >= 0 ? told : refuse(first, second);
+  const int code = run_option(first);
+  return code >= 0 ? code : refuse(first, second);
 }

@@ -8,7 +8,7 @@
 #include "tools/options/command_line.h"
 
 static const option rows[] = {
-    {"--help", NULL, "print this", OPTION_HELP, offsetof(tool_options, help), 0, 0, 0, NULL},
+    {"--help", NULL, "print this help", OPTION_HELP, offsetof(tool_options, help), 0, 0, 0, NULL},
 };
 const option_table tool_table = {OPTION_ROWS(rows)};
 

@@ -119,24 +119,24 @@ static tdm_status take_save(void *given, const char *name, char **behind, int *o
 
 #define FIELD(name) offsetof(transfer_options, name)
 static const option rows[] = {
-    {"--case", "LIST", "only these cases, as host_to_device,device_to_host; --list tells all",
+    {"--case", "LIST", "only these cases, such as host_to_device,device_to_host (see --list)",
      OPTION_TEXT, FIELD(cases), 0, 0, 0, NULL},
-    {"--device", "LIST", "only copies between these devices, as cpu:0,sim:0", OPTION_TEXT,
+    {"--device", "LIST", "only copies between these devices, such as cpu:0,sim:0", OPTION_TEXT,
      FIELD(devices), 0, 0, 0, NULL},
-    {"--memory", "LIST", "only these of pageable, pinned, registered", OPTION_TAKEN, 0, 0, 0, 0,
-     take_memories},
-    {"--sizes", "LIST", "bytes of a copy, as 1K,64K,16M (11 sizes from 1K to 512M)", OPTION_TAKEN,
-     0, 0, 0, 0, take_sizes},
-    {"--samples", "N", "of each figure, at least 3 (25 up to 1 MiB, 5 up to 64 MiB, then 3)",
+    {"--memory", "LIST", "only these kinds of memory: pageable, pinned, registered", OPTION_TAKEN,
+     0, 0, 0, 0, take_memories},
+    {"--sizes", "LIST", "bytes per copy, such as 1K,64K,16M (11 sizes from 1K to 512M)",
+     OPTION_TAKEN, 0, 0, 0, 0, take_sizes},
+    {"--samples", "N", "samples per figure, at least 3 (25 up to 1 MiB, 5 up to 64 MiB, then 3)",
      OPTION_INTEGER, FIELD(samples), 3, 1000, 0, NULL},
-    {"--json", NULL, "all figures as JSON, once they are there, instead of tables", OPTION_FLAG,
+    {"--json", NULL, "print all figures as JSON at the end instead of tables", OPTION_FLAG,
      FIELD(json), 0, 0, 0, NULL},
-    {"--save", "FILE", "write all figures to FILE.json or FILE.csv as they come; repeated: to both",
-     OPTION_TAKEN, 0, 0, 0, 0, take_save},
-    {"--plot", "FILE", "draw bandwidth over size, FILE.svg or FILE.png (needs gnuplot)",
+    {"--save", "FILE",
+     "write figures to FILE.json or FILE.csv as they are measured; may be repeated", OPTION_TAKEN,
+     0, 0, 0, 0, take_save},
+    {"--plot", "FILE", "plot bandwidth over size to FILE.svg or FILE.png (requires gnuplot)",
      OPTION_TAKEN, 0, 0, 0, 0, take_plot},
-    {"--list", NULL, "tell which cases there are, and measure nothing", OPTION_FLAG, FIELD(lists),
-     0, 0, 0, NULL},
+    {"--list", NULL, "list all cases without measuring", OPTION_FLAG, FIELD(lists), 0, 0, 0, NULL},
 };
 static const transfer_options defaults = {.samples = 0};
 const option_table transfer_table = {

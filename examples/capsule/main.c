@@ -5,11 +5,11 @@
 #include "examples/clothes/clothes.h"
 
 static const option_help helps[] = {
-    {"--epochs", "how often training sees every image; 0: only evaluate"},
-    {"--batch", "images in one training step"},
-    {"--seed", "of initial values and the order of images"},
-    {"--place", "devices of layers, as features=cpu:0,*=sim:0 or *=cpu:0"},
-    {"--data-parallel", "the whole network over devices, as cpu:0,cpu:1"},
+    {"--epochs", "number of training epochs; 0: only evaluate"},
+    {"--batch", "images per training step"},
+    {"--seed", "random seed of initial values and of the order of images"},
+    {"--place", "placement of layers, such as features=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "run the network data-parallel, such as cpu:0,cpu:1"},
 };
 
 static const clothes_options defaults = {
@@ -19,8 +19,9 @@ static const clothes_options defaults = {
 
 static const option_table table = {
     .program = "capsule",
-    .about = "tells ten kinds of clothes apart. Convolutions on the accelerator (a GPU, or a\n"
-             "simulated one), capsules with dynamic routing on cpu:0, trained on Fashion-MNIST.",
+    .about =
+        "classifies the images of Fashion-MNIST. The convolutions are on the accelerator (a GPU\n"
+        "or a simulated one), the capsules with dynamic routing on cpu:0.",
     EXAMPLE_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 

@@ -30,30 +30,29 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--text", "FILE", "what to learn from; without it the text of Debian's bible-kjv", OPTION_TEXT,
-     FIELD(text_path), 0, 0, 0, NULL},
-    {"--characters", "N", "only the first N of it; 0: all", OPTION_INTEGER, FIELD(characters), 0,
-     INT64_MAX, 0, NULL},
-    {"--length", "N", "characters that gradients go back through", OPTION_INTEGER, FIELD(length), 1,
-     4096, 0, NULL},
-    {"--embedding", "N", "numbers of a character", OPTION_INTEGER, FIELD(embedding), 1, 4096, 0,
+    {"--text", "FILE", "training text (default: Debian's bible-kjv)", OPTION_TEXT, FIELD(text_path),
+     0, 0, 0, NULL},
+    {"--characters", "N", "use only the first N characters; 0: all", OPTION_INTEGER,
+     FIELD(characters), 0, INT64_MAX, 0, NULL},
+    {"--length", "N", "characters per window of backpropagation through time", OPTION_INTEGER,
+     FIELD(length), 1, 4096, 0, NULL},
+    {"--embedding", "N", "embedding size", OPTION_INTEGER, FIELD(embedding), 1, 4096, 0, NULL},
+    {"--hidden", "N", "hidden size of the LSTM", OPTION_INTEGER, FIELD(hidden), 1, 8192, 0, NULL},
+    {"--layers", "N", "layers of the LSTM", OPTION_INTEGER, FIELD(layers), 1, MOST_LAYERS, 0, NULL},
+    {"--sample", "N", "characters to generate after training", OPTION_INTEGER, FIELD(sample), 0,
+     1000000, 0, NULL},
+    {"--prompt", "TEXT", "beginning of the generated text", OPTION_TEXT, FIELD(prompt), 0, 0, 0,
      NULL},
-    {"--hidden", "N", "numbers that a layer of the LSTM remembers", OPTION_INTEGER, FIELD(hidden),
-     1, 8192, 0, NULL},
-    {"--layers", "N", "of the LSTM", OPTION_INTEGER, FIELD(layers), 1, MOST_LAYERS, 0, NULL},
-    {"--sample", "N", "characters to write at the end", OPTION_INTEGER, FIELD(sample), 0, 1000000,
-     0, NULL},
-    {"--prompt", "TEXT", "what they go on from", OPTION_TEXT, FIELD(prompt), 0, 0, 0, NULL},
-    {"--temperature", "R", "below 1: likelier characters; above: wilder ones", OPTION_REAL,
+    {"--temperature", "R", "sampling temperature; below 1: more likely characters", OPTION_REAL,
      FIELD(temperature), 0, 0, 0, NULL},
 };
 
 static const option_help helps[] = {
-    {"--epochs", "how often training goes through the text; 0: only evaluate"},
-    {"--batch", "places of the text that a step reads at once"},
-    {"--seed", "of initial values and of what is written"},
-    {"--place", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0"},
-    {"--data-parallel", "LSTM and scores over devices, as cpu:0,cpu:1"},
+    {"--epochs", "number of training epochs; 0: only evaluate"},
+    {"--batch", "parallel streams of text per training step"},
+    {"--seed", "random seed of initial values and of generated text"},
+    {"--place", "placement of layers, such as embedding=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "run the LSTM and the output layer data-parallel, such as cpu:0,cpu:1"},
 };
 
 static const options defaults = {
@@ -69,8 +68,8 @@ static const options defaults = {
 
 static const option_table table = {
     .program = "char_lm",
-    .about = "writes like the text it has learnt from, one character after the other. An\n"
-             "embedding on cpu:0, an LSTM on the accelerator (a GPU, or a simulated one).",
+    .about = "trains an LSTM on text and generates text. The embedding is on cpu:0, the LSTM on\n"
+             "the accelerator (a GPU or a simulated one).",
     EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 

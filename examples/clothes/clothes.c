@@ -12,8 +12,8 @@ enum { EVALUATION_BATCH = 500, PREFETCHED = 2 };
 
 #define FIELD(name) offsetof(clothes_options, name)
 const option clothes_rows[CLOTHES_ROW_COUNT] = {
-    {"--data", "FOLDER", "where Fashion-MNIST's four files are", OPTION_TEXT, FIELD(data), 0, 0, 0,
-     NULL},
+    {"--data", "FOLDER", "folder of the four files of Fashion-MNIST", OPTION_TEXT, FIELD(data), 0,
+     0, 0, NULL},
     {"--images", "N", "train on the first N images; 0: all", OPTION_INTEGER, FIELD(training_images),
      0, INT32_MAX, 0, NULL},
     {"--test-images", "N", "evaluate on the first N images; 0: all", OPTION_INTEGER,

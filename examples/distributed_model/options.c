@@ -48,25 +48,26 @@ static tdm_status take_predict(void *given, const char *name, char **words, int 
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--predict", "WORD...", "ask the model about these words", OPTION_TAKEN, 0, 0, 0, 0,
+    {"--predict", "WORD...", "print the language of these words", OPTION_TAKEN, 0, 0, 0, 0,
      take_predict},
     {"--words", "LANGUAGE=FILE",
-     "a list of words, one a line; repeated: one a language (eight of Debian's lists)",
+     "word list of a language, one word per line; may be repeated (eight lists of Debian)",
      OPTION_TAKEN, 0, 0, 0, 0, take_words},
-    {"--words-per-language", "N", "how many words of each list, drawn by seed; 0: all",
-     OPTION_INTEGER, FIELD(words_per_language), 0, INT32_MAX, 0, NULL},
-    {"--dump-data", "FILE", "write the words as tensors, and train nothing", OPTION_OUTPUT,
+    {"--words-per-language", "N", "words of each list, selected by --seed; 0: all", OPTION_INTEGER,
+     FIELD(words_per_language), 0, INT32_MAX, 0, NULL},
+    {"--dump-data", "FILE", "write the words as tensors without training", OPTION_OUTPUT,
      FIELD(dump_path), 0, 0, 0, NULL},
 };
 
 static const option_help helps[] = {
-    {"--epochs", "how often training sees every word; 0: only evaluate"},
-    {"--batch", "words in one training step, all of one length"},
-    {"--seed", "of the draw of words, initial values and their order"},
-    {"--place", "devices of layers, as embedding=cpu:0,*=sim:0 or *=cpu:0"},
-    {"--data-parallel", "recurrent and linear layer over devices, as cpu:0,cpu:1"},
-    {"--load", "start from a saved model; with --predict: only answer"},
-    {"--save", "write the trained model, as safetensors"},
+    {"--epochs", "number of training epochs; 0: only evaluate"},
+    {"--batch", "words per training step, all of one length"},
+    {"--seed", "random seed of the selection and order of words and of initial values"},
+    {"--place", "placement of layers, such as embedding=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel",
+     "run the recurrent and the linear layer data-parallel, such as cpu:0,cpu:1"},
+    {"--load", "load a saved model; with --predict: skip training"},
+    {"--save", "save the trained model as safetensors"},
 };
 
 static const options defaults = {
@@ -76,8 +77,8 @@ static const options defaults = {
 
 const option_table options_table = {
     .program = "distributed_model",
-    .about = "tells the language of a word. An embedding on cpu:0, a recurrent and a\n"
-             "linear layer on the accelerator (a GPU, or a simulated one), trained on real words.",
+    .about = "detects the language of a word. The embedding is on cpu:0, the recurrent and the\n"
+             "linear layer are on the accelerator (a GPU or a simulated one).",
     EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 

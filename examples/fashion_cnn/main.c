@@ -3,11 +3,11 @@
 #include "examples/fashion_cnn/network.h"
 
 static const option_help helps[] = {
-    {"--epochs", "how often training sees every image; 0: only evaluate"},
-    {"--batch", "images in one training step"},
-    {"--seed", "of initial values, dropout and the order of images"},
-    {"--place", "devices of layers, as features=cpu:0,*=sim:0 or *=cpu:0"},
-    {"--data-parallel", "the convolutions over devices, as cpu:0,cpu:1"},
+    {"--epochs", "number of training epochs; 0: only evaluate"},
+    {"--batch", "images per training step"},
+    {"--seed", "random seed of initial values, dropout and the order of images"},
+    {"--place", "placement of layers, such as features=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "run the convolutions data-parallel, such as cpu:0,cpu:1"},
 };
 
 static const clothes_options defaults = {
@@ -17,8 +17,8 @@ static const clothes_options defaults = {
 
 static const option_table table = {
     .program = "fashion_cnn",
-    .about = "tells ten kinds of clothes apart. Two convolutions on cpu:0, two linear layers\n"
-             "on the accelerator (a GPU, or a simulated one), trained on Fashion-MNIST.",
+    .about = "classifies the images of Fashion-MNIST. Two convolutions are on cpu:0, two linear\n"
+             "layers on the accelerator (a GPU or a simulated one).",
     EXAMPLE_TABLE_PARTS(defaults, clothes_rows, helps),
 };
 

@@ -35,36 +35,37 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--text", "FILE", "what to learn from; without it the text of Debian's bible-kjv", OPTION_TEXT,
-     FIELD(text_path), 0, 0, 0, NULL},
-    {"--characters", "N", "only the first N of it; 0: all", OPTION_INTEGER, FIELD(characters), 0,
-     INT64_MAX, 0, NULL},
-    {"--window", "N", "characters that it looks back on", OPTION_INTEGER, FIELD(window), 2, 4096, 0,
+    {"--text", "FILE", "training text (default: Debian's bible-kjv)", OPTION_TEXT, FIELD(text_path),
+     0, 0, 0, NULL},
+    {"--characters", "N", "use only the first N characters; 0: all", OPTION_INTEGER,
+     FIELD(characters), 0, INT64_MAX, 0, NULL},
+    {"--window", "N", "context length in characters", OPTION_INTEGER, FIELD(window), 2, 4096, 0,
      NULL},
-    {"--width", "N", "numbers of a character", OPTION_INTEGER, FIELD(width), 1, 4096, 0, NULL},
-    {"--heads", "N", "of attention, which the width is shared out to", OPTION_INTEGER, FIELD(heads),
-     1, 64, 0, NULL},
-    {"--layers", "N", "blocks of attention and two linear layers", OPTION_INTEGER, FIELD(layers), 1,
-     64, 0, NULL},
-    {"--sample", "N", "characters to write at the end, in each text", OPTION_INTEGER, FIELD(sample),
-     0, 1000000, 0, NULL},
-    {"--texts", "N", "texts that are written at once, a character of each in a run", OPTION_INTEGER,
-     FIELD(texts), 1, 4096, 0, NULL},
-    {"--streams", "N", "threads that write so many texts each", OPTION_INTEGER, FIELD(streams), 1,
-     MOST_STREAMS, 0, NULL},
-    {"--anew", NULL, "compute all of the window for every character, to compare", OPTION_FLAG,
+    {"--width", "N", "model width", OPTION_INTEGER, FIELD(width), 1, 4096, 0, NULL},
+    {"--heads", "N", "attention heads; must divide the width", OPTION_INTEGER, FIELD(heads), 1, 64,
+     0, NULL},
+    {"--layers", "N", "number of transformer blocks", OPTION_INTEGER, FIELD(layers), 1, 64, 0,
+     NULL},
+    {"--sample", "N", "characters to generate per text after training", OPTION_INTEGER,
+     FIELD(sample), 0, 1000000, 0, NULL},
+    {"--texts", "N", "texts generated in one batch", OPTION_INTEGER, FIELD(texts), 1, 4096, 0,
+     NULL},
+    {"--streams", "N", "threads that generate --texts texts each", OPTION_INTEGER, FIELD(streams),
+     1, MOST_STREAMS, 0, NULL},
+    {"--anew", NULL, "recompute the whole window for every character, for comparison", OPTION_FLAG,
      FIELD(anew), 0, 0, 0, NULL},
-    {"--prompt", "TEXT", "what they go on from", OPTION_TEXT, FIELD(prompt), 0, 0, 0, NULL},
-    {"--temperature", "R", "below 1: likelier characters; above: wilder ones", OPTION_REAL,
+    {"--prompt", "TEXT", "beginning of the generated texts", OPTION_TEXT, FIELD(prompt), 0, 0, 0,
+     NULL},
+    {"--temperature", "R", "sampling temperature; below 1: more likely characters", OPTION_REAL,
      FIELD(temperature), 0, 0, 0, NULL},
 };
 
 static const option_help helps[] = {
-    {"--epochs", "how often training goes through the text; 0: only evaluate"},
-    {"--batch", "windows that a step reads at once"},
-    {"--seed", "of initial values and of what is written"},
-    {"--place", "devices of layers, as block0=cpu:0,*=sim:0 or *=cpu:0"},
-    {"--data-parallel", "all of it over devices, as cpu:0,cpu:1"},
+    {"--epochs", "number of training epochs; 0: only evaluate"},
+    {"--batch", "windows per training step"},
+    {"--seed", "random seed of initial values and of generated text"},
+    {"--place", "placement of layers, such as block0=cpu:0,*=sim:0 or *=cpu:0"},
+    {"--data-parallel", "run the model data-parallel, such as cpu:0,cpu:1"},
 };
 
 static const options defaults = {
@@ -82,9 +83,8 @@ static const options defaults = {
 
 static const option_table table = {
     .program = "gpt",
-    .about = "writes like the text it has learnt from, one character after the other, with keys\n"
-             "and values kept from run to run. Half of its layers on cpu:0, the others on the\n"
-             "accelerator.",
+    .about = "trains a small GPT on text and generates text with a key/value cache. Half of the\n"
+             "layers are on cpu:0, the others on the accelerator.",
     EXAMPLE_TABLE_PARTS(defaults, rows, helps),
 };
 

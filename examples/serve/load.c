@@ -242,13 +242,15 @@ static tdm_status read_words(load *self) {
 
 #define FIELD(name) offsetof(load, name)
 static const option rows[] = {
-    {"--port", "N", "of 127.0.0.1, on which it listens", OPTION_INTEGER, FIELD(port), 1, 65535, 0,
+    {"--port", "N", "port of the server on 127.0.0.1", OPTION_INTEGER, FIELD(port), 1, 65535, 0,
      NULL},
-    {"--requests", "N", "how many to send", OPTION_INTEGER, FIELD(requests), 1, 100000000, 0, NULL},
-    {"--concurrency", "N", "how many at once", OPTION_INTEGER, FIELD(concurrency), 1, 10000, 0,
+    {"--requests", "N", "number of requests", OPTION_INTEGER, FIELD(requests), 1, 100000000, 0,
      NULL},
-    {"--words", "FILE", "a word a line", OPTION_TEXT, FIELD(words_path), 0, 0, 0, NULL},
-    {"--help", NULL, "print this", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
+    {"--concurrency", "N", "number of concurrent requests", OPTION_INTEGER, FIELD(concurrency), 1,
+     10000, 0, NULL},
+    {"--words", "FILE", "file of words, one per line", OPTION_TEXT, FIELD(words_path), 0, 0, 0,
+     NULL},
+    {"--help", NULL, "print this help", OPTION_HELP, FIELD(help), 0, 0, 0, NULL},
 };
 
 static const load defaults = {
@@ -260,7 +262,7 @@ static const load defaults = {
 
 static const option_table table = {
     .program = "serve_load",
-    .about = "asks examples/serve about words, many at once, and checks every answer.",
+    .about = "sends concurrent requests to examples/serve and checks every response.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
 };

@@ -5,23 +5,24 @@
 
 #define FIELD(name) offsetof(serve_options, name)
 static const option rows[] = {
-    {"--address", "A", "to listen on", OPTION_TEXT, FIELD(address), 0, 0, 0, NULL},
-    {"--port", "N", "to listen on; 0: any that is free", OPTION_INTEGER, FIELD(port), 0, 65535, 0,
+    {"--address", "A", "address to listen on", OPTION_TEXT, FIELD(address), 0, 0, 0, NULL},
+    {"--port", "N", "port to listen on; 0: any free port", OPTION_INTEGER, FIELD(port), 0, 65535, 0,
      NULL},
-    {"--max-batch", "N", "words that are asked about in one run", OPTION_INTEGER, FIELD(max_batch),
-     1, 1024, 0, NULL},
-    {"--depth", "N", "runs in flight", OPTION_INTEGER, FIELD(depth), 1, 16, 0, NULL},
-    {"--connections", "N", "at a time; more are answered 503", OPTION_INTEGER, FIELD(connections),
-     1, 100000, 0, NULL},
-    {"--queue", "N", "words that may wait; more are answered 503", OPTION_INTEGER, FIELD(queue), 1,
-     1000000, 0, NULL},
-    {"--timeout", "N", "milliseconds for a request to arrive", OPTION_INTEGER, FIELD(timeout_ms),
-     10, 3600000, 0, NULL},
+    {"--max-batch", "N", "maximum number of words in one run", OPTION_INTEGER, FIELD(max_batch), 1,
+     1024, 0, NULL},
+    {"--depth", "N", "maximum number of concurrent runs", OPTION_INTEGER, FIELD(depth), 1, 16, 0,
+     NULL},
+    {"--connections", "N", "maximum number of connections; others get status 503", OPTION_INTEGER,
+     FIELD(connections), 1, 100000, 0, NULL},
+    {"--queue", "N", "maximum number of waiting words; others get status 503", OPTION_INTEGER,
+     FIELD(queue), 1, 1000000, 0, NULL},
+    {"--timeout", "N", "time limit for the arrival of a request, in milliseconds", OPTION_INTEGER,
+     FIELD(timeout_ms), 10, 3600000, 0, NULL},
 };
 
 static const option_help helps[] = {
     {"--epochs", "how often training sees every word (1, or 0 with --load)"},
-    {"--predict", "refused: ask by POST, once it listens"},
+    {"--predict", "not supported: send POST requests to the running server"},
 };
 
 static const serve_options defaults = {
@@ -36,8 +37,9 @@ static const serve_options defaults = {
 
 const option_table serve_table = {
     .program = "serve",
-    .about = "POST a word to /language, get its language as JSON; GET /metrics; a page at / does\n"
-             "both. The model that it asks is trained at the start, or loaded by --load.",
+    .about =
+        "serves a model over HTTP: POST /language returns the language of a word as JSON, GET\n"
+        "/metrics returns counters, GET / a page. --load loads the model; else it is trained.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     OPTION_HELPS(helps),

@@ -15,19 +15,20 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--runs", NULL, "only runs and training steps", OPTION_FLAG, FIELD(runs), 0, 0, 0, NULL},
-    {"--planning", NULL, "only planning", OPTION_FLAG, FIELD(planning), 0, 0, 0, NULL},
-    {"--layers", "N", "of the larger model that is planned", OPTION_INTEGER, FIELD(layers), 100,
-     1000000, 0, NULL},
-    {"--json", NULL, "as JSON, nanoseconds", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+    {"--runs", NULL, "measure only runs and training steps", OPTION_FLAG, FIELD(runs), 0, 0, 0,
+     NULL},
+    {"--planning", NULL, "measure only planning", OPTION_FLAG, FIELD(planning), 0, 0, 0, NULL},
+    {"--layers", "N", "number of layers of the larger planned model", OPTION_INTEGER, FIELD(layers),
+     100, 1000000, 0, NULL},
+    {"--json", NULL, "print JSON, in nanoseconds", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
 };
 static const options defaults = {.layers = OVERHEAD_LAYERS};
 static const option_table table = {
     .program = "tandem bench overhead",
     .about =
-        "What a run costs beside its arithmetic: models so small that this is next to nothing,\n"
-        "a row each of medians; and what planning costs, a node of the final graph, without\n"
-        "and with the preparation of kernels. A node is a kernel, a transfer or an update.",
+        "Measures the overhead of runs on models whose arithmetic takes almost no time, and the\n"
+        "time of planning per node of the final graph, without and with the preparation of\n"
+        "kernels. A node is a kernel, a transfer or an update. All times are medians.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .below = &tool_table,
@@ -98,5 +99,5 @@ static int run(const void *read) {
   return tool_ended(&bench_overhead_tool, status);
 }
 
-const tool bench_overhead_tool = {"bench overhead", "what a run costs beside its arithmetic",
+const tool bench_overhead_tool = {"bench overhead", "Measure the overhead of runs and planning",
                                   &table, run};

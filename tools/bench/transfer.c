@@ -32,5 +32,5 @@ static int run(const void *read) {
   return tool_ended(&bench_transfer_tool, status);
 }
 
-const tool bench_transfer_tool = {"bench transfer", "what copies between the devices here take",
+const tool bench_transfer_tool = {"bench transfer", "Measure copies between devices",
                                   &transfer_table, run};

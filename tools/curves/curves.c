@@ -30,9 +30,9 @@ static tdm_status take_picture(void *given, const char *name, char **words, int 
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--to", "FILE", "draw them, FILE.svg or FILE.png (needs gnuplot)", OPTION_TAKEN, 0, 0, 0, 0,
+    {"--to", "FILE", "plot to FILE.svg or FILE.png (requires gnuplot)", OPTION_TAKEN, 0, 0, 0, 0,
      take_picture},
-    {"--json", NULL, "as JSON", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+    {"--json", NULL, "print JSON", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
 };
 static const option file_operand = {"FILE...", NULL, NULL, OPTION_REST, FIELD(paths),
                                     0,         0,    0,    NULL};
@@ -40,9 +40,9 @@ static const options defaults = {.paths = NULL};
 static const option_table table = {
     .program = "tandem curves",
     .about =
-        "What the trainings in FILE... came to, which examples write by --log: the last loss and\n"
-        "score of each, or, by --to, their curves over epochs beside one another. Options stand\n"
-        "before the files.",
+        "Prints the last loss and score of each training run in FILE..., which the option --log\n"
+        "of the examples writes. With --to, plots their curves over epochs. Options precede the\n"
+        "files.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .operand = &file_operand,
@@ -202,4 +202,4 @@ static int run(const void *read) {
   return tool_ended(&curves_tool, status);
 }
 
-const tool curves_tool = {"curves", "losses and scores of trainings, told and drawn", &table, run};
+const tool curves_tool = {"curves", "Print and plot training curves", &table, run};

@@ -20,16 +20,18 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--calibrate", NULL, "measures the links first, and keeps what it finds for later programs",
+    {"--calibrate", NULL, "measure the links first and save the result for later programs",
      OPTION_FLAG, FIELD(calibrates), 0, 0, 0, NULL},
-    {"--json", NULL, "as JSON, bytes and microseconds", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+    {"--json", NULL, "print JSON, in bytes and microseconds", OPTION_FLAG, FIELD(json), 0, 0, 0,
+     NULL},
 };
 static const options defaults = {.json = false};
 static const option_table table = {
     .program = "tandem devices",
-    .about = "The devices that a program would find here, their memory, what copies between them\n"
-             "cost (a model's figures until the links of this machine were measured), and the\n"
-             "libraries that are there, or are not, and why.",
+    .about =
+        "Lists available devices, their memory and the cost of copies between them. Costs come\n"
+        "from a model until --calibrate has measured the links. Lists optional libraries and\n"
+        "why a device or a library is not available.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .below = &tool_table,
@@ -219,5 +221,4 @@ static int run(const void *given) {
   return tool_ended(&devices_tool, status);
 }
 
-const tool devices_tool = {"devices", "what there is to compute with, and what copies cost", &table,
-                           run};
+const tool devices_tool = {"devices", "List available devices and copy costs", &table, run};

@@ -283,14 +283,15 @@ typedef struct options {
 } options;
 
 static const option rows[] = {
-    {"--json", NULL, "as JSON", OPTION_FLAG, offsetof(options, json), 0, 0, 0, NULL},
+    {"--json", NULL, "print JSON", OPTION_FLAG, offsetof(options, json), 0, 0, 0, NULL},
 };
 static const options defaults = {.json = false};
 static const option_table table = {
     .program = "tandem doctor",
-    .about = "What would go wrong, or slowly, on this machine: processors, memory and its nodes, "
-             "limits,\n"
-             "GPUs, MPI, links, the environment. Exit status 1: a program could not work.",
+    .about =
+        "Checks this machine for problems that would break or slow down programs: processors,\n"
+        "memory, NUMA nodes, limits, GPUs, MPI, links and environment variables. The exit\n"
+        "status is 1 if a program could not work.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .below = &tool_table,
@@ -345,4 +346,4 @@ static int run(const void *given) {
   return code == 0 && self.counts[ERROR] > 0 ? 1 : code;
 }
 
-const tool doctor_tool = {"doctor", "what would go wrong, or slowly, on this machine", &table, run};
+const tool doctor_tool = {"doctor", "Check this machine for problems", &table, run};

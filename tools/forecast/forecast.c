@@ -153,7 +153,7 @@ static int run(const void *given) {
   tdm_json_writer json;
   forecaster self = {.request = given};
   if (!self.request->machine) {
-    fprintf(stderr, "tandem forecast: --machine FILE is wanted; --help tells more\n");
+    fprintf(stderr, "tandem forecast: missing --machine FILE; see --help\n");
     return BAD_USAGE;
   }
   tdm_status status = open(&self);

@@ -28,32 +28,33 @@ static tdm_status take_model(void *given, const char *name, char **words, int *o
 
 #define FIELD(name) offsetof(forecast_request, name)
 static const option rows[] = {
-    {"--machine", "FILE", "the description (docs/forecast.md; tools/machines has some)",
+    {"--machine", "FILE", "machine description (docs/forecast.md; examples: tools/machines)",
      OPTION_TEXT, FIELD(machine), 0, 0, 0, NULL},
-    {"--model", "NAME", "the model, of those above (mlp)", OPTION_TAKEN, 0, 0, 0, 0, take_model},
-    {"--batch", "N", "rows of a step", OPTION_INTEGER, FIELD(batch), 1, 1 << 24, 0, NULL},
-    {"--per-device", NULL, "of every device, so that the batch grows with them", OPTION_FLAG,
-     FIELD(per_device), 0, 0, 0, NULL},
-    {"--devices", "N", "whose step is told in detail; else all", OPTION_INTEGER, FIELD(devices), 1,
-     64, 0, NULL},
+    {"--model", "NAME", "one of the models above (mlp)", OPTION_TAKEN, 0, 0, 0, 0, take_model},
+    {"--batch", "N", "rows per training step", OPTION_INTEGER, FIELD(batch), 1, 1 << 24, 0, NULL},
+    {"--per-device", NULL, "--batch is per device, so that the batch grows with the devices",
+     OPTION_FLAG, FIELD(per_device), 0, 0, 0, NULL},
+    {"--devices", "N", "number of devices of the step to report in detail (all)", OPTION_INTEGER,
+     FIELD(devices), 1, 64, 0, NULL},
     {"--sums", "NAME",
-     "how its gradients are summed: plan (as it chooses), home, chain, ring, tree (plan)",
+     "algorithm for sums of gradients: plan (automatic), home, chain, ring, tree (plan)",
      OPTION_TAKEN, FIELD(algorithm), 0, 0, 0, take_algorithm},
-    {"--ranks", "N", "1, 2, 4, ... to N ranks that are alike instead, each with rows of its own",
-     OPTION_INTEGER, FIELD(ranks), 1, TDM_MAX_ALIKE_RANKS, 0, NULL},
-    {"--costs", "FILE", "kernel times that were measured (tdm_costs_save)", OPTION_TEXT,
-     FIELD(costs), 0, 0, 0, NULL},
-    {"--json", NULL, "as JSON, nanoseconds and bytes", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+    {"--ranks", "N", "forecast 1, 2, 4, ... up to N equal ranks instead of devices", OPTION_INTEGER,
+     FIELD(ranks), 1, TDM_MAX_ALIKE_RANKS, 0, NULL},
+    {"--costs", "FILE", "measured kernel times (tdm_costs_save)", OPTION_TEXT, FIELD(costs), 0, 0,
+     0, NULL},
+    {"--json", NULL, "print JSON, in nanoseconds and bytes", OPTION_FLAG, FIELD(json), 0, 0, 0,
+     NULL},
 };
 static const forecast_request defaults = {.model = "mlp", .batch = 4096};
 
 const option_table forecast_table = {
     .program = "tandem forecast",
     .about =
-        "What a training step would take on a machine that --machine describes, found in\n"
-        "virtual time: nothing is executed. Wraps the model over 1, 2, 4, ... of its devices\n"
-        "(gpt-7b, whose blocks are placed one behind the other, is told for --devices alone);\n"
-        "with --ranks each rank trains it on one device, or on --devices (gpt-7b).\n\n"
+        "Predicts the time of a training step on the machine that --machine describes. Nothing\n"
+        "is executed. The model runs data-parallel over 1, 2, 4, ... devices. The blocks of\n"
+        "gpt-7b are placed one after the other on --devices devices. With --ranks, each rank\n"
+        "trains the model on one device (gpt-7b: on --devices).\n\nModels:\n"
         "  main       words of 8 characters -> embedding 96 x 32 -> RNN 128 -> linear 7; Adam,\n"
         "             clipped\n"
         "  mlp        512 -> 2048 -> 2048 -> 512, relu between; SGD\n"

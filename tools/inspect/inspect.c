@@ -19,15 +19,15 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--tensor", "NAME", "prints its elements instead, as PyTorch does", OPTION_TEXT, FIELD(tensor),
-     0, 0, 0, NULL},
-    {"--json", NULL, "as JSON", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
+    {"--tensor", "NAME", "print the elements of one tensor in PyTorch's format", OPTION_TEXT,
+     FIELD(tensor), 0, 0, 0, NULL},
+    {"--json", NULL, "print JSON", OPTION_FLAG, FIELD(json), 0, 0, 0, NULL},
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
 static const options defaults = {.path = NULL};
 static const option_table table = {
     .program = "tandem inspect",
-    .about = "Names, dtypes, shapes and bytes of the tensors in FILE, which is a safetensors file.",
+    .about = "Prints name, dtype, shape and bytes of each tensor in a safetensors file.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .operand = &file_operand,
@@ -134,4 +134,4 @@ static int run(const void *given) {
   return tool_ended(&inspect_tool, inspect(given));
 }
 
-const tool inspect_tool = {"inspect", "the tensors of a safetensors file", &table, run};
+const tool inspect_tool = {"inspect", "List the tensors of a safetensors file", &table, run};

@@ -32,7 +32,7 @@ typedef struct launch_options {
 /* ---- Options ---- */
 
 static bool bad_usage(const char *what, const char *word) {
-  fprintf(stderr, "tandem launch: %s%s%s; --help tells more\n", what, *word ? " " : "", word);
+  fprintf(stderr, "tandem launch: %s%s%s; see --help\n", what, *word ? " " : "", word);
   return false;
 }
 
@@ -76,15 +76,15 @@ static const option rows[] = {
     {"-n", "N", "how many ranks; in a job of Slurm, which srun then starts, its tasks",
      OPTION_INTEGER, FIELD(ranks), 1, MOST_RANKS, 0, NULL},
     {"-np", "N", NULL, OPTION_INTEGER, FIELD(ranks), 1, MOST_RANKS, 0, NULL},
-    {"--mpi", "NAME", "which MPI, openmpi or mpich; else TANDEM_NET, else the first that is there",
+    {"--mpi", "NAME", "openmpi or mpich (TANDEM_NET, else the first that is installed)",
      OPTION_TAKEN, 0, 0, 0, 0, take_mpi},
-    {"--hostfile", "FILE", "machines, a line each, as that MPI reads them", OPTION_TAKEN, 0, 0, 0,
-     0, take_hostfile},
-    {"--option", "WORD", "one more word for the launcher; repeated; also -o", OPTION_TAKEN, 0, 0, 0,
-     0, take_more},
+    {"--hostfile", "FILE", "list of hosts, one per line, in the format of the MPI", OPTION_TAKEN, 0,
+     0, 0, 0, take_hostfile},
+    {"--option", "WORD", "pass WORD to the launcher; may be repeated; also -o", OPTION_TAKEN, 0, 0,
+     0, 0, take_more},
     {"-o", "WORD", NULL, OPTION_TAKEN, 0, 0, 0, 0, take_more},
-    {"--print", NULL, "print the command line, and start nothing", OPTION_FLAG, FIELD(prints), 0, 0,
-     0, NULL},
+    {"--print", NULL, "print the command line without starting it", OPTION_FLAG, FIELD(prints), 0,
+     0, 0, NULL},
 };
 static const option program_operand = {
     "PROGRAM [ARGUMENT...]", NULL, NULL, OPTION_REST, FIELD(program), 0, 0, 0, NULL};
@@ -92,9 +92,9 @@ static const launch_options defaults = {.ranks = 0};
 static const option_table table = {
     .program = "tandem launch",
     .about =
-        "Starts N ranks of PROGRAM as one job, with the MPI that is there, and ends with the\n"
-        "launcher's exit code, which is the program's. On one machine each rank gets an equal\n"
-        "share of the cores. docs/several_machines.md tells more.",
+        "Starts N ranks of PROGRAM as one job with the installed MPI. The exit status is that of\n"
+        "the launcher. On one machine, each rank gets an equal share of the cores. See\n"
+        "docs/several_machines.md.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .operand = &program_operand,
@@ -296,5 +296,4 @@ static int run(const void *options) {
   return launch(options);
 }
 
-const tool launch_tool = {
-    "launch", "starts a program as a job of several ranks, by the MPI that is there", &table, run};
+const tool launch_tool = {"launch", "Start a program on several ranks with MPI", &table, run};

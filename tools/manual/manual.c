@@ -53,7 +53,7 @@ static void print_tool(const tool *self, FILE *out) {
 void manual_print(const tool *const *tools, int tool_count, FILE *out) {
   fprintf(out,
           ".TH TANDEM 1 \"\" \"tandem %s\" \"User Commands\"\n"
-          ".SH NAME\ntandem \\- looks at devices, plans and files of the library Tandem\n"
+          ".SH NAME\ntandem \\- inspect and measure models and devices of the Tandem library\n"
           ".SH SYNOPSIS\n.B tandem\n.I COMMAND\n[OPTION...]\n.SH COMMANDS\n",
           tdm_version());
   for (int i = 0; i < tool_count; i++) {
@@ -63,10 +63,11 @@ void manual_print(const tool *const *tools, int tool_count, FILE *out) {
   }
   for (int i = 0; i < tool_count; i++)
     print_tool(tools[i], out);
-  fputs(".SH EXIT STATUS\n0, or 1 where the command failed, or 2 where it was called wrongly;\n"
-        "that of \\fBlaunch\\fR is the launcher's.\n"
+  fputs(".SH EXIT STATUS\n0 on success, 1 if the command failed, 2 on wrong usage.\n"
+        "\\fBlaunch\\fR returns the exit status of the launcher.\n"
         ".SH ENVIRONMENT\n"
-        "\\fBNO_COLOR\\fR: nothing is coloured. Variables of the library: docs/environment.md.\n",
+        "\\fBNO_COLOR\\fR disables colours. docs/environment.md lists the variables of the "
+        "library.\n",
         out);
 }
 

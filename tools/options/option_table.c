@@ -104,7 +104,7 @@ tdm_status option_table_read(const option_table *table, int argc, char **argv, v
     i += taken;
   }
   if (table->operand && !has_operand)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s is wanted; --help tells more", table->operand->name);
+    return tdm_fail(TDM_INVALID_ARGUMENT, "missing %s; see --help", table->operand->name);
   return TDM_OK;
 }
 
@@ -170,6 +170,6 @@ static void print_row(void *user, const option *row, const char *left, const cha
 
 void option_table_print_help(const option_table *table, FILE *out) {
   char usage[OPTION_USAGE_TEXT];
-  fprintf(out, "%s\n\n%s\n\n", option_table_usage(table, usage), table->about);
+  fprintf(out, "Usage: %s\n\n%s\n\nOptions:\n", option_table_usage(table, usage), table->about);
   option_table_each(table, print_row, out);
 }

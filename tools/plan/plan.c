@@ -23,20 +23,20 @@ typedef struct options {
 
 #define FIELD(name) offsetof(options, name)
 static const option rows[] = {
-    {"--dot", NULL, "as a graph for graphviz", OPTION_FLAG, FIELD(dot), 0, 0, 0, NULL},
-    {"--svg", NULL, "as a picture, which graphviz's dot draws", OPTION_FLAG, FIELD(svg), 0, 0, 0,
+    {"--dot", NULL, "print a graph for graphviz", OPTION_FLAG, FIELD(dot), 0, 0, 0, NULL},
+    {"--svg", NULL, "print an SVG picture (requires graphviz)", OPTION_FLAG, FIELD(svg), 0, 0, 0,
      NULL},
-    {"--html", NULL, "as a page for a browser, which needs nothing else", OPTION_FLAG, FIELD(html),
-     0, 0, 0, NULL},
-    {"--json", NULL, "what is told, as JSON, nanoseconds and bytes", OPTION_FLAG, FIELD(json), 0, 0,
-     0, NULL},
+    {"--html", NULL, "print a self-contained HTML page", OPTION_FLAG, FIELD(html), 0, 0, 0, NULL},
+    {"--json", NULL, "print the summary as JSON, in nanoseconds and bytes", OPTION_FLAG,
+     FIELD(json), 0, 0, 0, NULL},
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
 static const options defaults = {.path = NULL};
 static const option_table table = {
     .program = "tandem plan",
-    .about = "The plan in FILE, which tdm_session_explain wrote as TDM_PLAN_JSON, or an example\n"
-             "with --plan: its devices, and what moves between them; or a picture on stdout.",
+    .about =
+        "Prints the devices and transfers of a plan that tdm_session_explain (TDM_PLAN_JSON) or\n"
+        "the option --plan of an example wrote, or draws the plan on stdout.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .operand = &file_operand,
@@ -233,4 +233,4 @@ static int run(const void *given) {
   return tool_ended(&plan_tool, show(given));
 }
 
-const tool plan_tool = {"plan", "a saved plan: what moves, and pictures of it", &table, run};
+const tool plan_tool = {"plan", "Print or draw a saved plan", &table, run};

@@ -13,8 +13,8 @@ typedef struct options {
 } options;
 
 static const option rows[] = {
-    {"--json", NULL, "as JSON, nanoseconds and bytes", OPTION_FLAG, offsetof(options, json), 0, 0,
-     0, NULL},
+    {"--json", NULL, "print JSON, in nanoseconds and bytes", OPTION_FLAG, offsetof(options, json),
+     0, 0, 0, NULL},
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, offsetof(options, path),
                                     0,      0,    0,    NULL};
@@ -22,10 +22,10 @@ static const options defaults = {.path = NULL};
 static const option_table table = {
     .program = "tandem trace",
     .about =
-        "What the timeline in FILE amounts to, which tdm_session_trace wrote for Perfetto, or\n"
-        "an example with --trace: how long each queue was busy, how long two devices were at\n"
-        "once, the critical path and what bounds it, what most time went to, and the bytes\n"
-        "of every link. docs/timelines.md tells what to do about it.",
+        "Summarizes a timeline that tdm_session_trace or the option --trace of an example wrote:\n"
+        "the busy time of each queue, the time in which two devices were busy, the critical path\n"
+        "and what bounds it, the longest operations, and the bytes of each link. See\n"
+        "docs/timelines.md.",
     OPTION_DEFAULTS(defaults),
     OPTION_ROWS(rows),
     .operand = &file_operand,
@@ -137,4 +137,4 @@ static int run(const void *given) {
   return tool_ended(&trace_tool, summarize(given));
 }
 
-const tool trace_tool = {"trace", "what a saved timeline amounts to", &table, run};
+const tool trace_tool = {"trace", "Summarize a saved timeline", &table, run};

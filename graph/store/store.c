@@ -133,7 +133,7 @@ tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry, const tdm_spe
 tdm_status tdm_store_initialize(tdm_uploads *uploads, const tdm_store_entry *entry,
                                 const tdm_memory *memory) {
   const tdm_initialized initialized = {tdm_store_entry_table(entry), entry->initializer,
-                                       entry->seed, entry->shard.first};
+                                       entry->seed, entry->shard.first, NULL};
   return tdm_uploads_initialize(uploads, memory, &entry->spec, &initialized);
 }
 

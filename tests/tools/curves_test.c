@@ -154,7 +154,7 @@ static void what_is_no_log_is_refused(void **state) {
     must_print("curves bad.tsv", 1, "bad.tsv");
   }
   must_print("curves nowhere.tsv", 1, "nowhere.tsv: No such file");
-  must_print("curves", 2, "FILE... is wanted");
+  must_print("curves", 2, "missing FILE...");
   must_print("curves --to picture.jpeg x.tsv", 2, "FILE.svg or FILE.png");
   must_print("curves --to no/such/x.svg x.tsv", 2, "folder");
 }

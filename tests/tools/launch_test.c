@@ -176,7 +176,7 @@ static void what_cannot_start_is_refused(void **state) {
   expect("both", "plugins", "", "program", 2, TEXTS("-n N"));
   expect("both", "plugins", "", "-n two program", 2, TEXTS("not \"two\""));
   expect("both", "plugins", "", "-n 0 program", 2, TEXTS("not \"0\""));
-  expect("both", "plugins", "", "-n 2", 2, TEXTS("PROGRAM [ARGUMENT...] is wanted"));
+  expect("both", "plugins", "", "-n 2", 2, TEXTS("missing PROGRAM [ARGUMENT...]"));
   expect("both", "plugins", "", "-n", 2, TEXTS("-n needs N"));
   expect("both", "plugins", "", "--mpi lam -n 2 program", 2, TEXTS("not \"lam\""));
   expect("both", "plugins", "", "--hostfile nowhere -n 2 program", 2, TEXTS("nowhere"));

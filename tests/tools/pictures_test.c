@@ -188,7 +188,7 @@ static void what_is_none_is_refused(void **state) {
   must_print("plan nowhere", 1, "nowhere");
   must_print("trace nowhere", 1, "nowhere");
   must_print("plan plan.json --dot --html", 1, "one at a time");
-  must_print("plan", 2, "FILE is wanted");
+  must_print("plan", 2, "missing FILE");
 }
 
 /* Whoever wrote the file chose its names. */

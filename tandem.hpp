@@ -140,7 +140,7 @@ public:
   using handle::handle;
   context() : handle(tdm_context_create(nullptr)) {}
   explicit context(tdm_context_options options)
-      : handle((options.struct_size = sizeof options, tdm_context_create(&options))) {}
+      : handle(tdm_context_create(&options)) {}
 };
 
 class graph : public handle<tdm_graph> {
@@ -160,7 +160,7 @@ public:
   using handle::handle;
   explicit session(const graph &of) : handle(tdm_session_create(of, nullptr)) {}
   session(const graph &of, tdm_session_options options)
-      : handle((options.struct_size = sizeof options, tdm_session_create(of, &options))) {}
+      : handle(tdm_session_create(of, &options)) {}
 };
 
 namespace detail {

@@ -158,7 +158,8 @@ int main(int argc, char **argv) {
              "executor [hand-over] [idle] [team]: what the executor promises beside kernels, a\n"
              "line each; without a word all of them.\n");
   const char *only = argc > 1 ? argv[1] : "hand-over idle team";
-  const tdm_context_options options = {.struct_size = sizeof(options), .cpu_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 2;
   tdm_context *context = tdm_context_create(&options);
   if (!context || tdm_context_start(context) != TDM_OK) {
     fprintf(stderr, "%s\n", tdm_last_message());

@@ -46,11 +46,11 @@ static tdm_session *learning_session(tdm_context *context, tdm_store *store, con
   const tdm_value characters = tdm_input(graph, GPT_CHARACTERS, TDM_INT64,
                                          tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("length")));
   tdm_output(graph, GPT_SCORES, gpt_learns(graph, &sizes, characters, NULL));
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = store,
-                                       .device_map = map,
-                                       .depth = MOST_TEXTS,
-                                       .deterministic = true};
+  tdm_session_options options = tdm_session_options_default();
+  options.store = store;
+  options.device_map = map;
+  options.depth = MOST_TEXTS;
+  options.deterministic = true;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) bench_fail("session");
@@ -131,7 +131,8 @@ int main(int argc, char **argv) {
   bench_help(argc, argv,
              "generate: characters a second of a GPT of 4 layers of 128, window 128, whose keys\n"
              "and values are kept, and which computes all of its window for every character.\n");
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 2;
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   text like = {.character_count = LETTERS};

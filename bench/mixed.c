@@ -59,7 +59,8 @@ static tdm_value build_wide(tdm_graph *graph, const mixed_model *model) {
   const tdm_dim batch = TDM_DIM("batch");
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, batch, model->ids));
   tdm_place(graph, "cpu:0");
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  tdm_embedding_options sparse = tdm_embedding_options_default();
+  sparse.sparse = true;
   tdm_value x =
       tdm_embedding_with(graph, "embedding", ids, model->table_rows, model->width, &sparse);
   x = tdm_reshape(graph, "wide", x, tdm_shape_of(2, batch, model->ids * model->width));
@@ -89,13 +90,13 @@ static tdm_session *create_session(tdm_context *context, tdm_store *store, const
   tdm_output(graph, "scores", scores);
   tdm_optimizer optimizer = model->recurrent ? tdm_adam(0.0001) : tdm_sgd(0.0001);
   if (model->recurrent) optimizer.clip_norm = 1;
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = store,
-                                       .loss = tdm_cross_entropy(graph, "loss", scores, targets),
-                                       .optimizer = &optimizer,
-                                       .depth = chosen->depth,
-                                       .trace_runs = trace_runs,
-                                       .micro_batches = chosen->micro_batches};
+  tdm_session_options options = tdm_session_options_default();
+  options.store = store;
+  options.loss = tdm_cross_entropy(graph, "loss", scores, targets);
+  options.optimizer = &optimizer;
+  options.depth = chosen->depth;
+  options.trace_runs = trace_runs;
+  options.micro_batches = chosen->micro_batches;
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) bench_fail(model->name);
   tdm_graph_release(graph);
@@ -246,10 +247,10 @@ int main(int argc, char **argv) {
       "time, in micro-batches, and in flight. --busy: how long each device works a run.\n");
   const bool busy = argc > 1 && strcmp(argv[argc - 1], "--busy") == 0;
   const char *only = argc > 1 + busy ? argv[1] : NULL;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 1;
+  options.sim_devices = 1;
+  options.sim = "latency_us=0,gigabytes_per_second=0";
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   for (size_t m = 0; m < sizeof models / sizeof *models; m++) {

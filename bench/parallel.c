@@ -26,11 +26,13 @@ static tdm_session *create_session(tdm_context *context, const char *devices) {
   hidden = tdm_relu(graph, "relu2", tdm_linear(graph, "fc2", hidden, HIDDEN));
   const tdm_value out = tdm_linear(graph, "fc3", hidden, INPUT);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = devices;
   if (devices) tdm_data_parallel(graph, "mlp", &wrapped);
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = tdm_mse(graph, "loss", out, y), .optimizer = &sgd};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(graph, "loss", out, y);
+  options.optimizer = &sgd;
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) bench_fail("session");
   tdm_graph_release(graph);
@@ -57,7 +59,8 @@ int main(int argc, char **argv) {
   bench_help(
       argc, argv,
       "parallel: milliseconds a training step of an MLP on one device, and wrapped over two.\n");
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 2;
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   trained_mlp models[] = {{.devices = NULL}, {.devices = "cpu:0"}, {.devices = "cpu:0,cpu:1"}};

@@ -97,9 +97,9 @@ static void mixed(tdm_context *context, bool adopt) {
 int main(int argc, char **argv) {
   bench_help(argc, argv,
              "queues: nanoseconds of a run with no work in it, for each way that it can go.\n");
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  tdm_context_options options = tdm_context_options_default();
+  options.sim_devices = 1;
+  options.sim = "latency_us=0,gigabytes_per_second=0";
   tdm_context *context = tdm_context_create(&options);
   if (!context || tdm_context_start(context) != TDM_OK) {
     fprintf(stderr, "%s\n", tdm_last_message());

@@ -77,6 +77,41 @@ typedef enum tdm_log_level { TDM_LOG_INFO, TDM_LOG_WARNING, TDM_LOG_ERROR } tdm_
 /* Called from any thread; must not call back into the library. message ends without newline. */
 typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *message);
 
+/* ---- Options ------------------------------------------------------------------------------- */
+
+/* Every struct tdm_NAME_options is made by tdm_NAME_options_default(), which sets each field to its
+ * default; the caller then changes fields and passes the struct on:
+ *
+ *   tdm_conv_options halves = tdm_conv_options_default();
+ *   halves.stride[0] = halves.stride[1] = 2;
+ *
+ * Fields are literal: 0 means 0, and is refused where it is not legal. NULL in place of options
+ * means all defaults, unless a comment says otherwise. A struct that was not made by its
+ * initializer is INVALID_ARGUMENT, and the message names the initializer. A program that was
+ * compiled with an earlier header passes a smaller struct: fields beyond its end keep their
+ * defaults. */
+
+/* Bit of struct_size that initializers set, so that a struct filled by hand is recognized. */
+#define TDM_OPTIONS_INITIALIZED ((SIZE_MAX >> 1) + 1)
+/* The struct_size of options of that type. */
+#define TDM_OPTIONS_SIZE(type) (sizeof(type) | TDM_OPTIONS_INITIALIZED)
+/* Initializes all members of a struct with zeros, in C and in C++. */
+#ifdef __cplusplus
+#define TDM_ZEROED                                                                                 \
+  {}
+#else
+#define TDM_ZEROED                                                                                 \
+  { 0 }
+#endif
+
+/* Defaults that depend on something that the struct does not contain. None is legal as a value of
+ * the fields that accept it; a field's comment says which default it selects. */
+#define TDM_DEFAULT (-1.7976931348623157e308) /* of numbers: a loss's own margin, for example */
+#define TDM_DEFAULT_SIZE INT64_C(-1) /* of sizes: a pooling stride as large as the kernel */
+#define TDM_NO_INDEX INT64_MIN       /* of indices: none */
+#define TDM_FROM_ENVIRONMENT (-2)    /* of counts: the environment's, or the library's */
+#define TDM_NO_DEADLINE UINT64_MAX   /* of times: never */
+
 /* ---- Allocation ---------------------------------------------------------------------------- */
 
 /* Host memory for the library's own structures. All functions may be called from any thread.

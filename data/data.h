@@ -52,7 +52,7 @@ TDM_API int64_t tdm_dataset_length(const tdm_dataset *dataset);
 
 typedef struct tdm_loader_options {
   size_t struct_size;
-  int64_t batch_size; /* 0: 1; more than the dataset has: all of it */
+  int64_t batch_size; /* 1 or more, default 1; more than the dataset has: all of it */
   bool shuffle;       /* a new order every epoch, from (seed, epoch) alone */
   uint64_t seed;
   bool drop_last;
@@ -81,9 +81,17 @@ typedef struct tdm_loader_options {
    * order replica r takes items r, r + replicas, ..., equally many each, the first items again
    * where some are missing; with drop_last the rest is left out. batch_size is that of all, a
    * multiple of their number; a batch holds replica 0's items, then replica 1's, as that many equal
-   * devices of a parallel region take them. Not with groups. 0: items follow one another. */
+   * devices of a parallel region take them. More than 1 not with groups. Default 1: items
+   * follow one another. */
   int replicas;
 } tdm_loader_options;
+static inline tdm_loader_options tdm_loader_options_default(void) {
+  tdm_loader_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_loader_options);
+  options.batch_size = 1;
+  options.replicas = 1;
+  return options;
+}
 
 /* Batches of a dataset, epoch by epoch. One thread at a time. */
 typedef struct tdm_loader tdm_loader;
@@ -118,11 +126,19 @@ typedef struct tdm_words tdm_words;
 
 typedef struct tdm_words_options {
   size_t struct_size;
-  int64_t words_per_class; /* a seeded sample of each list; 0: all */
-  int64_t max_length;      /* longer words are left out; 0: 24 */
+  int64_t words_per_class; /* size of a seeded sample of each list, 1 or more; default
+                              TDM_DEFAULT_SIZE: all */
+  int64_t max_length;      /* longer words are left out; default 24 */
   uint64_t seed;
   double held_out; /* share of each class kept for evaluation, 0 <= share < 1 */
 } tdm_words_options;
+static inline tdm_words_options tdm_words_options_default(void) {
+  tdm_words_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_words_options);
+  options.words_per_class = TDM_DEFAULT_SIZE;
+  options.max_length = 24;
+  return options;
+}
 
 typedef struct tdm_word_list {
   const char *name; /* of the class: "french" */

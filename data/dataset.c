@@ -8,19 +8,6 @@
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options, size_t least,
-                            const char *name) {
-  memset(out_options, 0, bytes);
-  if (!options) return TDM_OK;
-  size_t given = 0;
-  memcpy(&given, options, sizeof(given));
-  if (given < least || given > bytes) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s.struct_size is %zu, not %zu", name, given, bytes);
-  }
-  memcpy(out_options, options, given);
-  return TDM_OK;
-}
-
 static tdm_status check_field(const tdm_field *field, size_t index) {
   if (!field->name || field->name[0] == '\0') {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: field %zu has no name", index);
@@ -38,6 +25,9 @@ static tdm_status check_field(const tdm_field *field, size_t index) {
 }
 
 static tdm_status check_source(const tdm_dataset_source *source) {
+  if (source->struct_size != sizeof *source)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "dataset source: struct_size is %zu, expected %zu",
+                    source->struct_size, sizeof *source);
   if (!source->item) return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: item is NULL");
   if (source->length < 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "dataset: length is %lld", (long long)source->length);
@@ -70,15 +60,12 @@ static void free_dataset(tdm_dataset *dataset) {
 
 /* Where NULL is returned, user is still the caller's: destroy has not been called. */
 tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *given) {
-  tdm_dataset_source source;
   if (!context || !given) {
     (void)tdm_fail_null("dataset: %s", given ? "context" : "source");
     return NULL;
   }
-  if (tdm_options_copy(&source, sizeof(source), given, sizeof(source), "dataset source") ||
-      check_source(&source) != TDM_OK) {
-    return NULL;
-  }
+  if (check_source(given) != TDM_OK) return NULL;
+  const tdm_dataset_source source = *given;
   const tdm_allocator *allocator = tdm_context_allocator(context);
   tdm_dataset *dataset = tdm_allocate(allocator, sizeof(*dataset), "a dataset");
   if (!dataset) return NULL;

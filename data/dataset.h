@@ -53,9 +53,4 @@ void tdm_batch_release(tdm_tensor **fields, size_t count); /* and sets them to N
 tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *options,
                                    tdm_batch_maker maker, size_t field_count);
 
-/* Copies a caller's options over zeroes. Older callers have smaller structs, and name is told where
- * struct_size is no size this library knows. */
-tdm_status tdm_options_copy(void *out_options, size_t bytes, const void *options, size_t least,
-                            const char *name) TDM_WARN_UNUSED;
-
 #endif

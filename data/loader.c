@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/options.h"
 #include "data/dataset.h"
 #include "data/loader_state.h"
 #include "data/order.h"
@@ -48,15 +49,15 @@ static tdm_status make_batch(void *user, int64_t batch, const atomic_bool *aband
 }
 
 static tdm_status check_options(const tdm_loader_options *options) {
-  if (options->batch_size < 0) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch_size is %lld",
+  if (options->batch_size < 1) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: batch_size is %lld, expected 1 or more",
                     (long long)options->batch_size);
   }
-  if (options->replicas < 0 || (options->replicas > 0 && options->groups)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: %d replicas%s", options->replicas,
-                    options->groups ? " of items in groups" : "");
+  if (options->replicas < 1 || (options->replicas > 1 && options->groups)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: replicas is %d, expected %s", options->replicas,
+                    options->groups ? "1, since items have groups" : "1 or more");
   }
-  if (options->replicas > 0 && options->batch_size % options->replicas != 0) {
+  if (options->batch_size % options->replicas != 0) {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "loader: batch_size is %lld, that of all %d replicas: a multiple of these",
                     (long long)options->batch_size, options->replicas);
@@ -66,7 +67,8 @@ static tdm_status check_options(const tdm_loader_options *options) {
                     options->weights ? "weights" : "whole fields");
   }
   if (options->prefetch < 0) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d", options->prefetch);
+    return tdm_fail(TDM_INVALID_ARGUMENT, "loader: prefetch is %d, expected 0 or more",
+                    options->prefetch);
   }
   return TDM_OK;
 }
@@ -135,10 +137,8 @@ static tdm_status init_loader(tdm_loader *loader) {
   if (options->devices) TDM_TRY(find_parts(loader));
   loader->options.devices = loader->options.whole = NULL; /* borrowed until here */
   loader->options.weights = NULL;
-  const tdm_order_options order = {.batch_size = options->batch_size > 0
-                                                     ? options->batch_size
-                                                     : options->replicas + !options->replicas,
-                                   .replicas = options->replicas,
+  const tdm_order_options order = {.batch_size = options->batch_size,
+                                   .replicas = options->replicas > 1 ? options->replicas : 0,
                                    .groups = options->groups,
                                    .drop_last = options->drop_last};
   TDM_TRY(tdm_order_init(&loader->order, allocator, loader->dataset->length, &order));
@@ -159,7 +159,7 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
     return NULL;
   }
   if (tdm_context_check(dataset->context) != TDM_OK) return NULL;
-  if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "loader options") ||
+  if (TDM_OPTIONS_READ("tdm_loader_create", loader, given, &options) != TDM_OK ||
       check_options(&options) != TDM_OK) {
     return NULL;
   }

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "core/options.h"
 #include "data/dataset.h"
 #include "data/text.h"
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-#define DEFAULT_MAX_LENGTH 24
 #define LIMIT_MAX_LENGTH 1024
 #define LIMIT_CLASSES 65536
 
@@ -53,12 +53,13 @@ static tdm_status check_lists(const tdm_word_list *lists, size_t count) {
 }
 
 static tdm_status check_options(const tdm_words_options *options) {
-  if (options->words_per_class < 0) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "words: words_per_class is %lld",
+  if (options->words_per_class != TDM_DEFAULT_SIZE && options->words_per_class < 1) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "words: words_per_class is %lld, expected 1 or more, or TDM_DEFAULT_SIZE for "
+                    "all",
                     (long long)options->words_per_class);
   }
-  if (options->max_length != 0 &&
-      (options->max_length < TDM_WORD_LEAST_CHARACTERS || options->max_length > LIMIT_MAX_LENGTH)) {
+  if (options->max_length < TDM_WORD_LEAST_CHARACTERS || options->max_length > LIMIT_MAX_LENGTH) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "words: max_length is %lld, not %d to %d",
                     (long long)options->max_length, TDM_WORD_LEAST_CHARACTERS, LIMIT_MAX_LENGTH);
   }
@@ -71,7 +72,7 @@ static tdm_status check_options(const tdm_words_options *options) {
 
 static tdm_status create_words(tdm_context *context, const tdm_word_list *lists, size_t count,
                                const tdm_words_options *options, tdm_words **out_words) {
-  const int64_t max_length = options->max_length == 0 ? DEFAULT_MAX_LENGTH : options->max_length;
+  const int64_t max_length = options->max_length;
   tdm_word_pool pool;
   tdm_words *words = NULL;
   tdm_status status = tdm_word_pool_init(&pool, tdm_context_allocator(context), max_length);
@@ -97,7 +98,7 @@ tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, si
     (void)tdm_fail_null("words: the context");
     return NULL;
   }
-  if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "words options") ||
+  if (TDM_OPTIONS_READ("tdm_words_create", words, given, &options) != TDM_OK ||
       check_lists(lists, count) != TDM_OK || check_options(&options) != TDM_OK) {
     return NULL;
   }

@@ -2,6 +2,7 @@
  * same words in the same order of items. */
 #include <string.h>
 
+#include "core/options.h"
 #include "data/dataset.h"
 #include "data/words.h"
 #include "devices/context/context.h"
@@ -101,10 +102,7 @@ static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const tdm_b
 
 tdm_loader *tdm_words_loader(tdm_words *words, bool training, const tdm_loader_options *given) {
   tdm_loader_options options;
-  if (tdm_options_copy(&options, sizeof(options), given, sizeof(size_t), "loader options")) {
-    return NULL;
-  }
-  options.struct_size = sizeof(options);
+  if (TDM_OPTIONS_READ("tdm_words_loader", loader, given, &options) != TDM_OK) return NULL;
   if (options.whole) {
     (void)tdm_fail(TDM_INVALID_ARGUMENT, "words: a loader of words has its classes whole");
     return NULL;

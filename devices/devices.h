@@ -27,7 +27,7 @@ typedef struct tdm_tensor tdm_tensor;
 /* ---- Context ------------------------------------------------------------------------------- */
 
 typedef struct tdm_context_options {
-  size_t struct_size; /* sizeof(tdm_context_options) */
+  size_t struct_size;
   /* Copied; NULL: tdm_allocator_default(). What it points to lives until all that it gave is given
    * back: until the last release returns, or, of one on a thread of the context, until later. */
   const tdm_allocator *allocator;
@@ -35,23 +35,34 @@ typedef struct tdm_context_options {
   void *log_user;       /* lives as long as what allocator points to */
   struct uv_loop_s
       *loop;       /* completions arrive here; NULL: a loop and thread of the library's own */
-  int cpu_devices; /* 0: TANDEM_CPU_DEVICES, else one per NUMA node */
-  int sim_devices; /* 0: TANDEM_DEVICES ("sim=2"; "sim=0": none), else one that shares the cpu's
-                      cores; -1: none */
+  int cpu_devices; /* 1 to 64; default TDM_FROM_ENVIRONMENT: TANDEM_CPU_DEVICES, else one per NUMA
+                      node */
+  int sim_devices; /* 0 to 64; default TDM_FROM_ENVIRONMENT: TANDEM_DEVICES ("sim=2"), else one
+                      that shares the cpu's cores */
   const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0", and
                       peer_gigabytes_per_second where it is another; NULL: TANDEM_SIM */
   /* 1: products of float32 on GPUs may round their factors to TF32, which has ten bits behind the
-   * point instead of 23 and goes through the tensor cores; -1: they may not; 0: TANDEM_TF32 (0 or
-   * 1), else they may not. Deterministic sessions, and other kinds, never do. */
+   * point instead of 23 and goes through the tensor cores; 0: they may not. Default
+   * TDM_FROM_ENVIRONMENT: TANDEM_TF32 (0 or 1), else they may not. Deterministic sessions, and
+   * other kinds, never do. */
   int tf32;
   /* A file that describes a machine (docs/forecast.md): its devices are paper:0, ..., for which
    * plans can be made and forecast (tdm_session_forecast), never run. NULL: none. */
   const char *machine;
   /* Of a job of several ranks: a rank that has been silent for so many seconds, 0.5 to 86400, is
-   * lost, and the job fails on all others. The largest of all ranks counts. 0:
-   * TANDEM_NET_SILENCE_SECONDS, else 60. */
+   * lost, and the job fails on all others. The largest of all ranks counts.
+   * Default TDM_FROM_ENVIRONMENT: TANDEM_NET_SILENCE_SECONDS, else 60. */
   double silence_seconds;
 } tdm_context_options;
+static inline tdm_context_options tdm_context_options_default(void) {
+  tdm_context_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_context_options);
+  options.cpu_devices = TDM_FROM_ENVIRONMENT;
+  options.sim_devices = TDM_FROM_ENVIRONMENT;
+  options.tf32 = TDM_FROM_ENVIRONMENT;
+  options.silence_seconds = TDM_FROM_ENVIRONMENT;
+  return options;
+}
 
 /* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
  * caller's loop: call it on the loop's thread. The caller owns one reference.

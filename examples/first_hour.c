@@ -26,7 +26,9 @@ int main(int argc, char **argv) {
     return printf("usage: %s [explain]\nTrains for an epoch, or tells of a step.\n", argv[0]) < 0;
   const char *file = "first_hour.checkpoint";
   tdm_context *context = tdm_context_create(NULL);
-  tdm_session_options options = {.profile = true, .trace_runs = 3};
+  tdm_session_options options = tdm_session_options_default();
+  options.profile = true;
+  options.trace_runs = 3;
   tdm_graph *graph = describe_training(context, &options);
   tdm_session *session = tdm_session_create(graph, &options);
   check(session != NULL);

@@ -197,6 +197,11 @@ typedef struct tdm_parallel_options {
                                 device updates for itself */
   bool spread_rows; /* with spread_homes, of a large parameter every device has as many rows */
 } tdm_parallel_options;
+static inline tdm_parallel_options tdm_parallel_options_default(void) {
+  tdm_parallel_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_parallel_options);
+  return options;
+}
 
 /* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
  * or several that are one part together, "rnn,linear"): in every plan its nodes run once for each
@@ -333,6 +338,12 @@ typedef struct tdm_shard_options {
   const double *weights; /* per device: rows, or bytes of tables, are shared out in proportion;
                             NULL: torch.chunk's chunks of rows, or as evenly as tables allow */
 } tdm_shard_options;
+static inline tdm_shard_options tdm_shard_options_default(void) {
+  tdm_shard_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_shard_options);
+  options.by = TDM_SHARD_ROWS;
+  return options;
+}
 
 /* Shards tables: those that what has been built so far below `scopes` ("users", "users,items", ""
  * for everything) looks up by ids (tdm_embedding, tdm_embedding_bag). A device looks up the rows

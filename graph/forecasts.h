@@ -35,6 +35,12 @@ typedef struct tdm_forecast_options {
    * (or of one rank, where it has several hosts) stand for all, which gives the same. */
   bool each_rank;
 } tdm_forecast_options;
+static inline tdm_forecast_options tdm_forecast_options_default(void) {
+  tdm_forecast_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_forecast_options);
+  options.ranks_sum = TDM_COLLECTIVE_AUTO;
+  return options;
+}
 
 typedef struct tdm_forecast_queue {
   char name[40]; /* "paper:3 compute" */

@@ -3,6 +3,8 @@
 #ifndef TANDEM_GRAPH_OPERATIONS_H
 #define TANDEM_GRAPH_OPERATIONS_H
 
+#include <math.h>
+
 #include "tandem/graph/building.h"
 
 #ifdef __cplusplus
@@ -238,22 +240,32 @@ typedef struct tdm_optimizer_rule {
 /* A moving average is the state "optimizer/PARAMETER/average". */
 #define TDM_AVERAGE_STATE "average"
 #define TDM_AVERAGE_MEAN (-1.0)
+#define TDM_AVERAGE_NONE (-2.0)
 
-/* An optimizer and its numbers: a value, which sessions copy. */
+/* An optimizer and its numbers: a value, which sessions copy. Made by an optimizer's function
+ * (layers/optimizers.h), or for a rule of one's own by tdm_optimizer_default(). */
 typedef struct tdm_optimizer {
   const tdm_optimizer_rule *rule;
   double learning_rate; /* the first; tdm_session_set_learning_rate changes it */
-  /* Limit of each element's absolute value in a gradient: 0 or more; 0: none. Gradients are clipped
-   * once they are summed over micro-batches, replicas and ranks, and before clip_norm. */
+  /* Limit of each element's absolute value in a gradient, 0 or more; INFINITY: none. Gradients are
+   * clipped once they are summed over micro-batches, replicas and ranks, and before clip_norm. */
   double clip_value;
-  double clip_norm; /* gradients are scaled so that their joint norm is at most this; 0: never */
-  bool maximize;    /* the loss is to become larger: every gradient is negated */
-  /* 0: none; else each parameter has a moving average, of which after an update this much is what
-   * it was, the rest the parameter; the first update sets it. TDM_AVERAGE_MEAN: the mean of what
-   * all updates made. A session with `averages` reads it. */
+  double clip_norm;     /* positive: gradients are scaled so that their joint norm is at most this;
+                           INFINITY: never */
+  bool maximize;        /* the loss is to become larger: every gradient is negated */
+  /* Each parameter has a moving average, of which after an update this much, at least 0 and less
+   * than 1, is what it was, the rest the parameter; the first update sets it. TDM_AVERAGE_MEAN: the
+   * mean of what all updates made. TDM_AVERAGE_NONE: none. A session with `averages` reads it. */
   double average_decay;
   double settings[8]; /* the rule's own */
 } tdm_optimizer;
+static inline tdm_optimizer tdm_optimizer_default(void) {
+  tdm_optimizer optimizer = TDM_ZEROED;
+  optimizer.clip_value = HUGE_VAL;
+  optimizer.clip_norm = HUGE_VAL;
+  optimizer.average_decay = TDM_AVERAGE_NONE;
+  return optimizer;
+}
 
 /* The graph to append to; the optimizer, with its settings; how many parameters there are; of one
  * its value, its path, and whether its gradient is rows. Borrowed. */

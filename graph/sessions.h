@@ -59,9 +59,10 @@ typedef struct tdm_parameter_group {
 } tdm_parameter_group;
 #define TDM_MAX_PARAMETER_GROUPS 15
 
-/* The most that tdm_session_options takes. */
+/* Limits of tdm_session_options. */
 #define TDM_MAX_DEPTH 1024
 #define TDM_MAX_QUEUE_LIMIT 1000000
+#define TDM_NO_QUEUE_LIMIT (-1)
 #define TDM_MAX_PLAN_LIMIT 1000000
 #define TDM_MAX_TRACE_RUNS 100000
 #define TDM_MAX_ALIKE_RANKS 65536
@@ -101,10 +102,11 @@ typedef struct tdm_session_options {
   const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=host:1/cpu:0"; TANDEM_PLACE is stronger */
   uint64_t seed;          /* of initial values and of random operations */
   int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
-                of the one before; each has activations of its own; 1 to TDM_MAX_DEPTH; 0: 1 */
-  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 1 to
-                      TDM_MAX_QUEUE_LIMIT; 0: any number */
-  int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT; 0: 64 */
+                of the one before; each has activations of its own; 1 to TDM_MAX_DEPTH,
+                default 1 */
+  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0 to
+                      TDM_MAX_QUEUE_LIMIT; default TDM_NO_QUEUE_LIMIT: any number */
+  int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT, default 64 */
   /* Results have the same bits wherever nodes are placed, however large teams are, in whatever
    * batch a row is; parallel regions and micro-batches still group the sums of
    * gradients. */
@@ -122,7 +124,7 @@ typedef struct tdm_session_options {
   void (*writable)(void *user);
   void *writable_user;
   /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
-   * another work at the same time; 0 or 1: none; at most 64; or TDM_MICRO_BATCHES_AUTO. Results are
+   * another work at the same time; 1 to 64, default 1; or TDM_MICRO_BATCHES_AUTO. Results are
    * those of the whole batch: losses are divided by its targets, gradients are summed in the order
    * of the parts. Only batch normalization is of each part. */
   int micro_batches;
@@ -143,9 +145,20 @@ typedef struct tdm_session_options {
   bool averages;
   /* For forecasts alone: the plan is that of one rank of so many alike, each with rows of its own,
    * which sum their gradients (docs/forecast.md). Trained are parameters on described devices
-   * alone. 0 or 1: the plan is all there is. */
+   * alone. 1 to TDM_MAX_ALIKE_RANKS; default 1: the plan is all there is. */
   int alike_ranks;
 } tdm_session_options;
+static inline tdm_session_options tdm_session_options_default(void) {
+  tdm_session_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_session_options);
+  options.depth = 1;
+  options.queue_limit = TDM_NO_QUEUE_LIMIT;
+  options.plan_limit = 64;
+  options.micro_batches = 1;
+  options.collective = TDM_COLLECTIVE_AUTO;
+  options.alike_ranks = 1;
+  return options;
+}
 
 /* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
  * be NULL. NULL on failure: tdm_last_message() says which layer, its shapes and devices. */
@@ -258,9 +271,16 @@ typedef struct tdm_submit_options {
   void *user;                    /* which it is given */
   uint64_t deadline_ns;          /* from the call, which may have to plan; a run that has not ended
                                     by then is stopped, as by tdm_run_cancel, with
-                                    DEADLINE_EXCEEDED; 0: none */
+                                    DEADLINE_EXCEEDED; 1 or more, default
+                                    TDM_NO_DEADLINE */
   struct tdm_sequence *sequence; /* whose run it is (below); NULL: none's */
 } tdm_submit_options;
+static inline tdm_submit_options tdm_submit_options_default(void) {
+  tdm_submit_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_submit_options);
+  options.deadline_ns = TDM_NO_DEADLINE;
+  return options;
+}
 
 /* tdm_submit with a deadline, and an id to cancel by: *out_run_id (may be NULL) is written before
  * the callback can be called. 0 is no run's id. RESOURCE_EXHAUSTED beyond the session's

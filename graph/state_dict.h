@@ -37,6 +37,11 @@ typedef struct tdm_state_dict_options {
    * copy_ does. false: another dtype is an error. Other dtypes are never converted. */
   bool convert_dtypes;
 } tdm_state_dict_options;
+static inline tdm_state_dict_options tdm_state_dict_options_default(void) {
+  tdm_state_dict_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_state_dict_options);
+  return options;
+}
 
 /* Copies of the session's parameters and model states as host tensors, in the order of the graph;
  * the caller releases the list. Waits for runs in flight. options may be NULL. On failure *out_list

@@ -61,13 +61,11 @@ static const tdm_optimizer_rule rule = {
     .name = "adadelta", .append = append_updates, .is_by_element = true};
 
 tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options) {
-  const tdm_adadelta_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = {.rule = &rule,
-                             .learning_rate = tdm_or_default(options->learning_rate, 1.0)};
-  optimizer.settings[RHO] = tdm_or_default(options->rho, 0.9);
-  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-6);
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  TDM_READ_OPTIMIZER(adadelta, options);
+  optimizer.rule = &rule;
+  optimizer.settings[RHO] = chosen.rho;
+  optimizer.settings[EPSILON] = chosen.epsilon;
+  optimizer.settings[WEIGHT_DECAY] = chosen.weight_decay;
   return optimizer;
 }
 

@@ -31,7 +31,8 @@ static tdm_status check_settings(const tdm_optimizer *optimizer) {
                     settings[BETA2_DECAY]);
   if (!(settings[CLIP] >= 1.0) || !isfinite(settings[CLIP]))
     return tdm_fail(TDM_INVALID_ARGUMENT, "adafactor: d %g must be 1 at least", settings[CLIP]);
-  if (!tdm_is_setting(settings[EPSILON1]) || !tdm_is_setting(settings[EPSILON2]))
+  const double epsilon1 = tdm_or_default(settings[EPSILON1], 0.0);
+  if (!tdm_is_setting(epsilon1) || !tdm_is_setting(settings[EPSILON2]))
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "adafactor: epsilons %g and %g must be finite and not negative",
                     settings[EPSILON1], settings[EPSILON2]);
@@ -80,15 +81,13 @@ static tdm_status append_updates(tdm_update *update) {
 static const tdm_optimizer_rule rule = {.name = "adafactor", .append = append_updates};
 
 tdm_optimizer tdm_adafactor_with(const tdm_adafactor_options *options) {
-  const tdm_adafactor_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = {.rule = &rule,
-                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
-  optimizer.settings[BETA2_DECAY] = tdm_or_default(options->beta2_decay, -0.8);
-  optimizer.settings[EPSILON1] = options->epsilon1;
-  optimizer.settings[EPSILON2] = tdm_or_default(options->epsilon2, 1e-3);
-  optimizer.settings[CLIP] = tdm_or_default(options->d, 1.0);
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
+  TDM_READ_OPTIMIZER(adafactor, options);
+  optimizer.rule = &rule;
+  optimizer.settings[BETA2_DECAY] = chosen.beta2_decay;
+  optimizer.settings[EPSILON1] = chosen.epsilon1;
+  optimizer.settings[EPSILON2] = chosen.epsilon2;
+  optimizer.settings[CLIP] = chosen.d;
+  optimizer.settings[WEIGHT_DECAY] = chosen.weight_decay;
   return optimizer;
 }
 

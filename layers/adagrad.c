@@ -88,14 +88,12 @@ static const tdm_optimizer_rule decaying_rule = {.name = "adagrad with weight de
                                                  .is_by_element = true};
 
 tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options) {
-  const tdm_adagrad_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = {.rule = options->weight_decay == 0.0 ? &plain_rule : &decaying_rule,
-                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
-  optimizer.settings[RATE_DECAY] = options->rate_decay;
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
-  optimizer.settings[INITIAL] = options->initial_accumulator;
-  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-10);
+  TDM_READ_OPTIMIZER(adagrad, options);
+  optimizer.rule = chosen.weight_decay == 0.0 ? &plain_rule : &decaying_rule;
+  optimizer.settings[RATE_DECAY] = chosen.rate_decay;
+  optimizer.settings[WEIGHT_DECAY] = chosen.weight_decay;
+  optimizer.settings[INITIAL] = chosen.initial_accumulator;
+  optimizer.settings[EPSILON] = chosen.epsilon;
   return optimizer;
 }
 

@@ -149,38 +149,28 @@ static const moments_rule adamax_rule = {DENSE("adamax"), &adamax, "exp_inf", NU
 static const moments_rule sparse_adam_rule = {
     SPARSE("sparse_adam"), &adam_sparse, "exp_avg_sq", NULL, 1e-3, 0};
 
-static tdm_optimizer make(const moments_rule *member, double learning_rate, double beta1,
-                          double beta2, double epsilon, double weight_decay) {
-  tdm_optimizer optimizer = {.rule = &member->rule,
-                             .learning_rate = tdm_or_default(learning_rate, member->learning_rate)};
-  optimizer.settings[BETA1] = tdm_or_default(beta1, 0.9);
-  optimizer.settings[BETA2] = tdm_or_default(beta2, 0.999);
-  optimizer.settings[EPSILON] = tdm_or_default(epsilon, 1e-8);
-  optimizer.settings[WEIGHT_DECAY] = weight_decay;
-  optimizer.settings[DECOUPLED] = member == &adamw_rule;
-  optimizer.settings[MOMENTUM_DECAY] = member->momentum_decay;
-  return optimizer;
+/* The settings that all of them have; the learning rate is set. */
+static void set(tdm_optimizer *optimizer, const moments_rule *member, double beta1, double beta2,
+                double epsilon, double weight_decay) {
+  optimizer->rule = &member->rule;
+  optimizer->settings[BETA1] = beta1;
+  optimizer->settings[BETA2] = beta2;
+  optimizer->settings[EPSILON] = epsilon;
+  optimizer->settings[WEIGHT_DECAY] = weight_decay;
+  optimizer->settings[DECOUPLED] = member == &adamw_rule;
 }
 
 static tdm_optimizer make_adam(const moments_rule *member, const tdm_adam_options *options) {
-  const tdm_adam_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = make(member, options->learning_rate, options->beta1, options->beta2,
-                                 options->epsilon, options->weight_decay);
-  optimizer.settings[AMSGRAD] = options->amsgrad;
-  return optimizer;
-}
-
-/* With that rate, which may be 0. */
-static tdm_optimizer make_with_rate(const moments_rule *member, double learning_rate,
-                                    double weight_decay) {
-  tdm_optimizer optimizer = make(member, 0, 0, 0, 0, weight_decay);
-  optimizer.learning_rate = learning_rate;
+  TDM_READ_OPTIMIZER(adam, options);
+  set(&optimizer, member, chosen.beta1, chosen.beta2, chosen.epsilon, chosen.weight_decay);
+  optimizer.settings[AMSGRAD] = chosen.amsgrad;
   return optimizer;
 }
 
 tdm_optimizer tdm_adam(double learning_rate) {
-  return make_with_rate(&adam_rule, learning_rate, 0.0);
+  tdm_optimizer optimizer = tdm_adam_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
 }
 
 tdm_optimizer tdm_adam_with(const tdm_adam_options *options) {
@@ -188,56 +178,61 @@ tdm_optimizer tdm_adam_with(const tdm_adam_options *options) {
 }
 
 tdm_optimizer tdm_adamw(double learning_rate) {
-  return make_with_rate(&adamw_rule, learning_rate, 1e-2);
+  tdm_optimizer optimizer = tdm_adamw_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
 }
 
 tdm_optimizer tdm_adamw_with(const tdm_adam_options *options) {
-  return make_adam(&adamw_rule, options);
-}
-
-tdm_optimizer tdm_nadam(double learning_rate) {
-  return make_with_rate(&nadam_rule, learning_rate, 0.0);
+  const tdm_adam_options defaults = tdm_adamw_options_default();
+  return make_adam(&adamw_rule, options ? options : &defaults);
 }
 
 tdm_optimizer tdm_nadam_with(const tdm_nadam_options *options) {
-  const tdm_nadam_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = make(&nadam_rule, options->learning_rate, options->beta1,
-                                 options->beta2, options->epsilon, options->weight_decay);
-  optimizer.settings[DECOUPLED] = options->decoupled_weight_decay;
-  optimizer.settings[MOMENTUM_DECAY] =
-      tdm_or_default(options->momentum_decay, nadam_rule.momentum_decay);
+  TDM_READ_OPTIMIZER(nadam, options);
+  set(&optimizer, &nadam_rule, chosen.beta1, chosen.beta2, chosen.epsilon, chosen.weight_decay);
+  optimizer.settings[DECOUPLED] = chosen.decoupled_weight_decay;
+  optimizer.settings[MOMENTUM_DECAY] = chosen.momentum_decay;
+  return optimizer;
+}
+
+tdm_optimizer tdm_nadam(double learning_rate) {
+  tdm_optimizer optimizer = tdm_nadam_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
+}
+
+tdm_optimizer tdm_radam_with(const tdm_radam_options *options) {
+  TDM_READ_OPTIMIZER(radam, options);
+  set(&optimizer, &radam_rule, chosen.beta1, chosen.beta2, chosen.epsilon, chosen.weight_decay);
+  optimizer.settings[DECOUPLED] = chosen.decoupled_weight_decay;
   return optimizer;
 }
 
 tdm_optimizer tdm_radam(double learning_rate) {
-  return make_with_rate(&radam_rule, learning_rate, 0.0);
+  tdm_optimizer optimizer = tdm_radam_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
 }
 
-tdm_optimizer tdm_radam_with(const tdm_radam_options *options) {
-  const tdm_radam_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = make(&radam_rule, options->learning_rate, options->beta1,
-                                 options->beta2, options->epsilon, options->weight_decay);
-  optimizer.settings[DECOUPLED] = options->decoupled_weight_decay;
+tdm_optimizer tdm_adamax_with(const tdm_adamax_options *options) {
+  TDM_READ_OPTIMIZER(adamax, options);
+  set(&optimizer, &adamax_rule, chosen.beta1, chosen.beta2, chosen.epsilon, chosen.weight_decay);
   return optimizer;
 }
 
 tdm_optimizer tdm_adamax(double learning_rate) {
-  return make_with_rate(&adamax_rule, learning_rate, 0.0);
-}
-
-tdm_optimizer tdm_adamax_with(const tdm_adamax_options *options) {
-  const tdm_adamax_options none = {0};
-  if (!options) options = &none;
-  return make(&adamax_rule, options->learning_rate, options->beta1, options->beta2,
-              options->epsilon, options->weight_decay);
-}
-
-tdm_optimizer tdm_sparse_adam(double learning_rate) {
-  return make_with_rate(&sparse_adam_rule, learning_rate, 0.0);
+  tdm_optimizer optimizer = tdm_adamax_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
 }
 
 tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options) {
   return make_adam(&sparse_adam_rule, options);
+}
+
+tdm_optimizer tdm_sparse_adam(double learning_rate) {
+  tdm_optimizer optimizer = tdm_sparse_adam_with(NULL);
+  optimizer.learning_rate = learning_rate;
+  return optimizer;
 }

@@ -189,22 +189,22 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
   name = tdm_graph_name(graph, name);
   tdm_attention_options chosen;
   const tdm_value invalid = {0, 0};
-  if (!tdm_layer_options(graph, "attention", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "attention", name, attention, options, &chosen) ||
       !tdm_layer_accepts(graph, "attention", name, q) ||
       !tdm_layer_accepts(graph, "attention", name, k) ||
       !tdm_layer_accepts(graph, "attention", name, v))
     return invalid;
-  if (chosen.heads < 0)
-    return refuse(graph, name, "there cannot be so many heads:", (double)chosen.heads);
+  if (!tdm_layer_is_at_least(graph, "attention", name, "heads", chosen.heads, 1)) return invalid;
+  if (!isfinite(chosen.scale)) return refuse(graph, name, "scale is not finite:", chosen.scale);
   if (!(chosen.dropout >= 0 && chosen.dropout <= 1))
     return refuse(graph, name, "dropout is no probability:", chosen.dropout);
   tdm_attention_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
-  attributes.heads = chosen.heads ? chosen.heads : 1;
+  attributes.heads = chosen.heads;
   attributes.causal = chosen.causal;
   attributes.p = chosen.dropout;
   attributes.scale = chosen.scale;
-  if (chosen.scale == 0) {
+  if (chosen.scale == TDM_DEFAULT) {
     tdm_shape shape = tdm_value_shape(graph, q);
     const int64_t size = shape.rank > 0 ? *tdm_shape_last(&shape) / attributes.heads : 0;
     attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */

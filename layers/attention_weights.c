@@ -71,7 +71,7 @@ tdm_value tdm_attention_with_weights(tdm_graph *graph, const char *name, tdm_val
   if (!tdm_value_is_valid(queries) || !tdm_value_is_valid(keys) || !tdm_value_is_valid(values))
     return invalid;
   const int64_t dim = tdm_value_shape(graph, queries).dims[3];
-  const double scale = options->scale != 0 ? options->scale : 1 / sqrt((double)dim);
+  const double scale = tdm_or_default(options->scale, 1 / sqrt((double)dim));
   tdm_value scores = tdm_matmul(graph, name, tdm_mul_scalar(graph, name, queries, scale), keys);
   scores = masked(graph, name, scores, options);
   if (!tdm_value_is_valid(scores)) return invalid;

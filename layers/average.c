@@ -26,7 +26,7 @@ void tdm_append_update(tdm_update *update, size_t index, const tdm_operation *op
   const char *name = tdm_update_name(update, index);
   const double decay = tdm_update_optimizer(update)->average_decay;
   const tdm_value updated = tdm_append(graph, operation, name, attributes, operands, count, NULL);
-  if (decay == 0.0) return;
+  if (decay == TDM_AVERAGE_NONE) return;
   const tdm_average_attributes averaging = {.decay = decay};
   const tdm_value states[] = {tdm_optimizer_state(update, index, TDM_AVERAGE_STATE, false), updated,
                               tdm_optimizer_state(update, index, "n_averaged", true)};

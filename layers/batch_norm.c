@@ -264,7 +264,7 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
   name = tdm_graph_name(graph, name);
   const tdm_value invalid = {0, 0};
   tdm_batch_norm_options chosen;
-  if (!tdm_layer_options(graph, "batch_norm", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "batch_norm", name, batch_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "batch_norm", name, x))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -286,8 +286,8 @@ tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
     declare_statistics(graph, name, channels, operands[WEIGHT], operands);
   tdm_batch_norm_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
-  attributes.epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5;
-  attributes.momentum = chosen.momentum != 0 ? chosen.momentum : 0.1;
+  attributes.epsilon = chosen.epsilon;
+  attributes.momentum = chosen.momentum;
   return append_norm(graph, name, x, operands,
                      chosen.without_statistics ? &batch_norm_in_training : &batch_norm_operation,
                      &attributes);

@@ -16,6 +16,11 @@ typedef struct tdm_cell_options {
   bool without_bias; /* without name.bias_ih and name.bias_hh */
   bool relu;         /* of tdm_rnn_cell only; else tanh */
 } tdm_cell_options;
+static inline tdm_cell_options tdm_cell_options_default(void) {
+  tdm_cell_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_cell_options);
+  return options;
+}
 
 /* PyTorch's RNNCell: x (batch, in), h (batch, hidden) or invalid for zeros -> h' (batch, hidden);
  * also without batch. name.weight_ih (hidden, in), name.weight_hh (hidden, hidden), name.bias_ih,
@@ -45,9 +50,9 @@ TDM_API tdm_value tdm_bilinear_without_bias(tdm_graph *graph, const char *name, 
 
 typedef struct tdm_transformer_options {
   size_t struct_size;
-  int64_t feedforward; /* features between the two linear layers; 0: 2048 */
-  double dropout;      /* 0: 0.1; negative: none */
-  double epsilon;      /* of the norms; 0: 1e-5 */
+  int64_t feedforward; /* features between the two linear layers, 1 or more; default 2048 */
+  double dropout;      /* probability, 0 to 1; default 0.1 */
+  double epsilon;      /* of the norms; default 1e-5 */
   bool gelu;           /* else relu */
   bool norm_first;
   bool batch_first;         /* (batch, length, features) instead of (length, batch, features) */
@@ -58,6 +63,14 @@ typedef struct tdm_transformer_options {
   tdm_value memory_padding; /* likewise */
   bool without_bias;        /* of the linear layers, the norms and the attentions */
 } tdm_transformer_options;
+static inline tdm_transformer_options tdm_transformer_options_default(void) {
+  tdm_transformer_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_transformer_options);
+  options.feedforward = 2048;
+  options.dropout = 0.1;
+  options.epsilon = 1e-5;
+  return options;
+}
 
 /* PyTorch's TransformerEncoderLayer, with its names (name.self_attn.in_proj_weight, ...,
  * name.linear1, name.linear2, name.norm1, name.norm2): x (length, batch, features) -> likewise.

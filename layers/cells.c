@@ -72,7 +72,7 @@ static tdm_value step(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value 
   tdm_cell_options chosen;
   const tdm_value states[2] = {h, c};
   if (out_c) *out_c = invalid;
-  if (!tdm_layer_options(self->graph, self->kind, self->name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(self->graph, self->kind, self->name, cell, options, &chosen) ||
       !accepts(self, x, states))
     return invalid;
   if (chosen.relu && self->cell != TDM_CELL_TANH)

@@ -155,19 +155,22 @@ bool tdm_layer_holds(tdm_graph *graph, const char *layer, const char *name, tdm_
   return false;
 }
 
-bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,
-                       size_t bytes, void *out_options) {
-  memset(out_options, 0, bytes);
-  if (!options) return true;
-  size_t size = 0;
-  memcpy(&size, options, sizeof size);
-  if (size < sizeof size || size > bytes) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: struct_size of its options is %zu, not %zu",
-                   layer, name, size, bytes);
-    return false;
-  }
-  memcpy(out_options, options, size);
-  return true;
+bool tdm_layer_options_read(tdm_graph *graph, const char *layer, const char *name,
+                            const char *initializer, const void *options, size_t bytes,
+                            void *defaults) {
+  char where[TDM_LAYER_NAME_BYTES];
+  snprintf(where, sizeof where, "%s %s", layer, name ? name : "?");
+  const tdm_status status = tdm_options_read(where, initializer, options, bytes, defaults);
+  if (status != TDM_OK) tdm_graph_fail_message(graph, status);
+  return status == TDM_OK;
+}
+
+bool tdm_layer_is_at_least(tdm_graph *graph, const char *layer, const char *name,
+                           const char *option, int64_t value, int64_t least) {
+  if (value >= least) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld, expected %lld or more", layer,
+                 name, option, (long long)value, (long long)least);
+  return false;
 }
 
 tdm_status tdm_gradient_refuse(const tdm_gradient *gradient, size_t input, const char *what) {
@@ -219,6 +222,13 @@ static tdm_value make_state(tdm_update *update, size_t index, const char *name, 
   const tdm_dtype dtype = tdm_value_dtype(graph, parameter);
   return (of_each ? tdm_declare_state_of_each : tdm_state)(graph, text, dtype, shape, &filled,
                                                            parameter);
+}
+
+tdm_status tdm_optimizer_refuse(tdm_update *update) {
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "its options were not made by %s, whose defaults they need. Call it, and change "
+                  "fields of what it returns",
+                  tdm_update_optimizer(update)->rule->name);
 }
 
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar) {

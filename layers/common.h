@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "core/options.h"
 #include "core/status.h"
 #include "devices/kernels.h"
 #include "graph/ir/records.h"
@@ -104,10 +105,18 @@ tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *su
 /* Writes "name" "suffix" into text (TDM_LAYER_NAME_BYTES); NULL, with the graph's error, when
  * name is missing or too long. */
 const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffix, char *text);
-/* Copies a struct that begins with struct_size into out_options (bytes); what options (may be
- * NULL) does not reach stays zero. False, with the graph's error, for an illegal size. */
-bool tdm_layer_options(tdm_graph *graph, const char *layer, const char *name, const void *options,
-                       size_t bytes, void *out_options);
+/* tdm_options_read, with the graph's error. */
+bool tdm_layer_options_read(tdm_graph *graph, const char *layer, const char *name,
+                            const char *initializer, const void *options, size_t bytes,
+                            void *defaults);
+/* TDM_OPTIONS_READ of a layer: false, with the graph's error that names it. */
+#define tdm_layer_options(graph, layer, name, kind, options, out_options)                          \
+  (*(out_options) = tdm_##kind##_options_default(),                                                \
+   tdm_layer_options_read(graph, layer, name, "tdm_" #kind "_options_default()",                   \
+                          TDM_OPTIONS_OF(kind, options), sizeof *(out_options), out_options))
+/* True if value >= least; else the graph's error names the option, its value and what is legal. */
+bool tdm_layer_is_at_least(tdm_graph *graph, const char *layer, const char *name,
+                           const char *option, int64_t value, int64_t least);
 /* What a kernel, a stride, a padding or a dilation may be at most: products of two of them, added
  * to a dimension, are still numbers. */
 #define TDM_LAYER_WINDOW_MAX INT64_C(0x7fffffff)
@@ -178,14 +187,30 @@ void tdm_append_update(tdm_update *update, size_t index, const tdm_operation *op
  * overwrites; the other outputs overwrite the last operands. */
 tdm_status tdm_infer_update(tdm_infer *infer) TDM_WARN_UNUSED;
 
+/* An optimizer whose options its initializer, rule->name, did not make: creating a session with it
+ * fails. */
+tdm_status tdm_optimizer_refuse(tdm_update *update) TDM_WARN_UNUSED;
+/* Declares `tdm_KIND_options chosen` and `tdm_optimizer optimizer`, the options (may be NULL)
+ * completed and an optimizer of that rule and rate; returns from an optimizer's constructor where
+ * the options' initializer did not make them. */
+#define TDM_READ_OPTIMIZER(kind, options)                                                          \
+  static const tdm_optimizer_rule refused = {.name = "tdm_" #kind "_options_default()",            \
+                                             .accepts_sparse = true,                               \
+                                             .append = tdm_optimizer_refuse};                      \
+  tdm_optimizer optimizer = tdm_optimizer_default();                                               \
+  tdm_##kind##_options chosen;                                                                     \
+  optimizer.rule = &refused;                                                                       \
+  if (TDM_OPTIONS_READ("optimizer", kind, options, &chosen) != TDM_OK) return optimizer;           \
+  optimizer.learning_rate = chosen.learning_rate
+
 /* Is it what most settings must be: finite, and not negative? */
 static inline bool tdm_is_setting(double number) {
   return number >= 0.0 && isfinite(number);
 }
 
-/* What an option that is 0 stands for. */
+/* value, or, where it is TDM_DEFAULT, what that stands for. */
 static inline double tdm_or_default(double value, double otherwise) {
-  return value == 0.0 ? otherwise : value;
+  return value == TDM_DEFAULT ? otherwise : value;
 }
 
 /* ---- Tables in shards: what embeddings and bags share (embedding.c) ---- */

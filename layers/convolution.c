@@ -231,16 +231,13 @@ static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_opti
                          int dimensions, const int64_t kernel[2],
                          tdm_convolution_attributes *attributes) {
   memset(attributes, 0, sizeof *attributes);
-  attributes->groups = options->groups != 0 ? options->groups : 1;
+  attributes->groups = options->groups;
   bool legal = attributes->groups > 0;
   for (int axis = 0; axis < 2; axis++) {
     const bool flat = dimensions == 1 && axis == 0;
     const int from = dimensions == 1 ? 0 : axis;
-    const int64_t stride = options->stride[from] ? options->stride[from] : options->stride[0];
-    const int64_t dilation =
-        options->dilation[from] ? options->dilation[from] : options->dilation[0];
-    attributes->stride[axis] = flat || stride == 0 ? 1 : stride;
-    attributes->dilation[axis] = flat || dilation == 0 ? 1 : dilation;
+    attributes->stride[axis] = flat ? 1 : options->stride[from];
+    attributes->dilation[axis] = flat ? 1 : options->dilation[from];
     attributes->padding[axis] = flat ? 0 : options->padding[from];
     attributes->kernel[axis] = kernel[axis];
     legal = legal && tdm_layer_is_window(attributes->stride[axis], 1) &&
@@ -307,7 +304,7 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
   const tdm_value invalid = {0, 0};
   tdm_conv_options chosen;
   tdm_convolution_attributes attributes;
-  if (!tdm_layer_options(graph, "convolution", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "convolution", name, conv, options, &chosen) ||
       !tdm_layer_accepts(graph, "convolution", name, x) ||
       !read_options(graph, name, &chosen, dimensions, kernel, &attributes))
     return invalid;

@@ -38,16 +38,16 @@ typedef struct volume_convolution {
 static bool read_convolution(volume_convolution *self, const char *layer, const int64_t *kernel,
                              const int64_t *stride, const int64_t *padding, const int64_t *dilation,
                              int64_t groups, int64_t out_channels) {
-  self->groups = groups != 0 ? groups : 1;
+  self->groups = groups;
   self->out_channels = out_channels;
   const int64_t channels = self->x.dims[CHANNELS];
   bool legal = self->groups > 0 && out_channels > 0 && channels % self->groups == 0 &&
                out_channels % self->groups == 0;
   for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
     self->kernel[axis] = kernel[axis];
-    self->stride[axis] = tdm_volume_axis(stride, axis, 1);
+    self->stride[axis] = stride[axis];
     self->padding[axis] = padding[axis];
-    self->dilation[axis] = tdm_volume_axis(dilation, axis, 1);
+    self->dilation[axis] = dilation[axis];
     legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
             tdm_layer_is_window(self->stride[axis], 1) &&
             tdm_layer_is_window(self->padding[axis], 0) &&
@@ -190,7 +190,7 @@ tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t ou
   tdm_conv3d_options chosen;
   volume_convolution self = {.graph = graph, .name = name};
   bool single;
-  if (!tdm_layer_options(graph, "conv3d", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "conv3d", name, conv3d, options, &chosen) ||
       !tdm_volume_has_list(graph, "conv3d", name, kernel) ||
       !tdm_volume_read(graph, "conv3d", name, &x, &single, &self.x) ||
       !read_convolution(&self, "conv3d", kernel, chosen.stride, chosen.padding, chosen.dilation,
@@ -299,7 +299,7 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
   tdm_conv_transpose3d_options chosen;
   volume_convolution self = {.graph = graph, .name = name};
   bool single;
-  if (!tdm_layer_options(graph, "conv_transpose3d", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "conv_transpose3d", name, conv_transpose3d, options, &chosen) ||
       !tdm_volume_has_list(graph, "conv_transpose3d", name, kernel) ||
       !tdm_volume_read(graph, "conv_transpose3d", name, &x, &single, &self.x) ||
       !read_convolution(&self, "conv_transpose3d", kernel, chosen.stride, chosen.padding,
@@ -318,14 +318,14 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
                                     self.x.dims[FIRST_AXIS + TDM_HEIGHT],
                                     self.x.dims[FIRST_AXIS + TDM_WIDTH]),
                        planes);
-  const tdm_conv_transpose_options of_planes = {
-      .struct_size = sizeof of_planes,
-      .stride = {self.stride[TDM_HEIGHT], self.stride[TDM_WIDTH]},
-      .padding = {self.padding[TDM_HEIGHT], self.padding[TDM_WIDTH]},
-      .output_padding = {chosen.output_padding[TDM_HEIGHT], chosen.output_padding[TDM_WIDTH]},
-      .dilation = {self.dilation[TDM_HEIGHT], self.dilation[TDM_WIDTH]},
-      .groups = self.groups,
-  };
+  tdm_conv_transpose_options of_planes = tdm_conv_transpose_options_default();
+  for (int axis = 0; axis < 2; axis++) {
+    of_planes.stride[axis] = self.stride[TDM_HEIGHT + axis];
+    of_planes.padding[axis] = self.padding[TDM_HEIGHT + axis];
+    of_planes.output_padding[axis] = chosen.output_padding[TDM_HEIGHT + axis];
+    of_planes.dilation[axis] = self.dilation[TDM_HEIGHT + axis];
+  }
+  of_planes.groups = self.groups;
   if (!tdm_value_is_valid(x)) return invalid;
   tdm_value y = tdm_conv_transpose_of(graph, name, x, weight, &of_planes);
   if (!tdm_value_is_valid(y)) return invalid;

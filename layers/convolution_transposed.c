@@ -9,15 +9,9 @@
 
 static const tdm_value invalid = {0, 0};
 
-/* What an option says of an axis, 0 being that of the height, which one dimension lacks. */
-static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64_t otherwise) {
-  if (dimensions == 1) return axis == 0 ? otherwise : numbers[0] != 0 ? numbers[0] : otherwise;
-  const int64_t number = numbers[axis] != 0 ? numbers[axis] : numbers[0];
-  return number != 0 ? number : otherwise;
-}
-
-static int64_t padding_of(const int64_t numbers[2], int dimensions, int axis) {
-  return dimensions == 2 ? numbers[axis] : axis == 0 ? 0 : numbers[0];
+/* The option's number for an axis; flat: the number for the height, axis 0, of one dimension. */
+static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64_t flat) {
+  return dimensions == 2 ? numbers[axis] : axis == 0 ? flat : numbers[0];
 }
 
 /* Fills attributes, of which `input` is y's height and width; false, with the graph's error, when
@@ -27,13 +21,13 @@ static bool read_options(tdm_graph *graph, const char *name,
                          const int64_t kernel[2], const tdm_shape *x,
                          tdm_convolution_attributes *attributes) {
   memset(attributes, 0, sizeof *attributes);
-  attributes->groups = options->groups != 0 ? options->groups : 1;
+  attributes->groups = options->groups;
   bool legal = attributes->groups > 0;
   for (int axis = 0; axis < 2; axis++) {
     const int64_t stride = of_axis(options->stride, dimensions, axis, 1);
     const int64_t dilation = of_axis(options->dilation, dimensions, axis, 1);
-    const int64_t padding = padding_of(options->padding, dimensions, axis);
-    const int64_t more = padding_of(options->output_padding, dimensions, axis);
+    const int64_t padding = of_axis(options->padding, dimensions, axis, 0);
+    const int64_t more = of_axis(options->output_padding, dimensions, axis, 0);
     const tdm_dim size = axis == 0 && dimensions == 1 ? 1 : x->dims[x->rank - 2 + axis];
     attributes->stride[axis] = stride;
     attributes->dilation[axis] = dilation;
@@ -67,7 +61,7 @@ static tdm_value pad_behind(tdm_graph *graph, const char *name, tdm_value x,
   int64_t amounts[4] = {0}; /* the last dimension first */
   for (int axis = 2 - dimensions; axis < 2; axis++)
     amounts[2 * (1 - axis) + 1] =
-        padding_of(options->output_padding, dimensions, axis) / attributes->stride[axis];
+        of_axis(options->output_padding, dimensions, axis, 0) / attributes->stride[axis];
   if (amounts[1] == 0 && amounts[3] == 0) return x;
   return tdm_pad(graph, name, x, amounts, 2 * (size_t)dimensions, TDM_PAD_CONSTANT, 0);
 }
@@ -99,14 +93,14 @@ static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t o
                       const tdm_conv_transpose_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_conv_transpose_options chosen;
-  if (!tdm_layer_options(graph, "conv_transpose", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "conv_transpose", name, conv_transpose, options, &chosen) ||
       !tdm_layer_accepts(graph, "conv_transpose", name, x))
     return invalid;
   tdm_shape shape = tdm_value_shape(graph, x);
   const bool single = shape.rank == dimensions + 1; /* one image: a batch of itself */
   if (single) x = tdm_unsqueeze(graph, name, x, 0);
   shape = tdm_value_shape(graph, x);
-  const int64_t groups = chosen.groups != 0 ? chosen.groups : 1;
+  const int64_t groups = chosen.groups;
   char text[TDM_SHAPE_TEXT];
   if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) || groups < 1 ||
       shape.dims[1] % groups != 0 || out_channels % groups != 0 || out_channels < 1)

@@ -226,11 +226,11 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
   name = tdm_graph_name(graph, name);
   tdm_embedding_options chosen;
   const tdm_value invalid = {0, 0};
-  if (!tdm_layer_options(graph, "embedding", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "embedding", name, embedding, options, &chosen) ||
       !tdm_layer_accepts(graph, "embedding", name, ids))
     return invalid;
   tdm_embedding_attributes attributes = {.rows = rows, .padding_index = -1};
-  if (chosen.has_padding_index) {
+  if (chosen.padding_index != TDM_NO_INDEX) {
     const int64_t padding =
         chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)

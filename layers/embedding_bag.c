@@ -289,7 +289,7 @@ tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, i
   name = tdm_graph_name(graph, name);
   tdm_embedding_bag_options chosen;
   const tdm_value invalid = {0, 0};
-  if (!tdm_layer_options(graph, "embedding_bag", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "embedding_bag", name, embedding_bag, options, &chosen) ||
       !tdm_layer_accepts(graph, "embedding_bag", name, ids))
     return invalid;
   const char *fault = fault_of(&chosen);
@@ -298,7 +298,7 @@ tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, i
                                              .padding_index = -1,
                                              .mean = chosen.mode == TDM_BAG_MEAN,
                                              .ends = chosen.include_last_offset};
-  if (chosen.has_padding_index) {
+  if (chosen.padding_index != TDM_NO_INDEX) {
     const int64_t padding =
         chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)

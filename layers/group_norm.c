@@ -64,8 +64,7 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
   const tdm_value grouped =
       seen_as(graph, name, x, tdm_shape_of(3, shape.dims[0], groups, elements));
   if (!tdm_value_is_valid(grouped)) return invalid;
-  const tdm_value normal =
-      tdm_normalize_groups(graph, name, grouped, epsilon != 0 ? epsilon : 1e-5);
+  const tdm_value normal = tdm_normalize_groups(graph, name, grouped, epsilon);
   const tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
   return affine ? scale_channels(graph, name, y) : y;
 }
@@ -73,10 +72,8 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
 /* With running statistics. */
 static tdm_value normalize_tracked(tdm_graph *graph, const char *name, tdm_value x,
                                    const tdm_instance_norm_options *options) {
-  const double epsilon = tdm_or_default(options->epsilon, 1e-5);
-  const double momentum = tdm_or_default(options->momentum, 0.1);
-  const tdm_value y =
-      tdm_normalize_instances(graph, name, x, epsilon, momentum > 0 ? momentum : 0, invalid);
+  const double momentum = options->momentum > 0 ? options->momentum : 0;
+  const tdm_value y = tdm_normalize_instances(graph, name, x, options->epsilon, momentum, invalid);
   return options->affine ? scale_channels(graph, name, y) : y;
 }
 
@@ -84,7 +81,7 @@ tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
                               const tdm_group_norm_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_group_norm_options chosen;
-  if (!tdm_layer_options(graph, "group_norm", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "group_norm", name, group_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "group_norm", name, x))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -100,7 +97,7 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
                                  const tdm_instance_norm_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_instance_norm_options chosen;
-  if (!tdm_layer_options(graph, "instance_norm", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "instance_norm", name, instance_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "instance_norm", name, x))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -154,7 +151,8 @@ tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value 
   if (!tdm_value_is_valid(squares)) return invalid;
   const int64_t around[] = {0, 0, size / 2, (size - 1) / 2};
   const tdm_value padded = tdm_pad(graph, name, squares, around, 4, TDM_PAD_CONSTANT, 0);
-  const tdm_pool_options by_one = {.struct_size = sizeof by_one, .stride = {1, 1}};
+  tdm_pool_options by_one = tdm_pool_options_default();
+  by_one.stride[0] = by_one.stride[1] = 1;
   const tdm_value means = tdm_avg_pool2d(graph, name, padded, size, 1, &by_one);
   if (!tdm_value_is_valid(means)) return invalid;
   const tdm_value divisor = tdm_affine(graph, name, seen_as(graph, name, means, shape), alpha, k);

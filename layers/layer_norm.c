@@ -171,11 +171,10 @@ tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
                               const tdm_layer_norm_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_layer_norm_options chosen;
-  if (!tdm_layer_options(graph, "layer_norm", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "layer_norm", name, layer_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "layer_norm", name, x))
     return (tdm_value){0, 0};
-  const tdm_layer_norm_attributes attributes = {
-      .epsilon = chosen.epsilon != 0 ? chosen.epsilon : 1e-5, .rank = rank};
+  const tdm_layer_norm_attributes attributes = {.epsilon = chosen.epsilon, .rank = rank};
   return append_norm(graph, "layer_norm", name, x, !chosen.without_affine, !chosen.without_bias,
                      &attributes);
 }
@@ -202,11 +201,10 @@ tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int
                             const tdm_rms_norm_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_rms_norm_options chosen;
-  if (!tdm_layer_options(graph, "rms_norm", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "rms_norm", name, rms_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "rms_norm", name, x))
     return (tdm_value){0, 0};
-  const double epsilon =
-      chosen.epsilon != 0 ? chosen.epsilon : epsilon_of(tdm_value_dtype(graph, x));
+  const double epsilon = tdm_or_default(chosen.epsilon, epsilon_of(tdm_value_dtype(graph, x)));
   const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = rank, .uncentered = 1};
   return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, false, &attributes);
 }

@@ -26,12 +26,19 @@ extern "C" {
 
 typedef struct tdm_embedding_options {
   size_t struct_size;
-  bool has_padding_index; /* else padding_index says nothing */
-  int64_t padding_index;  /* negative: from the end; its row starts as zeros and is never trained */
+  /* Index of a row that starts as zeros and is never trained; negative: from the end. Default
+   * TDM_NO_INDEX: none. */
+  int64_t padding_index;
   /* Gradients as rows: for plain sgd and adagrad, and sparse_adam, only. Where the table also has a
    * dense one (tdm_tie with a linear layer, a penalty), all of it is dense, as PyTorch's. */
   bool sparse;
 } tdm_embedding_options;
+static inline tdm_embedding_options tdm_embedding_options_default(void) {
+  tdm_embedding_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_embedding_options);
+  options.padding_index = TDM_NO_INDEX;
+  return options;
+}
 
 /* ids int32 or int64 (...) -> (..., dim). name.weight (rows, dim), normal(0, 1). */
 TDM_API tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
@@ -47,10 +54,16 @@ TDM_API tdm_value tdm_linear_without_bias(tdm_graph *graph, const char *name, td
 
 typedef struct tdm_layer_norm_options {
   size_t struct_size;
-  double epsilon;      /* 0: 1e-5 */
+  double epsilon;      /* default 1e-5 */
   bool without_affine; /* no weight and no bias */
   bool without_bias;
 } tdm_layer_norm_options;
+static inline tdm_layer_norm_options tdm_layer_norm_options_default(void) {
+  tdm_layer_norm_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_layer_norm_options);
+  options.epsilon = 1e-5;
+  return options;
+}
 
 /* Normalizes the last `rank` dimensions of x, which are sizes: (x - mean) / sqrt(variance +
  * epsilon) weight + bias. name.weight (ones), name.bias (zeros), of their shape. */
@@ -60,9 +73,15 @@ TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_va
 
 typedef struct tdm_rms_norm_options {
   size_t struct_size;
-  double epsilon;      /* 0: the machine epsilon of x's dtype */
+  double epsilon;      /* default TDM_DEFAULT: the machine epsilon of x's dtype */
   bool without_affine; /* no weight */
 } tdm_rms_norm_options;
+static inline tdm_rms_norm_options tdm_rms_norm_options_default(void) {
+  tdm_rms_norm_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_rms_norm_options);
+  options.epsilon = TDM_DEFAULT;
+  return options;
+}
 
 /* Divides by the root of the mean square over the last `rank` dimensions of x, which are sizes:
  * x / sqrt(mean(x x) + epsilon) weight. name.weight (ones), of their shape. */
@@ -72,9 +91,15 @@ TDM_API tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_valu
 
 typedef struct tdm_group_norm_options {
   size_t struct_size;
-  double epsilon;      /* 0: 1e-5 */
+  double epsilon;      /* default 1e-5 */
   bool without_affine; /* no weight and no bias */
 } tdm_group_norm_options;
+static inline tdm_group_norm_options tdm_group_norm_options_default(void) {
+  tdm_group_norm_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_group_norm_options);
+  options.epsilon = 1e-5;
+  return options;
+}
 
 /* Normalizes x (n, channels, ...), all sizes but n, over each of `groups` groups of neighbouring
  * channels of an image: (x - mean) / sqrt(variance + epsilon) weight + bias. name.weight (channels,
@@ -86,14 +111,21 @@ TDM_API tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_va
 
 typedef struct tdm_instance_norm_options {
   size_t struct_size;
-  double epsilon; /* 0: 1e-5 */
+  double epsilon; /* default 1e-5 */
   bool affine;    /* with weight and bias, as tdm_group_norm has them */
   /* PyTorch's track_running_stats: the mean of the images' statistics moves name.running_mean
    * (zeros at first) and name.running_var (ones) when a run trains; others normalize by these. As
    * there, name.num_batches_tracked stays 0. */
   bool track_statistics;
-  double momentum; /* of these; 0: 0.1; negative: they stay as they are, PyTorch's None */
+  double momentum; /* of these; default 0.1; negative: they stay as they are, PyTorch's None */
 } tdm_instance_norm_options;
+static inline tdm_instance_norm_options tdm_instance_norm_options_default(void) {
+  tdm_instance_norm_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_instance_norm_options);
+  options.epsilon = 1e-5;
+  options.momentum = 0.1;
+  return options;
+}
 
 /* The same over each channel of an image; without weight and bias, and without running statistics,
  * unless options say so, as PyTorch's. Images of one element per channel are refused, except in
@@ -110,21 +142,29 @@ TDM_API tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, td
 /* ---- Images ---------------------------------------------------------------------------------- */
 /* No kernel, stride, padding or dilation is beyond 2^31 - 1.
  * 2d: x (n, channels, height, width), and options have a number for the height and one for the
- * width; 1d: x (n, channels, width), and the first number counts. A padding of 0 is none, so that
- * {1} pads the height alone: PyTorch's padding=1 is {1, 1}. channels must be a size. Convolutions
+ * width, PyTorch's tuples: its stride=2 is {2, 2}. 1d: x (n, channels, width), and only the first
+ * number is read. channels must be a size. Convolutions
  * and pooling also take one image, without n, and answer one. layers/volumes.h has those of three
  * dimensions. */
 
 typedef struct tdm_conv_options {
   size_t struct_size;
-  int64_t stride[2];   /* 0: 1; a second that is 0: as the first */
-  int64_t padding[2];  /* zeros on both sides, of the height and of the width */
-  int64_t dilation[2]; /* 0: 1; a second that is 0: as the first */
-  int64_t groups;      /* 0: 1 */
+  int64_t stride[2];   /* 1 or more; default {1, 1} */
+  int64_t padding[2];  /* zeros on both sides, of the height and of the width; default {0, 0} */
+  int64_t dilation[2]; /* 1 or more; default {1, 1} */
+  int64_t groups;      /* 1 or more; default 1 */
   bool without_bias;
   bool same;                 /* PyTorch's padding="same": y has x's size; strides are 1 */
   tdm_pad_mode padding_mode; /* what x is padded with; other than by zeros as tdm_pad does it */
 } tdm_conv_options;
+static inline tdm_conv_options tdm_conv_options_default(void) {
+  tdm_conv_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_conv_options);
+  options.stride[0] = options.stride[1] = 1;
+  options.dilation[0] = options.dilation[1] = 1;
+  options.groups = 1;
+  return options;
+}
 
 /* x -> (n, out_channels, height', width'). name.weight (out_channels, channels / groups,
  * kernel_height, kernel_width), name.bias (out_channels): uniform within 1/sqrt(channels / groups x
@@ -137,13 +177,21 @@ TDM_API tdm_value tdm_conv1d(tdm_graph *graph, const char *name, tdm_value x, in
 
 typedef struct tdm_conv_transpose_options {
   size_t struct_size;
-  int64_t stride[2];         /* 0: 1; a second that is 0: as the first */
+  int64_t stride[2];         /* 1 or more; default {1, 1} */
   int64_t padding[2];        /* taken away on both sides of y */
   int64_t output_padding[2]; /* added behind y: less than stride or dilation */
-  int64_t dilation[2];       /* 0: 1; a second that is 0: as the first */
-  int64_t groups;            /* 0: 1 */
+  int64_t dilation[2];       /* 1 or more; default {1, 1} */
+  int64_t groups;            /* 1 or more; default 1 */
   bool without_bias;
 } tdm_conv_transpose_options;
+static inline tdm_conv_transpose_options tdm_conv_transpose_options_default(void) {
+  tdm_conv_transpose_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_conv_transpose_options);
+  options.stride[0] = options.stride[1] = 1;
+  options.dilation[0] = options.dilation[1] = 1;
+  options.groups = 1;
+  return options;
+}
 
 /* PyTorch's ConvTranspose: x -> (n, out_channels, (height - 1) stride - 2 padding + dilation
  * (kernel
@@ -173,13 +221,22 @@ TDM_API tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value 
 
 typedef struct tdm_pool_options {
   size_t struct_size;
-  int64_t stride[2];    /* 0: the kernel; a second that is 0: as the first */
+  int64_t stride[2];    /* 1 or more; default TDM_DEFAULT_SIZE: the kernel, of each dimension */
   int64_t padding[2];   /* at most half the kernel; never the maximum */
-  int64_t dilation[2];  /* of the maximum only; 0: 1; a second that is 0: as the first */
+  int64_t dilation[2];  /* of the maximum only: 1 or more; default {1, 1} */
   bool ceil;            /* a last window may reach beyond the padding */
   bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */
-  int64_t divisor;      /* of the average only; 0: the count of the window's elements */
+  int64_t divisor;      /* of the average only: 1 or more; default TDM_DEFAULT_SIZE: the count of
+                           the window's elements */
 } tdm_pool_options;
+static inline tdm_pool_options tdm_pool_options_default(void) {
+  tdm_pool_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_pool_options);
+  options.stride[0] = options.stride[1] = TDM_DEFAULT_SIZE;
+  options.dilation[0] = options.dilation[1] = 1;
+  options.divisor = TDM_DEFAULT_SIZE;
+  return options;
+}
 
 /* A window that dilation leaves without any element of x is INVALID_ARGUMENT. options may be NULL.
  */
@@ -228,11 +285,19 @@ TDM_API tdm_value tdm_adaptive_avg_pool1d(tdm_graph *graph, const char *name, td
 
 typedef struct tdm_batch_norm_options {
   size_t struct_size;
-  double epsilon;          /* 0: 1e-5 */
-  double momentum;         /* 0: 0.1; negative: running statistics are averages over all batches */
+  double epsilon;          /* default 1e-5 */
+  double momentum;         /* default 0.1; negative: running statistics are averages over all
+                              batches */
   bool without_affine;     /* no weight and no bias */
   bool without_statistics; /* every run normalizes by its own batch */
 } tdm_batch_norm_options;
+static inline tdm_batch_norm_options tdm_batch_norm_options_default(void) {
+  tdm_batch_norm_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_batch_norm_options);
+  options.epsilon = 1e-5;
+  options.momentum = 0.1;
+  return options;
+}
 
 /* PyTorch's BatchNorm1d, 2d and 3d: x (n, channels), (n, channels, width), (n, channels, height,
  * width) or (n, channels, depth, height, width). Runs that train normalize by the batch, and move

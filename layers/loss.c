@@ -73,8 +73,7 @@ static bool refuse(tdm_graph *graph, const char *loss, const char *name, const c
 bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
                            const tdm_loss_options *options, unsigned uses,
                            tdm_loss_options *out_options) {
-  if (!tdm_layer_options(graph, loss, name, options, sizeof *out_options, out_options))
-    return false;
+  if (!tdm_layer_options(graph, loss, name, loss, options, out_options)) return false;
   const int last = uses & TDM_LOSS_USES_LOG_TARGET ? TDM_LOSS_BATCH_MEAN : TDM_LOSS_NONE;
   if ((int)out_options->reduction < TDM_LOSS_MEAN || (int)out_options->reduction > last) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: no reduction %d", loss, name,
@@ -86,15 +85,15 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
     unsigned use;
     const char *name;
   } given[] = {
-      {out_options->has_ignore_index, TDM_LOSS_USES_CLASSES, "ignore_index"},
+      {out_options->ignore_index != TDM_LOSS_IGNORE_INDEX, TDM_LOSS_USES_CLASSES, "ignore_index"},
       {tdm_value_is_valid(out_options->weight), TDM_LOSS_USES_WEIGHT, "weight"},
       {tdm_value_is_valid(out_options->pos_weight), TDM_LOSS_USES_POS_WEIGHT, "pos_weight"},
       {out_options->label_smoothing != 0.0, TDM_LOSS_USES_SMOOTHING, "label_smoothing"},
-      {out_options->beta != 0.0 || out_options->has_beta, TDM_LOSS_USES_BETA, "beta"},
+      {out_options->beta != 1.0, TDM_LOSS_USES_BETA, "beta"},
       {out_options->log_target, TDM_LOSS_USES_LOG_TARGET, "log_target"},
-      {out_options->has_margin, TDM_LOSS_USES_MARGIN, "margin"},
-      {out_options->p != 0.0, TDM_LOSS_USES_P, "p"},
-      {out_options->epsilon != 0.0, TDM_LOSS_USES_EPSILON, "epsilon"},
+      {out_options->margin != TDM_DEFAULT, TDM_LOSS_USES_MARGIN, "margin"},
+      {out_options->p != TDM_DEFAULT, TDM_LOSS_USES_P, "p"},
+      {out_options->epsilon != TDM_DEFAULT, TDM_LOSS_USES_EPSILON, "epsilon"},
       {out_options->swap, TDM_LOSS_USES_SWAP, "swap"},
       {out_options->full, TDM_LOSS_USES_FULL, "full"},
       {out_options->linear_input, TDM_LOSS_USES_LINEAR_INPUT, "linear_input"},
@@ -103,17 +102,21 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
   };
   for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
     if (given[i].given && !(uses & given[i].use)) return refuse(graph, loss, name, given[i].name);
-  if (out_options->has_margin && !isfinite(out_options->margin))
-    return refuse(graph, loss, name, "margin that is not finite");
-  if (!tdm_is_setting(out_options->epsilon))
-    return refuse(graph, loss, name, "epsilon that is negative or not finite");
-  return true;
+  if (!isfinite(out_options->margin))
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: margin is %g, expected a finite number",
+                   loss, name, out_options->margin);
+  else if (out_options->epsilon != TDM_DEFAULT && !tdm_is_setting(out_options->epsilon))
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: epsilon is %g, expected a finite number of 0 or more", loss, name,
+                   out_options->epsilon);
+  else
+    return true;
+  return false;
 }
 
 tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options) {
   return (tdm_loss_attributes){.reduction = (int32_t)options->reduction,
-                               .ignore_index =
-                                   options->has_ignore_index ? options->ignore_index : -100,
+                               .ignore_index = options->ignore_index,
                                .smoothing = options->label_smoothing};
 }
 

@@ -29,9 +29,9 @@ bool tdm_loss_options_read(tdm_graph *graph, const char *loss, const char *name,
 /* Reduction, ignore_index and smoothing; the rest zeros. */
 tdm_loss_attributes tdm_loss_attributes_of(const tdm_loss_options *options);
 
-/* The margin, or what it is where none is given. */
+/* The margin, or the loss's own where it is TDM_DEFAULT. */
 static inline double tdm_loss_margin(const tdm_loss_options *options, double otherwise) {
-  return options->has_margin ? options->margin : otherwise;
+  return options->margin != TDM_DEFAULT ? options->margin : otherwise;
 }
 
 /* What a loss that is put together of operations makes of its elements: their mean or sum, or

@@ -327,7 +327,7 @@ tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value l
   class_rows rows;
   if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, true, &rows))
     return (tdm_value){0, 0};
-  if (rows.probable && chosen.has_ignore_index)
+  if (rows.probable && chosen.ignore_index != TDM_LOSS_IGNORE_INDEX)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cross_entropy %s: targets that are probabilities have no ignore_index",
                           name);

@@ -30,7 +30,6 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cosine_similarity %s: epsilon %g must be finite and not negative", name,
                           epsilon);
-  const double least = tdm_or_default(epsilon, 1e-8);
   const tdm_value products = tdm_mul(graph, name, a, b);
   const tdm_value both[2] = {a, b};
   tdm_value norms[2];
@@ -38,7 +37,7 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
     /* what is repeated along the dimension counts as often in the norm */
     const tdm_value x = expanded(graph, name, both[i], products);
     const tdm_value squares = dot(graph, name, x, x, dimension);
-    norms[i] = tdm_sqrt(graph, name, tdm_clamp(graph, name, squares, least * least, INFINITY));
+    norms[i] = tdm_sqrt(graph, name, tdm_clamp(graph, name, squares, epsilon * epsilon, INFINITY));
   }
   return tdm_div(graph, name, tdm_sum(graph, name, products, &dimension, 1, false),
                  tdm_mul(graph, name, norms[0], norms[1]));
@@ -62,12 +61,11 @@ static bool is_norm(tdm_graph *graph, const char *function, const char *name, do
 tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                 double p, double epsilon, bool keep) {
   name = tdm_graph_name(graph, name);
-  p = tdm_or_default(p, 2.0);
   if (!is_norm(graph, "pairwise_distance", name, p)) return invalid;
   if (!isfinite(epsilon))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pairwise_distance %s: epsilon %g must be finite", name, epsilon);
-  return distance(graph, name, a, b, p, tdm_or_default(epsilon, 1e-6), keep);
+  return distance(graph, name, a, b, p, epsilon, keep);
 }
 
 /* ---- Losses of distances --------------------------------------------------------------------- */

@@ -196,8 +196,9 @@ tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *name, td
                              &chosen))
     return invalid;
   const int classes = -1;
-  const tdm_loss_options binary = {
-      .struct_size = sizeof binary, .reduction = TDM_LOSS_NONE, .weight = chosen.weight};
+  tdm_loss_options binary = tdm_loss_options_default();
+  binary.reduction = TDM_LOSS_NONE;
+  binary.weight = chosen.weight;
   const tdm_value elements = tdm_binary_cross_entropy_with(graph, name, logits, targets, &binary);
   return tdm_loss_reduce(graph, name, tdm_mean(graph, name, elements, &classes, 1, false),
                          chosen.reduction);

@@ -152,7 +152,7 @@ static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, c
   if (!tdm_loss_options_read(graph, loss, name, options, TDM_LOSS_USES_BETA, &chosen))
     return (tdm_value){0, 0};
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
-  attributes.beta = chosen.has_beta ? chosen.beta : tdm_or_default(chosen.beta, 1.0);
+  attributes.beta = chosen.beta;
   attributes.scale = huber ? attributes.beta : 1.0;
   if (!(attributes.beta > 0.0) && (huber || attributes.beta != 0.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: beta is %g, and must be positive%s",

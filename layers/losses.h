@@ -18,31 +18,46 @@ typedef enum tdm_loss_reduction {
   TDM_LOSS_BATCH_MEAN /* of the KL divergence: the sum divided by dimension 0 */
 } tdm_loss_reduction;
 
-/* A loss refuses what it has no use for. */
+/* Classes that losses leave out, unless options name another one. */
+#define TDM_LOSS_IGNORE_INDEX INT64_C(-100)
+
+/* A loss refuses an option that it does not read, unless that has its default. */
 typedef struct tdm_loss_options {
   size_t struct_size;
-  tdm_loss_reduction reduction; /* 0: the mean */
-  bool has_ignore_index;        /* ignore_index is meant */
-  int64_t ignore_index; /* of targets that are classes; -100 where has_ignore_index is false */
+  tdm_loss_reduction reduction; /* default TDM_LOSS_MEAN */
+  int64_t ignore_index;         /* of targets that are classes; default TDM_LOSS_IGNORE_INDEX */
   /* An input, or a state, of what is judged's dtype, that no gradient flows into. Of classes:
    * (classes), and a mean is divided by the weights of its targets. Of the binary cross-entropy: of
    * the shape of the logits' last dimensions, over which it repeats. */
   tdm_value weight;
   tdm_value pos_weight;   /* likewise, of the positive part of the binary cross-entropy */
   double label_smoothing; /* of the cross-entropy: 0 to 1 */
-  double beta; /* of smooth L1, and Huber's delta: where it becomes linear; 0: 1, see has_beta */
-  bool log_target; /* of the KL divergence: targets are logarithms of probabilities */
-  bool has_margin;
-  double margin;      /* where has_margin is false each loss's own, as it says */
-  double p;           /* the power of multi-margin (0: 1), the norm of triplets (0: 2) */
-  double epsilon;     /* what keeps logarithms and distances apart from 0; 0: the loss's own */
+  /* Of smooth L1, and Huber's delta, which is positive: where the loss becomes linear; default 1.
+   * Smooth L1 with 0 is L1. */
+  double beta;
+  bool log_target;    /* of the KL divergence: targets are logarithms of probabilities */
+  double margin;      /* default TDM_DEFAULT: each loss's own, as its comment says */
+  double p;           /* power of multi-margin, 1 or 2, norm of triplets, positive; default
+                         TDM_DEFAULT: 1 and 2 */
+  double epsilon;     /* 0 or more: what keeps logarithms and distances apart from 0; default
+                         TDM_DEFAULT: the loss's own */
   bool swap;          /* of triplets: by the negative's distance to the positive if it is less */
   bool full;          /* of Gauss's and Poisson's likelihood: with the terms that are constant */
   bool linear_input;  /* of Poisson's: the input is the rate, not its logarithm */
   int64_t blank;      /* of CTC: the class that stands for none */
   bool zero_infinity; /* of CTC: targets that are too long cost nothing */
-  bool has_beta;      /* beta is meant, where it is 0 too: smooth L1 is L1 then */
 } tdm_loss_options;
+static inline tdm_loss_options tdm_loss_options_default(void) {
+  tdm_loss_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_loss_options);
+  options.reduction = TDM_LOSS_MEAN;
+  options.ignore_index = TDM_LOSS_IGNORE_INDEX;
+  options.beta = 1.0;
+  options.margin = TDM_DEFAULT;
+  options.p = TDM_DEFAULT;
+  options.epsilon = TDM_DEFAULT;
+  return options;
+}
 
 /* logits (n, classes), targets int (n) -> scalar (mean), or as the reduction says; or (n, classes,
  * d1, ...) and (n, d1, ...), or (classes) and (). Or targets of logits' shape and dtype, which are
@@ -137,11 +152,12 @@ TDM_API tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *
  */
 
 /* The cosine between a and b, broadcast, along dimension, which goes: of each the norm counts as
- * epsilon at least (0: 1e-8), and has no slope there (PyTorch goes on as if it had). */
+ * epsilon (0 or more; PyTorch's default is 1e-8) at least, and has no slope there (PyTorch goes on
+ * as if it had). */
 TDM_API tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, int dimension, double epsilon);
 /* The p-norm of a - b + epsilon along the last dimension, which stays as 1 with keep. p is positive
- * or INFINITY (0: 2), epsilon 0: 1e-6. */
+ * or INFINITY; PyTorch's defaults are 2 and 1e-6. */
 TDM_API tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, double p, double epsilon, bool keep);
 /* a, b (n, features), targets (n), or (features) and (): 1 - cosine where the target is 1, max(0,

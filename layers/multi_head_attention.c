@@ -220,12 +220,12 @@ static void read_padding(attention_layer *self) {
 
 static tdm_value attend(const attention_layer *self) {
   const tdm_multi_head_attention_options *options = &self->options;
-  const tdm_attention_options attention = {.struct_size = sizeof attention,
-                                           .heads = self->heads,
-                                           .causal = options->causal,
-                                           .padding = options->padding,
-                                           .mask = options->mask,
-                                           .dropout = options->dropout};
+  tdm_attention_options attention = tdm_attention_options_default();
+  attention.heads = self->heads;
+  attention.causal = options->causal;
+  attention.padding = options->padding;
+  attention.mask = options->mask;
+  attention.dropout = options->dropout;
   char text[TDM_LAYER_NAME_BYTES];
   if (!part_name(self, "/attention", text)) return invalid;
   const tdm_value *inputs = self->inputs;
@@ -249,7 +249,7 @@ tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value
   attention_layer self = {
       .graph = graph, .name = name, .heads = heads, .inputs = {query, key, value}};
   char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_options(graph, "multi_head_attention", name, options, sizeof self.options,
+  if (!tdm_layer_options(graph, "multi_head_attention", name, multi_head_attention, options,
                          &self.options))
     return invalid;
   if (self.options.out_weights) *self.options.out_weights = invalid;

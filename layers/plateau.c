@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/options.h"
 #include "core/status.h"
 #include "tandem/layers/schedules.h"
 
@@ -13,22 +14,16 @@ tdm_status tdm_rate_plateau_begin(double rate, const tdm_plateau_options *option
   if (!out_plateau) return tdm_fail(TDM_INVALID_ARGUMENT, "plateau: no place for it");
   memset(out_plateau, 0, sizeof *out_plateau);
   tdm_plateau_options *chosen = &out_plateau->options;
-  if (options && (options->struct_size < sizeof(size_t) || options->struct_size > sizeof *chosen))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "plateau: struct_size of its options is %zu",
-                    options->struct_size);
-  if (options) memcpy(chosen, options, options->struct_size);
-  chosen->struct_size = sizeof *chosen;
-  if (chosen->factor == 0.0) chosen->factor = 0.1;
-  if (chosen->threshold == 0.0) chosen->threshold = 1e-4;
-  if (chosen->patience == 0) chosen->patience = 10;
-  if (chosen->patience < 0) chosen->patience = 0;
-  if (!(rate >= 0.0 && isfinite(rate)) || !(chosen->factor > 0.0 && chosen->factor < 1.0) ||
-      !(chosen->threshold >= 0.0) || chosen->cooldown < 0 || !(chosen->least >= 0.0))
+  TDM_TRY(TDM_OPTIONS_READ("plateau", plateau, options, chosen));
+  if (!(rate >= 0.0 && isfinite(rate)) || !(chosen->factor >= 0.0 && chosen->factor < 1.0) ||
+      !(chosen->threshold >= 0.0) || chosen->patience < 0 || chosen->cooldown < 0 ||
+      !(chosen->least >= 0.0))
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "plateau: rate %g must be finite and not negative, factor %g in (0, 1), "
-                    "threshold %g, cooldown %lld and the least rate %g not negative",
-                    rate, chosen->factor, chosen->threshold, (long long)chosen->cooldown,
-                    chosen->least);
+                    "plateau: rate is %g, expected finite and not negative; factor is %g, expected "
+                    "0 to less than 1; threshold is %g, patience %lld, cooldown %lld and least %g, "
+                    "expected not negative",
+                    rate, chosen->factor, chosen->threshold, (long long)chosen->patience,
+                    (long long)chosen->cooldown, chosen->least);
   out_plateau->rate = rate;
   out_plateau->best = chosen->rising ? -INFINITY : INFINITY;
   return TDM_OK;

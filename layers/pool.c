@@ -207,8 +207,8 @@ static tdm_value append_pool(tdm_graph *graph, const tdm_operation *operation, c
   return outputs[0];
 }
 
-static int64_t first_of(int64_t wanted, int64_t otherwise) {
-  return wanted != 0 ? wanted : otherwise;
+static int64_t size_or_default(int64_t size, int64_t otherwise) {
+  return size != TDM_DEFAULT_SIZE ? size : otherwise;
 }
 
 static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
@@ -219,20 +219,21 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
   if (out_indices) *out_indices = invalid;
   tdm_pool_options chosen;
   bool single;
-  if (!tdm_layer_options(graph, "pool", name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, "pool", name, pool, options, &chosen) ||
       !accepts(graph, name, &x, dimensions, &single))
     return invalid;
   tdm_pool_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
-  bool legal = chosen.divisor >= 0;
+  if (chosen.divisor != TDM_DEFAULT_SIZE &&
+      !tdm_layer_is_at_least(graph, "pool", name, "divisor", chosen.divisor, 1))
+    return invalid;
+  bool legal = true;
   for (int axis = 0; axis < 2; axis++) {
     const bool flat = dimensions == 1 && axis == 0;
     const int from = dimensions == 1 ? 0 : axis;
-    const int64_t stride = first_of(chosen.stride[from], chosen.stride[0]);
-    const int64_t dilation = first_of(chosen.dilation[from], chosen.dilation[0]);
     attributes.kernel[axis] = kernel[axis];
-    attributes.stride[axis] = flat ? 1 : first_of(stride, kernel[axis]);
-    attributes.dilation[axis] = flat || operation != &max_pool ? 1 : first_of(dilation, 1);
+    attributes.stride[axis] = flat ? 1 : size_or_default(chosen.stride[from], kernel[axis]);
+    attributes.dilation[axis] = flat || operation != &max_pool ? 1 : chosen.dilation[from];
     attributes.padding[axis] = flat ? 0 : chosen.padding[from];
     legal = legal && tdm_layer_is_window(kernel[axis], 1) &&
             tdm_layer_is_window(attributes.stride[axis], 1) &&
@@ -244,14 +245,15 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pool %s: kernel, stride and dilation must be positive and at most "
                           "%lld, and padding at most half the kernel; kernel is %lld x %lld, "
-                          "stride %lld x %lld, padding %lld x %lld",
+                          "stride %lld x %lld, padding %lld x %lld, dilation %lld x %lld",
                           name, (long long)TDM_LAYER_WINDOW_MAX, (long long)attributes.kernel[0],
                           (long long)attributes.kernel[1], (long long)attributes.stride[0],
                           (long long)attributes.stride[1], (long long)attributes.padding[0],
-                          (long long)attributes.padding[1]);
+                          (long long)attributes.padding[1], (long long)attributes.dilation[0],
+                          (long long)attributes.dilation[1]);
   attributes.ceil = chosen.ceil;
   attributes.count_padding = !chosen.exclude_padding;
-  attributes.divisor = chosen.divisor;
+  attributes.divisor = size_or_default(chosen.divisor, 0);
   return append_pool(graph, operation, name, x, single, &attributes, out_indices);
 }
 

@@ -1,6 +1,8 @@
 /* Pooling of three dimensions, put together of that of two: over height and width first, then over
  * depth, both on views of x. Invariant: of equal elements the first in x counts, as it does in two
  * dimensions. */
+#include <string.h>
+
 #include "layers/common.h"
 #include "layers/volume.h"
 #include "tandem/layers/layers.h"
@@ -154,35 +156,25 @@ static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const
   name = tdm_graph_name(graph, name);
   if (out_indices) *out_indices = invalid;
   tdm_pool3d_options chosen;
-  if (!tdm_layer_options(graph, layer, name, options, sizeof chosen, &chosen) ||
+  if (!tdm_layer_options(graph, layer, name, pool3d, options, &chosen) ||
       !tdm_volume_has_list(graph, layer, name, kernel))
     return invalid;
   pooling asked = {.step = step, .out_indices = out_indices};
-  int64_t stride[TDM_VOLUME_AXES], dilation[TDM_VOLUME_AXES], padding[TDM_VOLUME_AXES];
-  for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
-    asked.kernel[axis] = kernel[axis];
-    stride[axis] = tdm_volume_axis(chosen.stride, axis, kernel[axis]);
-    dilation[axis] = tdm_volume_axis(chosen.dilation, axis, 1);
-    padding[axis] = chosen.padding[axis];
+  memcpy(asked.kernel, kernel, sizeof asked.kernel);
+  asked.plane = asked.depth = tdm_pool_options_default();
+  for (int axis = 0; axis < 2; axis++) {
+    asked.plane.stride[axis] = chosen.stride[TDM_HEIGHT + axis];
+    asked.plane.padding[axis] = chosen.padding[TDM_HEIGHT + axis];
+    asked.plane.dilation[axis] = chosen.dilation[TDM_HEIGHT + axis];
   }
-  asked.plane = (tdm_pool_options){
-      .struct_size = sizeof asked.plane,
-      .stride = {stride[TDM_HEIGHT], stride[TDM_WIDTH]},
-      .padding = {padding[TDM_HEIGHT], padding[TDM_WIDTH]},
-      .dilation = {dilation[TDM_HEIGHT], dilation[TDM_WIDTH]},
-      .ceil = chosen.ceil,
-      .exclude_padding = chosen.exclude_padding,
-      .divisor = chosen.divisor,
-  };
-  asked.depth = (tdm_pool_options){
-      .struct_size = sizeof asked.depth,
-      .stride = {stride[TDM_DEPTH], 1},
-      .padding = {padding[TDM_DEPTH], 0},
-      .dilation = {dilation[TDM_DEPTH], 1},
-      .ceil = chosen.ceil,
-      .exclude_padding = chosen.exclude_padding,
-      .divisor = chosen.divisor > 0 ? 1 : 0,
-  };
+  asked.depth.stride[0] = chosen.stride[TDM_DEPTH];
+  asked.depth.stride[1] = 1;
+  asked.depth.padding[0] = chosen.padding[TDM_DEPTH];
+  asked.depth.dilation[0] = chosen.dilation[TDM_DEPTH];
+  asked.plane.ceil = asked.depth.ceil = chosen.ceil;
+  asked.plane.exclude_padding = asked.depth.exclude_padding = chosen.exclude_padding;
+  asked.plane.divisor = chosen.divisor;
+  if (chosen.divisor != TDM_DEFAULT_SIZE) asked.depth.divisor = 1;
   return pool_volume(graph, layer, name, x, &asked);
 }
 

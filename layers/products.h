@@ -24,10 +24,10 @@ TDM_API tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_va
 
 typedef struct tdm_attention_options {
   size_t struct_size;
-  int64_t heads;     /* that the last dimensions are shared out to; 0: 1 */
+  int64_t heads;     /* that the last dimensions are shared out to, 1 or more; default 1 */
   bool causal;       /* query i sees the keys up to i */
   tdm_value padding; /* bool (batch, keys): true where a key is left out; or invalid */
-  double scale;      /* of the products; 0: 1 / sqrt of a head's share of q */
+  double scale;      /* of the products; default TDM_DEFAULT: 1 / sqrt of a head's share of q */
   double dropout;    /* probability with which a weight is dropped in runs that train */
   /* PyTorch's attn_mask: bool, true where a key is left out, or of q's dtype, added to the scaled
    * products; (queries, keys), (batch heads, queries, keys) or (batch, heads, queries, keys); or
@@ -35,6 +35,13 @@ typedef struct tdm_attention_options {
    * TDM_BROADCAST. */
   tdm_value mask;
 } tdm_attention_options;
+static inline tdm_attention_options tdm_attention_options_default(void) {
+  tdm_attention_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_attention_options);
+  options.heads = 1;
+  options.scale = TDM_DEFAULT;
+  return options;
+}
 
 /* Scaled dot-product attention: q (batch, queries, heads dim), k (batch, keys, heads dim), v
  * (batch, keys, heads width) -> (batch, queries, heads width): softmax(scale q k^T) v, head by
@@ -60,6 +67,11 @@ typedef struct tdm_multi_head_attention_options {
   tdm_value *out_weights;
   bool weights_by_head;
 } tdm_multi_head_attention_options;
+static inline tdm_multi_head_attention_options tdm_multi_head_attention_options_default(void) {
+  tdm_multi_head_attention_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_multi_head_attention_options);
+  return options;
+}
 
 /* PyTorch's MultiheadAttention: query (queries, batch, features), key and value (keys, batch,
  * features) -> (queries, batch, features). name.in_proj_weight (3 features, features): uniform

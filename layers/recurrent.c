@@ -260,7 +260,7 @@ static bool accepts(const recurrent_layers *layers, tdm_value x) {
   }
   const char *stray = stray_option(layers);
   if (options->layers < 1 || options->layers > MOST_LAYERS)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %d layers, and 1 to %d are possible",
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: layers is %d, expected 1 to %d",
                    layers->kind, layers->name, options->layers, MOST_LAYERS);
   else if (layers->hidden < 1 || layers->hidden > INT64_MAX / MOST_GATES)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a state of %lld", layers->kind,
@@ -326,9 +326,7 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
                              .operation = operation,
                              .cell = cell,
                              .hidden = hidden};
-  const bool legal =
-      tdm_layer_options(graph, kind, name, options, sizeof layers.options, &layers.options);
-  if (layers.options.layers == 0) layers.options.layers = 1;
+  const bool legal = tdm_layer_options(graph, kind, name, rnn, options, &layers.options);
   layers.directions = layers.options.bidirectional ? 2 : 1;
   const bool counted = layers.options.layers <= MOST_LAYERS;
   for (int i = 0; counted && i < layers.options.layers * layers.directions; i++) {

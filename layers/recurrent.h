@@ -14,7 +14,7 @@ extern "C" {
  * forward before backward. */
 typedef struct tdm_rnn_options {
   size_t struct_size;
-  int layers;         /* 0: 1; 10000 at most */
+  int layers;         /* 1 to 10000; default 1 */
   bool relu;          /* of tdm_rnn only; else tanh */
   bool batch_first;   /* x and y are (batch, length, ...) */
   tdm_value h0;       /* (layers D, batch, hidden); invalid: zeros */
@@ -26,6 +26,12 @@ typedef struct tdm_rnn_options {
   double dropout;     /* tdm_dropout's p, of what every layer but the last gives to the next */
   int64_t projection; /* of tdm_lstm only: PyTorch's proj_size, less than hidden; 0: none */
 } tdm_rnn_options;
+static inline tdm_rnn_options tdm_rnn_options_default(void) {
+  tdm_rnn_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_rnn_options);
+  options.layers = 1;
+  return options;
+}
 
 /* x (length, batch, in) -> y (length, batch, D hidden) of the last layer; zeros behind a row's own
  * steps, from the last of which the backward direction begins. out_h_n, unless NULL, gets the state

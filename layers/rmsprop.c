@@ -67,15 +67,13 @@ static const tdm_optimizer_rule rule = {
     .name = "rmsprop", .append = append_updates, .momentum = 1 + MOMENTUM, .is_by_element = true};
 
 tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options) {
-  const tdm_rmsprop_options none = {0};
-  if (!options) options = &none;
-  tdm_optimizer optimizer = {.rule = &rule,
-                             .learning_rate = tdm_or_default(options->learning_rate, 1e-2)};
-  optimizer.settings[ALPHA] = tdm_or_default(options->alpha, 0.99);
-  optimizer.settings[EPSILON] = tdm_or_default(options->epsilon, 1e-8);
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
-  optimizer.settings[MOMENTUM] = options->momentum;
-  optimizer.settings[CENTERED] = options->centered;
+  TDM_READ_OPTIMIZER(rmsprop, options);
+  optimizer.rule = &rule;
+  optimizer.settings[ALPHA] = chosen.alpha;
+  optimizer.settings[EPSILON] = chosen.epsilon;
+  optimizer.settings[WEIGHT_DECAY] = chosen.weight_decay;
+  optimizer.settings[MOMENTUM] = chosen.momentum;
+  optimizer.settings[CENTERED] = chosen.centered;
   return optimizer;
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/options.h"
 #include "core/status.h"
 
 enum {
@@ -172,24 +173,19 @@ tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t c
 tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
                                        const tdm_one_cycle_options *options,
                                        tdm_rate_schedule *out_schedule) {
-  tdm_one_cycle_options chosen = {0};
+  tdm_one_cycle_options chosen;
   TDM_TRY(make(ONE_CYCLE, "one_cycle", highest, out_schedule));
   TDM_TRY(check_steps("one_cycle", "steps", steps));
-  if (options && (options->struct_size < sizeof(size_t) || options->struct_size > sizeof chosen))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "schedule one_cycle: struct_size of its options is %zu",
-                    options->struct_size);
-  if (options) memcpy(&chosen, options, options->struct_size);
-  const double rising = chosen.rising == 0.0 ? 0.3 : chosen.rising;
-  const double first = chosen.first_divisor == 0.0 ? 25.0 : chosen.first_divisor;
-  const double last = chosen.last_divisor == 0.0 ? 1e4 : chosen.last_divisor;
+  TDM_TRY(TDM_OPTIONS_READ("schedule one_cycle", one_cycle, options, &chosen));
+  const double rising = chosen.rising, first = chosen.first_divisor, last = chosen.last_divisor;
   TDM_TRY(check_finite("one_cycle", "first_divisor", first));
   TDM_TRY(check_finite("one_cycle", "last_divisor", last));
-  if (!(rising > 0.0 && rising <= (chosen.three_phases ? 0.5 : 1.0)) || !(first > 0.0) ||
-      !(last > 0.0))
+  const double most = chosen.three_phases ? 0.5 : 1.0;
+  if (!(rising >= 0.0 && rising <= most) || !(first > 0.0) || !(last > 0.0))
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "schedule one_cycle: share %g and divisors %g and %g must be positive, and the "
-                    "phases fit into the cycle",
-                    rising, first, last);
+                    "schedule one_cycle: rising is %g, expected 0 to %g; first_divisor is %g and "
+                    "last_divisor %g, expected positive numbers",
+                    rising, most, first, last);
   double *settings = out_schedule->settings;
   settings[END_1] = rising * (double)steps - 1;
   settings[END_2] = chosen.three_phases ? 2 * rising * (double)steps - 2 : (double)steps - 1;
@@ -199,13 +195,15 @@ tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
   TDM_TRY(check_finite("one_cycle", "the first rate", settings[RATE_FIRST]));
   TDM_TRY(check_finite("one_cycle", "the last rate", settings[RATE_LAST]));
   settings[IS_LINEAR] = chosen.linear;
-  settings[LEAST_MOMENTUM] = chosen.base_momentum == 0.0 ? 0.85 : chosen.base_momentum;
-  settings[MOST_MOMENTUM] = chosen.max_momentum == 0.0 ? 0.95 : chosen.max_momentum;
+  settings[LEAST_MOMENTUM] = chosen.base_momentum;
+  settings[MOST_MOMENTUM] = chosen.max_momentum;
   if (!(settings[LEAST_MOMENTUM] >= 0.0 && settings[LEAST_MOMENTUM] <= settings[MOST_MOMENTUM] &&
         settings[MOST_MOMENTUM] < 1.0))
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "schedule one_cycle: momenta from %g to %g must ascend within [0, 1)",
-                    settings[LEAST_MOMENTUM], settings[MOST_MOMENTUM]);
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "schedule one_cycle: base_momentum is %g and max_momentum %g, expected 0 <= base_momentum "
+        "<= max_momentum < 1",
+        settings[LEAST_MOMENTUM], settings[MOST_MOMENTUM]);
   out_schedule->steps[PHASES] = chosen.three_phases ? 3 : 2;
   return TDM_OK;
 }

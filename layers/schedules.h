@@ -71,15 +71,25 @@ TDM_API tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, 
 
 typedef struct tdm_one_cycle_options {
   size_t struct_size;
-  double rising;        /* the share of steps in which the rate rises; 0: 0.3 */
-  double first_divisor; /* the first rate is the highest divided by this; 0: 25 */
-  double last_divisor;  /* the last is the first divided by this; 0: 1e4 */
+  double rising;        /* the share of steps in which the rate rises, 0 to 1; default 0.3 */
+  double first_divisor; /* the first rate is the highest divided by this, positive; default 25 */
+  double last_divisor;  /* the last is the first divided by this, positive; default 1e4 */
   bool linear;          /* else along half cosines */
   bool three_phases;    /* down to the first rate as it rose, then to the last */
   /* What tdm_rate_schedule_momentum_at goes between, the largest where the rate is least. */
-  double base_momentum; /* 0: 0.85 */
-  double max_momentum;  /* 0: 0.95 */
+  double base_momentum; /* default 0.85 */
+  double max_momentum;  /* default 0.95 */
 } tdm_one_cycle_options;
+static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
+  tdm_one_cycle_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_one_cycle_options);
+  options.rising = 0.3;
+  options.first_divisor = 25.0;
+  options.last_divisor = 1e4;
+  options.base_momentum = 0.85;
+  options.max_momentum = 0.95;
+  return options;
+}
 
 /* Up to highest and down again, once in steps steps (L. N. Smith, N. Topin, "Super-convergence",
  * 2018). PyTorch's cycle_momentum is to set tdm_rate_schedule_momentum_at as well, by
@@ -104,13 +114,21 @@ TDM_API double tdm_rate_schedule_momentum_at(const tdm_rate_schedule *schedule, 
 typedef struct tdm_plateau_options {
   size_t struct_size;
   bool rising;      /* the largest metric is the best, not the least */
-  double factor;    /* 0: 0.1 */
-  int64_t patience; /* metrics without a better one that are let pass; 0: 10, negative: none */
-  double threshold; /* by how much better it must be; 0: 1e-4 */
+  double factor;    /* 0 to less than 1; default 0.1 */
+  int64_t patience; /* metrics without a better one that are let pass, 0 or more; default 10 */
+  double threshold; /* by how much better it must be, 0 or more; default 1e-4 */
   bool absolute;    /* the threshold is a distance, and not a share of the best */
   int64_t cooldown; /* metrics after a reduction in which none are counted */
   double least;     /* no rate is below */
 } tdm_plateau_options;
+static inline tdm_plateau_options tdm_plateau_options_default(void) {
+  tdm_plateau_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_plateau_options);
+  options.factor = 0.1;
+  options.patience = 10;
+  options.threshold = 1e-4;
+  return options;
+}
 
 /* PyTorch's ReduceLROnPlateau: what it knows after the metrics so far. Plain memory: it may be
  * copied, and kept in a file. */

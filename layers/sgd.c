@@ -124,19 +124,18 @@ static const tdm_optimizer_rule stateful_rule = {.name = "sgd with momentum or w
                                                  .is_by_element = true};
 
 tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options) {
-  const tdm_sgd_options none = {0};
-  if (!options) options = &none;
-  const bool plain = options->momentum == 0.0 && options->weight_decay == 0.0;
-  tdm_optimizer optimizer = {.rule = plain ? &plain_rule : &stateful_rule,
-                             .learning_rate = options->learning_rate};
-  optimizer.settings[MOMENTUM] = options->momentum;
-  optimizer.settings[DAMPENING] = options->dampening;
-  optimizer.settings[WEIGHT_DECAY] = options->weight_decay;
-  optimizer.settings[NESTEROV] = options->nesterov;
+  TDM_READ_OPTIMIZER(sgd, options);
+  const bool plain = chosen.momentum == 0.0 && chosen.weight_decay == 0.0;
+  optimizer.rule = plain ? &plain_rule : &stateful_rule;
+  optimizer.settings[MOMENTUM] = chosen.momentum;
+  optimizer.settings[DAMPENING] = chosen.dampening;
+  optimizer.settings[WEIGHT_DECAY] = chosen.weight_decay;
+  optimizer.settings[NESTEROV] = chosen.nesterov;
   return optimizer;
 }
 
 tdm_optimizer tdm_sgd(double learning_rate) {
-  const tdm_sgd_options options = {.learning_rate = learning_rate};
+  tdm_sgd_options options = tdm_sgd_options_default();
+  options.learning_rate = learning_rate;
   return tdm_sgd_with(&options);
 }

@@ -14,14 +14,22 @@ typedef enum tdm_bag_mode { TDM_BAG_MEAN, TDM_BAG_SUM, TDM_BAG_MAX } tdm_bag_mod
 
 typedef struct tdm_embedding_bag_options {
   size_t struct_size;
-  tdm_bag_mode mode; /* 0: means */
+  tdm_bag_mode mode; /* default TDM_BAG_MEAN */
   tdm_value offsets; /* int (bags): where each bag begins in ids of one dimension; or invalid */
   bool include_last_offset; /* offsets has one more, where the last bag ends */
   tdm_value scales; /* like ids: PyTorch's per_sample_weights, with their gradient; of sums only */
-  bool has_padding_index;
-  int64_t padding_index; /* negative: from the end; in no bag, its row zeros and never trained */
-  bool sparse;           /* the table's gradient as rows; not for maxima */
+  /* In no bag, its row zeros and never trained; negative: from the end. Default TDM_NO_INDEX: none.
+   */
+  int64_t padding_index;
+  bool sparse; /* the table's gradient as rows; not for maxima */
 } tdm_embedding_bag_options;
+static inline tdm_embedding_bag_options tdm_embedding_bag_options_default(void) {
+  tdm_embedding_bag_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_embedding_bag_options);
+  options.mode = TDM_BAG_MEAN;
+  options.padding_index = TDM_NO_INDEX;
+  return options;
+}
 
 /* PyTorch's EmbeddingBag: ids int (bags, length), or (n) with offsets -> (bags, dim), the sum, mean
  * or maximum of a bag's rows; zeros for an empty bag. name.weight (rows, dim), normal(0, 1).

@@ -20,9 +20,9 @@ typedef struct transformer_layer {
 
 static tdm_value norm(const transformer_layer *self, const char *suffix, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
-  const tdm_layer_norm_options options = {.struct_size = sizeof options,
-                                          .epsilon = self->options.epsilon,
-                                          .without_bias = self->options.without_bias};
+  tdm_layer_norm_options options = tdm_layer_norm_options_default();
+  options.epsilon = self->options.epsilon;
+  options.without_bias = self->options.without_bias;
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
     return invalid;
   return tdm_layer_norm_with(self->graph, text, x, 1, &options);
@@ -48,13 +48,13 @@ static tdm_value linear(const transformer_layer *self, const char *suffix, tdm_v
 static tdm_value attend(const transformer_layer *self, const char *suffix, tdm_value x,
                         tdm_value memory, bool causal, tdm_value mask, tdm_value padding) {
   char text[TDM_LAYER_NAME_BYTES];
-  const tdm_multi_head_attention_options options = {.struct_size = sizeof options,
-                                                    .batch_first = self->options.batch_first,
-                                                    .without_bias = self->options.without_bias,
-                                                    .causal = causal,
-                                                    .mask = mask,
-                                                    .padding = padding,
-                                                    .dropout = self->options.dropout};
+  tdm_multi_head_attention_options options = tdm_multi_head_attention_options_default();
+  options.batch_first = self->options.batch_first;
+  options.without_bias = self->options.without_bias;
+  options.causal = causal;
+  options.mask = mask;
+  options.padding = padding;
+  options.dropout = self->options.dropout;
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
     return invalid;
   return tdm_multi_head_attention(self->graph, text, x, memory, memory, self->heads, &options);
@@ -86,20 +86,19 @@ static tdm_value add(const transformer_layer *self, tdm_value x, tdm_value y) {
 
 static bool read_layer(transformer_layer *self, const char *layer, tdm_value x,
                        const tdm_transformer_options *options) {
-  if (!tdm_layer_options(self->graph, layer, self->name, options, sizeof self->options,
-                         &self->options) ||
+  if (!tdm_layer_options(self->graph, layer, self->name, transformer, options, &self->options) ||
       !tdm_layer_accepts(self->graph, layer, self->name, x))
     return false;
   tdm_shape shape = tdm_value_shape(self->graph, x);
   self->features = shape.rank > 0 ? *tdm_shape_last(&shape) : 0;
-  self->options.feedforward = self->options.feedforward != 0 ? self->options.feedforward : 2048;
   const double dropout = self->options.dropout;
-  self->options.dropout = dropout == 0 ? 0.1 : dropout < 0 ? 0 : dropout;
-  if (self->options.feedforward > 0) return true;
-  tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                 "%s %s: feedforward is %lld, and must be positive", layer, self->name,
-                 (long long)self->options.feedforward);
-  return false;
+  if (!(dropout >= 0 && dropout <= 1))
+    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: dropout is %g, expected a probability, 0 to 1", layer, self->name,
+                   dropout);
+  return dropout >= 0 && dropout <= 1 &&
+         tdm_layer_is_at_least(self->graph, layer, self->name, "feedforward",
+                               self->options.feedforward, 1);
 }
 
 tdm_value tdm_transformer_encoder_layer(tdm_graph *graph, const char *name, tdm_value x,

@@ -23,11 +23,4 @@ bool tdm_volume_has_list(tdm_graph *graph, const char *layer, const char *name,
 tdm_value tdm_conv_transpose_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                                 const tdm_conv_transpose_options *options);
 
-/* What a list says of an axis: a later number that is 0 is as the first. */
-static inline int64_t tdm_volume_axis(const int64_t numbers[TDM_VOLUME_AXES], int axis,
-                                      int64_t otherwise) {
-  const int64_t number = numbers[axis] != 0 ? numbers[axis] : numbers[0];
-  return number != 0 ? number : otherwise;
-}
-
 #endif

@@ -1,7 +1,7 @@
 /* Public part of layers/: convolutions and pooling of three dimensions, x (n, channels, depth,
  * height, width), or one volume without n. Included by layers/layers.h, whose rules hold here too.
- * Lists of three numbers are of depth, height and width; a padding of 0 is none: PyTorch's
- * padding=1 is {1, 1, 1}. channels must be a size, and depth too. */
+ * Lists of three numbers are of depth, height and width; PyTorch's padding=1 is
+ * {1, 1, 1}. channels must be a size, and depth too. */
 #ifndef TANDEM_LAYERS_VOLUMES_H
 #define TANDEM_LAYERS_VOLUMES_H
 
@@ -13,14 +13,22 @@ extern "C" {
 
 typedef struct tdm_conv3d_options {
   size_t struct_size;
-  int64_t stride[3];   /* 0: 1; a later one that is 0: as the first */
+  int64_t stride[3];   /* 1 or more; default {1, 1, 1} */
   int64_t padding[3];  /* zeros on both sides */
-  int64_t dilation[3]; /* 0: 1; a later one that is 0: as the first */
-  int64_t groups;      /* 0: 1 */
+  int64_t dilation[3]; /* 1 or more; default {1, 1, 1} */
+  int64_t groups;      /* 1 or more; default 1 */
   bool without_bias;
   bool same;                 /* PyTorch's padding="same": y has x's size; strides are 1 */
   tdm_pad_mode padding_mode; /* what x is padded with; other than by zeros as tdm_pad does it */
 } tdm_conv3d_options;
+static inline tdm_conv3d_options tdm_conv3d_options_default(void) {
+  tdm_conv3d_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_conv3d_options);
+  options.stride[0] = options.stride[1] = options.stride[2] = 1;
+  options.dilation[0] = options.dilation[1] = options.dilation[2] = 1;
+  options.groups = 1;
+  return options;
+}
 
 /* PyTorch's Conv3d: x -> (n, out_channels, depth', height', width'). name.weight (out_channels,
  * channels / groups, kernel...), name.bias (out_channels): uniform within 1/sqrt(channels / groups
@@ -31,13 +39,21 @@ TDM_API tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, in
 
 typedef struct tdm_conv_transpose3d_options {
   size_t struct_size;
-  int64_t stride[3];         /* 0: 1; a later one that is 0: as the first */
+  int64_t stride[3];         /* 1 or more; default {1, 1, 1} */
   int64_t padding[3];        /* taken away on both sides of y */
   int64_t output_padding[3]; /* added behind y: less than stride or dilation */
-  int64_t dilation[3];       /* 0: 1; a later one that is 0: as the first */
-  int64_t groups;            /* 0: 1 */
+  int64_t dilation[3];       /* 1 or more; default {1, 1, 1} */
+  int64_t groups;            /* 1 or more; default 1 */
   bool without_bias;
 } tdm_conv_transpose3d_options;
+static inline tdm_conv_transpose3d_options tdm_conv_transpose3d_options_default(void) {
+  tdm_conv_transpose3d_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_conv_transpose3d_options);
+  options.stride[0] = options.stride[1] = options.stride[2] = 1;
+  options.dilation[0] = options.dilation[1] = options.dilation[2] = 1;
+  options.groups = 1;
+  return options;
+}
 
 /* PyTorch's ConvTranspose3d, whose sizes are those of tdm_conv_transpose2d: all dimensions but n
  * must be sizes. name.weight (channels, out_channels / groups, kernel...), name.bias
@@ -48,13 +64,22 @@ TDM_API tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_v
 
 typedef struct tdm_pool3d_options {
   size_t struct_size;
-  int64_t stride[3];    /* 0: the kernel; a later one that is 0: as the first */
+  int64_t stride[3];    /* 1 or more; default TDM_DEFAULT_SIZE: the kernel */
   int64_t padding[3];   /* at most half the kernel; never the maximum */
-  int64_t dilation[3];  /* of the maximum only; 0: 1; a later one that is 0: as the first */
+  int64_t dilation[3];  /* of the maximum only: 1 or more; default {1, 1, 1} */
   bool ceil;            /* a last window may reach beyond the padding */
   bool exclude_padding; /* of the average only: PyTorch's count_include_pad=False */
-  int64_t divisor;      /* of the average only; 0: the count of the window's elements */
+  int64_t divisor;      /* of the average only: 1 or more; default TDM_DEFAULT_SIZE: the count of
+                           the window's elements */
 } tdm_pool3d_options;
+static inline tdm_pool3d_options tdm_pool3d_options_default(void) {
+  tdm_pool3d_options options = TDM_ZEROED;
+  options.struct_size = TDM_OPTIONS_SIZE(tdm_pool3d_options);
+  options.stride[0] = options.stride[1] = options.stride[2] = TDM_DEFAULT_SIZE;
+  options.dilation[0] = options.dilation[1] = options.dilation[2] = 1;
+  options.divisor = TDM_DEFAULT_SIZE;
+  return options;
+}
 
 /* options may be NULL. */
 TDM_API tdm_value tdm_max_pool3d(tdm_graph *graph, const char *name, tdm_value x,

@@ -66,7 +66,7 @@ def test_programs(
             copts = ["-Wno-missing-prototypes"],  # of main, by its other name
             local_defines = defines.get(program, []) + ["main=" + _main_of(program)],
             tags = ["manual"],
-            deps = deps,
+            deps = deps + ["//tests:options"],
         )
         cc_test(
             name = program,

@@ -187,7 +187,8 @@ static void forecast(tdm_context *context, const opened_model *model, const opti
   tdm_costs *costs = tdm_costs_create(context);
   if (!costs) bench_fail("costs");
   bench_check(tdm_costs_learn(costs, model->session, false), "learning costs");
-  const tdm_forecast_options known = {.struct_size = sizeof known, .costs = costs};
+  tdm_forecast_options known = tdm_forecast_options_default();
+  known.costs = costs;
   tdm_forecast *made;
   bench_check(tdm_session_forecast(model->session, &known, &made), "a forecast");
   if (prints) bench_print("forecast_ns", made->step_ns);
@@ -260,7 +261,8 @@ static void lose(opened_model *model, const options *asked, int rank) {
 int main(int count, char **words) {
   bench_help(count, words, help);
   options asked = read_options(count, words);
-  const tdm_context_options known = {.struct_size = sizeof known, .cpu_devices = asked.devices};
+  tdm_context_options known = tdm_context_options_default();
+  known.cpu_devices = asked.devices;
   tdm_context *context = tdm_context_create(&known);
   if (!context) bench_fail("a context");
   const int rank = tdm_context_rank(context);

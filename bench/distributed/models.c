@@ -61,7 +61,8 @@ static description describe_main(tdm_graph *graph, const model_request *request,
 static description describe_cnn(tdm_graph *graph, const model_request *request, tdm_value x,
                                 tdm_value y) {
   (void)request;
-  const tdm_conv_options same_size = {.struct_size = sizeof same_size, .padding = {2, 2}};
+  tdm_conv_options same_size = tdm_conv_options_default();
+  same_size.padding[0] = same_size.padding[1] = 2;
   x = tdm_relu(graph, "relu1", tdm_conv2d(graph, "conv1", x, 6, 5, 5, &same_size));
   x = tdm_max_pool2d(graph, "pool1", x, 2, 2, NULL);
   x = tdm_relu(graph, "relu2", tdm_conv2d(graph, "conv2", x, 16, 5, 5, NULL));
@@ -125,13 +126,13 @@ static tdm_tensor *draw(tdm_context *context, const model_kind *kind, int64_t ro
 static void replicate(tdm_graph *graph, const model_kind *kind, const model_request *request,
                       tdm_value x, tdm_value y) {
   const tdm_scatter scatter[] = {{x, kind->batch_dimension}, {y, 0}};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = request->replicas,
-                                        .spread_homes = request->spread_homes,
-                                        .spread_rows = request->spread_rows,
-                                        .updated_everywhere = request->updated_everywhere,
-                                        .scatter = scatter,
-                                        .scatter_count = kind->has_loss ? 2 : 1};
+  tdm_parallel_options options = tdm_parallel_options_default();
+  options.devices = request->replicas;
+  options.spread_homes = request->spread_homes;
+  options.spread_rows = request->spread_rows;
+  options.updated_everywhere = request->updated_everywhere;
+  options.scatter = scatter;
+  options.scatter_count = kind->has_loss ? 2 : 1;
   if (request->replicas) tdm_data_parallel(graph, "model", &options);
 }
 
@@ -146,14 +147,14 @@ static tdm_session *open_session(tdm_context *context, const model_kind *kind,
   tdm_scope_push(graph, "model");
   const description described = kind->describe(graph, request, x, y);
   replicate(graph, kind, request, x, y);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = described.loss,
-                                       .optimizer = &described.optimizer,
-                                       .depth = request->depth,
-                                       .deterministic = request->deterministic,
-                                       .profile = request->profile,
-                                       .trace_runs = request->trace_runs,
-                                       .collective = request->collective};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = described.loss;
+  options.optimizer = &described.optimizer;
+  options.depth = request->depth;
+  options.deterministic = request->deterministic;
+  options.profile = request->profile;
+  options.trace_runs = request->trace_runs;
+  options.collective = request->collective;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) bench_fail(kind->name);

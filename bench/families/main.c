@@ -64,7 +64,8 @@ static tdm_value batched(tdm_graph *graph, sizes n) {
 }
 
 static tdm_value convolution(tdm_graph *graph, sizes n) {
-  const tdm_conv_options options = {.struct_size = sizeof options, .padding = {1, 1}};
+  tdm_conv_options options = tdm_conv_options_default();
+  options.padding[0] = options.padding[1] = 1;
   return tdm_conv2d(graph, TIMED, images(graph, n), n.b, 3, 3, &options);
 }
 
@@ -214,8 +215,10 @@ static void measure(const row *measured, tdm_context *context, const char *devic
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value out = tdm_mean(graph, "mean", measured->build(graph, n), NULL, 0, false);
   tdm_output(graph, "mean", out);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .device_map = map, .profile = true, .unfused = true};
+  tdm_session_options options = tdm_session_options_default();
+  options.device_map = map;
+  options.profile = true;
+  options.unfused = true;
   subject made = {.session = tdm_session_create(graph, &options)};
   if (!made.session) bench_fail(measured->name);
   feed_all(&made, context, graph);
@@ -257,12 +260,10 @@ static void measure_overhead(tdm_context *context, const char *device) {
   const tdm_value y = tdm_linear(graph, "linear", x, 8);
   tdm_output(graph, "y", y);
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_mean(graph, "loss", y, NULL, 0, false),
-      .optimizer = &sgd,
-      .device_map = map,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mean(graph, "loss", y, NULL, 0, false);
+  options.optimizer = &sgd;
+  options.device_map = map;
   subject made = {.session = tdm_session_create(graph, &options)};
   if (!made.session) bench_fail("overhead");
   feed_all(&made, context, graph);

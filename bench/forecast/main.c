@@ -192,7 +192,8 @@ static verdict judge_once(tdm_context *context, group *models, bool details, int
   (void)in_quiet(models, block_beside, tries);
   if (tdm_costs_learn(costs, models->beside[0].session, true) != TDM_OK) bench_fail("learning");
   verdict found = {.measured_ms = in_quiet(models, block_judged, tries)};
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  tdm_forecast_options options = tdm_forecast_options_default();
+  options.costs = costs;
   tdm_forecast *forecast;
   if (tdm_session_forecast(models->judged.session, &options, &forecast) != TDM_OK)
     bench_fail("forecasting");
@@ -237,7 +238,8 @@ int main(int argc, char **argv) {
       details = true;
     else
       only = argv[i];
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 2;
   (void)setenv("TANDEM_LINKS", "off", 1); /* what is measured here is kept by nobody */
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");

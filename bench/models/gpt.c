@@ -6,8 +6,9 @@
 enum { LAYERS = 4, GPT_WIDTH = 512, HEADS = 8, TOKENS = 1000, LENGTH = 256 };
 
 static tdm_value attend(tdm_graph *graph, tdm_value x) {
-  const tdm_attention_options options = {
-      .struct_size = sizeof options, .heads = HEADS, .causal = true};
+  tdm_attention_options options = tdm_attention_options_default();
+  options.heads = HEADS;
+  options.causal = true;
   const tdm_value q = tdm_linear(graph, "query", x, GPT_WIDTH);
   const tdm_value k = tdm_linear(graph, "key", x, GPT_WIDTH);
   const tdm_value v = tdm_linear(graph, "value", x, GPT_WIDTH);

@@ -92,8 +92,8 @@ static tdm_context *make_context(int threads) {
     fprintf(stderr, "model_rows: %ld cores are not a multiple of %d threads\n", cores, threads);
     exit(2);
   }
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = threads > 0 ? (int)(cores / threads) : 1};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = threads > 0 ? (int)(cores / threads) : 1;
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   return context;

@@ -15,13 +15,11 @@ bool model_profiles;
 bool model_unfused;
 
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer) {
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = loss,
-      .optimizer = &optimizer,
-      .profile = model_profiles,
-      .unfused = model_unfused,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = loss;
+  options.optimizer = &optimizer;
+  options.profile = model_profiles;
+  options.unfused = model_unfused;
   made->session = tdm_session_create(made->graph, &options);
   if (!made->session) bench_fail("session");
 }
@@ -112,7 +110,8 @@ model model_lenet(tdm_context *context, int64_t rows) {
   const tdm_value images =
       tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, batch, 1, IMAGE_SIZE, IMAGE_SIZE));
   const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
-  const tdm_conv_options same_size = {.struct_size = sizeof same_size, .padding = {2, 2}};
+  tdm_conv_options same_size = tdm_conv_options_default();
+  same_size.padding[0] = same_size.padding[1] = 2;
   tdm_value x = tdm_relu(graph, "relu1", tdm_conv2d(graph, "conv1", images, 6, 5, 5, &same_size));
   x = tdm_max_pool2d(graph, "pool1", x, 2, 2, NULL);
   x = tdm_relu(graph, "relu2", tdm_conv2d(graph, "conv2", x, 16, 5, 5, NULL));
@@ -163,8 +162,9 @@ static void feed_bags(model *made, tdm_context *context, int64_t rows, int64_t w
 /* (batch, TABLE_WIDTH): the sums of bags. */
 static tdm_value describe_bags(tdm_graph *graph) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), BAG));
-  const tdm_embedding_bag_options sums = {
-      .struct_size = sizeof sums, .mode = TDM_BAG_SUM, .sparse = true};
+  tdm_embedding_bag_options sums = tdm_embedding_bag_options_default();
+  sums.mode = TDM_BAG_SUM;
+  sums.sparse = true;
   return tdm_embedding_bag(graph, "bag", ids, TABLE_ROWS, TABLE_WIDTH, &sums);
 }
 

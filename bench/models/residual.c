@@ -10,10 +10,11 @@ enum { IMAGE_SIZE = 64, CLASSES = 10, STAGES = 3, BLOCKS = 2, FIRST_WIDTH = 64 }
 static tdm_value convolve(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                           int64_t kernel, int64_t stride) {
   char path[64];
-  const tdm_conv_options options = {.struct_size = sizeof options,
-                                    .stride = {stride, stride},
-                                    .padding = {kernel / 2, kernel / 2},
-                                    .without_bias = true};
+  tdm_conv_options options = tdm_conv_options_default();
+  options.stride[0] = options.stride[1] = stride;
+  options.padding[0] = kernel / 2;
+  options.padding[1] = kernel / 2;
+  options.without_bias = true;
   snprintf(path, sizeof path, "%s/conv", name);
   x = tdm_conv2d(graph, path, x, channels, kernel, kernel, &options);
   snprintf(path, sizeof path, "%s/norm", name);
@@ -46,8 +47,9 @@ model model_residual(tdm_context *context, int64_t rows) {
   const tdm_value images =
       tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, batch, 3, IMAGE_SIZE, IMAGE_SIZE));
   const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
-  const tdm_pool_options halves = {
-      .struct_size = sizeof halves, .stride = {2, 2}, .padding = {1, 1}};
+  tdm_pool_options halves = tdm_pool_options_default();
+  halves.stride[0] = halves.stride[1] = 2;
+  halves.padding[0] = halves.padding[1] = 1;
   tdm_value x = relu(graph, "stem", convolve(graph, "stem", images, FIRST_WIDTH, 7, 2));
   x = tdm_max_pool2d(graph, "pool", x, 3, 3, &halves);
   for (int stage = 0; stage < STAGES; stage++) {

@@ -21,12 +21,10 @@ static tdm_session *make_deep(tdm_graph *graph, int64_t layer_count, size_t devi
     x = tdm_linear(graph, name, x, WIDTH);
   }
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_mse(graph, "loss", x, y),
-      .optimizer = &sgd,
-      .plan_limit = 1,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(graph, "loss", x, y);
+  options.optimizer = &sgd;
+  options.plan_limit = 1;
   return tdm_session_create(graph, &options);
 }
 
@@ -76,8 +74,9 @@ static tdm_status plan_often(tdm_session *session, size_t device_count,
 
 static tdm_status row_of(int cpu_devices, int sim_devices, int64_t layer_count,
                          const overhead_listener *to) {
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .cpu_devices = cpu_devices, .sim_devices = sim_devices};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.cpu_devices = cpu_devices;
+  wanted.sim_devices = sim_devices;
   tdm_context *context = tdm_context_create(&wanted);
   if (!context) return TDM_UNAVAILABLE;
   const size_t device_count = (size_t)cpu_devices + (size_t)sim_devices;

@@ -41,11 +41,9 @@ static bench_model make_small(tdm_context *context, const char *second) {
   const tdm_value scores = tdm_linear(graph, "linear", words, WIDTH);
   tdm_output(graph, "scores", scores);
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_cross_entropy(graph, "loss", scores, classes),
-      .optimizer = &sgd,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_cross_entropy(graph, "loss", scores, classes);
+  options.optimizer = &sgd;
   made.session = tdm_session_create(graph, &options);
   if (!made.session) made.status = TDM_INVALID_ARGUMENT;
   int64_t id_values[ROWS];
@@ -119,11 +117,9 @@ static tdm_status rows_on_cpu(const overhead_listener *to) {
 }
 
 static tdm_status rows_on_two_devices(const overhead_listener *to) {
-  const tdm_context_options ideal = {
-      .struct_size = sizeof ideal,
-      .sim_devices = 1,
-      .sim = "latency_us=0,gigabytes_per_second=0",
-  };
+  tdm_context_options ideal = tdm_context_options_default();
+  ideal.sim_devices = 1;
+  ideal.sim = "latency_us=0,gigabytes_per_second=0";
   tdm_context *context = tdm_context_create(&ideal);
   if (!context) return TDM_UNAVAILABLE;
   bench_model mixed = make_small(context, "sim:0");

@@ -61,9 +61,9 @@ static layer_model make(tdm_context *context, const layer *timed) {
   const tdm_value y = describe(made.graph, timed, x);
   tdm_output(made.graph, "y", y);
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(made.graph, "loss", y, wanted),
-                                       .optimizer = &sgd};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(made.graph, "loss", y, wanted);
+  options.optimizer = &sgd;
   made.session = tdm_session_create(made.graph, &options);
   if (!made.session) bench_fail("session");
   made.feeds[0] = (tdm_feed){"x", uniform(context, of_x, 1), false};
@@ -112,8 +112,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "recurrent_rows: %ld cores are not a multiple of %d threads\n", cores, threads);
     return 2;
   }
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = threads > 0 ? (int)(cores / threads) : 1};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = threads > 0 ? (int)(cores / threads) : 1;
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   for (int i = first; i < argc; i++)

@@ -19,18 +19,19 @@ static tdm_session *open_model(tdm_context *context, tdm_store *store, const cha
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids =
       tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch")));
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  tdm_embedding_options sparse = tdm_embedding_options_default();
+  sparse.sparse = true;
   const tdm_value words = tdm_embedding_with(graph, "words", ids, WORDS, WIDTH, &sparse);
   const tdm_value states = tdm_lstm(graph, "lstm", words, WIDTH, NULL, NULL, NULL);
   const tdm_value last = tdm_last_step(graph, "last", states);
   const tdm_value scores = tdm_linear(graph, "scores", last, CLASSES);
   tdm_output(graph, "scores", scores);
-  tdm_session_options options = {.struct_size = sizeof options,
-                                 .store = store,
-                                 .device_map = places,
-                                 .depth = depth,
-                                 .plan_limit = 8,
-                                 .trace_runs = trains ? 4 : 0};
+  tdm_session_options options = tdm_session_options_default();
+  options.store = store;
+  options.device_map = places;
+  options.depth = depth;
+  options.plan_limit = 8;
+  options.trace_runs = trains ? 4 : 0;
   const tdm_optimizer optimizer = tdm_sgd(0.01);
   if (trains) {
     const tdm_value targets =
@@ -45,8 +46,9 @@ static tdm_session *open_model(tdm_context *context, tdm_store *store, const cha
 }
 
 void soak_open(soak *it) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 1;
+  options.sim_devices = 2;
   it->context = tdm_context_create(&options);
   if (!it->context) bench_fail("a context");
   it->trainer = open_model(it->context, NULL, "words=cpu:0,*=sim:0", true, 2);
@@ -145,11 +147,11 @@ void soak_stop(soak *it, uint64_t round) {
   for (int i = 0; i < AT_ONCE; i++) {
     const bool trains = i % 3 == 0;
     tdm_session *session = trains ? it->trainer : it->reader;
-    const tdm_submit_options options = {.struct_size = sizeof options,
-                                        .training = trains,
-                                        .callback = on_landed,
-                                        .user = &ground,
-                                        .deadline_ns = i == 3 ? 1 + round % 500000 : 0};
+    tdm_submit_options options = tdm_submit_options_default();
+    options.training = trains;
+    options.callback = on_landed;
+    options.user = &ground;
+    if (i == 3) options.deadline_ns = 1 + round % 500000;
     const tdm_fetch fetch = {"scores", NULL};
     uint64_t id;
     batch_make(&batches[i], it->context, AT_ONCE * round + (uint64_t)i);
@@ -182,8 +184,9 @@ void soak_save(soak *it, uint64_t round) {
 /* A context of its own: a model trains, is saved and taken up by a second session, a run is
  * submitted and stopped, and all of it goes. */
 void soak_make_context(soak *it, uint64_t round) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1 + (int)(round % 2), .sim_devices = 1};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 1 + (int)(round % 2);
+  options.sim_devices = 1;
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("another context");
   char path[sizeof it->path + 8];
@@ -193,8 +196,10 @@ void soak_make_context(soak *it, uint64_t round) {
   batch made;
   batch_make(&made, context, round);
   landing ground = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
-  const tdm_submit_options submit = {
-      .struct_size = sizeof submit, .training = true, .callback = on_landed, .user = &ground};
+  tdm_submit_options submit = tdm_submit_options_default();
+  submit.training = true;
+  submit.callback = on_landed;
+  submit.user = &ground;
   uint64_t id;
   bench_check(tdm_train_step(first, made.feeds, 2, NULL, 0, NULL), "a step");
   bench_check(tdm_checkpoint_save(first, NULL, path), "a checkpoint");

@@ -16,11 +16,10 @@ enum { DEVICES = 8, LAYERS = 16, WIDTH = 1024, ROWS = DEVICES, WARM_STEPS = 2, S
 enum { ALGORITHMS = TDM_COLLECTIVE_TREE + 1 }; /* over the devices of one machine */
 
 static tdm_context *open_context(void) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options,
-      .cpu_devices = 1,
-      .sim_devices = DEVICES,
-      .sim = "latency_us=2,gigabytes_per_second=10,peer_gigabytes_per_second=50"};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 1;
+  options.sim_devices = DEVICES;
+  options.sim = "latency_us=2,gigabytes_per_second=10,peer_gigabytes_per_second=50";
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("the context");
   return context;
@@ -41,7 +40,8 @@ static tdm_value describe(tdm_graph *graph) {
   for (int d = 0; d < DEVICES; d++)
     (void)snprintf(devices + strlen(devices), sizeof devices - strlen(devices), "%ssim:%d",
                    d ? "," : "", d);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = devices};
+  tdm_parallel_options wrap = tdm_parallel_options_default();
+  wrap.devices = devices;
   tdm_data_parallel(graph, "deep", &wrap);
   return tdm_mse(graph, "loss", value, x);
 }
@@ -50,11 +50,11 @@ static tdm_session *open_session(tdm_context *context, tdm_collective collective
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = describe(graph);
   const tdm_optimizer optimizer = tdm_sgd(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .profile = true,
-                                       .collective = collective};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = loss;
+  options.optimizer = &optimizer;
+  options.profile = true;
+  options.collective = collective;
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) bench_fail("a session");
   tdm_graph_release(graph);
@@ -89,7 +89,8 @@ static void tell(tdm_context *context, tdm_collective collective, const tdm_feed
   if (!costs) bench_fail("costs");
   bench_check(tdm_costs_learn(costs, session, true), "learning costs");
   bench_check(tdm_costs_learn(costs, session, false), "learning costs");
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  tdm_forecast_options options = tdm_forecast_options_default();
+  options.costs = costs;
   tdm_forecast *forecast = NULL;
   bench_check(tdm_session_forecast(session, &options, &forecast), "a forecast");
   double in, out;

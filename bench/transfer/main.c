@@ -25,7 +25,8 @@ static tdm_status run_models(tdm_context *context, const model_options *given) {
 }
 
 static tdm_status run(const model_options *given) {
-  const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = print_log};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.log = print_log;
   tdm_context *context = tdm_context_create(&wanted);
   if (!context) return TDM_UNAVAILABLE;
   tdm_status status = transfer_check(context, &given->copies);

@@ -61,7 +61,8 @@ static tdm_status make_feeds(const subject *self, int64_t batch, tdm_feed *out_f
 /* Answers the loss. */
 static tdm_value describe(tdm_graph *graph, const char *accelerator, int64_t rows) {
   const tdm_dim batch = TDM_DIM("batch");
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  tdm_embedding_options sparse = tdm_embedding_options_default();
+  sparse.sparse = true;
   tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, batch, (int64_t)LOOKUPS));
   tdm_value target = tdm_input(graph, "target", TDM_FLOAT32, tdm_shape_of(2, batch, (int64_t)1));
   tdm_place(graph, "cpu:0");
@@ -85,8 +86,10 @@ tdm_status subject_open_embedding(tdm_context *context, const model_options *giv
                                                                 : tdm_simulator(context);
   const tdm_value loss = describe(mine->graph, accelerator, mine->rows);
   const tdm_optimizer sgd = tdm_sgd(LEARNING_RATE);
-  const tdm_session_options wanted = {
-      .struct_size = sizeof wanted, .loss = loss, .optimizer = &sgd, .profile = profile};
+  tdm_session_options wanted = tdm_session_options_default();
+  wanted.loss = loss;
+  wanted.optimizer = &sgd;
+  wanted.profile = profile;
   out_subject->session = tdm_session_create(mine->graph, &wanted);
   if (out_subject->session) return TDM_OK;
   close_embedding(out_subject);

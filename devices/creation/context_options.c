@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/options.h"
 #include "core/settings.h"
 #include "core/status.h"
 
@@ -15,14 +16,7 @@ static const char red_zones_variable[] = "TANDEM_RED_ZONES";
 
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) {
-  *out_options = (tdm_context_options){.struct_size = sizeof(*out_options)};
-  if (!options) return TDM_OK;
-  if (options->struct_size < sizeof(size_t) || options->struct_size > sizeof(*options)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: struct_size is %zu, not %zu",
-                    options->struct_size, sizeof(*options));
-  }
-  memcpy(out_options, options, options->struct_size);
-  return TDM_OK;
+  return TDM_OPTIONS_READ("tdm_context_create", context, options, out_options);
 }
 
 static size_t find_kind(const char *name) {
@@ -68,12 +62,14 @@ static tdm_status read_kind_variables(const tdm_kind *kind, tdm_kind_options *op
 }
 
 static tdm_status read_tf32(int asked, tdm_context_plan *plan) {
-  if (asked < -1 || asked > 1) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_context_options: tf32 is %d, not -1, 0 or 1", asked);
+  const bool by_environment = asked == TDM_FROM_ENVIRONMENT;
+  if (!by_environment && (asked < 0 || asked > 1)) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_context_create: tf32 is %d, expected 0, 1 or TDM_FROM_ENVIRONMENT", asked);
   }
   uint64_t allowed = asked > 0;
   const char *text = getenv(tf32_variable);
-  if (asked == 0 && text && text[0] != '\0') {
+  if (by_environment && text && text[0] != '\0') {
     TDM_TRY(tdm_setting_integer(tf32_variable, "the value", text, 0, 1, &allowed));
   }
   for (size_t i = 0; i < TDM_MAX_KINDS; i++)
@@ -120,27 +116,30 @@ uint64_t tdm_context_silence_ns(const tdm_context_options *options) {
 }
 
 static tdm_status check_silence(double seconds) {
-  if (seconds == 0 || is_silence(seconds)) return TDM_OK;
+  if (seconds == TDM_FROM_ENVIRONMENT || is_silence(seconds)) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "tdm_context_options: silence_seconds is %g, expected %g to %d, or 0 for "
-                  "TANDEM_NET_SILENCE_SECONDS",
+                  "tdm_context_create: silence_seconds is %g, expected %g to %d, or "
+                  "TDM_FROM_ENVIRONMENT",
                   seconds, least_silence_seconds, MOST_SILENCE_SECONDS);
 }
 
-/* 0: the environment's count stays. -1: none, which the first kind, the host itself, refuses. */
+/* The first kind, the host itself, has at least one device. */
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
-  if (count == 0) return TDM_OK;
+  if (count == TDM_FROM_ENVIRONMENT) return TDM_OK;
   const size_t index = find_kind(kind);
-  const bool none = count == -1 && index != 0;
-  if (!none && (count < 0 || count > TDM_MAX_DEVICES_OF_KIND)) {
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%d devices of kind %s were asked for, not 1 to %d%s",
-                    count, kind, TDM_MAX_DEVICES_OF_KIND, index == 0 ? "" : ", nor -1 for none");
+  const int least = index == 0 ? 1 : 0;
+  const bool none = count == 0;
+  if (count < least || count > TDM_MAX_DEVICES_OF_KIND) {
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_context_create: %s_devices is %d, expected %d to %d, or "
+                    "TDM_FROM_ENVIRONMENT",
+                    kind, count, least, TDM_MAX_DEVICES_OF_KIND);
   }
   if (none && index == SIZE_MAX) return TDM_OK;
   if (index == SIZE_MAX) {
     return tdm_fail(TDM_UNAVAILABLE, "this build has no devices of kind %s", kind);
   }
-  plan->kinds[index].count = none ? 0 : count;
+  plan->kinds[index].count = count;
   plan->kinds[index].none = none;
   return TDM_OK;
 }

@@ -15,7 +15,7 @@ typedef struct tdm_context_plan {
   tdm_red_zones red_zones;
 } tdm_context_plan;
 
-/* Copies options (NULL: all defaults) of any earlier struct_size into the zeroed *out_options. */
+/* Copies options (NULL: all defaults) of any earlier struct_size. */
 tdm_status tdm_context_options_read(const tdm_context_options *options,
                                     tdm_context_options *out_options) TDM_WARN_UNUSED;
 /* Returns the limit of silence of the options; 0: none, or one that tdm_context_plan_read refuses.

@@ -97,12 +97,17 @@ def has_comment_behind(text):
     return "/*" in text.split("{")[0] or bool(re.search(r";\s*/\*|\*/\s*$", text)) or "/*" in text
 
 
+INITIALIZER = re.compile(r"tdm_\w+_options_default$")  # core/core.h documents them all
+
+
 def undocumented(text):
     """Names that a user may write, without a comment; forward declarations of opaque types are told
     of where they are made."""
     found = []
     for piece in pieces_of(text):
         if piece.kind != "declaration" or not piece.name or GUARD.match(piece.name):
+            continue
+        if INITIALIZER.match(piece.name):
             continue
         if not piece.comment and not has_comment_behind(piece.text):
             found.append(piece.name)

@@ -9,7 +9,8 @@ enum { PRIMARY_SIZE = 8, CLASS_SIZE = 16, ITERATIONS = 3 };
 tdm_value capsule_network_describe(tdm_graph *graph, const capsule_network_sizes *sizes,
                                    tdm_value images, tdm_value classes, const char *accelerator,
                                    const char *parallel, tdm_value *out_scores) {
-  const tdm_conv_options halves = {.struct_size = sizeof halves, .stride = {2, 2}};
+  tdm_conv_options halves = tdm_conv_options_default();
+  halves.stride[0] = halves.stride[1] = 2;
   if (accelerator) tdm_place(graph, accelerator);
   tdm_scope_push(graph, "features");
   tdm_value x =
@@ -25,7 +26,8 @@ tdm_value capsule_network_describe(tdm_graph *graph, const capsule_network_sizes
   *out_scores = capsule_length(graph, "length", x); /* (batch, classes) */
   tdm_scope_pop(graph);
   if (parallel) {
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = parallel};
+    tdm_parallel_options wrapped = tdm_parallel_options_default();
+    wrapped.devices = parallel;
     tdm_data_parallel(graph, "features,capsules", &wrapped);
   }
   return capsule_margin(graph, "loss", *out_scores, classes);

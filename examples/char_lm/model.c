@@ -21,19 +21,21 @@ static tdm_value stack(tdm_graph *graph, const char *name, const tdm_value *stat
  * the second of what is remembered. */
 static void wrap(tdm_graph *graph, tdm_value h0, tdm_value c0, const char *devices) {
   const tdm_scatter remembered[] = {{h0, 1}, {c0, 1}};
-  const tdm_parallel_options wrapped = {
-      .struct_size = sizeof wrapped, .devices = devices, .scatter = remembered, .scatter_count = 2};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = devices;
+  wrapped.scatter = remembered;
+  wrapped.scatter_count = 2;
   tdm_data_parallel(graph, "lstm,scores", &wrapped);
 }
 
 char_model_values char_model_describe(tdm_graph *graph, const char_model_sizes *sizes,
                                       tdm_value characters, tdm_value targets, tdm_value h0,
                                       tdm_value c0, const char *accelerator, const char *parallel) {
-  const tdm_rnn_options lstm = {.struct_size = sizeof lstm,
-                                .layers = (int)sizes->layers,
-                                .batch_first = true,
-                                .h0 = h0,
-                                .c0 = c0};
+  tdm_rnn_options lstm = tdm_rnn_options_default();
+  lstm.layers = (int)sizes->layers;
+  lstm.batch_first = true;
+  lstm.h0 = h0;
+  lstm.c0 = c0;
   tdm_value h[MOST_LAYERS];
   tdm_value c[MOST_LAYERS];
   char first[DEVICE_TEXT];

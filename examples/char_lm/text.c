@@ -178,8 +178,9 @@ static tdm_status fail_short(const text *from, int64_t rows, int64_t length,
 tdm_status text_open_parts(tdm_context *context, const text *from, int64_t rows, int64_t length,
                            const char *length_option, text_parts *out_parts) {
   const int64_t held_out = (int64_t)((double)from->byte_count * (1 - HELD_OUT_SHARE));
-  const tdm_loader_options wanted = {
-      .struct_size = sizeof wanted, .batch_size = rows, .prefetch = 4};
+  tdm_loader_options wanted = tdm_loader_options_default();
+  wanted.batch_size = rows;
+  wanted.prefetch = 4;
   *out_parts = (text_parts){{NULL}, {NULL}};
   for (int training = 0; training < 2; training++) {
     out_parts->sets[training] = text_windows(context, from, training ? 0 : held_out,

@@ -47,8 +47,9 @@ tdm_status text_load(const text *of, tdm_session *session, const char *path) {
   tdm_tensor_list *list = tdm_safetensors_load(context, path);
   if (!list) return check_made(list);
   const tdm_name_rule rule = {NULL, CHARACTERS_NAME};
-  const tdm_state_dict_options wanted = {
-      .struct_size = sizeof wanted, .rules = &rule, .rule_count = 1};
+  tdm_state_dict_options wanted = tdm_state_dict_options_default();
+  wanted.rules = &rule;
+  wanted.rule_count = 1;
   tdm_status status = check_characters(of, context, list);
   if (status == TDM_OK) status = tdm_session_load_state_dict(session, list, &wanted);
   tdm_tensor_list_release(list);

@@ -36,13 +36,11 @@ static tdm_status open_set(program *self, bool training) {
   self->sets[training] = fashion_mnist_read(self->context, given->data, training,
                                             training ? given->training_images : given->test_images);
   if (!self->sets[training]) return check_made(NULL);
-  const tdm_loader_options wanted = {
-      .struct_size = sizeof wanted,
-      .batch_size = training ? given->common.batch_size : EVALUATION_BATCH,
-      .shuffle = training,
-      .seed = (uint64_t)given->common.seed,
-      .prefetch = PREFETCHED,
-  };
+  tdm_loader_options wanted = tdm_loader_options_default();
+  wanted.batch_size = training ? given->common.batch_size : EVALUATION_BATCH;
+  wanted.shuffle = training;
+  wanted.seed = (uint64_t)given->common.seed;
+  wanted.prefetch = PREFETCHED;
   self->loaders[training] = tdm_loader_create(self->sets[training], &wanted);
   return check_made(self->loaders[training]);
 }

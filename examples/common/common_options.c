@@ -89,17 +89,16 @@ const char *first_device(const char *devices, char text[DEVICE_TEXT]) {
 
 tdm_session_options session_options_for(const common_options *given, tdm_value loss,
                                         const tdm_optimizer *optimizer) {
-  return (tdm_session_options){
-      .struct_size = sizeof(tdm_session_options),
-      .loss = loss,
-      .optimizer = optimizer,
-      .device_map = given->place,
-      .seed = (uint64_t)given->seed,
-      .depth = STEPS_IN_FLIGHT,
-      .check_finite = true,
-      .deterministic = given->deterministic,
-      .profile = given->explain || given->plan_path || given->report_path,
-      .trace_runs = given->trace_path || given->report_path ? TRACE_RUNS : 0,
-      .micro_batches = (int)given->micro_batches,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = loss;
+  options.optimizer = optimizer;
+  options.device_map = given->place;
+  options.seed = (uint64_t)given->seed;
+  options.depth = STEPS_IN_FLIGHT;
+  options.check_finite = true;
+  options.deterministic = given->deterministic;
+  options.profile = given->explain || given->plan_path || given->report_path;
+  if (given->trace_path || given->report_path) options.trace_runs = TRACE_RUNS;
+  options.micro_batches = (int)given->micro_batches;
+  return options;
 }

@@ -24,8 +24,9 @@ tdm_status program_open(const option_table *table, int argc, char **argv, void *
     option_table_print_help(table, stdout);
     return TDM_OK;
   }
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .log = print_log, .log_user = (void *)(uintptr_t)table};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.log = print_log;
+  wanted.log_user = (void *)(uintptr_t)table;
   *out_context = tdm_context_create(&wanted);
   if (!*out_context) return check_made(*out_context);
   common_options *common = options;

@@ -17,14 +17,12 @@ static tdm_session *create_session(tdm_graph *graph, const char *device_map) {
   hidden = swish(graph, "swish", hidden, 1.5);
   tdm_value answer = tdm_linear(graph, "out", hidden, 1);
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_mse(graph, "loss", answer, y),
-      .optimizer = &adam,
-      .device_map = device_map,
-      .seed = 1,
-      .deterministic = true,
-  };
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(graph, "loss", answer, y);
+  options.optimizer = &adam;
+  options.device_map = device_map;
+  options.seed = 1;
+  options.deterministic = true;
   return tdm_session_create(graph, &options);
 }
 

@@ -26,9 +26,10 @@ static int count_kind(const char *list, const char *kind) {
 
 /* A context with the devices that list names; list NULL: as they are found. */
 static tdm_context *create_context(const char *list) {
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = count_kind(list, "cpu"),
-                                       .sim_devices = count_kind(list, "sim")};
+  tdm_context_options options = tdm_context_options_default();
+  const int cpus = count_kind(list, "cpu"), sims = count_kind(list, "sim");
+  if (cpus > 0) options.cpu_devices = cpus;
+  if (sims > 0) options.sim_devices = sims;
   return tdm_context_create(&options);
 }
 
@@ -70,11 +71,13 @@ static tdm_session *create_session(tdm_context *context, const char *devices, ch
   const tdm_value input = tdm_observe(graph, "input", x);
   const tdm_value y = tdm_observe(graph, "output", tdm_linear(graph, "fc", input, OUTPUT_SIZE));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = devices;
   tdm_data_parallel(graph, "model", &wrapped);
   tdm_output(graph, "y", y);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .observer = print_sizes, .observer_user = input_text};
+  tdm_session_options options = tdm_session_options_default();
+  options.observer = print_sizes;
+  options.observer_user = input_text;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

@@ -18,15 +18,16 @@ static tdm_session *create_session(tdm_context *context, const char *devices) {
   tdm_place(graph, "cpu:0");
   tdm_value hidden = tdm_tanh(graph, "act1", tdm_linear(graph, "block1", x, HIDDEN));
   hidden = tdm_linear(graph, "block2", hidden, HIDDEN);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = devices;
   tdm_data_parallel(graph, "block2", &wrapped);
   const tdm_value scores = tdm_linear(graph, "block3", hidden, HIDDEN);
 
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", scores, y),
-                                       .optimizer = &adam,
-                                       .seed = 1};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(graph, "loss", scores, y);
+  options.optimizer = &adam;
+  options.seed = 1;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;
@@ -66,7 +67,8 @@ static const char usage[] =
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--help") == 0) return fputs(usage, stdout) < 0;
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 2;
   tdm_context *context = tdm_context_create(&options);
   tdm_session *session =
       context ? create_session(context, argc > 1 ? argv[1] : "cpu:0,cpu:1") : NULL;

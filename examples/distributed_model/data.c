@@ -10,13 +10,11 @@
 static const double HELD_OUT_SHARE = 0.1;
 
 tdm_words *data_read_words(tdm_context *context, const options *given) {
-  const tdm_words_options wanted = {
-      .struct_size = sizeof wanted,
-      .max_length = MAX_WORD_LENGTH,
-      .words_per_class = given->words_per_language,
-      .seed = (uint64_t)given->common.seed,
-      .held_out = HELD_OUT_SHARE,
-  };
+  tdm_words_options wanted = tdm_words_options_default();
+  wanted.max_length = MAX_WORD_LENGTH;
+  if (given->words_per_language > 0) wanted.words_per_class = given->words_per_language;
+  wanted.seed = (uint64_t)given->common.seed;
+  wanted.held_out = HELD_OUT_SHARE;
   return tdm_words_create(context, given->lists, given->list_count, &wanted);
 }
 
@@ -83,14 +81,12 @@ tdm_status data_check_known(tdm_words *words, char *const *asked, int count) {
 
 tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
                                uint64_t seed, const char *near) {
-  const tdm_loader_options wanted = {
-      .struct_size = sizeof wanted,
-      .batch_size = batch_size,
-      .shuffle = shuffle,
-      .seed = seed,
-      .prefetch = 4,
-      .near = near,
-  };
+  tdm_loader_options wanted = tdm_loader_options_default();
+  wanted.batch_size = batch_size;
+  wanted.shuffle = shuffle;
+  wanted.seed = seed;
+  wanted.prefetch = 4;
+  wanted.near = near;
   return tdm_words_loader(words, training, &wanted);
 }
 
@@ -100,7 +96,8 @@ typedef enum dump_field { CHARACTERS, LENGTHS, CLASSES, SPLIT, FIELD_COUNT } dum
 static tdm_status dump_part(tdm_words *words, bool training, int64_t first, int64_t count,
                             tdm_tensor *const *tensors) {
   tdm_dataset *dataset = tdm_words_dataset(words, training);
-  const tdm_loader_options wanted = {.struct_size = sizeof wanted, .batch_size = count};
+  tdm_loader_options wanted = tdm_loader_options_default();
+  wanted.batch_size = count;
   tdm_loader *loader = tdm_loader_create(dataset, &wanted);
   tdm_tensor *fields[SPLIT] = {NULL};
   int64_t rows = 0;

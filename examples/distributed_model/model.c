@@ -15,8 +15,10 @@ enum { PLAN_LIMIT = 128 };
 /* The recurrent part over several devices; x (length, batch, 32) enters it. */
 static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
   const tdm_scatter batch = {x, 1};
-  const tdm_parallel_options wrapped = {
-      .struct_size = sizeof wrapped, .devices = devices, .scatter = &batch, .scatter_count = 1};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = devices;
+  wrapped.scatter = &batch;
+  wrapped.scatter_count = 1;
   tdm_data_parallel(graph, "rnn,last,linear", &wrapped);
 }
 
@@ -71,10 +73,11 @@ void model_release(model *released) {
 
 /* Files have the words beside the parameters. */
 static const tdm_name_rule words_rule = {NULL, "words."};
-static const tdm_state_dict_options with_words = {
-    .struct_size = sizeof with_words, .rules = &words_rule, .rule_count = 1};
 
 tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *path) {
+  tdm_state_dict_options with_words = tdm_state_dict_options_default();
+  with_words.rules = &words_rule;
+  with_words.rule_count = 1;
   const tdm_status status = tdm_session_load_state_dict(loaded->session, list, &with_words);
   return status == TDM_OK ? TDM_OK : fail_within(status, path);
 }

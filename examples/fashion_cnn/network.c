@@ -7,7 +7,8 @@ static const double DROPPED = 0.25;
 
 /* x (batch, ..., n, n) -> (batch, channels, n / 2, n / 2). */
 static tdm_value block(tdm_graph *graph, const char *name, tdm_value x, int64_t channels) {
-  const tdm_conv_options same_size = {.struct_size = sizeof same_size, .padding = {1, 1}};
+  tdm_conv_options same_size = tdm_conv_options_default();
+  same_size.padding[0] = same_size.padding[1] = 1;
   tdm_scope_push(graph, name);
   x = tdm_conv2d(graph, "conv", x, channels, 3, 3, &same_size);
   x = tdm_batch_norm(graph, "norm", x);
@@ -26,7 +27,8 @@ tdm_value fashion_network_describe(tdm_graph *graph, const fashion_network_sizes
   x = block(graph, "block2", x, sizes->channels[1]); /* (batch, channels, image / 4, image / 4) */
   tdm_scope_pop(graph);
   if (parallel) {
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = parallel};
+    tdm_parallel_options wrapped = tdm_parallel_options_default();
+    wrapped.devices = parallel;
     tdm_data_parallel(graph, "features", &wrapped);
   }
   if (accelerator) tdm_place(graph, accelerator);

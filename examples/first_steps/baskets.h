@@ -47,8 +47,10 @@ static inline tdm_loader *make_loader(tdm_context *context) {
   make_baskets(context, 6400, 1, baskets);
   static const char *const fields[] = {"items", "kinds"};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, fields, baskets, 2);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = BATCH, .shuffle = true, .seed = 1};
+  tdm_loader_options options = tdm_loader_options_default();
+  options.batch_size = BATCH;
+  options.shuffle = true;
+  options.seed = 1;
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   tdm_tensor_release(baskets[0]);

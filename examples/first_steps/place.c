@@ -4,7 +4,8 @@
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL);
-  tdm_session_options options = {.device_map = "items=cpu:0,*=sim:0"};
+  tdm_session_options options = tdm_session_options_default();
+  options.device_map = "items=cpu:0,*=sim:0";
   tdm_graph *graph = describe_training(context, &options);
   tdm_session *session = tdm_session_create(graph, &options);
   check(session != NULL);

@@ -2,11 +2,14 @@
 #include "examples/first_steps/training.h"
 
 int main(void) {
-  tdm_context *context = tdm_context_create(
-      &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .sim_devices = 2});
-  tdm_session_options options = {.device_map = "items=cpu:0"};
+  tdm_context_options two = tdm_context_options_default();
+  two.sim_devices = 2;
+  tdm_context *context = tdm_context_create(&two);
+  tdm_session_options options = tdm_session_options_default();
+  options.device_map = "items=cpu:0";
   tdm_graph *graph = describe_training(context, &options);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = "sim:0,sim:1"};
+  tdm_parallel_options parallel = tdm_parallel_options_default();
+  parallel.devices = "sim:0,sim:1";
   tdm_data_parallel(graph, "hidden,relu,scores", &parallel);
   tdm_session *session = tdm_session_create(graph, &options);
   check(session != NULL);

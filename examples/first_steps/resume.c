@@ -18,7 +18,7 @@ static bool agree(tdm_session *one, tdm_session *other, const char *name) {
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL);
-  tdm_session_options options = {0};
+  tdm_session_options options = tdm_session_options_default();
   tdm_graph *graph = describe_training(context, &options);
   tdm_loader *loader = make_loader(context);
 

@@ -5,7 +5,8 @@
 
 #include "examples/first_steps/baskets.h"
 
-/* Inputs, the model, an output "accuracy"; the loss goes into the options, beside Adam. */
+/* Inputs, the model, an output "accuracy"; the loss goes into the options, which
+ * their initializer made, beside Adam. */
 static inline tdm_graph *describe_training(tdm_context *context, tdm_session_options *options) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_dim batch = TDM_DIM("batch");
@@ -15,7 +16,6 @@ static inline tdm_graph *describe_training(tdm_context *context, tdm_session_opt
   tdm_output(graph, "accuracy", tdm_accuracy(graph, "accuracy", scores, kinds));
   static tdm_optimizer adam;
   adam = tdm_adam(0.01);
-  options->struct_size = sizeof *options;
   options->loss = tdm_cross_entropy(graph, "loss", scores, kinds);
   options->optimizer = &adam;
   options->seed = 1;

@@ -119,8 +119,8 @@ static tdm_value describe(const program *self, const char *accelerator) {
   const tdm_value characters = tdm_input(graph, GPT_CHARACTERS, TDM_INT64, window);
   const tdm_value targets = tdm_input(graph, GPT_TARGETS, TDM_INT64, window);
   const tdm_value scores = gpt_learns(graph, &self->sizes, characters, accelerator);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
-                                        .devices = given->common.parallel};
+  tdm_parallel_options wrapped = tdm_parallel_options_default();
+  wrapped.devices = given->common.parallel;
   if (given->common.parallel) tdm_data_parallel(graph, "", &wrapped);
   const tdm_value loss = tdm_cross_entropy(
       graph, "loss",

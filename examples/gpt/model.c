@@ -31,8 +31,9 @@ static tdm_value so_far(const gpt *self, const char *name, tdm_value rows) {
 static tdm_value attend(const gpt *self, tdm_value x) {
   tdm_graph *graph = self->graph;
   const int64_t width = self->sizes->width;
-  tdm_attention_options options = {
-      .struct_size = sizeof options, .heads = self->sizes->heads, .causal = self->texts == 0};
+  tdm_attention_options options = tdm_attention_options_default();
+  options.heads = self->sizes->heads;
+  options.causal = self->texts == 0;
   if (self->texts > 0) options.mask = self->hidden;
   const tdm_value q = tdm_linear(graph, "query", x, width);
   const tdm_value k = so_far(self, "keys", tdm_linear(graph, "key", x, width));

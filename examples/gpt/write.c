@@ -142,11 +142,11 @@ tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const g
   const tdm_value positions = tdm_input(graph, GPT_POSITIONS, TDM_INT64, tdm_shape_of(1, length));
   tdm_output(graph, GPT_SCORES,
              gpt_writes(graph, sizes, texts, characters, positions, accelerator));
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = store,
-                                       .device_map = map,
-                                       .depth = streams,
-                                       .deterministic = true};
+  tdm_session_options options = tdm_session_options_default();
+  options.store = store;
+  options.device_map = map;
+  options.depth = streams;
+  options.deterministic = true;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

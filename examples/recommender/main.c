@@ -139,11 +139,11 @@ static tdm_status open_clicks(program *self) {
   const options *given = &self->given;
   tdm_status status = TDM_OK;
   for (int training = 0; status == TDM_OK && training < 2; training++) {
-    const tdm_loader_options wanted = {.struct_size = sizeof wanted,
-                                       .batch_size = given->common.batch_size,
-                                       .shuffle = training,
-                                       .seed = (uint64_t)given->common.seed,
-                                       .prefetch = 4};
+    tdm_loader_options wanted = tdm_loader_options_default();
+    wanted.batch_size = given->common.batch_size;
+    wanted.shuffle = training;
+    wanted.seed = (uint64_t)given->common.seed;
+    wanted.prefetch = 4;
     self->from[training] = (clicks){.seed = (uint64_t)given->common.seed,
                                     .tables = given->tables,
                                     .rows = given->rows,

@@ -14,8 +14,9 @@ static tdm_value look_up(tdm_graph *graph, const recommender_sizes *sizes, int64
                          tdm_value ids) {
   const double bound = 1 / sqrt((double)sizes->rows);
   const tdm_initializer small = {TDM_INIT_UNIFORM, -bound, bound, -1};
-  const tdm_embedding_bag_options bag = {
-      .struct_size = sizeof bag, .mode = TDM_BAG_SUM, .sparse = true};
+  tdm_embedding_bag_options bag = tdm_embedding_bag_options_default();
+  bag.mode = TDM_BAG_SUM;
+  bag.sparse = true;
   char weight[NAME_TEXT], name[NAME_TEXT];
   snprintf(name, sizeof name, "%lld", (long long)table);
   snprintf(weight, sizeof weight, "%lld.weight", (long long)table);
@@ -71,16 +72,16 @@ tdm_value recommender_describe(tdm_graph *graph, const recommender_sizes *sizes,
   const tdm_value features = interact(graph, vectors, 1 + sizes->tables, sizes->dim);
   *out_logits = perceptron(graph, "top", features, sizes->hidden, 1);
   if (parallel) {
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = parallel};
+    tdm_parallel_options wrapped = tdm_parallel_options_default();
+    wrapped.devices = parallel;
     tdm_data_parallel(
         graph, sizes->shards ? "tables,bottom,relu,interaction,top" : "bottom,relu,interaction,top",
         &wrapped);
   }
   if (sizes->shards) {
-    const tdm_shard_options shards = {.struct_size = sizeof shards,
-                                      .devices = sizes->shards,
-                                      .by =
-                                          sizes->whole_tables ? TDM_SHARD_TABLES : TDM_SHARD_ROWS};
+    tdm_shard_options shards = tdm_shard_options_default();
+    shards.devices = sizes->shards;
+    shards.by = sizes->whole_tables ? TDM_SHARD_TABLES : TDM_SHARD_ROWS;
     tdm_shard(graph, "tables", &shards);
   }
   return tdm_binary_cross_entropy(graph, "loss", *out_logits, clicks);

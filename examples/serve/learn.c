@@ -54,7 +54,8 @@ static tdm_status carry_over(const tdm_tensor_list *from, tdm_context *to, tdm_t
 tdm_status learn(const options *given, tdm_log_function log, tdm_context *to,
                  tdm_tensor_list **out_list) {
   *out_list = NULL;
-  const tdm_context_options wanted = {.struct_size = sizeof wanted, .log = log};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.log = log;
   lesson self = {.context = tdm_context_create(&wanted)};
   tdm_status status = check_made(self.context);
   if (status == TDM_OK) status = train(&self, given);

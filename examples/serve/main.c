@@ -57,11 +57,11 @@ static tdm_status open_session(program *self) {
   int sizes = 2;
   for (int64_t rows = 1; rows < self->given.max_batch; rows *= 2)
     sizes++;
-  const tdm_session_options wanted = {.struct_size = sizeof wanted,
-                                      .store = tdm_session_store(self->made.session),
-                                      .device_map = self->given.model.common.place,
-                                      .depth = (int)self->given.depth,
-                                      .plan_limit = sizes * BATCHER_MAX_LENGTH};
+  tdm_session_options wanted = tdm_session_options_default();
+  wanted.store = tdm_session_store(self->made.session);
+  wanted.device_map = self->given.model.common.place;
+  wanted.depth = (int)self->given.depth;
+  wanted.plan_limit = sizes * BATCHER_MAX_LENGTH;
   self->session = tdm_session_create(self->made.graph, &wanted);
   return check_made(self->session);
 }
@@ -256,8 +256,9 @@ static tdm_status run(program *self, int argc, char **argv) {
   (void)signal(SIGPIPE, SIG_IGN); /* a client that has gone is told by the write */
   if (uv_loop_init(&self->loop) != 0) return tdm_fail(TDM_UNAVAILABLE, "no loop");
   self->has_loop = true;
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .log = print_log, .loop = &self->loop};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.log = print_log;
+  wanted.loop = &self->loop;
   self->context = tdm_context_create(&wanted);
   status = check_made(self->context);
   if (status == TDM_OK) status = open_saved(self);

@@ -36,7 +36,8 @@ int main(void) {
   const tdm_value scores = network(graph, name, tdm_vocabulary_size(letters));
   tdm_output(graph, "found", tdm_argmax(graph, NULL, scores, 0, false));
   const tdm_optimizer adam = tdm_adam(0.005);
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &adam};
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &adam;
   options.loss = tdm_cross_entropy(graph, "loss", scores, label);
   tdm_session *model = tdm_session_create(graph, &options);
   for (int epoch = 1; epoch <= 30; epoch++) {

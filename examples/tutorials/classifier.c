@@ -32,9 +32,12 @@ int main(void) {
   const tdm_value y = tdm_input(graph, "labels", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value outputs = net(graph, x);
   tdm_output(graph, "accuracy", tdm_accuracy(graph, NULL, outputs, y));
-  const tdm_optimizer sgd =
-      tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.05, .momentum = 0.9});
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &sgd};
+  tdm_sgd_options momentum = tdm_sgd_options_default();
+  momentum.learning_rate = 0.05;
+  momentum.momentum = 0.9;
+  const tdm_optimizer sgd = tdm_sgd_with(&momentum);
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &sgd;
   options.loss = tdm_cross_entropy(graph, "loss", outputs, y);
   tdm_session *session = tdm_session_create(graph, &options);
   check(session != NULL);

@@ -16,8 +16,9 @@ static void observe(void *user, const tdm_observation *seen) {
 }
 
 int main(void) {
-  tdm_context *context = tdm_context_create(
-      &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .cpu_devices = 2});
+  tdm_context_options two = tdm_context_options_default();
+  two.cpu_devices = 2;
+  tdm_context *context = tdm_context_create(&two);
   const bool gpus = tdm_is_available(context, "cuda");
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape shape = tdm_shape_of(2, TDM_DIM("batch"), INPUT);
@@ -26,13 +27,13 @@ int main(void) {
   x = tdm_linear(graph, "fc", tdm_observe(graph, "x", x), OUTPUT);
   x = tdm_observe(graph, "y", x);
   tdm_scope_pop(graph);
-  tdm_parallel_options options = {.struct_size = sizeof options};
+  tdm_parallel_options options = tdm_parallel_options_default();
   options.devices = gpus ? "cuda:*" : "cpu:*";
   tdm_data_parallel(graph, "model", &options);
   tdm_output(graph, "scores", x);
-  tdm_session *model =
-      tdm_session_create(graph, &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
-                                                       .observer = observe});
+  tdm_session_options observed = tdm_session_options_default();
+  observed.observer = observe;
+  tdm_session *model = tdm_session_create(graph, &observed);
   tdm_tensor *rows = tdm_tensor_randn(context, "cpu", TDM_FLOAT32, tdm_shape_of(2, ROWS, INPUT), 1);
   for (int i = 0; i < ROWS; i += BATCH) {
     tdm_tensor *batch = tdm_tensor_slice(rows, i, i + BATCH < ROWS ? i + BATCH : ROWS);

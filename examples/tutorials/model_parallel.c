@@ -13,10 +13,10 @@ int main(void) {
   tdm_place(graph, two ? "cuda:1" : tdm_simulator(context));
   const tdm_value y = tdm_linear(graph, "net2", hidden, 5);
   const tdm_optimizer sgd = tdm_sgd(0.05);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", y, labels),
-                                       .optimizer = &sgd,
-                                       .seed = 1};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_mse(graph, "loss", y, labels);
+  options.optimizer = &sgd;
+  options.seed = 1;
   tdm_session *model = tdm_session_create(graph, &options);
   const tdm_feed feeds[] = {
       {"x", tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 20, 10), 1), false},

@@ -31,7 +31,8 @@ int main(void) {
   x = tdm_log_softmax(graph, NULL, x, 1);
   tdm_output(graph, "next", tdm_argmax(graph, NULL, x, 1, false));
   const tdm_optimizer adam = tdm_adam(0.01);
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &adam};
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &adam;
   options.loss = tdm_nll(graph, "loss", x, wanted);
   tdm_session *model = tdm_session_create(graph, &options);
   const tdm_feed feeds[] = {{"contexts", contexts, false}, {"targets", targets, false}};

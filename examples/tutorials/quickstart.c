@@ -37,7 +37,9 @@ int main(void) {
   make_data(context, 200, 2, test_data);
   static const char *const names[] = {"points", "classes"};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, names, training_data, 2);
-  tdm_loader_options batches = {.struct_size = sizeof batches, .batch_size = 50, .shuffle = true};
+  tdm_loader_options batches = tdm_loader_options_default();
+  batches.batch_size = 50;
+  batches.shuffle = true;
   tdm_loader *loader = tdm_loader_create(dataset, &batches);
 
   tdm_graph *graph = tdm_graph_create(context);
@@ -47,8 +49,12 @@ int main(void) {
   const tdm_value scores = network(graph, points);
   tdm_output(graph, "class", tdm_argmax(graph, NULL, scores, 1, false));
   tdm_output(graph, "accuracy", tdm_accuracy(graph, NULL, scores, classes));
-  const tdm_optimizer sgd = tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.1, .momentum = 0.9});
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &sgd};
+  tdm_sgd_options momentum = tdm_sgd_options_default();
+  momentum.learning_rate = 0.1;
+  momentum.momentum = 0.9;
+  const tdm_optimizer sgd = tdm_sgd_with(&momentum);
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &sgd;
   options.loss = tdm_cross_entropy(graph, "loss", scores, classes);
   tdm_session *model = tdm_session_create(graph, &options);
   for (uint64_t epoch = 1; epoch <= 5; epoch++) {

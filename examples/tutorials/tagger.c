@@ -31,7 +31,8 @@ int main(void) {
       tagger(graph, sentence, tdm_vocabulary_size(words), tdm_vocabulary_size(tags));
   tdm_output(graph, "found", tdm_argmax(graph, NULL, scores, 1, false));
   const tdm_optimizer sgd = tdm_sgd(0.1);
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &sgd};
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &sgd;
   options.loss = tdm_cross_entropy(graph, "loss", scores, wanted);
   tdm_session *model = tdm_session_create(graph, &options);
   for (int epoch = 1; epoch <= 300; epoch++) {

@@ -23,7 +23,7 @@ int main(void) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape rows = tdm_shape_of(1, TDM_DIM("batch"));
   const tdm_value text = tdm_input(graph, "text", TDM_INT64, tdm_shape_of(1, TDM_DIM("words")));
-  tdm_embedding_bag_options bags = {.struct_size = sizeof bags};
+  tdm_embedding_bag_options bags = tdm_embedding_bag_options_default();
   bags.offsets = tdm_input(graph, "offsets", TDM_INT64, rows);
   const tdm_value bag =
       tdm_embedding_bag(graph, "embedding", text, tdm_vocabulary_size(vocabulary), 8, &bags);
@@ -31,7 +31,9 @@ int main(void) {
   tdm_output(graph, "label", tdm_argmax(graph, NULL, scores, 1, false));
   const tdm_value wanted = tdm_input(graph, "labels", TDM_INT64, rows);
   const tdm_optimizer adam = tdm_adam(0.05);
-  tdm_session_options options = {.struct_size = sizeof options, .optimizer = &adam, .seed = 1};
+  tdm_session_options options = tdm_session_options_default();
+  options.optimizer = &adam;
+  options.seed = 1;
   options.loss = tdm_cross_entropy(graph, "loss", scores, wanted);
   tdm_session *model = tdm_session_create(graph, &options);
   for (int step = 1; step <= 50; step++) {

@@ -5,13 +5,15 @@
 enum { LENGTH = 10, VOCABULARY = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, CLASSES = 3 };
 
 static tdm_value norm(tdm_graph *graph, tdm_value x) {
-  const tdm_layer_norm_options options = {.struct_size = sizeof options, .epsilon = 1e-12};
+  tdm_layer_norm_options options = tdm_layer_norm_options_default();
+  options.epsilon = 1e-12;
   return tdm_layer_norm_with(graph, "LayerNorm", x, 1, &options);
 }
 
 static tdm_value self_attention(tdm_graph *graph, tdm_value x, tdm_value hidden) {
-  const tdm_attention_options options = {
-      .struct_size = sizeof options, .heads = HEADS, .padding = hidden};
+  tdm_attention_options options = tdm_attention_options_default();
+  options.heads = HEADS;
+  options.padding = hidden;
   tdm_scope_push(graph, "self");
   const tdm_value q = tdm_linear(graph, "query", x, WIDTH);
   const tdm_value k = tdm_linear(graph, "key", x, WIDTH);
@@ -41,7 +43,8 @@ static tdm_value layer(tdm_graph *graph, int i, tdm_value x, tdm_value hidden) {
 }
 
 static tdm_value embeddings(tdm_graph *graph, tdm_value ids, tdm_value types) {
-  const tdm_embedding_options padded = {.struct_size = sizeof padded, .has_padding_index = true};
+  tdm_embedding_options padded = tdm_embedding_options_default();
+  padded.padding_index = 0;
   const tdm_value places = tdm_arange_like(graph, "places", ids, 1);
   tdm_scope_push(graph, "embeddings");
   tdm_value x = tdm_embedding_with(graph, "word_embeddings", ids, VOCABULARY, WIDTH, &padded);

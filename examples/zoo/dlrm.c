@@ -14,8 +14,9 @@ static tdm_value perceptron(tdm_graph *graph, const char *name, tdm_value x, con
 }
 
 static tdm_value interact(tdm_graph *graph, tdm_value first, tdm_value ids) {
-  const tdm_embedding_bag_options options = {
-      .struct_size = sizeof options, .mode = TDM_BAG_SUM, .sparse = true};
+  tdm_embedding_bag_options options = tdm_embedding_bag_options_default();
+  options.mode = TDM_BAG_SUM;
+  options.sparse = true;
   tdm_value vectors[1 + TABLES] = {first};
   tdm_scope_push(graph, "emb_l");
   for (int i = 0; i < TABLES; i++) {

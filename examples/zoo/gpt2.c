@@ -6,8 +6,9 @@ enum { WINDOW = 12, VOCABULARY = 48, WIDTH = 32, HEADS = 4, LAYERS = 2 };
 
 static tdm_value attention(tdm_graph *graph, tdm_value x) {
   const tdm_dim widths[] = {WIDTH, WIDTH, WIDTH};
-  const tdm_attention_options causal = {
-      .struct_size = sizeof causal, .heads = HEADS, .causal = true};
+  tdm_attention_options causal = tdm_attention_options_default();
+  causal.heads = HEADS;
+  causal.causal = true;
   tdm_value qkv[3];
   tdm_scope_push(graph, "attn");
   tdm_split(graph, "qkv", tdm_linear(graph, "c_attn", x, 3 * WIDTH), 2, widths, 3, qkv);
@@ -48,6 +49,8 @@ zoo_training zoo_gpt2(tdm_graph *graph) {
   tdm_output(graph, "output", x);
   x = tdm_cross_entropy(graph, "loss", tdm_flatten(graph, "scores", x, 0, 1),
                         tdm_flatten(graph, "targets", targets, 0, 1));
-  const tdm_adam_options adam = {.learning_rate = 1e-3, .weight_decay = 0.1};
+  tdm_adam_options adam = tdm_adam_options_default();
+  adam.learning_rate = 1e-3;
+  adam.weight_decay = 0.1;
   return (zoo_training){x, tdm_adamw_with(&adam)};
 }

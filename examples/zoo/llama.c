@@ -8,7 +8,8 @@ enum { VOCABULARY = 40, WIDTH = 32, HEADS = 4, KV_HEADS = 2, HIDDEN = 64, LAYERS
 enum { DIM = WIDTH / HEADS, SHARE = HEADS / KV_HEADS };
 
 static tdm_value norm(tdm_graph *graph, const char *name, tdm_value x) {
-  const tdm_rms_norm_options options = {.struct_size = sizeof options, .epsilon = 1e-5};
+  tdm_rms_norm_options options = tdm_rms_norm_options_default();
+  options.epsilon = 1e-5;
   return tdm_rms_norm_with(graph, name, x, 1, &options);
 }
 
@@ -36,8 +37,9 @@ static tdm_value share_heads(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value attention(tdm_graph *graph, tdm_value x, tdm_value angles) {
-  const tdm_attention_options causal = {
-      .struct_size = sizeof causal, .heads = HEADS, .causal = true};
+  tdm_attention_options causal = tdm_attention_options_default();
+  causal.heads = HEADS;
+  causal.causal = true;
   tdm_scope_push(graph, "self_attn");
   tdm_value q = tdm_linear_without_bias(graph, "q_proj", x, WIDTH);
   tdm_value k = tdm_linear_without_bias(graph, "k_proj", x, KV_HEADS * DIM);

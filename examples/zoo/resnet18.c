@@ -6,10 +6,11 @@ enum { WIDTH = 4, CLASSES = 10 };
 
 static tdm_value conv(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                       int64_t kernel, int64_t stride) {
-  const tdm_conv_options options = {.struct_size = sizeof options,
-                                    .stride = {stride, stride},
-                                    .padding = {kernel / 2, kernel / 2},
-                                    .without_bias = true};
+  tdm_conv_options options = tdm_conv_options_default();
+  options.stride[0] = options.stride[1] = stride;
+  options.padding[0] = kernel / 2;
+  options.padding[1] = kernel / 2;
+  options.without_bias = true;
   return tdm_conv2d(graph, name, x, channels, kernel, kernel, &options);
 }
 
@@ -44,7 +45,9 @@ zoo_training zoo_resnet18(tdm_graph *graph) {
       tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("batch"), 3, 48, 48));
   const tdm_value classes =
       tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_pool_options pool = {.struct_size = sizeof pool, .stride = {2, 2}, .padding = {1, 1}};
+  tdm_pool_options pool = tdm_pool_options_default();
+  pool.stride[0] = pool.stride[1] = 2;
+  pool.padding[0] = pool.padding[1] = 1;
   tdm_value x = tdm_batch_norm(graph, "bn1", conv(graph, "conv1", images, WIDTH, 7, 2));
   x = tdm_max_pool2d(graph, "pool", tdm_relu(graph, "relu", x), 3, 3, &pool);
   x = stage(graph, "layer1", x, 1);
@@ -54,6 +57,9 @@ zoo_training zoo_resnet18(tdm_graph *graph) {
   x = tdm_flatten(graph, "flat", tdm_adaptive_avg_pool2d(graph, "mean", x, 1, 1), 1, 3);
   x = tdm_linear(graph, "fc", x, CLASSES);
   tdm_output(graph, "output", x);
-  const tdm_sgd_options sgd = {.learning_rate = 0.002, .momentum = 0.9, .weight_decay = 1e-4};
+  tdm_sgd_options sgd = tdm_sgd_options_default();
+  sgd.learning_rate = 0.002;
+  sgd.momentum = 0.9;
+  sgd.weight_decay = 1e-4;
   return (zoo_training){tdm_cross_entropy(graph, "loss", x, classes), tdm_sgd_with(&sgd)};
 }

@@ -23,8 +23,8 @@ static tdm_value decode(tdm_graph *graph, tdm_value words, tdm_value *state, tdm
   const tdm_value parts[] = {tdm_embedding(graph, "embedding", words, WORDS, WIDTH),
                              attention(graph, *state, keys)};
   const tdm_value x = tdm_unsqueeze(graph, "x", tdm_concat(graph, "parts", parts, 2, 1), 0);
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .h0 = tdm_unsqueeze(graph, "h0", *state, 0)};
+  tdm_rnn_options options = tdm_rnn_options_default();
+  options.h0 = tdm_unsqueeze(graph, "h0", *state, 0);
   tdm_gru(graph, "gru", x, WIDTH, &options, state);
   const tdm_value scores = tdm_linear(graph, "out", *state, WORDS);
   tdm_scope_pop(graph);
@@ -38,8 +38,9 @@ zoo_training zoo_seq2seq(tdm_graph *graph) {
       tdm_input(graph, "read", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), LENGTH));
   const tdm_value written = tdm_input(graph, "written", TDM_INT64, sentence);
   const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, sentence);
-  const tdm_rnn_options both = {
-      .struct_size = sizeof both, .batch_first = true, .bidirectional = true};
+  tdm_rnn_options both = tdm_rnn_options_default();
+  both.batch_first = true;
+  both.bidirectional = true;
   tdm_value states[2], scores[WRITTEN];
   const tdm_value words = tdm_embedding(graph, "embedding", read, WORDS, WIDTH);
   const tdm_value keys = tdm_gru(graph, "encoder", words, WIDTH, &both, states);

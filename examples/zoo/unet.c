@@ -6,8 +6,9 @@
 enum { CHANNELS = 6, CLASSES = 3, SIZE = 16 };
 
 static tdm_value double_conv(tdm_graph *graph, const char *name, tdm_value x, int64_t channels) {
-  const tdm_conv_options options = {
-      .struct_size = sizeof options, .padding = {1, 1}, .without_bias = true};
+  tdm_conv_options options = tdm_conv_options_default();
+  options.padding[0] = options.padding[1] = 1;
+  options.without_bias = true;
   tdm_scope_push(graph, name);
   tdm_scope_push(graph, "double_conv");
   for (int i = 0; i < 2; i++) {
@@ -25,7 +26,8 @@ static tdm_value down(tdm_graph *graph, const char *name, tdm_value x, int64_t c
 
 static tdm_value up(tdm_graph *graph, const char *name, tdm_value x, tdm_value skipped,
                     int64_t channels) {
-  const tdm_conv_transpose_options twice = {.struct_size = sizeof twice, .stride = {2, 2}};
+  tdm_conv_transpose_options twice = tdm_conv_transpose_options_default();
+  twice.stride[0] = twice.stride[1] = 2;
   tdm_scope_push(graph, name);
   x = tdm_conv_transpose2d(graph, "up", x, channels, 2, 2, &twice);
   x = tdm_concat(graph, "both", (const tdm_value[]){skipped, x}, 2, 1);
@@ -46,6 +48,9 @@ zoo_training zoo_unet(tdm_graph *graph) {
   x = up(graph, "up2", x, x1, CHANNELS);
   x = tdm_conv2d(graph, "outc", x, CLASSES, 1, 1, NULL);
   tdm_output(graph, "output", x);
-  const tdm_rmsprop_options rmsprop = {.learning_rate = 1e-3, .epsilon = 1e-3, .momentum = 0.9};
+  tdm_rmsprop_options rmsprop = tdm_rmsprop_options_default();
+  rmsprop.learning_rate = 1e-3;
+  rmsprop.epsilon = 1e-3;
+  rmsprop.momentum = 0.9;
   return (zoo_training){tdm_cross_entropy(graph, "loss", x, classes), tdm_rmsprop_with(&rmsprop)};
 }

@@ -5,7 +5,8 @@
 enum { SIZE = 16, PATCH = 4, WIDTH = 32, HEADS = 4, LAYERS = 2, CLASSES = 10 };
 
 static tdm_value norm(tdm_graph *graph, const char *name, tdm_value x) {
-  const tdm_layer_norm_options options = {.struct_size = sizeof options, .epsilon = 1e-6};
+  tdm_layer_norm_options options = tdm_layer_norm_options_default();
+  options.epsilon = 1e-6;
   return tdm_layer_norm_with(graph, name, x, 1, &options);
 }
 
@@ -18,8 +19,8 @@ static tdm_value mlp(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value block(tdm_graph *graph, int i, tdm_value x) {
-  const tdm_multi_head_attention_options options = {.struct_size = sizeof options,
-                                                    .batch_first = true};
+  tdm_multi_head_attention_options options = tdm_multi_head_attention_options_default();
+  options.batch_first = true;
   tdm_scope_push_index(graph, "layers", i);
   tdm_value y = norm(graph, "ln_1", x);
   y = tdm_multi_head_attention(graph, "self_attention", y, y, y, HEADS, &options);
@@ -30,7 +31,8 @@ static tdm_value block(tdm_graph *graph, int i, tdm_value x) {
 }
 
 static tdm_value embed(tdm_graph *graph, tdm_value images) {
-  const tdm_conv_options apart = {.struct_size = sizeof apart, .stride = {PATCH, PATCH}};
+  tdm_conv_options apart = tdm_conv_options_default();
+  apart.stride[0] = apart.stride[1] = PATCH;
   const tdm_initializer small = {.kind = TDM_INIT_NORMAL, .b = 0.02, .zero_row = -1};
   const int64_t patches = (int64_t)(SIZE / PATCH) * (SIZE / PATCH);
   const tdm_value token =
@@ -54,8 +56,11 @@ zoo_training zoo_vit(tdm_graph *graph) {
     x = block(graph, i, x);
   x = tdm_linear(graph, "head", tdm_select(graph, "first", norm(graph, "ln", x), 1, 0), CLASSES);
   tdm_output(graph, "output", x);
-  const tdm_loss_options smooth = {.struct_size = sizeof smooth, .label_smoothing = 0.1};
-  const tdm_adam_options adam = {.learning_rate = 1e-3, .weight_decay = 0.05};
+  tdm_loss_options smooth = tdm_loss_options_default();
+  smooth.label_smoothing = 0.1;
+  tdm_adam_options adam = tdm_adam_options_default();
+  adam.learning_rate = 1e-3;
+  adam.weight_decay = 0.05;
   return (zoo_training){tdm_cross_entropy_with(graph, "loss", x, classes, &smooth),
                         tdm_adamw_with(&adam)};
 }

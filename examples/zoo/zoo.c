@@ -30,8 +30,9 @@ static size_t feeds_of(const zoo_run *self, tdm_feed *feeds) {
 /* What the file has besides parameters is nobody's. */
 static bool load_parameters(const zoo_run *self) {
   static const tdm_name_rule others[] = {{NULL, input_prefix}, {NULL, "output"}, {NULL, "losses"}};
-  const tdm_state_dict_options options = {
-      .struct_size = sizeof options, .rules = others, .rule_count = 3};
+  tdm_state_dict_options options = tdm_state_dict_options_default();
+  options.rules = others;
+  options.rule_count = 3;
   return tdm_session_load_state_dict(self->session, self->golden, &options) == TDM_OK;
 }
 
@@ -43,10 +44,10 @@ bool zoo_open(tdm_context *context, const zoo_model *model, const char *folder,
   if (!out_run->golden) return false;
   out_run->graph = tdm_graph_create(context);
   const zoo_training training = model->describe(out_run->graph);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = training.loss,
-                                       .optimizer = &training.optimizer,
-                                       .device_map = device_map};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = training.loss;
+  options.optimizer = &training.optimizer;
+  options.device_map = device_map;
   out_run->session = tdm_session_create(out_run->graph, &options);
   const bool opened = out_run->session && load_parameters(out_run);
   if (!opened) zoo_close(out_run);

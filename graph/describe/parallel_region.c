@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/options.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/describe/parallel_region.h"
 #include "graph/describe/shard.h"
@@ -267,18 +268,17 @@ static tdm_status replicate_nodes(tdm_graph *graph, const char *scopes,
 static void replicate_or_fail(tdm_graph *graph, const char *scopes, const tdm_boundary *boundary,
                               const char *called, const tdm_parallel_options *options) {
   const char *name = called ? tdm_region_string(&graph->region, called) : NULL;
+  tdm_parallel_options read;
   tdm_status status;
   if (graph->frozen)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "a session was made from the graph");
   else if (!called || !options)
     status = tdm_fail(TDM_INVALID_ARGUMENT, "no scope or no options");
-  else if (options->struct_size != sizeof *options)
-    status = tdm_fail(TDM_INVALID_ARGUMENT, "struct_size of its options is %zu, expected %zu",
-                      options->struct_size, sizeof *options);
   else if (!name)
     status = TDM_OUT_OF_MEMORY;
   else
-    status = replicate_nodes(graph, scopes, boundary, name, options);
+    status = TDM_OPTIONS_READ("its options", parallel, options, &read);
+  if (status == TDM_OK) status = replicate_nodes(graph, scopes, boundary, name, &read);
   if (status == TDM_OK) return;
   tdm_fail_within(status, "data parallel over %s", called ? called : "the graph");
   tdm_graph_fail_message(graph, status);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/options.h"
 #include "devices/tensors/chunks.h"
 #include "graph/ir/records.h"
 
@@ -200,11 +201,10 @@ static tdm_status shard_marked(tdm_graph *graph, const char *scopes, shard_reque
 
 static tdm_status shard(tdm_graph *graph, const char *scopes, const tdm_shard_options *options) {
   if (!scopes || !options) return tdm_fail(TDM_INVALID_ARGUMENT, "no scopes or no options");
-  if (options->struct_size != sizeof *options)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "struct_size of its options is %zu, expected %zu",
-                    options->struct_size, sizeof *options);
+  tdm_shard_options read;
+  TDM_TRY(TDM_OPTIONS_READ("tdm_shard", shard, options, &read));
   const size_t count = graph->persistents.count;
-  shard_request request = {.options = options};
+  shard_request request = {.options = &read};
   request.tables = tdm_allocate(graph->allocator, count + 1, "sharded tables");
   if (!request.tables) return TDM_OUT_OF_MEMORY;
   const tdm_status status = shard_marked(graph, scopes, &request, count);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/options.h"
 #include "devices/network/network.h"
 #include "graph/run/session.h"
 
@@ -204,9 +205,6 @@ static tdm_status check_algorithm(tdm_collective algorithm) {
 
 static tdm_status check(const tdm_session *session, const tdm_forecast_options *options) {
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
-  if (options->struct_size != sizeof *options)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "forecast options: struct_size is %zu, expected %zu",
-                    options->struct_size, sizeof *options);
   if (options->ranks_sum != TDM_COLLECTIVE_AUTO && tdm_context_rank_count(session->context) > 1)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "forecast options: ranks_sum is for plans of alike ranks; a job's plan has "
@@ -216,11 +214,12 @@ static tdm_status check(const tdm_session *session, const tdm_forecast_options *
 
 tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
-  const tdm_forecast_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
+  tdm_forecast_options read;
   if (!out_forecast)
     return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_session_forecast: no place for the answer");
   *out_forecast = NULL;
+  TDM_TRY(TDM_OPTIONS_READ("tdm_session_forecast", forecast, options, &read));
+  options = &read;
   TDM_TRY(check(session, options));
   TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);

@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/options.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/run/run.h"
 #include "graph/run/trace.h"
 
-#define DEFAULT_PLANS 64
-
 static void copy_options(tdm_session *session, const tdm_session_options *options) {
   atomic_store(&session->seed, options->seed);
-  session->depth = options->depth > 0 ? options->depth : 1;
-  session->plan_limit = options->plan_limit > 0 ? options->plan_limit : DEFAULT_PLANS;
+  session->depth = options->depth;
+  session->plan_limit = options->plan_limit;
   session->writable = options->writable;
   session->writable_user = options->writable_user;
   session->observer = options->observer;
@@ -35,19 +34,20 @@ static void copy_options(tdm_session *session, const tdm_session_options *option
 
 static tdm_status check_range(const char *name, int value, int least, int most) {
   if (value >= least && value <= most) return TDM_OK;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %s is %d, not %d to %d", name, value,
+  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: %s is %d, expected %d to %d", name, value,
                   least, most);
 }
 
 static tdm_status check_numbers(const tdm_session_options *options) {
-  TDM_TRY(check_range("depth", options->depth, 0, TDM_MAX_DEPTH));
-  TDM_TRY(check_range("queue_limit", options->queue_limit, 0, TDM_MAX_QUEUE_LIMIT));
-  TDM_TRY(check_range("plan_limit", options->plan_limit, 0, TDM_MAX_PLAN_LIMIT));
+  TDM_TRY(check_range("depth", options->depth, 1, TDM_MAX_DEPTH));
+  if (options->queue_limit != TDM_NO_QUEUE_LIMIT)
+    TDM_TRY(check_range("queue_limit", options->queue_limit, 0, TDM_MAX_QUEUE_LIMIT));
+  TDM_TRY(check_range("plan_limit", options->plan_limit, 1, TDM_MAX_PLAN_LIMIT));
   TDM_TRY(check_range("trace_runs", options->trace_runs, 0, TDM_MAX_TRACE_RUNS));
   TDM_TRY(check_range("collective", (int)options->collective, 0, TDM_COLLECTIVE_COUNT - 1));
-  TDM_TRY(check_range("alike_ranks", options->alike_ranks, 0, TDM_MAX_ALIKE_RANKS));
+  TDM_TRY(check_range("alike_ranks", options->alike_ranks, 1, TDM_MAX_ALIKE_RANKS));
   if (options->micro_batches == TDM_MICRO_BATCHES_AUTO) return TDM_OK;
-  return check_range("micro_batches", options->micro_batches, 0, TDM_MAX_PARTS);
+  return check_range("micro_batches", options->micro_batches, 1, TDM_MAX_PARTS);
 }
 
 /* Rings, trees and engines add in an order of their own. */
@@ -74,16 +74,19 @@ static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
                     : !rule->append ? "append"
                                     : "setting that its momentum would be");
   const double decay = optimizer->average_decay;
-  if (!(decay >= 0.0 && decay < 1.0) && decay != TDM_AVERAGE_MEAN)
+  if (!(decay >= 0.0 && decay < 1.0) && decay != TDM_AVERAGE_MEAN && decay != TDM_AVERAGE_NONE)
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "session options: average_decay is %g, not 0 or more and below 1, or "
-                    "TDM_AVERAGE_MEAN",
+                    "session options: average_decay is %g, expected a number of at least 0 and "
+                    "less than 1, TDM_AVERAGE_MEAN or TDM_AVERAGE_NONE",
                     decay);
   if (!(optimizer->clip_value >= 0))
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_value is %g, not 0 or more",
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "session options: clip_value is %g, expected 0 or more; INFINITY: no limit",
                     optimizer->clip_value);
-  if (optimizer->clip_norm >= 0) return TDM_OK;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "session options: clip_norm is %g, not 0 or more",
+  if (optimizer->clip_norm > 0) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "session options: clip_norm is %g, expected a positive number, or INFINITY for "
+                  "no limit. tdm_optimizer_default() sets it",
                   optimizer->clip_norm);
 }
 
@@ -113,9 +116,6 @@ static tdm_status check_job(const tdm_session_options *options) {
 }
 
 static tdm_status check_options(const tdm_graph *graph, const tdm_session_options *options) {
-  if (options->struct_size != sizeof *options)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "session options: struct_size is %zu, expected %zu",
-                    options->struct_size, sizeof *options);
   if (options->loss.index && !tdm_ir_owns(graph, options->loss))
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "session options: the loss is a value of another graph, or of none");
@@ -241,7 +241,7 @@ static const char *find_whole_reason(tdm_session *session) {
     const tdm_optimizer *optimizer = &session->groups.optimizers[g];
     if (optimizer->rule && !optimizer->rule->is_by_element)
       return "an optimizer updates each as a whole";
-    if (optimizer->rule && optimizer->clip_norm > 0 && session->deterministic)
+    if (optimizer->rule && isfinite(optimizer->clip_norm) && session->deterministic)
       return "deterministic norms are those of wholes";
   }
   const char *reason = NULL;
@@ -354,9 +354,12 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
     (void)tdm_fail_null("tdm_session_create: the graph");
     return NULL;
   }
-  const tdm_session_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
-  if (tdm_graph_status(graph) != TDM_OK || check_options(graph, options) != TDM_OK) return NULL;
+  tdm_session_options read;
+  if (tdm_graph_status(graph) != TDM_OK ||
+      TDM_OPTIONS_READ("tdm_session_create", session, options, &read) != TDM_OK ||
+      check_options(graph, &read) != TDM_OK)
+    return NULL;
+  options = &read;
   tdm_session *session = tdm_allocate(graph->allocator, sizeof *session, "session");
   if (!session) return NULL;
   session->references = 1;
@@ -368,7 +371,8 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   pthread_mutex_init(&session->rates_lock, NULL);
   tdm_region_init(&session->region, session->allocator);
   copy_options(session, options);
-  const int limit = options->queue_limit > 0 ? session->depth + options->queue_limit : 0;
+  const int limit =
+      options->queue_limit != TDM_NO_QUEUE_LIMIT ? session->depth + options->queue_limit : 0;
   tdm_run_table_init(&session->runs, session->allocator, (uint32_t)limit);
   if (fill_session(session, options) == TDM_OK) {
     tdm_session_begin_keeping(session);

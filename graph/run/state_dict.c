@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/map.h"
+#include "core/options.h"
 #include "devices/network/network.h"
 #include "graph/run/session.h"
 #include "graph/store/store.h"
@@ -76,17 +77,14 @@ static tdm_status add_entry(dict *self, tdm_store_entry *entry, const char *own)
 static tdm_status read_options(const char *function, const tdm_session *session,
                                const tdm_state_dict_options *options,
                                tdm_state_dict_options *out_options) {
-  *out_options = (tdm_state_dict_options){.struct_size = sizeof *out_options};
+  *out_options = tdm_state_dict_options_default();
   if (!session) return tdm_fail_null("%s: the session", function);
   TDM_TRY(tdm_context_check(session->context));
-  if (!options) return TDM_OK;
-  if (options->struct_size != sizeof *options)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s: struct_size is %zu, expected %zu", function,
-                    options->struct_size, sizeof *options);
+  TDM_TRY(TDM_OPTIONS_READ(function, state_dict, options, out_options));
+  options = out_options;
   if (options->rule_count > 0 && !options->rules)
     return tdm_fail(TDM_INVALID_ARGUMENT, "%s: rule_count is %zu, and rules is NULL", function,
                     options->rule_count);
-  *out_options = *options;
   for (size_t i = 0; i < options->rule_count; i++)
     if (!options->rules[i].model && !options->rules[i].file)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s: rule %zu names nothing", function, i);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/last_failure.h"
+#include "core/options.h"
 #include "core/park.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/run/life.h"
@@ -236,7 +237,7 @@ static tdm_status keep_inputs(tdm_run_state *run) {
 
 /* When the deadline is, on the clock of tdm_time_ns; 0: never. */
 static uint64_t due_of(const tdm_submit_options *options) {
-  if (options->deadline_ns == 0) return 0;
+  if (options->deadline_ns == TDM_NO_DEADLINE) return 0;
   const uint64_t now_ns = tdm_time_ns();
   if (options->deadline_ns > UINT64_MAX - now_ns) return 0;
   return now_ns + options->deadline_ns;
@@ -304,20 +305,27 @@ tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *optio
                            const tdm_feed *feeds, size_t feed_count, const tdm_fetch *fetches,
                            size_t fetch_count, uint64_t *out_run_id) {
   if (out_run_id) *out_run_id = 0;
-  if (!options || options->struct_size != sizeof *options)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "tdm_submit_with: no options, or of another size");
-  const tdm_run_request request = {feeds,       feed_count,        fetches,
-                                   fetch_count, options->training, options->sequence};
+  if (!options) return tdm_fail_null("tdm_submit_with: the options");
+  tdm_submit_options read;
+  TDM_TRY(TDM_OPTIONS_READ("tdm_submit_with", submit, options, &read));
+  if (read.deadline_ns == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_submit_with: deadline_ns is 0, expected at least 1, or TDM_NO_DEADLINE");
+  const tdm_run_request request = {feeds,       feed_count,    fetches,
+                                   fetch_count, read.training, read.sequence};
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit_with"));
-  TDM_TRY(check_sequence(session, options));
-  return submit(session, &request, options, out_run_id);
+  TDM_TRY(check_sequence(session, &read));
+  return submit(session, &request, &read, out_run_id);
 }
 
 tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds, size_t feed_count,
                       const tdm_fetch *fetches, size_t fetch_count, tdm_run_callback callback,
                       void *user) {
   const tdm_run_request request = {feeds, feed_count, fetches, fetch_count, training, NULL};
-  const tdm_submit_options options = {.training = training, .callback = callback, .user = user};
+  tdm_submit_options options = tdm_submit_options_default();
+  options.training = training;
+  options.callback = callback;
+  options.user = user;
   TDM_TRY(tdm_run_check_request(session, &request, "tdm_submit"));
   return submit(session, &request, &options, NULL);
 }

@@ -1,6 +1,7 @@
 /* An epoch over a loader: the steps are those of a program's own loop, and what is refused is told.
  */
 #include "tests/checkpoint/support.h"
+#include "tests/options.h"
 
 static const char *const inputs[] = {"x", "class", "weight"};
 
@@ -11,8 +12,8 @@ static tdm_loader *loader_in(tdm_context *context, int64_t batch, bool drop_last
       tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 7, 2), 5),
       tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 7), classes)};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, inputs, tensors, 2);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = batch, .shuffle = true, .drop_last = drop_last};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = batch, o.shuffle = true, o.drop_last = drop_last);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   tdm_tensor_release(tensors[0]);
@@ -32,9 +33,9 @@ static tdm_session *session_of(tdm_context *context) {
   const tdm_value scores = tdm_linear(graph, "fc", x, 2);
   tdm_output(graph, "right", tdm_accuracy(graph, "right", scores, classes));
   const tdm_optimizer sgd = tdm_sgd(0.1);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_cross_entropy(graph, "loss", scores, classes),
-                                       .optimizer = &sgd};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_cross_entropy(graph, "loss", scores, classes),
+              o.optimizer = &sgd);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);

@@ -9,6 +9,7 @@
 #include "core/allocate.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 #include "tests/shards.h"
 
 enum { RANKS = 2, ROWS = 12, PATH_BYTES = 512 };
@@ -51,7 +52,7 @@ static tdm_status save_parameters(job_rank *rank, tdm_session *session, const ch
 
 static tdm_status load_parameters(job_rank *rank, tdm_session *session, const char *path) {
   (void)rank;
-  const tdm_state_dict_options any = {.struct_size = sizeof any, .allow_unexpected = true};
+  const tdm_state_dict_options any = OPTIONS(tdm_state_dict_options, o.allow_unexpected = true);
   return tdm_state_dict_load(session, path, &any);
 }
 

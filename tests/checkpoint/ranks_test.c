@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "graph/store/store.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, BEFORE = 4, AFTER = 5, MOST = 3, PATH_BYTES = 512 };
 
@@ -354,8 +355,8 @@ static tdm_loader *make_loader(job_rank *rank, uint64_t seed) {
   const char *const names[] = {"ids"};
   tdm_tensor *ids = tdm_tensor_zeros(rank->context, "cpu:0", TDM_INT64, tdm_shape_of(1, ROWS));
   tdm_dataset *dataset = tdm_dataset_from_tensors(rank->context, names, &ids, 1);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = 2, .shuffle = true, .seed = seed};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = 2, o.shuffle = true, o.seed = seed);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   tdm_tensor_release(ids);

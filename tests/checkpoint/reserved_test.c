@@ -2,6 +2,7 @@
  */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 /* scope may be NULL; a parameter of its name: beside what is inside. NULL where the session is
  * refused. */
@@ -18,9 +19,9 @@ static tdm_session *session_beside(const char *scope, const char *layer, bool ha
   if (has_parameter) x = tdm_add(graph, "sum", x, beside);
   const tdm_value classes = tdm_input(graph, "class", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_cross_entropy(graph, "loss", x, classes),
-                                       .optimizer = &adam};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_cross_entropy(graph, "loss", x, classes),
+              o.optimizer = &adam);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

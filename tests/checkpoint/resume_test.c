@@ -2,6 +2,7 @@
  * parameters, states, statistics; in plain, mixed, wrapped and micro-batched models. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { BEFORE = 4, AFTER = 9 }; /* steps; an epoch has six */
 
@@ -142,8 +143,8 @@ static void a_load_that_fails_keeps_no_memory(void **unused) {
   (void)unused;
   tdm_faulty_allocator *counted = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(counted);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1);
   tdm_context *own = tdm_context_create(&options);
   assert_non_null(own);
   tdm_session *session = run_session(seed_graph(own, NULL, NULL, NULL), NULL);

@@ -1,6 +1,7 @@
 /* Dtypes of files that state dicts are loaded from: what is converted, and what is refused. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 /* A model with parts in parts. */
 static tdm_session *session_of(uint64_t seed) {
@@ -11,11 +12,10 @@ static tdm_session *session_of(uint64_t seed) {
   x = tdm_batch_norm(graph, "block/inner/norm", tdm_linear(graph, "block/fc", x, 4));
   x = tdm_linear(graph, "head", x, 2);
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
-      .optimizer = &adam,
-      .seed = seed};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options,
+      o.loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
+      o.optimizer = &adam, o.seed = seed);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -73,7 +73,7 @@ static void floating_dtypes_are_converted_if_allowed(void **unused) {
   train(trained);
   for (size_t i = 0; i < TDM_COUNT_OF(dtypes); i++) {
     tdm_session *fresh = session_of(2), *untouched = session_of(2);
-    tdm_state_dict_options options = {.struct_size = sizeof options};
+    tdm_state_dict_options options = tdm_state_dict_options_default();
     tdm_tensor_list *list = dict_as(trained, dtypes[i]);
     assert_ok(tdm_safetensors_save(list, path));
     assert_status(tdm_state_dict_load(fresh, path, &options), TDM_INVALID_ARGUMENT);
@@ -98,7 +98,7 @@ static void other_dtypes_are_never_converted(void **unused) {
   (void)unused;
   static const tdm_dtype dtypes[] = {TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL, TDM_FLOAT16};
   tdm_session *session = session_of(1);
-  tdm_state_dict_options options = {.struct_size = sizeof options};
+  tdm_state_dict_options options = tdm_state_dict_options_default();
   options.convert_dtypes = true;
   options.allow_missing = true;
   for (size_t i = 0; i < TDM_COUNT_OF(dtypes); i++) {
@@ -134,7 +134,7 @@ static void unsupported_dtypes_are_misfits(void **unused) {
   fwrite("\1\2\3\4", 1, 4, file);
   fclose(file);
   tdm_session *session = session_of(1);
-  tdm_state_dict_options options = {.struct_size = sizeof options};
+  tdm_state_dict_options options = tdm_state_dict_options_default();
   options.convert_dtypes = options.allow_missing = true;
   assert_status(tdm_state_dict_load(session, path, &options), TDM_INVALID_ARGUMENT);
   assert_message("unexpected: scale");

@@ -3,6 +3,7 @@
 #include "core/allocate.h"
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 /* A model with parts in parts; first: what its first layer is called. */
 static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) {
@@ -13,11 +14,10 @@ static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) 
   x = tdm_batch_norm(graph, "block/inner/norm", tdm_linear(graph, first, x, width));
   x = tdm_linear(graph, "head", x, 2);
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
-      .optimizer = &adam,
-      .seed = seed};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options,
+      o.loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
+      o.optimizer = &adam, o.seed = seed);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -36,8 +36,7 @@ static void train(tdm_session *session) {
 }
 
 static tdm_state_dict_options with_rules(const tdm_name_rule *rules, size_t count) {
-  return (tdm_state_dict_options){
-      .struct_size = sizeof(tdm_state_dict_options), .rules = rules, .rule_count = count};
+  return OPTIONS(tdm_state_dict_options, o.rules = rules, o.rule_count = count);
 }
 
 static tdm_tensor_list *dict_of(tdm_session *session, const tdm_state_dict_options *options) {
@@ -278,7 +277,7 @@ static tdm_session *tied_session(uint64_t seed) {
   const tdm_value x = tdm_embedding(graph, "embedding", ids, 5, 3);
   tdm_tie(graph, "head", "embedding");
   tdm_output(graph, "scores", tdm_linear_without_bias(graph, "head", x, 5));
-  const tdm_session_options options = {.struct_size = sizeof options, .seed = seed};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = seed);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -336,10 +335,9 @@ static tdm_session *thrice_tied_session(tdm_store *store, bool trains) {
                               tdm_linear_without_bias(graph, "tail", x, 5));
   tdm_optimizer sgd = tdm_sgd(0.1);
   sgd.average_decay = 0.5;
-  tdm_session_options options = {.struct_size = sizeof options,
-                                 .store = store,
-                                 .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
-                                 .averages = !trains};
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store,
+              o.loss = tdm_sum(graph, "loss", y, NULL, 0, false), o.averages = !trains);
   if (trains) options.optimizer = &sgd;
   tdm_session *session = run_session(graph, &options);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 2));
@@ -354,8 +352,8 @@ static tdm_session *thrice_tied_session(tdm_store *store, bool trains) {
 static void what_is_tied_is_one_by_any_names(void **unused) {
   (void)unused;
   const tdm_name_rule rule = {"embedding.", NULL};
-  const tdm_state_dict_options options = {
-      .struct_size = sizeof options, .rules = &rule, .rule_count = 1};
+  const tdm_state_dict_options options =
+      OPTIONS(tdm_state_dict_options, o.rules = &rule, o.rule_count = 1);
   static const char *const names[] = {"head.weight", "tail.weight"};
   tdm_store *store = tdm_store_create(context);
   tdm_session *sessions[] = {thrice_tied_session(store, true), thrice_tied_session(store, false)};
@@ -383,8 +381,8 @@ static void short_memory_is_told(void **unused) {
   enum { LAYERS = 160, NAME_BYTES = 220 };
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options devices = {
-      .struct_size = sizeof devices, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  const tdm_context_options devices =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 0);
   tdm_context *mine = tdm_context_create(&devices);
   tdm_graph *graph = tdm_graph_create(mine);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, 1));

@@ -1,5 +1,6 @@
 /* See support.h. */
 #include "tests/checkpoint/support.h"
+#include "tests/options.h"
 
 #include <stdlib.h>
 
@@ -18,12 +19,9 @@ static tdm_loader *make_loader(tdm_context *context, const trainer_options *opti
       tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ITEMS), ids),
       tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, ITEMS), classes)};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, names, tensors, 3);
-  const tdm_loader_options loading = {.struct_size = sizeof loading,
-                                      .batch_size =
-                                          options->batch_size ? options->batch_size : BATCH,
-                                      .shuffle = true,
-                                      .seed = 11,
-                                      .prefetch = options->prefetch};
+  const tdm_loader_options loading =
+      OPTIONS(tdm_loader_options, o.batch_size = options->batch_size ? options->batch_size : BATCH,
+              o.shuffle = true, o.seed = 11, o.prefetch = options->prefetch);
   tdm_loader *loader = tdm_loader_create(dataset, &loading);
   if (!loader) fail_msg("%s", tdm_last_message());
   for (int i = 0; i < 3; i++)
@@ -36,7 +34,7 @@ static tdm_value build(tdm_graph *graph, const trainer_options *options) {
   const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
   tdm_value x;
   if (options->has_table) {
-    const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+    const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
     const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
     x = tdm_embedding_with(graph, "table", ids, 11, FEATURES, &sparse);
   } else {
@@ -46,8 +44,8 @@ static tdm_value build(tdm_graph *graph, const trainer_options *options) {
   x = tdm_dropout(graph, "drop", tdm_relu(graph, "relu", x), 0.4);
   x = tdm_linear(graph, "second", x, options->classes ? options->classes : CLASSES);
   if (options->wrapped) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = options->wrapped};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = options->wrapped);
     tdm_data_parallel(graph, "first,norm,relu,drop,second", &parallel);
   }
   return tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, batch));
@@ -57,12 +55,10 @@ trainer trainer_create(tdm_context *context, const trainer_options *options) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_optimizer optimizer = options->has_table ? tdm_adagrad(0.05) : tdm_adam(0.02);
   if (options->optimizer) optimizer = *options->optimizer;
-  const tdm_session_options given = {.struct_size = sizeof given,
-                                     .loss = build(graph, options),
-                                     .optimizer = &optimizer,
-                                     .device_map = options->device_map,
-                                     .seed = options->seed,
-                                     .micro_batches = options->micro_batches};
+  const tdm_session_options given =
+      OPTIONS(tdm_session_options, o.loss = build(graph, options), o.optimizer = &optimizer,
+              o.device_map = options->device_map, o.seed = options->seed,
+              o.micro_batches = OR_ONE(options->micro_batches));
   const trainer made = {tdm_session_create(graph, &given), make_loader(context, options),
                         options->has_table};
   if (!made.session) fail_msg("%s", tdm_last_message());

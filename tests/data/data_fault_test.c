@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
+#include "tests/options.h"
 
 /* Does one thing; answers whether all of it worked. Everything it took is given back. */
 typedef bool (*attempt_function)(tdm_context *context);
@@ -59,11 +60,8 @@ static bool load_items(tdm_context *context, int prefetch) {
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, &name, &tensor, 1);
   tdm_tensor_release(tensor);
   if (!dataset) return false;
-  const tdm_loader_options options = {.struct_size = sizeof(options),
-                                      .batch_size = 2,
-                                      .shuffle = true,
-                                      .prefetch = prefetch,
-                                      .groups = groups};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 2, o.shuffle = true,
+                                             o.prefetch = prefetch, o.groups = groups);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   return read_all(loader, 1);
@@ -81,7 +79,7 @@ static bool read_words(tdm_context *context) {
   char paths[2][PATH_BYTES];
   const tdm_word_list lists[] = {{"one", temporary_path(paths[0], "one.txt")},
                                  {"two", temporary_path(paths[1], "two.txt")}};
-  const tdm_words_options options = {.struct_size = sizeof(options), .held_out = 0.5};
+  const tdm_words_options options = OPTIONS(tdm_words_options, o.held_out = 0.5);
   tdm_words *words = tdm_words_create(context, lists, 2, &options);
   if (!words) return false;
   bool worked = read_all(tdm_words_loader(words, true, NULL), 2);

@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 static void a_source_is_ended_once(void *user) {
   ++*(int *)user;
@@ -97,7 +98,7 @@ static void rows_of_tensors_are_items(void **state) {
   assert_non_null(dataset);
   tdm_tensor_release(tensors[0]);
   tdm_tensor_release(tensors[1]);
-  const tdm_loader_options options = {.struct_size = sizeof(options), .batch_size = 3};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 3);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   int64_t rows = 0;
@@ -172,8 +173,7 @@ static void an_item_that_does_not_say_why_is_named(void **state) {
   assert_non_null(dataset);
   for (int prefetch = 0; prefetch < 2; prefetch++) {
     tdm_loader *loader =
-        tdm_loader_create(dataset, &(tdm_loader_options){.struct_size = sizeof(tdm_loader_options),
-                                                         .prefetch = prefetch});
+        tdm_loader_create(dataset, WITH(tdm_loader_options, o.prefetch = prefetch));
     assert_int_equal(tdm_loader_start(loader, 0), TDM_OK);
     (void)tdm_fail(TDM_CANCELLED, "a failure long past");
     tdm_tensor *batch;

@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 enum { ITEMS = 500, BATCH = 16 };
 
@@ -54,13 +55,10 @@ static void no_batch_crosses_groups(void **state) {
     int32_t batch_groups[ITEMS];
     int seen[ITEMS] = {0};
     fill_groups(groups);
-    const tdm_loader_options options = {.struct_size = sizeof(options),
-                                        .batch_size = BATCH,
-                                        .shuffle = variant & 1,
-                                        .drop_last = variant >> 1 & 1,
-                                        .prefetch = variant >> 2 & 1,
-                                        .seed = 5,
-                                        .groups = groups};
+    const tdm_loader_options options =
+        OPTIONS(tdm_loader_options, o.batch_size = BATCH, o.shuffle = variant & 1,
+                o.drop_last = variant >> 1 & 1, o.prefetch = variant >> 2 & 1, o.seed = 5,
+                o.groups = groups);
     tdm_loader *loader = tdm_loader_create(dataset, &options);
     assert_non_null(loader);
     int32_t kept[ITEMS];
@@ -90,8 +88,8 @@ static void epochs_of_groups_repeat(void **state) {
   int32_t other[ITEMS];
   int seen[ITEMS] = {0};
   fill_groups(groups);
-  const tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = BATCH, .shuffle = true, .groups = groups};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = BATCH, o.shuffle = true, o.groups = groups);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   const size_t bytes = (size_t)tdm_loader_batch_count(loader) * sizeof(*first);
   assert_int_equal(tdm_loader_start(loader, 1), TDM_OK);

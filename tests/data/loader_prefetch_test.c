@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 /* A dataset that counts its calls, can be slow, and can fail at one item. */
 typedef struct trouble {
@@ -40,8 +41,8 @@ static tdm_dataset *make_troubled(const data_fixture *fixture, trouble *at, int6
 static void prefetch_changes_nothing(void **state) {
   const data_fixture *fixture = *state;
   tdm_dataset *dataset = make_counting_dataset(fixture->context, 333);
-  tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = 10, .shuffle = true, .seed = 11};
+  tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = 10, o.shuffle = true, o.seed = 11);
   tdm_loader *plain = tdm_loader_create(dataset, &options);
   for (int prefetch = 1; prefetch < 100; prefetch = prefetch * 3 + 1) {
     options.prefetch = prefetch;
@@ -74,8 +75,8 @@ static void errors_of_items_arrive_in_their_place(void **state) {
   for (int prefetch = 0; prefetch < 5; prefetch++) {
     trouble at = {.fail_at = 57};
     tdm_dataset *dataset = make_troubled(fixture, &at, 100);
-    const tdm_loader_options options = {
-        .struct_size = sizeof(options), .batch_size = 10, .prefetch = prefetch};
+    const tdm_loader_options options =
+        OPTIONS(tdm_loader_options, o.batch_size = 10, o.prefetch = prefetch);
     tdm_loader *loader = tdm_loader_create(dataset, &options);
     tdm_tensor *batch[1];
     int64_t rows = 0;
@@ -108,8 +109,7 @@ static void the_queue_is_bounded(void **state) {
   const data_fixture *fixture = *state;
   trouble at = {.fail_at = -1};
   tdm_dataset *dataset = make_troubled(fixture, &at, 1000);
-  const tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = 10, .prefetch = 3};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 10, o.prefetch = 3);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   assert_int_equal(tdm_loader_start(loader, 0), TDM_OK);
   while (atomic_load(&at.calls) < 30)
@@ -125,8 +125,8 @@ static void release_and_start_abandon_a_batch(void **state) {
   const data_fixture *fixture = *state;
   trouble at = {.fail_at = -1, .delay_us = 1000};
   tdm_dataset *dataset = make_troubled(fixture, &at, 200000);
-  const tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = 100000, .prefetch = 2};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = 100000, o.prefetch = 2);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   for (uint64_t epoch = 0; epoch < 3; epoch++) {
     const int before = atomic_load(&at.calls);
@@ -144,7 +144,7 @@ static void a_loader_may_never_be_asked(void **state) {
   const data_fixture *fixture = *state;
   for (int64_t length = 0; length < 3; length++) {
     tdm_dataset *dataset = make_counting_dataset(fixture->context, length);
-    const tdm_loader_options options = {.struct_size = sizeof(options), .prefetch = 4};
+    const tdm_loader_options options = OPTIONS(tdm_loader_options, o.prefetch = 4);
     tdm_loader *loader = tdm_loader_create(dataset, &options);
     assert_non_null(loader);
     assert_int_equal(tdm_loader_batch_count(loader), length);

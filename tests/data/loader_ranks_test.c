@@ -1,6 +1,7 @@
 /* Loaders of a job for the devices of a parallel region: each rank reads the items of its own rows
  * and no other, and trains as on whole batches. */
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ITEMS = 26, BATCH = 12, STEPS = 6 };
 
@@ -47,8 +48,8 @@ typedef struct variety {
 static tdm_session *make_session(job_rank *rank, const variety *of) {
   tdm_value loss;
   tdm_graph *graph = job_deep_graph(rank, 0, MODEL_WIDTH, NULL, &loss);
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = of->devices, .weights = of->weights};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = of->devices, o.weights = of->weights);
   tdm_data_parallel(graph, "model", &options);
   const job_model model = {.optimizer = tdm_adam(0.01)};
   return job_session(graph, loss, &model);
@@ -56,15 +57,11 @@ static tdm_session *make_session(job_rank *rank, const variety *of) {
 
 static tdm_loader *make_loader(job_rank *rank, const variety *of, source *from) {
   tdm_dataset *dataset = make_dataset(rank->context, from);
-  const tdm_loader_options options = {.struct_size = sizeof options,
-                                      .batch_size = BATCH,
-                                      .shuffle = true,
-                                      .seed = 3,
-                                      .prefetch = of->prefetch,
-                                      .devices = of->shares ? of->devices : NULL,
-                                      .weights = of->shares ? of->weights : NULL,
-                                      .whole = of->shares ? "targets" : NULL,
-                                      .replicas = of->replicas};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = BATCH, o.shuffle = true, o.seed = 3,
+              o.prefetch = of->prefetch, o.devices = of->shares ? of->devices : NULL,
+              o.weights = of->shares ? of->weights : NULL, o.whole = of->shares ? "targets" : NULL,
+              o.replicas = OR_ONE(of->replicas));
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   return loader;

@@ -4,6 +4,7 @@
 
 #include "data/loader_state.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 enum { MOST = 32 };
 
@@ -46,16 +47,15 @@ static const struct {
     {2, 5, 5, false, 3, 0, 5, {0, 1, 0, 1, 0}},
     {2, 5, 5, true, 0, 2, 0, {0}},
     {8, 2, 4, false, 0, 0, 8, {0, 2, 1, 3, 4, 6, 5, 7}},
-    {3, 1, 0, false, 0, 0, 3, {0, 1, 2}},
-    {4, 2, 0, false, 0, 0, 4, {0, 1, 2, 3}},
+    {3, 1, 1, false, 0, 0, 3, {0, 1, 2}},
+    {4, 2, 2, false, 0, 0, 4, {0, 1, 2, 3}},
 };
 
 static void replicas_take_turns(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const tdm_loader_options options = {.struct_size = sizeof options,
-                                        .batch_size = cases[i].batch_size,
-                                        .drop_last = cases[i].drop_last,
-                                        .replicas = cases[i].replicas};
+    const tdm_loader_options options =
+        OPTIONS(tdm_loader_options, o.batch_size = cases[i].batch_size,
+                o.drop_last = cases[i].drop_last, o.replicas = cases[i].replicas);
     tdm_loader *loader = make_loader(*state, cases[i].length, &options);
     assert_non_null(loader);
     int64_t values[MOST], padded, dropped;
@@ -73,8 +73,8 @@ static void replicas_take_turns(void **state) {
 static void the_order_that_is_dealt_is_that_of_one_process(void **state) {
   enum { LENGTH = 12, REPLICAS = 3 };
   int64_t plain[MOST], dealt[MOST];
-  tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = LENGTH, .shuffle = true, .seed = 5};
+  tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = LENGTH, o.shuffle = true, o.seed = 5);
   tdm_loader *alone = make_loader(*state, LENGTH, &options);
   options.replicas = REPLICAS;
   options.prefetch = 2;
@@ -91,7 +91,7 @@ static void the_order_that_is_dealt_is_that_of_one_process(void **state) {
 }
 
 static void counts_without_replicas(void **state) {
-  tdm_loader_options options = {.struct_size = sizeof options, .batch_size = 30};
+  tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 30);
   int64_t padded = -1, dropped = -1;
   tdm_loader *loader = make_loader(*state, 100, &options);
   tdm_loader_counts(loader, &padded, &dropped);
@@ -116,26 +116,23 @@ static void refused(const data_fixture *fixture, const tdm_loader_options *optio
 static void what_does_not_fit_is_refused(void **state) {
   static const int32_t groups[10] = {0};
   static const double none[] = {0, 0};
-  const size_t size = sizeof(tdm_loader_options);
-  refused(*state, &(tdm_loader_options){.struct_size = size, .replicas = -1}, "-1 replicas");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .replicas = 2, .groups = groups},
-          "2 replicas of items in groups");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .replicas = 3, .batch_size = 4},
-          "a multiple");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .weights = none}, "without devices");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .whole = "value"}, "without devices");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .devices = "cpu:7"}, "cpu:7");
-  refused(*state,
-          &(tdm_loader_options){.struct_size = size, .devices = "cpu:0,cpu:0", .weights = none},
+  refused(*state, WITH(tdm_loader_options, o.replicas = -1), "replicas is -1, expected 1 or more");
+  refused(*state, WITH(tdm_loader_options, o.replicas = 2, o.groups = groups),
+          "replicas is 2, expected 1, since items have groups");
+  refused(*state, WITH(tdm_loader_options, o.replicas = 3, o.batch_size = 4), "a multiple");
+  refused(*state, WITH(tdm_loader_options, o.weights = none), "without devices");
+  refused(*state, WITH(tdm_loader_options, o.whole = "value"), "without devices");
+  refused(*state, WITH(tdm_loader_options, o.devices = "cpu:7"), "cpu:7");
+  refused(*state, WITH(tdm_loader_options, o.devices = "cpu:0,cpu:0", o.weights = none),
           "all weights are 0");
-  refused(*state, &(tdm_loader_options){.struct_size = size, .devices = "cpu:0", .whole = "value"},
+  refused(*state, WITH(tdm_loader_options, o.devices = "cpu:0", o.whole = "value"),
           "does not skip fields");
 }
 
 /* A checkpoint of replicas is not gone on from without, and the other way round. */
 static void the_order_is_part_of_a_position(void **state) {
   const data_fixture *fixture = *state;
-  tdm_loader_options options = {.struct_size = sizeof options, .batch_size = 4};
+  tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 4);
   tdm_loader *alone = make_loader(fixture, 8, &options);
   options.replicas = 2;
   tdm_loader *shared = make_loader(fixture, 8, &options);

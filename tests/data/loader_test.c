@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "data/order.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 static tdm_loader *make_loader(const data_fixture *fixture, int64_t length,
                                const tdm_loader_options *options) {
@@ -36,7 +37,7 @@ static int64_t read_epoch(tdm_loader *loader, int64_t *values, int64_t *rows) {
 }
 
 static void a_hundred_items_by_thirty(void **state) {
-  const tdm_loader_options options = {.struct_size = sizeof(options), .batch_size = 30};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 30);
   tdm_loader *loader = make_loader(*state, 100, &options);
   assert_int_equal(tdm_loader_batch_count(loader), 4);
   int64_t values[100];
@@ -60,8 +61,8 @@ static void drop_last_drops_only_a_short_batch(void **state) {
   int64_t values[100];
   int64_t rows[101];
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-    const tdm_loader_options options = {
-        .struct_size = sizeof(options), .batch_size = table[i].batch_size, .drop_last = true};
+    const tdm_loader_options options =
+        OPTIONS(tdm_loader_options, o.batch_size = OR_ONE(table[i].batch_size), o.drop_last = true);
     tdm_loader *loader = make_loader(*state, table[i].length, &options);
     assert_int_equal(tdm_loader_batch_count(loader), table[i].batches);
     assert_int_equal(read_epoch(loader, values, rows), table[i].batches);
@@ -96,8 +97,8 @@ enum { ITEMS = 1000 };
 
 static void read_shuffled(const data_fixture *fixture, uint64_t seed, uint64_t epoch,
                           int64_t *values) {
-  const tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = 64, .shuffle = true, .seed = seed};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = 64, o.shuffle = true, o.seed = seed);
   int64_t rows[20];
   tdm_loader *loader = make_loader(fixture, ITEMS, &options);
   assert_int_equal(tdm_loader_start(loader, epoch), TDM_OK);
@@ -149,8 +150,8 @@ static void every_order_is_as_likely(void **state) {
 }
 
 static void a_start_begins_anew(void **state) {
-  const tdm_loader_options options = {
-      .struct_size = sizeof(options), .batch_size = 10, .shuffle = true, .seed = 1};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = 10, o.shuffle = true, o.seed = 1);
   tdm_loader *loader = make_loader(*state, 35, &options);
   int64_t whole[35];
   int64_t again[35];
@@ -173,10 +174,12 @@ static void bad_options_are_refused(void **state) {
     const char *message;
     tdm_loader_options options;
   } table[] = {
-      {"batch_size is -1", {.struct_size = sizeof(tdm_loader_options), .batch_size = -1}},
-      {"prefetch is -2", {.struct_size = sizeof(tdm_loader_options), .prefetch = -2}},
-      {"struct_size is 0", {.struct_size = 0}},
-      {"struct_size is 4000", {.struct_size = 4000}},
+      {"batch_size is -1, expected 1", OPTIONS(tdm_loader_options, o.batch_size = -1)},
+      {"batch_size is 0, expected 1", OPTIONS(tdm_loader_options, o.batch_size = 0)},
+      {"replicas is 0, expected 1", OPTIONS(tdm_loader_options, o.replicas = 0)},
+      {"prefetch is -2, expected 0", OPTIONS(tdm_loader_options, o.prefetch = -2)},
+      {"tdm_loader_options_default()", *UNMADE(tdm_loader_options)},
+      {"4000 bytes", OPTIONS(tdm_loader_options, o.struct_size = TDM_OPTIONS_INITIALIZED | 4000)},
   };
   tdm_dataset *dataset = make_counting_dataset(fixture->context, 4);
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

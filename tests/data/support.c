@@ -1,5 +1,6 @@
 /* Temporary files and contexts for the tests of data/. */
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -56,8 +57,8 @@ int count_files(const char *prefix) {
 }
 
 tdm_context *make_context(const tdm_allocator *allocator) {
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .allocator = allocator, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = allocator, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;

@@ -8,6 +8,7 @@
 
 #include "data/words.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 /* Expects the second of two lists to be refused, with its name, its path and a word. */
 static void assert_refused(const data_fixture *fixture, const char *path, const char *message) {
@@ -63,19 +64,20 @@ static void lists_and_options_that_do_not_fit(void **state) {
   const data_fixture *fixture = *state;
   char path[PATH_BYTES];
   write_text(path, "list.txt", "some\ngood\nwords\n");
-  const size_t size = sizeof(tdm_words_options);
   const struct {
     const char *message;
     tdm_words_options options;
   } table[] = {
-      {"struct_size", {.struct_size = 1}},
-      {"words_per_class is -5", {.struct_size = size, .words_per_class = -5}},
-      {"max_length is 2", {.struct_size = size, .max_length = 2}},
-      {"max_length is -1", {.struct_size = size, .max_length = -1}},
-      {"max_length is 1000000", {.struct_size = size, .max_length = 1000000}},
-      {"held_out is 1,", {.struct_size = size, .held_out = 1}},
-      {"held_out is -0.5", {.struct_size = size, .held_out = -0.5}},
-      {"held_out is", {.struct_size = size, .held_out = NAN}},
+      {"tdm_words_options_default()", *UNMADE(tdm_words_options)},
+      {"words_per_class is 0", OPTIONS(tdm_words_options, o.words_per_class = 0)},
+      {"max_length is 0", OPTIONS(tdm_words_options, o.max_length = 0)},
+      {"words_per_class is -5", OPTIONS(tdm_words_options, o.words_per_class = -5)},
+      {"max_length is 2", OPTIONS(tdm_words_options, o.max_length = 2)},
+      {"max_length is -1", OPTIONS(tdm_words_options, o.max_length = -1)},
+      {"max_length is 1000000", OPTIONS(tdm_words_options, o.max_length = 1000000)},
+      {"held_out is 1,", OPTIONS(tdm_words_options, o.held_out = 1)},
+      {"held_out is -0.5", OPTIONS(tdm_words_options, o.held_out = -0.5)},
+      {"held_out is", OPTIONS(tdm_words_options, o.held_out = NAN)},
   };
   const tdm_word_list good = {"good", path};
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -91,7 +93,7 @@ static void lists_and_options_that_do_not_fit(void **state) {
   assert_null(tdm_words_create(fixture->context, &good, 0, NULL));
   assert_null(tdm_words_create(NULL, &good, 1, NULL));
   const int32_t group = 0;
-  const tdm_loader_options grouped = {.struct_size = sizeof(grouped), .groups = &group};
+  const tdm_loader_options grouped = OPTIONS(tdm_loader_options, o.groups = &group);
   tdm_words *words = tdm_words_create(fixture->context, &good, 1, NULL);
   assert_non_null(words);
   assert_null(tdm_words_loader(words, true, &grouped));

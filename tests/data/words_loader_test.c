@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "data/words.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 enum { WORDS = 240, LENGTH = 9 };
 
@@ -25,8 +26,8 @@ static tdm_words *make_words(const data_fixture *fixture) {
     }
     lists[list] = (tdm_word_list){names[list], write_file(paths[list], names[list], text, at)};
   }
-  const tdm_words_options options = {
-      .struct_size = sizeof(options), .max_length = LENGTH, .held_out = 0.25};
+  const tdm_words_options options =
+      OPTIONS(tdm_words_options, o.max_length = LENGTH, o.held_out = 0.25);
   tdm_words *words = tdm_words_create(fixture->context, lists, 2, &options);
   if (!words) fail_msg("no words: %s", tdm_last_message());
   return words;
@@ -51,7 +52,7 @@ static int64_t read_dataset(tdm_words *words, bool training, row *rows) {
   assert_string_equal(dataset->fields[0].name, "characters");
   assert_string_equal(dataset->fields[1].name, "length");
   assert_string_equal(dataset->fields[2].name, "class");
-  const tdm_loader_options options = {.struct_size = sizeof(options), .batch_size = length};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = length);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
   tdm_tensor *batch[3];
@@ -105,8 +106,8 @@ static void batches_hold_the_words_of_the_dataset(void **state) {
     row wanted[WORDS] = {{0}};
     const int64_t length = read_dataset(words, training, wanted);
     assert_int_equal(length, training ? 180 : 60);
-    const tdm_loader_options options = {
-        .struct_size = sizeof(options), .batch_size = 8, .shuffle = true, .prefetch = training};
+    const tdm_loader_options options =
+        OPTIONS(tdm_loader_options, o.batch_size = 8, o.shuffle = true, o.prefetch = training);
     tdm_loader *loader = tdm_words_loader(words, training, &options);
     assert_non_null(loader);
     assert_int_equal(read_loader(loader, rows), length);

@@ -6,6 +6,7 @@
 
 #include "data/words.h"
 #include "tests/data/support.h"
+#include "tests/options.h"
 
 static tdm_words *make_words(const data_fixture *fixture, const char *const *texts, size_t count,
                              const tdm_words_options *options) {
@@ -53,7 +54,7 @@ static void what_is_kept(void **state) {
       "fig.\nlongestwordofall\nboth\nsixsix\n\n\nna\xC3\xAFve\n\xC3\x89tude",
       "both\nBIRNE\nM\xC3\xBCll\nsixsix\nplum\xC2\xA0tree\n",
   };
-  const tdm_words_options options = {.struct_size = sizeof(options), .max_length = 6};
+  const tdm_words_options options = OPTIONS(tdm_words_options, o.max_length = 6);
   tdm_words *words = make_words(*state, texts, 2, &options);
   for (const char *const *wanted =
            (const char *const[]){"0:apple", "0:plum", "0:abc", "0:can't", "0:co-op", "0:naïve",
@@ -106,8 +107,8 @@ static void samples_are_seeded_and_disjoint(void **state) {
   char *one = many_words("x", 1000);
   char *two = many_words("y", 300);
   const char *const texts[] = {one, two};
-  tdm_words_options options = {
-      .struct_size = sizeof(options), .words_per_class = 400, .seed = 3, .held_out = 0.1};
+  tdm_words_options options =
+      OPTIONS(tdm_words_options, o.words_per_class = 400, o.seed = 3, o.held_out = 0.1);
   tdm_words *words = make_words(*state, texts, 2, &options);
   char *training = words_text(words, true);
   char *evaluation = words_text(words, false);
@@ -143,8 +144,8 @@ static void other_lists_do_not_change_a_draw(void **state) {
   char *one = many_words("x", 500);
   char *two = many_words("y", 500);
   const char *const texts[] = {one, two};
-  const tdm_words_options options = {
-      .struct_size = sizeof(options), .words_per_class = 50, .held_out = 0.5};
+  const tdm_words_options options =
+      OPTIONS(tdm_words_options, o.words_per_class = 50, o.held_out = 0.5);
   tdm_words *alone = make_words(*state, texts, 1, &options);
   tdm_words *both = make_words(*state, texts, 2, &options);
   char *first = words_text(alone, false);

@@ -1,6 +1,7 @@
 /* See support.h. */
 #include "tests/devices/support.h"
 #include "devices/context/route.h"
+#include "tests/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,11 +60,9 @@ const tdm_kernel test_slow_kernel = {.struct_size = sizeof(tdm_kernel),
                                      .execute = execute_slow};
 
 tdm_context *test_context(const char *sim_settings) {
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .cpu_devices = 2,
-                                       .sim_devices = 2,
-                                       .sim = sim_settings ? sim_settings
-                                                           : "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 2,
+              o.sim = sim_settings ? sim_settings : "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   assert_ok(tdm_kernel_register(context, &test_mix_kernel));

@@ -13,6 +13,7 @@
 #include "examples/capsule/capsules.h"
 #include "examples/capsule/network.h"
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 #define STEP 1e-5
 #define TOLERANCE 1e-8 /* STEP squared, and rounding, 1e-16 / STEP */
@@ -28,7 +29,7 @@ typedef struct fixture {
 
 static void open_network(fixture *self, const char *accelerator, const char *parallel,
                          int micro_batches) {
-  const tdm_context_options two = {.struct_size = sizeof two, .cpu_devices = 2};
+  const tdm_context_options two = OPTIONS(tdm_context_options, o.cpu_devices = 2);
   *self = (fixture){.context = tdm_context_create(&two)};
   assert_int_equal(capsules_register(self->context), TDM_OK);
   self->graph = tdm_graph_create(self->context);
@@ -43,11 +44,9 @@ static void open_network(fixture *self, const char *accelerator, const char *par
                                                   parallel, &scores);
   tdm_output(self->graph, "loss", loss);
   const tdm_optimizer sgd = tdm_sgd(1.0); /* a step subtracts the gradient itself */
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &sgd,
-                                       .seed = 3,
-                                       .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd, o.seed = 3,
+              o.micro_batches = OR_ONE(micro_batches));
   self->session = tdm_session_create(self->graph, &options);
   if (!self->session) fail_msg("%s", tdm_last_message());
   const int64_t right[ROWS] = {2, 0, 1};
@@ -144,7 +143,7 @@ static void gradients_are_slopes(void **state) {
 
 static double margin_loss(const char *devices, int micro_batches) {
   enum { LENGTHS_OF = 8 };
-  const tdm_context_options two = {.struct_size = sizeof two, .cpu_devices = 2};
+  const tdm_context_options two = OPTIONS(tdm_context_options, o.cpu_devices = 2);
   tdm_context *context = tdm_context_create(&two);
   assert_int_equal(capsules_register(context), TDM_OK);
   tdm_graph *graph = tdm_graph_create(context);
@@ -153,10 +152,10 @@ static double margin_loss(const char *devices, int micro_batches) {
       tdm_input(graph, "lengths", TDM_FLOAT64, tdm_shape_of(2, batch, CLASSES));
   const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
   tdm_output(graph, "loss", capsule_margin(graph, "margin", lengths, classes));
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (devices) tdm_data_parallel(graph, "margin", &wrapped);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = OR_ONE(micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   const int64_t right[LENGTHS_OF] = {2, 0, 1, 1, 0, 2, 2, 1};

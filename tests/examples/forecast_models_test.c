@@ -17,6 +17,7 @@
 #include "examples/fashion_cnn/network.h"
 #include "examples/recommender/model.h"
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { BATCH = 6, MOST_FEEDS = 3 };
 
@@ -36,7 +37,7 @@ static tdm_context *described_context(void) {
   assert_non_null(out);
   fputs(machine_text, out);
   (void)fclose(out);
-  const tdm_context_options options = {.struct_size = sizeof options, .machine = path};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.machine = path);
   tdm_context *context = tdm_context_create(&options);
   (void)remove(path);
   if (!context) fail_msg("%s", tdm_last_message());
@@ -95,8 +96,8 @@ static void expect_forecasts(const model *under_test) {
   const tdm_value loss = under_test->describe(graph, inputs);
   tdm_output(graph, "loss", loss);
   const tdm_optimizer adagrad = tdm_adagrad(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &adagrad};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &adagrad);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) fail_msg("%s", tdm_last_message());
@@ -150,8 +151,8 @@ enum { TOKENS = 10, WIDTH = 24, HEADS = 4 };
 static tdm_value describe_block(tdm_graph *graph, const tdm_value *inputs) {
   tdm_place(graph, "paper:0");
   const tdm_dim thirds[] = {WIDTH, WIDTH, WIDTH};
-  const tdm_attention_options causal = {
-      .struct_size = sizeof causal, .heads = HEADS, .causal = true};
+  const tdm_attention_options causal =
+      OPTIONS(tdm_attention_options, o.heads = HEADS, o.causal = true);
   tdm_value x = inputs[0], qkv[3];
   tdm_value y = tdm_linear(graph, "qkv", tdm_layer_norm(graph, "norm1", x, 1), 3 * WIDTH);
   tdm_split(graph, "heads", y, 2, thirds, 3, qkv);

@@ -18,6 +18,7 @@
 #include "examples/fashion_cnn/network.h"
 #include "examples/recommender/model.h"
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 #define LEARNING_RATE 0.1 /* of example_models.py */
 #define TOLERANCE 2e-5    /* relative to the largest element: issue of float32 sums */
@@ -105,7 +106,7 @@ static size_t fill_feeds(const open_model *opened, tdm_feed *feeds) {
 
 static void open_golden(open_model *opened, const golden_model *model, bool accelerated,
                         const char *parallel) {
-  const tdm_context_options two = {.struct_size = sizeof two, .cpu_devices = 2};
+  const tdm_context_options two = OPTIONS(tdm_context_options, o.cpu_devices = 2);
   *opened = (open_model){.model = model, .context = tdm_context_create(&two)};
   assert_non_null(opened->context);
   if (model->prepare) assert_int_equal(model->prepare(opened->context), TDM_OK);
@@ -126,18 +127,18 @@ static void open_golden(open_model *opened, const golden_model *model, bool acce
                             : tdm_is_available(opened->context, "cuda")
                                 ? tdm_accelerator(opened->context)
                                 : tdm_simulator(opened->context);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = model->describe(opened->graph, inputs, accelerator, parallel, outputs),
-      .optimizer = &sgd};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options,
+              o.loss = model->describe(opened->graph, inputs, accelerator, parallel, outputs),
+              o.optimizer = &sgd);
   for (size_t i = 0; model->outputs[i]; i++)
     tdm_output(opened->graph, model->outputs[i], outputs[i]);
   opened->session = tdm_session_create(opened->graph, &options);
   if (!opened->session) fail_msg("%s: %s", model->name, tdm_last_message());
   static const tdm_name_rule others[] = {
       {NULL, "input."}, {NULL, "output."}, {NULL, "stepped."}, {NULL, "loss"}};
-  const tdm_state_dict_options parameters = {
-      .struct_size = sizeof parameters, .rules = others, .rule_count = 4};
+  const tdm_state_dict_options parameters =
+      OPTIONS(tdm_state_dict_options, o.rules = others, o.rule_count = 4);
   if (tdm_session_load_state_dict(opened->session, opened->golden, &parameters) != TDM_OK)
     fail_msg("%s", tdm_last_message());
 }

@@ -1,6 +1,7 @@
 /* Calls of layers/volumes.h, blocks.h and of the layers that api_layers.c does not call: one each,
  * with drawn arguments. */
 #include "tests/fuzz/api.h"
+#include "tests/options.h"
 
 static void draw_sizes(api *self, int64_t *sizes, int count) {
   for (int i = 0; i < count; i++)
@@ -23,10 +24,9 @@ static tdm_value call_volume(api *self, const char *name, tdm_value x) {
   int64_t kernel[3];
   draw_extents(self, kernel, 3);
   const uint8_t flags = fuzz_byte(&self->input);
-  tdm_conv3d_options options = {.struct_size = sizeof options,
-                                .without_bias = flags & 1,
-                                .same = flags & 2,
-                                .padding_mode = (tdm_pad_mode)(flags >> 2 & 7)};
+  tdm_conv3d_options options =
+      OPTIONS(tdm_conv3d_options, o.without_bias = flags & 1, o.same = flags & 2,
+              o.padding_mode = (tdm_pad_mode)(flags >> 2 & 7));
   if (flags & 32) {
     draw_sizes(self, options.stride, 3);
     draw_sizes(self, options.padding, 3);
@@ -41,7 +41,8 @@ static tdm_value call_transposed(api *self, const char *name, tdm_value x) {
   int64_t kernel[3];
   draw_extents(self, kernel, 3);
   const uint8_t flags = fuzz_byte(&self->input);
-  tdm_conv_transpose3d_options volume = {.struct_size = sizeof volume, .without_bias = flags & 1};
+  tdm_conv_transpose3d_options volume =
+      OPTIONS(tdm_conv_transpose3d_options, o.without_bias = flags & 1);
   if (flags & 2) {
     draw_sizes(self, volume.stride, 3);
     draw_sizes(self, volume.padding, 3);
@@ -50,8 +51,9 @@ static tdm_value call_transposed(api *self, const char *name, tdm_value x) {
     volume.groups = api_size(self);
   }
   if (flags & 4) return tdm_conv_transpose3d(self->graph, name, x, out, kernel, &volume);
-  tdm_conv_transpose_options plane = {
-      .struct_size = sizeof plane, .groups = volume.groups, .without_bias = volume.without_bias};
+  tdm_conv_transpose_options plane =
+      OPTIONS(tdm_conv_transpose_options, o.groups = OR_ONE(volume.groups),
+              o.without_bias = volume.without_bias);
   for (int i = 0; i < 2; i++) {
     plane.stride[i] = volume.stride[i];
     plane.padding[i] = volume.padding[i];
@@ -67,9 +69,9 @@ static tdm_value call_pool(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   int64_t kernel[3];
   draw_extents(self, kernel, 3);
-  tdm_pool3d_options volume = {
-      .struct_size = sizeof volume, .ceil = flags & 8, .exclude_padding = flags & 16};
-  tdm_pool_options plane = {.struct_size = sizeof plane, .ceil = flags & 8};
+  tdm_pool3d_options volume =
+      OPTIONS(tdm_pool3d_options, o.ceil = flags & 8, o.exclude_padding = flags & 16);
+  tdm_pool_options plane = OPTIONS(tdm_pool_options, o.ceil = flags & 8);
   if (flags & 32) {
     draw_sizes(self, volume.stride, 3);
     draw_sizes(self, volume.padding, 3);
@@ -120,16 +122,14 @@ static tdm_value call_norm(api *self, const char *name, tdm_value x) {
   const double epsilon = flags & 4 ? api_real(self) : 0;
   switch (flags & 3) {
   case 0: {
-    const tdm_group_norm_options options = {
-        .struct_size = sizeof options, .epsilon = epsilon, .without_affine = flags & 8};
+    const tdm_group_norm_options options =
+        OPTIONS(tdm_group_norm_options, o.epsilon = epsilon, o.without_affine = flags & 8);
     return tdm_group_norm_with(self->graph, name, x, api_size(self), &options);
   }
   case 1: {
-    const tdm_instance_norm_options options = {.struct_size = sizeof options,
-                                               .epsilon = epsilon,
-                                               .affine = flags & 8,
-                                               .track_statistics = flags & 16,
-                                               .momentum = flags & 32 ? api_real(self) : 0};
+    const tdm_instance_norm_options options =
+        OPTIONS(tdm_instance_norm_options, o.epsilon = epsilon, o.affine = flags & 8,
+                o.track_statistics = flags & 16, o.momentum = flags & 32 ? api_real(self) : 0.1);
     return tdm_instance_norm_with(self->graph, name, x, &options);
   }
   default: {
@@ -145,8 +145,8 @@ static tdm_value call_norm(api *self, const char *name, tdm_value x) {
 
 static tdm_value call_cell(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
-  const tdm_cell_options options = {
-      .struct_size = sizeof options, .without_bias = flags & 4, .relu = flags & 8};
+  const tdm_cell_options options =
+      OPTIONS(tdm_cell_options, o.without_bias = flags & 4, o.relu = flags & 8);
   const tdm_value h = draw_or_none(self, flags & 16);
   const int64_t hidden = api_size(self);
   if ((flags & 3) == 0) return tdm_rnn_cell(self->graph, name, x, h, hidden, &options);
@@ -160,15 +160,11 @@ static tdm_value call_cell(api *self, const char *name, tdm_value x) {
 static tdm_value call_transformer(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   const uint8_t more = fuzz_byte(&self->input);
-  tdm_transformer_options options = {.struct_size = sizeof options,
-                                     .feedforward = api_extent(self),
-                                     .dropout = flags & 1 ? api_real(self) : -1,
-                                     .epsilon = flags & 2 ? api_real(self) : 0,
-                                     .gelu = flags & 4,
-                                     .norm_first = flags & 8,
-                                     .batch_first = flags & 16,
-                                     .causal = flags & 32,
-                                     .without_bias = flags & 64};
+  tdm_transformer_options options = OPTIONS(
+      tdm_transformer_options, o.feedforward = api_extent(self),
+      o.dropout = flags & 1 ? api_real(self) : 0, o.epsilon = flags & 2 ? api_real(self) : 1e-5,
+      o.gelu = flags & 4, o.norm_first = flags & 8, o.batch_first = flags & 16,
+      o.causal = flags & 32, o.without_bias = flags & 64);
   options.mask = draw_or_none(self, more & 1);
   options.padding = draw_or_none(self, more & 2);
   const int64_t heads = api_size(self);
@@ -191,10 +187,9 @@ static tdm_value call_ctc(api *self, const char *name, tdm_value x) {
   const tdm_value targets = api_value(self);
   const tdm_value input_lengths = api_value(self);
   const tdm_value target_lengths = api_value(self);
-  const tdm_loss_options options = {.struct_size = sizeof options,
-                                    .reduction = (tdm_loss_reduction)(flags & 3),
-                                    .zero_infinity = flags & 4,
-                                    .blank = flags & 8 ? api_size(self) : 0};
+  const tdm_loss_options options =
+      OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)(flags & 3),
+              o.zero_infinity = flags & 4, o.blank = flags & 8 ? api_size(self) : 0);
   return tdm_ctc_with(self->graph, name, x, targets, input_lengths, target_lengths, &options);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/api.h"
+#include "tests/options.h"
 
 /* Bytes of addresses that a simulated device has, of the smallest elements. */
 enum { TAKEN_BITS = 38 };
@@ -192,12 +193,10 @@ static void wrap(api *self, bool between) {
   tdm_value inputs[3];
   tdm_value outputs[2];
   const uint8_t flags = fuzz_byte(&self->input);
-  tdm_parallel_options options = {.struct_size = sizeof options,
-                                  .devices = api_devices(self),
-                                  .output_device = flags & 1 ? api_device(self) : NULL,
-                                  .weights = flags & 2 ? weights : NULL,
-                                  .scatter = scatter,
-                                  .scatter_count = flags >> 2 & 3};
+  tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = api_devices(self),
+                                         o.output_device = flags & 1 ? api_device(self) : NULL,
+                                         o.weights = flags & 2 ? weights : NULL,
+                                         o.scatter = scatter, o.scatter_count = flags >> 2 & 3);
   for (size_t i = 0; i < TDM_COUNT_OF(weights); i++)
     weights[i] = flags & 2 ? fabs(api_real(self)) : 1;
   for (size_t i = 0; i < options.scatter_count; i++) {
@@ -220,10 +219,9 @@ static void shard(api *self) {
   static const char *const scopes[] = {"", "n0", "n1", "n2,n3", "n4", "s", "s,n1", "nobody"};
   double weights[64];
   const uint8_t flags = fuzz_byte(&self->input);
-  const tdm_shard_options options = {.struct_size = sizeof options,
-                                     .devices = api_devices(self),
-                                     .by = (tdm_shard_by)(flags & 3),
-                                     .weights = flags & 4 ? weights : NULL};
+  const tdm_shard_options options =
+      OPTIONS(tdm_shard_options, o.devices = api_devices(self), o.by = (tdm_shard_by)(flags & 3),
+              o.weights = flags & 4 ? weights : NULL);
   for (size_t i = 0; i < TDM_COUNT_OF(weights); i++)
     weights[i] = flags & 4 ? api_real(self) : 1;
   tdm_shard(self->graph, scopes[flags >> 5], &options);

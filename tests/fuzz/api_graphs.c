@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/fuzz/api.h"
+#include "tests/options.h"
 
 /* A name that may have been given, "n0" to "n7", "s" and parameters of these. */
 static const char *draw_known(api *self) {
@@ -26,13 +27,12 @@ static void tie(api *self) {
 static void spread(api *self) {
   static const char *const scopes[] = {"", "n0", "n1", "n2,n3", "n4", "s", "s,n1", "nobody"};
   const uint8_t flags = fuzz_byte(&self->input);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = api_devices(self),
-                                        .output_device = flags & 1 ? api_device(self) : NULL,
-                                        .spread_homes = (flags & 2) == 0,
-                                        .updated_everywhere = flags & 4   ? 0.5
-                                                              : flags & 8 ? api_real(self)
-                                                                          : 0};
+  const tdm_parallel_options options = OPTIONS(
+      tdm_parallel_options, o.devices = api_devices(self),
+      o.output_device = flags & 1 ? api_device(self) : NULL, o.spread_homes = (flags & 2) == 0,
+      o.updated_everywhere = flags & 4   ? 0.5
+                             : flags & 8 ? api_real(self)
+                                         : 0);
   tdm_data_parallel(self->graph, scopes[flags >> 5], &options);
 }
 

@@ -1,6 +1,7 @@
 /* Calls of layers/: one each, with drawn arguments. */
 #include "devices/functions.h"
 #include "tests/fuzz/api.h"
+#include "tests/options.h"
 
 /* ---- Element by element ---------------------------------------------------------------------- */
 
@@ -137,7 +138,7 @@ static tdm_value call_convolution(api *self, const char *name, tdm_value x) {
   const int64_t out = api_size(self);
   const int64_t height = api_extent(self);
   const int64_t width = api_extent(self);
-  tdm_conv_options options = {.struct_size = sizeof options};
+  tdm_conv_options options = tdm_conv_options_default();
   const bool plain = api_bool(self);
   for (int i = 0; i < 2 && !plain; i++) {
     options.stride[i] = api_size(self);
@@ -155,8 +156,8 @@ static tdm_value call_pool(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   const int64_t height = api_extent(self);
   const int64_t width = api_extent(self);
-  tdm_pool_options options = {
-      .struct_size = sizeof options, .ceil = flags & 8, .exclude_padding = flags & 16};
+  tdm_pool_options options =
+      OPTIONS(tdm_pool_options, o.ceil = flags & 8, o.exclude_padding = flags & 16);
   for (int i = 0; i < 2 && flags & 32; i++) {
     options.stride[i] = api_size(self);
     options.padding[i] = api_size(self);
@@ -196,43 +197,37 @@ static tdm_value call_embedding(api *self, const char *name, tdm_value ids) {
   const int64_t dim = api_size(self);
   const uint8_t flags = fuzz_byte(&self->input);
   if (flags & 1) {
-    const tdm_embedding_options options = {.struct_size = sizeof options,
-                                           .has_padding_index = flags & 2,
-                                           .padding_index = flags & 2 ? api_size(self) : 0,
-                                           .sparse = flags & 4};
+    const tdm_embedding_options options =
+        OPTIONS(tdm_embedding_options, o.padding_index = flags & 2 ? api_size(self) : TDM_NO_INDEX,
+                o.sparse = flags & 4);
     return tdm_embedding_with(self->graph, name, ids, rows, dim, &options);
   }
-  const tdm_embedding_bag_options options = {
-      .struct_size = sizeof options,
-      .mode = (tdm_bag_mode)(flags >> 1 & 3),
-      .offsets = flags & 8 ? api_value(self) : (tdm_value){0, 0},
-      .include_last_offset = flags & 16,
-      .scales = flags & 32 ? api_value(self) : (tdm_value){0, 0},
-      .has_padding_index = flags & 64,
-      .padding_index = flags & 64 ? api_size(self) : 0,
-      .sparse = flags & 128};
+  const tdm_embedding_bag_options options = OPTIONS(
+      tdm_embedding_bag_options, o.mode = (tdm_bag_mode)(flags >> 1 & 3),
+      o.offsets = flags & 8 ? api_value(self) : o.offsets, o.include_last_offset = flags & 16,
+      o.scales = flags & 32 ? api_value(self) : o.scales,
+      o.padding_index = flags & 64 ? api_size(self) : TDM_NO_INDEX, o.sparse = flags & 128);
   return tdm_embedding_bag(self->graph, name, ids, rows, dim, &options);
 }
 
 static tdm_value call_norm(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   if (flags & 1) {
-    const tdm_layer_norm_options options = {.struct_size = sizeof options,
-                                            .epsilon = flags & 2 ? api_real(self) : 0,
-                                            .without_affine = flags & 4};
+    const tdm_layer_norm_options options =
+        OPTIONS(tdm_layer_norm_options, o.epsilon = flags & 2 ? api_real(self) : 1e-5,
+                o.without_affine = flags & 4);
     if (flags & 8) {
-      const tdm_rms_norm_options of_root = {.struct_size = sizeof of_root,
-                                            .epsilon = options.epsilon,
-                                            .without_affine = options.without_affine};
+      const tdm_rms_norm_options of_root =
+          OPTIONS(tdm_rms_norm_options, o.epsilon = options.epsilon,
+                  o.without_affine = options.without_affine);
       return tdm_rms_norm_with(self->graph, name, x, api_dimension(self), &of_root);
     }
     return tdm_layer_norm_with(self->graph, name, x, api_dimension(self), &options);
   }
-  const tdm_batch_norm_options options = {.struct_size = sizeof options,
-                                          .epsilon = flags & 2 ? api_real(self) : 0,
-                                          .momentum = flags & 8 ? api_real(self) : 0,
-                                          .without_affine = flags & 4,
-                                          .without_statistics = flags & 16};
+  const tdm_batch_norm_options options =
+      OPTIONS(tdm_batch_norm_options, o.epsilon = flags & 2 ? api_real(self) : 1e-5,
+              o.momentum = flags & 8 ? api_real(self) : 0.1, o.without_affine = flags & 4,
+              o.without_statistics = flags & 16);
   return tdm_batch_norm_with(self->graph, name, x, &options);
 }
 
@@ -240,16 +235,12 @@ static tdm_value call_recurrent(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   const uint8_t more = fuzz_byte(&self->input);
   const int64_t hidden = api_size(self);
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .layers = (int)(more & 3),
-                                   .relu = flags & 4,
-                                   .batch_first = flags & 8,
-                                   .h0 = flags & 16 ? api_value(self) : (tdm_value){0, 0},
-                                   .c0 = more & 4 ? api_value(self) : (tdm_value){0, 0},
-                                   .lengths = flags & 32 ? api_value(self) : (tdm_value){0, 0},
-                                   .bidirectional = flags & 64,
-                                   .without_bias = flags & 128,
-                                   .dropout = more & 8 ? api_real(self) : 0};
+  const tdm_rnn_options options = OPTIONS(
+      tdm_rnn_options, o.layers = (int)(more & 3), o.relu = flags & 4, o.batch_first = flags & 8,
+      o.h0 = flags & 16 ? api_value(self) : (tdm_value){0, 0},
+      o.c0 = more & 4 ? api_value(self) : (tdm_value){0, 0},
+      o.lengths = flags & 32 ? api_value(self) : (tdm_value){0, 0}, o.bidirectional = flags & 64,
+      o.without_bias = flags & 128, o.dropout = more & 8 ? api_real(self) : 0);
   tdm_value states[8] = {{0, 0}};
   tdm_value cells[8] = {{0, 0}};
   tdm_value y;
@@ -270,23 +261,17 @@ static tdm_value call_attention(api *self, const char *name, tdm_value query) {
   const int64_t heads = api_size(self);
   const tdm_value none = {0, 0};
   if (flags & 1) {
-    const tdm_multi_head_attention_options options = {.struct_size = sizeof options,
-                                                      .batch_first = flags & 2,
-                                                      .without_bias = flags & 4,
-                                                      .causal = flags & 8,
-                                                      .padding =
-                                                          flags & 16 ? api_value(self) : none,
-                                                      .dropout = flags & 32 ? api_real(self) : 0,
-                                                      .mask = flags & 64 ? api_value(self) : none};
+    const tdm_multi_head_attention_options options = OPTIONS(
+        tdm_multi_head_attention_options, o.batch_first = flags & 2, o.without_bias = flags & 4,
+        o.causal = flags & 8, o.padding = flags & 16 ? api_value(self) : none,
+        o.dropout = flags & 32 ? api_real(self) : 0, o.mask = flags & 64 ? api_value(self) : none);
     return tdm_multi_head_attention(self->graph, name, query, key, value, heads, &options);
   }
-  const tdm_attention_options options = {.struct_size = sizeof options,
-                                         .heads = heads,
-                                         .causal = flags & 8,
-                                         .padding = flags & 16 ? api_value(self) : none,
-                                         .scale = flags & 2 ? api_real(self) : 0,
-                                         .dropout = flags & 32 ? api_real(self) : 0,
-                                         .mask = flags & 64 ? api_value(self) : none};
+  const tdm_attention_options options = OPTIONS(
+      tdm_attention_options, o.heads = heads, o.causal = flags & 8,
+      o.padding = flags & 16 ? api_value(self) : none,
+      o.scale = flags & 2 ? api_real(self) : TDM_DEFAULT,
+      o.dropout = flags & 32 ? api_real(self) : 0, o.mask = flags & 64 ? api_value(self) : none);
   return tdm_attention(self->graph, name, query, key, value, &options);
 }
 
@@ -315,25 +300,23 @@ static tdm_value call_loss(api *self, const char *name, tdm_value x) {
   const uint8_t flags = fuzz_byte(&self->input);
   const tdm_value none = {0, 0};
   const tdm_value targets = api_value(self);
-  tdm_loss_options options = {.struct_size = sizeof options};
+  tdm_loss_options options = tdm_loss_options_default();
   if (flags & 8) {
     const uint8_t more = fuzz_byte(&self->input);
     options.reduction = (tdm_loss_reduction)(more & 3);
-    options.has_ignore_index = more & 4;
-    options.ignore_index = more & 4 ? api_size(self) : 0;
+    if (more & 4) options.ignore_index = api_size(self);
     options.weight = more & 8 ? api_value(self) : none;
     options.pos_weight = more & 16 ? api_value(self) : none;
     options.label_smoothing = more & 32 ? api_real(self) : 0;
-    options.beta = more & 64 ? api_real(self) : 0;
+    if (more & 64) options.beta = api_real(self);
     options.log_target = more & 128;
   }
   if (flags & 16) {
     const uint8_t more = fuzz_byte(&self->input);
     const tdm_value third = api_value(self);
-    options.has_margin = more & 8;
-    options.margin = more & 8 ? api_real(self) : 0;
-    options.p = more & 16 ? api_real(self) : 0;
-    options.epsilon = more & 32 ? api_real(self) : 0;
+    if (more & 8) options.margin = api_real(self);
+    if (more & 16) options.p = api_real(self);
+    if (more & 32) options.epsilon = api_real(self);
     options.swap = more & 64;
     options.full = options.linear_input = more & 128;
     return of_three[more & 3](self->graph, name, x, targets, third, &options);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "tests/fuzz/api.h"
+#include "tests/options.h"
 
 enum { MOST_ELEMENTS = 65536 };
 
@@ -169,11 +170,9 @@ static void submit_some(api *self, tdm_session *session, const feeds *fed, uint8
   for (size_t i = 0; i < self->output_count; i++)
     fetches[i] = (tdm_fetch){self->outputs[i], NULL};
   for (int i = 0; i < 3; i++) {
-    const tdm_submit_options options = {.struct_size = sizeof options,
-                                        .training = how >> i & 1,
-                                        .callback = on_delivered,
-                                        .user = delivered,
-                                        .deadline_ns = how & 8 ? 50000 : 0};
+    const tdm_submit_options options =
+        OPTIONS(tdm_submit_options, o.training = how >> i & 1, o.callback = on_delivered,
+                o.user = delivered, o.deadline_ns = how & 8 ? 50000 : TDM_NO_DEADLINE);
     uint64_t id = 0;
     if (!fuzz_judge(tdm_submit_with(session, &options, fed->list, fed->count, fetches,
                                     self->output_count, &id)))
@@ -206,7 +205,7 @@ static void ask(tdm_session *session, uint8_t what) {
   (void)fuzz_judge(tdm_session_print_summary(session, nowhere()));
   if (what & 128) (void)fuzz_judge(tdm_session_report(session, nowhere()));
   if (what & 64) {
-    const tdm_forecast_options options = {.struct_size = sizeof options};
+    const tdm_forecast_options options = tdm_forecast_options_default();
     tdm_forecast *forecast = NULL;
     (void)fuzz_judge(tdm_session_forecast(session, &options, &forecast));
     tdm_forecast_release(forecast);
@@ -238,8 +237,8 @@ static tdm_optimizer draw_optimizer(api *self) {
   case 0:
     return tdm_sgd(rate);
   case 1:
-    return tdm_sgd_with(&(tdm_sgd_options){
-        .learning_rate = rate, .momentum = api_real(self), .nesterov = which & 64});
+    return tdm_sgd_with(WITH(tdm_sgd_options, o.learning_rate = rate, o.momentum = api_real(self),
+                             o.nesterov = which & 64));
   case 2:
     return tdm_adam(rate);
   case 3:
@@ -250,7 +249,7 @@ static tdm_optimizer draw_optimizer(api *self) {
     return tdm_adagrad(rate);
   case 7:
     return tdm_nadam_with(
-        &(tdm_nadam_options){.learning_rate = rate, .momentum_decay = api_real(self)});
+        WITH(tdm_nadam_options, o.learning_rate = rate, o.momentum_decay = api_real(self)));
   case 8:
     return tdm_radam(rate);
   case 9:
@@ -258,10 +257,11 @@ static tdm_optimizer draw_optimizer(api *self) {
   case 10:
     return tdm_adadelta(rate);
   case 11:
-    return tdm_adafactor_with(&(tdm_adafactor_options){.learning_rate = rate, .d = api_real(self)});
+    return tdm_adafactor_with(
+        WITH(tdm_adafactor_options, o.learning_rate = rate, o.d = api_real(self)));
   default:
-    return tdm_rmsprop_with(&(tdm_rmsprop_options){
-        .learning_rate = rate, .momentum = api_real(self), .centered = which & 64});
+    return tdm_rmsprop_with(WITH(tdm_rmsprop_options, o.learning_rate = rate,
+                                 o.momentum = api_real(self), o.centered = which & 64));
   }
 }
 
@@ -277,21 +277,14 @@ static tdm_session *make_session(api *self, tdm_store *store) {
   optimizer.maximize = (more & 128) != 0;
   const tdm_parameter_group groups[] = {{more & 1 ? "n1*" : "n2,s", more & 2 ? &optimizer : NULL}};
   const bool trains = flags & 1;
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = store,
-                                       .loss = trains ? api_value(self) : (tdm_value){0, 0},
-                                       .optimizer = trains ? &optimizer : NULL,
-                                       .groups = groups,
-                                       .group_count = (more >> 2 & 7) == 7,
-                                       .device_map = maps[flags >> 1 & 7],
-                                       .seed = 3,
-                                       .depth = (flags >> 4 & 3) + (more >> 7) - 1,
-                                       .deterministic = flags & 64,
-                                       .check_finite = more & 32,
-                                       .trace_runs = more & 64 ? 2 : 0,
-                                       .profile = more & 64,
-                                       .micro_batches = (int)(fuzz_below(&self->input, 40) % 8) - 1,
-                                       .unfused = more & 128};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.store = store, o.loss = trains ? api_value(self) : (tdm_value){0, 0},
+      o.optimizer = trains ? &optimizer : NULL, o.groups = groups,
+      o.group_count = (more >> 2 & 7) == 7, o.device_map = maps[flags >> 1 & 7], o.seed = 3,
+      o.depth = (flags >> 4 & 3) + (more >> 7) - 1, o.deterministic = flags & 64,
+      o.check_finite = more & 32, o.trace_runs = more & 64 ? 2 : 0, o.profile = more & 64,
+      o.micro_batches = OR_ONE((int)(fuzz_below(&self->input, 40) % 8) - 1),
+      o.unfused = more & 128);
   return tdm_session_create(self->graph, &options);
 }
 

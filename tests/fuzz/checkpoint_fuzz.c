@@ -9,6 +9,7 @@
 #include "data/safetensors/safetensors.h"
 #include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
+#include "tests/options.h"
 
 enum { MOST_EDITS = 12, MOST_BYTES = 8192, ROWS = 2 };
 
@@ -22,7 +23,7 @@ static trainer make_trainer(tdm_context *context) {
   const float rows[2 * ROWS] = {1, 2, 3, 4};
   tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, ROWS, 2), rows);
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, names, &x, 1);
-  const tdm_loader_options loading = {.struct_size = sizeof loading, .batch_size = 1};
+  const tdm_loader_options loading = OPTIONS(tdm_loader_options, o.batch_size = 1);
   const trainer failed = {NULL, tdm_loader_create(dataset, &loading)};
   tdm_dataset_release(dataset);
   tdm_tensor_release(x);
@@ -30,9 +31,9 @@ static trainer make_trainer(tdm_context *context) {
   tdm_value y = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
   y = tdm_dropout(graph, "drop", tdm_linear(graph, "fc", y, 2), 0.5);
   const tdm_optimizer adam = tdm_adam(0.1);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mean(graph, "loss", y, NULL, 0, false),
-                                       .optimizer = &adam};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_mean(graph, "loss", y, NULL, 0, false),
+              o.optimizer = &adam);
   const trainer made = {tdm_session_create(graph, &options), failed.loader};
   tdm_graph_release(graph);
   fuzz_expect(made.session && made.loader, "no trainer");

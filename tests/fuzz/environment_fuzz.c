@@ -11,6 +11,7 @@
 #include "devices/sim/sim.h"
 #include "devices/staging/pool.h"
 #include "tests/fuzz/support.h"
+#include "tests/options.h"
 
 enum { VALUE_BYTES = 512 };
 
@@ -21,18 +22,10 @@ typedef struct variable {
 } variable;
 
 static variable variables[] = {
-    {"TANDEM_DEVICES", ""},
-    {"TANDEM_CPU_DEVICES", ""},
-    {"TANDEM_SIM", ""},
-    {"TANDEM_NCCL", ""},
-    {"TANDEM_TF32", ""},
-    {"TANDEM_CUDA_LOGICAL", ""},
-    {"TANDEM_CPU_ISA", ""},
-    {"TANDEM_STAGING_BYTES", ""},
-    {"TANDEM_LINKS", ""},
-    {"TANDEM_CACHE", ""},
-    {"XDG_CACHE_HOME", ""},
-    {"HOME", ""},
+    {"TANDEM_DEVICES", ""}, {"TANDEM_CPU_DEVICES", ""},   {"TANDEM_SIM", ""},
+    {"TANDEM_NCCL", ""},    {"TANDEM_TF32", ""},          {"TANDEM_CUDA_LOGICAL", ""},
+    {"TANDEM_CPU_ISA", ""}, {"TANDEM_STAGING_BYTES", ""}, {"TANDEM_LINKS", ""},
+    {"TANDEM_CACHE", ""},   {"XDG_CACHE_HOME", ""},       {"HOME", ""},
 };
 
 static void set_variables(fuzz_input *input) {
@@ -86,10 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   tdm_context *context = fuzz_context(1, 1);
   const int64_t before = fuzz_outstanding();
   fuzz_input input = {data, size};
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = (int8_t)fuzz_byte(&input),
-                                       .sim_devices = (int8_t)fuzz_byte(&input),
-                                       .tf32 = (int8_t)fuzz_byte(&input)};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = (int8_t)fuzz_byte(&input),
+              o.sim_devices = (int8_t)fuzz_byte(&input), o.tf32 = (int8_t)fuzz_byte(&input));
   set_variables(&input);
   tdm_context_plan plan;
   read_plan(&options, &plan);

@@ -5,6 +5,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/fuzz/support.h"
+#include "tests/options.h"
 
 enum { MOST_RULES = 4, MOST_NAMES = 8 };
 
@@ -81,11 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                absent % 8 == 2 ? NULL : texts[2 * i + 1]};
     if (absent % 64 == 3) rules[i] = (tdm_name_rule){NULL, NULL};
   }
-  const tdm_state_dict_options options = {.struct_size = sizeof options,
-                                          .rules = rules,
-                                          .rule_count = count,
-                                          .allow_missing = flags & 64,
-                                          .allow_unexpected = flags & 128};
+  const tdm_state_dict_options options =
+      OPTIONS(tdm_state_dict_options, o.rules = rules, o.rule_count = count,
+              o.allow_missing = flags & 64, o.allow_unexpected = flags & 128);
   save_and_load(session, &options);
   load_names(session, &options, &input);
   for (size_t i = 0; i < 2 * count; i++)

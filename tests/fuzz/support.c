@@ -2,6 +2,7 @@
  * change and another see. */
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/fuzz/support.h"
+#include "tests/options.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -138,11 +139,9 @@ tdm_context *fuzz_context(int cpu_devices, int sim_devices) {
   if (!context) {
     (void)setenv("TANDEM_LINKS", "off", 1);
     (void)setenv("OMP_NUM_THREADS", "1", 1);
-    const tdm_context_options options = {.struct_size = sizeof options,
-                                         .allocator = fuzz_allocator(),
-                                         .cpu_devices = cpu_devices,
-                                         .sim_devices = sim_devices,
-                                         .sim = "latency_us=0,gigabytes_per_second=0"};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.allocator = fuzz_allocator(), o.cpu_devices = cpu_devices,
+                o.sim_devices = sim_devices, o.sim = "latency_us=0,gigabytes_per_second=0");
     context = tdm_context_create(&options);
     fuzz_expect(context != NULL, "no context");
   }

@@ -5,6 +5,7 @@
 
 #include "tandem/data/data.h"
 #include "tests/fuzz/support.h"
+#include "tests/options.h"
 
 enum { MOST_LISTS = 3, MAX_LENGTH = 12, WORD_BYTES = 64 };
 
@@ -27,7 +28,7 @@ static bool encode(tdm_words *words, const char *word) {
 }
 
 static void check_epoch(tdm_words *words, bool training) {
-  const tdm_loader_options options = {.struct_size = sizeof options, .batch_size = 4};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 4);
   tdm_loader *loader = tdm_words_loader(words, training, &options);
   if (!fuzz_judge_made(loader)) return;
   fuzz_expect(fuzz_judge(tdm_loader_start(loader, 0)), "a loader does not start");
@@ -63,11 +64,9 @@ static void save_and_open(tdm_context *context, tdm_words *words, const char *wo
 static void read_lists(tdm_context *context, fuzz_input *input) {
   static const char *const names[MOST_LISTS] = {"one", "two", "three"};
   tdm_word_list lists[MOST_LISTS];
-  const tdm_words_options options = {.struct_size = sizeof options,
-                                     .words_per_class = fuzz_below(input, 8),
-                                     .max_length = MAX_LENGTH,
-                                     .seed = fuzz_byte(input),
-                                     .held_out = fuzz_below(input, 5) / 4.0};
+  const tdm_words_options options = OPTIONS(
+      tdm_words_options, o.words_per_class = fuzz_below(input, 8), o.max_length = MAX_LENGTH,
+      o.seed = fuzz_byte(input), o.held_out = fuzz_below(input, 5) / 4.0);
   char word[WORD_BYTES];
   (void)fuzz_word(input, word, sizeof word);
   size_t count = 0;

@@ -9,6 +9,7 @@
 #include "devices/context/context_state.h"
 #include "devices/creation/job.h"
 #include "graph/store/store.h"
+#include "tests/options.h"
 
 typedef struct rank_thread {
   const job_options *options;
@@ -22,14 +23,12 @@ static tdm_status live(rank_thread *mine) {
   const job_options *options = mine->options;
   tdm_endpoint *endpoint;
   TDM_TRY(tdm_simnet_endpoint(mine->net, mine->rank->rank, &endpoint));
-  const tdm_context_options context = {
-      .struct_size = sizeof context,
-      .allocator = options->allocators ? &options->allocators[mine->rank->rank] : NULL,
-      .cpu_devices = options->cpu_devices + !options->cpu_devices,
-      .sim_devices = options->sim_devices > 0 ? options->sim_devices : -1,
-      .log = options->log,
-      .log_user = options->log_user,
-      .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options context =
+      OPTIONS(tdm_context_options,
+              o.allocator = options->allocators ? &options->allocators[mine->rank->rank] : NULL,
+              o.cpu_devices = OR_ONE(options->cpu_devices), o.sim_devices = options->sim_devices,
+              o.log = options->log, o.log_user = options->log_user,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   mine->rank->context = tdm_context_create_in_job(&context, endpoint, options->watch);
   if (!mine->rank->context) return TDM_INTERNAL;
   return mine->body(mine->rank);
@@ -122,15 +121,12 @@ uint64_t job_hash(tdm_session *session) {
 }
 
 tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model) {
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = model ? loss : (tdm_value){0, 0},
-      .optimizer = model ? &model->optimizer : NULL,
-      .collective = model ? model->collective : TDM_COLLECTIVE_AUTO,
-      .micro_batches = model ? model->micro_batches : 0,
-      .seed = 7,
-      .deterministic = !model || !model->any_order,
-  };
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = model ? loss : (tdm_value){0, 0},
+              o.optimizer = model ? &model->optimizer : NULL,
+              o.collective = model ? model->collective : TDM_COLLECTIVE_AUTO,
+              o.micro_batches = model ? OR_ONE(model->micro_batches) : 1, o.seed = 7,
+              o.deterministic = !model || !model->any_order);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;
@@ -188,7 +184,7 @@ void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, in
     assert_true(written > 0 && (size_t)written < sizeof devices - length);
     before = owner;
   }
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, scope, &options);
 }
 

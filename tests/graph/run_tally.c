@@ -1,5 +1,6 @@
 /* The tally of completions: every field under its lock, for callbacks come on the loop's thread. */
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 #include <time.h>
 
@@ -53,12 +54,9 @@ void run_tally_await(run_tally *tally, int done) {
 }
 
 tdm_context *context_on_loop(uv_loop_t *loop, const tdm_allocator *allocator) {
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .allocator = allocator,
-                                       .loop = loop,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = allocator, o.loop = loop, o.cpu_devices = 1,
+              o.sim_devices = 1, o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;

@@ -5,12 +5,12 @@
 
 #include "graph/run/session.h"
 #include "graph/store/store.h"
+#include "tests/options.h"
 
 tdm_context *graph_context_of(int cpu_devices, int sim_devices) {
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = cpu_devices,
-                                       .sim_devices = sim_devices,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = cpu_devices, o.sim_devices = sim_devices,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -92,18 +92,16 @@ static tdm_session *session_of(tdm_graph *graph, const tdm_session_options *opti
 
 tdm_session *train_session(tdm_graph *graph, tdm_value loss, tdm_optimizer optimizer,
                            const tdm_session_options *options) {
-  tdm_session_options mine = {0};
+  tdm_session_options mine = tdm_session_options_default();
   if (options) mine = *options;
-  mine.struct_size = sizeof mine;
   mine.loss = loss;
   mine.optimizer = &optimizer;
   return session_of(graph, &mine);
 }
 
 tdm_session *run_session(tdm_graph *graph, const tdm_session_options *options) {
-  tdm_session_options mine = {0};
+  tdm_session_options mine = tdm_session_options_default();
   if (options) mine = *options;
-  mine.struct_size = sizeof mine;
   return session_of(graph, &mine);
 }
 

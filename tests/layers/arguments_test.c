@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 #define HUGE_SIZE (INT64_C(1) << 40)
 
@@ -108,8 +109,8 @@ static tdm_value lstm_of_many(tdm_graph *graph) {
 }
 
 static tdm_value rnn_of_many_layers(tdm_graph *graph) {
-  const tdm_rnn_options options = {
-      .struct_size = sizeof options, .layers = INT32_MAX, .bidirectional = true};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.layers = INT32_MAX, o.bidirectional = true);
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
 }
 
@@ -121,10 +122,9 @@ static tdm_value heads_of_many(tdm_graph *graph) {
 
 static tdm_value convolve(tdm_graph *graph, int64_t kernel, int64_t stride, int64_t padding,
                           int64_t dilation) {
-  const tdm_conv_options options = {.struct_size = sizeof options,
-                                    .stride = {stride, stride},
-                                    .padding = {padding, padding},
-                                    .dilation = {dilation, dilation}};
+  const tdm_conv_options options =
+      OPTIONS(tdm_conv_options, o.stride[0] = o.stride[1] = stride,
+              o.padding[0] = o.padding[1] = padding, o.dilation[0] = o.dilation[1] = dilation);
   return tdm_conv2d(graph, "conv", floats(graph, "x", tdm_shape_of(4, 1, 1, 4, 4)), 1, kernel, 1,
                     &options);
 }
@@ -151,15 +151,15 @@ static tdm_value convolution_padded_to_many(tdm_graph *graph) {
 }
 
 static tdm_value pool_padded_beyond(tdm_graph *graph) {
-  const tdm_pool_options options = {.struct_size = sizeof options,
-                                    .padding = {INT64_C(1) << 62, INT64_C(1) << 62}};
+  const tdm_pool_options options =
+      OPTIONS(tdm_pool_options, o.padding[0] = INT64_C(1) << 62, o.padding[1] = INT64_C(1) << 62);
   return tdm_max_pool2d(graph, "pool", floats(graph, "x", tdm_shape_of(4, 1, 1, 4, 4)), 2, 2,
                         &options);
 }
 
 static tdm_value pool_strides_beyond(tdm_graph *graph) {
-  const tdm_pool_options options = {
-      .struct_size = sizeof options, .stride = {INT64_MAX, 1}, .ceil = true};
+  const tdm_pool_options options =
+      OPTIONS(tdm_pool_options, o.stride[0] = INT64_MAX, o.stride[1] = 1, o.ceil = true);
   return tdm_avg_pool2d(graph, "pool", floats(graph, "x", tdm_shape_of(4, 1, 1, 4, 4)), 2, 2,
                         &options);
 }
@@ -201,7 +201,7 @@ static void sizes_that_overflow_are_refused(void **unused) {
       {embedded_many_times, {"embedding table", "4194304", "memory"}},
       {reshape_to_many, {"reshape view", "1099511627776"}},
       {lstm_of_many, {"lstm lstm", "4611686018427387904"}},
-      {rnn_of_many_layers, {"rnn rnn", "2147483647 layers", "10000"}},
+      {rnn_of_many_layers, {"rnn rnn", "layers is 2147483647", "10000"}},
       {heads_of_many, {"multi_head_attention heads", "query"}},
       {convolution_padded_beyond, {"convolution conv", "padding", "2147483647"}},
       {convolution_padded_half_beyond, {"convolution conv", "padding"}},
@@ -226,7 +226,7 @@ static void a_plan_beyond_all_memory_is_refused(void **unused) {
   const tdm_value sums = tdm_sum(graph, "sums", x, over, 1, false);
   const tdm_value more = tdm_cumsum(graph, "more", sums, 0);
   tdm_output(graph, "y", tdm_cumsum(graph, "most", tdm_add(graph, "both", sums, more), 0));
-  const tdm_session_options options = {.struct_size = sizeof options, .unfused = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.unfused = true);
   tdm_session *session = tdm_session_create(graph, &options);
   assert_non_null(session);
   tdm_tensor *fed =
@@ -287,15 +287,15 @@ static tdm_value split_into_more_than_are_possible(tdm_graph *graph) {
 }
 
 static tdm_value scatter_of_null(tdm_graph *graph) {
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = "cpu:0,cpu:0", .scatter_count = 1};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:0", o.scatter_count = 1);
   (void)tdm_relu(graph, "relu", some(graph));
   tdm_data_parallel(graph, "relu", &options);
   return (tdm_value){0, 0};
 }
 
 static tdm_value boundary(tdm_graph *graph, size_t input_count, size_t output_count) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,cpu:0"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:0");
   const tdm_value x = some(graph);
   (void)tdm_relu(graph, "relu", x);
   tdm_data_parallel_between(graph, input_count ? NULL : &x, input_count ? input_count : 1, NULL,
@@ -312,9 +312,8 @@ static tdm_value boundary_without_outputs(tdm_graph *graph) {
 }
 
 static tdm_value parallel_of_another_size(tdm_graph *graph) {
-  const tdm_parallel_options options = {.devices = "cpu:0,cpu:0"};
   (void)tdm_relu(graph, "relu", some(graph));
-  tdm_data_parallel(graph, "relu", &options);
+  tdm_data_parallel(graph, "relu", UNMADE(tdm_parallel_options));
   return (tdm_value){0, 0};
 }
 
@@ -368,7 +367,7 @@ static void arrays_that_are_not_there_are_named(void **unused) {
       {scatter_of_null, {"relu", "scatter is NULL"}},
       {boundary_without_inputs, {"data parallel", "inputs is NULL"}},
       {boundary_without_outputs, {"data parallel", "outputs is NULL"}},
-      {parallel_of_another_size, {"data parallel", "struct_size", "0"}},
+      {parallel_of_another_size, {"data parallel", "tdm_parallel_options_default()"}},
       {append_without_rule, {"mine node", "a shape rule"}},
       {append_without_inputs, {"mine node", "inputs"}},
       {append_without_attributes, {"mine node", "attributes"}},

@@ -11,6 +11,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/layers/parts.h"
+#include "tests/options.h"
 
 enum { ROWS = 11, LENGTH = 7, WIDTH = 6 };
 
@@ -48,8 +49,8 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
   const tdm_value sizes = tdm_norm(graph, "sizes", parts[1], 2, (const int[]){1}, 1, false);
   tdm_scope_pop(graph);
   if (chosen->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = chosen->devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   const tdm_value first = tdm_mean(graph, "a", tdm_square(graph, "b", variance), NULL, 0, false);
@@ -59,12 +60,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
 static tdm_session *make_session(tdm_context *context, const way *chosen) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(0.02);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, chosen),
-                                       .optimizer = &optimizer,
-                                       .seed = 4,
-                                       .batch_dimension = "batch",
-                                       .micro_batches = chosen->micro_batches};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = build(graph, chosen), o.optimizer = &optimizer, o.seed = 4,
+      o.batch_dimension = "batch", o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 typedef struct bad_case {
   const char *kind; /* stands in the message, and so does the name, "it" */
@@ -178,41 +179,35 @@ static const bad_case values_of_no_graph[] = {
 
 /* ---- Options of no size ---------------------------------------------------------------------- */
 
-CASE(embedding_unsized,
-     tdm_embedding_with(graph, "it", ids, 3, 3, &(tdm_embedding_options){.sparse = true}))
-CASE(bag_unsized,
-     tdm_embedding_bag(graph, "it", ids, 3, 3, &(tdm_embedding_bag_options){.mode = TDM_BAG_SUM}))
-CASE(rms_norm_unsized, tdm_rms_norm_with(graph, "it", x, 1, &(tdm_rms_norm_options){.epsilon = 1}))
-CASE(layer_norm_unsized,
-     tdm_layer_norm_with(graph, "it", x, 1, &(tdm_layer_norm_options){.epsilon = 1}))
-CASE(batch_norm_unsized,
-     tdm_batch_norm_with(graph, "it", x, &(tdm_batch_norm_options){.epsilon = 1}))
-CASE(conv_unsized, tdm_conv2d(graph, "it", x, 3, 3, 3, &(tdm_conv_options){.groups = 1}))
-CASE(pool_unsized, tdm_max_pool2d(graph, "it", x, 2, 2, &(tdm_pool_options){.ceil = true}))
-CASE(rnn_unsized, tdm_rnn(graph, "it", steps, 3, &(tdm_rnn_options){.layers = 1}, NULL))
+CASE(embedding_unsized, tdm_embedding_with(graph, "it", ids, 3, 3, UNMADE(tdm_embedding_options)))
+CASE(bag_unsized, tdm_embedding_bag(graph, "it", ids, 3, 3, UNMADE(tdm_embedding_bag_options)))
+CASE(rms_norm_unsized, tdm_rms_norm_with(graph, "it", x, 1, UNMADE(tdm_rms_norm_options)))
+CASE(layer_norm_unsized, tdm_layer_norm_with(graph, "it", x, 1, UNMADE(tdm_layer_norm_options)))
+CASE(batch_norm_unsized, tdm_batch_norm_with(graph, "it", x, UNMADE(tdm_batch_norm_options)))
+CASE(conv_unsized, tdm_conv2d(graph, "it", x, 3, 3, 3, UNMADE(tdm_conv_options)))
+CASE(pool_unsized, tdm_max_pool2d(graph, "it", x, 2, 2, UNMADE(tdm_pool_options)))
+CASE(rnn_unsized, tdm_rnn(graph, "it", steps, 3, UNMADE(tdm_rnn_options), NULL))
 CASE(attention_unsized,
-     tdm_attention(graph, "it", steps, steps, steps, &(tdm_attention_options){.heads = 1}))
+     tdm_attention(graph, "it", steps, steps, steps, UNMADE(tdm_attention_options)))
 CASE(heads_unsized, tdm_multi_head_attention(graph, "it", steps, steps, steps, 2,
-                                             &(tdm_multi_head_attention_options){.causal = true}))
-CASE(loss_unsized, tdm_mse_with(graph, "it", x, x, &(tdm_loss_options){.reduction = TDM_LOSS_SUM}))
+                                             UNMADE(tdm_multi_head_attention_options)))
+CASE(loss_unsized, tdm_mse_with(graph, "it", x, x, UNMADE(tdm_loss_options)))
 
 static const bad_case options_of_no_size[] = {
-    {"embedding", "struct_size", embedding_unsized},
-    {"embedding_bag", "struct_size", bag_unsized},
-    {"layer_norm", "struct_size", layer_norm_unsized},
-    {"rms_norm", "struct_size", rms_norm_unsized},
-    {"batch_norm", "struct_size", batch_norm_unsized},
-    {"conv", "struct_size", conv_unsized},
-    {"pool", "struct_size", pool_unsized},
-    {"rnn", "struct_size", rnn_unsized},
-    {"attention", "struct_size", attention_unsized},
-    {"multi_head_attention", "struct_size", heads_unsized},
-    {"mse", "struct_size", loss_unsized},
+    {"embedding", "tdm_embedding_options_default()", embedding_unsized},
+    {"embedding_bag", "tdm_embedding_bag_options_default()", bag_unsized},
+    {"layer_norm", "tdm_layer_norm_options_default()", layer_norm_unsized},
+    {"rms_norm", "tdm_rms_norm_options_default()", rms_norm_unsized},
+    {"batch_norm", "tdm_batch_norm_options_default()", batch_norm_unsized},
+    {"conv", "tdm_conv_options_default()", conv_unsized},
+    {"pool", "tdm_pool_options_default()", pool_unsized},
+    {"rnn", "tdm_rnn_options_default()", rnn_unsized},
+    {"attention", "tdm_attention_options_default()", attention_unsized},
+    {"multi_head_attention", "tdm_multi_head_attention_options_default()", heads_unsized},
+    {"mse", "tdm_loss_options_default()", loss_unsized},
 };
 
 /* ---- Numbers that are not legal -------------------------------------------------------------- */
-
-#define WITH(type, ...) (&(type){.struct_size = sizeof(type), __VA_ARGS__})
 
 CASE(norm_of_rank, tdm_layer_norm(graph, "it", x, 5))
 CASE(root_of_rank, tdm_rms_norm(graph, "it", x, 5))
@@ -221,27 +216,29 @@ CASE(norm_of_names, tdm_layer_norm(graph, "it", x, 4))
 CASE(batch_of_vector, tdm_batch_norm(graph, "it", ids))
 CASE(conv_of_matrix, tdm_conv2d(graph, "it", flat, 3, 3, 3, NULL))
 CASE(conv_no_kernel, tdm_conv2d(graph, "it", x, 3, 0, 3, NULL))
-CASE(conv_stride, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .stride = {-1})))
-CASE(conv_padding, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .padding = {-1})))
-CASE(conv_dilation, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .dilation = {-2})))
-CASE(conv_groups, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, .groups = 3)))
+CASE(conv_stride,
+     tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, o.stride[0] = o.stride[1] = -1)))
+CASE(conv_padding, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, o.padding[0] = -1)))
+CASE(conv_dilation, tdm_conv2d(graph, "it", x, 3, 3, 3,
+                               WITH(tdm_conv_options, o.dilation[0] = o.dilation[1] = -2)))
+CASE(conv_groups, tdm_conv2d(graph, "it", x, 3, 3, 3, WITH(tdm_conv_options, o.groups = 3)))
 CASE(conv_large, tdm_conv2d(graph, "it", x, 3, 9, 9, NULL))
 CASE(pool_of_matrix, tdm_max_pool2d(graph, "it", flat, 2, 2, NULL))
 CASE(pool_no_kernel, tdm_max_pool2d(graph, "it", x, 2, 0, NULL))
-CASE(pool_stride, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .stride = {-2})))
-CASE(pool_dilation, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .dilation = {-2})))
-CASE(pool_negative, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .padding = {-1})))
-CASE(pool_padding, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, .padding = {2})))
+CASE(pool_stride,
+     tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, o.stride[0] = o.stride[1] = -2)))
+CASE(pool_dilation, tdm_max_pool2d(graph, "it", x, 2, 2,
+                                   WITH(tdm_pool_options, o.dilation[0] = o.dilation[1] = -2)))
+CASE(pool_negative, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, o.padding[0] = -1)))
+CASE(pool_padding, tdm_max_pool2d(graph, "it", x, 2, 2, WITH(tdm_pool_options, o.padding[0] = 2)))
 CASE(pool_large, tdm_max_pool2d(graph, "it", x, 9, 9, NULL))
 CASE(pool_adaptive, tdm_adaptive_max_pool2d(graph, "it", x, 2, 0))
 CASE(bag_mode, tdm_embedding_bag(graph, "it", ids, 3, 3,
-                                 WITH(tdm_embedding_bag_options, .mode = (tdm_bag_mode)7)))
+                                 WITH(tdm_embedding_bag_options, o.mode = (tdm_bag_mode)7)))
 CASE(padding_index,
-     tdm_embedding_with(graph, "it", ids, 3, 3,
-                        WITH(tdm_embedding_options, .has_padding_index = true, .padding_index = 3)))
-CASE(padding_below, tdm_embedding_with(graph, "it", ids, 3, 3,
-                                       WITH(tdm_embedding_options, .has_padding_index = true,
-                                            .padding_index = -4)))
+     tdm_embedding_with(graph, "it", ids, 3, 3, WITH(tdm_embedding_options, o.padding_index = 3)))
+CASE(padding_below,
+     tdm_embedding_with(graph, "it", ids, 3, 3, WITH(tdm_embedding_options, o.padding_index = -4)))
 CASE(dropout_above, tdm_dropout(graph, "it", x, 1.5))
 CASE(dropout_of_nan, tdm_dropout(graph, "it", x, NAN))
 CASE(clamp_of_nan, tdm_clamp(graph, "it", x, NAN, 1))
@@ -292,12 +289,12 @@ CASE(three_groups, tdm_group_norm(graph, "it", x, 3))
 CASE(groups_of_steps, tdm_group_norm(graph, "it", steps, 1))
 CASE(response_of_none, tdm_local_response_norm(graph, "it", x, 0, 1, 1, 1))
 CASE(transposed_matrix, tdm_conv_transpose2d(graph, "it", flat, 2, 2, 2, NULL))
-CASE(transposed_by_more,
-     tdm_conv_transpose2d(graph, "it", x, 2, 2, 2,
-                          WITH(tdm_conv_transpose_options, .output_padding = {1, 1})))
+CASE(transposed_by_more, tdm_conv_transpose2d(graph, "it", x, 2, 2, 2,
+                                              WITH(tdm_conv_transpose_options,
+                                                   o.output_padding[0] = o.output_padding[1] = 1)))
 CASE(transposed_to_nothing,
      tdm_conv_transpose2d(graph, "it", x, 2, 2, 2,
-                          WITH(tdm_conv_transpose_options, .padding = {5, 5})))
+                          WITH(tdm_conv_transpose_options, o.padding[0] = o.padding[1] = 5)))
 CASE(interpolated_in_part,
      tdm_interpolate(graph, "it", x, (const int64_t[]){2}, 1, TDM_INTERPOLATE_NEAREST, false))
 CASE(interpolated_to_none,
@@ -305,33 +302,34 @@ CASE(interpolated_to_none,
 CASE(nearest_aligned,
      tdm_interpolate(graph, "it", x, (const int64_t[]){2, 2}, 2, TDM_INTERPOLATE_NEAREST, true))
 CASE(too_many_heads,
-     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = 4)))
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, o.heads = 4)))
 CASE(negative_heads,
-     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .heads = -1)))
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, o.heads = -1)))
 CASE(attention_dropout,
-     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, .dropout = 2)))
+     tdm_attention(graph, "it", steps, steps, steps, WITH(tdm_attention_options, o.dropout = 2)))
 CASE(heads_of_images, tdm_multi_head_attention(graph, "it", x, x, x, 2, NULL))
 CASE(heads_unfit, tdm_multi_head_attention(graph, "it", steps, steps, steps, 4, NULL))
 CASE(reduction,
-     tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .reduction = (tdm_loss_reduction)9)))
-CASE(mse_ignores, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .has_ignore_index = true)))
-CASE(mse_weighs, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .pos_weight = x)))
-CASE(mse_smooths, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .label_smoothing = 0.1)))
-CASE(mse_bends, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = 1)))
-CASE(smoothing,
-     tdm_cross_entropy_with(graph, "it", flat, ids, WITH(tdm_loss_options, .label_smoothing = 1.5)))
-CASE(huber_beta, tdm_huber_with(graph, "it", x, x, WITH(tdm_loss_options, .beta = -1)))
-CASE(mse_margin, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, .has_margin = true)))
+     tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.reduction = (tdm_loss_reduction)9)))
+CASE(mse_ignores, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.ignore_index = 0)))
+CASE(mse_weighs, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.pos_weight = x)))
+CASE(mse_smooths, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.label_smoothing = 0.1)))
+CASE(mse_bends, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.beta = 0)))
+CASE(smoothing, tdm_cross_entropy_with(graph, "it", flat, ids,
+                                       WITH(tdm_loss_options, o.label_smoothing = 1.5)))
+CASE(huber_beta, tdm_huber_with(graph, "it", x, x, WITH(tdm_loss_options, o.beta = -1)))
+CASE(mse_margin, tdm_mse_with(graph, "it", x, x, WITH(tdm_loss_options, o.margin = 0.0)))
 CASE(ranking_swaps,
-     tdm_margin_ranking_with(graph, "it", x, x, x, WITH(tdm_loss_options, .swap = true)))
-CASE(cubic_margin, tdm_multi_margin_with(graph, "it", flat, ids, WITH(tdm_loss_options, .p = 3)))
+     tdm_margin_ranking_with(graph, "it", x, x, x, WITH(tdm_loss_options, o.swap = true)))
+CASE(cubic_margin, tdm_multi_margin_with(graph, "it", flat, ids, WITH(tdm_loss_options, o.p = 3)))
 CASE(margin_of_images, tdm_multi_margin(graph, "it", x, ids))
 CASE(margin_of_labels, tdm_multilabel_margin(graph, "it", flat, ids))
-CASE(likely_swap, tdm_gaussian_nll_with(graph, "it", x, x, x, WITH(tdm_loss_options, .swap = true)))
+CASE(likely_swap,
+     tdm_gaussian_nll_with(graph, "it", x, x, x, WITH(tdm_loss_options, o.swap = true)))
 CASE(triplet_norm,
-     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, .p = -2)))
+     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, o.p = -2)))
 CASE(triplet_epsilon,
-     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, .epsilon = -1)))
+     tdm_triplet_margin_with(graph, "it", flat, flat, flat, WITH(tdm_loss_options, o.epsilon = -1)))
 CASE(distance_norm, tdm_pairwise_distance(graph, "it", flat, flat, -1, 0, false))
 CASE(cosine_epsilon, tdm_cosine_similarity(graph, "it", flat, flat, 1, -1))
 CASE(cosine_dimension, tdm_cosine_similarity(graph, "it", flat, flat, 2, 0))

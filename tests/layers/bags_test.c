@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 typedef struct error_case {
   tdm_embedding_bag_options options; /* rows 7, dim 5 */
@@ -19,26 +20,31 @@ typedef struct error_case {
   const char *says;
 } error_case;
 
-static const error_case error_cases[] = {
-    {{.mode = (tdm_bag_mode)3}, 2, false, false, "embedding_bag bag: there is no such mode"},
-    {{.mode = TDM_BAG_SUM}, 1, false, false, "ids without offsets must have 2 dimensions"},
-    {{.mode = TDM_BAG_SUM}, 2, true, false, "ids with offsets must have 1 dimensions"},
-    {{.include_last_offset = true}, 2, false, false, "there are no offsets to include one"},
-    {{.mode = TDM_BAG_MEAN}, 2, false, true, "scales are for sums only"},
-    {{.mode = TDM_BAG_SUM}, 1, true, true, "ids is [n], scales is [n, 4]"},
-    {{.mode = TDM_BAG_MAX, .sparse = true}, 2, false, false, "maxima cannot be sparse"},
-    {{.has_padding_index = true, .padding_index = 7}, 2, false, false, "padding index"},
-};
-
 static void test_what_does_not_fit(void **state) {
   (void)state;
+  const error_case error_cases[] = {
+      {OPTIONS(tdm_embedding_bag_options, o.mode = (tdm_bag_mode)3), 2, false, false,
+       "embedding_bag bag: there is no such mode"},
+      {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 1, false, false,
+       "ids without offsets must have 2 dimensions"},
+      {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 2, true, false,
+       "ids with offsets must have 1 dimensions"},
+      {OPTIONS(tdm_embedding_bag_options, o.include_last_offset = true), 2, false, false,
+       "there are no offsets to include one"},
+      {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_MEAN), 2, false, true,
+       "scales are for sums only"},
+      {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 1, true, true,
+       "ids is [n], scales is [n, 4]"},
+      {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_MAX, o.sparse = true), 2, false, false,
+       "maxima cannot be sparse"},
+      {OPTIONS(tdm_embedding_bag_options, o.padding_index = 7), 2, false, false, "padding index"},
+  };
   tdm_context *context = tdm_context_create(NULL);
   for (size_t i = 0; i < sizeof error_cases / sizeof error_cases[0]; i++) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_shape ids = error_cases[i].id_rank == 1 ? tdm_shape_of(1, TDM_DIM("n"))
                                                       : tdm_shape_of(2, TDM_DIM("n"), 4);
     tdm_embedding_bag_options options = error_cases[i].options;
-    options.struct_size = sizeof options;
     if (error_cases[i].with_offsets)
       options.offsets = tdm_input(graph, "offsets", TDM_INT64, tdm_shape_of(1, TDM_DIM("bags")));
     if (error_cases[i].with_scales)
@@ -73,8 +79,8 @@ static int64_t rows_of(const parts_case *parts) {
 }
 
 static tdm_value build(tdm_graph *graph, const parts_case *parts) {
-  const tdm_embedding_bag_options options = {
-      .struct_size = sizeof options, .mode = parts->mode, .sparse = parts->sparse};
+  const tdm_embedding_bag_options options =
+      OPTIONS(tdm_embedding_bag_options, o.mode = parts->mode, o.sparse = parts->sparse);
   const tdm_value ids =
       tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), LENGTH));
   const tdm_value target =
@@ -82,8 +88,7 @@ static tdm_value build(tdm_graph *graph, const parts_case *parts) {
   tdm_scope_dtype(graph, TDM_FLOAT64);
   const tdm_value y = tdm_embedding_bag(graph, "bag", ids, rows_of(parts), DIM, &options);
   if (parts->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = parts->devices};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = parts->devices);
     tdm_data_parallel(graph, "bag", &parallel);
   }
   return tdm_mse(graph, "loss", y, target);
@@ -109,11 +114,9 @@ static void train(tdm_context *context, const parts_case *parts, double *table) 
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(5.0);
   const tdm_value loss = build(graph, parts);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .seed = 3,
-                                       .micro_batches = parts->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer, o.seed = 3,
+              o.micro_batches = OR_ONE(parts->micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   int64_t ids[BAGS * LENGTH];
@@ -171,13 +174,13 @@ static void test_offsets_cannot_be_cut(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);
   tdm_graph *graph = tdm_graph_create(context);
-  const tdm_embedding_bag_options options = {
-      .struct_size = sizeof options,
-      .offsets = tdm_input(graph, "offsets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")))};
+  const tdm_embedding_bag_options options =
+      OPTIONS(tdm_embedding_bag_options, o.offsets = tdm_input(graph, "offsets", TDM_INT64,
+                                                               tdm_shape_of(1, TDM_DIM("batch"))));
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("n")));
   tdm_output(graph, "y", tdm_embedding_bag(graph, "bag", ids, 7, 5, &options));
-  const tdm_session_options in_parts = {
-      .struct_size = sizeof in_parts, .micro_batches = 2, .batch_dimension = "batch"};
+  const tdm_session_options in_parts =
+      OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
   assert_null(tdm_session_create(graph, &in_parts));
   if (!strstr(tdm_last_message(), "bags given by offsets cannot be cut"))
     fail_msg("%s", tdm_last_message());

@@ -1,5 +1,6 @@
 /* Builders of the golden cases of tests/golden/blocks_cases.py. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 enum { TANH, RELU, LSTM, GRU };
 enum { HIDDEN = 4, PROJECTED = 2, MOST_STATES = 4 };
@@ -13,12 +14,9 @@ static void judge_states(layer_test *test, const char *name, const tdm_value *st
 /* layers, bidirectional, batch_first, bias, initial, lengths */
 static void projected(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
-                            .layers = (int)numbers[0],
-                            .bidirectional = numbers[1] != 0,
-                            .batch_first = numbers[2] != 0,
-                            .without_bias = numbers[3] == 0,
-                            .projection = PROJECTED};
+  tdm_rnn_options chosen = OPTIONS(
+      tdm_rnn_options, o.layers = (int)numbers[0], o.bidirectional = numbers[1] != 0,
+      o.batch_first = numbers[2] != 0, o.without_bias = numbers[3] == 0, o.projection = PROJECTED);
   const tdm_value x = layer_parameter(test, "x");
   if (numbers[4] != 0) {
     chosen.h0 = layer_parameter(test, "h0");
@@ -36,10 +34,8 @@ static void projected(layer_test *test, const layer_case *options) {
 static void sequence(layer_test *test, const layer_case *options) {
   const int kind = (int)options->numbers[0];
   tdm_graph *graph = test->graph;
-  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
-                            .layers = 2,
-                            .relu = kind == RELU,
-                            .bidirectional = options->numbers[1] != 0};
+  tdm_rnn_options chosen = OPTIONS(tdm_rnn_options, o.layers = 2, o.relu = kind == RELU,
+                                   o.bidirectional = options->numbers[1] != 0);
   const tdm_value x = layer_parameter(test, "x");
   if (options->numbers[2] != 0) {
     chosen.h0 = layer_parameter(test, "h0");
@@ -59,8 +55,8 @@ static void sequence(layer_test *test, const layer_case *options) {
 static void cell(layer_test *test, const layer_case *options) {
   const int kind = (int)options->numbers[0];
   tdm_graph *graph = test->graph;
-  const tdm_cell_options chosen = {
-      .struct_size = sizeof chosen, .without_bias = options->numbers[1] == 0, .relu = kind == RELU};
+  const tdm_cell_options chosen =
+      OPTIONS(tdm_cell_options, o.without_bias = options->numbers[1] == 0, o.relu = kind == RELU);
   const tdm_value x = layer_parameter(test, "x");
   tdm_value h = {0, 0}, c = {0, 0}, after;
   if (options->numbers[2] != 0) {
@@ -78,14 +74,11 @@ static void cell(layer_test *test, const layer_case *options) {
 static void heads(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_value weights;
-  tdm_multi_head_attention_options chosen = {.struct_size = sizeof chosen,
-                                             .batch_first = numbers[1] != 0,
-                                             .without_bias = numbers[2] == 0,
-                                             .add_bias_kv = numbers[3] != 0,
-                                             .add_zero_attn = numbers[4] != 0,
-                                             .causal = numbers[5] != 0,
-                                             .out_weights = numbers[8] != 0 ? &weights : NULL,
-                                             .weights_by_head = numbers[8] == 2};
+  tdm_multi_head_attention_options chosen = OPTIONS(
+      tdm_multi_head_attention_options, o.batch_first = numbers[1] != 0,
+      o.without_bias = numbers[2] == 0, o.add_bias_kv = numbers[3] != 0,
+      o.add_zero_attn = numbers[4] != 0, o.causal = numbers[5] != 0,
+      o.out_weights = numbers[8] != 0 ? &weights : NULL, o.weights_by_head = numbers[8] == 2);
   const tdm_value query = layer_parameter(test, "query");
   const bool itself = numbers[0] != 0;
   const tdm_value key = itself ? query : layer_parameter(test, "key");
@@ -109,13 +102,9 @@ static void bilinear(layer_test *test, const layer_case *options) {
 static void transformer(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const bool decoder = numbers[0] != 0;
-  tdm_transformer_options chosen = {.struct_size = sizeof chosen,
-                                    .feedforward = 8,
-                                    .dropout = -1,
-                                    .gelu = numbers[1] != 0,
-                                    .norm_first = numbers[2] != 0,
-                                    .batch_first = numbers[3] != 0,
-                                    .causal = numbers[4] != 0};
+  tdm_transformer_options chosen = OPTIONS(
+      tdm_transformer_options, o.feedforward = 8, o.dropout = 0.0, o.gelu = numbers[1] != 0,
+      o.norm_first = numbers[2] != 0, o.batch_first = numbers[3] != 0, o.causal = numbers[4] != 0);
   const tdm_value x = layer_parameter(test, "x");
   if (numbers[5] != 0)
     *(decoder ? &chosen.memory_padding : &chosen.padding) = layer_input(test, "padding");

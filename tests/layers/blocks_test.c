@@ -10,6 +10,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/layers/parts.h"
+#include "tests/options.h"
 
 enum { ROWS = 7, LENGTH = 4, WIDTH = 6 };
 
@@ -17,20 +18,17 @@ enum { ROWS = 7, LENGTH = 4, WIDTH = 6 };
 /* x (batch, 4, 6) -> (batch, 4, 6): transformers, a recurrent layer that projects, attention that
  * shows its weights. */
 static tdm_value read_sequence(tdm_graph *graph, tdm_value x) {
-  const tdm_transformer_options small = {
-      .struct_size = sizeof small, .feedforward = 5, .dropout = -1, .batch_first = true};
+  const tdm_transformer_options small =
+      OPTIONS(tdm_transformer_options, o.feedforward = 5, o.dropout = 0.0, o.batch_first = true);
   const tdm_value memory = tdm_transformer_encoder_layer(graph, "encoder", x, 2, &small);
   const tdm_value y = tdm_transformer_decoder_layer(graph, "decoder", x, memory, 2, &small);
-  const tdm_rnn_options projects = {
-      .struct_size = sizeof projects, .batch_first = true, .projection = 3, .bidirectional = true};
+  const tdm_rnn_options projects =
+      OPTIONS(tdm_rnn_options, o.batch_first = true, o.projection = 3, o.bidirectional = true);
   const tdm_value states = tdm_lstm(graph, "lstm", y, 5, &projects, NULL, NULL);
   tdm_value weights;
-  const tdm_multi_head_attention_options shows = {.struct_size = sizeof shows,
-                                                  .batch_first = true,
-                                                  .add_bias_kv = true,
-                                                  .add_zero_attn = true,
-                                                  .causal = true,
-                                                  .out_weights = &weights};
+  const tdm_multi_head_attention_options shows =
+      OPTIONS(tdm_multi_head_attention_options, o.batch_first = true, o.add_bias_kv = true,
+              o.add_zero_attn = true, o.causal = true, o.out_weights = &weights);
   const tdm_value seen = tdm_multi_head_attention(graph, "shows", states, y, y, 3, &shows);
   const tdm_value products =
       tdm_matmul(graph, "seen", tdm_transpose(graph, "turned", weights, 1, 2), seen);
@@ -39,19 +37,20 @@ static tdm_value read_sequence(tdm_graph *graph, tdm_value x) {
 
 /* x (batch, 4, 6) -> (batch, 3, ...): seen as images and as volumes. */
 static tdm_value see_volume(tdm_graph *graph, tdm_value x) {
-  const tdm_conv_options same = {
-      .struct_size = sizeof same, .same = true, .padding_mode = TDM_PAD_CIRCULAR};
+  const tdm_conv_options same =
+      OPTIONS(tdm_conv_options, o.same = true, o.padding_mode = TDM_PAD_CIRCULAR);
   tdm_value y = tdm_conv1d(graph, "same", x, 4, 3, &same);
   y = tdm_reshape(graph, "volume", y, tdm_shape_of(5, TDM_DIM("batch"), 2, 2, 2, 3));
   const int64_t kernel[] = {2, 2, 2}, pooled[] = {1, 2, 2};
-  const tdm_conv3d_options around = {.struct_size = sizeof around, .padding = {1, 1, 1}};
+  const tdm_conv3d_options around =
+      OPTIONS(tdm_conv3d_options, o.padding[0] = o.padding[1] = o.padding[2] = 1);
   y = tdm_conv3d(graph, "conv", y, 3, kernel, &around);
   y = tdm_conv_transpose3d(graph, "back", y, 3, kernel, NULL);
   tdm_value taken;
   y = tdm_max_pool3d_with_indices(graph, "pool", y, pooled, NULL, &taken);
   y = tdm_max_unpool(graph, "unpool", y, taken, (const int64_t[]){4, 4, 5}, 3);
-  const tdm_instance_norm_options tracked = {
-      .struct_size = sizeof tracked, .affine = true, .track_statistics = true};
+  const tdm_instance_norm_options tracked =
+      OPTIONS(tdm_instance_norm_options, o.affine = true, o.track_statistics = true);
   y = tdm_instance_norm_with(graph, "norm", y, &tracked);
   return tdm_adaptive_avg_pool3d(graph, "shared", y, kernel);
 }
@@ -71,8 +70,8 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
       tdm_bilinear(graph, "pair", h, tdm_flatten(graph, "flat", volume, 1, -1), 2);
   tdm_scope_pop(graph);
   if (chosen->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = chosen->devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   const tdm_value first = tdm_mean(graph, "a", tdm_square(graph, "b", sequence), NULL, 0, false);
@@ -83,12 +82,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
 static tdm_session *make_session(tdm_context *context, const way *chosen) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(0.02);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, chosen),
-                                       .optimizer = &optimizer,
-                                       .seed = 4,
-                                       .batch_dimension = "batch",
-                                       .micro_batches = chosen->micro_batches};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = build(graph, chosen), o.optimizer = &optimizer, o.seed = 4,
+      o.batch_dimension = "batch", o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -122,8 +118,8 @@ static void a_query_without_keys_has_nothing(void **state) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 2, 4));
   const tdm_value padding = tdm_input(graph, "padding", TDM_BOOL, tdm_shape_of(1, 2));
   tdm_value weights;
-  const tdm_multi_head_attention_options options = {
-      .struct_size = sizeof options, .padding = padding, .out_weights = &weights};
+  const tdm_multi_head_attention_options options =
+      OPTIONS(tdm_multi_head_attention_options, o.padding = padding, o.out_weights = &weights);
   tdm_output(graph, "y", tdm_multi_head_attention(graph, "heads", x, x, x, 2, &options));
   tdm_output(graph, "weights", weights);
   tdm_session *session = tdm_session_create(graph, NULL);
@@ -165,66 +161,67 @@ static tdm_value volume; /* (batch, 4, 3, 3, 3) */
     (void)x;                                                                                       \
     return expression;                                                                             \
   }
-#define WITH(type, ...) (&(type){.struct_size = sizeof(type), __VA_ARGS__})
 #define KERNEL(...) ((const int64_t[]){__VA_ARGS__})
 static const tdm_value none = {0, 0};
 
 CASE(cell_of_steps, tdm_rnn_cell(graph, "it", x, none, 3, NULL))
 CASE(cell_of_none, tdm_gru_cell(graph, "it", none, none, 3, NULL))
 CASE(cell_with_relu, tdm_lstm_cell(graph, "it", tdm_select(graph, "s", x, 1, 0), none, none, 3,
-                                   WITH(tdm_cell_options, .relu = true), NULL))
-CASE(cell_unsized, tdm_gru_cell(graph, "it", tdm_select(graph, "s", x, 1, 0), none, 3,
-                                &(tdm_cell_options){.relu = true}))
-CASE(projected_gru, tdm_gru(graph, "it", steps, 4, WITH(tdm_rnn_options, .projection = 2), NULL))
+                                   WITH(tdm_cell_options, o.relu = true), NULL))
+CASE(cell_unsized,
+     tdm_gru_cell(graph, "it", tdm_select(graph, "s", x, 1, 0), none, 3, UNMADE(tdm_cell_options)))
+CASE(projected_gru, tdm_gru(graph, "it", steps, 4, WITH(tdm_rnn_options, o.projection = 2), NULL))
 CASE(projected_wide,
-     tdm_lstm(graph, "it", steps, 4, WITH(tdm_rnn_options, .projection = 4), NULL, NULL))
+     tdm_lstm(graph, "it", steps, 4, WITH(tdm_rnn_options, o.projection = 4), NULL, NULL))
 CASE(sequence_with_lengths, tdm_rnn(graph, "it", tdm_select(graph, "s", steps, 1, 0), 4,
-                                    WITH(tdm_rnn_options, .lengths = steps), NULL))
+                                    WITH(tdm_rnn_options, o.lengths = steps), NULL))
 CASE(bilinear_of_two, tdm_bilinear(graph, "it", x, tdm_select(graph, "s", x, 1, 0), 2))
 CASE(bilinear_of_none, tdm_bilinear(graph, "it", x, none, 2))
 CASE(encoder_with_memory,
      tdm_transformer_encoder_layer(graph, "it", steps, 2,
-                                   WITH(tdm_transformer_options, .memory_mask = steps)))
+                                   WITH(tdm_transformer_options, o.memory_mask = steps)))
 CASE(encoder_narrow,
      tdm_transformer_encoder_layer(graph, "it", steps, 2,
-                                   WITH(tdm_transformer_options, .feedforward = -1)))
+                                   WITH(tdm_transformer_options, o.feedforward = -1)))
 CASE(encoder_heads, tdm_transformer_encoder_layer(graph, "it", steps, 4, NULL))
 CASE(decoder_of_none, tdm_transformer_decoder_layer(graph, "it", steps, none, 2, NULL))
 CASE(heads_of_ranks,
      tdm_multi_head_attention(graph, "it", steps, tdm_select(graph, "s", x, 1, 0), steps, 2, NULL))
 CASE(causal_and_masked,
      tdm_multi_head_attention(graph, "it", steps, steps, steps, 2,
-                              WITH(tdm_multi_head_attention_options, .causal = true, .mask = steps,
-                                   .add_zero_attn = true)))
+                              WITH(tdm_multi_head_attention_options, o.causal = true,
+                                   o.mask = steps, o.add_zero_attn = true)))
 CASE(same_and_strided,
-     tdm_conv1d(graph, "it", x, 3, 3, WITH(tdm_conv_options, .same = true, .stride = {2})))
+     tdm_conv1d(graph, "it", x, 3, 3,
+                WITH(tdm_conv_options, o.same = true, o.stride[0] = o.stride[1] = 2)))
 CASE(same_and_padded,
-     tdm_conv1d(graph, "it", x, 3, 3, WITH(tdm_conv_options, .same = true, .padding = {1})))
+     tdm_conv1d(graph, "it", x, 3, 3, WITH(tdm_conv_options, o.same = true, o.padding[0] = 1)))
 CASE(reflected_beyond,
      tdm_conv1d(graph, "it", x, 3, 3,
-                WITH(tdm_conv_options, .padding = {6}, .padding_mode = TDM_PAD_REFLECT)))
+                WITH(tdm_conv_options, o.padding[0] = 6, o.padding_mode = TDM_PAD_REFLECT)))
 CASE(padded_somehow,
      tdm_conv1d(graph, "it", x, 3, 3,
-                WITH(tdm_conv_options, .padding = {1}, .padding_mode = (tdm_pad_mode)9)))
+                WITH(tdm_conv_options, o.padding[0] = 1, o.padding_mode = (tdm_pad_mode)9)))
 CASE(same_and_strided_deep, tdm_conv3d(graph, "it", volume, 3, KERNEL(2, 2, 2),
-                                       WITH(tdm_conv3d_options, .same = true, .stride = {2})))
+                                       WITH(tdm_conv3d_options, o.same = true,
+                                            o.stride[0] = o.stride[1] = o.stride[2] = 2)))
 CASE(reflected_deep,
      tdm_conv3d(graph, "it", volume, 3, KERNEL(1, 1, 1),
-                WITH(tdm_conv3d_options, .padding = {3}, .padding_mode = TDM_PAD_REFLECT)))
+                WITH(tdm_conv3d_options, o.padding[0] = 3, o.padding_mode = TDM_PAD_REFLECT)))
 CASE(conv_of_steps, tdm_conv3d(graph, "it", x, 3, KERNEL(2, 2, 2), NULL))
 CASE(conv_without_kernel, tdm_conv3d(graph, "it", volume, 3, NULL, NULL))
 CASE(conv_of_no_kernel, tdm_conv3d(graph, "it", volume, 3, KERNEL(2, 0, 2), NULL))
 CASE(conv_deep, tdm_conv3d(graph, "it", volume, 3, KERNEL(4, 1, 1), NULL))
 CASE(conv_groups,
-     tdm_conv3d(graph, "it", volume, 4, KERNEL(1, 1, 1), WITH(tdm_conv3d_options, .groups = 3)))
+     tdm_conv3d(graph, "it", volume, 4, KERNEL(1, 1, 1), WITH(tdm_conv3d_options, o.groups = 3)))
 CASE(transposed_away, tdm_conv_transpose3d(graph, "it", volume, 4, KERNEL(1, 1, 1),
-                                           WITH(tdm_conv_transpose3d_options, .padding = {2})))
+                                           WITH(tdm_conv_transpose3d_options, o.padding[0] = 2)))
 CASE(transposed_by_more,
      tdm_conv_transpose3d(graph, "it", volume, 4, KERNEL(2, 2, 2),
-                          WITH(tdm_conv_transpose3d_options, .output_padding = {1, 0, 0})))
+                          WITH(tdm_conv_transpose3d_options, o.output_padding[0] = 1)))
 CASE(pool_of_steps, tdm_max_pool3d(graph, "it", x, KERNEL(2, 2, 2), NULL))
-CASE(pool_padding,
-     tdm_avg_pool3d(graph, "it", volume, KERNEL(2, 2, 2), WITH(tdm_pool3d_options, .padding = {2})))
+CASE(pool_padding, tdm_avg_pool3d(graph, "it", volume, KERNEL(2, 2, 2),
+                                  WITH(tdm_pool3d_options, o.padding[0] = 2)))
 CASE(pool_without_sizes, tdm_adaptive_max_pool3d(graph, "it", volume, NULL))
 CASE(pool_to_none, tdm_adaptive_avg_pool3d(graph, "it", volume, KERNEL(0, 2, 2)))
 CASE(unpool_without_sizes, tdm_max_unpool(graph, "it", x, x, NULL, 1))
@@ -239,7 +236,7 @@ static void what_is_refused_is_named(void **state) {
       {"[batch, features]", cell_of_steps},
       {"gru_cell", cell_of_none},
       {"no option relu", cell_with_relu},
-      {"struct_size", cell_unsized},
+      {"tdm_cell_options_default()", cell_unsized},
       {"no option projection", projected_gru},
       {"a projection of 4", projected_wide},
       {"has no lengths", sequence_with_lengths},
@@ -304,9 +301,11 @@ static void a_padding_is_of_its_dimension(void **state) {
   for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
     const int64_t *p = told[i].padding;
     const tdm_value made[] = {
-        tdm_conv2d(graph, NULL, x, 2, 3, 3, WITH(tdm_conv_options, .padding = {p[0], p[1]})),
+        tdm_conv2d(graph, NULL, x, 2, 3, 3,
+                   WITH(tdm_conv_options, o.padding[0] = p[0], o.padding[1] = p[1])),
         tdm_max_pool2d(graph, NULL, x, 3, 3,
-                       WITH(tdm_pool_options, .stride = {1}, .padding = {p[0], p[1]}))};
+                       WITH(tdm_pool_options, o.stride[0] = o.stride[1] = 1, o.padding[0] = p[0],
+                            o.padding[1] = p[1]))};
     for (size_t k = 0; k < 2; k++) {
       assert_true(tdm_value_is_valid(made[k]));
       const tdm_shape shape = tdm_value_shape(graph, made[k]);

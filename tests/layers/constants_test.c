@@ -11,6 +11,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/layers/parts.h"
+#include "tests/options.h"
 
 enum { ROWS = 7, FEATURES = 3, WIDE = 5 };
 
@@ -106,8 +107,8 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
   y = tdm_add(graph, "none", y, tdm_zeros_like(graph, "zeros", y));
   tdm_scope_pop(graph);
   if (chosen->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = chosen->devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   return tdm_mean(graph, "loss", tdm_square(graph, "squares", y), NULL, 0, false);
@@ -116,12 +117,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
 static tdm_session *make_session(tdm_context *context, const way *chosen, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_adam(0.05);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, chosen),
-                                       .optimizer = &optimizer,
-                                       .store = store,
-                                       .seed = 4,
-                                       .micro_batches = chosen->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = build(graph, chosen), o.optimizer = &optimizer,
+              o.store = store, o.seed = 4, o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = must_create(graph, &options);
   tdm_graph_release(graph);
   return session;
@@ -194,7 +192,7 @@ static float constant_in(tdm_context *context, tdm_store *store, float given,
                          tdm_memory_use *out_use) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_output(graph, "y", tdm_constant(graph, "c", TDM_FLOAT32, tdm_shape_scalar(), &given));
-  const tdm_session_options options = {.struct_size = sizeof options, .store = store};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store);
   tdm_session *session = must_create(graph, &options);
   tdm_fetch fetch = {"y", NULL};
   float got = 0;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { SLOTS = 4, ROWS = 2, CLASSES = 3, LABELS = 2 };
 
@@ -34,7 +35,7 @@ static tdm_graph *build(void) {
       tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), TDM_DIM("labels")));
   const tdm_value steps = tdm_input(graph, "steps", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value counts = tdm_input(graph, "counts", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_loss_options each = {.struct_size = sizeof each, .reduction = TDM_LOSS_NONE};
+  const tdm_loss_options each = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   tdm_output(graph, "loss",
              tdm_ctc_with(graph, "ctc", tdm_log_softmax(graph, "log", x, -1), targets, steps,
                           counts, &each));
@@ -110,7 +111,7 @@ static void shapes_and_blanks_are_refused(void **unused) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value rows = tdm_input(graph, "rows", TDM_INT64, tdm_shape_of(1, ROWS));
     const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(2, ROWS, LABELS));
-    const tdm_loss_options options = {.struct_size = sizeof options, .blank = i < 2 ? 0 : CLASSES};
+    const tdm_loss_options options = OPTIONS(tdm_loss_options, o.blank = i < 2 ? 0 : CLASSES);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32,
                                   i < 2 ? shapes[i] : tdm_shape_of(3, SLOTS, ROWS, CLASSES));
     (void)tdm_ctc_with(graph, "it", x, targets, rows, rows, &options);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 typedef struct error_case {
   tdm_value (*build)(tdm_graph *graph);
@@ -52,15 +53,14 @@ static tdm_value rnn_of_vector(tdm_graph *graph) {
 }
 
 static tdm_value rnn_with_wrong_h0(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .layers = 2,
-                                   .h0 = floats(graph, "h0", tdm_shape_of(3, 1, 4, 6))};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.layers = 2, o.h0 = floats(graph, "h0", tdm_shape_of(3, 1, 4, 6)));
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
 }
 
 static tdm_value rnn_with_h0_of_other_batch(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .h0 = floats(graph, "h0", tdm_shape_of(3, 1, 9, 6))};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.h0 = floats(graph, "h0", tdm_shape_of(3, 1, 9, 6)));
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
 }
 
@@ -69,33 +69,31 @@ static tdm_value recurrent_x(tdm_graph *graph) {
 }
 
 static tdm_value lstm_with_wrong_c0(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .bidirectional = true,
-                                   .c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6))};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.bidirectional = true,
+                                          o.c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6)));
   return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
 }
 
 static tdm_value gru_with_c0(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6))};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.c0 = floats(graph, "c0", tdm_shape_of(3, 1, 4, 6)));
   return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
 }
 
 static tdm_value lstm_with_relu(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .relu = true};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.relu = true);
   return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
 }
 
 static tdm_value gru_with_lengths_of_other_batch(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .lengths =
-                                       tdm_input(graph, "lengths", TDM_INT64, tdm_shape_of(1, 3))};
+  const tdm_rnn_options options = OPTIONS(
+      tdm_rnn_options, o.lengths = tdm_input(graph, "lengths", TDM_INT64, tdm_shape_of(1, 3)));
   return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
 }
 
 static tdm_value gru_with_lengths_of_floats(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .lengths = floats(graph, "lengths", tdm_shape_of(1, 4))};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.lengths = floats(graph, "lengths", tdm_shape_of(1, 4)));
   return tdm_gru(graph, "gru", recurrent_x(graph), 6, &options, NULL);
 }
 
@@ -104,7 +102,7 @@ static tdm_value lstm_of_no_state(tdm_graph *graph) {
 }
 
 static tdm_value lstm_with_dropout_above_1(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .layers = 2, .dropout = 1.5};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.layers = 2, o.dropout = 1.5);
   return tdm_lstm(graph, "lstm", recurrent_x(graph), 6, &options, NULL, NULL);
 }
 
@@ -113,7 +111,7 @@ static tdm_value lstm_with_empty_name(tdm_graph *graph) {
 }
 
 static tdm_value rnn_without_layers(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .layers = -1};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.layers = -1);
   return tdm_rnn(graph, "rnn", floats(graph, "x", tdm_shape_of(3, 5, 4, 8)), 6, &options, NULL);
 }
 
@@ -158,8 +156,9 @@ static tdm_value cross_entropy_of_other_count(tdm_graph *graph) {
 }
 
 static tdm_value loss_with(tdm_graph *graph, tdm_value weight, double smoothing, double beta) {
-  const tdm_loss_options options = {
-      .struct_size = sizeof options, .weight = weight, .label_smoothing = smoothing, .beta = beta};
+  const tdm_loss_options options =
+      OPTIONS(tdm_loss_options, o.weight = weight, o.label_smoothing = smoothing,
+              o.beta = beta != 0 ? beta : 1.0);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   if (beta != 0) return tdm_huber_with(graph, "loss", x, x, &options);
   return tdm_cross_entropy_with(graph, "loss", x, ids_of(graph, tdm_shape_of(1, 9)), &options);
@@ -182,8 +181,8 @@ static tdm_value huber_of_negative_beta(tdm_graph *graph) {
 }
 
 static tdm_value binary_with_weights_of_rows(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = sizeof options,
-                                    .pos_weight = floats(graph, "w", tdm_shape_of(1, 9))};
+  const tdm_loss_options options =
+      OPTIONS(tdm_loss_options, o.pos_weight = floats(graph, "w", tdm_shape_of(1, 9)));
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   return tdm_binary_cross_entropy_with(graph, "loss", x, x, &options);
 }
@@ -201,15 +200,13 @@ static tdm_value embedding_of_floats(tdm_graph *graph) {
 
 /* Their sum is below every integer. */
 static tdm_value embedding_padding_of_negative_rows(tdm_graph *graph) {
-  const tdm_embedding_options options = {
-      .struct_size = sizeof options, .has_padding_index = true, .padding_index = -100};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.padding_index = -100);
   return tdm_embedding_with(graph, "table", ids_of(graph, tdm_shape_of(1, 3)), INT64_MIN, 3,
                             &options);
 }
 
 static tdm_value embedding_padding_outside(tdm_graph *graph) {
-  const tdm_embedding_options options = {
-      .struct_size = sizeof options, .has_padding_index = true, .padding_index = -8};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.padding_index = -8);
   return tdm_embedding_with(graph, "table", ids_of(graph, tdm_shape_of(1, 3)), 7, 5, &options);
 }
 
@@ -237,13 +234,13 @@ static tdm_value cross_entropy_of_other_probabilities(tdm_graph *graph) {
 }
 
 static tdm_value probabilities_to_ignore(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = sizeof options, .has_ignore_index = true};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.ignore_index = 0);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   return tdm_cross_entropy_with(graph, "loss", x, x, &options);
 }
 
 static tdm_value logarithms_of_nll(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = sizeof options, .log_target = true};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.log_target = true);
   return tdm_nll_with(graph, "loss", floats(graph, "x", tdm_shape_of(2, 9, 5)),
                       ids_of(graph, tdm_shape_of(1, 9)), &options);
 }
@@ -254,20 +251,20 @@ static tdm_value labels_of_floats(tdm_graph *graph) {
 }
 
 static tdm_value triplets_without_a_margin(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = sizeof options, .has_margin = true};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.margin = 0.0);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   return tdm_triplet_margin_with(graph, "loss", x, x, x, &options);
 }
 
 static tdm_value options_of_another_size(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = 4096};
+  const tdm_loss_options options =
+      OPTIONS(tdm_loss_options, o.struct_size = TDM_OPTIONS_INITIALIZED | 4096);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   return tdm_mse_with(graph, "loss", x, x, &options);
 }
 
 static tdm_value no_reduction(tdm_graph *graph) {
-  const tdm_loss_options options = {.struct_size = sizeof options,
-                                    .reduction = (tdm_loss_reduction)3};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)3);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
   return tdm_mse_with(graph, "loss", x, x, &options);
 }
@@ -288,7 +285,7 @@ static const error_case error_cases[] = {
     {rnn_of_vector, {"rnn rnn", "[10]", "[length, batch, features]"}},
     {rnn_with_wrong_h0, {"rnn rnn", "h0", "[1, 4, 6]"}},
     {rnn_with_h0_of_other_batch, {"rnn rnn", "h0", "[4, 6]", "[9, 6]"}},
-    {rnn_without_layers, {"rnn rnn", "-1 layers"}},
+    {rnn_without_layers, {"rnn rnn", "layers is -1"}},
     {lstm_with_wrong_c0, {"lstm lstm", "c0", "[2, batch, hidden]", "[1, 4, 6]"}},
     {gru_with_c0, {"gru gru", "no option c0"}},
     {lstm_with_relu, {"lstm lstm", "no option relu"}},
@@ -324,7 +321,7 @@ static const error_case error_cases[] = {
     {logarithms_of_nll, {"nll loss", "takes no log_target"}},
     {labels_of_floats, {"multilabel_margin loss", "targets are float32", "int32 or int64"}},
     {triplets_without_a_margin, {"triplet_margin loss", "margin is 0", "positive"}},
-    {options_of_another_size, {"mse loss", "struct_size", "4096"}},
+    {options_of_another_size, {"mse loss", "4096 bytes"}},
     {no_reduction, {"mse loss", "reduction 3"}},
     {cast_to_nothing, {"cast cast", "dtype"}},
     {linear_of_nothing, {"linear fc", "not a value"}},
@@ -358,13 +355,12 @@ static void test_graphs_that_do_not_fit(void **state) {
 static void expect_refused(tdm_optimizer optimizer, bool sparse, const char *const *words) {
   tdm_context *context = tdm_context_create(NULL);
   tdm_graph *graph = tdm_graph_create(context);
-  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = sparse);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, 3));
   const tdm_value rows = tdm_embedding_with(graph, "table", ids, 7, 5, &options);
   const tdm_value target = floats(graph, "target", tdm_shape_of(2, 3, 5));
-  const tdm_session_options training = {.struct_size = sizeof training,
-                                        .loss = tdm_mse(graph, "loss", rows, target),
-                                        .optimizer = &optimizer};
+  const tdm_session_options training = OPTIONS(
+      tdm_session_options, o.loss = tdm_mse(graph, "loss", rows, target), o.optimizer = &optimizer);
   tdm_session *session = tdm_session_create(graph, &training);
   assert_null(session);
   expect_words(tdm_last_message(), words, 4);
@@ -375,13 +371,16 @@ static void expect_refused(tdm_optimizer optimizer, bool sparse, const char *con
 
 static void test_optimizers_that_refuse(void **state) {
   (void)state;
-  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
-  const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.1};
-  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .nesterov = true};
-  const tdm_adam_options beta = {.beta1 = 1.0};
-  const tdm_adagrad_options shrinking = {.weight_decay = 0.1};
-  const tdm_adagrad_options slowing = {.rate_decay = -0.5};
-  const tdm_rmsprop_options momentous = {.momentum = -2.0};
+  const tdm_sgd_options momentum =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);
+  const tdm_sgd_options decay =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.weight_decay = 0.1);
+  const tdm_sgd_options nesterov =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.nesterov = true);
+  const tdm_adam_options beta = OPTIONS(tdm_adam_options, o.beta1 = 1.0);
+  const tdm_adagrad_options shrinking = OPTIONS(tdm_adagrad_options, o.weight_decay = 0.1);
+  const tdm_adagrad_options slowing = OPTIONS(tdm_adagrad_options, o.rate_decay = -0.5);
+  const tdm_rmsprop_options momentous = OPTIONS(tdm_rmsprop_options, o.momentum = -2.0);
   tdm_optimizer norm = tdm_sgd(0.1);
   norm.clip_norm = -1.0;
   expect_refused(tdm_sgd_with(&momentum), true, (const char *[4]){"sgd", "table.weight"});
@@ -399,11 +398,12 @@ static void test_optimizers_that_refuse(void **state) {
   expect_refused(tdm_rmsprop(0.1), true, (const char *[4]){"rmsprop", "table.weight", "sparse"});
   expect_refused(tdm_rmsprop_with(&momentous), false, (const char *[4]){"rmsprop", "momentum -2"});
   expect_refused(norm, false, (const char *[4]){"clip_norm", "-1"});
-  const tdm_adam_options largest = {.amsgrad = true};
-  const tdm_nadam_options slower = {.momentum_decay = -0.5};
-  const tdm_adamax_options unlike = {.beta2 = 1.5};
-  const tdm_adadelta_options forgetful = {.rho = 1.5};
-  const tdm_adafactor_options growing = {.beta2_decay = 0.8}, tight = {.d = 0.5};
+  const tdm_adam_options largest = OPTIONS(tdm_adam_options, o.amsgrad = true);
+  const tdm_nadam_options slower = OPTIONS(tdm_nadam_options, o.momentum_decay = -0.5);
+  const tdm_adamax_options unlike = OPTIONS(tdm_adamax_options, o.beta2 = 1.5);
+  const tdm_adadelta_options forgetful = OPTIONS(tdm_adadelta_options, o.rho = 1.5);
+  const tdm_adafactor_options growing = OPTIONS(tdm_adafactor_options, o.beta2_decay = 0.8),
+                              tight = OPTIONS(tdm_adafactor_options, o.d = 0.5);
   expect_refused(tdm_sparse_adam_with(&largest), true,
                  (const char *[4]){"sparse_adam", "no amsgrad"});
   expect_refused(tdm_nadam_with(&slower), false,

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 #ifndef TEST_KIND
 #define TEST_KIND "sim"
@@ -82,9 +83,8 @@ static void check_case(const golden_file *golden, const layer_case *options,
   compare_with_golden(&test);
   compare_with_applied(&test);
   let_go();
-  const tdm_session_options without = {.struct_size = sizeof without,
-                                       .store = tdm_session_store(test.session),
-                                       .device_map = placement};
+  const tdm_session_options without = OPTIONS(
+      tdm_session_options, o.store = tdm_session_store(test.session), o.device_map = placement);
   tdm_session *session = tdm_session_create(test.graph, &without);
   if (!session ||
       tdm_run(session, test.feeds, test.feed_count, asked.fetches, asked.count) != TDM_OK)

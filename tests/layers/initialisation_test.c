@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_test.h"
+#include "tests/options.h"
 
 typedef struct moments {
   double mean, deviation, least, most;
@@ -53,14 +54,13 @@ static tdm_tensor_list *initial(const char *device_map, uint64_t seed, tdm_dtype
   tdm_scope_dtype(graph, dtype);
   const tdm_value ids =
       tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("length"), TDM_DIM("batch")));
-  const tdm_embedding_options padded = {
-      .struct_size = sizeof padded, .has_padding_index = true, .padding_index = -2};
-  const tdm_rnn_options two = {.struct_size = sizeof two, .layers = 2};
+  const tdm_embedding_options padded = OPTIONS(tdm_embedding_options, o.padding_index = -2);
+  const tdm_rnn_options two = OPTIONS(tdm_rnn_options, o.layers = 2);
   const tdm_value x = tdm_embedding_with(graph, "table", ids, 200, 30, &padded);
   const tdm_value y = tdm_rnn(graph, "rnn", x, 50, &two, NULL);
   tdm_output(graph, "scores", tdm_linear(graph, "fc", y, 70));
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .device_map = device_map, .seed = seed};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.device_map = device_map, o.seed = seed);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);
@@ -132,14 +132,13 @@ static void test_bags_and_attention(void **state) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape bags = tdm_shape_of(2, TDM_DIM("batch"), 4);
   const tdm_shape rows = tdm_shape_of(3, TDM_DIM("length"), TDM_DIM("batch"), 60);
-  const tdm_embedding_bag_options padded = {
-      .struct_size = sizeof padded, .has_padding_index = true, .padding_index = 0};
+  const tdm_embedding_bag_options padded = OPTIONS(tdm_embedding_bag_options, o.padding_index = 0);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, rows);
   tdm_output(
       graph, "bags",
       tdm_embedding_bag(graph, "bag", tdm_input(graph, "ids", TDM_INT64, bags), 200, 30, &padded));
   tdm_output(graph, "seen", tdm_multi_head_attention(graph, "heads", x, x, x, 4, NULL));
-  const tdm_session_options options = {.struct_size = sizeof options, .seed = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 3);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);

@@ -2,13 +2,14 @@
  * options stand as in tests/golden/layer_cases.py; golden_layers_test fails where one side has a
  * case that the other lacks. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static void embedding(layer_test *test, const layer_case *options) {
-  tdm_embedding_options chosen = options->embedding;
-  chosen.struct_size = sizeof chosen;
+  tdm_embedding_options chosen = OPTIONS(tdm_embedding_options, o.sparse = options->sparse);
+  if (options->padding_index) chosen.padding_index = *options->padding_index;
   const tdm_value ids = layer_input(test, "ids");
   layer_judge(test, "y", tdm_embedding_with(test->graph, "layer", ids, 7, 5, &chosen));
   if (!options->twice) return;
@@ -33,13 +34,13 @@ static void linear(layer_test *test, const layer_case *options) {
 
 static void rnn(layer_test *test, const layer_case *options) {
   static const char *const states[] = {"h_n0", "h_n1", "h_n2"};
-  tdm_rnn_options chosen = options->rnn;
-  chosen.struct_size = sizeof chosen;
+  tdm_rnn_options chosen = OPTIONS(tdm_rnn_options, o.layers = OR_ONE(options->layers),
+                                   o.relu = options->relu, o.batch_first = options->batch_first);
   const tdm_value x = layer_parameter(test, "x");
   if (options->has_h0) chosen.h0 = layer_parameter(test, "h0");
   tdm_value h_n[3] = {{0}};
   layer_judge(test, "y", tdm_rnn(test->graph, "layer", x, 6, &chosen, h_n));
-  for (int i = 0; i < 3 && i < (chosen.layers ? chosen.layers : 1); i++)
+  for (int i = 0; i < 3 && i < chosen.layers; i++)
     layer_judge(test, states[i], h_n[i]);
 }
 
@@ -121,7 +122,7 @@ static void log_softmax(layer_test *test, const layer_case *options) {
 
 /* A scalar loss is itself the loss; one value a row is judged. */
 static void finish_loss(layer_test *test, const layer_case *options, tdm_value loss) {
-  if (options->loss.reduction == TDM_LOSS_NONE) {
+  if (options->reduction == TDM_LOSS_NONE) {
     layer_judge(test, "y", loss);
   } else {
     layer_output(test, "y", loss);
@@ -130,16 +131,15 @@ static void finish_loss(layer_test *test, const layer_case *options, tdm_value l
 }
 
 static void cross_entropy(layer_test *test, const layer_case *options) {
-  tdm_loss_options chosen = options->loss;
-  chosen.struct_size = sizeof chosen;
+  tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = options->reduction);
+  if (options->ignore_index) chosen.ignore_index = *options->ignore_index;
   const tdm_value logits = layer_parameter(test, "logits");
   const tdm_value targets = layer_input(test, "targets");
   finish_loss(test, options, tdm_cross_entropy_with(test->graph, "f", logits, targets, &chosen));
 }
 
 static void mse(layer_test *test, const layer_case *options) {
-  tdm_loss_options chosen = options->loss;
-  chosen.struct_size = sizeof chosen;
+  const tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = options->reduction);
   const tdm_value a = layer_parameter(test, "a");
   const tdm_value b = layer_parameter(test, "b");
   finish_loss(test, options, tdm_mse_with(test->graph, "f", a, b, &chosen));
@@ -155,21 +155,19 @@ static const layer_case fixed_cases[] = {
     {.name = "embedding_padding",
      .build = embedding,
      .not_smooth = PADDED,
-     .embedding = {.has_padding_index = true, .padding_index = 2}},
+     .padding_index = &(const int64_t){2}},
     {.name = "embedding_padding_negative",
      .build = embedding,
      .not_smooth = PADDED,
-     .embedding = {.has_padding_index = true, .padding_index = -1}},
+     .padding_index = &(const int64_t){-1}},
     {.name = "embedding_tied", .build = embedding, .twice = true},
-    {.name = "embedding_sparse", .build = embedding, .embedding = {.sparse = true}},
+    {.name = "embedding_sparse", .build = embedding, .sparse = true},
     {.name = "embedding_sparse_padding",
      .build = embedding,
      .not_smooth = PADDED,
-     .embedding = {.has_padding_index = true, .padding_index = 2, .sparse = true}},
-    {.name = "embedding_sparse_tied",
-     .build = embedding,
-     .twice = true,
-     .embedding = {.sparse = true}},
+     .padding_index = &(const int64_t){2},
+     .sparse = true},
+    {.name = "embedding_sparse_tied", .build = embedding, .twice = true, .sparse = true},
     {.name = "linear", .build = linear},
     {.name = "linear_1d", .build = linear},
     {.name = "linear_3d", .build = linear},
@@ -205,27 +203,27 @@ static const layer_case fixed_cases[] = {
     {.name = "log_softmax_2d_1", .build = log_softmax, .dimension = -1},
     {.name = "log_softmax_3d_1", .build = log_softmax, .dimension = 1},
     {.name = "mse_mean", .build = mse},
-    {.name = "mse_sum", .build = mse, .loss = {.reduction = TDM_LOSS_SUM}},
-    {.name = "mse_none", .build = mse, .loss = {.reduction = TDM_LOSS_NONE}},
+    {.name = "mse_sum", .build = mse, .reduction = TDM_LOSS_SUM},
+    {.name = "mse_none", .build = mse, .reduction = TDM_LOSS_NONE},
     {.name = "cross_entropy_mean", .build = cross_entropy},
-    {.name = "cross_entropy_sum", .build = cross_entropy, .loss = {.reduction = TDM_LOSS_SUM}},
-    {.name = "cross_entropy_none", .build = cross_entropy, .loss = {.reduction = TDM_LOSS_NONE}},
+    {.name = "cross_entropy_sum", .build = cross_entropy, .reduction = TDM_LOSS_SUM},
+    {.name = "cross_entropy_none", .build = cross_entropy, .reduction = TDM_LOSS_NONE},
     {.name = "cross_entropy_mean_ignore",
      .build = cross_entropy,
-     .loss = {.has_ignore_index = true, .ignore_index = 3}},
+     .ignore_index = &(const int64_t){3}},
     {.name = "cross_entropy_sum_ignore",
      .build = cross_entropy,
-     .loss = {.reduction = TDM_LOSS_SUM, .has_ignore_index = true, .ignore_index = 3}},
+     .reduction = TDM_LOSS_SUM,
+     .ignore_index = &(const int64_t){3}},
     {.name = "cross_entropy_none_ignore",
      .build = cross_entropy,
-     .loss = {.reduction = TDM_LOSS_NONE, .has_ignore_index = true, .ignore_index = 3}},
+     .reduction = TDM_LOSS_NONE,
+     .ignore_index = &(const int64_t){3}},
     {.name = "cross_entropy_mean_default_ignore", .build = cross_entropy},
-    {.name = "cross_entropy_sum_default_ignore",
-     .build = cross_entropy,
-     .loss = {.reduction = TDM_LOSS_SUM}},
+    {.name = "cross_entropy_sum_default_ignore", .build = cross_entropy, .reduction = TDM_LOSS_SUM},
     {.name = "cross_entropy_none_default_ignore",
      .build = cross_entropy,
-     .loss = {.reduction = TDM_LOSS_NONE}},
+     .reduction = TDM_LOSS_NONE},
     {.name = "cross_entropy_int32", .build = cross_entropy},
 };
 
@@ -238,11 +236,12 @@ static layer_case rnn_case(int index) {
       "rnn_2_relu", "rnn_2_relu_h0", "rnn_2_relu_batch_first", "rnn_2_relu_batch_first_h0",
       "rnn_3_tanh", "rnn_3_tanh_h0", "rnn_3_tanh_batch_first", "rnn_3_tanh_batch_first_h0",
       "rnn_3_relu", "rnn_3_relu_h0", "rnn_3_relu_batch_first", "rnn_3_relu_batch_first_h0"};
-  return (layer_case){
-      .name = names[index],
-      .build = rnn,
-      .rnn = {.layers = 1 + index / 8, .relu = (index & 4) != 0, .batch_first = (index & 2) != 0},
-      .has_h0 = (index & 1) != 0};
+  return (layer_case){.name = names[index],
+                      .build = rnn,
+                      .layers = 1 + index / 8,
+                      .relu = (index & 4) != 0,
+                      .batch_first = (index & 2) != 0,
+                      .has_h0 = (index & 1) != 0};
 }
 
 size_t layer_cases_all(layer_case *cases, size_t capacity) {

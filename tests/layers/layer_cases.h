@@ -22,10 +22,14 @@ struct layer_case {
   tdm_shape shape;        /* of reshape */
   bool twice;             /* the same parameters, or the same operand, a second time */
   bool without_bias;
-  tdm_embedding_options embedding;
-  tdm_rnn_options rnn;
+  const int64_t *padding_index; /* of embedding; NULL: none */
+  bool sparse;
+  int layers; /* of rnn */
+  bool relu;
+  bool batch_first;
   bool has_h0;
-  tdm_loss_options loss;
+  tdm_loss_reduction reduction;
+  const int64_t *ignore_index; /* of cross_entropy; NULL: the default */
   tdm_value (*function)(tdm_graph *, const char *, tdm_value); /* of devices/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
   double numbers[48]; /* of option_cases_all: what the golden file says */

@@ -10,6 +10,7 @@
 
 #include "devices/kernels.h"
 #include "tests/layers/layer_test.h"
+#include "tests/options.h"
 
 /* ---- The optimizer --------------------------------------------------------------------------- */
 
@@ -133,7 +134,7 @@ void layer_judge(layer_test *test, const char *name, tdm_value value) {
   }
   const tdm_value target = fed(test, "target", name, input);
   layer_output(test, name, value);
-  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   char judge[32];
   (void)snprintf(judge, sizeof judge, "judge_%s", name);
   layer_add_loss(test, tdm_mse_with(test->graph, judge, value, target, &sum));
@@ -159,11 +160,11 @@ tdm_tensor *layer_test_gradient(const layer_test *test, const tdm_tensor_list *s
 /* ---- Running --------------------------------------------------------------------------------- */
 
 void layer_test_start(layer_test *test) {
-  const tdm_optimizer optimizer = {.rule = &keeping_rule, .learning_rate = 1.0};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = test->loss,
-                                       .optimizer = &optimizer,
-                                       .device_map = test->placement};
+  const tdm_optimizer optimizer =
+      OPTIONS(tdm_optimizer, o.rule = &keeping_rule, o.learning_rate = 1.0);
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = test->loss, o.optimizer = &optimizer,
+              o.device_map = test->placement);
   tdm_output(test->graph, "loss", test->loss);
   test->session = tdm_session_create(test->graph, &options);
   if (!test->session) fail_msg("%s on %s: %s", test->name, test->placement, tdm_last_message());

@@ -1,6 +1,7 @@
 /* Builders of the golden cases of tests/golden/loss_cases.py. Which cases there are, and their
  * options, the golden file itself tells: CASE/option.BUILDER is a list of numbers. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 /* A scalar loss is itself the loss; one value an element is judged. */
 static void finish(layer_test *test, tdm_value loss) {
@@ -15,11 +16,9 @@ static void finish(layer_test *test, tdm_value loss) {
 /* kind, reduction, weighted, ignored, smoothing */
 static void classes(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                             .reduction = (tdm_loss_reduction)numbers[1],
-                             .has_ignore_index = numbers[3] >= 0,
-                             .ignore_index = (int64_t)numbers[3],
-                             .label_smoothing = numbers[4]};
+  tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1],
+                                    o.label_smoothing = numbers[4]);
+  if (numbers[3] >= 0) chosen.ignore_index = (int64_t)numbers[3];
   const tdm_value judged = layer_parameter(test, "judged");
   const tdm_value targets = layer_input(test, "targets");
   if (numbers[2] != 0) chosen.weight = layer_input(test, "weight");
@@ -31,9 +30,8 @@ static void classes(layer_test *test, const layer_case *options) {
 /* reduction, weighted, smoothing */
 static void probabilities(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                             .reduction = (tdm_loss_reduction)numbers[0],
-                             .label_smoothing = numbers[2]};
+  tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0],
+                                    o.label_smoothing = numbers[2]);
   const tdm_value judged = layer_parameter(test, "judged");
   const tdm_value targets = layer_input(test, "targets");
   if (numbers[1] != 0) chosen.weight = layer_input(test, "weight");
@@ -43,9 +41,9 @@ static void probabilities(layer_test *test, const layer_case *options) {
 /* reduction, logarithms */
 static void divergence(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  const tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                                   .reduction = (tdm_loss_reduction)numbers[0],
-                                   .log_target = numbers[1] != 0};
+  const tdm_loss_options chosen =
+      OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0],
+              o.log_target = numbers[1] != 0);
   const tdm_value judged = layer_parameter(test, "judged");
   finish(test, tdm_kl_div_with(test->graph, "f", judged, layer_input(test, "targets"), &chosen));
 }
@@ -53,8 +51,7 @@ static void divergence(layer_test *test, const layer_case *options) {
 /* reduction, rank of weight, rank of pos_weight; -1: none */
 static void binary(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                             .reduction = (tdm_loss_reduction)numbers[0]};
+  tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0]);
   const tdm_value x = layer_parameter(test, "x");
   const tdm_value targets = layer_input(test, "targets");
   if (numbers[1] >= 0) chosen.weight = layer_input(test, "weight");
@@ -65,10 +62,8 @@ static void binary(layer_test *test, const layer_case *options) {
 /* kind, reduction, beta */
 static void difference(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                             .reduction = (tdm_loss_reduction)numbers[1],
-                             .beta = numbers[0] == 0 ? 0 : numbers[2],
-                             .has_beta = numbers[0] != 0};
+  tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1]);
+  if (numbers[0] != 0) chosen.beta = numbers[2];
   const tdm_value a = layer_parameter(test, "a");
   const tdm_value b = layer_parameter(test, "b");
   finish(test, numbers[0] == 0   ? tdm_l1_with(test->graph, "f", a, b, &chosen)
@@ -81,15 +76,12 @@ static void difference(layer_test *test, const layer_case *options) {
 static void margins(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_graph *graph = test->graph;
-  tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                             .reduction = (tdm_loss_reduction)numbers[1],
-                             .has_margin = numbers[2] != 0,
-                             .margin = numbers[3],
-                             .p = numbers[4],
-                             .epsilon = numbers[5],
-                             .swap = numbers[6] != 0,
-                             .full = numbers[7] != 0,
-                             .linear_input = numbers[8] != 0};
+  tdm_loss_options chosen =
+      OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1],
+              o.swap = numbers[6] != 0, o.full = numbers[7] != 0, o.linear_input = numbers[8] != 0);
+  if (numbers[2] != 0) chosen.margin = numbers[3];
+  if (numbers[4] != 0) chosen.p = numbers[4];
+  if (numbers[5] != 0) chosen.epsilon = numbers[5];
   const int kind = (int)numbers[0];
   const tdm_value a = layer_parameter(test, "a");
   tdm_value b = {0, 0}, c = {0, 0}, targets = {0, 0}, y = {0, 0};
@@ -129,10 +121,12 @@ static void margins(layer_test *test, const layer_case *options) {
     y = tdm_poisson_nll_with(graph, "f", a, targets, &chosen);
     break;
   case 10:
-    y = tdm_cosine_similarity(graph, "f", a, b, (int)numbers[10], numbers[5]);
+    y = tdm_cosine_similarity(graph, "f", a, b, (int)numbers[10],
+                              numbers[5] != 0 ? numbers[5] : 1e-8);
     break;
   default:
-    y = tdm_pairwise_distance(graph, "f", a, b, numbers[4], numbers[5], numbers[11] != 0);
+    y = tdm_pairwise_distance(graph, "f", a, b, numbers[4] != 0 ? numbers[4] : 2,
+                              numbers[5] != 0 ? numbers[5] : 1e-6, numbers[11] != 0);
   }
   finish(test, y);
 }
@@ -140,10 +134,9 @@ static void margins(layer_test *test, const layer_case *options) {
 /* reduction, blank, zero_infinity */
 static void ctc(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  const tdm_loss_options chosen = {.struct_size = sizeof chosen,
-                                   .reduction = (tdm_loss_reduction)numbers[0],
-                                   .blank = (int64_t)numbers[1],
-                                   .zero_infinity = numbers[2] != 0};
+  const tdm_loss_options chosen =
+      OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[0],
+              o.blank = (int64_t)numbers[1], o.zero_infinity = numbers[2] != 0);
   const tdm_value x = tdm_log_softmax(test->graph, "log", layer_parameter(test, "x"), -1);
   const tdm_value targets = layer_input(test, "targets"), steps = layer_input(test, "steps");
   finish(test,

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { ROWS = 11, IN = 4, OUT = 5 };
 
@@ -33,7 +34,6 @@ static tdm_value class_input(tdm_graph *graph) {
 static tdm_value weighted_nll(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
   tdm_loss_options chosen = *options;
   chosen.weight = weight_input(graph);
-  chosen.has_ignore_index = true;
   chosen.ignore_index = 2;
   return tdm_nll_with(graph, "loss", tdm_log_softmax(graph, "log", scores, -1), class_input(graph),
                       &chosen);
@@ -107,7 +107,7 @@ static tdm_value gaussian(tdm_graph *graph, tdm_value scores, const tdm_loss_opt
 
 /* A loss a row, weighed and reduced by the functions of anybody's. */
 static tdm_value put_together(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
-  const tdm_loss_options rows = {.struct_size = sizeof rows, .reduction = TDM_LOSS_NONE};
+  const tdm_loss_options rows = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   const tdm_value each =
       tdm_huber_with(graph, "each", scores, batch_input(graph, "target", OUT), &rows);
   const tdm_value row = tdm_sum(graph, "row", each, &(int){1}, 1, false);
@@ -160,11 +160,9 @@ typedef struct way {
 static void wrap(tdm_graph *graph, const char *scope, const char *devices, const double *weights) {
   const tdm_scatter whole = {weight_value, TDM_BROADCAST};
   const bool enters = *scope == 0 && tdm_value_is_valid(weight_value);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                         .devices = devices,
-                                         .weights = weights,
-                                         .scatter = &whole,
-                                         .scatter_count = enters};
+  const tdm_parallel_options parallel =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.weights = weights, o.scatter = &whole,
+              o.scatter_count = enters);
   tdm_data_parallel(graph, scope, &parallel);
 }
 
@@ -175,17 +173,14 @@ static tdm_session *make_session(tdm_context *context, loss_builder build,
   weight_value = (tdm_value){0, 0};
   const tdm_value x = batch_input(graph, "x", IN);
   const tdm_value scores = tdm_linear(graph, "fc", x, OUT);
-  const tdm_loss_options losses = {.struct_size = sizeof losses, .reduction = reduction};
+  const tdm_loss_options losses = OPTIONS(tdm_loss_options, o.reduction = reduction);
   const tdm_value loss = build(graph, scores, &losses);
   if (how->inner) wrap(graph, "fc", how->inner, NULL);
   if (how->wrapped) wrap(graph, how->wrapped, how->devices, how->weights);
   const tdm_optimizer optimizer = tdm_rmsprop(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .seed = 5,
-                                       .micro_batches = how->micro_batches,
-                                       .batch_dimension = "batch"};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer, o.seed = 5,
+              o.micro_batches = OR_ONE(how->micro_batches), o.batch_dimension = "batch");
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -292,10 +287,10 @@ static void targets_that_are_trained_are_refused(void **state) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 3, IN));
   const tdm_value scores = tdm_linear(graph, "fc", x, OUT);
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_binary_cross_entropy(graph, "loss", scores, tdm_sigmoid(graph, "s", scores)),
-      .optimizer = &optimizer};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options,
+      o.loss = tdm_binary_cross_entropy(graph, "loss", scores, tdm_sigmoid(graph, "s", scores)),
+      o.optimizer = &optimizer);
   assert_null(tdm_session_create(graph, &options));
   assert_non_null(strstr(tdm_last_message(), "no gradient flows into its targets"));
   assert_non_null(strstr(tdm_last_message(), "binary_cross_entropy loss"));
@@ -316,8 +311,8 @@ static void an_operand_of_which_the_shape_is_read_is_not_differentiated(void **s
   const tdm_value targets = tdm_expand_as(graph, "targets", target, scores);
   const tdm_value loss = tdm_binary_cross_entropy(graph, "loss", scores, targets);
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor *fed = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, IN));

@@ -10,6 +10,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/layers/parts.h"
+#include "tests/options.h"
 
 enum { ROWS = 11, CHANNELS = 4, WIDTH = 6, CLASSES = 3 };
 
@@ -40,7 +41,8 @@ static tdm_value transform(tdm_graph *graph, tdm_value x) {
   const tdm_value places =
       tdm_cast(graph, "real", tdm_arange_like(graph, "places", y, 2), TDM_FLOAT64);
   y = tdm_mul(graph, "risen", y, tdm_affine(graph, "rise", places, 0.1, 1));
-  const tdm_conv_transpose_options strided = {.struct_size = sizeof strided, .stride = {2}};
+  const tdm_conv_transpose_options strided =
+      OPTIONS(tdm_conv_transpose_options, o.stride[0] = o.stride[1] = 2);
   y = tdm_conv_transpose1d(graph, "up", y, CLASSES, 3, &strided);
   y = tdm_interpolate(graph, "down", y, (const int64_t[]){9}, 1, TDM_INTERPOLATE_LINEAR, false);
   return tdm_index_select(graph, "some", y, 2, tdm_arange(graph, "which", TDM_INT64, 0, 9, 2));
@@ -58,8 +60,8 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
   const tdm_value masked = tdm_mul(graph, "masked", y, tdm_unsqueeze(graph, "of", hot, -1));
   tdm_scope_pop(graph);
   if (chosen->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = chosen->devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   const tdm_value at = tdm_unsqueeze(graph, "at", tdm_unsqueeze(graph, "at_0", ids, 1), 2);
@@ -79,11 +81,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
 static tdm_session *make_session(tdm_context *context, const way *chosen) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(0.02);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, chosen),
-                                       .optimizer = &optimizer,
-                                       .seed = 4,
-                                       .micro_batches = chosen->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = build(graph, chosen), o.optimizer = &optimizer,
+              o.seed = 4, o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -146,8 +146,8 @@ static void what_mixes_rows_is_not_cut(void **state) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
     tdm_output(graph, "y", builders[i](graph, x));
-    const tdm_session_options options = {
-        .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "batch"};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
     tdm_session *session = tdm_session_create(graph, &options);
     if (session) { /* found when the sizes are known */
       tdm_tensor *rows = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 4, 3));

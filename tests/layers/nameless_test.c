@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { ROWS = 6, WIDTH = 8 };
 
@@ -240,10 +241,9 @@ static void train_dropouts(const char *const names[3], float masks[3][ROWS * WID
     sum = tdm_add(graph, outputs[i], sum, dropped);
   }
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mean(graph, "loss", sum, NULL, 0, false),
-                                       .optimizer = &optimizer,
-                                       .seed = 7};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_mean(graph, "loss", sum, NULL, 0, false),
+              o.optimizer = &optimizer, o.seed = 7);
   tdm_session *session = session_of(graph, &options);
   tdm_tensor *ones = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
   const tdm_feed feed = {"x", ones, false};

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 /* A layer on x (batch, ...), and how it is run. */
 typedef struct norm_run {
@@ -17,7 +18,7 @@ typedef struct norm_run {
   tdm_shape shape;      /* of what is fed */
   bool names_batch;     /* the graph's first dimension is named, not a size */
   bool trains;          /* one step, else a run */
-  int micro_batches;    /* 0: none */
+  int micro_batches;    /* 0: 1 */
   const char *replicas; /* NULL: none */
 } norm_run;
 
@@ -26,12 +27,12 @@ static tdm_session *norm_session(tdm_graph *graph, const norm_run *run) {
   if (run->names_batch) shape.dims[0] = TDM_DIM("batch");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
   const tdm_value y = run->layer(graph, x);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = run->replicas};
+  const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = run->replicas);
   if (run->replicas) tdm_data_parallel(graph, "part", &parallel);
   tdm_output(graph, "y", y);
   const tdm_optimizer optimizer = tdm_sgd(0.0);
-  tdm_session_options options = {.struct_size = sizeof options};
-  options.micro_batches = run->micro_batches;
+  tdm_session_options options = tdm_session_options_default();
+  options.micro_batches = OR_ONE(run->micro_batches);
   if (run->trains)
     options.loss =
         tdm_sum(graph, "loss", tdm_linear_without_bias(graph, "head", y, 1), NULL, 0, false);
@@ -67,8 +68,8 @@ static tdm_value batch_norm(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value batch_norm_without_statistics(tdm_graph *graph, tdm_value x) {
-  const tdm_batch_norm_options options = {.struct_size = sizeof options,
-                                          .without_statistics = true};
+  const tdm_batch_norm_options options =
+      OPTIONS(tdm_batch_norm_options, o.without_statistics = true);
   return tdm_batch_norm_with(graph, "part/layer", x, &options);
 }
 
@@ -77,8 +78,8 @@ static tdm_value instance_norm(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value tracked_instance_norm(tdm_graph *graph, tdm_value x) {
-  const tdm_instance_norm_options options = {.struct_size = sizeof options,
-                                             .track_statistics = true};
+  const tdm_instance_norm_options options =
+      OPTIONS(tdm_instance_norm_options, o.track_statistics = true);
   return tdm_instance_norm_with(graph, "part/layer", x, &options);
 }
 

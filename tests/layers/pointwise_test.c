@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {
   return tdm_input(graph, name, TDM_FLOAT32, shape);
@@ -196,8 +197,8 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
   y = tdm_add(graph, "shifted", y, parameter(graph, "shift", tdm_shape_scalar()));
   tdm_scope_pop(graph);
   if (chosen->devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices};
+    const tdm_parallel_options parallel =
+        OPTIONS(tdm_parallel_options, o.devices = chosen->devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   const tdm_value variance = tdm_variance(graph, "variance", y, rows, 1, 0, true);
@@ -213,11 +214,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
 static tdm_session *make_session(tdm_context *context, const way *chosen) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(0.05);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = build(graph, chosen),
-                                       .optimizer = &optimizer,
-                                       .seed = 4,
-                                       .micro_batches = chosen->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = build(graph, chosen), o.optimizer = &optimizer,
+              o.seed = 4, o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -285,8 +284,8 @@ static void pairs_of_rows_are_refused(void **state) {
     const tdm_value y = floats(graph, "y", tdm_shape_of(2, TDM_DIM("batch"), 1));
     const tdm_value other = k == 0 ? tdm_swap_first_dimensions(graph, "turned", y) : y;
     tdm_output(graph, "z", tdm_sub(graph, "pairs", x, other));
-    const tdm_session_options options = {
-        .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "batch"};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
     tdm_session *session = tdm_session_create(graph, &options);
     if (session) { /* found when the sizes are known */
       tdm_tensor *rows = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 4, 1));

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 /* ---- Refused --------------------------------------------------------------------------------- */
 
@@ -50,7 +51,6 @@ static tdm_value interaction_of_matrix(tdm_graph *graph) {
 static tdm_value attention_with(tdm_graph *graph, tdm_attention_options options, int64_t of_k,
                                 tdm_dtype padding) {
   const tdm_dim batch = TDM_DIM("batch");
-  options.struct_size = sizeof options;
   if (padding != TDM_DTYPE_NONE)
     options.padding = tdm_input(graph, "padding", padding, tdm_shape_of(2, batch, 5));
   return tdm_attention(graph, "heads", floats(graph, "q", tdm_shape_of(3, batch, 4, 6)),
@@ -59,20 +59,20 @@ static tdm_value attention_with(tdm_graph *graph, tdm_attention_options options,
 }
 
 static tdm_value attention_of_odd_heads(tdm_graph *graph) {
-  return attention_with(graph, (tdm_attention_options){.heads = 4}, 6, TDM_DTYPE_NONE);
+  return attention_with(graph, OPTIONS(tdm_attention_options, o.heads = 4), 6, TDM_DTYPE_NONE);
 }
 
 static tdm_value attention_of_other_keys(tdm_graph *graph) {
-  return attention_with(graph, (tdm_attention_options){.heads = 2}, 4, TDM_DTYPE_NONE);
+  return attention_with(graph, OPTIONS(tdm_attention_options, o.heads = 2), 4, TDM_DTYPE_NONE);
 }
 
 static tdm_value attention_of_float_padding(tdm_graph *graph) {
-  return attention_with(graph, (tdm_attention_options){.heads = 2}, 6, TDM_FLOAT32);
+  return attention_with(graph, OPTIONS(tdm_attention_options, o.heads = 2), 6, TDM_FLOAT32);
 }
 
 static tdm_value attention_of_mask(tdm_graph *graph, tdm_dtype dtype, tdm_shape shape) {
   const tdm_value mask = tdm_input(graph, "mask", dtype, shape);
-  return attention_with(graph, (tdm_attention_options){.heads = 2, .mask = mask}, 6,
+  return attention_with(graph, OPTIONS(tdm_attention_options, o.heads = 2, o.mask = mask), 6,
                         TDM_DTYPE_NONE);
 }
 
@@ -89,7 +89,7 @@ static tdm_value attention_of_few_heads_masked(tdm_graph *graph) {
 }
 
 static tdm_value attention_of_no_probability(tdm_graph *graph) {
-  return attention_with(graph, (tdm_attention_options){.dropout = 1.5}, 6, TDM_DTYPE_NONE);
+  return attention_with(graph, OPTIONS(tdm_attention_options, o.dropout = 1.5), 6, TDM_DTYPE_NONE);
 }
 
 static tdm_value heads_that_do_not_share(tdm_graph *graph) {
@@ -140,8 +140,8 @@ static tdm_value build(tdm_graph *graph, const char *devices) {
   const tdm_dim batch = TDM_DIM("batch");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT64, tdm_shape_of(3, batch, LENGTH, FEATURES));
   const tdm_value target = tdm_input(graph, "target", TDM_FLOAT64, tdm_shape_of(2, batch, PAIRS));
-  const tdm_multi_head_attention_options options = {
-      .struct_size = sizeof options, .batch_first = true, .causal = true, .dropout = 0.3};
+  const tdm_multi_head_attention_options options = OPTIONS(
+      tdm_multi_head_attention_options, o.batch_first = true, o.causal = true, o.dropout = 0.3);
   tdm_scope_dtype(graph, TDM_FLOAT64);
   tdm_scope_push(graph, "block");
   tdm_value y = tdm_multi_head_attention(graph, "mha", x, x, x, 2, &options);
@@ -150,7 +150,7 @@ static tdm_value build(tdm_graph *graph, const char *devices) {
   y = tdm_dot_interaction(graph, "pairs", y, false);
   tdm_scope_pop(graph);
   if (devices) {
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = devices};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = devices);
     tdm_data_parallel(graph, "block", &parallel);
   }
   return tdm_mse(graph, "loss", y, target);
@@ -162,11 +162,9 @@ static void train(tdm_context *context, int micro_batches, const char *devices,
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer optimizer = tdm_sgd(1e-3);
   const tdm_value loss = build(graph, devices);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .seed = 3,
-                                       .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer, o.seed = 3,
+              o.micro_batches = OR_ONE(micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   double x[BATCH * LENGTH * FEATURES], target[BATCH * PAIRS];

@@ -13,6 +13,7 @@
 #include "devices/context/context_state.h"
 #include "devices/contract/device.h"
 #include "layers/records.h"
+#include "tests/options.h"
 
 static const char machine_text[] =
     "{\"title\": \"one\", \"sources\": [\"this test\"], \"device\": {\"model\": \"any\", "
@@ -27,7 +28,7 @@ static tdm_context *make_context(void) {
   assert_non_null(out);
   fputs(machine_text, out);
   (void)fclose(out);
-  const tdm_context_options options = {.struct_size = sizeof options, .machine = path};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.machine = path);
   tdm_context *context = tdm_context_create(&options);
   (void)remove(path);
   if (!context) fail_msg("%s", tdm_last_message());

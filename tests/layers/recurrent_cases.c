@@ -1,5 +1,6 @@
 /* Builders of the golden cases of tests/golden/recurrent_cases.py. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 enum { KIND, LAYERS, BIDIRECTIONAL, BATCH_FIRST, BIAS, INITIAL, LENGTHS, DROPOUT };
 enum { TANH, RELU, LSTM, GRU };
@@ -14,13 +15,10 @@ static void judge_states(layer_test *test, const char *name, const tdm_value *st
 static void recurrent(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const int kind = (int)numbers[KIND];
-  tdm_rnn_options chosen = {.struct_size = sizeof chosen,
-                            .layers = (int)numbers[LAYERS],
-                            .relu = kind == RELU,
-                            .batch_first = numbers[BATCH_FIRST] != 0,
-                            .bidirectional = numbers[BIDIRECTIONAL] != 0,
-                            .without_bias = numbers[BIAS] == 0,
-                            .dropout = numbers[DROPOUT]};
+  tdm_rnn_options chosen = OPTIONS(
+      tdm_rnn_options, o.layers = (int)numbers[LAYERS], o.relu = kind == RELU,
+      o.batch_first = numbers[BATCH_FIRST] != 0, o.bidirectional = numbers[BIDIRECTIONAL] != 0,
+      o.without_bias = numbers[BIAS] == 0, o.dropout = numbers[DROPOUT]);
   const tdm_value x = layer_parameter(test, "x");
   if (numbers[INITIAL] != 0) chosen.h0 = layer_parameter(test, "h0");
   if (numbers[INITIAL] != 0 && kind == LSTM) chosen.c0 = layer_parameter(test, "c0");

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 enum { MOST_FETCHED = LAYER_TEST_MAX_FETCHES + LAYER_TEST_MAX_FEEDS };
 
@@ -56,10 +57,9 @@ static void wrap(layer_test *test, const int *dimensions) {
   tdm_scatter scatter[LAYER_TEST_MAX_FEEDS];
   for (size_t i = 0; i < test->feed_count; i++)
     scatter[i] = (tdm_scatter){test->fed[i], dimensions[i] < 0 ? TDM_BROADCAST : dimensions[i]};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "cpu:0,cpu:0,cpu:0",
-                                        .scatter = scatter,
-                                        .scatter_count = test->feed_count};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:0,cpu:0", o.scatter = scatter,
+              o.scatter_count = test->feed_count);
   tdm_data_parallel(test->graph, "", &options);
   tdm_data_parallel(test->graph, "", &options); /* within the first */
 }
@@ -86,7 +86,7 @@ static void fetch_gradients(layer_test *test, fetched *out) {
 static tdm_status run_case(layer_test *test, const golden_file *golden, const layer_case *options,
                            const cut *how, const layer_test *built, fetched *out) {
   int dimensions[LAYER_TEST_MAX_FEEDS];
-  tdm_session_options session = {.struct_size = sizeof session};
+  tdm_session_options session = tdm_session_options_default();
   out->count = 0;
   layer_test_begin(test, golden, options->name, "*=cpu:0");
   test->feeds_all = true;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_test.h"
+#include "tests/options.h"
 
 static double inverse(void *user, int64_t step) {
   (void)user;
@@ -40,14 +41,10 @@ static void assert_rate(const char *full, size_t step, double rate, const double
 /* numbers: rate, rising, factor, patience, threshold, absolute, cooldown, least */
 static void check_plateau(const char *full, const double *numbers, const double *rates,
                           size_t count) {
-  const tdm_plateau_options options = {.struct_size = sizeof options,
-                                       .rising = numbers[1] != 0,
-                                       .factor = numbers[2],
-                                       .patience = numbers[3] != 0 ? (int64_t)numbers[3] : -1,
-                                       .threshold = numbers[4],
-                                       .absolute = numbers[5] != 0,
-                                       .cooldown = (int64_t)numbers[6],
-                                       .least = numbers[7]};
+  const tdm_plateau_options options =
+      OPTIONS(tdm_plateau_options, o.rising = numbers[1] != 0, o.factor = numbers[2],
+              o.patience = (int64_t)numbers[3], o.threshold = numbers[4],
+              o.absolute = numbers[5] != 0, o.cooldown = (int64_t)numbers[6], o.least = numbers[7]);
   tdm_plateau plateau;
   assert_int_equal(tdm_rate_plateau_begin(numbers[0], &options, &plateau), TDM_OK);
   assert_true(plateau.rate == rates[0]);
@@ -83,24 +80,18 @@ static tdm_status make_schedule(const char *name, const double *numbers, size_t 
   if (strcmp(name, "sequential") == 0) return make_sequential(rate, schedule);
   if (strcmp(name, "lambda") == 0) return tdm_rate_schedule_lambda(rate, inverse, NULL, schedule);
   assert_string_equal(name, "one_cycle");
-  const tdm_one_cycle_options options = {.struct_size = sizeof options,
-                                         .rising = given[1],
-                                         .first_divisor = given[2],
-                                         .last_divisor = given[3],
-                                         .linear = given[4] != 0,
-                                         .three_phases = given[5] != 0};
+  const tdm_one_cycle_options options =
+      OPTIONS(tdm_one_cycle_options, o.rising = given[1], o.first_divisor = given[2],
+              o.last_divisor = given[3], o.linear = given[4] != 0, o.three_phases = given[5] != 0);
   return tdm_rate_schedule_one_cycle(rate, (int64_t)given[0], &options, schedule);
 }
 
 /* numbers: rate, steps, rising, linear, three phases, least, most */
 static void check_momenta(const char *full, const double *numbers, const double *momenta,
                           size_t count) {
-  const tdm_one_cycle_options options = {.struct_size = sizeof options,
-                                         .rising = numbers[2],
-                                         .linear = numbers[3] != 0,
-                                         .three_phases = numbers[4] != 0,
-                                         .base_momentum = numbers[5],
-                                         .max_momentum = numbers[6]};
+  const tdm_one_cycle_options options = OPTIONS(
+      tdm_one_cycle_options, o.rising = numbers[2], o.linear = numbers[3] != 0,
+      o.three_phases = numbers[4] != 0, o.base_momentum = numbers[5], o.max_momentum = numbers[6]);
   tdm_rate_schedule schedule;
   assert_int_equal(
       tdm_rate_schedule_one_cycle(numbers[0], (int64_t)numbers[1], &options, &schedule), TDM_OK);
@@ -166,17 +157,18 @@ static void what_makes_no_sense_is_refused(void **state) {
   (void)state;
   tdm_rate_schedule schedule;
   const int64_t falling[] = {5, 3};
-  const tdm_one_cycle_options late = {
-      .struct_size = sizeof late, .rising = 0.6, .three_phases = true};
-  const tdm_one_cycle_options large = {.struct_size = 4096};
+  const tdm_one_cycle_options late =
+      OPTIONS(tdm_one_cycle_options, o.rising = 0.6, o.three_phases = true);
+  const tdm_one_cycle_options large =
+      OPTIONS(tdm_one_cycle_options, o.struct_size = TDM_OPTIONS_INITIALIZED | 4096);
   expect_refused(tdm_rate_schedule_step(-1, 3, 0.1, &schedule), "rate -1");
   expect_refused(tdm_rate_schedule_step(1, 0, 0.1, &schedule), "size is 0");
   expect_refused(tdm_rate_schedule_multi_step(1, falling, 2, 0.1, &schedule), "milestone 3");
   expect_refused(tdm_rate_schedule_multi_step(1, falling, 17, 0.1, &schedule), "17 milestones");
   expect_refused(tdm_rate_schedule_cosine(1, -4, 0, &schedule), "half_period is -4");
   expect_refused(tdm_rate_schedule_linear(1, 0, 1, 5, &schedule), "factors 0 and 1");
-  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &late, &schedule), "share 0.6");
-  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &large, &schedule), "struct_size");
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &late, &schedule), "rising is 0.6");
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &large, &schedule), "4096 bytes");
   expect_refused(tdm_rate_schedule_constant(1, 1.5, 5, &schedule), "factor 1.5");
   expect_refused(tdm_rate_schedule_polynomial(1, 0, 2, &schedule), "steps is 0");
   expect_refused(tdm_rate_schedule_chained(NULL, 2, &schedule), "0 parts");
@@ -187,14 +179,15 @@ static void what_makes_no_sense_is_refused(void **state) {
   parts[1] = parts[0];
   expect_refused(tdm_rate_schedule_sequential(parts, 2, (const int64_t[]){0}, &schedule),
                  "milestone 0 is 0");
-  const tdm_one_cycle_options falling_momenta = {.struct_size = sizeof falling_momenta,
-                                                 .base_momentum = 0.96};
-  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &falling_momenta, &schedule), "from 0.96");
+  const tdm_one_cycle_options falling_momenta =
+      OPTIONS(tdm_one_cycle_options, o.base_momentum = 0.96);
+  expect_refused(tdm_rate_schedule_one_cycle(1, 10, &falling_momenta, &schedule),
+                 "base_momentum is 0.96");
   assert_true(tdm_rate_schedule_momentum_at(&parts[0], 1) == -1);
   assert_true(tdm_rate_schedule_momentum_at(NULL, 1) == -1);
   tdm_plateau plateau;
-  const tdm_plateau_options growing = {.struct_size = sizeof growing, .factor = 2};
-  expect_refused(tdm_rate_plateau_begin(1, &growing, &plateau), "factor 2");
+  const tdm_plateau_options growing = OPTIONS(tdm_plateau_options, o.factor = 2);
+  expect_refused(tdm_rate_plateau_begin(1, &growing, &plateau), "factor is 2");
   expect_refused(tdm_rate_schedule_lambda(1, NULL, NULL, &schedule), "function");
   expect_refused(tdm_rate_schedule_step(1, 3, 0.1, NULL), "no place");
 }
@@ -208,9 +201,9 @@ static void a_session_takes_every_rate(void **state) {
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0, 0, -1};
   const tdm_value p = tdm_parameter(graph, "p", TDM_FLOAT64, tdm_shape_of(1, 1), &zeros);
   const tdm_optimizer optimizer = tdm_sgd(99);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_sum(graph, "loss", p, NULL, 0, false),
-                                       .optimizer = &optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_sum(graph, "loss", p, NULL, 0, false),
+              o.optimizer = &optimizer);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_rate_schedule schedule;

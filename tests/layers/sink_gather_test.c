@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { TABLE_ROWS = 6, WIDTH = 5, CLASSES = 3, IDS = 40, WEIGHTS = 4 };
 static const char *const weight_names[WEIGHTS] = {"table.weight", "first.weight", "first.bias",
@@ -28,8 +29,7 @@ static void set_up_with(tdm_context *context, bool padded, bool deterministic, f
   const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
   const tdm_value classes = tdm_input(graph, "classes", TDM_INT64, batch);
-  const tdm_embedding_options padding = {
-      .struct_size = sizeof padding, .has_padding_index = true, .padding_index = 2};
+  const tdm_embedding_options padding = OPTIONS(tdm_embedding_options, o.padding_index = 2);
   const tdm_value rows =
       tdm_embedding_with(graph, "table", ids, TABLE_ROWS, WIDTH, padded ? &padding : NULL);
   tdm_output(graph, "rows", rows);
@@ -37,12 +37,9 @@ static void set_up_with(tdm_context *context, bool padded, bool deterministic, f
   const tdm_value scores = tdm_linear_without_bias(graph, "second", hidden, CLASSES);
   tdm_output(graph, "scores", scores);
   const tdm_optimizer sgd = tdm_sgd(0.5);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_cross_entropy(graph, "loss", scores, classes),
-                                       .optimizer = &sgd,
-                                       .device_map = "*=cpu:0",
-                                       .deterministic = deterministic,
-                                       .seed = 3};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = tdm_cross_entropy(graph, "loss", scores, classes),
+      o.optimizer = &sgd, o.device_map = "*=cpu:0", o.deterministic = deterministic, o.seed = 3);
   made->session = tdm_session_create(graph, &options);
   if (!made->session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -199,7 +196,7 @@ static void wide_rows_have_room(void **state) {
   const tdm_value rows = tdm_embedding(graph, "table", ids, TABLE_ROWS, 1);
   tdm_output(graph, "scores", tdm_linear(graph, "first", rows, WIDE));
   tdm_output(graph, "rows", rows);
-  const tdm_session_options options = {.struct_size = sizeof options, .seed = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 3);
   fixture of = {.context = context, .session = tdm_session_create(graph, &options)};
   if (!of.session) fail_msg("%s", tdm_last_message());
   int64_t values[IDS];
@@ -226,7 +223,7 @@ static void wide_rows_have_room(void **state) {
 }
 
 static int create_context(void **state) {
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 1};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = 1);
   *state = tdm_context_create(&options);
   return *state ? 0 : -1;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 #ifndef TEST_KIND
 #define TEST_KIND "sim"
@@ -19,10 +20,9 @@
 static tdm_tensor *answer(tdm_context *context, tdm_graph *graph, tdm_shape shape, tdm_value y,
                           tdm_value loss) {
   const tdm_optimizer sgd = tdm_sgd(1);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .device_map = "*=" TEST_KIND ":0",
-                                       .optimizer = tdm_value_is_valid(loss) ? &sgd : NULL};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.device_map = "*=" TEST_KIND ":0",
+              o.optimizer = tdm_value_is_valid(loss) ? &sgd : NULL);
   tdm_output(graph, "y", y);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
@@ -83,7 +83,7 @@ static void losses_of_no_images_add_up_to_nothing(void **state) {
   tdm_graph *graph = tdm_graph_create(*state);
   const tdm_shape shape = tdm_shape_of(4, 0, 5, 2, 3);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
-  const tdm_loss_options summed = {.struct_size = sizeof summed, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options summed = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   const tdm_value target = tdm_argmax(graph, "target", x, 1, false);
   const tdm_value y = tdm_cross_entropy_with(graph, "y", x, target, &summed);
   tdm_tensor *loss = answer(*state, graph, shape, y, (tdm_value){0, 0});
@@ -106,7 +106,7 @@ static void a_variance_may_be_of_each_row(void **state) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
   const tdm_value none = tdm_mul_scalar(graph, "none", x, 0);
   const tdm_value variance = tdm_arange(graph, "variance", TDM_FLOAT32, 1, 3, 1);
-  const tdm_loss_options options = {.struct_size = sizeof options, .reduction = TDM_LOSS_NONE};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   const tdm_value y = tdm_gaussian_nll_with(graph, "y", x, none, variance, &options);
   tdm_tensor *found = answer(*state, graph, shape, y, (tdm_value){0, 0});
   const float *losses = tdm_tensor_data(found);
@@ -197,8 +197,9 @@ static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
 /* Windows of x (1, 1, 2, 2), or of none where they share it out, are trained; size: as the input
  * has it. */
 static tdm_status pool(tdm_context *context, tdm_dim size, bool shared) {
-  const tdm_pool_options options = {
-      .struct_size = sizeof options, .stride = {1}, .padding = {1, 1}, .dilation = {3}};
+  const tdm_pool_options options =
+      OPTIONS(tdm_pool_options, o.stride[0] = o.stride[1] = 1, o.padding[0] = o.padding[1] = 1,
+              o.dilation[0] = o.dilation[1] = 3);
   const int64_t fed = shared ? 0 : 2;
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_scalar(), NULL);
@@ -207,9 +208,8 @@ static tdm_status pool(tdm_context *context, tdm_dim size, bool shared) {
   const tdm_value y = shared ? tdm_adaptive_max_pool2d(graph, "pool", x, 1, 1)
                              : tdm_max_pool2d(graph, "pool", x, 2, 2, &options);
   const tdm_optimizer sgd = tdm_sgd(1);
-  const tdm_session_options trained = {.struct_size = sizeof trained,
-                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
-                                       .optimizer = &sgd};
+  const tdm_session_options trained = OPTIONS(
+      tdm_session_options, o.loss = tdm_sum(graph, "loss", y, NULL, 0, false), o.optimizer = &sgd);
   tdm_session *session = tdm_session_create(graph, &trained);
   tdm_status status = tdm_last_status();
   if (session) {
@@ -235,7 +235,8 @@ static void windows_without_elements_are_refused(void **state) {
 
 /* PyTorch's ceil_mode: a first window may reach beyond x too. */
 static void a_window_reaches_beyond_a_short_row(void **state) {
-  const tdm_pool_options options = {.struct_size = sizeof options, .stride = {2}, .ceil = true};
+  const tdm_pool_options options =
+      OPTIONS(tdm_pool_options, o.stride[0] = o.stride[1] = 2, o.ceil = true);
   const tdm_shape shape = tdm_shape_of(3, 1, 1, 2);
   for (int average = 0; average < 2; average++) {
     tdm_graph *graph = tdm_graph_create(*state);
@@ -253,9 +254,9 @@ static void check_stepless(tdm_context *context, tdm_dim named, int64_t length, 
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, named, 2, 1));
   const tdm_value h = tdm_arange(graph, "h", TDM_FLOAT32, 0.5, 2.5, 1);
-  tdm_rnn_options options = {.struct_size = sizeof options,
-                             .h0 = tdm_reshape(graph, "h0", h, tdm_shape_of(3, 1, 2, 1)),
-                             .projection = 1};
+  tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.h0 = tdm_reshape(graph, "h0", h, tdm_shape_of(3, 1, 2, 1)),
+              o.projection = 1);
   if (lengths) options.lengths = tdm_arange(graph, "lengths", TDM_INT64, 0, 2, 1);
   tdm_value h_n;
   tdm_lstm(graph, "lstm", x, 2, &options, &h_n, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/layers/layer_test.h"
+#include "tests/options.h"
 
 typedef struct shape_case {
   tdm_value (*build)(tdm_graph *graph);
@@ -41,7 +42,7 @@ static tdm_value rnn_of_names(tdm_graph *graph) {
 }
 
 static tdm_value rnn_of_batches(tdm_graph *graph) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .batch_first = true};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.batch_first = true);
   tdm_value h_n;
   tdm_rnn(graph, "rnn", sequence(graph), 7, &options, &h_n);
   return h_n;
@@ -87,7 +88,7 @@ static tdm_value merged(tdm_graph *graph) {
 }
 
 static tdm_value losses(tdm_graph *graph) {
-  const tdm_loss_options none = {.struct_size = sizeof none, .reduction = TDM_LOSS_NONE};
+  const tdm_loss_options none = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   const tdm_value targets =
       tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   return tdm_cross_entropy_with(graph, "loss", unknown(graph), targets, &none);
@@ -140,9 +141,8 @@ static tdm_session *flattening_session(tdm_graph *graph, const tdm_optimizer *op
   const tdm_value half =
       tdm_select(graph, "first_rows",
                  tdm_reshape(graph, "halves", judged, tdm_shape_of(3, 2, TDM_INFER, 12)), 0, 0);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", y, half),
-                                       .optimizer = optimizer};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = tdm_mse(graph, "loss", y, half), o.optimizer = optimizer);
   return tdm_session_create(graph, &options);
 }
 
@@ -199,16 +199,14 @@ static void train_names(tdm_context *context, int micro_batches, const char *dev
   tdm_scope_pop(graph);
   if (devices) {
     const tdm_scatter scatter[] = {{x, 1}};
-    const tdm_parallel_options parallel = {
-        .struct_size = sizeof parallel, .devices = devices, .scatter = scatter, .scatter_count = 1};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = devices,
+                                                  o.scatter = scatter, o.scatter_count = 1);
     tdm_data_parallel(graph, "model", &parallel);
   }
   const tdm_optimizer optimizer = tdm_sgd(0.2);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", y, targets),
-                                       .optimizer = &optimizer,
-                                       .batch_dimension = "batch",
-                                       .micro_batches = micro_batches};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = tdm_mse(graph, "loss", y, targets), o.optimizer = &optimizer,
+      o.batch_dimension = "batch", o.micro_batches = OR_ONE(micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   const int64_t sizes[][2] = {{4, 5}, {2, 7}, {3, 4}};
@@ -262,11 +260,10 @@ static void train_model(tdm_context *context, tdm_value (*build)(tdm_graph *, td
   const tdm_value x = named ? sequence(graph) : tdm_input(graph, "x", TDM_FLOAT32, sizes);
   const tdm_value y = build(graph, tdm_linear(graph, "fc", x, 12));
   const tdm_optimizer optimizer = tdm_sgd(0.02);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = tdm_mean(graph, "loss", tdm_square(graph, "squares", y), NULL, 0, false),
-      .optimizer = &optimizer,
-      .seed = 3};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options,
+              o.loss = tdm_mean(graph, "loss", tdm_square(graph, "squares", y), NULL, 0, false),
+              o.optimizer = &optimizer, o.seed = 3);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor *fed = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, sizes, 1, -1.0, 1.0);

@@ -1,18 +1,16 @@
 /* Builders of the golden cases of tests/golden/table_cases.py. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 /* mode, rows, dim, by offsets, ends, scaled, has padding, padding, sparse */
 static void bag(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  const tdm_embedding_bag_options chosen = {
-      .struct_size = sizeof chosen,
-      .mode = (tdm_bag_mode)(int)numbers[0],
-      .offsets = numbers[3] != 0 ? layer_input(test, "offsets") : (tdm_value){0, 0},
-      .include_last_offset = numbers[4] != 0,
-      .scales = numbers[5] != 0 ? layer_parameter(test, "scales") : (tdm_value){0, 0},
-      .has_padding_index = numbers[6] != 0,
-      .padding_index = (int64_t)numbers[7],
-      .sparse = numbers[8] != 0};
+  tdm_embedding_bag_options chosen =
+      OPTIONS(tdm_embedding_bag_options, o.mode = (tdm_bag_mode)(int)numbers[0],
+              o.include_last_offset = numbers[4] != 0, o.sparse = numbers[8] != 0);
+  if (numbers[3] != 0) chosen.offsets = layer_input(test, "offsets");
+  if (numbers[5] != 0) chosen.scales = layer_parameter(test, "scales");
+  if (numbers[6] != 0) chosen.padding_index = (int64_t)numbers[7];
   const tdm_value ids = layer_input(test, "ids");
   layer_judge(test, "y",
               tdm_embedding_bag(test->graph, "layer", ids, (int64_t)numbers[1], (int64_t)numbers[2],
@@ -52,11 +50,9 @@ static void attention(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const tdm_value q = layer_parameter(test, "q"), k = layer_parameter(test, "k");
   const tdm_value v = layer_parameter(test, "v");
-  const tdm_attention_options chosen = {.struct_size = sizeof chosen,
-                                        .heads = (int64_t)numbers[0],
-                                        .causal = numbers[1] != 0,
-                                        .padding = padding_of(test, numbers[2]),
-                                        .mask = mask_of(test, numbers[3])};
+  const tdm_attention_options chosen =
+      OPTIONS(tdm_attention_options, o.heads = (int64_t)numbers[0], o.causal = numbers[1] != 0,
+              o.padding = padding_of(test, numbers[2]), o.mask = mask_of(test, numbers[3]));
   layer_judge(test, "y", tdm_attention(test->graph, "f", q, k, v, &chosen));
 }
 
@@ -67,12 +63,10 @@ static void multi_head_attention(layer_test *test, const layer_case *options) {
   const bool same = numbers[5] != 0;
   const tdm_value key = same ? query : layer_parameter(test, "key");
   const tdm_value value = same ? query : layer_parameter(test, "value");
-  const tdm_multi_head_attention_options chosen = {.struct_size = sizeof chosen,
-                                                   .batch_first = numbers[1] != 0,
-                                                   .without_bias = numbers[2] == 0,
-                                                   .causal = numbers[3] != 0,
-                                                   .padding = padding_of(test, numbers[4]),
-                                                   .mask = mask_of(test, numbers[6])};
+  const tdm_multi_head_attention_options chosen =
+      OPTIONS(tdm_multi_head_attention_options, o.batch_first = numbers[1] != 0,
+              o.without_bias = numbers[2] == 0, o.causal = numbers[3] != 0,
+              o.padding = padding_of(test, numbers[4]), o.mask = mask_of(test, numbers[6]));
   layer_judge(test, "y",
               tdm_multi_head_attention(test->graph, "layer", query, key, value, (int64_t)numbers[0],
                                        &chosen));

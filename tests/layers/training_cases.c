@@ -1,5 +1,6 @@
 /* Models and optimizers of the cases of golden training data. Shapes are symbolic. */
 #include "tests/layers/training_cases.h"
+#include "tests/options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +22,9 @@ static tdm_value build_dense(tdm_graph *graph, tdm_dtype dtype) {
 static tdm_value build_table(tdm_graph *graph, tdm_dtype dtype) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value target = tdm_input(graph, "target", dtype, tdm_shape_of(2, TDM_DIM("batch"), 4));
-  const tdm_embedding_options sparse = {
-      .struct_size = sizeof sparse, .has_padding_index = true, .sparse = true};
-  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
+  const tdm_embedding_options sparse =
+      OPTIONS(tdm_embedding_options, o.padding_index = 0, o.sparse = true);
+  const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   const tdm_value rows = tdm_embedding_with(graph, "table", ids, 9, 4, &sparse);
   return tdm_mse_with(graph, "loss", rows, target, &sum);
 }
@@ -75,12 +76,17 @@ static tdm_optimizer averaging(tdm_optimizer optimizer, double decay) {
 }
 
 static size_t sgd_cases(training_case *cases) {
-  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
-  const tdm_sgd_options dampening = {.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.3};
-  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.8, .nesterov = true};
-  const tdm_sgd_options decay = {.learning_rate = 0.1, .weight_decay = 0.05};
-  const tdm_sgd_options everything = {
-      .learning_rate = 0.1, .momentum = 0.8, .weight_decay = 0.05, .nesterov = true};
+  const tdm_sgd_options momentum =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);
+  const tdm_sgd_options dampening =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9, o.dampening = 0.3);
+  const tdm_sgd_options nesterov =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.8, o.nesterov = true);
+  const tdm_sgd_options decay =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.weight_decay = 0.05);
+  const tdm_sgd_options everything =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.8, o.weight_decay = 0.05,
+              o.nesterov = true);
   size_t count = 0;
   cases[count++] = make_case("sgd", tdm_sgd(0.1));
   cases[count++] = make_case("sgd_momentum", tdm_sgd_with(&momentum));
@@ -95,16 +101,19 @@ static size_t sgd_cases(training_case *cases) {
   cases[count++] = make_case("sgd_value", clipped_by_value(tdm_sgd(0.1), 0.003));
   cases[count++] =
       make_case("sgd_maximize_value", clipped_by_value(maximizing(tdm_sgd(0.1)), 0.003));
-  const tdm_sgd_options upwards = {.learning_rate = 0.02, .momentum = 0.9};
+  const tdm_sgd_options upwards =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.02, o.momentum = 0.9);
   cases[count++] = make_case("sgd_maximize", maximizing(tdm_sgd_with(&upwards)));
   return count;
 }
 
 static size_t adam_cases(training_case *cases) {
-  const tdm_adam_options options = {
-      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
-  const tdm_adam_options decay = {.learning_rate = 0.01, .weight_decay = 0.1};
-  const tdm_adam_options decoupled = {.learning_rate = 0.01, .weight_decay = 0.2};
+  const tdm_adam_options options = OPTIONS(tdm_adam_options, o.learning_rate = 0.02, o.beta1 = 0.8,
+                                           o.beta2 = 0.95, o.epsilon = 1e-3);
+  const tdm_adam_options decay =
+      OPTIONS(tdm_adam_options, o.learning_rate = 0.01, o.weight_decay = 0.1);
+  const tdm_adam_options decoupled =
+      OPTIONS(tdm_adam_options, o.learning_rate = 0.01, o.weight_decay = 0.2);
   size_t count = 0;
   cases[count++] = make_case("adam", tdm_adam(0.01));
   cases[count++] = make_case("adam_options", tdm_adam_with(&options));
@@ -114,8 +123,10 @@ static size_t adam_cases(training_case *cases) {
   cases[count++] = make_case("adamw_decay", tdm_adamw_with(&decoupled));
   cases[count++] = make_case("adagrad_clip", clipped(tdm_adagrad(0.05), 0.05));
   cases[count++] = make_case("rmsprop_clip", clipped(tdm_rmsprop(0.01), 0.05));
-  const tdm_adam_options largest = {.learning_rate = 0.03, .amsgrad = true};
-  const tdm_adam_options both = {.learning_rate = 0.01, .weight_decay = 0.2, .amsgrad = true};
+  const tdm_adam_options largest =
+      OPTIONS(tdm_adam_options, o.learning_rate = 0.03, o.amsgrad = true);
+  const tdm_adam_options both =
+      OPTIONS(tdm_adam_options, o.learning_rate = 0.01, o.weight_decay = 0.2, o.amsgrad = true);
   cases[count++] = make_case("adam_amsgrad", tdm_adam_with(&largest));
   cases[count++] = make_case("adamw_amsgrad", tdm_adamw_with(&both));
   cases[count++] = make_case("adam_average_mean", averaging(tdm_adam(0.01), TDM_AVERAGE_MEAN));
@@ -127,10 +138,14 @@ static size_t adam_cases(training_case *cases) {
 }
 
 static size_t cycle_cases(training_case *cases) {
-  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
-  const tdm_sgd_options nesterov = {.learning_rate = 0.1, .momentum = 0.9, .nesterov = true};
-  const tdm_rmsprop_options rmsprop = {.learning_rate = 0.01, .momentum = 0.9};
-  const tdm_adam_options largest = {.learning_rate = 0.1, .weight_decay = 0.01, .amsgrad = true};
+  const tdm_sgd_options momentum =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);
+  const tdm_sgd_options nesterov =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9, o.nesterov = true);
+  const tdm_rmsprop_options rmsprop =
+      OPTIONS(tdm_rmsprop_options, o.learning_rate = 0.01, o.momentum = 0.9);
+  const tdm_adam_options largest =
+      OPTIONS(tdm_adam_options, o.learning_rate = 0.1, o.weight_decay = 0.01, o.amsgrad = true);
   size_t count = 0;
   cases[count++] = make_case("cycle_sgd", tdm_sgd_with(&momentum));
   cases[count++] = make_case("cycle_sgd_nesterov", tdm_sgd_with(&nesterov));
@@ -150,37 +165,41 @@ static size_t cycle_cases(training_case *cases) {
 /* Adam's kin, each with the options of MOMENTS in training_cases.py. */
 static size_t moments_cases(training_case *cases) {
   size_t count = 0;
-  tdm_nadam_options nadam = {
-      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .momentum_decay = 0.05};
+  tdm_nadam_options nadam = OPTIONS(tdm_nadam_options, o.learning_rate = 0.02, o.beta1 = 0.8,
+                                    o.beta2 = 0.95, o.epsilon = 1e-3, o.momentum_decay = 0.05);
   cases[count++] = make_case("nadam_0", tdm_nadam_with(NULL));
   cases[count++] = make_case("nadam_1", tdm_nadam_with(&nadam));
-  nadam = (tdm_nadam_options){.learning_rate = 0.02, .weight_decay = 0.1, .momentum_decay = 0.05};
+  nadam = OPTIONS(tdm_nadam_options, o.learning_rate = 0.02, o.weight_decay = 0.1,
+                  o.momentum_decay = 0.05);
   cases[count++] = make_case("nadam_2", tdm_nadam_with(&nadam));
   nadam.decoupled_weight_decay = true;
   cases[count++] = make_case("nadam_3", tdm_nadam_with(&nadam));
   cases[count++] = make_case("nadam_maximize", clipped(maximizing(tdm_nadam(0.02)), 0.05));
-  tdm_radam_options radam = {.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  tdm_radam_options radam = OPTIONS(tdm_radam_options, o.learning_rate = 0.02, o.beta1 = 0.8,
+                                    o.beta2 = 0.95, o.epsilon = 1e-3);
   cases[count++] = make_case("radam_0", tdm_radam_with(NULL));
   cases[count++] = make_case("radam_1", tdm_radam_with(&radam));
-  radam = (tdm_radam_options){.learning_rate = 0.02, .weight_decay = 0.1};
+  radam = OPTIONS(tdm_radam_options, o.learning_rate = 0.02, o.weight_decay = 0.1);
   cases[count++] = make_case("radam_2", tdm_radam_with(&radam));
   radam.decoupled_weight_decay = true;
   cases[count++] = make_case("radam_3", tdm_radam_with(&radam));
   cases[count++] = make_case("radam_maximize", clipped(maximizing(tdm_radam(0.02)), 0.05));
-  tdm_adamax_options adamax = {.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
+  tdm_adamax_options adamax = OPTIONS(tdm_adamax_options, o.learning_rate = 0.02, o.beta1 = 0.8,
+                                      o.beta2 = 0.95, o.epsilon = 1e-3);
   cases[count++] = make_case("adamax_0", tdm_adamax_with(NULL));
   cases[count++] = make_case("adamax_1", tdm_adamax_with(&adamax));
-  adamax = (tdm_adamax_options){.learning_rate = 0.02, .weight_decay = 0.1};
+  adamax = OPTIONS(tdm_adamax_options, o.learning_rate = 0.02, o.weight_decay = 0.1);
   cases[count++] = make_case("adamax_2", tdm_adamax_with(&adamax));
   cases[count++] = make_case("adamax_maximize", clipped(maximizing(tdm_adamax(0.02)), 0.05));
   return count;
 }
 
 static size_t table_cases(training_case *cases) {
-  const tdm_adam_options options = {
-      .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3};
-  const tdm_adagrad_options adagrad = {
-      .learning_rate = 0.1, .rate_decay = 0.2, .initial_accumulator = 0.3, .epsilon = 1e-3};
+  const tdm_adam_options options = OPTIONS(tdm_adam_options, o.learning_rate = 0.02, o.beta1 = 0.8,
+                                           o.beta2 = 0.95, o.epsilon = 1e-3);
+  const tdm_adagrad_options adagrad =
+      OPTIONS(tdm_adagrad_options, o.learning_rate = 0.1, o.rate_decay = 0.2,
+              o.initial_accumulator = 0.3, o.epsilon = 1e-3);
   size_t count = 0;
   cases[count++] = make_case("table_adagrad", tdm_adagrad(0.1));
   cases[count++] = make_case("table_adagrad_options", tdm_adagrad_with(&adagrad));
@@ -202,36 +221,29 @@ static size_t table_cases(training_case *cases) {
 /* Of the numbers that the golden file has under CASE/option.NAME. */
 static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
   if (strcmp(name, "adagrad") == 0) {
-    const tdm_adagrad_options options = {.learning_rate = numbers[0],
-                                         .rate_decay = numbers[1],
-                                         .weight_decay = numbers[2],
-                                         .initial_accumulator = numbers[3],
-                                         .epsilon = numbers[4]};
+    const tdm_adagrad_options options = OPTIONS(
+        tdm_adagrad_options, o.learning_rate = numbers[0], o.rate_decay = numbers[1],
+        o.weight_decay = numbers[2], o.initial_accumulator = numbers[3], o.epsilon = numbers[4]);
     return tdm_adagrad_with(&options);
   }
   if (strcmp(name, "adadelta") == 0) {
-    const tdm_adadelta_options options = {.learning_rate = numbers[0],
-                                          .rho = numbers[1],
-                                          .epsilon = numbers[2],
-                                          .weight_decay = numbers[3]};
+    const tdm_adadelta_options options =
+        OPTIONS(tdm_adadelta_options, o.learning_rate = numbers[0], o.rho = numbers[1],
+                o.epsilon = numbers[2], o.weight_decay = numbers[3]);
     return tdm_adadelta_with(&options);
   }
   if (strcmp(name, "adafactor") == 0) {
-    const tdm_adafactor_options options = {.learning_rate = numbers[0],
-                                           .beta2_decay = numbers[1],
-                                           .epsilon1 = numbers[2],
-                                           .epsilon2 = numbers[3],
-                                           .d = numbers[4],
-                                           .weight_decay = numbers[5]};
+    const tdm_adafactor_options options =
+        OPTIONS(tdm_adafactor_options, o.learning_rate = numbers[0], o.beta2_decay = numbers[1],
+                o.epsilon1 = numbers[2], o.epsilon2 = numbers[3], o.d = numbers[4],
+                o.weight_decay = numbers[5]);
     return tdm_adafactor_with(&options);
   }
   assert_string_equal(name, "rmsprop");
-  const tdm_rmsprop_options options = {.learning_rate = numbers[0],
-                                       .alpha = numbers[1],
-                                       .epsilon = numbers[2],
-                                       .weight_decay = numbers[3],
-                                       .momentum = numbers[4],
-                                       .centered = numbers[5] != 0};
+  const tdm_rmsprop_options options =
+      OPTIONS(tdm_rmsprop_options, o.learning_rate = numbers[0], o.alpha = numbers[1],
+              o.epsilon = numbers[2], o.weight_decay = numbers[3], o.momentum = numbers[4],
+              o.centered = numbers[5] != 0);
   return tdm_rmsprop_with(&options);
 }
 
@@ -280,10 +292,9 @@ tdm_session *training_session(const golden_file *golden, const training_case *tr
                               const char *placement) {
   tdm_graph *graph = tdm_graph_create(golden->context);
   tdm_scope_dtype(graph, golden->dtype);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = training->model->build(graph, golden->dtype),
-                                       .optimizer = &training->optimizer,
-                                       .device_map = placement};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = training->model->build(graph, golden->dtype),
+              o.optimizer = &training->optimizer, o.device_map = placement);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s on %s: %s", training->name, placement, tdm_last_message());
   tdm_graph_release(graph);

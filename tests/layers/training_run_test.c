@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { ROWS = 60, COLUMNS = 50, COUNT = ROWS * COLUMNS };
 #define P 0.25
@@ -46,20 +47,17 @@ static tdm_session *dropout_session(tdm_graph *graph, const dropout_run *run) {
   const tdm_value spread = tdm_linear_without_bias(graph, "part/spread", row, COLUMNS);
   const tdm_value y = tdm_dropout(graph, "part/dropout", spread, P);
   if (run->replicas) {
-    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = run->replicas};
+    const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = run->replicas);
     tdm_data_parallel(graph, "part", &options);
   }
   tdm_output(graph, "y", y);
-  const tdm_loss_options squares = {.struct_size = sizeof squares, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options squares = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   const tdm_value loss = run->micro_batches ? tdm_mse_with(graph, "loss", y, x, &squares)
                                             : tdm_sum(graph, "loss", y, NULL, 0, false);
   const tdm_optimizer optimizer = tdm_sgd(1.0 / ROWS);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .device_map = run->device_map,
-                                       .micro_batches = run->micro_batches,
-                                       .seed = run->seed};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = loss, o.optimizer = &optimizer, o.device_map = run->device_map,
+      o.micro_batches = OR_ONE(run->micro_batches), o.seed = run->seed);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   return session;
@@ -186,14 +184,13 @@ static tdm_session *norm_session(tdm_context *context, const char *replicas, int
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
   const tdm_value y = tdm_batch_norm(graph, "norm", x);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = replicas};
+  const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = replicas);
   if (replicas) tdm_data_parallel(graph, "norm", &parallel);
   tdm_output(graph, "y", y);
   const tdm_optimizer optimizer = tdm_sgd(0.0);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", y, x),
-                                       .optimizer = &optimizer,
-                                       .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_mse(graph, "loss", y, x), o.optimizer = &optimizer,
+              o.micro_batches = OR_ONE(micro_batches));
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -288,15 +285,13 @@ static void batch_norm_keeps_micro_batches_in_their_order(void **state) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, TDM_DIM("batch"), 2, 2));
     const tdm_value part = tdm_relu(graph, "part", x);
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = "cpu:0,sim:0"};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
     if (wrapped) tdm_data_parallel(graph, "part", &parallel);
     const tdm_value y = tdm_batch_norm(graph, "norm", part);
     const tdm_optimizer optimizer = tdm_sgd(0.0);
-    const tdm_session_options options = {.struct_size = sizeof options,
-                                         .loss = tdm_mse(graph, "loss", y, x),
-                                         .optimizer = &optimizer,
-                                         .micro_batches = 2};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.loss = tdm_mse(graph, "loss", y, x),
+                o.optimizer = &optimizer, o.micro_batches = 2);
     tdm_session *session = tdm_session_create(graph, &options);
     if (!session) fail_msg("%s", tdm_last_message());
     kept[wrapped] = train_norm(session, &feed, 1);
@@ -323,14 +318,13 @@ static void batch_norm_keeps_its_calls_in_their_order(void **state) {
     tdm_tie(graph, "norm", "norm");
     const tdm_value squares = tdm_relu(graph, "second", tdm_mul(graph, "squares", x, x));
     const tdm_value second = tdm_batch_norm(graph, "norm", squares);
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = "cpu:0,sim:0"};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
     if (wrapped == 2) tdm_data_parallel(graph, "second", &parallel);
     if (wrapped > 0) tdm_data_parallel(graph, "first", &parallel);
     const tdm_optimizer optimizer = tdm_sgd(0.0);
-    const tdm_session_options options = {.struct_size = sizeof options,
-                                         .loss = tdm_mse(graph, "loss", first, second),
-                                         .optimizer = &optimizer};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.loss = tdm_mse(graph, "loss", first, second),
+                o.optimizer = &optimizer);
     tdm_session *session = tdm_session_create(graph, &options);
     if (!session) fail_msg("%s", tdm_last_message());
     kept[wrapped] = train_norm(session, &feed, 1);
@@ -351,9 +345,9 @@ static void step_infinite(tdm_context *context, const tdm_optimizer *optimizer, 
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value p = tdm_parameter(graph, "p", TDM_FLOAT32, shape, &(tdm_initializer){0});
   const tdm_value product = tdm_mul(graph, "product", p, tdm_input(graph, "x", TDM_FLOAT32, shape));
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_sum(graph, "loss", product, NULL, 0, false),
-                                       .optimizer = optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_sum(graph, "loss", product, NULL, 0, false),
+              o.optimizer = optimizer);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_tensor *start = tdm_tensor_from(context, TDM_FLOAT32, shape, values);
@@ -375,7 +369,8 @@ static void step_infinite(tdm_context *context, const tdm_optimizer *optimizer, 
 
 /* Without weight decay there is none, of what is infinite either. */
 static void infinite_parameters_stay(void **state) {
-  const tdm_sgd_options momentum = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_sgd_options momentum =
+      OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);
   const tdm_optimizer optimizers[] = {tdm_sgd(0.1),      tdm_sgd_with(&momentum), tdm_adam(0.1),
                                       tdm_nadam(0.1),    tdm_radam(0.1),          tdm_adamax(0.1),
                                       tdm_adadelta(0.1), tdm_adagrad(0.1),        tdm_rmsprop(0.1)};

@@ -1,5 +1,6 @@
 /* Builders of the golden cases of tests/golden/vision_cases.py. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 /* kind, slope */
 static void activation(layer_test *test, const layer_case *options) {
@@ -35,9 +36,9 @@ static void reduce(layer_test *test, const layer_case *options) {
 
 /* rank, affine, epsilon */
 static void layer_norm(layer_test *test, const layer_case *options) {
-  const tdm_layer_norm_options chosen = {.struct_size = sizeof chosen,
-                                         .epsilon = options->numbers[2],
-                                         .without_affine = options->numbers[1] == 0};
+  const tdm_layer_norm_options chosen =
+      OPTIONS(tdm_layer_norm_options, o.epsilon = options->numbers[2],
+              o.without_affine = options->numbers[1] == 0);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
               tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
@@ -45,9 +46,9 @@ static void layer_norm(layer_test *test, const layer_case *options) {
 
 /* rank, affine, epsilon */
 static void rms_norm(layer_test *test, const layer_case *options) {
-  const tdm_rms_norm_options chosen = {.struct_size = sizeof chosen,
-                                       .epsilon = options->numbers[2],
-                                       .without_affine = options->numbers[1] == 0};
+  tdm_rms_norm_options chosen =
+      OPTIONS(tdm_rms_norm_options, o.without_affine = options->numbers[1] == 0);
+  if (options->numbers[2] != 0) chosen.epsilon = options->numbers[2];
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
               tdm_rms_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
@@ -61,9 +62,8 @@ static void read_pair(const double *numbers, int64_t pair[2]) {
 /* dimensions, out, kernel (2), stride (2), padding (2), dilation (2), groups, bias */
 static void convolution(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
-  tdm_conv_options chosen = {.struct_size = sizeof chosen,
-                             .groups = (int64_t)numbers[10],
-                             .without_bias = numbers[11] == 0};
+  tdm_conv_options chosen =
+      OPTIONS(tdm_conv_options, o.groups = (int64_t)numbers[10], o.without_bias = numbers[11] == 0);
   int64_t kernel[2];
   const int64_t out = (int64_t)numbers[1];
   read_pair(numbers + 2, kernel);
@@ -81,10 +81,9 @@ static void convolution(layer_test *test, const layer_case *options) {
 static void pool(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_graph *graph = test->graph;
-  tdm_pool_options chosen = {.struct_size = sizeof chosen,
-                             .ceil = numbers[10] != 0,
-                             .exclude_padding = numbers[11] != 0,
-                             .divisor = (int64_t)numbers[12]};
+  tdm_pool_options chosen =
+      OPTIONS(tdm_pool_options, o.ceil = numbers[10] != 0, o.exclude_padding = numbers[11] != 0);
+  if (numbers[12] != 0) chosen.divisor = (int64_t)numbers[12];
   int64_t kernel[2];
   read_pair(numbers + 2, kernel);
   read_pair(numbers + 4, chosen.stride);
@@ -120,11 +119,9 @@ static void adaptive_pool(layer_test *test, const layer_case *options) {
 
 /* epsilon, momentum, affine, statistics */
 static void batch_norm(layer_test *test, const layer_case *options) {
-  const tdm_batch_norm_options chosen = {.struct_size = sizeof chosen,
-                                         .epsilon = options->numbers[0],
-                                         .momentum = options->numbers[1],
-                                         .without_affine = options->numbers[2] == 0,
-                                         .without_statistics = options->numbers[3] == 0};
+  const tdm_batch_norm_options chosen = OPTIONS(
+      tdm_batch_norm_options, o.epsilon = options->numbers[0], o.momentum = options->numbers[1],
+      o.without_affine = options->numbers[2] == 0, o.without_statistics = options->numbers[3] == 0);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_batch_norm_with(test->graph, "layer", x, &chosen));
 }
@@ -137,7 +134,7 @@ static void dropout(layer_test *test, const layer_case *options) {
 
 /* rank */
 static void layer_norm_without_bias(layer_test *test, const layer_case *options) {
-  const tdm_layer_norm_options chosen = {.struct_size = sizeof chosen, .without_bias = true};
+  const tdm_layer_norm_options chosen = OPTIONS(tdm_layer_norm_options, o.without_bias = true);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
               tdm_layer_norm_with(test->graph, "layer", x, (int)options->numbers[0], &chosen));
@@ -145,9 +142,9 @@ static void layer_norm_without_bias(layer_test *test, const layer_case *options)
 
 /* groups, affine, epsilon */
 static void group_norm(layer_test *test, const layer_case *options) {
-  const tdm_group_norm_options chosen = {.struct_size = sizeof chosen,
-                                         .epsilon = options->numbers[2],
-                                         .without_affine = options->numbers[1] == 0};
+  const tdm_group_norm_options chosen =
+      OPTIONS(tdm_group_norm_options, o.epsilon = options->numbers[2],
+              o.without_affine = options->numbers[1] == 0);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
               tdm_group_norm_with(test->graph, "layer", x, (int64_t)options->numbers[0], &chosen));
@@ -155,18 +152,17 @@ static void group_norm(layer_test *test, const layer_case *options) {
 
 /* affine */
 static void instance_norm(layer_test *test, const layer_case *options) {
-  const tdm_instance_norm_options chosen = {.struct_size = sizeof chosen,
-                                            .affine = options->numbers[0] != 0};
+  const tdm_instance_norm_options chosen =
+      OPTIONS(tdm_instance_norm_options, o.affine = options->numbers[0] != 0);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
 }
 
 /* affine, momentum */
 static void tracked_instance_norm(layer_test *test, const layer_case *options) {
-  const tdm_instance_norm_options chosen = {.struct_size = sizeof chosen,
-                                            .affine = options->numbers[0] != 0,
-                                            .track_statistics = true,
-                                            .momentum = options->numbers[1]};
+  const tdm_instance_norm_options chosen =
+      OPTIONS(tdm_instance_norm_options, o.affine = options->numbers[0] != 0,
+              o.track_statistics = true, o.momentum = options->numbers[1]);
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y", tdm_instance_norm_with(test->graph, "layer", x, &chosen));
 }
@@ -183,9 +179,9 @@ static void local_response_norm(layer_test *test, const layer_case *options) {
 static void transposed(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const int64_t out = (int64_t)numbers[1];
-  tdm_conv_transpose_options chosen = {.struct_size = sizeof chosen,
-                                       .groups = (int64_t)numbers[12],
-                                       .without_bias = numbers[13] == 0};
+  tdm_conv_transpose_options chosen =
+      OPTIONS(tdm_conv_transpose_options, o.groups = (int64_t)numbers[12],
+              o.without_bias = numbers[13] == 0);
   int64_t kernel[2];
   for (int i = 0; i < 2; i++) {
     kernel[i] = (int64_t)numbers[2 + i];

@@ -1,5 +1,6 @@
 /* Builders of the golden cases of tests/golden/volumes_cases.py. */
 #include "tests/layers/layer_cases.h"
+#include "tests/options.h"
 
 enum { AXES = 3 };
 
@@ -16,12 +17,10 @@ static void padded(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
   const int64_t height = (int64_t)numbers[1], width = (int64_t)numbers[2];
   const int64_t padding = (int64_t)numbers[4];
-  const tdm_conv_options chosen = {.struct_size = sizeof chosen,
-                                   .same = numbers[3] != 0,
-                                   .padding = {padding, padding},
-                                   .dilation = {(int64_t)numbers[5]},
-                                   .groups = (int64_t)numbers[6],
-                                   .padding_mode = (tdm_pad_mode)numbers[7]};
+  const tdm_conv_options chosen =
+      OPTIONS(tdm_conv_options, o.same = numbers[3] != 0, o.padding[0] = o.padding[1] = padding,
+              o.dilation[0] = (int64_t)numbers[5], o.dilation[1] = (int64_t)numbers[5],
+              o.groups = (int64_t)numbers[6], o.padding_mode = (tdm_pad_mode)numbers[7]);
   layer_judge(test, "y",
               numbers[0] == 1 ? tdm_conv1d(test->graph, "layer", x, 4, width, &chosen)
                               : tdm_conv2d(test->graph, "layer", x, 4, height, width, &chosen));
@@ -30,7 +29,8 @@ static void padded(layer_test *test, const layer_case *options) {
 /* dimensions */
 static void transposed_image(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
-  const tdm_conv_transpose_options chosen = {.struct_size = sizeof chosen, .stride = {2}};
+  const tdm_conv_transpose_options chosen =
+      OPTIONS(tdm_conv_transpose_options, o.stride[0] = o.stride[1] = 2);
   layer_judge(test, "y",
               options->numbers[0] == 1
                   ? tdm_conv_transpose1d(test->graph, "layer", x, 3, 2, &chosen)
@@ -54,7 +54,7 @@ static void pooled_image(layer_test *test, const layer_case *options) {
 
 /* out, kernel, stride, padding, dilation, groups, bias */
 static void convolution3d(layer_test *test, const layer_case *options) {
-  tdm_conv3d_options chosen = {.struct_size = sizeof chosen};
+  tdm_conv3d_options chosen = tdm_conv3d_options_default();
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
@@ -69,13 +69,14 @@ static void convolution3d(layer_test *test, const layer_case *options) {
 
 /* kernel, same, padding, dilation, mode */
 static void padded3d(layer_test *test, const layer_case *options) {
-  tdm_conv3d_options chosen = {.struct_size = sizeof chosen};
+  tdm_conv3d_options chosen = tdm_conv3d_options_default();
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers, kernel);
   chosen.same = numbers[0] != 0;
   for (int i = 0; i < AXES; i++)
     chosen.padding[i] = (int64_t)numbers[1];
-  chosen.dilation[0] = (int64_t)numbers[2];
+  for (int i = 0; i < AXES; i++)
+    chosen.dilation[i] = (int64_t)numbers[2];
   chosen.padding_mode = (tdm_pad_mode)numbers[3];
   layer_judge(test, "y",
               tdm_conv3d(test->graph, "layer", layer_parameter(test, "x"), 4, kernel, &chosen));
@@ -83,7 +84,7 @@ static void padded3d(layer_test *test, const layer_case *options) {
 
 /* out, kernel, stride, padding, output_padding, dilation, groups, bias */
 static void transposed3d(layer_test *test, const layer_case *options) {
-  tdm_conv_transpose3d_options chosen = {.struct_size = sizeof chosen};
+  tdm_conv_transpose3d_options chosen = tdm_conv_transpose3d_options_default();
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers + 1, kernel);
   numbers = take(numbers, chosen.stride);
@@ -99,7 +100,7 @@ static void transposed3d(layer_test *test, const layer_case *options) {
 
 /* kernel, stride, padding, dilation (0: the average), ceil, exclude, divisor */
 static void pool3d(layer_test *test, const layer_case *options) {
-  tdm_pool3d_options chosen = {.struct_size = sizeof chosen};
+  tdm_pool3d_options chosen = tdm_pool3d_options_default();
   int64_t kernel[AXES];
   const double *numbers = take(options->numbers, kernel);
   numbers = take(numbers, chosen.stride);
@@ -107,7 +108,7 @@ static void pool3d(layer_test *test, const layer_case *options) {
   numbers = take(numbers, chosen.dilation);
   chosen.ceil = numbers[0] != 0;
   chosen.exclude_padding = numbers[1] != 0;
-  chosen.divisor = (int64_t)numbers[2];
+  if (numbers[2] != 0) chosen.divisor = (int64_t)numbers[2];
   const tdm_value x = layer_parameter(test, "x");
   layer_judge(test, "y",
               (chosen.dilation[0] > 0 ? tdm_max_pool3d : tdm_avg_pool3d)(test->graph, "f", x,
@@ -119,16 +120,13 @@ static void pool_indices(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   const int64_t kernel = (int64_t)numbers[1], stride = (int64_t)numbers[2];
   const int64_t padding = (int64_t)numbers[3], dilation = (int64_t)numbers[4];
-  const tdm_pool_options chosen = {.struct_size = sizeof chosen,
-                                   .stride = {stride},
-                                   .padding = {padding, padding},
-                                   .dilation = {dilation},
-                                   .ceil = numbers[5] != 0};
-  const tdm_pool3d_options deep = {.struct_size = sizeof deep,
-                                   .stride = {stride},
-                                   .padding = {padding, padding, padding},
-                                   .dilation = {dilation},
-                                   .ceil = numbers[5] != 0};
+  const tdm_pool_options chosen = OPTIONS(
+      tdm_pool_options, o.stride[0] = o.stride[1] = stride, o.padding[0] = o.padding[1] = padding,
+      o.dilation[0] = o.dilation[1] = dilation, o.ceil = numbers[5] != 0);
+  const tdm_pool3d_options deep =
+      OPTIONS(tdm_pool3d_options, o.stride[0] = o.stride[1] = o.stride[2] = stride,
+              o.padding[0] = o.padding[1] = o.padding[2] = padding,
+              o.dilation[0] = o.dilation[1] = o.dilation[2] = dilation, o.ceil = numbers[5] != 0);
   const int64_t cube[] = {kernel, kernel, kernel};
   const int rank = (int)numbers[0];
   const tdm_value x = layer_parameter(test, "x");
@@ -180,15 +178,15 @@ static void adaptive3d(layer_test *test, const layer_case *options) {
 
 /* affine */
 static void batch_norm3d(layer_test *test, const layer_case *options) {
-  const tdm_batch_norm_options chosen = {.struct_size = sizeof chosen,
-                                         .without_affine = options->numbers[0] == 0};
+  const tdm_batch_norm_options chosen =
+      OPTIONS(tdm_batch_norm_options, o.without_affine = options->numbers[0] == 0);
   layer_judge(test, "y",
               tdm_batch_norm_with(test->graph, "layer", layer_parameter(test, "x"), &chosen));
 }
 
 static void instance_norm3d(layer_test *test, const layer_case *options) {
   (void)options;
-  const tdm_instance_norm_options chosen = {.struct_size = sizeof chosen, .affine = true};
+  const tdm_instance_norm_options chosen = OPTIONS(tdm_instance_norm_options, o.affine = true);
   layer_judge(test, "y",
               tdm_instance_norm_with(test->graph, "layer", layer_parameter(test, "x"), &chosen));
 }

@@ -1,5 +1,6 @@
 /* See job_models.h. */
 #include "tests/net/job_models.h"
+#include "tests/options.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static tdm_value describe_cnn(tdm_graph *graph, tdm_value ids, const char *first
 static tdm_value describe_tables(tdm_graph *graph, tdm_value ids, const char *first,
                                  const char *last, tdm_value *out_steps) {
   (void)out_steps;
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   tdm_place(graph, first);
   const tdm_value near = tdm_embedding_with(graph, "near", ids, WORDS, WIDTH, &sparse);
   tdm_place(graph, last);
@@ -127,12 +128,10 @@ static void replicate(tdm_graph *graph, const job_model *of, tdm_value steps, in
                    i * ranks / REPLICAS);
   }
   const tdm_scatter scatter = {steps, 1};
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                         .devices = devices,
-                                         .scatter = &scatter,
-                                         .scatter_count = steps.index != 0,
-                                         .spread_homes = of->spread_homes,
-                                         .spread_rows = of->spread_rows};
+  const tdm_parallel_options parallel =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = &scatter,
+              o.scatter_count = steps.index != 0, o.spread_homes = of->spread_homes,
+              o.spread_rows = of->spread_rows);
   tdm_data_parallel(graph, of->replicated, &parallel);
 }
 
@@ -152,13 +151,10 @@ tdm_session *job_model_open(tdm_context *context, size_t model) {
   if (of->replicated) replicate(graph, of, steps, ranks);
   const bool sparse = of->describe == describe_tables;
   const tdm_optimizer optimizer = sparse ? tdm_sgd(0.1) : tdm_adam(0.02);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .micro_batches = of->micro_batches,
-                                       .depth = of->depth,
-                                       .seed = 7,
-                                       .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer,
+              o.micro_batches = OR_ONE(of->micro_batches), o.depth = OR_ONE(of->depth), o.seed = 7,
+              o.deterministic = true);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

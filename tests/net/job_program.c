@@ -19,6 +19,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/net/told.h"
+#include "tests/options.h"
 
 enum {
   ROWS = 24,
@@ -130,11 +131,11 @@ static tdm_status run_model(tdm_context *context, const char *what, const char *
                             const char *last, const char *replicas) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = describe(graph, first, last);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = replicas};
+  const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = replicas);
   if (replicas) tdm_data_parallel(graph, "hidden", &parallel);
   const tdm_optimizer adam = tdm_adam(0.05);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &adam, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &adam, o.deterministic = true);
   tdm_session *session = tdm_session_create(graph, &options);
   const tdm_status status = session ? train(context, session, what) : TDM_INVALID_ARGUMENT;
   tdm_session_release(session);
@@ -151,9 +152,9 @@ int main(int count, char **arguments) {
   }
   const bool is_late = count == 2 && strcmp(arguments[1], "late") == 0;
   pauses = count == 2 && !is_late;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .log = pauses ? print_line : NULL,
-                                       .silence_seconds = own_signal == SIGSTOP ? 2 : 0};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = pauses ? print_line : NULL,
+              o.silence_seconds = own_signal == SIGSTOP ? 2 : TDM_FROM_ENVIRONMENT);
   tdm_context *context = tdm_context_create(&options);
   if (!context) {
     fprintf(stderr, "%s\n", tdm_last_message());

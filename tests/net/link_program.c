@@ -18,6 +18,7 @@
 #include "graph/run/session.h"
 #include "tandem/tandem.h"
 #include "tests/net/told.h"
+#include "tests/options.h"
 
 enum { ROWS = 8, WIDTH = 1024, STEPS = 20, WARM_STEPS = 3, MOST_STEPS = 100000 };
 
@@ -45,12 +46,11 @@ static tdm_session *make_session(tdm_context *context) {
   const tdm_value y = tdm_linear(graph, "layer", x, WIDTH);
   tdm_scope_pop(graph);
   const tdm_value loss = tdm_mse(graph, "loss", y, x);
-  const tdm_parallel_options everywhere = {.struct_size = sizeof everywhere,
-                                           .devices = "host:*/cpu:0"};
+  const tdm_parallel_options everywhere = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0");
   tdm_data_parallel(graph, "model", &everywhere);
   const tdm_optimizer sgd = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &sgd, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd, o.deterministic = true);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;
@@ -113,7 +113,7 @@ static void print_warning(void *user, tdm_log_level level, const char *message) 
 
 int main(int count, char **arguments) {
   if (count < 2 || count > 4) return 2;
-  const tdm_context_options logged = {.struct_size = sizeof logged, .log = print_warning};
+  const tdm_context_options logged = OPTIONS(tdm_context_options, o.log = print_warning);
   tdm_context *context = tdm_context_create(&logged);
   tdm_status status = context ? TDM_OK : TDM_INTERNAL;
   if (context && count == 3) status = measure(context, arguments[2]);

@@ -3,6 +3,7 @@
  * Invariant: whatever is not refused gives the bits of the same chunks on one device. */
 #include <stdio.h>
 
+#include "tests/options.h"
 #include "tests/parallel/delays.h"
 
 enum { DEVICES = 8, TABLE = 20, WIDTH = 4, HIDDEN = 6 };
@@ -25,12 +26,12 @@ static tdm_session *checked_over(tdm_context *on, const char *devices, bool chec
   const tdm_value hidden = tdm_tanh(graph, "tanh", tdm_linear(graph, "up", rows, HIDDEN));
   const tdm_value y = tdm_linear(graph, "down", hidden, WIDTH);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {
-      .struct_size = sizeof wrapped, .devices = devices, .output_device = "cpu:0"};
+  const tdm_parallel_options wrapped =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.output_device = "cpu:0");
   tdm_data_parallel(graph, "part", &wrapped);
   tdm_output(graph, "y", y);
-  const tdm_session_options options = {
-      .seed = 11, .deterministic = true, .check_finite = check_finite};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.seed = 11, o.deterministic = true, o.check_finite = check_finite);
   return train_session(graph, tdm_mse(graph, "loss", y, target), tdm_adam(0.01), &options);
 }
 
@@ -215,7 +216,7 @@ static void rows_that_disagree_are_refused(void **unused) {
   tdm_output(graph, "y", tdm_linear(graph, "a", left, WIDTH));
   tdm_output(graph, "z", tdm_linear(graph, "b", right, WIDTH));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = spread};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = spread);
   tdm_data_parallel(graph, "part", &wrapped);
   tdm_session *session = run_session(graph, NULL);
   static const int64_t rows[][2] = {{9, 9}, {30, 10}, {1, 0}, {8, 8}, {0, 3}};

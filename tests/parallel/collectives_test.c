@@ -2,6 +2,7 @@
  * failure in turn, adversarial delays, a closed context. */
 #include <stdlib.h>
 
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 /* ---- What is refused ---- */
@@ -192,11 +193,9 @@ static void every_shortage_of_memory_leaves_nothing(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .allocator = &allocator,
-                                       .cpu_devices = 3,
-                                       .sim_devices = 2,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 3, o.sim_devices = 2,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *own = tdm_context_create(&options);
   if (!own) fail_msg("no context: %s", tdm_last_message());
   inputs given = make_inputs(own);
@@ -227,8 +226,8 @@ static void delays_change_nothing(void **unused) {
   (void)unused;
   static const char *const settings[] = {"delay_seed=1", "delay_seed=2", "delay_seed=3"};
   for (size_t s = 0; s < TDM_COUNT_OF(settings); s++) {
-    const tdm_context_options options = {
-        .struct_size = sizeof options, .cpu_devices = 3, .sim_devices = 2, .sim = settings[s]};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.cpu_devices = 3, o.sim_devices = 2, o.sim = settings[s]);
     tdm_context *own = tdm_context_create(&options);
     if (!own) fail_msg("no context: %s", tdm_last_message());
     tdm_tensor *x =
@@ -257,7 +256,7 @@ static void delays_change_nothing(void **unused) {
 
 static void a_closed_context_refuses(void **unused) {
   (void)unused;
-  const tdm_context_options options = {.struct_size = sizeof options, .cpu_devices = 2};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = 2);
   tdm_context *own = tdm_context_create(&options);
   tdm_tensor *x = tdm_tensor_zeros(own, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 4, 4));
   assert_non_null(x);

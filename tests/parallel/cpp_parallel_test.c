@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 #define BOTH FIRST "," SECOND
@@ -19,7 +20,7 @@ static tdm_value zeros(tdm_graph *graph, const char *name, tdm_shape shape) {
 
 /* Learns the sum of squares of value - ones: its gradient at value 0 is -2. */
 static tdm_session *step_session(tdm_graph *graph, tdm_value value, tdm_value ones) {
-  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   const tdm_value loss = tdm_mse_with(graph, "loss", value, ones, &sum);
   return train_session(graph, loss, tdm_sgd(0.5), NULL);
 }
@@ -57,7 +58,7 @@ static void differentiable_scatter(void **unused) {
   tdm_value parts[2];
   tdm_value losses[2];
   tdm_split(graph, "scatter", x, 0, sizes, 2, parts);
-  const tdm_loss_options sum = {.struct_size = sizeof sum, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   for (int i = 0; i < 2; i++) {
     tdm_place(graph, places[i]);
     const tdm_value ones = tdm_input(graph, names[i], TDM_FLOAT32, shapes[i]);
@@ -180,7 +181,7 @@ static void parallel_apply_rethrows_exception(void **unused) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   tdm_output(graph, "y", tdm_embedding(graph, "table", ids, 10, 3));
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0," BOTH};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "cpu:0," BOTH);
   tdm_data_parallel(graph, "table", &wrapped);
   tdm_session *session = run_session(graph, NULL);
   tdm_tensor *fed = count_on("cpu:0", TDM_INT64, tdm_shape_of(1, 9));
@@ -237,11 +238,12 @@ static void data_parallel_uses_all_available_devices(void **unused) {
   tdm_scope_push(graph, "module");
   tdm_output(graph, "y", tdm_observe(graph, "place", tdm_tanh(graph, "tanh", x)));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
-                                        .devices = BOTH ",cpu:0,cpu:1"};
+  const tdm_parallel_options wrapped =
+      OPTIONS(tdm_parallel_options, o.devices = BOTH ",cpu:0,cpu:1");
   tdm_data_parallel(graph, "module", &wrapped);
   bool seen[4] = {false};
-  const tdm_session_options options = {.observer = see_replica, .observer_user = seen};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = see_replica, o.observer_user = seen);
   tdm_session *session = run_session(graph, &options);
   tdm_tensor *fed = draw(tdm_shape_of(2, 4, 3), 1);
   const tdm_feed feed = {"x", fed, false};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 #define BOTH FIRST "," SECOND
@@ -23,7 +24,7 @@ static tdm_session *apply_session(const char *const *places) {
     tdm_output(graph, names[i][2], tdm_linear(graph, "fc", x, 5));
     tdm_scope_pop(graph);
   }
-  const tdm_session_options options = {.seed = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 2);
   return run_session(graph, &options);
 }
 
@@ -218,9 +219,10 @@ static tdm_session *reader_session(seen_copies *seen) {
                                 tdm_observe(graph, "buffer", running));
   tdm_output(graph, "y", append_product(graph, "product", x, sum));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = BOTH ",cpu:1"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = BOTH ",cpu:1");
   tdm_data_parallel(graph, "module", &wrapped);
-  const tdm_session_options options = {.observer = compare_copy, .observer_user = seen};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = compare_copy, o.observer_user = seen);
   return run_session(graph, &options);
 }
 

@@ -2,6 +2,7 @@
  * what a wrapped module answers and learns is what the module does. */
 #include <stdlib.h>
 
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 #define BOTH FIRST "," SECOND
@@ -76,7 +77,7 @@ static void data_parallel_device_args(void **unused) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
     tdm_output(graph, "y", tdm_linear(graph, "fc", x, 3));
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = bad[i]};
+    const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = bad[i]);
     tdm_data_parallel(graph, "fc", &wrapped);
     assert_null(tdm_session_create(graph, NULL));
     assert_message("data parallel over fc");
@@ -131,7 +132,7 @@ static void data_parallel_no_grad(void **unused) {
 /* ---- Inputs and outputs of several kinds ---- */
 
 static tdm_value build_recurrent(tdm_graph *graph, tdm_value x) {
-  const tdm_rnn_options two = {.struct_size = sizeof two, .layers = 2};
+  const tdm_rnn_options two = OPTIONS(tdm_rnn_options, o.layers = 2);
   return tdm_rnn(graph, "rnn", x, 6, &two, NULL);
 }
 
@@ -164,10 +165,10 @@ static tdm_session *inputs_session(const char *devices) {
   tdm_output(graph, "turned", turned);
   tdm_scope_pop(graph);
   const tdm_scatter scatter[] = {{a, 0}, {b, -1}, {whole, TDM_BROADCAST}};
-  const tdm_parallel_options wrapped = {
-      .struct_size = sizeof wrapped, .devices = devices, .scatter = scatter, .scatter_count = 3};
+  const tdm_parallel_options wrapped =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = scatter, o.scatter_count = 3);
   if (devices) tdm_data_parallel(graph, "module", &wrapped);
-  const tdm_session_options options = {.seed = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 3);
   return run_session(graph, &options);
 }
 
@@ -218,7 +219,7 @@ static void data_parallel_module_zero_inputs(void **unused) {
   const tdm_value t = tdm_parameter(graph, "t", TDM_FLOAT32, tdm_shape_of(2, 2, 3), &ones);
   tdm_output(graph, "y", tdm_add(graph, "twice", t, t));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = BOTH};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = BOTH);
   tdm_data_parallel(graph, "module", &wrapped);
   tdm_session *session = run_session(graph, NULL);
   tdm_fetch y = {.name = "y"};
@@ -240,9 +241,9 @@ static tdm_tensor_list *train_table(const char *devices, bool sparse) {
   tdm_place(graph, "cpu:0");
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
-  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = sparse);
   const tdm_value rows = tdm_embedding_with(graph, "table", ids, 10, 2, &options);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (devices) tdm_data_parallel(graph, "table", &wrapped);
   tdm_session *session = train_session(graph, tdm_mse(graph, "loss", rows, y), tdm_sgd(0.5), NULL);
   static const int64_t drawn[] = {0, 7, 2, 7, 7, 1, 0, 2, 9};

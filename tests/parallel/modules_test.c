@@ -1,5 +1,6 @@
 /* Modules, replicas and parallel_apply as PyTorch's tutorials use them: data parallelism by hand,
  * of scatter, replicate, parallel_apply, gather, and models whose parts lie on several devices. */
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 #define BOTH FIRST "," SECOND
@@ -52,7 +53,7 @@ static tdm_session *session_of(const tdm_module *module, const char *devices) {
     tdm_parallel_apply(graph, module, &x, 1, &y);
   tdm_output_on(graph, "y", y, NULL);
   return train_session(graph, tdm_mse(graph, "mse", y, t), tdm_sgd(0.2),
-                       &(tdm_session_options){.seed = 9});
+                       WITH(tdm_session_options, o.seed = 9));
 }
 
 static tdm_tensor *train(tdm_session *session, uint64_t seed) {
@@ -100,12 +101,12 @@ static void statistics_are_those_of_the_first_replica(void **unused) {
   const tdm_value t = tdm_input(graph, "t", TDM_FLOAT32, tdm_shape_of(2, ROWS, OUT));
   tdm_value y;
   tdm_parallel_apply(graph, &module, &x, 1, &y);
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = BOTH, .output_device = SECOND};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = BOTH, o.output_device = SECOND);
   tdm_data_parallel(graph, "net", &options);
   tdm_output_on(graph, "y", y, NULL);
   tdm_session *wrapped = train_session(graph, tdm_mse(graph, "mse", y, t), tdm_sgd(0.2),
-                                       &(tdm_session_options){.seed = 9});
+                                       WITH(tdm_session_options, o.seed = 9));
   for (uint64_t seed = 1; seed <= 3; seed++) {
     tdm_tensor_release(train(by_hand, seed));
     tdm_tensor_release(train(wrapped, seed));

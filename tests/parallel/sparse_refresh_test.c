@@ -2,6 +2,7 @@
  * moves is exact, and what is learned is bit by bit what one device without copies learns. */
 #include <semaphore.h>
 
+#include "tests/options.h"
 #include "tests/parallel/support.h"
 
 enum { TABLE = 400, DIM = 6, WIDTH = 4, ROWS = 12, LOGGED = 4 };
@@ -22,15 +23,15 @@ static tdm_session *table_session(const char *devices, tdm_store *store) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, batch));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, batch, WIDTH));
   tdm_scope_push(graph, "model");
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value words = tdm_embedding_with(graph, "table", ids, TABLE, DIM, &sparse);
   const tdm_value out = tdm_linear(graph, "fc", words, WIDTH);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = devices};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (devices) tdm_data_parallel(graph, "model", &wrapped);
   tdm_output(graph, "out", out);
-  const tdm_session_options options = {
-      .store = store, .depth = depth, .seed = 5, .deterministic = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store, o.depth = depth,
+                                              o.seed = 5, o.deterministic = true);
   return train_session(graph, tdm_mse(graph, "loss", out, y), tdm_sgd(0.5), &options);
 }
 

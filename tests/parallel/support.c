@@ -1,5 +1,6 @@
 /* See support.h. */
 #include "tests/parallel/support.h"
+#include "tests/options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +9,9 @@ tdm_context *context;
 
 int begin_group(void **unused) {
   (void)unused;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 3,
-                                       .sim_devices = 2,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 3, o.sim_devices = 2,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return 0;
@@ -133,14 +133,12 @@ tdm_session *model_session(const test_model *model, const char *devices, const c
   const tdm_value y = model->build(graph, before);
   tdm_scope_pop(graph);
   const tdm_scatter scatter = {before, model->dimension};
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
-                                        .devices = devices,
-                                        .output_device = output_device,
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  const tdm_parallel_options wrapped =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.output_device = output_device,
+              o.scatter = &scatter, o.scatter_count = 1);
   if (devices) tdm_data_parallel(graph, "module", &wrapped);
   tdm_output(graph, "y", y);
-  const tdm_session_options options = {.seed = 7, .store = store};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 7, o.store = store);
   return train_session(graph, tdm_mse(graph, "loss", y, target), tdm_sgd(0.1), &options);
 }
 

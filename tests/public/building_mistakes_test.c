@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 /* What a mistake is made with: x float32 (batch, 8), ids int64 (batch), image float32 (batch, 3, 8,
  * 8), steps float32 (5, batch, 8). */
@@ -186,15 +187,14 @@ MISTAKE(convolution_larger_than_the_image) {
   tdm_conv2d(graph, "conv", given->image, 4, 9, 9, NULL);
 }
 MISTAKE(convolution_in_uneven_groups) {
-  const tdm_conv_options options = {.struct_size = sizeof options, .groups = 2};
+  const tdm_conv_options options = OPTIONS(tdm_conv_options, o.groups = 2);
   tdm_conv2d(graph, "conv", given->image, 4, 3, 3, &options);
 }
 MISTAKE(options_of_another_size) {
-  const tdm_conv_options options = {.groups = 1};
-  tdm_conv2d(graph, "conv", given->image, 4, 3, 3, &options);
+  tdm_conv2d(graph, "conv", given->image, 4, 3, 3, UNMADE(tdm_conv_options));
 }
 MISTAKE(pooling_with_too_much_padding) {
-  const tdm_pool_options options = {.struct_size = sizeof options, .padding = {2}};
+  const tdm_pool_options options = OPTIONS(tdm_pool_options, o.padding[0] = 2);
   tdm_max_pool2d(graph, "pool", given->image, 2, 2, &options);
 }
 MISTAKE(batch_norm_of_a_vector) {
@@ -208,8 +208,8 @@ MISTAKE(recurrent_of_images) {
   tdm_lstm(graph, "lstm", given->image, 4, NULL, NULL, NULL);
 }
 MISTAKE(recurrent_with_other_state) {
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .h0 = FLOATS("h0", 3, 1, TDM_DIM("batch"), 5)};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.h0 = FLOATS("h0", 3, 1, TDM_DIM("batch"), 5));
   tdm_gru(graph, "gru", given->steps, 4, &options, NULL);
 }
 MISTAKE(dropout_of_more_than_all) {
@@ -233,12 +233,12 @@ MISTAKE(mse_of_two_shapes) {
   tdm_mse(graph, "loss", given->x, FLOATS("y", 2, TDM_DIM("batch"), 1));
 }
 MISTAKE(nothing_to_wrap) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,sim:0"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
   tdm_linear(graph, "block/fc", given->x, 4);
   tdm_data_parallel(graph, "blok", &options);
 }
 MISTAKE(wrapped_over_no_devices) {
-  const tdm_parallel_options options = {.struct_size = sizeof options};
+  const tdm_parallel_options options = tdm_parallel_options_default();
   tdm_linear(graph, "fc", given->x, 4);
   tdm_data_parallel(graph, "fc", &options);
 }
@@ -300,10 +300,11 @@ static const mistake mistakes[] = {
     {convolution_in_uneven_groups,
      "convolution conv: x must have 4 dimensions, or one less, and 2 groups must "
      "divide its channels and 4; x is [batch, 3, 8, 8]"},
-    {options_of_another_size, "convolution conv: struct_size of its options is 0, not 72"},
+    {options_of_another_size,
+     "convolution conv: its options were not made by tdm_conv_options_default()"},
     {pooling_with_too_much_padding,
      "pool pool: kernel, stride and dilation must be positive and at most 2147483647, and padding "
-     "at most half the kernel; kernel is 2 x 2, stride 2 x 2, padding 2 x 0"},
+     "at most half the kernel; kernel is 2 x 2, stride 2 x 2, padding 2 x 0, dilation 1 x 1"},
     {batch_norm_of_a_vector, "batch_norm norm: dimension 1 of x must be a size, x is [4]"},
     {layer_norm_of_too_many,
      "layer_norm norm: the last 3 dimensions of x must be sizes, x is [batch, 8]"},

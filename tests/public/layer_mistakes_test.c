@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 /* What a mistake is made with: x float32 (batch, 8), ids int64 (batch), image float32 (batch, 3, 8,
  * 8), steps float32 (5, batch, 8). */
@@ -70,8 +71,8 @@ MISTAKE(volume_convolution_of_images) {
   tdm_conv3d(graph, "conv", given->image, 4, (const int64_t[]){3, 3, 3}, NULL);
 }
 MISTAKE(output_padding_of_a_whole_stride) {
-  const tdm_conv_transpose_options options = {
-      .struct_size = sizeof options, .stride = {2}, .output_padding = {2}};
+  const tdm_conv_transpose_options options =
+      OPTIONS(tdm_conv_transpose_options, o.stride[0] = o.stride[1] = 2, o.output_padding[0] = 2);
   tdm_conv_transpose2d(graph, "up", given->image, 4, 3, 3, &options);
 }
 MISTAKE(groups_that_do_not_divide) {
@@ -96,7 +97,7 @@ MISTAKE(ctc_of_float_targets) {
   tdm_ctc(graph, "loss", given->steps, given->x, given->ids, given->ids);
 }
 MISTAKE(projection_of_a_gru) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .projection = 2};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.projection = 2);
   tdm_gru(graph, "gru", given->steps, 4, &options, NULL);
 }
 MISTAKE(transformer_of_uneven_heads) {
@@ -106,7 +107,7 @@ MISTAKE(transformer_of_uneven_heads) {
 /* ---- Losses, scores and norms ---------------------------------------------------------------- */
 
 MISTAKE(margin_of_another_power) {
-  const tdm_loss_options options = {.struct_size = sizeof options, .p = 3};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.p = 3);
   tdm_multi_margin_with(graph, "loss", given->x, given->ids, &options);
 }
 MISTAKE(accuracy_of_float_classes) {

@@ -6,6 +6,7 @@
 
 #define GROUP_CONTEXT graph_context_of(1, 1)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
@@ -14,7 +15,6 @@ static tdm_session *try_session(const tdm_session_options *options,
   tdm_value loss;
   tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", &loss);
   tdm_session_options mine = *options;
-  mine.struct_size = sizeof mine;
   mine.loss = loss;
   mine.optimizer = optimizer;
   tdm_session *session = tdm_session_create(graph, &mine);
@@ -46,35 +46,37 @@ static void numbers_of_sessions_have_ranges(void **unused) {
   static const int bad[] = {-1, INT32_MIN, 1000000000, INT32_MAX};
   const tdm_optimizer optimizer = tdm_sgd(0.1);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    const tdm_session_options depth = {.depth = bad[i]};
+    const tdm_session_options depth = OPTIONS(tdm_session_options, o.depth = bad[i]);
     assert_refused(&depth, &optimizer, "depth is");
-    const tdm_session_options queue = {.queue_limit = bad[i]};
-    assert_refused(&queue, &optimizer, "queue_limit is");
-    const tdm_session_options plans = {.plan_limit = bad[i]};
+    const tdm_session_options queue = OPTIONS(tdm_session_options, o.queue_limit = bad[i]);
+    if (bad[i] != TDM_NO_QUEUE_LIMIT) assert_refused(&queue, &optimizer, "queue_limit is");
+    const tdm_session_options plans = OPTIONS(tdm_session_options, o.plan_limit = bad[i]);
     assert_refused(&plans, &optimizer, "plan_limit is");
-    const tdm_session_options traces = {.trace_runs = bad[i]};
+    const tdm_session_options traces = OPTIONS(tdm_session_options, o.trace_runs = bad[i]);
     assert_refused(&traces, &optimizer, "trace_runs is");
-    const tdm_session_options parts = {.micro_batches = bad[i]};
+    const tdm_session_options parts = OPTIONS(tdm_session_options, o.micro_batches = bad[i]);
     if (bad[i] != TDM_MICRO_BATCHES_AUTO) assert_refused(&parts, &optimizer, "micro_batches is");
   }
-  const tdm_session_options beyond = {.depth = TDM_MAX_DEPTH + 1};
-  assert_refused(&beyond, &optimizer, "not 0 to 1024");
-  const tdm_session_options most = {
-      .depth = TDM_MAX_DEPTH, .queue_limit = TDM_MAX_QUEUE_LIMIT, .plan_limit = TDM_MAX_PLAN_LIMIT};
+  const tdm_session_options beyond = OPTIONS(tdm_session_options, o.depth = TDM_MAX_DEPTH + 1);
+  assert_refused(&beyond, &optimizer, "expected 1 to 1024");
+  const tdm_session_options most =
+      OPTIONS(tdm_session_options, o.depth = TDM_MAX_DEPTH, o.queue_limit = TDM_MAX_QUEUE_LIMIT,
+              o.plan_limit = TDM_MAX_PLAN_LIMIT);
   assert_accepted(&most);
 }
 
 static void rates_are_finite(void **unused) {
   (void)unused;
   static const double bad[] = {NAN, INFINITY, -INFINITY, -0.1};
-  const tdm_session_options none = {0};
+  const tdm_session_options none = tdm_session_options_default();
   const tdm_optimizer good = tdm_sgd(0.5);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     tdm_optimizer optimizer = good;
     optimizer.learning_rate = bad[i];
     assert_refused(&none, &optimizer, "learning rate");
     const tdm_parameter_group group = {"rnn", &optimizer};
-    const tdm_session_options grouped = {.groups = &group, .group_count = 1};
+    const tdm_session_options grouped =
+        OPTIONS(tdm_session_options, o.groups = &group, o.group_count = 1);
     assert_refused(&grouped, &good, "learning rate");
     optimizer = good;
     optimizer.clip_norm = bad[i];
@@ -84,7 +86,8 @@ static void rates_are_finite(void **unused) {
     if (bad[i] != (double)INFINITY) assert_refused(&none, &optimizer, "clip_value is");
   }
   const tdm_parameter_group group = {"rnn", &good};
-  const tdm_session_options grouped = {.groups = &group, .group_count = 1};
+  const tdm_session_options grouped =
+      OPTIONS(tdm_session_options, o.groups = &group, o.group_count = 1);
   tdm_session *session = try_session(&grouped, &good);
   assert_non_null(session);
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -105,12 +108,12 @@ static void rates_are_finite(void **unused) {
 static void counts_need_their_lists(void **unused) {
   (void)unused;
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  const tdm_session_options groups = {.group_count = 3};
+  const tdm_session_options groups = OPTIONS(tdm_session_options, o.group_count = 3);
   assert_refused(&groups, &optimizer, "groups is NULL");
-  const tdm_session_options none = {0};
+  const tdm_session_options none = tdm_session_options_default();
   tdm_session *session = try_session(&none, &optimizer);
   assert_non_null(session);
-  const tdm_state_dict_options rules = {.struct_size = sizeof rules, .rule_count = 3};
+  const tdm_state_dict_options rules = OPTIONS(tdm_state_dict_options, o.rule_count = 3);
   tdm_tensor_list *list;
   assert_status(tdm_session_state_dict(session, &rules, &list), TDM_INVALID_ARGUMENT);
   assert_message("rules is NULL");
@@ -119,8 +122,8 @@ static void counts_need_their_lists(void **unused) {
   assert_status(tdm_run(session, NULL, 0, NULL, 1), TDM_INVALID_ARGUMENT);
   tdm_session_release(session);
   tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", NULL);
-  const tdm_parallel_options parallel = {
-      .struct_size = sizeof parallel, .devices = "cpu:0,sim:0", .scatter_count = 3};
+  const tdm_parallel_options parallel =
+      OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0", o.scatter_count = 3);
   tdm_data_parallel(graph, "rnn", &parallel);
   assert_status(tdm_graph_status(graph), TDM_INVALID_ARGUMENT);
   assert_message("scatter is NULL");
@@ -133,24 +136,23 @@ static void numbers_of_contexts_have_ranges(void **unused) {
   (void)unused;
   static const int bad[] = {-1, INT32_MIN, 1000000000, INT32_MAX};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    const tdm_context_options cpus = {.struct_size = sizeof cpus, .cpu_devices = bad[i]};
+    const tdm_context_options cpus = OPTIONS(tdm_context_options, o.cpu_devices = bad[i]);
     assert_null(tdm_context_create(&cpus));
-    assert_message("kind cpu");
-    const int bad_sims = bad[i] == -1 ? -2 : bad[i]; /* -1: none */
-    const tdm_context_options sims = {.struct_size = sizeof sims, .sim_devices = bad_sims};
+    assert_message("cpu_devices is");
+    const tdm_context_options sims = OPTIONS(tdm_context_options, o.sim_devices = bad[i]);
     assert_null(tdm_context_create(&sims));
-    assert_message("kind sim");
+    assert_message("sim_devices is");
   }
-  static const int bad_tf32[] = {-2, 2, INT32_MIN, INT32_MAX};
+  static const int bad_tf32[] = {-1, 2, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof bad_tf32 / sizeof bad_tf32[0]; i++) {
-    const tdm_context_options tf32 = {.struct_size = sizeof tf32, .tf32 = bad_tf32[i]};
+    const tdm_context_options tf32 = OPTIONS(tdm_context_options, o.tf32 = bad_tf32[i]);
     assert_null(tdm_context_create(&tf32));
     assert_message("tf32 is");
   }
   static const double bad_silence[] = {-1, 0.4, 86401, NAN, INFINITY};
   for (size_t i = 0; i < sizeof bad_silence / sizeof bad_silence[0]; i++) {
-    const tdm_context_options silence = {.struct_size = sizeof silence,
-                                         .silence_seconds = bad_silence[i]};
+    const tdm_context_options silence =
+        OPTIONS(tdm_context_options, o.silence_seconds = bad_silence[i]);
     assert_null(tdm_context_create(&silence));
     assert_message("silence_seconds is");
     assert_message("expected 0.5 to 86400");
@@ -163,14 +165,14 @@ static void numbers_of_loaders_have_ranges(void **unused) {
   const char *const names[] = {"rows"};
   tdm_dataset *dataset = tdm_dataset_from_tensors(context, names, &rows, 1);
   assert_non_null(dataset);
-  const tdm_loader_options batch = {.struct_size = sizeof batch, .batch_size = -1};
+  const tdm_loader_options batch = OPTIONS(tdm_loader_options, o.batch_size = -1);
   assert_null(tdm_loader_create(dataset, &batch));
   assert_message("batch_size is");
-  const tdm_loader_options ahead = {.struct_size = sizeof ahead, .prefetch = -1};
+  const tdm_loader_options ahead = OPTIONS(tdm_loader_options, o.prefetch = -1);
   assert_null(tdm_loader_create(dataset, &ahead));
   assert_message("prefetch is");
-  const tdm_loader_options much = {
-      .struct_size = sizeof much, .batch_size = INT64_MAX, .prefetch = INT32_MAX};
+  const tdm_loader_options much =
+      OPTIONS(tdm_loader_options, o.batch_size = INT64_MAX, o.prefetch = INT32_MAX);
   tdm_loader *loader = tdm_loader_create(dataset, &much); /* no more than there is */
   assert_non_null(loader);
   assert_int_equal(tdm_loader_batch_count(loader), 1);

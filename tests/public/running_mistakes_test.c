@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 /* x float32 (batch, 8) -> block/fc -> scores (batch, 4), with classes a loss. */
 typedef struct program {
@@ -29,8 +30,7 @@ typedef struct mistake {
 /* ---- Options of a session -------------------------------------------------------------------- */
 
 static tdm_session_options options_of(const program *self, const tdm_optimizer *optimizer) {
-  return (tdm_session_options){
-      .struct_size = sizeof(tdm_session_options), .loss = self->loss, .optimizer = optimizer};
+  return OPTIONS(tdm_session_options, o.loss = self->loss, o.optimizer = optimizer);
 }
 
 static void refuse(const program *self, const tdm_session_options *options) {
@@ -38,8 +38,7 @@ static void refuse(const program *self, const tdm_session_options *options) {
 }
 
 MISTAKE(options_without_size) {
-  const tdm_session_options options = {.depth = 1};
-  refuse(self, &options);
+  refuse(self, UNMADE(tdm_session_options));
 }
 MISTAKE(optimizer_without_loss) {
   const tdm_optimizer adam = tdm_adam(1e-3);
@@ -186,13 +185,14 @@ MISTAKE(file_that_is_not_there) {
 }
 
 static const mistake mistakes[] = {
-    {options_without_size, "session options: struct_size is 0, expected "},
+    {options_without_size,
+     "tdm_session_create: its options were not made by tdm_session_options_default()"},
     {optimizer_without_loss,
      "session options: an optimizer without a loss: set loss to the value that is to become less"},
     {negative_learning_rate,
      "session options: adam: learning rate -0.001 must be finite and not negative"},
-    {negative_clip_norm, "session options: clip_norm is -1, not 0 or more"},
-    {depth_too_large, "session options: depth is 5000, not 0 to 1024"},
+    {negative_clip_norm, "session options: clip_norm is -1, expected a positive number"},
+    {depth_too_large, "session options: depth is 5000, expected 1 to 1024"},
     {micro_batches_of_no_dimension, "micro-batches: no input has a dimension rows"},
     {layer_misspelt_in_a_map, "device map: nothing is named 'blok/fc'; layers are: block/fc, loss "
                               "(did you mean 'block/fc'?)"},

@@ -19,7 +19,7 @@ extern "C" {
 namespace {
 
 tdm_session_options training(tdm_value loss, const tdm_optimizer &optimizer) {
-  tdm_session_options options = {};
+  tdm_session_options options = tdm_session_options_default();
   options.loss = loss;
   options.optimizer = &optimizer;
   return options;
@@ -150,7 +150,7 @@ void count_release(void *, void *memory, size_t) {
 void no_output_is_lost_where_memory_is_short(void **) {
   {
     const tdm_allocator counting = {count_allocate, count_release, nullptr};
-    tdm_context_options options = {};
+    tdm_context_options options = tdm_context_options_default();
     options.allocator = &counting;
     tandem::context context(options);
     tandem::graph graph(context);

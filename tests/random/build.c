@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/options.h"
 #include "tests/random/view.h"
 
 typedef struct building {
@@ -75,19 +76,16 @@ static tdm_value build_binary(tdm_graph *graph, int which, tdm_value a, tdm_valu
 static tdm_value build_table(tdm_graph *graph, const random_node *what, tdm_value ids,
                              tdm_value scales, int64_t dim) {
   if (what->kind == NODE_EMBEDDING) {
-    const tdm_embedding_options options = {.struct_size = sizeof options,
-                                           .has_padding_index = what->padding_row >= 0,
-                                           .padding_index = what->padding_row,
-                                           .sparse = what->flag};
+    const tdm_embedding_options options =
+        OPTIONS(tdm_embedding_options, o.sparse = what->flag,
+                o.padding_index = what->padding_row >= 0 ? what->padding_row : TDM_NO_INDEX);
     return tdm_embedding_with(graph, "it", ids, what->count, dim, &options);
   }
   static const tdm_bag_mode MODES[] = {TDM_BAG_MEAN, TDM_BAG_SUM, TDM_BAG_MAX};
-  const tdm_embedding_bag_options options = {.struct_size = sizeof options,
-                                             .mode = MODES[what->which],
-                                             .scales = scales,
-                                             .has_padding_index = what->padding_row >= 0,
-                                             .padding_index = what->padding_row,
-                                             .sparse = what->flag};
+  const tdm_embedding_bag_options options =
+      OPTIONS(tdm_embedding_bag_options, o.mode = MODES[what->which], o.scales = scales,
+              o.padding_index = what->padding_row >= 0 ? what->padding_row : TDM_NO_INDEX,
+              o.sparse = what->flag);
   return tdm_embedding_bag(graph, "it", ids, what->count, dim, &options);
 }
 
@@ -95,14 +93,14 @@ static tdm_value build_image(tdm_graph *graph, const random_node *what, tdm_valu
                              int64_t channels) {
   const int64_t height = what->kernel[0], width = what->kernel[1];
   if (what->kind == NODE_CONVOLUTION) {
-    tdm_conv_options options = {.struct_size = sizeof options, .groups = what->groups};
+    tdm_conv_options options = OPTIONS(tdm_conv_options, o.groups = OR_ONE(what->groups));
     memcpy(options.stride, what->stride, sizeof options.stride);
     memcpy(options.padding, what->padding, sizeof options.padding);
     memcpy(options.dilation, what->dilation, sizeof options.dilation);
     options.without_bias = what->parameter_count == 1;
     return tdm_conv2d(graph, "it", x, channels, height, width, &options);
   }
-  tdm_pool_options options = {.struct_size = sizeof options};
+  tdm_pool_options options = tdm_pool_options_default();
   memcpy(options.stride, what->stride, sizeof options.stride);
   memcpy(options.padding, what->padding, sizeof options.padding);
   if (what->which == POOL_MAX) return tdm_max_pool2d(graph, "it", x, height, width, &options);
@@ -110,7 +108,7 @@ static tdm_value build_image(tdm_graph *graph, const random_node *what, tdm_valu
 }
 
 static tdm_value build_loss(tdm_graph *graph, int which, tdm_value a, tdm_value b) {
-  const tdm_loss_options options = {.struct_size = sizeof options, .reduction = TDM_LOSS_SUM};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   switch (which) {
   case LOSS_MSE:
     return tdm_mse_with(graph, "it", a, b, &options);
@@ -303,18 +301,14 @@ static void build_wrap(building *it, const random_wrap *part) {
   }
   for (size_t i = 0; i < out; i++)
     outputs[i] = it->values[leaving[i]];
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options,
-      .devices = devices,
-      .output_device = part->output_device == NOWHERE
-                           ? NULL
-                           : machine_device(it->machine, part->output_device, output),
-      .weights = part->weighted ? part->weights : NULL,
-      .scatter = scatter,
-      .scatter_count = scattered,
-      .spread_homes = part->spread_homes,
-      .updated_everywhere = part->updated_everywhere,
-      .spread_rows = part->spread_rows};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices,
+              o.output_device = part->output_device == NOWHERE
+                                    ? NULL
+                                    : machine_device(it->machine, part->output_device, output),
+              o.weights = part->weighted ? part->weights : NULL, o.scatter = scatter,
+              o.scatter_count = scattered, o.spread_homes = part->spread_homes,
+              o.updated_everywhere = part->updated_everywhere, o.spread_rows = part->spread_rows);
   if (part->between && out > 0 && input_count > 0)
     tdm_data_parallel_between(it->graph, inputs, input_count, outputs, out, &options);
   else
@@ -341,20 +335,14 @@ static tdm_session *open_session(building *it, tdm_store *store, _Atomic uint64_
   const tdm_optimizer optimizer = build_optimizer(model, 0, view->learning_rate);
   view_groups groups;
   build_groups(&groups, model, view->learning_rate, view->frozen);
-  tdm_session_options options = {.struct_size = sizeof options,
-                                 .store = store,
-                                 .depth = view->depth,
-                                 .queue_limit = view->queue_limit,
-                                 .plan_limit = view->plan_limit,
-                                 .deterministic = view->deterministic,
-                                 .check_finite = view->check_finite,
-                                 .profile = view->profile,
-                                 .trace_runs = view->trace_runs,
-                                 .micro_batches = view->micro_batches,
-                                 .batch_dimension = "batch",
-                                 .unfused = view->unfused,
-                                 .averages = view->reads_averages,
-                                 .collective = (tdm_collective)view->collective};
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store, o.depth = OR_ONE(view->depth),
+              o.queue_limit = view->queue_limit > 0 ? view->queue_limit : TDM_NO_QUEUE_LIMIT,
+              o.plan_limit = OR_ONE(view->plan_limit), o.deterministic = view->deterministic,
+              o.check_finite = view->check_finite, o.profile = view->profile,
+              o.trace_runs = view->trace_runs, o.micro_batches = OR_ONE(view->micro_batches),
+              o.batch_dimension = "batch", o.unfused = view->unfused,
+              o.averages = view->reads_averages, o.collective = (tdm_collective)view->collective);
   if (view->observes) {
     options.observer = observe;
     options.observer_user = observations;

@@ -1,6 +1,7 @@
 /* Describes to the library what goes along a dimension that may be the batch. */
 #include <math.h>
 
+#include "tests/options.h"
 #include "tests/random/view.h"
 
 static tdm_value build_shift(tdm_graph *graph, tdm_value x, int dimension, int rank) {
@@ -21,8 +22,9 @@ static tdm_value build_places(tdm_graph *graph, tdm_value x, int dimension, int 
 
 static tdm_value build_window(tdm_graph *graph, const random_node *what, tdm_value x,
                               int64_t channels) {
-  const tdm_conv_options same = {.struct_size = sizeof same, .padding = {1}, .without_bias = true};
-  const tdm_pool_options around = {.struct_size = sizeof around, .stride = {1}, .padding = {1}};
+  const tdm_conv_options same = OPTIONS(tdm_conv_options, o.padding[0] = 1, o.without_bias = true);
+  const tdm_pool_options around =
+      OPTIONS(tdm_pool_options, o.stride[0] = o.stride[1] = 1, o.padding[0] = 1);
   if (what->which == ROWS_WINDOW) return tdm_conv1d(graph, "it", x, channels, 3, &same);
   if (what->which == ROWS_POOL) return tdm_avg_pool1d(graph, "it", x, 3, &around);
   return tdm_instance_norm(graph, "it", x);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/options.h"
 #include "tests/random/view.h"
 
 static void append(char *text, size_t bytes, const char *separator, const char *more) {
@@ -21,10 +22,10 @@ void build_shard(tdm_graph *graph, const random_view *it, const random_machine *
   if (!*scopes) return;
   for (int i = 0; i < part->device_count; i++)
     append(devices, sizeof devices, ",", machine_device(on, part->devices[i], text));
-  const tdm_shard_options options = {.struct_size = sizeof options,
-                                     .devices = devices,
-                                     .by = part->by_tables ? TDM_SHARD_TABLES : TDM_SHARD_ROWS,
-                                     .weights = part->weighted ? part->weights : NULL};
+  const tdm_shard_options options =
+      OPTIONS(tdm_shard_options, o.devices = devices,
+              o.by = part->by_tables ? TDM_SHARD_TABLES : TDM_SHARD_ROWS,
+              o.weights = part->weighted ? part->weights : NULL);
   tdm_shard(graph, scopes, &options);
 }
 

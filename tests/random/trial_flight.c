@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/options.h"
 #include "tests/random/trial.h"
 
 enum { MOST_FLIGHTS = 7, MOST_THREADS = 3, THREAD_RUNS = 3, MOST_TRAINED = 3 };
@@ -48,12 +49,10 @@ static void await(landing *it, int wanted) {
 
 /* True: it is in the air; false with *refused: there was no room. */
 static bool take_off(running *it, flight *made, draw *stream, bool *refused) {
-  tdm_submit_options options = {.struct_size = sizeof options,
-                                .training = made->run.trains,
-                                .callback = on_landed,
-                                .user = made};
+  tdm_submit_options options = OPTIONS(tdm_submit_options, o.training = made->run.trains,
+                                       o.callback = on_landed, o.user = made);
   if (draw_one_in(stream, 6)) options.deadline_ns = 1 + draw_bits(stream) % 2000000;
-  made->has_deadline = options.deadline_ns != 0;
+  made->has_deadline = options.deadline_ns != TDM_NO_DEADLINE;
   const tdm_status status =
       tdm_submit_with(it->sessions[made->run.view], &options, made->run.feeds, made->run.feed_count,
                       made->run.fetches, made->run.fetch_count, &made->id);

@@ -2,6 +2,7 @@
  * graph/building.h: two are apart or nested. What leaves one has the batch as a dimension, or is a
  * loss or a part of it, which is the whole batch's. */
 #include "tests/random/view.h"
+#include "tests/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,10 +32,9 @@ tdm_context *machine_open(const random_machine *it) {
   char sim[96];
   (void)snprintf(sim, sizeof sim, "latency_us=0,gigabytes_per_second=64,delay_seed=%" PRIu64,
                  it->delay_seed);
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = it->cpu_count,
-                                       .sim_devices = it->sim_count,
-                                       .sim = sim};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = OR_ONE(it->cpu_count),
+              o.sim_devices = it->sim_count, o.sim = sim);
   return tdm_context_create(&options);
 }
 

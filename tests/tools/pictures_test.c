@@ -15,6 +15,7 @@
 
 #include "tandem/tandem.h"
 #include "tests/examples/program.h"
+#include "tests/options.h"
 #include "tests/tools/browser.h"
 
 static char command[PATH_MAX];
@@ -52,11 +53,8 @@ static tdm_session *make_session(tdm_context *context) {
   tdm_place(graph, "sim:0");
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "last", hidden, 4), wanted);
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &adam,
-                                       .profile = true,
-                                       .trace_runs = 5};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = loss, o.optimizer = &adam, o.profile = true, o.trace_runs = 5);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("%s", tdm_last_message());
   tdm_graph_release(graph);
@@ -65,8 +63,8 @@ static tdm_session *make_session(tdm_context *context) {
 
 static int write_files(void **state) {
   (void)state;
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options wanted =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&wanted);
   tdm_session *session = make_session(context);
   tdm_tensor *x = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 8, 16));

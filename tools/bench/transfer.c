@@ -7,9 +7,9 @@
 static const plain_copies *const plain[] = {&plain_host, NULL};
 
 static tdm_status measure(const transfer_options *given) {
-  const tdm_context_options wanted = {.struct_size = sizeof wanted,
-                                      .log = tool_log,
-                                      .log_user = (void *)(uintptr_t)&bench_transfer_tool};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.log = tool_log;
+  wanted.log_user = (void *)(uintptr_t)&bench_transfer_tool;
   tdm_context *context = tdm_context_create(&wanted);
   if (!context) return TDM_UNAVAILABLE;
   tdm_status status = transfer_check(context, given);

@@ -211,8 +211,9 @@ static tdm_status print_text(tdm_context *context) {
 
 static int run(const void *given) {
   const options *wanted = given;
-  const tdm_context_options plain = {
-      .struct_size = sizeof plain, .log = tool_log, .log_user = (void *)(uintptr_t)&devices_tool};
+  tdm_context_options plain = tdm_context_options_default();
+  plain.log = tool_log;
+  plain.log_user = (void *)(uintptr_t)&devices_tool;
   tdm_context *context = tdm_context_create(&plain);
   tdm_status status = context ? TDM_OK : TDM_UNAVAILABLE;
   if (context && wanted->calibrates) status = tdm_context_calibrate(context, NULL);

@@ -304,8 +304,9 @@ static void check_all(doctor *self) {
   check_nodes(self);
   check_clock(self);
   check_files(self);
-  const tdm_context_options plain = {
-      .struct_size = sizeof plain, .log = tell_log, .log_user = self};
+  tdm_context_options plain = tdm_context_options_default();
+  plain.log = tell_log;
+  plain.log_user = self;
   tdm_context *context = tdm_context_create(&plain);
   if (context) {
     check_memory(self, context);

@@ -52,7 +52,8 @@ static tdm_status plan_for(const forecaster *self, int devices, int algorithm,
 
 static tdm_status forecast_with(const forecaster *self, tdm_session *session,
                                 tdm_forecast **out_forecast) {
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = self->costs};
+  tdm_forecast_options options = tdm_forecast_options_default();
+  options.costs = self->costs;
   return tdm_session_forecast(session, &options, out_forecast);
 }
 
@@ -129,8 +130,9 @@ static int count_described(const tdm_context *context) {
 }
 
 static tdm_status open(forecaster *self) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .machine = self->request->machine};
+  tdm_context_options options = tdm_context_options_default();
+  options.cpu_devices = 1;
+  options.machine = self->request->machine;
   self->context = tdm_context_create(&options);
   if (!self->context) return TDM_UNAVAILABLE;
   self->device_count = count_described(self->context);

@@ -66,11 +66,11 @@ static tdm_tensor *draw(tdm_context *context, tdm_shape shape) {
 static void wrap(tdm_graph *graph, const model_request *request, const char *scopes, tdm_value x,
                  int dimension) {
   const tdm_scatter scatter = {x, dimension};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = request->replicas,
-                                        .output_device = request->body,
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  tdm_parallel_options options = tdm_parallel_options_default();
+  options.devices = request->replicas;
+  options.output_device = request->body;
+  options.scatter = &scatter;
+  options.scatter_count = 1;
   if (request->replicas) tdm_data_parallel(graph, scopes, &options);
 }
 
@@ -118,7 +118,8 @@ static tdm_status feed_mlp(tdm_context *context, int64_t batch, tdm_feed *feeds)
 
 static description describe_embedding(tdm_graph *graph, const model_request *request) {
   const tdm_dim batch = TDM_DIM("batch");
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  tdm_embedding_options sparse = tdm_embedding_options_default();
+  sparse.sparse = true;
   const tdm_value x = tdm_input(graph, "x", TDM_INT64, tdm_shape_of(2, batch, (int64_t)LOOKUPS));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, batch, (int64_t)1));
   tdm_place(graph, request->front);
@@ -147,8 +148,9 @@ static void place_block(tdm_graph *graph, const model_request *request, int i) {
 }
 
 static tdm_value add_block(tdm_graph *graph, tdm_value x) {
-  const tdm_attention_options heads = {
-      .struct_size = sizeof heads, .heads = GPT_HEADS, .causal = true};
+  tdm_attention_options heads = tdm_attention_options_default();
+  heads.heads = GPT_HEADS;
+  heads.causal = true;
   const tdm_value normed = tdm_layer_norm(graph, "norm1", x, 1);
   const tdm_value seen =
       tdm_attention(graph, "attention", tdm_linear(graph, "query", normed, GPT_SIZE),
@@ -201,7 +203,7 @@ static const struct {
 
 /* Devices that follow one another work at the same time on parts of the batch. */
 static int micro_batches_of(const model_request *request) {
-  if (!model_is_placed(request->name) || request->devices <= 1) return 0;
+  if (!model_is_placed(request->name) || request->devices <= 1) return 1;
   return request->batch < GPT_MICRO_BATCHES ? (int)request->batch : GPT_MICRO_BATCHES;
 }
 
@@ -210,13 +212,13 @@ static tdm_status open_session(tdm_context *context, const model_request *reques
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return TDM_OUT_OF_MEMORY;
   const description described = models[model].describe(graph, request);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = described.loss,
-                                       .optimizer = &described.optimizer,
-                                       .profile = request->profile,
-                                       .collective = request->collective,
-                                       .micro_batches = micro_batches_of(request),
-                                       .alike_ranks = request->alike_ranks};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = described.loss;
+  options.optimizer = &described.optimizer;
+  options.profile = request->profile;
+  options.collective = request->collective;
+  options.micro_batches = micro_batches_of(request);
+  if (request->alike_ranks > 0) options.alike_ranks = request->alike_ranks;
   out_model->session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return out_model->session ? TDM_OK : TDM_INVALID_ARGUMENT;

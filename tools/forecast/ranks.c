@@ -56,7 +56,8 @@ static tdm_status forecast_ranks(const forecast_request *request, tdm_context *c
   tdm_status status = model_open(context, &wanted, &model);
   if (status != TDM_OK) return status;
   tdm_forecast *forecast = NULL;
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  tdm_forecast_options options = tdm_forecast_options_default();
+  options.costs = costs;
   status = model_prepare(&model);
   if (status == TDM_OK) status = tdm_session_forecast(model.session, &options, &forecast);
   if (status == TDM_OK) {

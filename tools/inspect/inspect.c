@@ -113,8 +113,9 @@ static tdm_status print_tensor(const tdm_tensor_list *list, const options *given
 static tdm_status inspect(const options *given) {
   if (given->tensor && given->json)
     return tdm_fail(TDM_INVALID_ARGUMENT, "--tensor prints elements, and --json a list: not both");
-  const tdm_context_options plain = {
-      .struct_size = sizeof plain, .cpu_devices = 1, .sim_devices = -1};
+  tdm_context_options plain = tdm_context_options_default();
+  plain.cpu_devices = 1;
+  plain.sim_devices = 0;
   tdm_context *context = tdm_context_create(&plain);
   tdm_tensor_list *list = context ? tdm_safetensors_map(context, given->path) : NULL;
   tdm_status status = list ? TDM_OK : TDM_CORRUPT_DATA;

@@ -13,6 +13,10 @@ SCALARS = {
 }
 PROTOTYPE = re.compile(r"^TDM_API\s+([\w\s]+?[\s*]+)(tdm_\w+)\s*\(([^;]*?)\)\s*"
                        r"(?:TDM_WARN_UNUSED|TDM_PRINTF\(\d, \d\))?\s*;", re.M)
+DEFINITION = re.compile(r"#define (TDM_\w+) (\(?-?\d[\d.e]*\)?|INT64_C\(-?\d+\)|U?INT64_M\w+)\s*$",
+                        re.M)
+LIMITS = {"INT64_MIN": -2**63, "INT64_MAX": 2**63 - 1, "UINT64_MAX": 2**64 - 1, "INT64_C": int}
+INITIALIZER = re.compile(r"^static inline \w+ (tdm_\w+)_default\(void\) \{(.*?)^\}", re.S | re.M)
 ENUMERATION = re.compile(r"typedef enum (tdm_\w+) \{(.*?)\} \1;", re.S)
 STRUCT = re.compile(r"^(?:typedef )?struct (tdm_\w+) \{(.*?)\}(?: \1)?;", re.S | re.M)
 
@@ -43,9 +47,10 @@ class Library:
             self.read_enumeration(body)
         for name in re.findall(r"typedef [\w *]+\(\*(tdm_\w+)\)", text):
             self.types[name] = ctypes.c_void_p  # of a function
-        for name, value in re.findall(r"#define (TDM_\w+) (\d+)\b", text):
-            self.constants[name] = int(value)
+        for name, value in DEFINITION.findall(text):
+            self.constants[name] = eval(value, {}, dict(LIMITS))
         self.read_structs(dict(STRUCT.findall(text)))
+        self.initializers = dict(INITIALIZER.findall(text))
         self.functions = {}
         for answer, name, parameters in PROTOTYPE.findall(text):
             self.read_function(answer.strip(), name, parameters)
@@ -128,12 +133,24 @@ class Library:
             converted.append(argument)
         return function(*converted)
 
-    def options(self, name, **members):
-        """A struct of options with its size filled in; lists fill arrays."""
+    def default(self, name):
+        """What tdm_NAME_default() returns, by its assignments; zeros of other structs."""
         made = self.types[name]()
-        if hasattr(made, "struct_size"):
-            made.struct_size = ctypes.sizeof(made)
+        for assignment in re.findall(r"(options\.[^;]+);", self.initializers.get(name, "")):
+            *members, value = [part.strip() for part in assignment.split("=")]
+            size = value.startswith("TDM_OPTIONS_SIZE")
+            value = (ctypes.sizeof(made) | 1 << 63 if size
+                     else eval(value, {}, dict(self.constants)))
+            for member in members:
+                exec("%s = value" % member, {}, {"options": made, "value": value})
+        return made
+
+    def options(self, name, **members):
+        """The defaults of a struct of options, changed; lists fill arrays, None is a default."""
+        made = self.default(name)
         for member, value in members.items():
+            if value is None:
+                continue
             if isinstance(value, (list, tuple)):
                 getattr(made, member)[:len(value)] = list(value)
             else:

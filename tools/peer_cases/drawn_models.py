@@ -186,7 +186,7 @@ def judges(r, width):
         ("mse", functools.partial(functional.mse_loss, reduction=reduction), numbers,
          {"reduction": reduction}),
         ("smooth_l1", functools.partial(functional.smooth_l1_loss, reduction=reduction, beta=0.5),
-         numbers, {"reduction": reduction, "beta": 0.5, "has_beta": True}),
+         numbers, {"reduction": reduction, "beta": 0.5}),
         ("binary_cross_entropy",
          functools.partial(functional.binary_cross_entropy_with_logits, reduction=reduction),
          shares, {"reduction": reduction})])

@@ -83,12 +83,11 @@ class Recording(binding.Library):
             elif kind is ctypes.c_void_p:
                 raise Unspoken("a pointer")
             elif isinstance(value, ctypes.Array):
-                if any(value):
-                    members[name] = list(value)
+                members[name] = list(value)
             elif isinstance(value, ctypes.Structure):
                 if any(bytes(value)):
                     members[name] = self.tell(value)
-            elif value:
+            else:
                 members[name] = value
         return members
 

@@ -85,9 +85,7 @@ class Frozen:
         return self.decode_struct(told["struct"], told["members"])
 
     def decode_struct(self, name, members):
-        made = self.library.types[name]()
-        if hasattr(made, "struct_size"):
-            made.struct_size = ctypes.sizeof(made)
+        made = self.library.default(name)
         for member, told in members.items():
             if member == "out_weights":
                 self.held.append(self.values.kind())

@@ -412,7 +412,7 @@ def cross_entropy(layer):
             members["weight"] = g.value(n.input(2))
         ignored = n.get("ignore_index")
         if ignored is not None:
-            members.update(has_ignore_index=True, ignore_index=ignored)
+            members["ignore_index"] = ignored
         name = "TDM_LOSS_" + n.get("reduction", "mean").upper()
         options = g.options("loss_options", reduction=g.constant(name), **members)
         return getattr(g, layer + "_with")(n.input(0), n.input(1), options)

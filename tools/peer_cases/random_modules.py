@@ -178,8 +178,7 @@ def build_bag(g, m, ids, offsets=None, per_sample_weights=None):
     members = {name: g.value(given) for name, given in
                (("offsets", offsets), ("scales", per_sample_weights)) if given is not None}
     options = g.options("embedding_bag_options", mode=g.constant("TDM_BAG_" + m.mode.upper()),
-                        has_padding_index=m.padding_idx is not None,
-                        padding_index=m.padding_idx or 0,
+                        padding_index=m.padding_idx,
                         include_last_offset=m.include_last_offset, **members)
     return g.embedding_bag(ids, m.num_embeddings, m.embedding_dim, options, name="m")
 

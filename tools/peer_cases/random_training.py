@@ -132,7 +132,7 @@ class Steps:
         made = graph.options(OPTIONS.get(self.name, self.name) + "_options",
                              learning_rate=self.rate, **members_of(self.settings))
         optimizer = library.call(self.name + "_with", made)
-        optimizer.clip_norm, optimizer.maximize = self.clip, self.maximize
+        optimizer.clip_norm, optimizer.maximize = self.clip or float("inf"), self.maximize
         options = graph.options("session_options", loss=loss,
                                 optimizer=ctypes.addressof(optimizer))
         session = library.call("session_create", graph.graph, options)
@@ -269,7 +269,7 @@ class Plateau:
         rising, absolute = r.chance(), r.chance()
         given = {"factor": r.one_of([0.1, 0.5]), "threshold": r.one_of([1e-4, 0.1]),
                  "cooldown": r.number(0, 3)}
-        self.options = {**given, "rising": rising, "patience": patience or -1,
+        self.options = {**given, "rising": rising, "patience": patience,
                         "absolute": absolute, "least": r.one_of([0.0, 0.01])}
         optimizer = optim.SGD([torch.zeros(1, requires_grad=True)], lr=self.rate)
         made = optim.lr_scheduler.ReduceLROnPlateau(

@@ -67,7 +67,7 @@ def pool(layer, rank):
         dilation = given.pop("dilation", 1)
         if "avg" in layer:
             members["exclude_padding"] = not given.pop("count_include_pad", True)
-            members["divisor"] = given.pop("divisor_override", None) or 0
+            members["divisor"] = given.pop("divisor_override", None)
         else:
             members["dilation"] = pair(dilation, rank)
         only(given)
@@ -174,7 +174,8 @@ def attention(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=
         parts = [g.flatten(g.transpose(x, 1, 2), 2, 3) for x in (q, k, v)]
     else:
         parts = [q, k, v]
-    members = {"heads": heads, "causal": is_causal, "scale": float(scale or 0)}
+    members = {"heads": heads, "causal": is_causal,
+               "scale": None if scale is None else float(scale)}
     if attn_mask is not None:
         g.constants(attn_mask)
         if attn_mask.ndim > 2 and flat:

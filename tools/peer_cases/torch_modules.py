@@ -88,7 +88,7 @@ def layer_norm(g, m, x):
 
 
 def rms_norm(g, m, x):
-    options = g.options("rms_norm_options", epsilon=m.eps or 0,
+    options = g.options("rms_norm_options", epsilon=m.eps,
                         without_affine=not m.elementwise_affine)
     return g.rms_norm_with(x, len(m.normalized_shape), options, name="m")
 
@@ -116,8 +116,7 @@ def recurrent(layer):
 def embedding(g, m, ids):
     if m.max_norm is not None or m.scale_grad_by_freq:
         raise Refused("max_norm, scale_grad_by_freq")
-    options = g.options("embedding_options", has_padding_index=m.padding_idx is not None,
-                        padding_index=m.padding_idx or 0, sparse=m.sparse)
+    options = g.options("embedding_options", padding_index=m.padding_idx, sparse=m.sparse)
     return g.embedding_with(ids, m.num_embeddings, m.embedding_dim, options, name="m")
 
 
@@ -125,8 +124,7 @@ def embedding_bag(g, m, ids):
     if m.max_norm is not None or m.scale_grad_by_freq:
         raise Refused("max_norm, scale_grad_by_freq")
     options = g.options("embedding_bag_options", mode=g.constant("TDM_BAG_" + m.mode.upper()),
-                        has_padding_index=m.padding_idx is not None,
-                        padding_index=m.padding_idx or 0, sparse=m.sparse)
+                        padding_index=m.padding_idx, sparse=m.sparse)
     return g.embedding_bag(ids, m.num_embeddings, m.embedding_dim, options, name="m")
 
 
@@ -199,7 +197,7 @@ def transformer_options(g, m, **members):
     if m.activation not in known:
         raise Refused("activation=%s" % m.activation)
     return g.options("transformer_options", feedforward=m.linear1.out_features,
-                     dropout=m.dropout.p or -1, epsilon=m.norm1.eps, gelu=known[m.activation],
+                     dropout=m.dropout.p, epsilon=m.norm1.eps, gelu=known[m.activation],
                      norm_first=m.norm_first, batch_first=m.self_attn.batch_first,
                      without_bias=m.linear1.bias is None, **members)
 

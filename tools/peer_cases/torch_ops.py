@@ -140,7 +140,7 @@ def layer_norm(g, x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 def rms_norm(g, x, normalized_shape, weight=None, eps=None):
     g.named("n.weight", weight)
-    options = g.options("rms_norm_options", epsilon=eps or 0, without_affine=weight is None)
+    options = g.options("rms_norm_options", epsilon=eps, without_affine=weight is None)
     return g.rms_norm_with(x, len(normalized_shape), options, name="n")
 
 
@@ -165,8 +165,7 @@ def embedding(g, ids, weight, padding_idx=None, **given):
     ids, weight = ids_first(ids, weight)
     only(given, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False)
     g.named("e.weight", weight)
-    options = g.options("embedding_options", has_padding_index=padding_idx is not None,
-                        padding_index=padding_idx or 0)
+    options = g.options("embedding_options", padding_index=padding_idx)
     return g.embedding_with(ids, *weight.shape, options, name="e")
 
 
@@ -182,8 +181,7 @@ def embedding_bag(g, ids, weight, offsets=None, padding_idx=None, mode="mean",
         members["scales"] = g.value(per_sample_weights)
     options = g.options("embedding_bag_options", mode=g.constant("TDM_BAG_" + mode.upper()),
                         include_last_offset=include_last_offset,
-                        has_padding_index=padding_idx is not None,
-                        padding_index=padding_idx or 0, **members)
+                        padding_index=padding_idx, **members)
     return g.embedding_bag(ids, *weight.shape, options, name="e")
 
 
@@ -204,9 +202,8 @@ def loss(layer, *numbers):
         if pos_weight is not None:
             members["pos_weight"] = g.value(pos_weight)
         if ignore_index is not None and ignore_index != -100:
-            members.update(has_ignore_index=True, ignore_index=ignore_index)
+            members["ignore_index"] = ignore_index
         if beta is not None or delta is not None:
-            members["has_beta"] = True
             members["beta"] = float(delta if beta is None else beta)
         name = "TDM_LOSS_" + {"batchmean": "batch_mean"}.get(reduction, reduction).upper()
         options = g.options("loss_options", reduction=g.constant(name), **members)
@@ -237,8 +234,6 @@ def margins(layer, inputs, fixed, *members):
         for key in members:
             if key in named:
                 chosen[{"eps": "epsilon"}.get(key, key)] = named.pop(key)
-        if "margin" in chosen:
-            chosen["has_margin"] = True
         if "log_input" in named:
             chosen["linear_input"] = not named.pop("log_input")
         only(named)

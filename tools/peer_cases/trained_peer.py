@@ -51,8 +51,8 @@ class Group:
         made = library.options("tdm_%s_options" % name, learning_rate=self.rate,
                                **members_of(self.settings))
         optimizer = library.call(self.name + "_with", made)
-        optimizer.clip_norm, optimizer.maximize = self.clip, self.maximize
-        optimizer.average_decay = self.average
+        optimizer.clip_norm, optimizer.maximize = self.clip or float("inf"), self.maximize
+        optimizer.average_decay = self.average or -2.0  # TDM_AVERAGE_NONE
         return optimizer
 
 

@@ -15,10 +15,10 @@ static tdm_session *make_session(tdm_graph *graph) {
   tdm_place(graph, "sim:0");
   const tdm_value scores = tdm_linear(graph, "linear", words, CLASSES);
   const tdm_optimizer adam = tdm_adam(0.001);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_cross_entropy(graph, "loss", scores, classes),
-                                       .optimizer = &adam,
-                                       .profile = true};
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_cross_entropy(graph, "loss", scores, classes);
+  options.optimizer = &adam;
+  options.profile = true;
   return tdm_session_create(graph, &options);
 }
 
@@ -31,8 +31,9 @@ static tdm_tensor *draw(tdm_context *context, int64_t below) {
 }
 
 int main(void) {
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .cpu_devices = 1, .sim_devices = 1};
+  tdm_context_options wanted = tdm_context_options_default();
+  wanted.cpu_devices = 1;
+  wanted.sim_devices = 1;
   tdm_context *context = tdm_context_create(&wanted);
   tdm_graph *graph = tdm_graph_create(context);
   tdm_session *session = make_session(graph);

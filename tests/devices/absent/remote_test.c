@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static tdm_context *context; /* of the group */
 
@@ -126,8 +127,8 @@ static void short_memory_is_told(void **state) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   assert_non_null(faulty);
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .allocator = &allocator, .cpu_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1);
   tdm_context *scarce = tdm_context_create(&options);
   assert_non_null(scarce);
   const tdm_device_description told = described();

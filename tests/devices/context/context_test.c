@@ -11,6 +11,7 @@
 #include "devices/context/kernel_registry.h"
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static tdm_context *create(const tdm_context_options *options) {
   tdm_context *context = tdm_context_create(options);
@@ -399,8 +400,8 @@ static void counting_release(void *user, void *memory, size_t bytes) {
 static void the_last_reference_may_go_on_a_worker(void **state) {
   (void)state;
   const tdm_allocator allocator = {.allocate = counting_allocate, .release = counting_release};
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .allocator = &allocator, .log = log_nothing};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.log = log_nothing);
   atomic_store(&outstanding, 0);
   tdm_context *context = create(&options);
   test_flight *test = test_flight_create(context);
@@ -429,7 +430,7 @@ static void a_callers_loop_closes_in_its_own_time(void **state) {
   uv_loop_t loop;
   assert_int_equal(uv_loop_init(&loop), 0);
   _Atomic int closed = 0;
-  const tdm_context_options options = {.struct_size = sizeof(options), .loop = &loop};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.loop = &loop);
   for (int started = 0; started < 2; started++) {
     tdm_context *context = create(&options);
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* nothing is in flight: returns */

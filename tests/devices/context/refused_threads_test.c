@@ -5,6 +5,7 @@
 
 #include "core/allocate.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { REFUSED = 2 * TDM_MAX_WAITERS };
 
@@ -30,10 +31,9 @@ static void a_start_that_failed_takes_nothing(void **state) {
   (void)state;
   tdm_faulty_allocator *counted = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(counted);
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .allocator = &allocator,
-                                       .cpu_devices = 1, /* of all cores: with a team */
-                                       .sim = "latency_us=1,gigabytes_per_second=1"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1,
+              /* of all cores: with a team */ o.sim = "latency_us=1,gigabytes_per_second=1");
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   const size_t before = stack_bytes();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static int set_up(void **state) {
   *state = test_context(NULL);
@@ -284,11 +285,9 @@ static void every_nth_allocation_fails(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .allocator = &allocator,
-                                       .cpu_devices = 2,
-                                       .sim_devices = 2,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 2, o.sim_devices = 2,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   assert_ok(tdm_context_start(context));

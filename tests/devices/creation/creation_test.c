@@ -5,6 +5,7 @@
 
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static tdm_context *create(const tdm_context_options *options) {
   tdm_context *context = tdm_context_create(options);
@@ -29,7 +30,7 @@ static void options_win_over_the_environment(void **state) {
                                            "sim:2", NULL});
   tdm_context_release(context);
   (void)setenv("TANDEM_CPU_DEVICES", "2", 1);
-  const tdm_context_options options = {.struct_size = sizeof(options), .sim_devices = 1};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.sim_devices = 1);
   context = create(&options);
   assert_devices(context, (const char *[]){"cpu:0", "cpu:1", "sim:0", NULL});
   tdm_context_release(context);
@@ -43,8 +44,8 @@ static void every_node_is_a_device(void **state) {
   (void)setenv("HWLOC_SYNTHETIC", "numa:2 core:2 pu:1", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
   for (int asked = 0; asked <= 3; asked++) {
-    const tdm_context_options options = {
-        .struct_size = sizeof(options), .cpu_devices = asked, .sim_devices = -1};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.cpu_devices = asked, o.sim_devices = 0);
     tdm_context *context = create(&options);
     assert_int_equal(tdm_device_count(context), asked == 0 ? 2 : asked);
     tdm_context_release(context);
@@ -65,32 +66,31 @@ static void a_context_can_do_without_sim(void **state) {
   assert_message("none were asked for");
   assert_null(tdm_tensor_zeros(context, tdm_simulator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));
   tdm_context_release(context);
-  tdm_context_options options = {.struct_size = sizeof(options), .sim_devices = 1};
+  tdm_context_options options = OPTIONS(tdm_context_options, o.sim_devices = 1);
   context = create(&options);
   assert_devices(context, (const char *[]){"cpu:0", "sim:0", NULL});
   tdm_context_release(context);
   (void)unsetenv("TANDEM_DEVICES");
-  options.sim_devices = -1;
+  options.sim_devices = 0;
   context = create(&options);
   assert_int_equal(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
   tdm_context_release(context);
-  options.sim_devices = -2;
+  options.sim_devices = -1;
   assert_null(tdm_context_create(&options));
-  assert_message("-1 for none");
+  assert_message("sim_devices is -1, expected 0 to 64, or TDM_FROM_ENVIRONMENT");
   (void)unsetenv("TANDEM_CPU_DEVICES");
 }
 
 static void a_kind_has_64_devices_at_most(void **state) {
   (void)state;
-  tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 64};
+  tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 64);
   tdm_context *context = create(&options);
   assert_string_equal(tdm_device_name_at(context, 64), "sim:63");
   assert_null(tdm_device_name_at(context, 65));
   tdm_context_release(context);
   options.sim_devices = 65;
   assert_null(tdm_context_create(&options));
-  assert_message("65 devices of kind sim were asked for, not 1 to 64, nor -1 for none");
+  assert_message("sim_devices is 65, expected 0 to 64");
 }
 
 static void bad_settings_are_named(void **state) {
@@ -117,12 +117,11 @@ static void bad_settings_are_named(void **state) {
     assert_message(cases[i].named);
     (void)unsetenv(cases[i].variable);
   }
-  tdm_context_options options = {.struct_size = 3};
+  assert_null(tdm_context_create(UNMADE(tdm_context_options)));
+  assert_message("tdm_context_options_default()");
+  tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = -1);
   assert_null(tdm_context_create(&options));
-  assert_message("struct_size");
-  options = (tdm_context_options){.struct_size = sizeof(options), .cpu_devices = -1};
-  assert_null(tdm_context_create(&options));
-  options = (tdm_context_options){.struct_size = sizeof(options), .sim = "latency_us"};
+  options = OPTIONS(tdm_context_options, o.sim = "latency_us");
   assert_null(tdm_context_create(&options));
 }
 
@@ -158,11 +157,9 @@ static void every_nth_allocation_of_a_context_fails(void **state) {
   for (int callers = 0; callers < 2; callers++) {
     tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
     const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-    const tdm_context_options options = {.struct_size = sizeof(options),
-                                         .allocator = &allocator,
-                                         .loop = callers == 1 ? &loop : NULL,
-                                         .cpu_devices = 2,
-                                         .sim_devices = 2};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.allocator = &allocator, o.loop = callers == 1 ? &loop : NULL,
+                o.cpu_devices = 2, o.sim_devices = 2);
     for (uint64_t n = 1;; n++) {
       assert_true(n < 200);
       tdm_faulty_allocator_arm(faulty, n, false);

@@ -9,6 +9,7 @@
 #include "net/control.h"
 #include "net/simnet.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { RANKS = 2, SHORT_RANK = 1, MOST_ALLOCATIONS = 400 };
 
@@ -24,8 +25,8 @@ typedef struct rank {
 static void *create_and_release(void *user) {
   rank *self = user;
   const tdm_allocator allocator = tdm_faulty_allocator_view(self->faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_endpoint *endpoint;
   assert_ok(tdm_simnet_endpoint(self->net, self->number, &endpoint));
   tdm_context *context = tdm_context_create_in_job(&options, endpoint, NULL);
@@ -84,13 +85,11 @@ static void every_nth_allocation_of_a_rank_fails(void **state) {
 /* Two devices of a kind on rank 1, one on rank 0, whose links take what neither is told of. */
 static void *create_linked(void *user) {
   rank *self = user;
-  const tdm_context_options options = {
-      .struct_size = sizeof options,
-      .cpu_devices = 2,
-      .sim_devices = 1 + self->number,
-      .sim = self->number == 0
-                 ? "latency_us=1,gigabytes_per_second=8,peer_gigabytes_per_second=16"
-                 : "latency_us=2,gigabytes_per_second=0.5,peer_gigabytes_per_second=4"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 1 + self->number,
+              o.sim = self->number == 0
+                          ? "latency_us=1,gigabytes_per_second=8,peer_gigabytes_per_second=16"
+                          : "latency_us=2,gigabytes_per_second=0.5,peer_gigabytes_per_second=4");
   tdm_endpoint *endpoint;
   assert_ok(tdm_simnet_endpoint(self->net, self->number, &endpoint));
   self->context = tdm_context_create_in_job(&options, endpoint, NULL);
@@ -159,9 +158,8 @@ static void *create_watched(void *user) {
   const tdm_control_options watch = {.struct_size = sizeof watch,
                                      .allocator = tdm_allocator_default(),
                                      .silence_ns = UINT64_C(300000000000)};
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = self->number == 1 ? 100000 : 1,
-                                       .sim_devices = -1};
+  const tdm_context_options options = OPTIONS(
+      tdm_context_options, o.cpu_devices = self->number == 1 ? 100000 : 1, o.sim_devices = 0);
   tdm_endpoint *endpoint;
   assert_ok(tdm_simnet_endpoint(self->net, self->number, &endpoint));
   assert_null(tdm_context_create_in_job(&options, endpoint, &watch));

@@ -15,6 +15,7 @@
 #include "devices/creation/job.h"
 #include "devices/sim/sim.h"
 #include "net/simnet.h"
+#include "tests/options.h"
 
 /* ---- The kind -------------------------------------------------------------------------------- */
 
@@ -79,8 +80,8 @@ static void note(void *user, tdm_log_level level, const char *message) {
 
 static void *create(void *user) {
   rank *self = user;
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 1, .log = note, .log_user = self};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.log = note, o.log_user = self);
   mine = self->has;
   tdm_context *context = self->endpoint ? tdm_context_create_in_job(&options, self->endpoint, NULL)
                                         : tdm_context_create(&options);

@@ -20,6 +20,7 @@
 #include "net/simnet.h"
 #include "tandem/data/data.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { RANKS = 2, ITEMS = 4, MOST_ROWS = 32, CELLS = 6 };
 enum { SHORT_SLICE_NS = 100000, WHY_TEXT = 200 };
@@ -243,8 +244,7 @@ static tdm_loader *start_loader(tdm_context *context, tdm_dataset **out_dataset)
   *out_dataset = tdm_dataset_from_tensors(context, names, &tensor, 1);
   tdm_tensor_release(tensor);
   assert_non_null(*out_dataset);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = 1, .prefetch = 2};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 1, o.prefetch = 2);
   return tdm_loader_create(*out_dataset, &options);
 }
 
@@ -268,10 +268,9 @@ static void ignore_log(void *user, tdm_log_level level, const char *message) {
 
 static void *live(void *user) {
   rank *self = user;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=5,gigabytes_per_second=16"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1,
+              o.sim = "latency_us=5,gigabytes_per_second=16");
   const tdm_control_options watch = {
       .struct_size = sizeof watch, .allocator = tdm_allocator_default(), .log = ignore_log};
   tdm_endpoint *endpoint;

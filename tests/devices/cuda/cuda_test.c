@@ -9,6 +9,7 @@
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 /* ---- Which devices there are ----------------------------------------------------------------- */
 
@@ -330,8 +331,8 @@ static void on_log(void *user, tdm_log_level level, const char *message) {
 static void the_log_tells_how_gpus_reach_each_other(void **state) {
   (void)state;
   peer_log log = {0};
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = on_log, .log_user = &log};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = on_log, o.log_user = &log);
   tdm_context *context = tdm_context_create(&options);
   assert_ok(tdm_context_start(context));
   const int64_t values[] = {4, 5};
@@ -360,8 +361,8 @@ static void the_log_tells_how_gpus_reach_each_other(void **state) {
 static void gpus_that_exchange_nothing_are_no_peers(void **state) {
   (void)state;
   peer_log log = {0};
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = on_log, .log_user = &log};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = on_log, o.log_user = &log);
   tdm_context *context = tdm_context_create(&options);
   assert_ok(tdm_context_start(context));
   const int64_t value = 4;

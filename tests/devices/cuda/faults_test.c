@@ -6,6 +6,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
 #include "tests/devices/support_cuda.h"
+#include "tests/options.h"
 
 /* ---- What a kernel reports ------------------------------------------------------------------- */
 
@@ -171,7 +172,7 @@ static void every_nth_call_of_a_context_fails(void **state) {
 static bool run_short_of_memory(uint64_t n) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {.struct_size = sizeof(options), .allocator = &allocator};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.allocator = &allocator);
   tdm_faulty_allocator_arm(faulty, n, false);
   tdm_context *context = tdm_context_create(&options);
   tdm_tensor *here = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 3));

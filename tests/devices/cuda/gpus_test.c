@@ -11,6 +11,7 @@
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 /* ---- Which GPUs are opened ------------------------------------------------------------------- */
 
@@ -130,8 +131,8 @@ static void how_gpus_copy_from_each_other_is_told(void **state) {
   (void)state;
   emulation_close();
   told_copies told = {.text = ""};
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = note_copies, .log_user = &told};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = note_copies, o.log_user = &told);
   assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "2", 1), 0);
   tdm_context *context = tdm_context_create(&options);
   assert_int_equal(unsetenv("TANDEM_CUDA_LOGICAL"), 0);
@@ -220,8 +221,8 @@ static void on_log(void *user, tdm_log_level level, const char *message) {
 static void a_gpu_without_cublas_is_not_offered(void **state) {
   (void)state;
   int told = 0;
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = on_log, .log_user = &told};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = on_log, o.log_user = &told);
   emulation_hide_blas(true);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);

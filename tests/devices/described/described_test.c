@@ -5,6 +5,7 @@
 
 #include "devices/context/context.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 /* Two hosts of three devices, of a million bytes each. */
 static const char two_hosts[] =
@@ -26,8 +27,8 @@ static char *write_machine(const char *text) {
 }
 
 static tdm_context *create(const char *path) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .machine = path};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.machine = path);
   return tdm_context_create(&options);
 }
 
@@ -140,8 +141,8 @@ static void nothing_of_them_is_left(void **state) {
   tdm_faulty_allocator *counting = tdm_faulty_allocator_create();
   assert_non_null(counting);
   const tdm_allocator allocator = tdm_faulty_allocator_view(counting);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .machine = path};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.machine = path);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("%s", tdm_last_message());
   tdm_context_release(context);
@@ -157,11 +158,9 @@ static void every_nth_allocation_fails(void **state) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   assert_non_null(faulty);
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .allocator = &allocator,
-                                       .cpu_devices = 1,
-                                       .sim_devices = -1,
-                                       .machine = path};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 0,
+              o.machine = path);
   bool fails = true;
   for (uint64_t n = 1; fails; n++) {
     assert_true(n < 400);

@@ -10,6 +10,7 @@
 #include "devices/host/worker.h"
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { PATIENT_LOOKS = 20 };
 typedef enum ender {
@@ -88,8 +89,8 @@ static int set_up(void **state) {
 
 /* With one device, which has all cores, two or more on most machines. */
 static int set_up_alone(void **state) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   assert_ok(tdm_kernel_register(context, &test_mix_kernel));

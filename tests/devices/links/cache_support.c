@@ -1,5 +1,6 @@
 /* See cache_support.h. */
 #include "tests/devices/links/cache_support.h"
+#include "tests/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,6 @@ links_log record;
 
 static tdm_context *make(tdm_context_options options) {
   record = (links_log){0};
-  options.struct_size = sizeof options;
   options.log = record_log;
   options.log_user = &record;
   options.cpu_devices = 1;
@@ -38,11 +38,11 @@ static tdm_context *make(tdm_context_options options) {
 }
 
 tdm_context *make_context(const char *sim) {
-  return make((tdm_context_options){.sim_devices = 1, .sim = sim});
+  return make(OPTIONS(tdm_context_options, o.sim_devices = 1, o.sim = sim));
 }
 
 tdm_context *make_default_context(void) {
-  return make((tdm_context_options){0});
+  return make(tdm_context_options_default());
 }
 
 const char *path_of(const char *name) {

@@ -9,6 +9,7 @@
 #include "devices/topology/topology.h"
 #include "tests/core/comma_locale.h"
 #include "tests/devices/links/cache_support.h"
+#include "tests/options.h"
 
 static const tdm_links_calibration quick = {.least_bytes = 1024, .most_bytes = 4096, .copies = 5};
 
@@ -173,8 +174,8 @@ static void fewer_cores_are_another_machine(void **state) {
   (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
   for (int own = 0; own < 2; own++) {
-    const tdm_context_options options = {
-        .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = own};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = own);
     tdm_context *context = tdm_context_create(&options);
     if (!context) fail_msg("no context: %s", tdm_last_message());
     assert_int_equal(tdm_device_count(context), 2);

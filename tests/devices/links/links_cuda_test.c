@@ -7,12 +7,13 @@
 #include "devices/staging/pool.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static const tdm_links_calibration small = {.least_bytes = 1024, .most_bytes = 4096, .copies = 5};
 
 static tdm_context *make_context(void) {
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;

@@ -10,6 +10,7 @@
 #include "core/thread.h"
 #include "devices/staging/pool.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { KIBIBYTE = 1024 };
 
@@ -48,8 +49,8 @@ static void before_calibrating_the_model_answers(void **state) {
 static void a_link_that_nobody_sets_is_modelled_all_the_same(void **state) {
   (void)state;
   (void)unsetenv("TANDEM_SIM");
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 1, .sim_devices = 2};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 2);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   const char *const pairs[][2] = {{"cpu:0", "sim:0"}, {"sim:1", "cpu:0"}, {"sim:0", "sim:1"}};
@@ -100,8 +101,8 @@ static void a_modelled_link_is_recovered(void **state) {
 /* Where caches end, half way between two doublings too. */
 static void sizes_are_closer_where_caches_end(void **state) {
   (void)state;
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   const tdm_links_calibration large = {.least_bytes = 128 * KIBIBYTE,
@@ -120,10 +121,9 @@ static void sizes_are_closer_where_caches_end(void **state) {
 
 /* One device of each kind: four links. */
 static tdm_context *small_context(void) {
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -168,8 +168,8 @@ static void what_is_read_was_written_before(void **state) {
  * Of more copies those beyond five are near, if there is time for them. */
 static void each_state_touches_what_it_is_named_for(void **state) {
   (void)state;
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   const uint64_t long_ns = UINT64_C(1000000000000);
@@ -218,8 +218,8 @@ static void no_queue_is_borrowed_for_a_copy(void **state) {
 /* Where there is no sim, no cores are divided anew for it, and links stay what they are. */
 static void asking_for_no_simulator_forgets_nothing(void **state) {
   (void)state;
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .cpu_devices = 2, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   tdm_link_set set;

@@ -7,6 +7,7 @@
 #include "devices/context/context.h"
 #include "devices/links/table.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 static tdm_device_properties properties_of(tdm_context *context, const char *name) {
   tdm_device_properties properties = {.struct_size = sizeof properties};
@@ -71,10 +72,9 @@ static void measured_links_say_so(void **state) {
 
 static void a_described_machine_tells_its_memory(void **state) {
   (void)state;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 1,
-                                       .sim_devices = -1,
-                                       .machine = "tools/machines/dgx_a100.json"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 0,
+              o.machine = "tools/machines/dgx_a100.json");
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   tdm_device *device = test_device(context, "paper:0");

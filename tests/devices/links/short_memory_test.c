@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "devices/links/table.h"
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 typedef struct log_record {
   int count;
@@ -42,11 +43,9 @@ static void links_stay_modelled_and_the_log_says_why(void **state) {
     tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
     const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
     log_record record = {0};
-    const tdm_context_options options = {.struct_size = sizeof options,
-                                         .allocator = &allocator,
-                                         .log = record_log,
-                                         .log_user = &record,
-                                         .cpu_devices = 1};
+    const tdm_context_options options =
+        OPTIONS(tdm_context_options, o.allocator = &allocator, o.log = record_log,
+                o.log_user = &record, o.cpu_devices = 1);
     tdm_context *context = tdm_context_create(&options);
     assert_non_null(context);
     assert_int_equal(record.count, 1); /* the file is of no machine */

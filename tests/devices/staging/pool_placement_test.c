@@ -1,6 +1,7 @@
 /* Where staging memory lies: after thousands of requests and reuses each buffer is on the node that
  * was asked for by the kernel's own report, and a system that puts one elsewhere is found out. */
 #include "tests/devices/staging/pool_support.h"
+#include "tests/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,8 +111,8 @@ static void keep_warning(void *user, tdm_log_level level, const char *text) {
 
 static void lying_pool_init(lying_pool *lying, test_system system) {
   lying->told = 0;
-  lying->context = tdm_context_create(&(tdm_context_options){
-      .struct_size = sizeof(tdm_context_options), .log = keep_warning, .log_user = lying});
+  lying->context =
+      tdm_context_create(WITH(tdm_context_options, o.log = keep_warning, o.log_user = lying));
   assert_non_null(lying->context);
   lying->system = system;
   lying->doubles = test_system_of(&lying->system);

@@ -1,6 +1,7 @@
 /* The staging pool's sizes, its cap, its refusals, and what it says of them. Placement and threads
  * have tests of their own. */
 #include "tests/devices/staging/pool_support.h"
+#include "tests/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@ static void record_log(void *user, tdm_log_level level, const char *text) {
 
 static tdm_context *logging_context(log_record *record) {
   *record = (log_record){0};
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = record_log, .log_user = record};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = record_log, o.log_user = record);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -268,7 +269,7 @@ static void every_failed_allocation_is_survived(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {.struct_size = sizeof(options), .allocator = &allocator};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.allocator = &allocator);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   tdm_device *sim = test_device(context, "sim:0");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { BYTES = 4096, KINDS = 3 };
 
@@ -19,8 +20,8 @@ static void log_nothing(void *user, tdm_log_level level, const char *text) {
 static void what_memory_held_before_is_forgotten(void **state) {
   (void)state;
   (void)setenv("TANDEM_STAGING_BYTES", "8192", 1);
-  const tdm_context_options options = {
-      .struct_size = sizeof(options), .log = log_nothing, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.log = log_nothing, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   (void)unsetenv("TANDEM_STAGING_BYTES");
@@ -62,11 +63,9 @@ static void short_memory_is_no_full_pool(void **state) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
   (void)setenv("TANDEM_STAGING_BYTES", "8192", 1);
-  const tdm_context_options options = {.struct_size = sizeof(options),
-                                       .allocator = &allocator,
-                                       .log = log_nothing,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.log = log_nothing, o.cpu_devices = 1,
+              o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   (void)unsetenv("TANDEM_STAGING_BYTES");

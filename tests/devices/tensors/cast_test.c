@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/devices/support.h"
+#include "tests/options.h"
 
 enum { ROWS = 3, WIDTH = 2, STATE = 7, WORKSPACE = 1000 };
 
@@ -83,8 +84,8 @@ static int set_up(void **state) {
   static fixture made;
   made = (fixture){.faulty = tdm_faulty_allocator_create()};
   const tdm_allocator allocator = tdm_faulty_allocator_view(made.faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 2, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 2, o.sim_devices = 1);
   made.context = tdm_context_create(&options);
   assert_non_null(made.context);
   const tdm_shape shape = tdm_shape_of(2, ROWS, WIDTH);

@@ -6,14 +6,14 @@
 #include "graph/run/session.h"
 #include "tests/graph/halve.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { WIDTH = 64, ROWS = 8, DEVICES = 4 };
 
 static tdm_context *linked_context(void) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options,
-      .sim_devices = DEVICES,
-      .sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.sim_devices = DEVICES,
+              o.sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -54,15 +54,16 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
   const tdm_value y = tdm_linear(graph, "linear", x, WIDTH);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
-                                     .devices = "sim:0,sim:1,sim:2,sim:3"};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1,sim:2,sim:3");
   tdm_data_parallel(graph, "linear", &wrap);
   const tdm_value loss = tdm_mse(graph, "loss", y, x);
   const tdm_value weight = tdm_get_parameter(graph, "linear.weight");
   const tdm_value slope = tdm_gradient_of(graph, "slope", loss, weight);
   tdm_output(graph, "slope", slope);
   tdm_output(graph, "bent", tdm_relu(graph, "bent", slope));
-  return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.collective = collective});
+  return train_session(graph, loss, tdm_sgd(0.1),
+                       WITH(tdm_session_options, o.collective = collective));
 }
 
 /* ---- Updates that read two sums, or are made in two nodes ------------------------------------ */
@@ -133,12 +134,12 @@ static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *r
   const tdm_value y = tdm_linear_without_bias(graph, "first", x, WIDTH);
   const tdm_value z = tdm_linear_without_bias(graph, "second", tdm_tanh(graph, "bend", y), WIDTH);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {
-      .struct_size = sizeof wrap, .devices = "sim:0,sim:1", .spread_homes = spread_homes};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1", o.spread_homes = spread_homes);
   tdm_data_parallel(graph, "model", &wrap);
-  const tdm_optimizer optimizer = {.rule = rule, .learning_rate = 1};
+  const tdm_optimizer optimizer = OPTIONS(tdm_optimizer, o.rule = rule, o.learning_rate = 1);
   return train_session(graph, tdm_mse(graph, "loss", z, x), optimizer,
-                       &(tdm_session_options){.seed = 7, .collective = collective});
+                       WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
 /* By whichever algorithm the sums are made: the home updates, and sends the parameter. */
@@ -214,12 +215,12 @@ static const tdm_optimizer_rule again_rule = {.name = "again", .append = append_
 static tdm_session *narrow_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value y = tdm_linear(graph, "narrow", input(graph), 1);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1");
   tdm_data_parallel(graph, "narrow", &wrap);
   tdm_output(graph, "z", y);
-  const tdm_optimizer optimizer = {.rule = &again_rule, .learning_rate = 1};
+  const tdm_optimizer optimizer = OPTIONS(tdm_optimizer, o.rule = &again_rule, o.learning_rate = 1);
   return train_session(graph, tdm_sum(graph, "loss", y, NULL, 0, false), optimizer,
-                       &(tdm_session_options){.seed = 7, .collective = collective});
+                       WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
 /* What an update has made stays where it is, be it one number. */
@@ -249,13 +250,13 @@ static tdm_session *layers_over(tdm_context *context, const int devices[2],
   for (int i = 0; i < 2 && devices[i]; i++) {
     const char *name = i == 0 ? "first" : "second";
     y = tdm_linear_without_bias(graph, name, y, WIDTH);
-    const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = lists[devices[i]]};
+    const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = lists[devices[i]]);
     tdm_data_parallel(graph, name, &wrap);
   }
   tdm_output(graph, "z", y);
-  return train_session(graph,
-                       tdm_sum(graph, "loss", tdm_mul(graph, "square", y, y), NULL, 0, false),
-                       tdm_sgd(0.01), &(tdm_session_options){.seed = 7, .collective = collective});
+  return train_session(
+      graph, tdm_sum(graph, "loss", tdm_mul(graph, "square", y, y), NULL, 0, false), tdm_sgd(0.01),
+      WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
 /* Whichever sum comes first, and has most devices: nothing is sent to any of them again. */
@@ -333,15 +334,16 @@ static tdm_session *sharing_session(tdm_context *context, tdm_collective collect
   const tdm_value y = tdm_linear_without_bias(graph, "first", x, WIDTH);
   const tdm_value z = tdm_linear_without_bias(graph, "second", y, WIDTH);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1"};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1");
   tdm_data_parallel(graph, "model", &wrap);
   const tdm_value loss = tdm_sum(graph, "loss", z, NULL, 0, false);
   const tdm_value weight = tdm_get_parameter(graph, "model/first.weight");
   tdm_output(graph, "bent", tdm_relu(graph, "bent", tdm_gradient_of(graph, "slope", loss, weight)));
   tdm_output(graph, "z", z);
-  const tdm_optimizer optimizer = {.rule = &shared_rule, .learning_rate = 1};
+  const tdm_optimizer optimizer =
+      OPTIONS(tdm_optimizer, o.rule = &shared_rule, o.learning_rate = 1);
   return train_session(graph, loss, optimizer,
-                       &(tdm_session_options){.seed = 7, .collective = collective});
+                       WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
 /* What one of them leaves the next goes on with: all of them are made at home. */
@@ -419,8 +421,9 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
     tdm_place(graph, devices[0]);
     sum = tdm_add(graph, names[1], sum, read);
   }
-  tdm_session *session = train_session(graph, tdm_mse(graph, "loss", sum, x), tdm_sgd(0.1),
-                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_RING});
+  tdm_session *session =
+      train_session(graph, tdm_mse(graph, "loss", sum, x), tdm_sgd(0.1),
+                    WITH(tdm_session_options, o.collective = TDM_COLLECTIVE_RING));
   train(context, session, NULL);
   size_t at_home = 0;
   TDM_EACH_NODE(&session->newest->graph, node) {

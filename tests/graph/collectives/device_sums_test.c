@@ -8,6 +8,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { WIDTH = 256, LAYERS = 3, ROWS = 8, STEPS = 3 }; /* a weight has 256 KiB */
 
@@ -22,11 +23,9 @@ static bool has_link_speeds(void) {
  * peers, so that a weight goes in two pieces. */
 static tdm_context *linked_context(void) {
   if (!has_link_speeds()) return graph_context_of(2, 4); /* GPUs: in as many parts as main asks */
-  const tdm_context_options options = {
-      .struct_size = sizeof options,
-      .cpu_devices = 2,
-      .sim_devices = 4,
-      .sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 4,
+              o.sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -73,7 +72,7 @@ static tdm_graph *build(const variant *of, bool wrapped, tdm_value *out_loss) {
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = of->devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = of->devices);
   if (wrapped) tdm_data_parallel(graph, "model", &options);
   tdm_output(graph, "y", y);
   *out_loss = tdm_mse(graph, "loss", y, x);
@@ -84,7 +83,7 @@ static tdm_graph *build(const variant *of, bool wrapped, tdm_value *out_loss) {
 static tdm_store *store_at_home(const variant *of) {
   tdm_value loss;
   tdm_graph *graph = build(of, false, &loss);
-  tdm_session *session = run_session(graph, &(tdm_session_options){.seed = 7});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.seed = 7));
   tdm_store *store = tdm_store_retain(tdm_session_store(session));
   tdm_session_release(session);
   return store;
@@ -93,18 +92,16 @@ static tdm_store *store_at_home(const variant *of) {
 static tdm_session *make_session(const variant *of, tdm_collective collective) {
   tdm_value loss;
   tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
-  optimizer.clip_norm = of->clip_norm;
-  optimizer.clip_value = of->clip_value;
+  if (of->clip_norm > 0) optimizer.clip_norm = of->clip_norm;
+  if (of->clip_value > 0) optimizer.clip_value = of->clip_value;
   optimizer.maximize = of->maximize;
   tdm_store *store = of->home ? store_at_home(of) : NULL;
   tdm_graph *graph = build(of, true, &loss);
-  tdm_session *session = train_session(graph, loss, optimizer,
-                                       &(tdm_session_options){.store = store,
-                                                              .seed = 7,
-                                                              .micro_batches = of->micro_batches,
-                                                              .depth = of->depth,
-                                                              .deterministic = of->deterministic,
-                                                              .collective = collective});
+  tdm_session *session =
+      train_session(graph, loss, optimizer,
+                    WITH(tdm_session_options, o.store = store, o.seed = 7,
+                         o.micro_batches = OR_ONE(of->micro_batches), o.depth = OR_ONE(of->depth),
+                         o.deterministic = of->deterministic, o.collective = collective));
   tdm_store_release(store);
   return session;
 }
@@ -230,11 +227,11 @@ static tdm_tensor_list *train_many(tdm_collective collective) {
   const tdm_value whole = tdm_concat(graph, "whole", rows, MANY, 1);
   const tdm_value y = tdm_matmul(graph, "product", x, whole);
   tdm_scope_pop(graph);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = A(0) "," A(1)};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = A(0) "," A(1));
   tdm_data_parallel(graph, "model", &options);
   tdm_session *session =
       train_session(graph, tdm_mse(graph, "loss", y, tdm_relu(graph, "target", y)), tdm_sgd(0.1),
-                    &(tdm_session_options){.seed = 7, .collective = collective});
+                    WITH(tdm_session_options, o.seed = 7, o.collective = collective));
   train(session, STEPS);
   tdm_tensor_list *state = state_of(session);
   tdm_session_release(session);
@@ -469,13 +466,13 @@ static void unknown_algorithms_are_refused(void **unused) {
   const variant of = {.devices = A(0) "," A(1)};
   tdm_value loss;
   tdm_graph *graph = build(&of, true, &loss);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .collective = TDM_COLLECTIVE_COUNT};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_COUNT);
   assert_null(tdm_session_create(graph, &options));
-  assert_message("session options: collective is 6, not 0 to 5");
+  assert_message("session options: collective is 6, expected 0 to 5");
   assert_null(tdm_collective_name(TDM_COLLECTIVE_COUNT));
-  const tdm_session_options both = {
-      .struct_size = sizeof both, .collective = TDM_COLLECTIVE_RING, .deterministic = true};
+  const tdm_session_options both =
+      OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_RING, o.deterministic = true);
   assert_null(tdm_session_create(graph, &both));
   assert_message("a ring does not add in the order of replicas, as deterministic asks");
   tdm_graph_release(graph);

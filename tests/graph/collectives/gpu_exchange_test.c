@@ -13,6 +13,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 18, STEPS = 6, NEWEST = 22809, GPUS = 4, NAME = 40 };
 
@@ -99,7 +100,7 @@ static tdm_graph *build_replicas(const job_rank *rank, tdm_value *out_loss) {
   tdm_scope_pop(graph);
   tdm_output(graph, "scores", scores);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -176,15 +177,10 @@ static tdm_status live(job_rank *rank) {
   tdm_value loss;
   tdm_graph *graph = of->build(rank, &loss);
   const tdm_optimizer optimizer = tdm_adam(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options,
-      .loss = of->infers ? (tdm_value){0, 0} : loss,
-      .optimizer = of->infers ? NULL : &optimizer,
-      .depth = of->depth,
-      .micro_batches = of->micro_batches,
-      .seed = 7,
-      .deterministic = true,
-  };
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = of->infers ? (tdm_value){0, 0} : loss,
+              o.optimizer = of->infers ? NULL : &optimizer, o.depth = OR_ONE(of->depth),
+              o.micro_batches = OR_ONE(of->micro_batches), o.seed = 7, o.deterministic = true);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) return TDM_INTERNAL;

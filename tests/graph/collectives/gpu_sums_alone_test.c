@@ -11,6 +11,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, WIDTH = 8, STEPS = 3, NEWEST = 22809, KERNEL_NS = 1000 };
 
@@ -30,7 +31,7 @@ static tdm_session *make_session(tdm_context *context, tdm_collective way) {
   const job_rank alone = {.rank = 0, .rank_count = 1, .context = context};
   tdm_value loss;
   tdm_graph *graph = job_deep_graph(&alone, 1, WIDTH, tdm_tanh, &loss);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cuda:0,cuda:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cuda:0,cuda:1");
   tdm_data_parallel(graph, "model", &options);
   const job_model model = {.optimizer = tdm_adam(0.01), .collective = way, .any_order = true};
   return job_session(graph, loss, &model);
@@ -209,7 +210,7 @@ static void forecasts_know_the_sums(void **state) {
   assert_ok(step(context, session, 1, false, NULL));
   tdm_costs *costs = price(session);
   tdm_forecast *made;
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   assert_ok(tdm_session_forecast(session, &options, &made));
   double found_ns = -1, expected_ns = 0;
   for (size_t q = 0; q < made->queue_count; q++)

@@ -12,6 +12,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 #include "tests/shards.h"
 
 enum { ROWS = 12, WIDTH = 8, STEPS = 3 };
@@ -82,7 +83,7 @@ static tdm_session *make_session(const job_rank *rank, const story *of) {
   const tdm_value scores = tdm_linear(graph, "scores", hidden, MODEL_WIDTH);
   tdm_scope_pop(graph);
   const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, "model", &options);
   const job_model model = {
       .optimizer = tdm_adam(0.01), .collective = TDM_COLLECTIVE_ALL_REDUCE, .any_order = true};

@@ -11,6 +11,7 @@
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, LAYERS = 3, WIDTH = 24, STEPS = 5, NEWEST = 22809 };
 
@@ -188,12 +189,9 @@ static tdm_status fly(job_rank *rank) {
   tdm_value loss;
   tdm_graph *graph = describe(rank, of, &loss);
   const tdm_optimizer optimizer = tdm_adam(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &optimizer,
-                                       .collective = of->way,
-                                       .depth = 3,
-                                       .seed = 7};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer, o.collective = of->way,
+              o.depth = 3, o.seed = 7);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) return TDM_INTERNAL;

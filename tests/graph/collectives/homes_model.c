@@ -1,5 +1,6 @@
 /* See homes_model.h. */
 #include "tests/graph/collectives/homes_model.h"
+#include "tests/options.h"
 
 tdm_context *homes_context;
 
@@ -27,11 +28,9 @@ tdm_session *homes_session(const homes_case *of) {
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = of->devices,
-                                        .spread_homes = of->spread_homes,
-                                        .updated_everywhere = of->updated_everywhere,
-                                        .spread_rows = of->spread_rows};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = of->devices, o.spread_homes = of->spread_homes,
+              o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
   tdm_data_parallel(graph, "model", &options);
   tdm_output(graph, "y", y);
   const tdm_value loss = tdm_mse(graph, "loss", y, x);
@@ -41,16 +40,13 @@ tdm_session *homes_session(const homes_case *of) {
     tdm_output(graph, "gradient", tdm_gradient_of(graph, "asked", loss, weight));
   }
   tdm_optimizer optimizer = of->factored ? tdm_adafactor(0.01) : tdm_adam(0.01);
-  optimizer.clip_norm = of->clip_norm;
-  optimizer.clip_value = of->clip_value;
+  if (of->clip_norm > 0) optimizer.clip_norm = of->clip_norm;
+  if (of->clip_value > 0) optimizer.clip_value = of->clip_value;
   return train_session(
       graph, loss, optimizer,
-      &(tdm_session_options){.seed = 7,
-                             .micro_batches = of->micro_batches,
-                             .depth = of->depth,
-                             .deterministic = of->deterministic,
-                             .store = of->store,
-                             .collective = of->spread_homes ? 0 : TDM_COLLECTIVE_HOME});
+      WITH(tdm_session_options, o.seed = 7, o.micro_batches = OR_ONE(of->micro_batches),
+           o.depth = OR_ONE(of->depth), o.deterministic = of->deterministic, o.store = of->store,
+           o.collective = of->spread_homes ? 0 : TDM_COLLECTIVE_HOME));
 }
 
 void homes_train(tdm_session *session, int steps) {

@@ -7,6 +7,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 20, LAYERS = 6, WIDTH = 48, WIDE = 160, NAME = 24 };
 
@@ -37,10 +38,8 @@ static tdm_graph *on_accelerators(job_rank *rank, tdm_value *out_loss) {
 /* Homes on all ranks, but for parameters at either end, which each updates for itself. */
 static tdm_graph *mixed_on_hosts(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = job_deep_graph(rank, LAYERS, WIDTH, tdm_gelu, out_loss);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "host:*/cpu:0",
-                                        .spread_homes = true,
-                                        .updated_everywhere = 0.5};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0",
+                                               o.spread_homes = true, o.updated_everywhere = 0.5);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -139,15 +138,15 @@ static tdm_status train_beside_an_accelerator(job_rank *rank) {
     y = tdm_add(graph, NULL, y, tdm_mul(graph, NULL, x, p));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "host:0/cpu:0,host:1/sim:0",
-                                        .spread_homes = true,
-                                        .updated_everywhere = 0.5};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = "host:0/cpu:0,host:1/sim:0", o.spread_homes = true,
+              o.updated_everywhere = 0.5);
   tdm_data_parallel(graph, "model", &options);
-  const tdm_optimizer optimizer = {.rule = &read_rule, .learning_rate = 0.1};
+  const tdm_optimizer optimizer =
+      OPTIONS(tdm_optimizer, o.rule = &read_rule, o.learning_rate = 0.1);
   tdm_session *session = train_session(
       graph, tdm_sum(graph, "loss", y, NULL, 0, false), optimizer,
-      &(tdm_session_options){.micro_batches = 2, .collective = TDM_COLLECTIVE_ALL_REDUCE});
+      WITH(tdm_session_options, o.micro_batches = 2, o.collective = TDM_COLLECTIVE_ALL_REDUCE));
   tdm_tensor *ones = tdm_tensor_ones(rank->context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, 4));
   const tdm_feed feed = {"x", ones, false};
   const tdm_status status = tdm_train_step(session, &feed, 1, NULL, 0, &rank->loss);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/collectives/homes_model.h"
+#include "tests/options.h"
 
 /* ---- Where ------------------------------------------------------------------------------------
  */
@@ -312,10 +313,9 @@ static void shares_that_are_none_are_refused(void **unused) {
     tdm_graph *graph = tdm_graph_create(homes_context);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 4, WIDTH));
     (void)tdm_linear(graph, "linear", x, WIDTH);
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = A(0) "," A(1),
-                                          .spread_homes = i < 3,
-                                          .updated_everywhere = shares[i]};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = A(0) "," A(1), o.spread_homes = i < 3,
+                o.updated_everywhere = shares[i]);
     tdm_data_parallel(graph, "linear", &options);
     assert_null(tdm_session_create(graph, NULL));
     assert_message(messages[i]);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/collectives/homes_model.h"
+#include "tests/options.h"
 
 /* Pieces of parameters, and how many of them a device has. */
 static int pieces_on(const tdm_session *session, const char *device) {
@@ -71,10 +72,8 @@ static tdm_tensor_list *trained_beside(const char *place) {
   tdm_graph *graph = tdm_graph_create(homes_context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
   tdm_value y = tdm_linear_without_bias(graph, "part", x, WIDTH);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "cpu:0,cpu:1",
-                                        .spread_homes = true,
-                                        .spread_rows = true};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1",
+                                               o.spread_homes = true, o.spread_rows = true);
   tdm_data_parallel(graph, "part", &options);
   const tdm_value weight = tdm_get_parameter(graph, "part.weight");
   static const char *const names[] = {"one", "two", "three"};
@@ -84,8 +83,8 @@ static tdm_tensor_list *trained_beside(const char *place) {
   }
   tdm_place(graph, "cpu:0");
   const tdm_value loss = tdm_mean(graph, "loss", tdm_square(graph, "s", y), NULL, 0, false);
-  tdm_session *session = train_session(graph, loss, tdm_sgd(3),
-                                       &(tdm_session_options){.seed = 5, .deterministic = true});
+  tdm_session *session = train_session(
+      graph, loss, tdm_sgd(3), WITH(tdm_session_options, o.seed = 5, o.deterministic = true));
   tdm_tensor *fed =
       tdm_tensor_randn(homes_context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 6, WIDTH), 7);
   const tdm_feed feed = {"x", fed, false};
@@ -233,8 +232,8 @@ static void rows_without_spread_homes_are_refused(void **unused) {
   tdm_graph *graph = tdm_graph_create(homes_context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 4, WIDTH));
   (void)tdm_linear(graph, "linear", x, WIDTH);
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = A(0) "," A(1), .spread_rows = true};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = A(0) "," A(1), o.spread_rows = true);
   tdm_data_parallel(graph, "linear", &options);
   assert_null(tdm_session_create(graph, NULL));
   assert_message("spread_rows without spread_homes");

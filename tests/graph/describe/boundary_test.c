@@ -4,6 +4,7 @@
 #define GROUP_CONTEXT graph_context_of(3, 3)
 #include "graph/ir/ir.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 6 };
 
@@ -36,19 +37,20 @@ static skip_model build(void) {
 }
 
 static void wrap_scope(tdm_graph *graph, const char *scope, const char *devices) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, scope, &options);
 }
 
 static void wrap_between(tdm_graph *graph, tdm_value from, tdm_value to, const char *devices) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel_between(graph, &from, 1, &to, 1, &options);
 }
 
 /* Trains three steps on `rows` rows, then fetches y; takes the graph. */
 static tdm_tensor_list *train(skip_model model, int64_t rows, tdm_tensor **out_y) {
   const tdm_value loss = tdm_mse(model.graph, "loss", model.d, model.x);
-  const tdm_session_options options = {.seed = 9, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 9, o.deterministic = true);
   tdm_session *session = train_session(model.graph, loss, tdm_adam(0.02), &options);
   tdm_tensor *fed = tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, WIDTH),
                                        (uint64_t)rows, -1, 1);
@@ -101,12 +103,9 @@ static void it_may_cross_scopes(void **unused) {
       parts[i] = build();
       const tdm_value inputs[] = {parts[i].b, parts[i].a};
       const tdm_scatter scatter = {parts[i].a, -2};
-      const tdm_parallel_options options = {.struct_size = sizeof options,
-                                            .devices =
-                                                i ? "cpu:0,cpu:0,cpu:0" : "sim:0,cpu:2,sim:1",
-                                            .output_device = i ? NULL : "sim:2",
-                                            .scatter = &scatter,
-                                            .scatter_count = 1};
+      const tdm_parallel_options options =
+          OPTIONS(tdm_parallel_options, o.devices = i ? "cpu:0,cpu:0,cpu:0" : "sim:0,cpu:2,sim:1",
+                  o.output_device = i ? NULL : "sim:2", o.scatter = &scatter, o.scatter_count = 1);
       tdm_data_parallel_between(parts[i].graph, inputs, 2, &parts[i].d, 1, &options);
     }
     expect_same(parts[0], parts[1], rows);
@@ -121,8 +120,8 @@ static void several_values_may_leave(void **unused) {
     parts[i] = build();
     const tdm_value outputs[] = {parts[i].c, parts[i].b};
     tdm_output(parts[i].graph, "b", parts[i].b);
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = i ? "cpu:0,cpu:0" : "sim:0,cpu:2"};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = i ? "cpu:0,cpu:0" : "sim:0,cpu:2");
     tdm_data_parallel_between(parts[i].graph, &parts[i].a, 1, outputs, 2, &options);
   }
   expect_same(parts[0], parts[1], 5);
@@ -158,7 +157,7 @@ static void it_nests_with_scopes(void **unused) {
 static void expect_refused(skip_model model, const tdm_value *inputs, size_t input_count,
                            const tdm_value *outputs, size_t output_count, const char *a,
                            const char *b) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,cpu:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1");
   tdm_data_parallel_between(model.graph, inputs, input_count, outputs, output_count, &options);
   assert_status(tdm_graph_status(model.graph), TDM_INVALID_ARGUMENT);
   assert_message("data parallel over ");
@@ -225,10 +224,8 @@ static void scattering_what_does_not_enter_is_refused(void **unused) {
   (void)unused;
   skip_model model = build();
   const tdm_scatter scatter = {model.x, 0};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "cpu:0,cpu:1",
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1",
+                                               o.scatter = &scatter, o.scatter_count = 1);
   tdm_data_parallel_between(model.graph, &model.a, 1, &model.sum, 1, &options);
   assert_status(tdm_graph_status(model.graph), TDM_INVALID_ARGUMENT);
   assert_message("scatter 0");

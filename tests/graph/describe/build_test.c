@@ -2,6 +2,7 @@
  * shapes; invalid and foreign values; scopes, names, tied weights; named dimensions. */
 #include "graph/ir/ir.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_dim width) {
   return tdm_input(graph, name, TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), width));
@@ -104,8 +105,8 @@ static void values_of_another_graph_are_refused(void **unused) {
   graph = tdm_graph_create(context);
   tdm_output(graph, "out", tdm_relu(graph, "act", floats(graph, "x", 4)));
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = foreign, .optimizer = &optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = foreign, o.optimizer = &optimizer);
   assert_null(tdm_session_create(graph, &options));
   assert_message("another graph");
   tdm_graph_release(graph);
@@ -120,8 +121,8 @@ static void values_beyond_the_last_are_refused(void **unused) {
   const tdm_value beyond = {x.graph, 1000000};
   tdm_output(graph, "y", x);
   const tdm_optimizer sgd = tdm_sgd(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = beyond, .optimizer = &sgd};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = beyond, o.optimizer = &sgd);
   assert_null(tdm_session_create(graph, &options));
   assert_message("of another graph, or of none");
   tdm_graph_release(graph);
@@ -342,9 +343,8 @@ static void tied_weights_are_one_parameter(void **unused) {
   tdm_tie(graph, "fc", "fc");
   const tdm_value twice = tdm_linear_without_bias(graph, "fc", once, 2);
   const tdm_value zero = floats(graph, "zero", 2);
-  const tdm_value loss = tdm_mse_with(
-      graph, "loss", twice, zero,
-      &(tdm_loss_options){.struct_size = sizeof(tdm_loss_options), .reduction = TDM_LOSS_SUM});
+  const tdm_value loss =
+      tdm_mse_with(graph, "loss", twice, zero, WITH(tdm_loss_options, o.reduction = TDM_LOSS_SUM));
   tdm_session *session = train_session(graph, loss, tdm_sgd(1), NULL);
   const float weight[4] = {1, 0, 0, 1};
   tdm_tensor *w = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 2, 2), weight);

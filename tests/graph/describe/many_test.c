@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 static tdm_context *context;
 
@@ -173,7 +174,7 @@ static void parallel_regions_are_made(void **unused) {
   names *layers = numbered("layer%d");
   tdm_graph *graph = tdm_graph_create(context);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,cpu:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1");
   for (int i = 0; i < REGIONS; i++) {
     x = tdm_relu(graph, layers->text[i], x);
     tdm_data_parallel(graph, layers->text[i], &options);

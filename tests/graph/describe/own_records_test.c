@@ -1,6 +1,7 @@
 /* What a record, a rule or a kernel of a user's own says that cannot be: INVALID_ARGUMENT, and the
  * message names whose it is and what; nothing is read or written beyond what is there. */
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { ROWS = 4, WIDTH = 3 };
 
@@ -182,7 +183,8 @@ static tdm_status use(const mistake *of) {
   const tdm_value y = tdm_append(graph, &of->operation, "layer", &zeros, &fed, 1, NULL);
   tdm_output(graph, "y", tdm_mul_scalar(graph, "behind", y, 2));
   const tdm_optimizer sgd = tdm_sgd(1);
-  tdm_session_options options = {.struct_size = sizeof options, .micro_batches = of->micro_batches};
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = OR_ONE(of->micro_batches));
   if (of->trains) {
     options.loss = tdm_sum(graph, "loss", y, NULL, 0, false);
     options.optimizer = &sgd;
@@ -252,10 +254,9 @@ static void what_goes_back_or_cuts_overwrites_nothing(void **unused) {
     const tdm_value operands[] = {tdm_linear(graph, "before", x, WIDTH), w};
     const tdm_value y = tdm_append(graph, &operations[i], "layer", NULL, operands, 2, NULL);
     const tdm_optimizer sgd = tdm_sgd(1);
-    const tdm_session_options options = {.struct_size = sizeof options,
-                                         .micro_batches = 2,
-                                         .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
-                                         .optimizer = &sgd};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.micro_batches = 2,
+                o.loss = tdm_sum(graph, "loss", y, NULL, 0, false), o.optimizer = &sgd);
     tdm_session *session = tdm_session_create(graph, &options);
     tdm_status status = session ? TDM_OK : tdm_last_status();
     tdm_tensor *rows = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
@@ -298,9 +299,9 @@ static void what_overwrites_fits(void **unused) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
   const tdm_value y = tdm_linear_without_bias(graph, "fc", x, WIDTH);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_sum(graph, "loss", y, NULL, 0, false),
-                                       .optimizer = &optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_sum(graph, "loss", y, NULL, 0, false),
+              o.optimizer = &optimizer);
   assert_null(tdm_session_create(graph, &options));
   assert_int_equal(tdm_last_status(), TDM_INVALID_ARGUMENT);
   assert_message("mine fc.weight: output 0 overwrites input 0, and is not of its dtype and shape");
@@ -432,10 +433,11 @@ static void a_rule_that_lacks_something_is_named(void **unused) {
   for (size_t i = 0; i < TDM_COUNT_OF(rules); i++) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value w = tdm_parameter(graph, "w", TDM_FLOAT32, tdm_shape_of(1, WIDTH), NULL);
-    const tdm_optimizer optimizer = {.rule = &rules[i].rule, .learning_rate = 1};
-    const tdm_session_options options = {.struct_size = sizeof options,
-                                         .loss = tdm_sum(graph, "loss", w, NULL, 0, false),
-                                         .optimizer = &optimizer};
+    const tdm_optimizer optimizer =
+        OPTIONS(tdm_optimizer, o.rule = &rules[i].rule, o.learning_rate = 1);
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.loss = tdm_sum(graph, "loss", w, NULL, 0, false),
+                o.optimizer = &optimizer);
     assert_null(tdm_session_create(graph, &options));
     if (!strstr(tdm_last_message(), rules[i].message))
       fail_msg("instead of '%s': %s", rules[i].message, tdm_last_message());

@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 static const tdm_optimizer_rule nameless = {.name = NULL};
 static const tdm_optimizer_rule idle = {.name = "idle"};
@@ -22,7 +23,6 @@ static tdm_graph *build(tdm_value *out_loss) {
 static void expect(tdm_session_options options, bool trains, const char *wanted) {
   tdm_value loss;
   tdm_graph *graph = build(&loss);
-  options.struct_size = sizeof options;
   if (trains) options.loss = loss;
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session && !wanted) fail_msg("%s", tdm_last_message());
@@ -37,29 +37,32 @@ static void numbers_have_ranges(void **unused) {
   static const struct {
     const char *name;
     size_t offset;
-    int most;
+    int least, most;
   } numbers[] = {
-      {"depth", offsetof(tdm_session_options, depth), TDM_MAX_DEPTH},
-      {"queue_limit", offsetof(tdm_session_options, queue_limit), TDM_MAX_QUEUE_LIMIT},
-      {"plan_limit", offsetof(tdm_session_options, plan_limit), TDM_MAX_PLAN_LIMIT},
-      {"trace_runs", offsetof(tdm_session_options, trace_runs), TDM_MAX_TRACE_RUNS},
-      {"collective", offsetof(tdm_session_options, collective), TDM_COLLECTIVE_COUNT - 1},
-      {"micro_batches", offsetof(tdm_session_options, micro_batches), TDM_MAX_PARTS},
+      {"depth", offsetof(tdm_session_options, depth), 1, TDM_MAX_DEPTH},
+      {"queue_limit", offsetof(tdm_session_options, queue_limit), 0, TDM_MAX_QUEUE_LIMIT},
+      {"plan_limit", offsetof(tdm_session_options, plan_limit), 1, TDM_MAX_PLAN_LIMIT},
+      {"trace_runs", offsetof(tdm_session_options, trace_runs), 0, TDM_MAX_TRACE_RUNS},
+      {"collective", offsetof(tdm_session_options, collective), 0, TDM_COLLECTIVE_COUNT - 1},
+      {"micro_batches", offsetof(tdm_session_options, micro_batches), 1, TDM_MAX_PARTS},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(numbers); i++)
     for (int k = 0; k < 4; k++) {
-      const int most = numbers[i].most, value = k == 0 ? -7 : k == 1 ? 0 : k == 2 ? most : most + 1;
-      tdm_session_options options = {0};
+      const int least = numbers[i].least, most = numbers[i].most;
+      const int value = k == 0 ? least - 7 : k == 1 ? least : k == 2 ? most : most + 1;
+      tdm_session_options options = tdm_session_options_default();
       memcpy((char *)&options + numbers[i].offset, &value, sizeof value);
       char wanted[80];
-      (void)snprintf(wanted, sizeof wanted, "session options: %s is %d, not 0 to %d",
-                     numbers[i].name, value, most);
+      (void)snprintf(wanted, sizeof wanted, "session options: %s is %d, expected %d to %d",
+                     numbers[i].name, value, least, most);
       const tdm_optimizer sgd = tdm_sgd(0.1);
       options.optimizer = &sgd;
       expect(options, true, k == 0 || k == 3 ? wanted : NULL);
     }
-  expect((tdm_session_options){.alike_ranks = -1}, false, "alike_ranks is -1, not 0 to ");
-  expect((tdm_session_options){.alike_ranks = TDM_MAX_ALIKE_RANKS + 1}, false, ", not 0 to ");
+  expect(OPTIONS(tdm_session_options, o.alike_ranks = -1), false,
+         "alike_ranks is -1, expected 1 to ");
+  expect(OPTIONS(tdm_session_options, o.alike_ranks = TDM_MAX_ALIKE_RANKS + 1), false,
+         ", expected 1 to ");
 }
 
 static void an_order_is_kept_or_not_asked_for(void **unused) {
@@ -69,7 +72,7 @@ static void an_order_is_kept_or_not_asked_for(void **unused) {
                                      [TDM_COLLECTIVE_ALL_REDUCE] =
                                          "session options: an all-reduce does not add"};
   for (int way = 0; way < TDM_COLLECTIVE_COUNT; way++) {
-    tdm_session_options options = {.collective = (tdm_collective)way};
+    tdm_session_options options = OPTIONS(tdm_session_options, o.collective = (tdm_collective)way);
     expect(options, false, NULL);
     options.deterministic = true;
     expect(options, false, way < (int)TDM_COUNT_OF(says) ? says[way] : NULL);
@@ -83,16 +86,18 @@ static void optimizers_are_checked(void **unused) {
     const tdm_optimizer_rule *rule; /* NULL: sgd's */
     const char *says;
   } optimizers[] = {
-      {0, 0, NULL, NULL},
+      {TDM_AVERAGE_NONE, INFINITY, NULL, NULL},
+      {0, INFINITY, NULL, NULL},
       {0.5, 3, NULL, NULL},
-      {TDM_AVERAGE_MEAN, 0, NULL, NULL},
-      {1, 0, NULL, "average_decay is 1, not 0 or more and below 1"},
-      {-0.5, 0, NULL, "average_decay is -0.5, not 0 or more and below 1"},
-      {NAN, 0, NULL, "average_decay is nan"},
-      {0, -1, NULL, "clip_norm is -1, not 0 or more"},
-      {0, NAN, NULL, "clip_norm is nan, not 0 or more"},
-      {0, 0, &nameless, "the optimizer's rule  has no name"},
-      {0, 0, &idle, "the optimizer's rule idle has no append"},
+      {TDM_AVERAGE_MEAN, INFINITY, NULL, NULL},
+      {1, INFINITY, NULL, "average_decay is 1, expected a number of at least 0"},
+      {-0.5, INFINITY, NULL, "average_decay is -0.5, expected a number of at least 0"},
+      {NAN, INFINITY, NULL, "average_decay is nan"},
+      {0, -1, NULL, "clip_norm is -1, expected a positive number"},
+      {0, 0, NULL, "clip_norm is 0, expected a positive number"},
+      {0, NAN, NULL, "clip_norm is nan, expected a positive number"},
+      {0, INFINITY, &nameless, "the optimizer's rule  has no name"},
+      {0, INFINITY, &idle, "the optimizer's rule idle has no append"},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(optimizers); i++)
     for (int of_group = 0; of_group < 2; of_group++) {
@@ -103,45 +108,49 @@ static void optimizers_are_checked(void **unused) {
       if (optimizers[i].rule) odd.rule = optimizers[i].rule;
       const tdm_parameter_group group = {"fc", &odd};
       if (of_group && !optimizers[i].says) continue; /* which settings are the whole step's */
-      expect((tdm_session_options){.optimizer = of_group ? &plain : &odd,
-                                   .groups = &group,
-                                   .group_count = (size_t)of_group},
+      expect(OPTIONS(tdm_session_options, o.optimizer = of_group ? &plain : &odd, o.groups = &group,
+                     o.group_count = (size_t)of_group),
              true, optimizers[i].says);
     }
   const tdm_optimizer none = {0};
-  expect((tdm_session_options){.optimizer = &none}, true, "the optimizer has no rule");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &none), true, "the optimizer has no rule");
   const tdm_optimizer steep = tdm_sgd(INFINITY);
-  expect((tdm_session_options){.optimizer = &steep}, true, "sgd: learning rate inf must be finite");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &steep), true,
+         "sgd: learning rate inf must be finite");
 }
 
 static void what_does_not_go_together_is_refused(void **unused) {
   (void)unused;
   const tdm_optimizer sgd = tdm_sgd(0.1);
   const tdm_parameter_group groups[] = {{"fc.bias", NULL}}, bad[] = {{NULL, NULL}};
-  expect((tdm_session_options){.groups = groups, .group_count = 1}, true, "without an optimizer");
-  expect((tdm_session_options){.optimizer = &sgd, .groups = groups, .group_count = 1}, true, NULL);
+  expect(OPTIONS(tdm_session_options, o.groups = groups, o.group_count = 1), true,
+         "without an optimizer");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.groups = groups, o.group_count = 1),
+         true, NULL);
   tdm_parameter_group most[TDM_MAX_PARAMETER_GROUPS];
   for (size_t g = 0; g < TDM_COUNT_OF(most); g++)
     most[g] = (tdm_parameter_group){g == 0 ? "fc.bias" : "fc.weight,fc.bias", &sgd};
-  expect(
-      (tdm_session_options){.optimizer = &sgd, .groups = most, .group_count = TDM_COUNT_OF(most)},
-      true, NULL);
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.groups = most,
+                 o.group_count = TDM_COUNT_OF(most)),
+         true, NULL);
   most[TDM_COUNT_OF(most) - 1].parameters = "fc.weigth";
-  expect(
-      (tdm_session_options){.optimizer = &sgd, .groups = most, .group_count = TDM_COUNT_OF(most)},
-      true, "parameter group 14: no parameter is called \"fc.weigth\"");
-  expect((tdm_session_options){.optimizer = &sgd, .group_count = 1}, true, "groups is NULL");
-  expect((tdm_session_options){.optimizer = &sgd,
-                               .groups = groups,
-                               .group_count = TDM_MAX_PARAMETER_GROUPS + 1},
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.groups = most,
+                 o.group_count = TDM_COUNT_OF(most)),
+         true, "parameter group 14: no parameter is called \"fc.weigth\"");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.group_count = 1), true,
+         "groups is NULL");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.groups = groups,
+                 o.group_count = TDM_MAX_PARAMETER_GROUPS + 1),
          true, "parameter groups, of at most");
-  expect((tdm_session_options){.optimizer = &sgd, .groups = bad, .group_count = 1}, true,
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.groups = bad, o.group_count = 1), true,
          "parameter group 0 has no parameters");
-  expect((tdm_session_options){.optimizer = &sgd}, false, "an optimizer without a loss");
-  expect((tdm_session_options){.optimizer = &sgd, .averages = true}, true,
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd), false, "an optimizer without a loss");
+  expect(OPTIONS(tdm_session_options, o.optimizer = &sgd, o.averages = true), true,
          "an optimizer and averages");
-  expect((tdm_session_options){.averages = true}, false, "the store has no average of fc.weight");
-  tdm_session_options tuned = {.optimizer = &sgd, .micro_batches = TDM_MICRO_BATCHES_AUTO};
+  expect(OPTIONS(tdm_session_options, o.averages = true), false,
+         "the store has no average of fc.weight");
+  tdm_session_options tuned =
+      OPTIONS(tdm_session_options, o.optimizer = &sgd, o.micro_batches = TDM_MICRO_BATCHES_AUTO);
   expect(tuned, true, NULL);
   tuned.deterministic = true;
   expect(tuned, true, "chosen by time are not deterministic");
@@ -153,10 +162,9 @@ static void session_options_are_checked(void **unused) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
   tdm_output(graph, "out", tdm_linear(graph, "fc", x, 2));
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  tdm_session_options options = {.struct_size = 3};
-  assert_null(tdm_session_create(graph, &options));
-  assert_message("struct_size");
-  options = (tdm_session_options){.struct_size = sizeof options, .optimizer = &optimizer};
+  assert_null(tdm_session_create(graph, UNMADE(tdm_session_options)));
+  assert_message("tdm_session_options_default()");
+  tdm_session_options options = OPTIONS(tdm_session_options, o.optimizer = &optimizer);
   assert_null(tdm_session_create(graph, &options));
   assert_message("without a loss");
   options.loss = x; /* no scalar */
@@ -164,7 +172,7 @@ static void session_options_are_checked(void **unused) {
   assert_message("not a floating scalar");
   tdm_context *other = graph_context();
   tdm_store *store = tdm_store_create(other);
-  options = (tdm_session_options){.struct_size = sizeof options, .store = store};
+  options = OPTIONS(tdm_session_options, o.store = store);
   assert_null(tdm_session_create(graph, &options));
   assert_message("another context");
   tdm_store_release(store);

@@ -2,6 +2,7 @@
  * its weight; of several alike the earlier one, to the earlier device. */
 #include "graph/ir/ir.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { TABLES = 4 };
 
@@ -29,10 +30,9 @@ static void tables_go_where_there_is_least(void **unused) {
     }
     const double *weights = cases[i].weights;
     const bool given = weights[0] + weights[1] + weights[2] > 0;
-    const tdm_shard_options options = {.struct_size = sizeof options,
-                                       .devices = "cpu:0,cpu:1,sim:0",
-                                       .weights = given ? weights : NULL,
-                                       .by = TDM_SHARD_TABLES};
+    const tdm_shard_options options =
+        OPTIONS(tdm_shard_options, o.devices = "cpu:0,cpu:1,sim:0",
+                o.weights = given ? weights : NULL, o.by = TDM_SHARD_TABLES);
     tdm_shard(graph, "", &options);
     assert_ok(tdm_graph_status(graph));
     assert_int_equal(graph->persistents.count, TABLES);

@@ -4,6 +4,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, RANKS = 2, NEWEST = 22809, KERNEL_NS = 1000 };
 
@@ -56,7 +57,7 @@ static tdm_status forecast_rank(job_rank *rank) {
   tdm_status status = tdm_session_prepare(session, batch.feeds, 1, &fetch, 1, false);
   test_batch_release(&batch);
   tdm_costs *costs = price(session);
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tdm_forecast *made = NULL;
   if (status == TDM_OK) status = tdm_session_forecast(session, &options, &made);
   if (status == TDM_OK) {

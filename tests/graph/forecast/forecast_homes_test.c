@@ -2,6 +2,7 @@
  * with spread homes, with a share of parameters updated everywhere, and with them in pieces. */
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
+#include "tests/options.h"
 
 /* A replica's 6 * ROWS * WIDTH^2 operations a layer, 768 a ns, take as long as its 4 * WIDTH^2
  * bytes do, 1 a ns: half of a layer's gradient and of its parameter go either way. */
@@ -33,14 +34,12 @@ static double step_ns(tdm_context *context, int layers, const manner *of) {
   }
   const tdm_value loss = tdm_mean(graph, "loss", value, NULL, 0, false);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
-                                     .devices = "paper:0,paper:1",
-                                     .spread_homes = of->spread_homes,
-                                     .updated_everywhere = of->updated_everywhere,
-                                     .spread_rows = of->spread_rows};
+  const tdm_parallel_options wrap = OPTIONS(
+      tdm_parallel_options, o.devices = "paper:0,paper:1", o.spread_homes = of->spread_homes,
+      o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
   tdm_data_parallel(graph, "deep", &wrap);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1),
-                                       &(tdm_session_options){.collective = of->collective});
+                                       WITH(tdm_session_options, o.collective = of->collective));
   tdm_tensor *fed =
       tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, (int64_t)2 * ROWS, ENDS));
   const tdm_feed feed = {"x", fed, false};

@@ -7,6 +7,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { IN = 4, ROWS = 4096, KERNEL_NS = 1000 };
 
@@ -88,9 +89,8 @@ static tdm_status plan_session(const job_rank *rank, tdm_session *session) {
 static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
   const asked *wanted = rank->user;
   tdm_costs *costs = rank->rank == wanted->unpriced ? NULL : price(session);
-  const tdm_forecast_options options = {.struct_size = sizeof options,
-                                        .costs = costs,
-                                        .ranks_sum = (tdm_collective)wanted->sum_option};
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs,
+                                               o.ranks_sum = (tdm_collective)wanted->sum_option);
   tdm_forecast *made;
   tdm_status status = tdm_session_forecast(session, &options, &made);
   if (status == TDM_OK) {
@@ -323,7 +323,7 @@ static tdm_graph *build_replicas(job_rank *rank, tdm_value *out_loss) {
 
 static tdm_graph *build_parallel(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = build_replicas(rank, out_loss);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:0"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0");
   tdm_data_parallel(graph, "", &options);
   return graph;
 }
@@ -351,7 +351,7 @@ enum { WIDE = 512 };
 
 static tdm_graph *build_wide(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = job_deep_graph(rank, 1, WIDE, tdm_relu, out_loss);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:0"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0");
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/graph/forecast/support.h"
+#include "tests/options.h"
 
 enum { WIDTH = 64, LAYERS = 5, ROWS = 6 };
 
@@ -40,7 +41,7 @@ static tdm_value describe(tdm_graph *graph, const job *of, tdm_value x) {
 
 static tdm_session *open_job(tdm_context *context, const job *of) {
   const tdm_dim batch = TDM_DIM("batch");
-  const tdm_embedding_options table = {.struct_size = sizeof table, .sparse = true};
+  const tdm_embedding_options table = OPTIONS(tdm_embedding_options, o.sparse = true);
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "paper:0");
   tdm_value x;
@@ -51,9 +52,9 @@ static tdm_session *open_job(tdm_context *context, const job *of) {
     x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, batch, WIDTH));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, batch, WIDTH));
   tdm_optimizer optimizer = tdm_sgd(0.1);
-  optimizer.clip_norm = of->clip_norm;
+  if (of->clip_norm > 0) optimizer.clip_norm = of->clip_norm;
   return train_session(graph, tdm_mse(graph, "loss", describe(graph, of, x), y), optimizer,
-                       &(tdm_session_options){.alike_ranks = of->ranks});
+                       WITH(tdm_session_options, o.alike_ranks = OR_ONE(of->ranks)));
 }
 
 static void prepare(tdm_context *context, const job *of, tdm_session *session) {
@@ -70,8 +71,8 @@ static void prepare(tdm_context *context, const job *of, tdm_session *session) {
 static tdm_status try_job(tdm_context *context, const job *of, tdm_forecast **out_made) {
   tdm_session *session = open_job(context, of);
   prepare(context, of, session);
-  const tdm_forecast_options options = {
-      .struct_size = sizeof options, .ranks_sum = of->algorithm, .each_rank = of->each};
+  const tdm_forecast_options options =
+      OPTIONS(tdm_forecast_options, o.ranks_sum = of->algorithm, o.each_rank = of->each);
   const tdm_status status = tdm_session_forecast(session, &options, out_made);
   tdm_session_release(session);
   return status;
@@ -258,10 +259,8 @@ static tdm_session *place_on(tdm_context *context, const char *device, int ranks
   const tdm_optimizer optimizer = tdm_sgd(0.1);
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, WIDTH), x);
   tdm_session *session =
-      tdm_session_create(graph, &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
-                                                       .loss = loss,
-                                                       .optimizer = &optimizer,
-                                                       .alike_ranks = ranks});
+      tdm_session_create(graph, WITH(tdm_session_options, o.loss = loss, o.optimizer = &optimizer,
+                                     o.alike_ranks = ranks));
   tdm_graph_release(graph);
   return session;
 }

@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
+#include "tests/options.h"
 
 enum { DEVICES = 4, WIDTH = 8, PARAMETERS = 4 };
 
@@ -11,11 +12,11 @@ enum { DEVICES = 4, WIDTH = 8, PARAMETERS = 4 };
 static tdm_forecast *forecast_over_all(tdm_context *context, tdm_graph *graph, const char *scope,
                                        tdm_value loss, tdm_optimizer optimizer,
                                        tdm_collective collective) {
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
-                                     .devices = "paper:0,paper:1,paper:2,paper:3"};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = "paper:0,paper:1,paper:2,paper:3");
   tdm_data_parallel(graph, scope, &wrap);
   tdm_session *session =
-      train_session(graph, loss, optimizer, &(tdm_session_options){.collective = collective});
+      train_session(graph, loss, optimizer, WITH(tdm_session_options, o.collective = collective));
   tdm_tensor *fed =
       tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 4 * DEVICES, WIDTH));
   const tdm_feed feeds[] = {{"x", fed, false}, {"y", fed, false}};
@@ -173,11 +174,11 @@ static tdm_session *deep_session(tdm_context *context, const deep *of) {
   value = tdm_linear(graph, "last", value, ENDS);
   tdm_scope_pop(graph);
   const tdm_value loss = tdm_mse(graph, "loss", value, y);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = list};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = list);
   tdm_data_parallel(graph, "deep", &wrap);
-  tdm_session *session = train_session(
-      graph, loss, tdm_sgd(0.1),
-      &(tdm_session_options){.collective = of->collective, .deterministic = of->deterministic});
+  tdm_session *session = train_session(graph, loss, tdm_sgd(0.1),
+                                       WITH(tdm_session_options, o.collective = of->collective,
+                                            o.deterministic = of->deterministic));
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32,
                                      tdm_shape_of(2, (int64_t)of->devices * LAYER_ROWS, ENDS));
   const tdm_feed feeds[] = {{"x", fed, false}, {"y", fed, false}};

@@ -5,6 +5,7 @@
 #include "graph/forecast/costs.h"
 #include "graph/run/session.h"
 #include "tests/graph/forecast/support.h"
+#include "tests/options.h"
 
 /* ---- A described device ---- */
 
@@ -100,8 +101,9 @@ static double step_of_stages(tdm_context *context, bool reshaped, int micro_batc
     x = tdm_linear(graph, name, x, i + 1 < STAGES ? STAGE_WIDTH : CLASSES);
   }
   if (reshaped) y = tdm_reshape(graph, "flat", y, tdm_shape_of(1, TDM_INFER));
-  tdm_session *session = train_session(graph, tdm_cross_entropy(graph, "loss", x, y), tdm_sgd(0.1),
-                                       &(tdm_session_options){.micro_batches = micro_batches});
+  tdm_session *session =
+      train_session(graph, tdm_cross_entropy(graph, "loss", x, y), tdm_sgd(0.1),
+                    WITH(tdm_session_options, o.micro_batches = OR_ONE(micro_batches)));
   const int64_t rows = 4096;
   tdm_tensor *fed_x =
       tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, STAGE_WIDTH));
@@ -139,7 +141,7 @@ static void a_measured_step_is_the_sum_of_its_kernels(void **state) {
   tdm_context *context = described_context();
   tdm_value loss;
   tdm_graph *graph = seed_graph(context, "cpu:1", "cpu:1", &loss);
-  const tdm_session_options options = {.struct_size = sizeof options, .profile = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.profile = true);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   tdm_costs *costs = tdm_costs_create(context);
   assert_int_equal(tdm_costs_learn(costs, session, false), TDM_INVALID_ARGUMENT);
@@ -191,7 +193,7 @@ static void a_host_that_is_not_described_is_measured(void **state) {
 /* A table on paper:0 whose gradients are of rows, read there and on paper:1. */
 static tdm_session *rows_session(tdm_context *context, int64_t table_rows) {
   tdm_graph *graph = tdm_graph_create(context);
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   tdm_place(graph, "paper:0");
   const tdm_value left = tdm_embedding_with(graph, "table", ids, table_rows, 8, &sparse);
@@ -239,7 +241,7 @@ static void devices_of_a_class_are_learned_together(void **state) {
   x = tdm_linear(graph, "fc0", x, 4);
   tdm_place(graph, "cpu:1");
   tdm_output(graph, "y", tdm_linear(graph, "fc1", x, 4));
-  tdm_session *session = run_session(graph, &(tdm_session_options){.profile = true});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.profile = true));
   for (int i = 0; i < 3; i++)
     tdm_tensor_release(run_on_uniform(session, 8, 4));
   tdm_costs *costs = tdm_costs_create(context);
@@ -276,7 +278,7 @@ static void runs_that_pass_over_their_first_command_are_learned(void **state) {
   test_batch_make(&batch, context, 6, 1);
   tdm_tensor_release(run_once(first, &batch, "scores"));
   tdm_session *session = run_session(
-      graph, &(tdm_session_options){.profile = true, .store = tdm_session_store(first)});
+      graph, WITH(tdm_session_options, o.profile = true, o.store = tdm_session_store(first)));
   tdm_tensor_release(run_once(session, &batch, "scores"));
   assert_true(tdm_profile_median_ns(&session->last_asked->profile, 0) < 0);
   tdm_costs *costs = tdm_costs_create(context);
@@ -459,8 +461,9 @@ static void what_cannot_be_told_is_refused(void **state) {
   assert_int_equal(tdm_session_forecast(NULL, NULL, &made), TDM_INVALID_ARGUMENT);
   assert_int_equal(tdm_session_forecast(session, NULL, &made), TDM_INVALID_ARGUMENT);
   assert_non_null(strstr(tdm_last_message(), "no plan yet"));
-  tdm_forecast_options options = {.struct_size = 3};
-  assert_int_equal(tdm_session_forecast(session, &options, &made), TDM_INVALID_ARGUMENT);
+  assert_int_equal(tdm_session_forecast(session, UNMADE(tdm_forecast_options), &made),
+                   TDM_INVALID_ARGUMENT);
+  assert_non_null(strstr(tdm_last_message(), "tdm_forecast_options_default()"));
   assert_null(made);
   tdm_session_release(session);
   tdm_context_release(context);

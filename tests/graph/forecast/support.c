@@ -1,5 +1,6 @@
 /* See support.h. */
 #include "tests/graph/forecast/support.h"
+#include "tests/options.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@ tdm_context *context_of(const char *text) {
   assert_non_null(out);
   fputs(text, out);
   (void)fclose(out);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 2, .machine = path};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.machine = path);
   tdm_context *context = tdm_context_create(&options);
   (void)remove(path);
   if (!context) fail_msg("%s", tdm_last_message());
@@ -32,7 +33,7 @@ tdm_context *described_context(void) {
 }
 
 tdm_forecast *forecast(tdm_session *session, const tdm_costs *costs) {
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tdm_forecast *made = NULL;
   if (tdm_session_forecast(session, &options, &made) != TDM_OK) fail_msg("%s", tdm_last_message());
   return made;

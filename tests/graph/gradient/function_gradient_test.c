@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { COUNT = 5 };
 
@@ -94,8 +95,8 @@ static double adjoint_by(const tdm_operation *operation) {
   const tdm_value y = tdm_append(graph, operation, "cube", &attributes, &x, 1, NULL);
   const tdm_value loss = tdm_sum(graph, "loss", y, (int[]){0}, 1, false);
   const tdm_optimizer sgd = tdm_sgd(1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &sgd};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   double adjoint = NAN;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #define FIRST TEST_KIND ":0"
 #define SECOND TEST_KIND ":1"
@@ -55,7 +56,7 @@ static tdm_session *model(const layout *how, bool trains) {
   ask(graph, "d_tanh", loss, tanh);
   ask(graph, "d_scale", loss, scale);
   if (how->devices) {
-    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = how->devices};
+    const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = how->devices);
     tdm_data_parallel(graph, how->all ? "" : "net", &options);
   }
   ask(graph, "d_bias", loss, tdm_get_parameter(graph, "net/hidden.bias"));
@@ -63,6 +64,10 @@ static tdm_session *model(const layout *how, bool trains) {
   ask(graph, "d_loss", loss, loss);
   tdm_output(graph, "loss", loss);
   tdm_session_options options = how->options;
+  if (options.struct_size == 0) { /* a row that sets none */
+    options = tdm_session_options_default();
+    options.store = how->options.store;
+  }
   options.seed = 4;
   return trains ? train_session(graph, loss, tdm_sgd(1.0), &options) : run_session(graph, &options);
 }
@@ -173,18 +178,30 @@ static void gradients_are_what_training_applies(void **unused) {
   const layout layouts[] = {
       plain,
       {.first = FIRST, .second = "cpu:1"},
-      {.first = FIRST, .second = SECOND, .options = {.unfused = true, .unmerged = true}},
+      {.first = FIRST,
+       .second = SECOND,
+       .options = OPTIONS(tdm_session_options, o.unfused = true, o.unmerged = true)},
       {.devices = FIRST "," SECOND},
-      {.devices = "cpu:0," FIRST "," SECOND, .options = {.deterministic = true}},
-      {.devices = FIRST "," SECOND, .options = {.collective = TDM_COLLECTIVE_CHAIN}},
-      {.devices = FIRST "," SECOND, .options = {.collective = TDM_COLLECTIVE_RING}},
-      {.devices = "cpu:0,cpu:1", .options = {.collective = TDM_COLLECTIVE_TREE}},
-      {.first = FIRST, .second = "cpu:1", .options = {.micro_batches = 3}},
-      {.devices = FIRST "," SECOND, .options = {.micro_batches = 2}},
-      {.devices = FIRST, .options = {.micro_batches = 3, .depth = 3}},
+      {.devices = "cpu:0," FIRST "," SECOND,
+       .options = OPTIONS(tdm_session_options, o.deterministic = true)},
+      {.devices = FIRST "," SECOND,
+       .options = OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_CHAIN)},
+      {.devices = FIRST "," SECOND,
+       .options = OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_RING)},
+      {.devices = "cpu:0,cpu:1",
+       .options = OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_TREE)},
+      {.first = FIRST,
+       .second = "cpu:1",
+       .options = OPTIONS(tdm_session_options, o.micro_batches = 3)},
+      {.devices = FIRST "," SECOND, .options = OPTIONS(tdm_session_options, o.micro_batches = 2)},
+      {.devices = FIRST, .options = OPTIONS(tdm_session_options, o.micro_batches = 3, o.depth = 3)},
       {.devices = FIRST "," SECOND, .all = true},
-      {.devices = "cpu:1,cpu:0," SECOND, .all = true, .options = {.deterministic = true}},
-      {.devices = FIRST "," SECOND, .all = true, .options = {.micro_batches = 2}},
+      {.devices = "cpu:1,cpu:0," SECOND,
+       .all = true,
+       .options = OPTIONS(tdm_session_options, o.deterministic = true)},
+      {.devices = FIRST "," SECOND,
+       .all = true,
+       .options = OPTIONS(tdm_session_options, o.micro_batches = 2)},
   };
   for (size_t i = 0; i < TDM_COUNT_OF(layouts); i++)
     check_layout(&layouts[i], &plain);
@@ -240,7 +257,7 @@ static void prepare(tdm_session *session, const char *output) {
 
 static void what_nobody_asks_for_is_not_computed(void **unused) {
   (void)unused;
-  const layout plain = {.options = {.unfused = true}};
+  const layout plain = {.options = OPTIONS(tdm_session_options, o.unfused = true)};
   tdm_session *session = model(&plain, true);
   prepare(session, "loss");
   assert_int_equal(backward_nodes(session, ""), 0);
@@ -266,7 +283,7 @@ static void a_table_has_a_dense_gradient(void **unused) {
   for (size_t w = 0; w < TDM_COUNT_OF(wraps); w++) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-    const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+    const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
     const tdm_value rows = tdm_embedding_with(graph, "table", ids, TABLE, DIM, &sparse);
     const tdm_value out = tdm_tanh(graph, "tanh", rows);
     const tdm_value loss =
@@ -274,7 +291,7 @@ static void a_table_has_a_dense_gradient(void **unused) {
     ask(graph, "d_table", loss, tdm_get_parameter(graph, "table.weight"));
     ask(graph, "d_rows", loss, rows);
     if (wraps[w]) {
-      const tdm_parallel_options options = {.struct_size = sizeof options, .devices = wraps[w]};
+      const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = wraps[w]);
       tdm_data_parallel(graph, "table,tanh", &options);
     }
     tdm_session *session = train_session(graph, loss, tdm_sgd(1.0), NULL);
@@ -309,7 +326,7 @@ static tdm_session *tied(bool sparse, const char *devices, int micro_batches) {
   enum { TABLE = 9, DIM = 4 };
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = sparse);
   tdm_scope_push(graph, "net");
   const tdm_value rows = tdm_embedding_with(graph, "table", ids, TABLE, DIM, &options);
   tdm_tie(graph, "head", "table");
@@ -318,9 +335,10 @@ static tdm_session *tied(bool sparse, const char *devices, int micro_batches) {
   tdm_scope_pop(graph);
   const tdm_value loss = tdm_cross_entropy(graph, "loss", out, ids);
   ask(graph, "d_table", loss, tdm_get_parameter(graph, "net/table.weight"));
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = devices};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (devices) tdm_data_parallel(graph, "net", &wrap);
-  tdm_session_options training = {.struct_size = sizeof training, .micro_batches = micro_batches};
+  tdm_session_options training =
+      OPTIONS(tdm_session_options, o.micro_batches = OR_ONE(micro_batches));
   return train_session(graph, loss, tdm_adam(0.1), &training);
 }
 

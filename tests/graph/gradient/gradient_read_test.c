@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #define FIRST TEST_KIND ":0"
 
@@ -105,8 +106,8 @@ static void a_gradient_is_not_differentiated_again(void **unused) {
   tdm_value loss;
   tdm_graph *graph = penalized(false, 10, &loss);
   const tdm_optimizer sgd = tdm_sgd(0.1);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &sgd};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd);
   assert_null(tdm_session_create(graph, &options));
   assert_said("d_x");
   assert_said("differentiated again");
@@ -339,7 +340,7 @@ static void what_is_kept_comes_behind_parallel_regions(void **unused) {
   const tdm_value next = tdm_add_scalar(graph, "next", kept, 1);
   tdm_keep(graph, "keep", kept, next);
   tdm_output(graph, "sum", tdm_add(graph, "sum", next, tdm_relu(graph, "part", x)));
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,cpu:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1");
   tdm_data_parallel(graph, "part", &options);
   tdm_session *session = run_session(graph, NULL);
   tdm_sequence *sequence = tdm_sequence_create(session);
@@ -378,7 +379,7 @@ static tdm_session *updater(tdm_store *store) {
   const tdm_value grad = tdm_input(graph, "grad", TDM_FLOAT32, tdm_shape_of(2, HIDDEN, WIDTH));
   const tdm_value product = tdm_mul(graph, "product", weight, grad);
   const tdm_value loss = tdm_sum(graph, "taken", product, NULL, 0, false);
-  return train_session(graph, loss, tdm_adam(0.1), &(tdm_session_options){.store = store});
+  return train_session(graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.store = store));
 }
 
 /* As loss.backward() BATCHES times, then optimizer.step(): sums stay on their
@@ -395,7 +396,7 @@ static void an_optimizer_takes_what_runs_have_summed_up(void **unused) {
   const tdm_value total = tdm_add(graph, "add", kept, d_weight);
   tdm_keep(graph, "keep", kept, total);
   tdm_output_on(graph, "total", total, NULL);
-  tdm_session *backward = run_session(graph, &(tdm_session_options){.seed = 8});
+  tdm_session *backward = run_session(graph, WITH(tdm_session_options, o.seed = 8));
   tdm_session *update = updater(tdm_session_store(backward));
   graph = tdm_graph_create(context);
   tdm_place(graph, FIRST);
@@ -403,7 +404,7 @@ static void an_optimizer_takes_what_runs_have_summed_up(void **unused) {
   const tdm_parameter_group frozen = {.parameters = "fc.bias"};
   tdm_session *whole =
       train_session(graph, at_once, tdm_adam(0.1),
-                    &(tdm_session_options){.seed = 8, .groups = &frozen, .group_count = 1});
+                    WITH(tdm_session_options, o.seed = 8, o.groups = &frozen, o.group_count = 1));
   float rows[BATCHES * ROWS * WIDTH];
   tdm_sequence *sequence = tdm_sequence_create(backward);
   for (int step = 0; step < 3; step++) {

@@ -4,6 +4,7 @@
  * Invariant: the model's two towers share nothing but the sum of their losses, so that each trains
  * bit by bit as it would with its optimizer alone. */
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { ROWS = 5, WIDTH = 6, HIDDEN = 8, CLASSES = 3, STEPS = 4 };
 
@@ -33,7 +34,8 @@ static tdm_session *session_with(tdm_optimizer optimizer, const tdm_parameter_gr
                                  size_t count) {
   tdm_value loss;
   tdm_graph *graph = twin_towers(&loss);
-  const tdm_session_options options = {.seed = 11, .groups = groups, .group_count = count};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 11, o.groups = groups, o.group_count = count);
   return train_session(graph, loss, optimizer, &options);
 }
 
@@ -91,7 +93,7 @@ static bool same_below(const tdm_tensor_list *a, const tdm_tensor_list *b, const
 static void each_tower_goes_by_its_own_optimizer(void **unused) {
   (void)unused;
   const tdm_optimizer adam = tdm_adam(0.02);
-  tdm_optimizer sgd = tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.1, .momentum = 0.9});
+  tdm_optimizer sgd = tdm_sgd_with(WITH(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9));
   const tdm_parameter_group groups[] = {{"right", &adam}};
   tdm_tensor_list *both = trained(sgd, groups, 1);
   tdm_tensor_list *by_sgd = trained(sgd, NULL, 0);
@@ -251,11 +253,9 @@ static void assert_refused(const tdm_optimizer *optimizer, const tdm_parameter_g
                            size_t count, const char *because) {
   tdm_value loss;
   tdm_graph *graph = twin_towers(&loss);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = optimizer ? loss : (tdm_value){0, 0},
-                                       .optimizer = optimizer,
-                                       .groups = groups,
-                                       .group_count = count};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = optimizer ? loss : (tdm_value){0, 0},
+              o.optimizer = optimizer, o.groups = groups, o.group_count = count);
   tdm_output(graph, "loss", loss);
   assert_null(tdm_session_create(graph, &options));
   if (!strstr(tdm_last_message(), because)) fail_msg("%s", tdm_last_message());
@@ -349,7 +349,7 @@ static float trace_after(const char *device, int micro_batches) {
   const tdm_value y = tdm_linear(graph, "fc", two, 2);
   tdm_session *session =
       train_session(graph, tdm_mse(graph, "loss", y, x), tdm_sgd(0.1),
-                    &(tdm_session_options){.seed = 1, .micro_batches = micro_batches});
+                    WITH(tdm_session_options, o.seed = 1, o.micro_batches = OR_ONE(micro_batches)));
   const float rows[4][2] = {{1, 1}, {1, 1}, {3, 3}, {3, 3}};
   tdm_tensor *fed = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 4, 2), rows);
   assert_ok(tdm_train_step(session, &(tdm_feed){"x", fed, false}, 1, NULL, 0, NULL));

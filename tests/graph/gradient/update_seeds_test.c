@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "tests/graph/seed_range.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { PARAMETERS = 3, STATES = 2, WIDTH = 4, MOST_STEPS = 14, MOST_ROWS = 8, TRAININGS = 5 };
 enum { CPUS = 3, SIMS = 2, DEVICES = CPUS + SIMS };
@@ -183,10 +184,9 @@ static void wrap(tdm_graph *graph) {
       NULL,          "sim:0,sim:1",      "cpu:0,cpu:1,cpu:2", "cpu:1,cpu:2", "sim:1,sim:0,cpu:0",
       "cpu:0,sim:0", "sim:0,sim:1,sim:0"};
   const int share = draw(6); /* of updates on all devices; most do not spread homes */
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = lists[draw((int)TDM_COUNT_OF(lists))],
-                                        .spread_homes = share < 2,
-                                        .updated_everywhere = share == 0 ? 0.5 : 0};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = lists[draw((int)TDM_COUNT_OF(lists))],
+              o.spread_homes = share < 2, o.updated_everywhere = share == 0 ? 0.5 : 0);
   if (options.devices) tdm_data_parallel(graph, "model", &options);
 }
 
@@ -201,14 +201,12 @@ static tdm_session *draw_session(tdm_context *context, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = describe(graph);
   wrap(graph);
-  const tdm_optimizer optimizer = {.rule = &rule, .learning_rate = 1};
-  tdm_session_options options = {.struct_size = sizeof options,
-                                 .store = store,
-                                 .loss = loss,
-                                 .optimizer = &optimizer,
-                                 .micro_batches = draw(4),
-                                 .collective = (tdm_collective)draw(TDM_COLLECTIVE_TREE + 1),
-                                 .depth = 1 + draw(3)};
+  const tdm_optimizer optimizer = OPTIONS(tdm_optimizer, o.rule = &rule, o.learning_rate = 1);
+  const int parts = draw(4);
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store, o.loss = loss, o.optimizer = &optimizer,
+              o.micro_batches = OR_ONE(parts),
+              o.collective = (tdm_collective)draw(TDM_COLLECTIVE_TREE + 1), o.depth = 1 + draw(3));
   options.deterministic = options.collective < TDM_COLLECTIVE_RING && draw(3) == 0;
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
@@ -227,7 +225,7 @@ static tdm_session *make_reader(tdm_context *context, tdm_store *store) {
     tdm_output(graph, name, tdm_mul_scalar(graph, name, parameter(graph, i % PARAMETERS), 1));
     tdm_scope_pop(graph);
   }
-  return run_session(graph, &(tdm_session_options){.store = store});
+  return run_session(graph, WITH(tdm_session_options, o.store = store));
 }
 
 static void assert_everywhere(tdm_session *reader, const float (*values)[WIDTH]) {

@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { ROWS = 4, WIDTH = 6, WORDS = 9 };
 
@@ -28,7 +29,7 @@ static tdm_tensor *run_on_x(tdm_session *session, const char *name) {
 
 static tdm_session *unfused_session(tdm_graph *graph, bool unmerged) {
   tdm_graph_retain(graph);
-  return run_session(graph, &(tdm_session_options){.unfused = true, .unmerged = unmerged});
+  return run_session(graph, WITH(tdm_session_options, o.unfused = true, o.unmerged = unmerged));
 }
 
 /* The graph's output "y" has the same bits merged and unmerged, and that many nodes are not
@@ -94,7 +95,7 @@ static void look_ups_are_one(void **unused) {
     const tdm_value product = tdm_mul(graph, "product", first, tdm_tanh(graph, "tanh", second));
     const tdm_value loss = tdm_cross_entropy(graph, "loss", product, y);
     tdm_session *session = train_session(graph, loss, tdm_adam(0.1),
-                                         &(tdm_session_options){.unmerged = unmerged != 0});
+                                         WITH(tdm_session_options, o.unmerged = unmerged != 0));
     (void)train_steps(session, WORDS, 3);
     assert_int_equal(session->newest->common.nodes, unmerged ? 0 : 1);
     assert_int_equal(session->newest->traffic.edge_transfers, unmerged ? 4 : 3);
@@ -146,7 +147,8 @@ static void what_is_observed_stays(void **unused) {
   const tdm_value a = tdm_observe(graph, "one", tdm_tanh(graph, "a", x));
   const tdm_value b = tdm_observe(graph, "two", tdm_tanh(graph, "b", x));
   tdm_output(graph, "y", tdm_add(graph, "sum", a, b));
-  tdm_session *session = run_session(graph, &(tdm_session_options){.observer = count_observation});
+  tdm_session *session =
+      run_session(graph, WITH(tdm_session_options, o.observer = count_observation));
   seen = 0;
   tdm_tensor_release(run_on_x(session, "y"));
   assert_int_equal(seen, 2);

@@ -7,6 +7,7 @@
 
 #define GROUP_CONTEXT graph_context_of(3, 3)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 3, ROWS = 7 };
 
@@ -65,7 +66,7 @@ static tdm_tensor *draw_piece(int i) {
 
 /* Runs with both inputs fed; the session stays, for its plan. */
 static tdm_session *run_pieces(tdm_graph *graph, tdm_fetch *fetches, size_t fetch_count) {
-  tdm_session *session = run_session(graph, &(tdm_session_options){.unmerged = true});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.unmerged = true));
   tdm_tensor *fed[] = {draw_piece(0), draw_piece(1)};
   const tdm_feed feeds[] = {{"x0", fed[0], false}, {"x1", fed[1], false}};
   assert_ok(tdm_run(session, feeds, 2, fetches, fetch_count));
@@ -222,11 +223,9 @@ static tdm_session *wrapped_session(int kind, const char *devices, const char *o
   const tdm_value before = tdm_linear(graph, "before", x, WIDTH);
   tdm_value part = tdm_tanh(graph, "part", tdm_linear(graph, "part", before, WIDTH));
   const tdm_scatter scatter = {before, kind == ONE_BEFORE_ROWS || kind == ROWS_SECOND ? 1 : 0};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = devices,
-                                        .output_device = output_device,
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.output_device = output_device,
+              o.scatter = &scatter, o.scatter_count = 1);
   tdm_data_parallel(graph, "part", &options);
   if (kind == ADDED_TO) {
     tdm_place(graph, "sim:1");
@@ -240,7 +239,8 @@ static tdm_session *wrapped_session(int kind, const char *devices, const char *o
     part = tdm_add(graph, "both", part, beside);
   }
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "after", part, WIDTH), x);
-  const tdm_session_options session_options = {.seed = 5, .deterministic = true};
+  const tdm_session_options session_options =
+      OPTIONS(tdm_session_options, o.seed = 5, o.deterministic = true);
   return train_session(graph, loss, tdm_sgd(0.1), &session_options);
 }
 
@@ -301,7 +301,7 @@ static tdm_session *halved_session(const char *there, bool there_first) {
   const tdm_value first = tdm_mse(graph, "first", shifted, target);
   const tdm_value second = tdm_mse(graph, "second", halves[1], target);
   const tdm_value loss = tdm_add(graph, "loss", tdm_add(graph, "both", first, second), read);
-  return train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.seed = 5});
+  return train_session(graph, loss, tdm_sgd(0.1), WITH(tdm_session_options, o.seed = 5));
 }
 
 /* A part that others read behind a sum which overwrites the whole keeps memory of its own. */
@@ -372,8 +372,8 @@ static void a_failing_part_spoils_the_whole(void **unused) {
   tdm_place(graph, "cpu:0");
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value rows = tdm_embedding(graph, "table", ids, 10, WIDTH);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "sim:0,sim:1,sim:2"};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1,sim:2");
   tdm_data_parallel(graph, "table", &options);
   tdm_place(graph, "sim:0"); /* where the whole lies */
   const tdm_value near = tdm_tanh(graph, "near", rows);

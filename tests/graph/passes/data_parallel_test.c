@@ -7,6 +7,7 @@
 
 #define GROUP_CONTEXT graph_context_of(4, 4)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 8, HIDDEN = 12 };
 
@@ -91,10 +92,9 @@ static block_model build_model(const char *devices, const char *output_device,
   const tdm_value before = tdm_linear(graph, "before", x, WIDTH);
   const tdm_value block = build_block(graph, before);
   if (devices) {
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = devices,
-                                          .output_device = output_device,
-                                          .weights = weights};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = devices, o.output_device = output_device,
+                o.weights = weights);
     tdm_data_parallel(graph, "block", &options);
   }
   const tdm_value after = tdm_linear(graph, "after", block, WIDTH);
@@ -107,7 +107,8 @@ static block_model build_model(const char *devices, const char *output_device,
 static tdm_session *block_session(const char *devices, const char *output_device,
                                   const double *weights, bool deterministic) {
   block_model model = build_model(devices, output_device, weights);
-  const tdm_session_options options = {.seed = 5, .deterministic = deterministic};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 5, o.deterministic = deterministic);
   return train_session(model.graph, model.loss, tdm_adam(0.01), &options);
 }
 
@@ -312,12 +313,13 @@ static void places_show_what_replicas_had(void **unused) {
   (void)tdm_observe(graph, "unused", y);
   y = tdm_observe(graph, "out", tdm_linear(graph, "fc", y, WIDTH));
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
-                                        .devices = "sim:0,cpu:1,sim:1"};
+  const tdm_parallel_options wrapped =
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,cpu:1,sim:1");
   tdm_data_parallel(graph, "part", &wrapped);
   const tdm_value loss = tdm_mse(graph, "loss", tdm_observe(graph, "after", y), x);
   seen_places seen = {.count = 0};
-  const tdm_session_options options = {.observer = see, .observer_user = &seen};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = see, o.observer_user = &seen);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   tdm_tensor *fed = draw(7, WIDTH, 1);
   const tdm_feed feed = {.name = "x", .tensor = fed};
@@ -343,10 +345,9 @@ static void a_part_reads_another_as_it_says(void **unused) {
   static const char *const scopes[] = {"first", "second"};
   for (int i = 0; i < 2; i++) {
     const tdm_scatter scatter[] = {{entering[0], 1}, {entering[i], 1}};
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = "cpu:0,sim:1",
-                                          .scatter = scatter,
-                                          .scatter_count = (size_t)i + 1};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:1", o.scatter = scatter,
+                o.scatter_count = (size_t)i + 1);
     tdm_data_parallel(graph, scopes[i], &options);
   }
   tdm_session *session = tdm_session_create(graph, NULL);

@@ -3,6 +3,7 @@
 
 #define GROUP_CONTEXT graph_context_of(3, 2)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #include <math.h>
 
@@ -29,11 +30,11 @@ typedef struct empty_case {
 
 static tdm_value look_up(tdm_graph *graph, const empty_case *of, const char *name, tdm_value ids) {
   if (!of->bags) {
-    const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = of->sparse};
+    const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = of->sparse);
     return tdm_embedding_with(graph, name, ids, TABLE, WIDTH, &options);
   }
-  const tdm_embedding_bag_options options = {
-      .struct_size = sizeof options, .sparse = of->sparse, .mode = TDM_BAG_SUM};
+  const tdm_embedding_bag_options options =
+      OPTIONS(tdm_embedding_bag_options, o.sparse = of->sparse, o.mode = TDM_BAG_SUM);
   const tdm_value one = tdm_reshape(graph, name, ids, tdm_shape_of(2, TDM_INFER, 1));
   return tdm_embedding_bag(graph, name, one, TABLE, WIDTH, &options);
 }
@@ -51,7 +52,7 @@ static tdm_graph *graph_of(const empty_case *of, tdm_value *out_loss) {
   tdm_scope_pop(graph);
   tdm_tie(graph, "one", "one");
   const tdm_value again = look_up(graph, of, "one", ids);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = of->wrapped};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = of->wrapped);
   if (of->wrapped) tdm_data_parallel(graph, "rest", &wrap);
   const tdm_value square =
       tdm_square(graph, "square", tdm_add(graph, "out", y, tdm_tanh(graph, "tanh", again)));
@@ -65,13 +66,9 @@ static tdm_session *session_of(const empty_case *of) {
   tdm_graph *graph = graph_of(of, &loss);
   const tdm_optimizer sgd = tdm_sgd(0.0625), fast = tdm_sgd(0.125);
   const tdm_parameter_group group = {"two", &fast};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &sgd,
-                                       .groups = &group,
-                                       .group_count = of->grouped,
-                                       .micro_batches = of->micro_batches,
-                                       .seed = 3};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd, o.groups = &group,
+              o.group_count = of->grouped, o.micro_batches = OR_ONE(of->micro_batches), o.seed = 3);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("no session: %s", tdm_last_message());
   tdm_graph_release(graph);
@@ -182,16 +179,18 @@ static tdm_session *norm_session(const norm_case *of) {
   const tdm_shape flat = tdm_shape_of(2, TDM_DIM("batch"), WIDTH);
   const tdm_shape image = tdm_shape_of(4, TDM_DIM("batch"), WIDTH, of->width, TDM_DIM("w"));
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, of->width ? image : flat);
-  const tdm_batch_norm_options options = {.struct_size = sizeof options, .momentum = of->momentum};
+  const tdm_batch_norm_options options =
+      OPTIONS(tdm_batch_norm_options, o.momentum = of->momentum != 0 ? of->momentum : 0.1);
   tdm_scope_push(graph, "module");
   const tdm_value y = tdm_batch_norm_with(graph, "norm", x, &options);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {
-      .struct_size = sizeof wrap, .devices = of->wrapped, .weights = of->weights};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = of->wrapped, o.weights = of->weights);
   if (of->wrapped) tdm_data_parallel(graph, "module", &wrap);
   const tdm_value loss = tdm_sum(graph, "loss", tdm_tanh(graph, "tanh", y), NULL, 0, false);
-  const tdm_session_options session = {.micro_batches = of->micro_batches,
-                                       .batch_dimension = of->micro_batches ? "batch" : NULL};
+  const tdm_session_options session =
+      OPTIONS(tdm_session_options, o.micro_batches = OR_ONE(of->micro_batches),
+              o.batch_dimension = of->micro_batches ? "batch" : NULL);
   return train_session(graph, loss, tdm_sgd(0.125), &session);
 }
 

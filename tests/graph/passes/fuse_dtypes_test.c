@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 static const char *const devices[] = {"cpu:0", TEST_KIND ":0"};
 
@@ -20,7 +21,7 @@ static tdm_session *make_session(grown grow, const char *device, bool unfused) {
   const tdm_shape shape = tdm_shape_of(2, ROWS, WIDTH);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
   tdm_output(graph, "z", grow(graph, x, tdm_input(graph, "y", TDM_FLOAT32, shape)));
-  return run_session(graph, &(tdm_session_options){.unfused = unfused});
+  return run_session(graph, WITH(tdm_session_options, o.unfused = unfused));
 }
 
 /* The name of the only fused node of the session's plan; NULL: there is none. */

@@ -5,6 +5,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #define ACCELERATOR TEST_KIND ":0"
 
@@ -158,8 +159,7 @@ static tdm_graph *make_model(const model_variant *variant, tdm_value *out_loss) 
     snprintf(name, sizeof name, "y%u", i);
     tdm_output(graph, name, made[i == 0 ? count - 1 : 2 + draw(&random, NODES)]);
   }
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped,
-                                        .devices = variant->replicas};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = variant->replicas);
   if (variant->replicas) tdm_data_parallel(graph, "net", &wrapped);
   return graph;
 }
@@ -167,8 +167,9 @@ static tdm_graph *make_model(const model_variant *variant, tdm_value *out_loss) 
 static tdm_session *make_session(const model_variant *variant, bool unfused) {
   tdm_value loss;
   tdm_graph *graph = make_model(variant, &loss);
-  const tdm_session_options options = {
-      .seed = 3, .micro_batches = variant->micro_batches, .unfused = unfused};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.micro_batches = OR_ONE(variant->micro_batches),
+              o.unfused = unfused);
   return train_session(graph, loss, tdm_sgd(0.1), &options);
 }
 

@@ -6,6 +6,7 @@
 #include "devices/fused.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { ROWS = 4, WIDTH = 6 };
 
@@ -70,7 +71,7 @@ static void a_chain_stays_if_asked_to(void **unused) {
   tdm_value x;
   tdm_graph *graph = begin_graph(&x);
   tdm_output(graph, "y", tdm_tanh(graph, "b", tdm_relu(graph, "a", x)));
-  expect_fused(run_graph(graph, &(tdm_session_options){.unfused = true}), NULL, NULL);
+  expect_fused(run_graph(graph, WITH(tdm_session_options, o.unfused = true)), NULL, NULL);
 }
 
 /* Branches that begin and end inside. */
@@ -379,7 +380,8 @@ static void plans_name_the_members(void **unused) {
   tdm_value x;
   tdm_graph *graph = begin_graph(&x);
   tdm_output(graph, "y", tdm_gelu(graph, "b", tdm_relu(graph, "a", x)));
-  tdm_session *session = run_graph(graph, &(tdm_session_options){.profile = true, .trace_runs = 1});
+  tdm_session *session =
+      run_graph(graph, WITH(tdm_session_options, o.profile = true, o.trace_runs = 1));
   for (size_t i = 0; i < TDM_COUNT_OF(told); i++) {
     char *text = printed(session, print_explain, NULL, told[i].format);
     if (!strstr(text, told[i].text)) fail_msg("%s is not told in\n%s", told[i].text, text);
@@ -424,8 +426,8 @@ static void plans_fail_cleanly_when_memory_is_short(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1);
   tdm_context *mine = tdm_context_create(&options);
   assert_non_null(mine);
   uint64_t n = 1;

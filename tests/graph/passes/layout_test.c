@@ -5,6 +5,7 @@
 #include "core/allocate.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { BLOCKED = 7, LANES = 4, ROWS = 6, COLUMNS = 5 };
 
@@ -188,7 +189,7 @@ static void readers_of_a_value_share_its_reorder(void **unused) {
   const tdm_value b = twice(graph, "b", x);
   const tdm_value sum = tdm_add(graph, "sum", tdm_add(graph, "ab", a, b), a);
   tdm_output(graph, "y", sum);
-  tdm_session *session = run_session(graph, &(tdm_session_options){.unmerged = true});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.unmerged = true));
   expect_times(session, 6);
   assert_int_equal(count_reorders(session), 3);
   tdm_session_release(session);
@@ -301,8 +302,8 @@ static void short_memory_is_told(void **unused) {
   enum { PARTS = 64, LAYERS = 8 };
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 0);
   tdm_context *mine = tdm_context_create(&options);
   assert_non_null(mine);
   assert_ok(tdm_kernel_register(mine, &twice_kernel));

@@ -4,14 +4,14 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { WIDTH = 3, HIDDEN = 5, STEPS = 2, MOST = 64, LIST_BYTES = MOST * 8 };
 
 static tdm_context *make_context(int cpu_devices, int sim_devices) {
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = cpu_devices,
-                                       .sim_devices = sim_devices,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = cpu_devices, o.sim_devices = sim_devices,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -46,11 +46,9 @@ static tdm_value build(tdm_graph *graph, const wide_model *model, tdm_value *out
   const tdm_value out = tdm_linear(graph, "down", hidden, WIDTH);
   tdm_scope_pop(graph);
   const tdm_scatter scatter = {in, model->dimension};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = model->devices,
-                                        .output_device = "cpu:0",
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = model->devices, o.output_device = "cpu:0",
+              o.scatter = &scatter, o.scatter_count = 1);
   if (model->devices) tdm_data_parallel(graph, "part", &options);
   tdm_output(graph, "y", out);
   *out_loss = tdm_mse(graph, "loss", tdm_linear(graph, "out", out, WIDTH), x);
@@ -63,7 +61,8 @@ static tdm_tensor_list *train(tdm_context *context, const wide_model *model, tdm
   tdm_graph *graph = tdm_graph_create(context);
   tdm_value loss;
   (void)build(graph, model, &loss);
-  const tdm_session_options options = {.seed = 3, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.deterministic = true);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   const tdm_shape shape = model->dimension == 0 ? tdm_shape_of(3, model->rows, STEPS, WIDTH)
                                                 : tdm_shape_of(3, STEPS, model->rows, WIDTH);

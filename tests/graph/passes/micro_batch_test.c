@@ -6,6 +6,7 @@
 #include "devices/kernels.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 /* ---- Models of support.h ---- */
 
@@ -45,8 +46,9 @@ static tdm_session *micro_session(tdm_context *of, model build, const char *firs
                                   const char *second, int micro_batches) {
   tdm_value loss;
   tdm_graph *graph = build(of, first, second, &loss);
-  const tdm_session_options options = {
-      .seed = 3, .deterministic = true, .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.deterministic = true,
+              o.micro_batches = OR_ONE(micro_batches));
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
@@ -60,9 +62,10 @@ static tdm_session *chunk_session(size_t k, int chunks) {
                                       "cpu:0,cpu:0,cpu:0,cpu:0,cpu:0"};
   tdm_value loss;
   tdm_graph *graph = models[k].build(context, "cpu:0", "cpu:0", &loss);
-  const tdm_parallel_options parallel = {.struct_size = sizeof parallel, .devices = lists[chunks]};
+  const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = lists[chunks]);
   tdm_data_parallel(graph, models[k].scopes, &parallel);
-  const tdm_session_options options = {.seed = 3, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.deterministic = true);
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
@@ -225,8 +228,7 @@ static tdm_graph *sequence_graph(const sequence_options *chosen, tdm_value *out_
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, shape);
   const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, shape);
   tdm_place(graph, "cpu:0");
-  const tdm_embedding_options embedding = {.struct_size = sizeof embedding,
-                                           .sparse = chosen->sparse};
+  const tdm_embedding_options embedding = OPTIONS(tdm_embedding_options, o.sparse = chosen->sparse);
   tdm_value x = tdm_embedding_with(graph, "embedding", ids, 20, WIDTH, &embedding);
   tdm_place(graph, "sim:0");
   x = tdm_rnn(graph, "rnn", x, WIDTH, NULL, NULL);
@@ -235,8 +237,7 @@ static tdm_graph *sequence_graph(const sequence_options *chosen, tdm_value *out_
   x = tdm_linear(graph, "decoder", x, CLASSES);
   const tdm_value scores = tdm_reshape(graph, "flat", x, tdm_shape_of(2, TDM_INFER, CLASSES));
   const tdm_value wanted = tdm_reshape(graph, "wanted", targets, tdm_shape_of(1, TDM_INFER));
-  const tdm_loss_options loss = {
-      .struct_size = sizeof loss, .has_ignore_index = true, .ignore_index = 0};
+  const tdm_loss_options loss = OPTIONS(tdm_loss_options, o.ignore_index = 0);
   *out_loss = tdm_cross_entropy_with(graph, "loss", scores, wanted, &loss);
   return graph;
 }
@@ -244,7 +245,8 @@ static tdm_graph *sequence_graph(const sequence_options *chosen, tdm_value *out_
 static tdm_session *sequence_session(const sequence_options *chosen) {
   tdm_value loss;
   tdm_graph *graph = sequence_graph(chosen, &loss);
-  const tdm_session_options options = {.seed = 2, .micro_batches = chosen->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 2, o.micro_batches = OR_ONE(chosen->micro_batches));
   return train_session(graph, loss, chosen->sparse ? tdm_sgd(0.5) : tdm_adam(0.02), &options);
 }
 
@@ -327,12 +329,13 @@ static tdm_session *mse_session(int micro_batches, tdm_loss_reduction reduction,
   tdm_place(graph, "sim:0");
   const tdm_value out = tdm_linear(graph, "out", hidden, WIDTH);
   if (parallel) {
-    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = parallel};
+    const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = parallel);
     tdm_data_parallel(graph, "out", &options);
   }
-  const tdm_loss_options options = {.struct_size = sizeof options, .reduction = reduction};
+  const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = reduction);
   const tdm_value loss = tdm_mse_with(graph, "loss", out, x, &options);
-  const tdm_session_options session = {.seed = 4, .micro_batches = micro_batches};
+  const tdm_session_options session =
+      OPTIONS(tdm_session_options, o.seed = 4, o.micro_batches = OR_ONE(micro_batches));
   return train_session(graph, loss, tdm_sgd(0.02), &session);
 }
 
@@ -389,11 +392,12 @@ static tdm_session *bent_session(int micro_batches, const char *parallel) {
   const tdm_value out = tdm_matmul(graph, "second", once, turned);
   tdm_scope_pop(graph);
   if (parallel) {
-    const tdm_parallel_options options = {.struct_size = sizeof options, .devices = parallel};
+    const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = parallel);
     tdm_data_parallel(graph, "part", &options);
   }
   const tdm_value loss = tdm_mse(graph, "loss", out, x);
-  const tdm_session_options session = {.seed = 4, .micro_batches = micro_batches};
+  const tdm_session_options session =
+      OPTIONS(tdm_session_options, o.seed = 4, o.micro_batches = OR_ONE(micro_batches));
   return train_session(graph, loss, tdm_sgd(0.1), &session);
 }
 

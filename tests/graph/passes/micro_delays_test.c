@@ -4,6 +4,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/run_tally.h"
 #include "tests/graph/seed_range.h"
+#include "tests/options.h"
 
 enum { STEPS = 4, SEEDS_A_CONTEXT = 20, MODELS = 3, MOST_PARTS = 4, MOST_DEPTH = 3 };
 
@@ -16,8 +17,8 @@ static tdm_context *delayed_context(uint64_t seed) {
   char sim[96];
   assert_true(snprintf(sim, sizeof sim, "latency_us=0,gigabytes_per_second=0,delay_seed=%llu",
                        (unsigned long long)seed) > 0);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 1, .sim = sim};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -26,8 +27,9 @@ static tdm_context *delayed_context(uint64_t seed) {
 static tdm_session *micro_session(tdm_context *context, model build, int parts, int depth) {
   tdm_value loss;
   tdm_graph *graph = build(context, "cpu:0", "sim:0", &loss);
-  const tdm_session_options options = {
-      .seed = 3, .deterministic = true, .micro_batches = parts, .depth = depth};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.deterministic = true,
+              o.micro_batches = OR_ONE(parts), o.depth = depth);
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 

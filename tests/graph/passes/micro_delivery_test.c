@@ -1,5 +1,6 @@
 /* What micro-batches hand out: whole values, once for each name, and each part's to observers. */
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 6 };
 
@@ -22,7 +23,8 @@ static void places_show_every_micro_batch(void **unused) {
   const tdm_value y = tdm_observe(graph, "out", tdm_linear(graph, "fc", x, WIDTH));
   tdm_output(graph, "y", y);
   seen_places seen = {.text = ""};
-  const tdm_session_options options = {.observer = see, .observer_user = &seen, .micro_batches = 3};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = see, o.observer_user = &seen, o.micro_batches = 3);
   tdm_session *session = run_session(graph, &options);
   tdm_tensor *fed = tdm_tensor_create(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 7, WIDTH));
   const tdm_feed feed = {.name = "x", .tensor = fed};
@@ -43,7 +45,7 @@ static void a_value_is_delivered_by_every_name(void **unused) {
   const char *const names[] = {"first", "second", "third"};
   for (size_t i = 0; i < TDM_COUNT_OF(names); i++)
     tdm_output(graph, names[i], y);
-  tdm_session *session = run_session(graph, &(tdm_session_options){.micro_batches = 3});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.micro_batches = 3));
   float numbers[7][WIDTH];
   for (int i = 0; i < 7 * WIDTH; i++)
     numbers[i / WIDTH][i % WIDTH] = (float)i / 10;

@@ -5,6 +5,7 @@
 #include "graph/run/trace.h"
 #include "tests/graph/nap.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { SHORTEST_ROW_NS = 12000000, PARTS = 8, STAGES = 2, ATTEMPTS = 4 };
 
@@ -20,8 +21,8 @@ static tdm_value build_stage(tdm_graph *graph, const char *scope, const char *de
 }
 
 static tdm_context *make_context(void) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   assert_ok(tdm_kernel_register(context, &nap_kernel));
@@ -34,7 +35,8 @@ static tdm_session *make_session(tdm_context *context, int micro_batches) {
   const tdm_value y = build_stage(graph, "first", "cpu:0", x);
   const tdm_value z = build_stage(graph, "second", "sim:0", y);
   tdm_output(graph, "z", z);
-  const tdm_session_options options = {.micro_batches = micro_batches, .trace_runs = 1};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = OR_ONE(micro_batches), o.trace_runs = 1);
   return train_session(graph, tdm_mse(graph, "loss", z, x), tdm_sgd(0.01), &options);
 }
 

@@ -1,6 +1,7 @@
 /* Micro-batches that cannot be: the session is refused, and its message names why. */
 #include "devices/kernels.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { CLASSES = 5, WIDTH = 4 };
 
@@ -10,7 +11,6 @@ static void assert_refused(tdm_graph *graph, tdm_value loss, const tdm_session_o
                            const char *message) {
   const tdm_optimizer sgd = tdm_sgd(0.1);
   tdm_session_options options = *chosen;
-  options.struct_size = sizeof options;
   options.loss = loss;
   if (tdm_value_is_valid(loss)) options.optimizer = &sgd;
   assert_null(tdm_session_create(graph, &options));
@@ -33,7 +33,8 @@ static void what_mixes_rows_is_named(void **unused) {
     if (k == 1) y = tdm_select(graph, "one_row", y, 0, 0);
     if (k == 2) y = tdm_reshape(graph, "torn", y, tdm_shape_of(2, 2, TDM_INFER));
     tdm_output(graph, "y", y);
-    const tdm_session_options options = {.micro_batches = 2, .batch_dimension = "batch"};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
     assert_refused(graph, (tdm_value){0, 0}, &options, wanted[k]);
   }
 }
@@ -41,8 +42,9 @@ static void what_mixes_rows_is_named(void **unused) {
 /* Windows over the dimension that is cut, unless they are single elements. */
 static void windows_over_the_batch_are_named(void **unused) {
   (void)unused;
-  const tdm_conv_options same = {.struct_size = sizeof same, .same = true};
-  const tdm_pool_options around = {.struct_size = sizeof around, .stride = {1}, .padding = {1}};
+  const tdm_conv_options same = OPTIONS(tdm_conv_options, o.same = true);
+  const tdm_pool_options around =
+      OPTIONS(tdm_pool_options, o.stride[0] = o.stride[1] = 1, o.padding[0] = 1);
   for (int k = 0; k < 4; k++) {
     tdm_graph *graph = tdm_graph_create(context);
     const tdm_value x =
@@ -53,7 +55,7 @@ static void windows_over_the_batch_are_named(void **unused) {
     if (k == 2) y = tdm_max_pool1d(graph, "windows", x, 3, &around);
     if (k == 3) y = tdm_conv1d(graph, "windows", x, WIDTH, 1, &same);
     tdm_output(graph, "y", y);
-    const tdm_session_options options = {.struct_size = sizeof options, .micro_batches = 2};
+    const tdm_session_options options = OPTIONS(tdm_session_options, o.micro_batches = 2);
     if (k < 3)
       assert_refused(graph, (tdm_value){0, 0}, &options,
                      "micro-batches: windows: it mixes the rows of dimension 2");
@@ -70,7 +72,8 @@ static void rows_behind_more_of_them_are_named(void **unused) {
   const tdm_value two[] = {tdm_reshape(graph, "all", x, tdm_shape_of(1, TDM_INFER)),
                            tdm_select(graph, "one", x, 1, 0)};
   tdm_output(graph, "y", tdm_concat(graph, "behind", two, 2, 0));
-  const tdm_session_options options = {.micro_batches = 2, .batch_dimension = "batch"};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
   assert_refused(graph, (tdm_value){0, 0}, &options,
                  "micro-batches: behind: it puts rows of the batch behind others");
 }
@@ -95,7 +98,7 @@ static void what_reduces_without_a_rule_is_named(void **unused) {
     tdm_value y = tdm_append(graph, &norm, "norm", NULL, &x, 1, NULL);
     if (k == 1) y = tdm_tanh(graph, "tanh", y);
     tdm_output(graph, "y", y);
-    const tdm_session_options options = {.micro_batches = 2};
+    const tdm_session_options options = OPTIONS(tdm_session_options, o.micro_batches = 2);
     assert_refused(graph, (tdm_value){0, 0}, &options, "norm");
   }
 }
@@ -119,8 +122,8 @@ static void assert_sequence_refused(bool fetches_flat, int micro_batches, const 
                                     const char *message) {
   tdm_value loss;
   tdm_graph *graph = sequence_graph(fetches_flat, &loss);
-  const tdm_session_options options = {.micro_batches = micro_batches,
-                                       .batch_dimension = dimension};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.micro_batches = OR_ONE(micro_batches), o.batch_dimension = dimension);
   assert_refused(graph, loss, &options, message);
 }
 
@@ -135,7 +138,7 @@ static void the_batch_has_to_be_known(void **unused) {
   const tdm_value x =
       tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("a"), TDM_DIM("b")));
   tdm_output(graph, "y", tdm_tanh(graph, "tanh", x));
-  const tdm_session_options options = {.micro_batches = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.micro_batches = 2);
   assert_refused(graph, (tdm_value){0, 0}, &options, "the inputs share [a, b]");
 }
 

@@ -7,16 +7,16 @@
 
 #define GROUP_CONTEXT graph_context_of(3, 3)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { STEPS = 5, WIDTH = 6, HIDDEN = 7 };
 
 static void wrap(tdm_graph *graph, const char *scope, const char *devices,
                  const tdm_scatter *scatter, size_t scatter_count) {
   if (!devices) return;
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = devices,
-                                        .scatter = scatter,
-                                        .scatter_count = scatter_count};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = scatter,
+              o.scatter_count = scatter_count);
   tdm_data_parallel(graph, scope, &options);
 }
 
@@ -33,7 +33,8 @@ static tdm_tensor *draw(tdm_shape shape, uint64_t seed) {
 /* Trains two steps with the feeds and answers the state. */
 static tdm_tensor_list *state_after(tdm_graph *graph, tdm_value loss, const tdm_feed *feeds,
                                     size_t feed_count, const tdm_optimizer *optimizer) {
-  const tdm_session_options options = {.seed = 9, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 9, o.deterministic = true);
   tdm_session *session = train_session(graph, loss, *optimizer, &options);
   for (int i = 0; i < 2; i++)
     assert_ok(tdm_train_step(session, feeds, feed_count, NULL, 0, NULL));
@@ -51,7 +52,7 @@ static tdm_graph *recurrent_graph(const char *devices, tdm_value *out_loss) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, WIDTH));
   const tdm_value h0 = tdm_input(graph, "h0", TDM_FLOAT32, tdm_shape_of(3, 1, batch, HIDDEN));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, HIDDEN));
-  const tdm_rnn_options rnn = {.struct_size = sizeof rnn, .h0 = h0};
+  const tdm_rnn_options rnn = OPTIONS(tdm_rnn_options, o.h0 = h0);
   const tdm_value out = tdm_rnn(graph, "rnn", x, HIDDEN, &rnn, NULL);
   const tdm_scatter scatter[] = {{x, 1}, {h0, -2}};
   wrap(graph, "rnn", devices, scatter, 2);
@@ -77,7 +78,8 @@ static tdm_tensor_list *train_recurrent(const char *devices, int64_t rows) {
 
 static tdm_tensor *run_recurrent(const char *devices, int64_t rows) {
   tdm_value loss;
-  const tdm_session_options options = {.seed = 9, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 9, o.deterministic = true);
   tdm_session *session = run_session(recurrent_graph(devices, &loss), &options);
   tdm_tensor *x = draw(tdm_shape_of(3, STEPS, rows, WIDTH), 1);
   tdm_tensor *h0 = draw(tdm_shape_of(3, 1, rows, HIDDEN), 2);
@@ -182,7 +184,7 @@ static tdm_tensor_list *train_table(const char *devices, bool sparse, int64_t ro
   tdm_place(graph, "cpu:0");
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
-  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = sparse);
   const tdm_value words = tdm_embedding_with(graph, "table", ids, 20, WIDTH, &options);
   wrap(graph, "table", devices, NULL, 0);
   const tdm_value loss = tdm_mse(graph, "loss", words, y);
@@ -213,7 +215,7 @@ static void sparse_gradients_of_replicas_are_put_together(void **unused) {
 
 /* Creating a session from graph fails, and says so; takes the graph. */
 static void expect_refused(tdm_graph *graph, const char *device_map, const char *what) {
-  const tdm_session_options options = {.struct_size = sizeof options, .device_map = device_map};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.device_map = device_map);
   assert_null(tdm_session_create(graph, &options));
   assert_message(what);
   tdm_graph_release(graph);

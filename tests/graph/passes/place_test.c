@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 static tdm_context *context; /* of the group */
 
@@ -65,7 +66,7 @@ static json_t *plan_of(tdm_session *session) {
 
 /* Checks the devices of block1/fc, block1/act, block2/fc, block2/act. */
 static void assert_placed(tdm_graph *graph, const char *map, const char *const wanted[4]) {
-  const tdm_session_options options = {.device_map = map};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.device_map = map);
   tdm_session *session = run_session(graph, &options);
   json_t *plan = plan_of(session);
   assert_string_equal(device_of(plan, "block1/fc", "linear"), wanted[0]);
@@ -78,7 +79,7 @@ static void assert_placed(tdm_graph *graph, const char *map, const char *const w
 
 static void assert_map_refused(const char *map, const char *word, const char *other) {
   tdm_graph *graph = blocks(NULL, NULL);
-  const tdm_session_options options = {.struct_size = sizeof options, .device_map = map};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.device_map = map);
   assert_null(tdm_session_create(graph, &options));
   assert_message(word);
   assert_message(other);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { STEPS = 4, WIDTH = 3, HIDDEN = 5, STATES = 4, BATCH = 7 };
 
@@ -30,20 +31,15 @@ static tdm_graph *build(const way *chosen, tdm_value *out_loss) {
   const tdm_value wanted =
       tdm_input(graph, "wanted", TDM_FLOAT32, tdm_shape_of(3, STEPS, batch, 2 * HIDDEN));
   tdm_place(graph, "cpu:0");
-  const tdm_rnn_options options = {.struct_size = sizeof options,
-                                   .layers = 2,
-                                   .h0 = h0,
-                                   .lengths = lengths,
-                                   .bidirectional = true,
-                                   .dropout = 0.4};
+  const tdm_rnn_options options =
+      OPTIONS(tdm_rnn_options, o.layers = 2, o.h0 = h0, o.lengths = lengths, o.bidirectional = true,
+              o.dropout = 0.4);
   tdm_value c_n[STATES];
   const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, &options, NULL, c_n);
   if (chosen->devices) {
     const tdm_scatter scatter[] = {{x, 1}, {h0, 1}, {lengths, 0}};
-    const tdm_parallel_options parallel = {.struct_size = sizeof parallel,
-                                           .devices = chosen->devices,
-                                           .scatter = scatter,
-                                           .scatter_count = 3};
+    const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = chosen->devices,
+                                                  o.scatter = scatter, o.scatter_count = 3);
     tdm_data_parallel(graph, "lstm", &parallel);
   }
   tdm_output(graph, "y", y);
@@ -62,8 +58,9 @@ static outcome outcome_of(const way *chosen) {
   static const int64_t lengths[BATCH] = {4, 1, 0, 3, 2, 4, 1};
   tdm_value loss;
   tdm_graph *graph = build(chosen, &loss);
-  const tdm_session_options options = {
-      .seed = 5, .deterministic = true, .micro_batches = chosen->micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 5, o.deterministic = true,
+              o.micro_batches = OR_ONE(chosen->micro_batches));
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &options);
   const tdm_feed feeds[] = {
       {"x", draw(tdm_shape_of(3, STEPS, BATCH, WIDTH), 1), false},
@@ -134,8 +131,8 @@ static void time_is_not_cut(void **unused) {
   const tdm_value x =
       tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, TDM_DIM("steps"), 3, WIDTH));
   tdm_output(graph, "y", tdm_gru(graph, "gru", x, HIDDEN, NULL, NULL));
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "steps"};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "steps");
   assert_null(tdm_session_create(graph, &options));
   assert_non_null(strstr(tdm_last_message(), "gru"));
   assert_non_null(strstr(tdm_last_message(), "along which the batch is cut"));

@@ -7,12 +7,13 @@
 
 #define GROUP_CONTEXT graph_context_of(3, 3)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 6 };
 
 static void wrap(tdm_graph *graph, const char *scope, const char *devices) {
   if (!devices) return;
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, scope, &options);
 }
 
@@ -81,7 +82,7 @@ static void fetch_centred(const char *devices, const char *inner, const char *in
   static const char *const names[] = {"scaled", "mean", "loss", "weight"};
   tdm_graph *graph = centred_graph(devices);
   if (inner) wrap(graph, inner, inner_devices);
-  tdm_session *session = run_session(graph, &(tdm_session_options){.seed = 3});
+  tdm_session *session = run_session(graph, WITH(tdm_session_options, o.seed = 3));
   tdm_tensor *x = draw(tdm_shape_of(2, CENTRED_ROWS, WIDTH), 4);
   const tdm_feed feed = {"x", x, false};
   for (int i = 0; i < 4; i++)
@@ -137,8 +138,8 @@ static void regions_in_regions_read_what_all_replicas_made(void **unused) {
 static void micro_batches_refuse_to_read_it_in_a_part(void **unused) {
   (void)unused;
   tdm_graph *graph = centred_graph("cpu:0,cpu:1");
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "batch"};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
   assert_null(tdm_session_create(graph, &options));
   assert_message("centred goes on with rows and with mean, which is of the whole batch");
   tdm_graph_release(graph);
@@ -152,7 +153,8 @@ static tdm_tensor_list *train_loss(const char *devices, bool deterministic) {
   const tdm_value loss =
       tdm_mse(graph, "loss", tdm_tanh(graph, "h", tdm_linear(graph, "fc", x, WIDTH)), x);
   wrap(graph, "", devices);
-  const tdm_session_options options = {.seed = 9, .deterministic = deterministic};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 9, o.deterministic = deterministic);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &options);
   tdm_tensor *fed = draw(tdm_shape_of(2, 10, WIDTH), 1);
   const tdm_feed feed = {"x", fed, false};
@@ -202,13 +204,14 @@ static tdm_tensor_list *train_flat(const char *devices, int micro_batches, tdm_f
   const tdm_value h = tdm_linear(graph, "fc", tdm_reshape(graph, "flat", x, flat), WIDTH);
   tdm_scope_pop(graph);
   const tdm_scatter along_1 = {x, 1};
-  const tdm_parallel_options options = {
-      .struct_size = sizeof options, .devices = devices, .scatter = &along_1, .scatter_count = 1};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = &along_1, o.scatter_count = 1);
   if (devices) tdm_data_parallel(graph, "part", &options);
   tdm_output(graph, "h", h);
   const tdm_value loss = tdm_mse(graph, "loss", h, tdm_reshape(graph, "wanted", y, flat));
-  const tdm_session_options trained = {
-      .seed = 9, .micro_batches = micro_batches, .batch_dimension = "batch"};
+  const tdm_session_options trained =
+      OPTIONS(tdm_session_options, o.seed = 9, o.micro_batches = OR_ONE(micro_batches),
+              o.batch_dimension = "batch");
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &trained);
   tdm_tensor *fed = draw(tdm_shape_of(3, LENGTH, SEQUENCES, WIDTH), 1);
   tdm_tensor *wanted = draw(tdm_shape_of(3, LENGTH, SEQUENCES, WIDTH), 2);

@@ -3,6 +3,7 @@
  * for. Invariant: what is put together again is what one device computes, bit by bit. */
 #define GROUP_CONTEXT graph_context_of(3, 1)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { LENGTH = 3, ROWS = 8, WIDTH = 2 };
 
@@ -27,16 +28,14 @@ static tdm_session *cut_session(graph_maker make, const cut_case *how, const dou
   make(graph, x);
   if (how->devices) {
     const tdm_scatter along = {x, 1};
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = how->devices,
-                                          .weights = weights,
-                                          .scatter = &along,
-                                          .scatter_count = 1};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = how->devices, o.weights = weights,
+                o.scatter = &along, o.scatter_count = 1);
     tdm_data_parallel(graph, "part", &options);
   }
-  return run_session(graph, &(tdm_session_options){.seed = 5,
-                                                   .micro_batches = how->micro_batches,
-                                                   .batch_dimension = "batch"});
+  return run_session(graph, WITH(tdm_session_options, o.seed = 5,
+                                 o.micro_batches = OR_ONE(how->micro_batches),
+                                 o.batch_dimension = "batch"));
 }
 
 static tdm_status run_cut(tdm_session *session, tdm_fetch fetches[2]) {
@@ -144,14 +143,13 @@ static tdm_tensor *train_dropped(const cut_case *how) {
       tdm_dropout(graph, "twice", tdm_transpose(graph, "turned", once, 0, 1), 0.25);
   tdm_scope_pop(graph);
   const tdm_scatter along = {x, 1};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = how->devices,
-                                        .scatter = &along,
-                                        .scatter_count = 1};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = how->devices,
+                                               o.scatter = &along, o.scatter_count = 1);
   if (how->devices) tdm_data_parallel(graph, "part", &options);
   tdm_output(graph, "twice", twice);
-  const tdm_session_options trained = {
-      .seed = 5, .micro_batches = how->micro_batches, .batch_dimension = "batch"};
+  const tdm_session_options trained =
+      OPTIONS(tdm_session_options, o.seed = 5, o.micro_batches = OR_ONE(how->micro_batches),
+              o.batch_dimension = "batch");
   tdm_session *session =
       train_session(graph, tdm_sum(graph, "loss", twice, NULL, 0, false), tdm_sgd(0.5), &trained);
   tdm_tensor *fed =

@@ -3,6 +3,7 @@
  * the layer that did it; nothing else is. */
 #define GROUP_CONTEXT graph_context_of(3, 1)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { ROWS = 5, WIDTH = 4 };
 
@@ -82,7 +83,7 @@ static tdm_value turned(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value windows(tdm_graph *graph, tdm_value x) {
-  const tdm_conv_options same = {.struct_size = sizeof same, .same = true};
+  const tdm_conv_options same = OPTIONS(tdm_conv_options, o.same = true);
   return tdm_conv1d(graph, "torn", turned(graph, x), 2, 3, &same);
 }
 
@@ -109,8 +110,8 @@ static void micro_batches_name_who_tears_rows(void **unused) {
   (void)unused;
   for (size_t k = 0; k + 1 < TDM_COUNT_OF(cases); k++) {
     tdm_graph *graph = torn_graph(cases[k], TDM_DIM("batch"));
-    const tdm_session_options options = {
-        .struct_size = sizeof options, .micro_batches = 2, .batch_dimension = "batch"};
+    const tdm_session_options options =
+        OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
     assert_null(tdm_session_create(graph, &options));
     assert_message("micro-batches: part/torn");
     tdm_graph_release(graph);
@@ -119,7 +120,7 @@ static void micro_batches_name_who_tears_rows(void **unused) {
 
 static tdm_status run_in_region(tearing make, const char *devices, int64_t rows) {
   tdm_graph *graph = torn_graph(make, rows);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, "part", &options);
   tdm_session *session = run_session(graph, NULL);
   tdm_tensor *x = tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, rows, WIDTH), 7);

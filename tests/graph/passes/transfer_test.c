@@ -6,6 +6,7 @@
 #include "graph/report/explain.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { BATCH = 30, WORDS_BYTES = BATCH * MODEL_WIDTH * 4, IDS_BYTES = BATCH * 8 };
 
@@ -146,7 +147,8 @@ static void one_transfer_a_destination(void **state) {
   tdm_context *context = graph_context();
   tdm_value loss;
   tdm_graph *graph = fan_out(context, false, &loss);
-  const tdm_session_options options = {.device_map = "b=sim:1,c=cpu:1,two=sim:0,three=sim:0"};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.device_map = "b=sim:1,c=cpu:1,two=sim:0,three=sim:0");
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   test_batch batch;
   test_batch_make(&batch, context, BATCH, 1);

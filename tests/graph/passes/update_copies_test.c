@@ -6,6 +6,7 @@
 
 #define GROUP_CONTEXT graph_context_of(3, 2)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { WIDTH = 6, STEPS = 3 };
 
@@ -41,7 +42,7 @@ static tdm_value normalized(tdm_graph *graph, tdm_value x, tdm_value ids) {
 }
 
 static tdm_value looked_up(tdm_graph *graph, tdm_value x, tdm_value ids) {
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value rows = tdm_embedding_with(graph, "table", ids, 9, WIDTH, &sparse);
   const tdm_value more = tdm_embedding_with(graph, "table2", ids, 9, WIDTH, &sparse);
   return tdm_linear(graph, "fc", tdm_add(graph, "sum", tdm_add(graph, "add", x, rows), more),
@@ -65,8 +66,8 @@ static tdm_graph *graph_of(module_builder build, const test_case *of, tdm_value 
   if (of->place) tdm_place(graph, of->place);
   const tdm_value y = build(graph, x, ids);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {
-      .struct_size = sizeof wrap, .devices = of->wrapped, .weights = of->weights};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = of->wrapped, o.weights = of->weights);
   if (of->wrapped) tdm_data_parallel(graph, "module", &wrap);
   tdm_output(graph, "y", y);
   *out_loss = tdm_mse(graph, "loss", y, x);
@@ -77,13 +78,10 @@ static tdm_session *session_of(module_builder build, const test_case *of,
                                const tdm_optimizer *optimizer) {
   tdm_value loss;
   tdm_graph *graph = graph_of(build, of, &loss);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = optimizer ? loss : (tdm_value){0, 0},
-                                       .optimizer = optimizer,
-                                       .store = of->store,
-                                       .micro_batches = of->micro_batches,
-                                       .depth = of->depth,
-                                       .seed = 5};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = optimizer ? loss : (tdm_value){0, 0},
+              o.optimizer = optimizer, o.store = of->store,
+              o.micro_batches = OR_ONE(of->micro_batches), o.depth = OR_ONE(of->depth), o.seed = 5);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("no session: %s", tdm_last_message());
   tdm_graph_release(graph);
@@ -140,7 +138,7 @@ static void assert_like_plain(module_builder build, const test_case *of,
 }
 
 static tdm_optimizer with_momentum(void) {
-  const tdm_sgd_options options = {.learning_rate = 0.1, .momentum = 0.9};
+  const tdm_sgd_options options = OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);
   return tdm_sgd_with(&options);
 }
 
@@ -237,19 +235,19 @@ static void wraps_of_one_row_in_micro_batches_are_trained(void **unused) {
 static void long_parameters_follow_one_another(void **unused) {
   (void)unused;
   enum { LONG = 256 };
-  const tdm_context_options links = {.struct_size = sizeof links,
-                                     .cpu_devices = 1,
-                                     .sim_devices = 3,
-                                     .sim = "latency_us=5,gigabytes_per_second=1"};
+  const tdm_context_options links =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 3,
+              o.sim = "latency_us=5,gigabytes_per_second=1");
   for (int from_home = 0; from_home < 2; from_home++) {
     tdm_context *linked = tdm_context_create(&links);
     tdm_graph *graph = tdm_graph_create(linked);
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), LONG));
     tdm_output(graph, "y", tdm_linear(graph, "fc", x, LONG));
-    const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "sim:0,sim:1,sim:2"};
+    const tdm_parallel_options wrap =
+        OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1,sim:2");
     tdm_data_parallel(graph, "fc", &wrap);
-    const tdm_session_options options = {.collective =
-                                             from_home ? TDM_COLLECTIVE_HOME : TDM_COLLECTIVE_AUTO};
+    const tdm_session_options options = OPTIONS(
+        tdm_session_options, o.collective = from_home ? TDM_COLLECTIVE_HOME : TDM_COLLECTIVE_AUTO);
     tdm_session *session = run_session(graph, &options);
     tdm_tensor_release(run_on_uniform(session, 6, LONG));
     const char *const told[] = {

@@ -3,6 +3,7 @@
 
 #define GROUP_CONTEXT graph_context_of(8, 8)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
 
@@ -31,10 +32,9 @@ typedef struct measured_model {
 } measured_model;
 
 static void wrap_model(tdm_graph *graph, const char *devices, const tdm_scatter *scatter) {
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = devices,
-                                        .scatter = scatter,
-                                        .scatter_count = scatter ? 1 : 0};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.scatter = scatter,
+              o.scatter_count = scatter ? 1 : 0);
   if (devices) tdm_data_parallel(graph, "model", &options);
 }
 
@@ -91,7 +91,7 @@ static tdm_graph *build_classifier(const char *kind, const char *devices, tdm_va
   const tdm_value scores = tdm_linear(graph, "fc2", hidden, CLASSES);
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, y);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (devices) tdm_data_parallel(graph, loss_is_wrapped ? "" : "model", &options);
   return graph;
 }

@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12 };
 
@@ -38,7 +39,7 @@ static tdm_status run_differently(job_rank *rank) {
   if (odd_slope(rank->user)) there = tdm_leaky_relu(graph, "sloped", there, mine->slope + 0.5);
   if (mine->longer) there = tdm_linear(graph, "longer", there, width);
   tdm_output(graph, "scores", there);
-  const tdm_session_options options = {.struct_size = sizeof options, .seed = 7 + mine->seed};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 7 + mine->seed);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) return TDM_INTERNAL;
@@ -176,8 +177,7 @@ static tdm_status train_with_mistake(job_rank *rank) {
   const tdm_value y = describe_mistake(graph, made, x);
   tdm_scope_pop(graph);
   const tdm_value loss = tdm_mse(graph, "loss", y, x);
-  const tdm_parallel_options everywhere = {.struct_size = sizeof everywhere,
-                                           .devices = "host:*/cpu:0"};
+  const tdm_parallel_options everywhere = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0");
   if (made != IN_KIND) tdm_data_parallel(graph, "model", &everywhere);
   const job_model model = {.optimizer = tdm_sgd(0.1)};
   tdm_session *session = job_session(graph, loss, &model);

@@ -5,9 +5,12 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
+/* plan_limit 0: the default. */
 static tdm_session *scores_session(int plan_limit) {
-  const tdm_session_options options = {.plan_limit = plan_limit};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.plan_limit = plan_limit > 0 ? plan_limit : o.plan_limit);
   return run_session(seed_graph(context, "cpu:0", "sim:0", NULL), &options);
 }
 
@@ -159,7 +162,7 @@ static void a_plan_that_fails_is_not_kept(void **unused) {
 static tdm_session *trained_session(bool profile) {
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
-  const tdm_session_options options = {.profile = profile};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.profile = profile);
   tdm_session *session = train_session(graph, loss, tdm_adam(0.1), &options);
   (void)train_steps(session, 6, 3);
   return session;
@@ -331,7 +334,7 @@ static tdm_session *asking_session(const tdm_session_options *options) {
   const tdm_value b = tdm_tanh(graph, "b", y);
   const tdm_value sum = tdm_add(graph, "sum", a, b);
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap, .devices = "cpu:0,sim:0,sim:1"};
+  const tdm_parallel_options wrap = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0,sim:1");
   tdm_data_parallel(graph, "module", &wrap);
   const tdm_value loss = tdm_mse(graph, "loss", sum, x);
   return train_session(graph, loss, tdm_sgd(0.1), options);
@@ -352,13 +355,14 @@ static json_t *commands_of(char *text) {
  * what the last one leaves is the plan that ran. Each option makes another plan. */
 static void the_last_pass_leaves_the_plan_that_ran(void **unused) {
   (void)unused;
-  const tdm_session_options options[] = {{.seed = 1},
-                                         {.seed = 1, .observer = pass_by},
-                                         {.seed = 1, .unfused = true},
-                                         {.seed = 1, .unmerged = true, .unfused = true},
-                                         {.seed = 1, .collective = TDM_COLLECTIVE_CHAIN},
-                                         {.seed = 1, .micro_batches = 3},
-                                         {.seed = 1, .check_finite = true}};
+  const tdm_session_options options[] = {
+      OPTIONS(tdm_session_options, o.seed = 1),
+      OPTIONS(tdm_session_options, o.seed = 1, o.observer = pass_by),
+      OPTIONS(tdm_session_options, o.seed = 1, o.unfused = true),
+      OPTIONS(tdm_session_options, o.seed = 1, o.unmerged = true, o.unfused = true),
+      OPTIONS(tdm_session_options, o.seed = 1, o.collective = TDM_COLLECTIVE_CHAIN),
+      OPTIONS(tdm_session_options, o.seed = 1, o.micro_batches = 3),
+      OPTIONS(tdm_session_options, o.seed = 1, o.check_finite = true)};
   json_t *told[TDM_COUNT_OF(options)];
   for (size_t i = 0; i < TDM_COUNT_OF(options); i++) {
     tdm_session *session = asking_session(&options[i]);
@@ -387,7 +391,7 @@ static void expect_said(tdm_session *session, const char *said, bool expected) {
 
 static void host_memory_of_a_plan_is_pinned(void **unused) {
   (void)unused;
-  const tdm_session_options options = {.strict = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.strict = true);
   tdm_session *session = run_session(seed_graph(context, "cpu:0", "sim:0", NULL), &options);
   test_batch batch;
   test_batch_make(&batch, context, 4, 1);
@@ -401,7 +405,7 @@ static void host_memory_of_a_plan_is_pinned(void **unused) {
 /* What a caller feeds lies where the caller has put it. */
 static void strict_refuses_pageable_inputs(void **unused) {
   (void)unused;
-  const tdm_session_options options = {.strict = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.strict = true);
   tdm_session *session = run_session(seed_graph(context, "sim:0", "sim:0", NULL), &options);
   test_batch batch;
   test_batch_make(&batch, context, 4, 1);
@@ -432,7 +436,7 @@ static void a_full_staging_pool_is_told(void **unused) {
   unsetenv("TANDEM_STAGING_BYTES");
   test_batch batch;
   test_batch_make(&batch, poor, 4, 1);
-  const tdm_session_options strict = {.strict = true};
+  const tdm_session_options strict = OPTIONS(tdm_session_options, o.strict = true);
   tdm_session *session = run_session(seed_graph(poor, "cpu:0", "sim:0", NULL), &strict);
   for (int i = 0; i < 2; i++) {
     assert_status(fetch_scores(session, batch.ids), TDM_UNAVAILABLE);

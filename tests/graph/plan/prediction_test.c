@@ -9,6 +9,7 @@
 #include "devices/links/table.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 static json_t *explained(tdm_session *session) {
   char *text = NULL;
@@ -65,10 +66,8 @@ static void assert_predictions(tdm_context *context, tdm_session *session, const
 static void predictions_come_from_the_links(void **unused) {
   (void)unused;
   tdm_context *context =
-      tdm_context_create(&(tdm_context_options){.struct_size = sizeof(tdm_context_options),
-                                                .cpu_devices = 1,
-                                                .sim_devices = 1,
-                                                .sim = "latency_us=40,gigabytes_per_second=1"});
+      tdm_context_create(WITH(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1,
+                              o.sim = "latency_us=40,gigabytes_per_second=1"));
   assert_non_null(context);
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
@@ -131,8 +130,7 @@ static tdm_session *session_on_two(tdm_context *context) {
  * as old as the target it is copied to, what a node made is not. */
 static void copies_between_cpu_devices_know_what_a_run_touches(void **unused) {
   (void)unused;
-  tdm_context *context = tdm_context_create(
-      &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .cpu_devices = 2});
+  tdm_context *context = tdm_context_create(WITH(tdm_context_options, o.cpu_devices = 2));
   assert_non_null(context);
   publish_distances(context);
   tdm_session *session = session_on_two(context);

@@ -9,6 +9,7 @@
 #include "graph/run/session.h"
 #include "graph/schedule/verify_ranks.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, REPLICAS = 4 };
 
@@ -57,7 +58,7 @@ static tdm_graph *build_replicas(const job_rank *rank, tdm_value *out_loss) {
   const tdm_value scores = tdm_linear(graph, "scores", hidden, MODEL_WIDTH);
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }

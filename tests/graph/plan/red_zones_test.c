@@ -9,6 +9,7 @@
 
 #include "tests/devices/cuda_emulation/emulation.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { ROWS = 4, WIDTH = 5 };
 
@@ -33,12 +34,9 @@ static void model_begin(model *made, const char *zones, const char *place) {
   const tdm_value loss = tdm_mean(made->graph, "loss", z, NULL, 0, false);
   tdm_output(made->graph, "loss", loss);
   const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &adam,
-                                       .device_map = place,
-                                       .seed = 7,
-                                       .depth = 2};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &adam, o.device_map = place,
+              o.seed = 7, o.depth = 2);
   made->session = tdm_session_create(made->graph, &options);
   if (!made->session) fail_msg("%s", tdm_last_message());
   float values[ROWS * WIDTH];

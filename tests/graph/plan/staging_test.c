@@ -8,6 +8,7 @@
 
 #include "devices/topology/topology.h"
 #include "tests/graph/plan/staging_counters.h"
+#include "tests/options.h"
 
 #define MACHINES "tests/devices/machines"
 
@@ -40,12 +41,9 @@ static void keep_warning(void *user, tdm_log_level level, const char *text) {
 
 static tdm_context *logged_context(told_warnings *told, int cpu_devices) {
   *told = (told_warnings){0};
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .log = keep_warning,
-                                       .log_user = told,
-                                       .cpu_devices = cpu_devices,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options = OPTIONS(
+      tdm_context_options, o.log = keep_warning, o.log_user = told, o.cpu_devices = cpu_devices,
+      o.sim_devices = 1, o.sim = "latency_us=0,gigabytes_per_second=0");
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -54,7 +52,7 @@ static tdm_context *logged_context(told_warnings *told, int cpu_devices) {
 static tdm_session *make_session(tdm_context *context, bool strict) {
   tdm_value loss;
   tdm_graph *graph = zigzag_graph(context, "cpu:0", "sim:0", &loss);
-  const tdm_session_options options = {.struct_size = sizeof options, .strict = strict};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.strict = strict);
   return train_session(graph, loss, tdm_sgd(0.1), &options);
 }
 
@@ -97,7 +95,7 @@ static void strict_sessions_refuse_misplaced_memory(void **state) {
   const tdm_value y = tdm_tanh(graph, "y", x);
   tdm_place(graph, "sim:0");
   tdm_output(graph, "z", tdm_relu(graph, "z", y));
-  const tdm_session_options options = {.struct_size = sizeof options, .strict = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.strict = true);
   tdm_session *session = run_session(graph, &options);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 3, 4));
   const tdm_feed feed = {"x", fed, false};

@@ -2,6 +2,7 @@
  * algorithm, and the places of the pieces that a ring puts together. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { DEVICES = 4, WIDTH = 12, LAYERS = 2 };
 
@@ -32,12 +33,12 @@ static tdm_session *planned(tdm_collective collective, int depth) {
     y = tdm_tanh(graph, "tanh", tdm_linear(graph, name, y, WIDTH));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrap = {.struct_size = sizeof wrap,
-                                     .devices = "sim:0,sim:1,sim:2,sim:3"};
+  const tdm_parallel_options wrap =
+      OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1,sim:2,sim:3");
   tdm_data_parallel(graph, "model", &wrap);
   tdm_session *session =
       train_session(graph, tdm_mse(graph, "loss", y, x), tdm_adam(0.01),
-                    &(tdm_session_options){.collective = collective, .depth = depth});
+                    WITH(tdm_session_options, o.collective = collective, o.depth = depth));
   tdm_tensor *fed =
       tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, DEVICES, WIDTH));
   const tdm_feed feed = {"x", fed, false};

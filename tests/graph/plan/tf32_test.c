@@ -4,14 +4,14 @@
 #include <stdlib.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 /* One more bit than TF32 keeps: rounded there to 1 + 2^-10. */
 static const float factor = 1 + 0x1p-11f;
 
 static tdm_context *context_with(int tf32, const char *variable) {
   if (variable) assert_int_equal(setenv("TANDEM_TF32", variable, 1), 0);
-  tdm_context *context = tdm_context_create(
-      &(tdm_context_options){.struct_size = sizeof(tdm_context_options), .tf32 = tf32});
+  tdm_context *context = tdm_context_create(WITH(tdm_context_options, o.tf32 = tf32));
   if (variable) assert_int_equal(unsetenv("TANDEM_TF32"), 0);
   return context;
 }
@@ -22,8 +22,7 @@ static float product_on(tdm_context *context, const char *device, bool determini
   tdm_place(graph, device);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, 1));
   tdm_output(graph, "y", tdm_linear_without_bias(graph, "linear", x, 1));
-  const tdm_session_options options = {.struct_size = sizeof(options),
-                                       .deterministic = deterministic};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.deterministic = deterministic);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) fail_msg("no session: %s", tdm_last_message());
   tdm_graph_release(graph);
@@ -53,17 +52,17 @@ static bool rounds(int tf32, const char *variable, bool deterministic) {
 
 static void products_round_only_where_they_may(void **state) {
   (void)state;
-  assert_false(rounds(0, NULL, false));
+  assert_false(rounds(TDM_FROM_ENVIRONMENT, NULL, false));
   assert_true(rounds(1, NULL, false));
-  assert_false(rounds(-1, NULL, false));
+  assert_false(rounds(0, NULL, false));
 }
 
 static void the_environment_decides_where_no_option_does(void **state) {
   (void)state;
-  assert_true(rounds(0, "1", false));
-  assert_false(rounds(0, "0", false));
-  assert_false(rounds(0, "", false));
-  assert_false(rounds(-1, "1", false));
+  assert_true(rounds(TDM_FROM_ENVIRONMENT, "1", false));
+  assert_false(rounds(TDM_FROM_ENVIRONMENT, "0", false));
+  assert_false(rounds(TDM_FROM_ENVIRONMENT, "", false));
+  assert_false(rounds(0, "1", false));
   assert_true(rounds(1, "0", false));
 }
 
@@ -76,7 +75,7 @@ static void what_is_no_answer_is_refused(void **state) {
   (void)state;
   assert_null(context_with(2, NULL));
   assert_message("tf32");
-  assert_null(context_with(0, "yes"));
+  assert_null(context_with(TDM_FROM_ENVIRONMENT, "yes"));
   assert_message("TANDEM_TF32");
 }
 

@@ -1,5 +1,6 @@
 /* See models.h. */
 #include "tests/graph/plans/models.h"
+#include "tests/options.h"
 
 #define TOY                                                                                        \
   "\"device\": {\"model\": \"toy\", \"memory_bytes\": 1e6, \"flops_per_second\": {\"float32\": "   \
@@ -32,7 +33,7 @@ tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within)
 }
 
 void plan_wrap(tdm_graph *graph, const char *scope, const char *devices) {
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, scope, &options);
 }
 
@@ -47,11 +48,9 @@ tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, cons
 tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
                             double everywhere, bool rows) {
   const tdm_value loss = plan_build_net(graph, home, true);
-  const tdm_parallel_options spread = {.struct_size = sizeof spread,
-                                       .devices = devices,
-                                       .spread_homes = true,
-                                       .updated_everywhere = everywhere,
-                                       .spread_rows = rows};
+  const tdm_parallel_options spread =
+      OPTIONS(tdm_parallel_options, o.devices = devices, o.spread_homes = true,
+              o.updated_everywhere = everywhere, o.spread_rows = rows);
   tdm_data_parallel(graph, "net", &spread);
   return loss;
 }
@@ -116,10 +115,8 @@ static tdm_value build_table_by_rows(tdm_graph *graph, tdm_session_options *opti
   const tdm_value scores = tdm_linear(graph, "scores", words, PLAN_TABLE_ROWS);
   const tdm_value loss = tdm_cross_entropy(graph, "loss", scores, ids);
   tdm_scope_pop(graph);
-  const tdm_parallel_options spread = {.struct_size = sizeof spread,
-                                       .devices = "sim:0,sim:1",
-                                       .spread_homes = true,
-                                       .spread_rows = true};
+  const tdm_parallel_options spread = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1",
+                                              o.spread_homes = true, o.spread_rows = true);
   tdm_data_parallel(graph, "net", &spread);
   return loss;
 }
@@ -130,10 +127,8 @@ static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
   options->micro_batches = 2;
   const tdm_value loss = plan_build_net(graph, "cpu:0", false);
   const double weights[] = {3, 1};
-  const tdm_parallel_options unequal = {.struct_size = sizeof unequal,
-                                        .devices = "sim:0,cpu:1",
-                                        .output_device = "sim:1",
-                                        .weights = weights};
+  const tdm_parallel_options unequal = OPTIONS(tdm_parallel_options, o.devices = "sim:0,cpu:1",
+                                               o.output_device = "sim:1", o.weights = weights);
   tdm_data_parallel(graph, "net", &unequal);
   return loss;
 }
@@ -169,8 +164,8 @@ static tdm_value build_nested(tdm_graph *graph, tdm_session_options *options,
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices) {
   *optimizer = tdm_adagrad(0.1);
-  const tdm_embedding_bag_options sums = {
-      .struct_size = sizeof sums, .mode = TDM_BAG_SUM, .sparse = true};
+  const tdm_embedding_bag_options sums =
+      OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM, o.sparse = true);
   tdm_place(graph, "cpu:0");
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), 2));
   const tdm_value y =
@@ -179,7 +174,7 @@ tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shar
       tdm_embedding_bag(graph, "users", ids, PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
   const tdm_value items =
       tdm_embedding_bag(graph, "items", ids, 2 * PLAN_TABLE_ROWS, PLAN_WIDTH, &sums);
-  const tdm_shard_options shards = {.struct_size = sizeof shards, .devices = devices, .by = by};
+  const tdm_shard_options shards = OPTIONS(tdm_shard_options, o.devices = devices, o.by = by);
   tdm_shard(graph, "users,items", &shards);
   return tdm_mse(graph, "loss", tdm_mul(graph, "both", users, items), y);
 }

@@ -1,5 +1,6 @@
 /* See models.h. */
 #include "tests/graph/plans/models.h"
+#include "tests/options.h"
 
 /* ---- Inputs ---- */
 
@@ -61,7 +62,7 @@ static tdm_value build_back_and_forth(tdm_graph *graph, tdm_session_options *opt
 static tdm_value build_tied(tdm_graph *graph, tdm_session_options *options,
                             tdm_optimizer *optimizer) {
   (void)options;
-  *optimizer = tdm_sgd_with(&(tdm_sgd_options){.learning_rate = 0.1, .momentum = 0.9});
+  *optimizer = tdm_sgd_with(WITH(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9));
   const tdm_value x = input_x(graph);
   tdm_value y = tdm_relu(graph, "first_bend", layer(graph, "shared", x, PLAN_WIDTH, "cpu:0"));
   y = tdm_gelu(graph, "between", layer(graph, "own", y, PLAN_WIDTH, "cpu:0"));
@@ -75,7 +76,7 @@ tdm_value plan_build_rows(tdm_graph *graph, tdm_session_options *options,
                           tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_adagrad(0.1);
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value ids = input_ids(graph);
   tdm_place(graph, "cpu:0");
   const tdm_value left =
@@ -127,7 +128,7 @@ tdm_value plan_build_image(tdm_graph *graph, tdm_session_options *options,
                            tdm_optimizer *optimizer) {
   (void)options;
   *optimizer = tdm_rmsprop(0.01);
-  const tdm_conv_options same = {.struct_size = sizeof same, .padding = {1, 1}};
+  const tdm_conv_options same = OPTIONS(tdm_conv_options, o.padding[0] = o.padding[1] = 1);
   tdm_value x = tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("batch"), 1, 6, 6));
   tdm_place(graph, "sim:0");
   x = tdm_batch_norm(graph, "norm", tdm_conv2d(graph, "conv", x, 3, 3, 3, &same));
@@ -142,8 +143,8 @@ tdm_value plan_build_steps(tdm_graph *graph, tdm_session_options *options,
                            tdm_optimizer *optimizer) {
   (void)options;
   (void)optimizer;
-  const tdm_rnn_options both = {.struct_size = sizeof both, .bidirectional = true};
-  const tdm_rnn_options two = {.struct_size = sizeof two, .layers = 2, .dropout = 0.25};
+  const tdm_rnn_options both = OPTIONS(tdm_rnn_options, o.bidirectional = true);
+  const tdm_rnn_options two = OPTIONS(tdm_rnn_options, o.layers = 2, o.dropout = 0.25);
   tdm_value x = tdm_input(graph, "steps", TDM_FLOAT32,
                           tdm_shape_of(3, PLAN_STEPS, TDM_DIM("batch"), PLAN_WIDTH));
   tdm_place(graph, "cpu:0");
@@ -162,8 +163,8 @@ tdm_value plan_build_block(tdm_graph *graph, tdm_session_options *options,
   options->group_count = TDM_COUNT_OF(groups);
   *optimizer = tdm_adamw(1e-3);
   optimizer->clip_norm = 1;
-  const tdm_transformer_options block = {
-      .struct_size = sizeof block, .feedforward = 12, .batch_first = true, .causal = true};
+  const tdm_transformer_options block =
+      OPTIONS(tdm_transformer_options, o.feedforward = 12, o.batch_first = true, o.causal = true);
   const tdm_value ids =
       tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, TDM_DIM("batch"), PLAN_STEPS));
   tdm_place(graph, "cpu:0");

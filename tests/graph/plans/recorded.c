@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "tests/graph/job.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 /* ---- Making plans ---- */
 
@@ -18,13 +19,10 @@ static tdm_context *context_for(const plan_model *model, const tdm_allocator *al
   assert_non_null(out);
   if (model->machine) fputs(model->machine, out);
   (void)fclose(out);
-  const tdm_context_options options = {
-      .struct_size = sizeof options,
-      .allocator = allocator,
-      .cpu_devices = 2,
-      .sim_devices = 3,
-      .sim = "latency_us=5,gigabytes_per_second=10,peer_gigabytes_per_second=50",
-      .machine = model->machine ? path : NULL};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = allocator, o.cpu_devices = 2, o.sim_devices = 3,
+              o.sim = "latency_us=5,gigabytes_per_second=10,peer_gigabytes_per_second=50",
+              o.machine = model->machine ? path : NULL);
   tdm_context *context = tdm_context_create(&options);
   (void)remove(path);
   if (!context) fail_msg("%s: %s", model->name, tdm_last_message());
@@ -33,7 +31,7 @@ static tdm_context *context_for(const plan_model *model, const tdm_allocator *al
 
 static tdm_session *session_for(const plan_model *model, tdm_context *context, bool profiles) {
   tdm_graph *graph = tdm_graph_create(context);
-  tdm_session_options options = {.struct_size = sizeof options, .seed = 1, .profile = profiles};
+  tdm_session_options options = OPTIONS(tdm_session_options, o.seed = 1, o.profile = profiles);
   tdm_optimizer optimizer = tdm_sgd(0.1);
   options.loss = model->build(graph, &options, &optimizer);
   if (tdm_value_is_valid(options.loss)) options.optimizer = &optimizer;
@@ -156,7 +154,7 @@ static void tell_forecast(tdm_session *session, const tdm_forecast_options *opti
 
 /* Of ranks alike, however they sum their gradients, and with each rank simulated. */
 void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out) {
-  tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tell_forecast(session, &options, out);
   if (session->alike_ranks < 2) return;
   static const tdm_collective ways[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE,

@@ -5,16 +5,16 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 static tdm_context *context; /* of the group: a link of 4 ms */
 static tdm_session *session;
 
 static int begin_group(void **unused) {
   (void)unused;
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=4000,gigabytes_per_second=1"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1,
+              o.sim = "latency_us=4000,gigabytes_per_second=1");
   context = tdm_context_create(&options);
   assert_non_null(context);
   tdm_value loss;
@@ -126,8 +126,8 @@ static void sums_are_told_by_their_algorithm(void **unused) {
   (void)unused;
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
-  tdm_session *at_home = train_session(graph, loss, tdm_adam(0.1),
-                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_HOME});
+  tdm_session *at_home = train_session(
+      graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.collective = TDM_COLLECTIVE_HOME));
   (void)train_steps(at_home, 6, 1);
   char *text = printed(at_home, print_explain, NULL, TDM_PLAN_TEXT);
   char *told = printed(at_home, print_explain, NULL, TDM_PLAN_JSON);
@@ -166,7 +166,7 @@ static void copies_between_accelerators_pass_no_host_memory(void **unused) {
   tdm_value loss;
   tdm_graph *graph = zigzag_graph(two, "sim:0", "sim:1", &loss);
   tdm_session *of =
-      train_session(graph, loss, tdm_sgd(0.1), &(tdm_session_options){.trace_runs = 1});
+      train_session(graph, loss, tdm_sgd(0.1), WITH(tdm_session_options, o.trace_runs = 1));
   (void)train_steps(of, 6, 1);
   char *text = printed(of, print_explain, NULL, TDM_PLAN_TEXT);
   assert_true(count_of(text, ", peer, memory of devices, ") > 2);
@@ -197,10 +197,10 @@ static void what_usually_moves_is_the_traffic(void **unused) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   tdm_place(graph, "sim:0");
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, 4), x);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "sim:0,sim:1"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1");
   tdm_data_parallel(graph, "", &wrapped);
   tdm_session *of = train_session(graph, loss, tdm_adam(0.1),
-                                  &(tdm_session_options){.collective = TDM_COLLECTIVE_TREE});
+                                  WITH(tdm_session_options, o.collective = TDM_COLLECTIVE_TREE));
   tdm_tensor *fed = tdm_tensor_zeros(two, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 10, 4));
   const tdm_feed feed = {"x", fed, false};
   assert_ok(tdm_session_prepare(of, &feed, 1, NULL, 0, true));
@@ -231,7 +231,8 @@ static void waits_for_the_run_before_are_told_apart(void **unused) {
   (void)unused;
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
-  tdm_session *of = train_session(graph, loss, tdm_adam(0.1), &(tdm_session_options){.depth = 3});
+  tdm_session *of =
+      train_session(graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.depth = 3));
   (void)train_steps(of, 6, 1);
   char *text = printed(of, print_explain, NULL, TDM_PLAN_TEXT);
   json_t *plan = explained(of);
@@ -262,11 +263,8 @@ static void gradients_are_gradients_on_all_of_their_way(void **unused) {
         "\"host_link\": {\"latency_us\": 5, \"bytes_per_second\": 10e9}}",
         file);
   (void)fclose(file);
-  tdm_context *described =
-      tdm_context_create(&(tdm_context_options){.struct_size = sizeof(tdm_context_options),
-                                                .cpu_devices = 1,
-                                                .sim_devices = 1,
-                                                .machine = path});
+  tdm_context *described = tdm_context_create(
+      WITH(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1, o.machine = path));
   (void)remove(path);
   assert_non_null(described);
   tdm_value loss;
@@ -317,7 +315,7 @@ static void long_paths_are_told_whole(void **unused) {
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   x = far_below(graph, "sim:0", names[0], x);
   tdm_output(graph, "y", far_below(graph, "cpu:0", names[1], x));
-  tdm_session *of = run_session(graph, &(tdm_session_options){.trace_runs = 1});
+  tdm_session *of = run_session(graph, WITH(tdm_session_options, o.trace_runs = 1));
   tdm_tensor_release(run_on_uniform(of, 3, 4));
   for (int format = TDM_PLAN_TEXT; format <= TDM_PLAN_JSON; format++) {
     char *text = printed(of, print_explain, NULL, (tdm_plan_format)format);

@@ -10,6 +10,7 @@
 #include "tests/core/comma_locale.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 static tdm_status print_pass(tdm_session *session, const char *what, tdm_plan_format format,
                              FILE *out) {
@@ -53,16 +54,14 @@ static tdm_session *session;
 
 static int make_session(void **state) {
   (void)state;
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .trace_runs = 2, .profile = true, .micro_batches = 4};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.trace_runs = 2, o.profile = true, o.micro_batches = 4);
   tdm_value loss;
   faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options devices = {.struct_size = sizeof devices,
-                                       .allocator = &allocator,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options devices =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 1,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   context = tdm_context_create(&devices);
   assert_non_null(context);
   tdm_graph *graph = zigzag_graph(context, "cpu:0", "sim:0", &loss);
@@ -259,7 +258,7 @@ static void json_opens_whatever_names_are(void **state) {
   tdm_value hidden = tdm_linear(graph, name, x, 3);
   tdm_place(graph, "sim:0");
   tdm_output(graph, "y", tdm_linear(graph, name + 2, hidden, 3));
-  const tdm_session_options options = {.struct_size = sizeof options, .trace_runs = 1};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 1);
   tdm_session *named = run_session(graph, &options);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 2, 3));
   const tdm_feed feed = {"x", fed, false};

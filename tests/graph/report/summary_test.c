@@ -7,6 +7,7 @@
 
 #define GROUP_CONTEXT graph_context_of(2, 2)
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 static char *summary_of(tdm_session *session) {
   char *text = NULL;
@@ -108,10 +109,10 @@ static void sizes_behind_a_flatten_are_those_of_the_run(void **unused) {
   const tdm_value both =
       tdm_add(graph, "both", tdm_mean(graph, "mean", h, NULL, 0, false),
               tdm_sum(graph, "sum", tdm_flatten(graph, "flat", cut, 0, 2), NULL, 0, false));
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,sim:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:1");
   tdm_data_parallel(graph, "flatten,fc,tanh", &options);
   tdm_session *session =
-      train_session(graph, both, tdm_sgd(0.1), &(tdm_session_options){.micro_batches = 2});
+      train_session(graph, both, tdm_sgd(0.1), WITH(tdm_session_options, o.micro_batches = 2));
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(3, 8, 5, 4));
   const tdm_feed feed = {"x", fed, false};
   assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
@@ -134,7 +135,7 @@ static void wrapped_rows_are_added_up(void **unused) {
   const tdm_value h =
       tdm_gelu(graph, "gelu", tdm_sigmoid(graph, "gate", tdm_linear(graph, "fc", x, 4)));
   const tdm_value loss = tdm_mse(graph, "loss", h, x);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "cpu:0,sim:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:1");
   tdm_data_parallel(graph, "", &options);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), NULL);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 10, 4));
@@ -160,10 +161,10 @@ static void what_no_run_moves_is_not_counted(void **unused) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   tdm_place(graph, "sim:0");
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", x, 4), x);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "sim:0,sim:1"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "sim:0,sim:1");
   tdm_data_parallel(graph, "", &options);
-  tdm_session *session = train_session(graph, loss, tdm_adam(0.1),
-                                       &(tdm_session_options){.collective = TDM_COLLECTIVE_TREE});
+  tdm_session *session = train_session(
+      graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.collective = TDM_COLLECTIVE_TREE));
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 10, 4));
   const tdm_feed feed = {"x", fed, false};
   assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
@@ -187,7 +188,7 @@ static void of_many_devices_the_first_are_named(void **unused) {
   tdm_graph *graph = tdm_graph_create(many);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   tdm_output(graph, "y", tdm_linear(graph, "fc", x, 4));
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "sim:*"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "sim:*");
   tdm_data_parallel(graph, "fc", &options);
   tdm_session *session = run_session(graph, NULL);
   tdm_tensor_release(run_on_uniform(session, 24, 4));
@@ -221,7 +222,7 @@ static void times_are_told_once_runs_were_measured(void **unused) {
   (void)unused;
   tdm_value loss;
   tdm_graph *graph = build(&loss);
-  const tdm_session_options options = {.profile = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.profile = true);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   tdm_tensor *ids = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 5));
   const tdm_feed feeds[] = {{"ids", ids, false}, {"classes", ids, false}};

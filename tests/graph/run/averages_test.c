@@ -1,6 +1,7 @@
 /* Moving averages of parameters: sessions that read them, beside the one that trains, wherever
  * parameters live; that files have them; what is refused. */
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #include <math.h>
 
@@ -17,7 +18,7 @@ static tdm_graph *build(const char *devices, tdm_value *out_loss) {
   const bool wrapped = strchr(devices, ',') != NULL;
   if (!wrapped) tdm_place(graph, devices);
   const tdm_value y = tdm_linear(graph, "fc", x, OUT);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   if (wrapped) tdm_data_parallel(graph, "fc", &options);
   tdm_output(graph, "y", y);
   *out_loss = tdm_mse(graph, "loss", y, target);
@@ -30,13 +31,13 @@ static tdm_session *trainer(const char *devices, double average_decay, tdm_colle
   tdm_optimizer optimizer = tdm_adam(0.05);
   optimizer.average_decay = average_decay;
   return train_session(graph, loss, optimizer,
-                       &(tdm_session_options){.seed = 3, .collective = collective});
+                       WITH(tdm_session_options, o.seed = 3, o.collective = collective));
 }
 
 static tdm_session *reader(const char *devices, tdm_store *store) {
   tdm_value loss;
   return run_session(build(devices, &loss),
-                     &(tdm_session_options){.store = store, .averages = true});
+                     WITH(tdm_session_options, o.store = store, o.averages = true));
 }
 
 static tdm_tensor *drawn(int64_t columns, uint64_t seed) {
@@ -178,8 +179,8 @@ static void frozen_parameters_are_read_as_they_are(void **unused) {
   const tdm_parameter_group frozen = {"fc.bias", NULL};
   tdm_optimizer optimizer = tdm_adam(0.05);
   optimizer.average_decay = decay;
-  tdm_session *session = train_session(graph, loss, optimizer,
-                                       &(tdm_session_options){.groups = &frozen, .group_count = 1});
+  tdm_session *session = train_session(
+      graph, loss, optimizer, WITH(tdm_session_options, o.groups = &frozen, o.group_count = 1));
   train(session, 0, STEPS);
   float average[OUT * IN], bias[OUT], found[OUT * IN];
   copy_values(session, "optimizer/fc.weight/average", average);
@@ -202,9 +203,7 @@ static tdm_graph *build_sharded(tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value y = tdm_embedding(graph, "table", ids, IN, OUT);
-  tdm_shard(
-      graph, "table",
-      &(tdm_shard_options){.struct_size = sizeof(tdm_shard_options), .devices = "cpu:0,sim:0"});
+  tdm_shard(graph, "table", WITH(tdm_shard_options, o.devices = "cpu:0,sim:0"));
   tdm_output(graph, "y", y);
   *out_loss = tdm_mean(graph, "loss", tdm_mul(graph, "squares", y, y), NULL, 0, false);
   return graph;
@@ -213,7 +212,7 @@ static tdm_graph *build_sharded(tdm_value *out_loss) {
 static tdm_session *sharded_reader(tdm_store *store) {
   tdm_value loss;
   return run_session(build_sharded(&loss),
-                     &(tdm_session_options){.store = store, .averages = true});
+                     WITH(tdm_session_options, o.store = store, o.averages = true));
 }
 
 /* Tables in shards have averages in shards, of which files make one. */
@@ -252,11 +251,11 @@ static void averages_of_shards_are_read(void **unused) {
 static void what_is_wrong_is_refused(void **unused) {
   (void)unused;
   tdm_value loss;
-  tdm_session *session = trainer("cpu:0", 0, TDM_COLLECTIVE_AUTO);
+  tdm_session *session = trainer("cpu:0", TDM_AVERAGE_NONE, TDM_COLLECTIVE_AUTO);
   train(session, 0, 1);
   tdm_graph *graph = build("cpu:0", &loss);
-  tdm_session_options options = {
-      .struct_size = sizeof options, .store = tdm_session_store(session), .averages = true};
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = tdm_session_store(session), o.averages = true);
   assert_null(tdm_session_create(graph, &options));
   assert_message("no average of fc.weight");
   assert_message("average_decay");

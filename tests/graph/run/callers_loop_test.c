@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 static void close_now(tdm_context *context, run_tally *tally) {
   tdm_context_close(context, run_tally_closed, tally);
@@ -53,11 +54,9 @@ static void deadlines_on_a_callers_loop(void **unused) {
   run_tally_init(&tally);
   test_batch batch;
   test_batch_make(&batch, context, ROWS, 1);
-  tdm_submit_options options = {.struct_size = sizeof options,
-                                .training = true,
-                                .callback = run_tally_note,
-                                .user = &tally,
-                                .deadline_ns = 1};
+  tdm_submit_options options =
+      OPTIONS(tdm_submit_options, o.training = true, o.callback = run_tally_note, o.user = &tally,
+              o.deadline_ns = 1);
   assert_ok(tdm_submit_with(session, &options, batch.feeds, 2, NULL, 0, NULL));
   options.deadline_ns = 3600000000000;
   assert_ok(tdm_submit_with(session, &options, batch.feeds, 2, NULL, 0, NULL));

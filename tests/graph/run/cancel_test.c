@@ -9,6 +9,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 /* What a callback writes down for one run. */
 typedef struct witness {
@@ -37,11 +38,9 @@ static void await_witness(const witness *mine) {
 static uint64_t submit(tdm_session *session, const test_batch *batch, bool training,
                        uint64_t deadline_ns, witness *mine) {
   memset(mine, 0, sizeof *mine);
-  const tdm_submit_options options = {.struct_size = sizeof options,
-                                      .training = training,
-                                      .callback = note,
-                                      .user = mine,
-                                      .deadline_ns = deadline_ns};
+  const tdm_submit_options options =
+      OPTIONS(tdm_submit_options, o.training = training, o.callback = note, o.user = mine,
+              o.deadline_ns = deadline_ns);
   const tdm_fetch scores = {.name = "scores"};
   uint64_t id = 0;
   assert_ok(tdm_submit_with(session, &options, batch->feeds, training ? 2 : 1, &scores, 1, &id));
@@ -54,8 +53,8 @@ static uint64_t submit(tdm_session *session, const test_batch *batch, bool train
 static tdm_context *delayed_context(uint64_t seed) {
   char sim[96];
   snprintf(sim, sizeof sim, "latency_us=1,gigabytes_per_second=1,delay_seed=%d", (int)seed);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 1, .sim_devices = 1, .sim = sim};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -104,7 +103,7 @@ static void cancel_one(uint64_t seed, const char *second, bool training, moments
   for (int i = 0; i < IN_FLIGHT; i++)
     test_batch_make(&batches[i], context, ROWS, seed + (uint64_t)i);
   for (int i = 0; i < IN_FLIGHT; i++)
-    ids[i] = submit(session, &batches[i], training, 0, &witnesses[i]);
+    ids[i] = submit(session, &batches[i], training, TDM_NO_DEADLINE, &witnesses[i]);
   await_moment(seed, witnesses, victim);
   stopped[victim] = tdm_run_cancel(session, ids[victim]);
   for (int i = 0; i < IN_FLIGHT; i++) {
@@ -171,10 +170,9 @@ static clogged_fixture *begin_clogged(int queue_limit) {
   clog_register(fixture->context);
   tdm_value loss;
   tdm_graph *graph = clogged_graph(fixture->context, "cpu:0", "sim:0", &fixture->clog, &loss);
-  const tdm_session_options options = {.queue_limit = queue_limit,
-                                       .writable = on_writable,
-                                       .writable_user = fixture,
-                                       .trace_runs = 1};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.queue_limit = queue_limit, o.writable = on_writable,
+              o.writable_user = fixture, o.trace_runs = 1);
   fixture->session = train_session(graph, loss, tdm_adam(0.01), &options);
   test_batch_make(&fixture->batch, fixture->context, ROWS, 1);
   (void)train_once(fixture->session, &fixture->batch);
@@ -205,12 +203,12 @@ static void end_clogged(clogged_fixture *fixture) {
 
 static void who_waits_behind_a_clogged_device_leaves_at_once(void **unused) {
   (void)unused;
-  clogged_fixture *fixture = begin_clogged(0);
+  clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);
   tdm_session *session = fixture->session;
   witness inside, waiting, late, patient;
-  const uint64_t inside_id = submit(session, &fixture->batch, true, 0, &inside);
+  const uint64_t inside_id = submit(session, &fixture->batch, true, TDM_NO_DEADLINE, &inside);
   clog_await(&fixture->clog, 1);
-  const uint64_t waiting_id = submit(session, &fixture->batch, true, 0, &waiting);
+  const uint64_t waiting_id = submit(session, &fixture->batch, true, TDM_NO_DEADLINE, &waiting);
   (void)submit(session, &fixture->batch, true, 30000000, &late);
   (void)submit(session, &fixture->batch, true, 3600000000000, &patient);
   assert_true(tdm_run_cancel(session, waiting_id));
@@ -234,7 +232,7 @@ static void who_waits_behind_a_clogged_device_leaves_at_once(void **unused) {
 
 static void deadlines_before_a_run(void **unused) {
   (void)unused;
-  clogged_fixture *fixture = begin_clogged(0);
+  clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);
   witness before;
   (void)submit(fixture->session, &fixture->batch, true, 1, &before);
   await_witness(&before);
@@ -257,7 +255,7 @@ static void a_late_run_takes_no_memory(void **unused) {
   for (int late = 1; late >= 0; late--) {
     witness run;
     tdm_faults_arm(faults, TDM_FAULT_ALLOCATION, UINT64_MAX, false); /* counts */
-    (void)submit(session, &batch, true, late ? 1 : 0, &run);
+    (void)submit(session, &batch, true, late ? 1 : TDM_NO_DEADLINE, &run);
     await_witness(&run);
     assert_status(run.status, late ? TDM_DEADLINE_EXCEEDED : TDM_OK);
     assert_int_equal(atomic_load(&faults->calls[TDM_FAULT_ALLOCATION]) == 0, late);
@@ -323,7 +321,7 @@ static bool pass_deadline_inside(clogged_fixture *fixture, uint64_t deadline_ns)
 
 static void deadlines_during_a_run(void **unused) {
   (void)unused;
-  clogged_fixture *fixture = begin_clogged(0);
+  clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);
   uint64_t deadline_ns = 20000000;
   while (!pass_deadline_inside(fixture, deadline_ns))
     deadline_ns *= 2;
@@ -331,16 +329,16 @@ static void deadlines_during_a_run(void **unused) {
   end_clogged(fixture);
 }
 
-static void a_full_queue_refuses_and_tells_of_room(void **unused) {
-  (void)unused;
-  clogged_fixture *fixture = begin_clogged(2);
+/* One run in flight, and as many behind it as the limit says: none of 0. */
+static void fill_queue(int limit) {
+  clogged_fixture *fixture = begin_clogged(limit);
   tdm_session *session = fixture->session;
   witness runs[3];
   witness refused = {0};
-  for (int i = 0; i < 3; i++)
-    (void)submit(session, &fixture->batch, true, 0, &runs[i]);
-  const tdm_submit_options options = {
-      .struct_size = sizeof options, .callback = note, .user = &refused};
+  for (int i = 0; i <= limit; i++)
+    (void)submit(session, &fixture->batch, true, TDM_NO_DEADLINE, &runs[i]);
+  const tdm_submit_options options =
+      OPTIONS(tdm_submit_options, o.callback = note, o.user = &refused);
   const tdm_fetch scores = {.name = "scores"};
   for (int i = 0; i < 5; i++) {
     uint64_t id = 1;
@@ -350,10 +348,10 @@ static void a_full_queue_refuses_and_tells_of_room(void **unused) {
   }
   assert_int_equal(atomic_load(&fixture->writable_calls), 0);
   atomic_store(&fixture->clog.shut, false);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i <= limit; i++)
     await_witness(&runs[i]);
   witness again;
-  (void)submit(session, &fixture->batch, true, 0, &again);
+  (void)submit(session, &fixture->batch, true, TDM_NO_DEADLINE, &again);
   await_witness(&again);
   assert_status(again.status, TDM_OK);
   assert_int_equal(atomic_load(&fixture->writable_calls), 1);
@@ -361,9 +359,15 @@ static void a_full_queue_refuses_and_tells_of_room(void **unused) {
   end_clogged(fixture);
 }
 
+static void a_full_queue_refuses_and_tells_of_room(void **unused) {
+  (void)unused;
+  fill_queue(2);
+  fill_queue(0);
+}
+
 static void ids_of_nobody_are_harmless(void **unused) {
   (void)unused;
-  clogged_fixture *fixture = begin_clogged(0);
+  clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);
   atomic_store(&fixture->clog.shut, false);
   assert_false(tdm_run_cancel(NULL, 1));
   assert_false(tdm_run_cancel(fixture->session, 0));
@@ -372,7 +376,7 @@ static void ids_of_nobody_are_harmless(void **unused) {
   uint64_t before = 0;
   for (int i = 0; i < 20; i++) {
     witness mine;
-    const uint64_t id = submit(fixture->session, &fixture->batch, false, 0, &mine);
+    const uint64_t id = submit(fixture->session, &fixture->batch, false, TDM_NO_DEADLINE, &mine);
     assert_true(id != before);
     if (before != 0) assert_false(tdm_run_cancel(fixture->session, before));
     await_witness(&mine);
@@ -385,13 +389,13 @@ static void ids_of_nobody_are_harmless(void **unused) {
 /* The host's input is its own again, and an early close completes or cancels what is in flight. */
 static void the_context_may_be_closed_on_a_clogged_device(void **unused) {
   (void)unused;
-  clogged_fixture *fixture = begin_clogged(0);
+  clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);
   witness runs[4];
   uint64_t ids[4];
   for (int i = 0; i < 4; i++) {
     test_batch batch;
     test_batch_make(&batch, fixture->context, ROWS, 1);
-    ids[i] = submit(fixture->session, &batch, true, i == 3 ? 1000000 : 0, &runs[i]);
+    ids[i] = submit(fixture->session, &batch, true, i == 3 ? 1000000 : TDM_NO_DEADLINE, &runs[i]);
     memset(tdm_tensor_data(batch.ids), 0xff, tdm_tensor_bytes(batch.ids));
     test_batch_release(&batch);
   }

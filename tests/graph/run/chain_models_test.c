@@ -7,6 +7,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 #define ACCELERATOR TEST_KIND ":0"
 
@@ -15,8 +16,8 @@ static tdm_context *models_context(uint64_t seed) {
   if (strcmp(TEST_KIND, "sim") != 0) return graph_context();
   char sim[96];
   snprintf(sim, sizeof sim, "latency_us=5,gigabytes_per_second=1,delay_seed=%d", (int)seed);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 2, .sim_devices = 2, .sim = sim};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 2, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   return context;
@@ -34,7 +35,7 @@ enum { STEPS = 24 };
 static tdm_session *tied_session(tdm_context *context, const char *second, int depth) {
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", second, &loss);
-  const tdm_session_options options = {.depth = depth, .seed = 5};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = depth, o.seed = 5);
   tdm_optimizer optimizer = tdm_adam(0.01);
   optimizer.clip_norm = 0.5;
   return train_session(graph, loss, optimizer, &options);
@@ -160,7 +161,7 @@ static void a_step_in_flight_knows_its_number(void **unused) {
   tdm_graph *graph = seed_graph(context, "cpu:0", ACCELERATOR, &loss);
   tdm_place(graph, "cpu:0");
   tdm_output(graph, "number", tdm_append(graph, &number_operation, "number", NULL, &loss, 1, NULL));
-  const tdm_session_options options = {.depth = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = 3);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
   numbered_step steps[STEPS];
   _Atomic int landed = 0;

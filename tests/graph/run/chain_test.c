@@ -7,6 +7,7 @@
 #include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/seed_range.h"
+#include "tests/options.h"
 
 enum { IN_FLIGHT = 5, SEEDS_A_CONTEXT = 25 };
 
@@ -49,10 +50,8 @@ typedef struct sums {
 static void submit_all(flying_run *flights, tdm_context *context, tdm_session *session,
                        const counter_model *model, uint64_t seed, _Atomic int *landed) {
   for (uint64_t i = 0; i < IN_FLIGHT; i++) {
-    const tdm_submit_options options = {.struct_size = sizeof options,
-                                        .training = true,
-                                        .callback = on_landed,
-                                        .user = &flights[i]};
+    const tdm_submit_options options = OPTIONS(tdm_submit_options, o.training = true,
+                                               o.callback = on_landed, o.user = &flights[i]);
     flights[i].landed = landed;
     counter_run_begin(&flights[i].run, context, model, seed * 10 + i);
     assert_ok(tdm_submit_with(session, &options, flights[i].run.feeds, COUNTER_INPUTS,

@@ -7,6 +7,7 @@
 #include "graph/store/store.h"
 #include "tests/graph/run/counter_rules.h"
 #include "tests/graph/run/held_plan.h"
+#include "tests/options.h"
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
@@ -158,8 +159,8 @@ tdm_context *counter_context(uint64_t delay_seed) {
   char sim[96];
   assert_true(snprintf(sim, sizeof sim, "latency_us=15,gigabytes_per_second=1,delay_seed=%llu",
                        (unsigned long long)delay_seed) > 0);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 3, .sim_devices = 2, .sim = sim};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 3, o.sim_devices = 2, o.sim = sim);
   tdm_context *context = tdm_context_create(&options);
   if (!context) fail_msg("no context: %s", tdm_last_message());
   for (size_t i = 0; i < TDM_COUNT_OF(kernels); i++)
@@ -268,8 +269,9 @@ tdm_session *counter_session(const counter_model *model, tdm_context *context, i
                              bool trains) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = describe(graph, model);
-  const tdm_session_options options = {.depth = depth};
-  const tdm_optimizer optimizer = {.rule = &counting_rule, .learning_rate = 1};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = depth);
+  const tdm_optimizer optimizer =
+      OPTIONS(tdm_optimizer, o.rule = &counting_rule, o.learning_rate = 1);
   return trains ? train_session(graph, loss, optimizer, &options) : run_session(graph, &options);
 }
 

@@ -7,6 +7,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 typedef struct memory_sweep {
   tdm_status (*play)(tdm_context *context); /* makes objects, uses them, and lets all of them go */
@@ -21,11 +22,9 @@ static tdm_status told(void) {
 }
 
 static tdm_context *make_context(const tdm_allocator *allocator) {
-  const tdm_context_options options = {.struct_size = sizeof options,
-                                       .allocator = allocator,
-                                       .cpu_devices = 1,
-                                       .sim_devices = 1,
-                                       .sim = "latency_us=0,gigabytes_per_second=0"};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = allocator, o.cpu_devices = 1, o.sim_devices = 1,
+              o.sim = "latency_us=0,gigabytes_per_second=0");
   return tdm_context_create(&options);
 }
 
@@ -54,24 +53,19 @@ static tdm_status make_sessions(scenario *mine, tdm_context *context) {
   tdm_value loss;
   tdm_graph *graph = tied_graph(context, "cpu:0", "sim:0", &loss);
   if (!graph) return told();
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
   tdm_data_parallel(graph, "twice", &wrapped);
   const tdm_optimizer optimizer = tdm_adam(0.01);
-  tdm_session_options options = {.struct_size = sizeof options,
-                                 .store = mine->store,
-                                 .loss = loss,
-                                 .optimizer = &optimizer,
-                                 .device_map = "embedding=cpu:0,rnn=sim:0",
-                                 .check_finite = true,
-                                 .micro_batches = 2,
-                                 .profile = true,
-                                 .trace_runs = 2};
+  tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = mine->store, o.loss = loss, o.optimizer = &optimizer,
+              o.device_map = "embedding=cpu:0,rnn=sim:0", o.check_finite = true,
+              o.micro_batches = 2, o.profile = true, o.trace_runs = 2);
   mine->session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!mine->session) return told();
   graph = seed_graph(context, "sim:0", "sim:0", NULL);
   if (!graph) return told();
-  options = (tdm_session_options){.struct_size = sizeof options, .store = mine->store, .depth = 2};
+  options = OPTIONS(tdm_session_options, o.store = mine->store, o.depth = 2);
   mine->reader = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return mine->reader ? TDM_OK : told();
@@ -129,8 +123,8 @@ enum { TABLES = 3, LOGS = TABLES * (1 + TDM_LOGGED_VERSIONS) };
 
 static tdm_status train_tables(tdm_graph *graph, tdm_value loss, const test_batch *batch) {
   const tdm_optimizer optimizer = tdm_sgd(0.01);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &optimizer};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &optimizer);
   tdm_session *session = tdm_session_create(graph, &options);
   if (!session) return told();
   tdm_status status = TDM_OK;
@@ -148,7 +142,7 @@ static tdm_status play_rows(tdm_context *context) {
   const tdm_shape batch = tdm_shape_of(1, TDM_DIM("batch"));
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, batch);
   const tdm_value targets = tdm_input(graph, "targets", TDM_INT64, batch);
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   tdm_value sum = {0};
   tdm_scope_push(graph, "tables");
   for (int i = 0; i < TABLES; i++) {
@@ -157,7 +151,7 @@ static tdm_status play_rows(tdm_context *context) {
     sum = i == 0 ? rows : tdm_add(graph, "sum", sum, rows);
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
   tdm_data_parallel(graph, "tables", &wrapped);
   const tdm_value loss = tdm_cross_entropy(graph, "loss", sum, targets);
   test_batch fed;
@@ -207,13 +201,12 @@ static tdm_status play_ring(tdm_context *context) {
     y = tdm_tanh(graph, "tanh", tdm_linear_without_bias(graph, name, y, MODEL_WIDTH));
   }
   tdm_scope_pop(graph);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,sim:0"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
   tdm_data_parallel(graph, "model", &wrapped);
   const tdm_optimizer optimizer = tdm_sgd(0.01);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_mse(graph, "loss", y, x),
-                                       .optimizer = &optimizer,
-                                       .collective = TDM_COLLECTIVE_RING};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_mse(graph, "loss", y, x), o.optimizer = &optimizer,
+              o.collective = TDM_COLLECTIVE_RING);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   tdm_tensor *fed =
@@ -317,9 +310,7 @@ static tdm_status play_shards(tdm_context *context) {
     (void)snprintf(name, sizeof name, "table%d", i);
     (void)tdm_embedding(graph, name, ids, 6, 2);
   }
-  tdm_shard(
-      graph, "",
-      &(tdm_shard_options){.struct_size = sizeof(tdm_shard_options), .devices = "cpu:0,sim:0"});
+  tdm_shard(graph, "", WITH(tdm_shard_options, o.devices = "cpu:0,sim:0"));
   const tdm_status status = tdm_graph_status(graph);
   tdm_graph_release(graph);
   return status;

@@ -2,6 +2,7 @@
  * none does. Before the update phase nothing has changed; inside it the store is broken until
  * parameters are loaded, and then trains as a fresh one would. */
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 static const char *const site_names[TDM_FAULT_SITES] = {"allocation", "copy", "kernel", "wait"};
 
@@ -20,7 +21,8 @@ typedef struct fault_sweep {
 static tdm_session *fresh_session(const fault_sweep *sweep) {
   tdm_value loss;
   tdm_graph *graph = tied_graph(sweep->context, sweep->first, sweep->second, &loss);
-  const tdm_session_options options = {.seed = 3, .check_finite = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.check_finite = true);
   tdm_optimizer optimizer = tdm_adam(0.01);
   optimizer.clip_norm = 0.5;
   return train_session(graph, loss, optimizer, &options);
@@ -182,7 +184,7 @@ static void a_broken_store_is_broken_for_all(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
   tdm_store *store = tdm_store_create(context);
-  const tdm_session_options options = {.store = store};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store);
   tdm_value loss;
   tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", &loss);
   tdm_session *trainer = train_session(graph, loss, tdm_sgd(0.1), &options);

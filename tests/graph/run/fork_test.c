@@ -3,6 +3,7 @@
  * a child does is seen by its parent. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -49,8 +50,7 @@ static void family_init(family *all) {
   const char *name = "fed";
   all->dataset = tdm_dataset_from_tensors(all->context, &name, &all->fed, 1);
   assert_non_null(all->dataset);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = 1, .prefetch = 2};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 1, o.prefetch = 2);
   all->loader = tdm_loader_create(all->dataset, &options);
   assert_non_null(all->loader);
   assert_ok(tdm_loader_start(all->loader, 0));
@@ -162,7 +162,7 @@ static void use_session(family *all) {
 static void use_loader(const family *all) {
   tdm_tensor *fields[1];
   int64_t rows = 0;
-  const tdm_loader_options options = {.struct_size = sizeof options, .batch_size = 1};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 1);
   REFUSED(tdm_loader_next(all->loader, fields, &rows));
   REFUSED(tdm_loader_start(all->loader, 1));
   REFUSED_NULL(tdm_loader_create(all->dataset, &options));

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "graph/run/run.h"
+#include "tests/options.h"
 
 static const double wrong[] = {NAN, INFINITY, -INFINITY, -1};
 enum { WRONG = sizeof wrong / sizeof wrong[0] };
@@ -17,11 +18,9 @@ static tdm_session *session_of(const tdm_optimizer *optimizer, const tdm_optimiz
   const tdm_value a = tdm_parameter(graph, "a", TDM_FLOAT64, tdm_shape_scalar(), NULL);
   const tdm_value b = tdm_parameter(graph, "b", TDM_FLOAT64, tdm_shape_scalar(), NULL);
   const tdm_parameter_group group = {"b", of_b};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_add(graph, "loss", a, b),
-                                       .optimizer = optimizer,
-                                       .groups = &group,
-                                       .group_count = of_b != NULL};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_add(graph, "loss", a, b), o.optimizer = optimizer,
+              o.groups = &group, o.group_count = of_b != NULL);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;
@@ -56,9 +55,11 @@ static void options_are_refused(void **unused) {
 static void settings_are_refused(void **unused) {
   (void)unused;
   for (int i = 0; i < WRONG; i++) {
-    const tdm_sgd_options sgd[] = {{.learning_rate = 1, .momentum = wrong[i]},
-                                   {.learning_rate = 1, .weight_decay = wrong[i]}};
-    const tdm_adam_options adam[] = {{.epsilon = wrong[i]}, {.weight_decay = wrong[i]}};
+    const tdm_sgd_options sgd[] = {
+        OPTIONS(tdm_sgd_options, o.learning_rate = 1, o.momentum = wrong[i]),
+        OPTIONS(tdm_sgd_options, o.learning_rate = 1, o.weight_decay = wrong[i])};
+    const tdm_adam_options adam[] = {OPTIONS(tdm_adam_options, o.epsilon = wrong[i]),
+                                     OPTIONS(tdm_adam_options, o.weight_decay = wrong[i])};
     for (size_t k = 0; k < 2; k++) {
       const tdm_optimizer optimizers[] = {tdm_sgd_with(&sgd[k]), tdm_adam_with(&adam[k])};
       for (size_t o = 0; o < 2; o++) {
@@ -178,19 +179,19 @@ static void schedules_are_refused(void **unused) {
     assert_status(tdm_rate_schedule_multi_step(1, NULL, 0, rate, &schedule), TDM_INVALID_ARGUMENT);
     assert_status(tdm_rate_schedule_exponential(1, rate, &schedule), TDM_INVALID_ARGUMENT);
     assert_status(tdm_rate_schedule_cosine(1, 2, rate, &schedule), TDM_INVALID_ARGUMENT);
-    const tdm_one_cycle_options first = {.struct_size = sizeof first, .first_divisor = rate};
-    const tdm_one_cycle_options last = {.struct_size = sizeof last, .last_divisor = rate};
+    const tdm_one_cycle_options first = OPTIONS(tdm_one_cycle_options, o.first_divisor = rate);
+    const tdm_one_cycle_options last = OPTIONS(tdm_one_cycle_options, o.last_divisor = rate);
     assert_status(tdm_rate_schedule_one_cycle(1, 2, &first, &schedule), TDM_INVALID_ARGUMENT);
     assert_status(tdm_rate_schedule_one_cycle(1, 2, &last, &schedule), TDM_INVALID_ARGUMENT);
   }
-  const tdm_one_cycle_options tiny = {.struct_size = sizeof tiny, .first_divisor = 1e-300};
+  const tdm_one_cycle_options tiny = OPTIONS(tdm_one_cycle_options, o.first_divisor = 1e-300);
   assert_status(tdm_rate_schedule_one_cycle(1e300, 2, &tiny, &schedule), TDM_INVALID_ARGUMENT);
 }
 
 /* The momentum of step 2 decides how much of step 1's gradient, which is 1, is added to 1. */
 static void momenta_are_set(void **unused) {
   (void)unused;
-  const tdm_sgd_options with = {.learning_rate = 1, .momentum = 0.5};
+  const tdm_sgd_options with = OPTIONS(tdm_sgd_options, o.learning_rate = 1, o.momentum = 0.5);
   const tdm_optimizer plain = tdm_sgd(1), momentum = tdm_sgd_with(&with);
   tdm_session *session = session_of(&plain, &momentum);
   assert_non_null(session);
@@ -228,7 +229,7 @@ static void momenta_are_set(void **unused) {
 /* What a checkpoint says of momenta must be such, and of groups that have one. */
 static void momenta_of_checkpoints_are_refused(void **unused) {
   (void)unused;
-  const tdm_sgd_options with = {.learning_rate = 1, .momentum = 0.5};
+  const tdm_sgd_options with = OPTIONS(tdm_sgd_options, o.learning_rate = 1, o.momentum = 0.5);
   const tdm_optimizer plain = tdm_sgd(1), momentum = tdm_sgd_with(&with);
   tdm_session *session = session_of(&plain, &momentum);
   tdm_tensor_list *saved, *before;
@@ -259,10 +260,9 @@ static void short_cycles_have_finite_rates(void **unused) {
   (void)unused;
   for (int64_t steps = 1; steps <= 6; steps++)
     for (int kind = 0; kind < 8; kind++) {
-      const tdm_one_cycle_options options = {.struct_size = sizeof options,
-                                             .rising = kind & 4 ? 0.5 : 0,
-                                             .linear = kind & 1,
-                                             .three_phases = kind & 2};
+      const tdm_one_cycle_options options =
+          OPTIONS(tdm_one_cycle_options, o.rising = kind & 4 ? 0.5 : 0, o.linear = kind & 1,
+                  o.three_phases = kind & 2);
       tdm_rate_schedule schedule;
       assert_ok(tdm_rate_schedule_one_cycle(1, steps, &options, &schedule));
       for (int64_t step = 0; step <= steps; step++) {
@@ -270,7 +270,7 @@ static void short_cycles_have_finite_rates(void **unused) {
         assert_true(rate >= 0 && rate <= 1);
       }
     }
-  const tdm_one_cycle_options all = {.struct_size = sizeof all, .rising = 1};
+  const tdm_one_cycle_options all = OPTIONS(tdm_one_cycle_options, o.rising = 1);
   tdm_rate_schedule schedule;
   assert_ok(tdm_rate_schedule_one_cycle(1, 1, &all, &schedule));
   assert_true(tdm_rate_schedule_at(&schedule, 0) == 1);

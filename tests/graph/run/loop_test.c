@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 static void hundreds_of_steps_are_those_of_blocking_runs(void **unused) {
   (void)unused;
@@ -44,7 +45,7 @@ static void inference_at_every_depth(void **unused) {
   (void)unused;
   for (int depth = 1; depth <= 3; depth++) {
     tdm_context *context = context_on_loop(NULL, NULL);
-    const tdm_session_options options = {.depth = depth};
+    const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = depth);
     tdm_session *session = run_session(zigzag_graph(context, "cpu:0", "sim:0", NULL), &options);
     run_tally tally;
     run_tally_init(&tally);
@@ -254,7 +255,7 @@ static void *submit_many(void *user) {
 static void any_thread_may_submit(void **unused) {
   (void)unused;
   tdm_context *context = context_on_loop(NULL, NULL);
-  const tdm_session_options options = {.depth = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = 2);
   tdm_session *session = run_session(seed_graph(context, "cpu:0", "sim:0", NULL), &options);
   run_tally tally;
   run_tally_init(&tally);

@@ -5,6 +5,7 @@
 #include "graph/run/micro_tune.h"
 #include "graph/run/run.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 /* ---- The climb ---- */
 
@@ -129,7 +130,8 @@ static void where_none_has_worked_all_are_tried_again(void **unused) {
 static tdm_session *make_session(tdm_context *context, const char *second, int micro_batches) {
   tdm_value loss;
   tdm_graph *graph = seed_graph(context, "cpu:0", second, &loss);
-  const tdm_session_options options = {.seed = 3, .micro_batches = micro_batches};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 3, o.micro_batches = OR_ONE(micro_batches));
   return train_session(graph, loss, tdm_sgd(0.1), &options);
 }
 
@@ -252,7 +254,7 @@ static void the_failure_of_a_run_is_told_before_that_of_plans(void **unused) {
   const tdm_value z = tdm_append(graph, &many_rows, "view", NULL, &y, 1, NULL);
   tdm_session *session =
       train_session(graph, tdm_mse(graph, "loss", z, x), tdm_sgd(0.1),
-                    &(tdm_session_options){.micro_batches = TDM_MICRO_BATCHES_AUTO});
+                    WITH(tdm_session_options, o.micro_batches = TDM_MICRO_BATCHES_AUTO));
   tdm_tensor *fed = tdm_tensor_ones(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 24, 3));
   const tdm_feed feed = {"x", fed, false};
   assert_ok(tdm_session_prepare(session, &feed, 1, NULL, 0, true));
@@ -340,9 +342,8 @@ static void a_choice_by_time_is_not_deterministic(void **unused) {
   tdm_context *context = graph_context();
   tdm_value loss;
   tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", &loss);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .deterministic = true,
-                                       .micro_batches = TDM_MICRO_BATCHES_AUTO};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.deterministic = true,
+                                              o.micro_batches = TDM_MICRO_BATCHES_AUTO);
   assert_null(tdm_session_create(graph, &options));
   assert_non_null(strstr(tdm_last_message(), "deterministic"));
   tdm_graph_release(graph);

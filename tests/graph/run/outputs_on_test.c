@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 #define FIRST TEST_KIND ":0"
 #define SECOND TEST_KIND ":1"
@@ -19,7 +20,7 @@ static tdm_session *model(const char *device, const char *wraps,
   if (!wraps) tdm_place(graph, FIRST);
   const tdm_value y = tdm_tanh(graph, "tanh", tdm_linear(graph, "fc", x, OUT));
   if (wraps) {
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = wraps};
+    const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = wraps);
     tdm_data_parallel(graph, "fc,tanh", &wrapped);
   }
   tdm_output(graph, "host", y);
@@ -60,7 +61,7 @@ static void run_and_train(tdm_session *session, const char *device) {
 
 static void an_output_lies_where_it_was_asked_for(void **unused) {
   (void)unused;
-  const tdm_session_options none = {0};
+  const tdm_session_options none = tdm_session_options_default();
   static const char *const devices[] = {FIRST, SECOND, "cpu:0", "cpu:1"};
   for (size_t i = 0; i < TDM_COUNT_OF(devices); i++) {
     tdm_session *session = model(devices[i], NULL, &none);
@@ -77,8 +78,8 @@ static void an_output_lies_where_it_was_asked_for(void **unused) {
 
 static void wrapped_and_in_micro_batches_it_does_as_well(void **unused) {
   (void)unused;
-  const tdm_session_options none = {0};
-  const tdm_session_options parts = {.micro_batches = 3, .depth = 2};
+  const tdm_session_options none = tdm_session_options_default();
+  const tdm_session_options parts = OPTIONS(tdm_session_options, o.micro_batches = 3, o.depth = 2);
   static const char *const wraps[] = {SECOND "," FIRST, "cpu:1," FIRST, NULL};
   for (size_t w = 0; w < TDM_COUNT_OF(wraps); w++)
     for (int cut = 0; cut < 2; cut++) {
@@ -95,7 +96,7 @@ static void wrapped_and_in_micro_batches_it_does_as_well(void **unused) {
 
 static void what_stays_is_not_moved(void **unused) {
   (void)unused;
-  tdm_session *session = model(NULL, NULL, &(tdm_session_options){0});
+  tdm_session *session = model(NULL, NULL, WITH(tdm_session_options, (void)0));
   tdm_tensor *x = drawn(1);
   tdm_tensor *there = tdm_tensor_to(x, FIRST, TDM_FLOAT32);
   const tdm_feed feed = {"x", there, false};
@@ -126,7 +127,7 @@ static void what_stays_is_not_moved(void **unused) {
 /* A run writes into memory of an output that was let go of, and never into one's that was not. */
 static void memory_is_used_again_once_it_is_let_go_of(void **unused) {
   (void)unused;
-  tdm_session *session = model(NULL, NULL, &(tdm_session_options){0});
+  tdm_session *session = model(NULL, NULL, WITH(tdm_session_options, (void)0));
   tdm_tensor *x = drawn(1);
   const tdm_feed feed = {"x", x, false};
   tdm_fetch fetches[3];
@@ -150,7 +151,7 @@ static void memory_is_used_again_once_it_is_let_go_of(void **unused) {
 /* y = tanh(y) again, on SECOND; put together by hand from two sessions. */
 static void a_device_s_tensor_is_fed_to_another_session(void **unused) {
   (void)unused;
-  tdm_session *first = model(NULL, NULL, &(tdm_session_options){0});
+  tdm_session *first = model(NULL, NULL, WITH(tdm_session_options, (void)0));
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, ROWS, OUT));
   tdm_place(graph, FIRST);
@@ -239,7 +240,7 @@ static void note(void *user, tdm_run_result *result) {
 
 static void submitted_runs_hand_them_to_the_callback(void **unused) {
   (void)unused;
-  tdm_session *session = model(NULL, NULL, &(tdm_session_options){.depth = 3});
+  tdm_session *session = model(NULL, NULL, WITH(tdm_session_options, o.depth = 3));
   tally all = {.done = 0};
   ticket tickets[SUBMITTED];
   const tdm_fetch fetches[] = {{.name = "host"}, {.name = "kept"}};

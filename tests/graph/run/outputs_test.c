@@ -5,6 +5,7 @@
 
 #include "graph/store/store.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { SMALL_ROWS = 1000 };
 
@@ -172,8 +173,8 @@ static void sessions_make_room_for_their_store(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
   tdm_session *trained = trained_on_sim(context);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = tdm_session_store(trained)};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = tdm_session_store(trained));
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "sim:0");
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));

@@ -6,6 +6,7 @@
 
 #include "graph/run/trace.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 enum { SHORTEST_STAGE_MS = 50, RUNS = 16, ATTEMPTS = 5 };
 
@@ -49,7 +50,8 @@ static tdm_session *staged_session(tdm_context *context, int depth) {
   const tdm_value first = tdm_append(graph, &stage_operation, "first", NULL, &x, 1, NULL);
   tdm_place(graph, "sim:0");
   tdm_output(graph, "y", tdm_append(graph, &stage_operation, "second", NULL, &first, 1, NULL));
-  const tdm_session_options options = {.depth = depth, .trace_runs = RUNS};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.depth = depth, o.trace_runs = RUNS);
   return run_session(graph, &options);
 }
 

@@ -6,6 +6,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, RANKS = 3 };
 
@@ -28,7 +29,6 @@ static tdm_session *make_session(const job_rank *rank, tdm_session_options optio
   tdm_graph *graph = job_deep_graph(rank, 0, MODEL_WIDTH, NULL, &loss);
   job_replicate(rank, graph, "model", RANKS, "cpu:0", NULL);
   const tdm_optimizer optimizer = tdm_sgd(0.1);
-  options.struct_size = sizeof options;
   options.loss = loss;
   options.optimizer = &optimizer;
   tdm_session *session = tdm_session_create(graph, &options);
@@ -73,7 +73,7 @@ static tdm_status agree(const job_rank *rank, tdm_session *session) {
 /* A step together, then one does something else. Nobody leaves before all are told of that. */
 static tdm_status part(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
-  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_session *session = make_session(rank, tdm_session_options_default());
   tdm_status status = session ? step(rank, session, ROWS) : TDM_INTERNAL;
   if (status == TDM_OK)
     status = rank->rank == 0 ? of->alone(rank, session) : step(rank, session, ROWS);
@@ -121,7 +121,7 @@ static void who_agrees_alone_is_told(void **state) {
 /* What it loads, all have saved. */
 static tdm_status save_or_load(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
-  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_session *session = make_session(rank, tdm_session_options_default());
   tdm_tensor_list *list = NULL, *again = NULL;
   tdm_status status = session ? step(rank, session, ROWS) : TDM_INTERNAL;
   if (status == TDM_OK) status = tdm_session_save(session, &list);
@@ -178,7 +178,7 @@ static tdm_status step_wrongly(const job_rank *rank, tdm_session *session) {
 
 static tdm_status err(job_rank *rank) {
   mistake *of = (mistake *)(uintptr_t)rank->user;
-  tdm_session *session = make_session(rank, (tdm_session_options){0});
+  tdm_session *session = make_session(rank, tdm_session_options_default());
   tdm_status status = session ? TDM_OK : TDM_INTERNAL;
   for (int i = 0; i < of->steps && status == TDM_OK; i++)
     status = step(rank, session, ROWS);
@@ -243,7 +243,8 @@ static void who_is_asked_rightly_afterwards_goes_on(void **state) {
 
 /* Room for one plan, two shapes in turn. Rank 1 keeps a timeline, and with it the plans of that. */
 static tdm_status step_with_timeline(job_rank *rank) {
-  const tdm_session_options options = {.plan_limit = 1, .trace_runs = rank->rank == 1 ? 4 : 0};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.plan_limit = 1, o.trace_runs = rank->rank == 1 ? 4 : 0);
   tdm_session *session = make_session(rank, options);
   tdm_status status = session ? TDM_OK : TDM_INTERNAL;
   for (int i = 0; i < 6 && status == TDM_OK; i++)

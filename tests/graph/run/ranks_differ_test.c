@@ -6,6 +6,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { RANKS = 2, ODD = 1, ROWS = 12, STEPS = 4 };
 
@@ -50,7 +51,7 @@ static program usual(void) {
                    .scale = {.kind = TDM_INIT_CONSTANT, .a = 1, .zero_row = -1},
                    .rows = ROWS,
                    .optimizer = tdm_adam(0.01),
-                   .options = {.seed = 7}};
+                   .options = OPTIONS(tdm_session_options, o.seed = 7)};
 }
 
 static tdm_graph *build(const job_rank *rank, const program *of, tdm_value *out_loss) {
@@ -71,12 +72,10 @@ static tdm_graph *build(const job_rank *rank, const program *of, tdm_value *out_
   *out_loss = tdm_cross_entropy(graph, "loss", scaled, targets);
   tdm_output(graph, "scores", scaled);
   if (of->has_more_outputs) tdm_output(graph, "more", scaled);
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "host:0/cpu:0,host:1/cpu:0",
-                                        .weights = of->weights[0] > 0 ? of->weights : NULL,
-                                        .spread_homes = true,
-                                        .updated_everywhere = of->updated_everywhere,
-                                        .spread_rows = of->spread_rows};
+  const tdm_parallel_options options =
+      OPTIONS(tdm_parallel_options, o.devices = "host:0/cpu:0,host:1/cpu:0",
+              o.weights = of->weights[0] > 0 ? of->weights : NULL, o.spread_homes = true,
+              o.updated_everywhere = of->updated_everywhere, o.spread_rows = of->spread_rows);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -85,7 +84,6 @@ static tdm_session *make_session(const job_rank *rank, const program *of) {
   tdm_value loss;
   tdm_graph *graph = build(rank, of, &loss);
   tdm_session_options options = of->options;
-  options.struct_size = sizeof options;
   options.loss = loss;
   options.optimizer = &of->optimizer;
   tdm_session *session = tdm_session_create(graph, &options);

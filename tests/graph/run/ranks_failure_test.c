@@ -5,6 +5,7 @@
 #include "devices/context/context.h"
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, STEPS = 3, NOT_FAILED = 0 };
 
@@ -263,13 +264,9 @@ static tdm_status mend_what_trains(job_rank *rank) {
   tdm_graph *graph = build(rank, &loss);
   const tdm_optimizer adam = tdm_adam(0.01);
   const tdm_parameter_group group = {frozen, NULL};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &adam,
-                                       .groups = &group,
-                                       .group_count = 1,
-                                       .deterministic = true,
-                                       .seed = 5};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &adam, o.groups = &group,
+              o.group_count = 1, o.deterministic = true, o.seed = 5);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) return TDM_INTERNAL;

@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { STEPS = 24, ROWS = 12, REPLICAS = 4, NAME = 24 };
 
@@ -95,14 +96,10 @@ static tdm_status fly(job_rank *rank) {
   const flight_model *model = rank->user;
   tdm_value loss;
   tdm_graph *graph = model->build(rank, &loss);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &model->optimizer,
-                                       .micro_batches = model->micro_batches,
-                                       .depth = model->depth,
-                                       .plan_limit = model->plan_limit,
-                                       .seed = 7,
-                                       .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &model->optimizer,
+              o.micro_batches = OR_ONE(model->micro_batches), o.depth = OR_ONE(model->depth),
+              o.plan_limit = OR_ONE(model->plan_limit), o.seed = 7, o.deterministic = true);
   flights all = {.session = tdm_session_create(graph, &options)};
   tdm_graph_release(graph);
   if (!all.session) return TDM_INTERNAL;
@@ -154,7 +151,7 @@ static tdm_graph *replicated(job_rank *rank, tdm_value *out_loss) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value targets =
       tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value words =
       tdm_embedding_with(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   tdm_scope_push(graph, "model");

@@ -2,6 +2,7 @@
  * layers, accelerators behind hosts, micro-batches, replicas whose results cross, under delays. All
  * have the bits of one process. */
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, REPLICAS = 8, NAME = 24 };
 
@@ -30,13 +31,13 @@ static tdm_graph *recurrent(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = ids_of(graph);
   tdm_place(graph, on(rank, 0, "sim:0", name));
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value words =
       tdm_embedding_with(graph, "embedding", ids, MODEL_ROWS, 6 * MODEL_WIDTH, &sparse);
   const tdm_value steps =
       tdm_reshape(graph, "steps", words, tdm_shape_of(3, TDM_INFER, 6, MODEL_WIDTH));
   tdm_place(graph, on(rank, 1, "sim:0", name));
-  const tdm_rnn_options options = {.struct_size = sizeof options, .batch_first = true};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.batch_first = true);
   static const float scales[] = {1, -2, 0.5F, 3, 1, 0.25F, -1, 2};
   const tdm_value constant = tdm_constant(graph, "scales", TDM_FLOAT32, tdm_shape_of(1, 8), scales);
   const tdm_value states =
@@ -94,7 +95,7 @@ static void wrap(job_rank *rank, tdm_graph *graph, const char *device, const cha
     (void)snprintf(devices + length, sizeof devices - length, "%shost:%d/%s", i > 0 ? "," : "",
                    i * rank->rank_count / REPLICAS, device);
   }
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = devices};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = devices);
   tdm_data_parallel(graph, scope, &options);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12, WIDTH = 5, OUT = 3, PARTS = 3 };
 
@@ -21,7 +22,7 @@ static tdm_session *model(tdm_context *context, const layout *how) {
   if (how->placed) tdm_place(graph, how->placed);
   const tdm_value y = tdm_tanh(graph, "tanh", tdm_linear(graph, "fc", x, OUT));
   if (how->devices) {
-    const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = how->devices};
+    const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = how->devices);
     tdm_data_parallel(graph, "fc,tanh", &wrapped);
   }
   const tdm_value loss = tdm_sum(graph, "sum", tdm_mul(graph, "squares", y, y), NULL, 0, false);
@@ -33,11 +34,8 @@ static tdm_session *model(tdm_context *context, const layout *how) {
   const tdm_value weight = tdm_get_parameter(graph, "fc.weight");
   tdm_output(graph, "d_weight", tdm_gradient_of(graph, "d_weight", loss, weight));
   const tdm_optimizer sgd = tdm_sgd(0.1);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &sgd,
-                                       .deterministic = true,
-                                       .seed = 6};
+  const tdm_session_options options = OPTIONS(
+      tdm_session_options, o.loss = loss, o.optimizer = &sgd, o.deterministic = true, o.seed = 6);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

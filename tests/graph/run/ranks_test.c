@@ -4,6 +4,7 @@
 
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { ROWS = 12 };
 
@@ -130,10 +131,8 @@ static tdm_graph *columns_over_ranks(job_rank *rank, tdm_value *out_loss) {
   tdm_scope_pop(graph);
   *out_loss = tdm_cross_entropy(graph, "loss", last, targets);
   const tdm_scatter scatter = {ids, 1};
-  const tdm_parallel_options options = {.struct_size = sizeof options,
-                                        .devices = "host:*/cpu:0",
-                                        .scatter = &scatter,
-                                        .scatter_count = 1};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0",
+                                               o.scatter = &scatter, o.scatter_count = 1);
   tdm_data_parallel(graph, "model", &options);
   return graph;
 }
@@ -238,7 +237,7 @@ static tdm_graph *over_all_devices(job_rank *rank, tdm_value *out_loss) {
   const tdm_value words = tdm_embedding(graph, "embedding", ids, MODEL_ROWS, MODEL_WIDTH);
   const tdm_value scores = tdm_linear(graph, "scores", words, MODEL_WIDTH);
   *out_loss = tdm_cross_entropy(graph, "loss", scores, targets);
-  const tdm_parallel_options options = {.struct_size = sizeof options, .devices = "host:*/cpu:*"};
+  const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:*");
   tdm_data_parallel(graph, "scores", &options);
   return graph;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { WORDS = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, LONGEST = 20, PROMPT = 5 };
 
@@ -33,8 +34,8 @@ static tdm_value attend(tdm_graph *graph, const attention_window *window, tdm_va
   const tdm_value q = tdm_linear(graph, "q", x, WIDTH);
   const tdm_value k = all_of(graph, window, "keys", tdm_linear(graph, "k", x, WIDTH));
   const tdm_value v = all_of(graph, window, "values", tdm_linear(graph, "v", x, WIDTH));
-  tdm_attention_options options = {
-      .struct_size = sizeof options, .heads = HEADS, .causal = !window->keeps};
+  tdm_attention_options options =
+      OPTIONS(tdm_attention_options, o.heads = HEADS, o.causal = !window->keeps);
   if (window->keeps) options.mask = window->hidden;
   const tdm_value y = tdm_attention(
       graph, "attention", tdm_reshape(graph, "queries", q, tdm_shape_of(3, 1, TDM_INFER, WIDTH)), k,
@@ -106,8 +107,8 @@ static void kept_keys_and_values_give_the_same_bits(const char *first, const cha
   tdm_context *context = graph_context();
   tdm_store *store = tdm_store_create(context);
   const char *const devices[LAYERS] = {first, second};
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .store = store, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store, o.deterministic = true);
   tdm_session *whole = run_session(transformer(context, false, devices), &options);
   tdm_session *kept = run_session(transformer(context, true, devices), &options);
   tdm_sequence *sequence = tdm_sequence_create(kept), *other = NULL;
@@ -156,7 +157,7 @@ static tdm_graph *recurrent(tdm_context *context, bool keeps, const char *device
   const tdm_value x =
       tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, tdm_dim_named("steps"), 1, FEATURES));
   tdm_place(graph, device);
-  tdm_rnn_options options = {.struct_size = sizeof options};
+  tdm_rnn_options options = tdm_rnn_options_default();
   tdm_value h = {0, 0}, c = {0, 0}, h_n, c_n;
   if (keeps) {
     options.h0 = h = tdm_kept(graph, "h", TDM_FLOAT32, tdm_shape_of(3, 1, 1, HIDDEN));
@@ -190,8 +191,8 @@ static tdm_tensor *steps_of(tdm_session *session, tdm_sequence *sequence, int fi
 static void a_kept_state_gives_the_same_bits(const char *device) {
   tdm_context *context = graph_context();
   tdm_store *store = tdm_store_create(context);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .store = store, .deterministic = true};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store, o.deterministic = true);
   tdm_session *whole = run_session(recurrent(context, false, device), &options);
   tdm_session *kept = run_session(recurrent(context, true, device), &options);
   tdm_sequence *sequence = tdm_sequence_create(kept);
@@ -352,8 +353,8 @@ static void a_window_moves_on(const char *device) {
   tdm_output(graph, "loss", loss);
   tdm_output(graph, "d_weights", tdm_gradient_of(graph, "d_weights", loss, weights));
   float observed[PLACES], expected[PLACES] = {0};
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .observer = see_kept, .observer_user = observed};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = see_kept, o.observer_user = observed);
   tdm_session *session = run_session(graph, &options);
   tdm_sequence *sequence = tdm_sequence_create(session);
   assert_non_null(sequence);

@@ -12,6 +12,7 @@
 #include "core/hash.h"
 #include "tests/graph/group.h"
 #include "tests/graph/seed_range.h"
+#include "tests/options.h"
 
 enum { ROWS = 4, WIDTH = 2, KEPTS = 3, STEPS = 24, MOST_VALUES = 4 + 2 * STEPS, RUNS = 5 };
 
@@ -347,12 +348,9 @@ static void run_once_more(tdm_sequence *sequence, float (*kept)[ROWS * WIDTH]) {
 static void run_seed(void) {
   drawing = tdm_hash_mix(0, seed);
   tdm_graph *graph = describe();
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .observer = see,
-                                       .depth = 1 + draw(3),
-                                       .unfused = draw(4) == 0,
-                                       .unmerged = draw(2),
-                                       .deterministic = draw(2)};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.observer = see, o.depth = 1 + draw(3),
+              o.unfused = draw(4) == 0, o.unmerged = draw(2), o.deterministic = draw(2));
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   if (!session) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 enum { ROWS_KEPT = 6, DIM = 3 };
 
@@ -164,8 +165,7 @@ static void many_sequences_go_on_at_once(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
   tdm_session *session =
-      total_session(context, TEST_KIND ":0", "cpu:1",
-                    &(tdm_session_options){.struct_size = sizeof(tdm_session_options), .depth = 3});
+      total_session(context, TEST_KIND ":0", "cpu:1", WITH(tdm_session_options, o.depth = 3));
   pthread_t threads[6];
   stream streams[6];
   for (int i = 0; i < 6; i++) {
@@ -206,10 +206,8 @@ static void note_run(void *user, tdm_run_result *result) {
 }
 
 static void submit_next(writer *self) {
-  const tdm_submit_options options = {.struct_size = sizeof options,
-                                      .callback = note_run,
-                                      .user = self,
-                                      .sequence = self->sequence};
+  const tdm_submit_options options = OPTIONS(tdm_submit_options, o.callback = note_run,
+                                             o.user = self, o.sequence = self->sequence);
   const tdm_feed feed = {"x", self->x, false};
   const tdm_fetch fetch = {"total", NULL};
   assert_ok(tdm_submit_with(self->session, &options, &feed, 1, &fetch, 1, NULL));
@@ -416,10 +414,8 @@ static void descriptions_are_refused(void **unused) {
 static void a_device_map_says_where_a_value_is_kept(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  tdm_session *session =
-      total_session(context, "cpu:0", "cpu:1",
-                    &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
-                                           .device_map = "total=" TEST_KIND ":1"});
+  tdm_session *session = total_session(
+      context, "cpu:0", "cpu:1", WITH(tdm_session_options, o.device_map = "total=" TEST_KIND ":1"));
   tdm_sequence *sequence = tdm_sequence_create(session);
   assert_true(total_of(sequence, context, 2, "total") == 2);
   assert_true(total_of(sequence, context, 2, "total") == 4);
@@ -453,17 +449,15 @@ static void replicas_micro_batches_and_training_keep_nothing(void **unused) {
   tdm_context *context = graph_context();
   tdm_value loss;
   tdm_graph *graph = batch_graph(context, &loss);
-  const tdm_parallel_options wrapped = {.struct_size = sizeof wrapped, .devices = "cpu:0,cpu:1"};
+  const tdm_parallel_options wrapped = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1");
   tdm_data_parallel(graph, "part", &wrapped);
   assert_null(tdm_session_create(graph, NULL));
   assert_message("part/put: what is kept between runs cannot be written in replicas");
   tdm_graph_release(graph);
 
   graph = batch_graph(context, &loss);
-  assert_null(
-      tdm_session_create(graph, &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
-                                                       .micro_batches = 2,
-                                                       .batch_dimension = "batch"}));
+  assert_null(tdm_session_create(
+      graph, WITH(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch")));
   assert_message("micro-batches: part/put");
   tdm_graph_release(graph);
 

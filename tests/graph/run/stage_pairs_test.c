@@ -7,6 +7,7 @@
 #include "graph/run/trace.h"
 #include "tests/graph/nap.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 enum { SHORTEST_ROW_NS = 12000000, BATCH = 4, RUNS = 8, VIRTUAL_RUNS = 12, ATTEMPTS = 6 };
 
@@ -43,8 +44,9 @@ static tdm_session *make_session(const stage_trial *trial) {
   const tdm_value y = build_stage(graph, "first", trial->first, x);
   const tdm_value z = build_stage(graph, "second", trial->second, y);
   tdm_output(graph, "z", z);
-  const tdm_session_options options = {
-      .depth = trial->depth, .micro_batches = trial->parts, .trace_runs = RUNS};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.depth = OR_ONE(trial->depth),
+              o.micro_batches = OR_ONE(trial->parts), o.trace_runs = RUNS);
   return train_session(graph, tdm_mse(graph, "loss", z, x), tdm_sgd(0.01), &options);
 }
 
@@ -220,8 +222,8 @@ static void check(const stage_trial *trial) {
 }
 
 static void check_pairs(int depth, int parts, bool training) {
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .cpu_devices = 2, .sim_devices = 2};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 2);
   context = tdm_context_create(&options);
   assert_non_null(context);
   assert_ok(tdm_kernel_register(context, &nap_kernel));

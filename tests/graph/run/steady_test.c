@@ -6,6 +6,7 @@
 #include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 static int run_count(void) {
   return test_is_sanitized() ? 10000 : 100000;
@@ -27,7 +28,8 @@ static void begin(steady *mine, const char *second, int depth) {
   mine->context = context_on_loop(NULL, &allocator);
   tdm_value loss;
   tdm_graph *graph = seed_graph(mine->context, "cpu:0", second, &loss);
-  const tdm_session_options options = {.depth = depth, .queue_limit = 60};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.depth = depth, o.queue_limit = 60);
   mine->session = train_session(graph, loss, tdm_sgd(0.01), &options);
   test_batch_make(&mine->batch, mine->context, 2, 1);
 }
@@ -117,7 +119,7 @@ static void shapes_that_change_grow_nothing(void **unused) {
   begin(&mine, "cpu:0", 1);
   tdm_value loss;
   tdm_graph *graph = seed_graph(mine.context, "cpu:0", "cpu:0", &loss);
-  const tdm_session_options options = {.plan_limit = 4};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.plan_limit = 4);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.01), &options);
   int64_t few = 0;
   for (int rows = 1; rows <= MANY_SHAPES; rows++) {

@@ -5,6 +5,7 @@
 
 #include "graph/run/trace.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 static tdm_session *zigzag_session(tdm_context *context, const tdm_session_options *options) {
   tdm_value loss;
@@ -100,7 +101,7 @@ static void check_updates(const tdm_timeline_plan *plan) {
 static void the_latest_runs_are_kept(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 3);
   tdm_session *session = zigzag_session(context, &options);
   (void)train_steps(session, 8, 5);
   tdm_timeline timeline;
@@ -126,7 +127,7 @@ static void the_latest_runs_are_kept(void **unused) {
 static void runs_in_flight_lie_in_slots(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 40, .depth = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 40, o.depth = 3);
   tdm_session *session = run_session(zigzag_graph(context, "cpu:0", TEST_DEVICE, NULL), &options);
   run_tally tally;
   run_tally_init(&tally);
@@ -160,7 +161,7 @@ static void runs_in_flight_lie_in_slots(void **unused) {
 static void training_runs_in_flight_are_in_order(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 12, .depth = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 12, o.depth = 3);
   tdm_value
       loss; /* the tied parameter's copy is refreshed on another queue than it is updated on */
   tdm_graph *graph = tied_graph(context, "cpu:0", TEST_DEVICE, &loss);
@@ -202,7 +203,7 @@ static void training_runs_in_flight_are_in_order(void **unused) {
 static void failing_runs_are_told(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 1};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 1);
   tdm_session *session = zigzag_session(context, &options);
   test_batch batch;
   test_batch_make(&batch, context, 8, 1);
@@ -235,7 +236,8 @@ static void failing_runs_are_told(void **unused) {
 static void plans_of_kept_runs_stay(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 4, .plan_limit = 1};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.trace_runs = 4, o.plan_limit = 1);
   tdm_session *session = zigzag_session(context, &options);
   for (int64_t rows = 3; rows < 9; rows++)
     (void)train_steps(session, rows, 1);
@@ -331,7 +333,7 @@ static void check_arrows(const json_t *events) {
 static void a_trace_is_in_the_format_of_chrome(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 2);
   tdm_session *session = zigzag_session(context, &options);
   (void)train_steps(session, 8, 3);
   char *text = printed(session, print_trace, NULL, TDM_PLAN_JSON);
@@ -368,7 +370,7 @@ static void a_trace_is_in_the_format_of_chrome(void **unused) {
 static void the_summary_is_told(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  const tdm_session_options options = {.trace_runs = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 2);
   tdm_session *session = zigzag_session(context, &options);
   (void)train_steps(session, 8, 3);
   char *text = printed(session, print_trace, NULL, TDM_PLAN_TEXT);
@@ -390,14 +392,14 @@ static void where_nothing_is_kept_the_message_says_so(void **unused) {
   assert_status(tdm_session_trace(session, TDM_TRACE_CHROME, stderr), TDM_INVALID_ARGUMENT);
   assert_message("trace_runs is 0");
   tdm_session_release(session);
-  const tdm_session_options options = {.trace_runs = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.trace_runs = 2);
   session = zigzag_session(context, &options);
   assert_status(tdm_session_trace(session, TDM_TRACE_SUMMARY, stderr), TDM_INVALID_ARGUMENT);
   assert_message("no run has ended");
   assert_status(tdm_session_trace(session, TDM_TRACE_SUMMARY, NULL), TDM_INVALID_ARGUMENT);
   tdm_session_release(session);
   tdm_graph *graph = zigzag_graph(context, "cpu:0", TEST_DEVICE, NULL);
-  const tdm_session_options negative = {.struct_size = sizeof negative, .trace_runs = -1};
+  const tdm_session_options negative = OPTIONS(tdm_session_options, o.trace_runs = -1);
   assert_null(tdm_session_create(graph, &negative));
   assert_message("trace_runs");
   tdm_graph_release(graph);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 typedef tdm_graph *(*graph_maker)(tdm_context *context, const char *first, const char *second,
                                   tdm_value *out_loss);
@@ -20,7 +21,8 @@ static tdm_session *session_at(tdm_context *context, graph_maker make, placement
                                tdm_optimizer optimizer, bool deterministic) {
   tdm_value loss;
   tdm_graph *graph = make(context, where.first, where.second, &loss);
-  const tdm_session_options options = {.seed = 7, .deterministic = deterministic};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.seed = 7, o.deterministic = deterministic);
   return train_session(graph, loss, optimizer, &options);
 }
 
@@ -75,8 +77,9 @@ static void same_seed_and_placement_repeat_bitwise(void **unused) {
 static void deterministic_placements_agree_bitwise(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
-  tdm_optimizer optimizer = tdm_sgd_with(&(tdm_sgd_options){
-      .learning_rate = 0.05, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true});
+  tdm_optimizer optimizer =
+      tdm_sgd_with(WITH(tdm_sgd_options, o.learning_rate = 0.05, o.momentum = 0.9,
+                        o.weight_decay = 1e-4, o.nesterov = true));
   optimizer.clip_norm = 1.0;
   double wanted_loss;
   tdm_tensor_list *wanted = trained(context, placements[0], optimizer, true, 8, &wanted_loss);
@@ -98,7 +101,7 @@ static void another_seed_is_another_model(void **unused) {
   for (uint64_t seed = 0; seed < 2; seed++) {
     tdm_value loss;
     tdm_graph *graph = seed_graph(context, "cpu:0", "sim:0", &loss);
-    const tdm_session_options options = {.seed = seed};
+    const tdm_session_options options = OPTIONS(tdm_session_options, o.seed = seed);
     tdm_session *session = train_session(graph, loss, tdm_sgd(0.1), &options);
     losses[seed] = train_steps(session, 16, 1);
     tdm_session_release(session);
@@ -199,7 +202,7 @@ static tdm_session *regression(tdm_context *context, placement where, bool check
   const tdm_value out = tdm_linear(graph, "out", hidden, 2);
   const tdm_value y = tdm_input(graph, "y", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 2));
   const tdm_value loss = tdm_mse(graph, "error", out, y);
-  const tdm_session_options options = {.check_finite = check_finite};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.check_finite = check_finite);
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
@@ -210,7 +213,7 @@ static void a_loss_that_is_a_parameter_is_checked(void **unused) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_initializer five = {.kind = TDM_INIT_CONSTANT, .a = 5, .zero_row = -1};
   const tdm_value loss = tdm_parameter(graph, "loss", TDM_FLOAT32, tdm_shape_scalar(), &five);
-  const tdm_session_options options = {.check_finite = true};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.check_finite = true);
   tdm_session *session = train_session(graph, loss, tdm_sgd(1), &options);
   double before, after;
   assert_ok(tdm_train_step(session, NULL, 0, NULL, 0, &before));

@@ -1,6 +1,7 @@
 /* Functions of a user's own that fail and do not say why: the message names whose they are, and is
  * not that of a failure long past. */
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 typedef enum silent_function { NOBODY, INFER, PREPARE, EXECUTE, GRADIENT, APPEND } silent_function;
 static silent_function silent;
@@ -58,11 +59,9 @@ static tdm_status train(tdm_context *context) {
   const tdm_initializer one = {.kind = TDM_INIT_CONSTANT, .a = 1, .zero_row = -1};
   const tdm_value weight = tdm_parameter(graph, "w", TDM_FLOAT32, tdm_shape_of(1, 1), &one);
   const tdm_value loss = tdm_append(graph, &operation, "layer", NULL, &weight, 1, NULL);
-  const tdm_optimizer optimizer = {.rule = &rule, .learning_rate = 1};
+  const tdm_optimizer optimizer = OPTIONS(tdm_optimizer, o.rule = &rule, o.learning_rate = 1);
   tdm_session *session =
-      tdm_session_create(graph, &(tdm_session_options){.struct_size = sizeof(tdm_session_options),
-                                                       .loss = loss,
-                                                       .optimizer = &optimizer});
+      tdm_session_create(graph, WITH(tdm_session_options, o.loss = loss, o.optimizer = &optimizer));
   tdm_status status = session ? TDM_OK : tdm_last_status();
   if (session) status = tdm_train_step(session, NULL, 0, NULL, 0, NULL);
   tdm_session_release(session);

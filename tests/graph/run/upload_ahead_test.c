@@ -8,6 +8,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 typedef struct fixture {
   clog clog;
@@ -22,7 +23,7 @@ static void begin_on(fixture *mine, int depth, const char *first, const char *se
   clog_register(mine->context);
   tdm_value loss;
   tdm_graph *graph = clogged_graph(mine->context, first, second, &mine->clog, &loss);
-  const tdm_session_options options = {.depth = depth};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = depth);
   mine->session = train_session(graph, loss, tdm_adam(0.01), &options);
   run_tally_init(&mine->tally);
 }
@@ -119,8 +120,8 @@ static tdm_loader *make_loader(fixture *mine, const char *near) {
   static const char *const names[] = {"ids", "targets"};
   tdm_tensor *const tensors[] = {all.ids, all.targets};
   tdm_dataset *dataset = tdm_dataset_from_tensors(mine->context, names, tensors, 2);
-  const tdm_loader_options options = {
-      .struct_size = sizeof options, .batch_size = ROWS, .prefetch = 2, .near = near};
+  const tdm_loader_options options =
+      OPTIONS(tdm_loader_options, o.batch_size = ROWS, o.prefetch = 2, o.near = near);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   if (!loader) fail_msg("no loader: %s", tdm_last_message());
   tdm_dataset_release(dataset);
@@ -183,7 +184,7 @@ static void near_an_unknown_device_there_is_no_loader(void **unused) {
   test_batch all;
   test_batch_make(&all, mine.context, ROWS, 1);
   tdm_dataset *dataset = tdm_dataset_from_tensors(mine.context, names, &all.ids, 1);
-  const tdm_loader_options options = {.struct_size = sizeof options, .near = "npu:0"};
+  const tdm_loader_options options = OPTIONS(tdm_loader_options, o.near = "npu:0");
   assert_null(tdm_loader_create(dataset, &options));
   assert_message("npu");
   tdm_dataset_release(dataset);
@@ -205,7 +206,7 @@ static void the_copy_of_a_pinned_input_is_pinned(void **unused) {
   (void)unused;
   fixture mine;
   begin(&mine, 1);
-  const tdm_session_options strict = {.strict = true};
+  const tdm_session_options strict = OPTIONS(tdm_session_options, o.strict = true);
   tdm_session *session = run_session(seed_graph(mine.context, "sim:0", "sim:0", NULL), &strict);
   test_batch batch;
   test_batch_make(&batch, mine.context, ROWS, 1);

@@ -1,6 +1,7 @@
 /* Tables whose shards lie on several ranks train to the bits of one process that has all of them:
  * by rows and by tables, with sparse and dense gradients, beside replicas on every rank. */
 #include "tests/graph/job.h"
+#include "tests/options.h"
 
 enum { SHARDS = 4, NAME = 24, ROWS = 12 };
 
@@ -40,14 +41,14 @@ static tdm_value loss_of(tdm_graph *graph, tdm_value scores) {
 static tdm_graph *sharded(job_rank *rank, bool sparse, tdm_shard_by by, tdm_value *out_loss) {
   char list[SHARDS * NAME];
   tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_embedding_options options = {.struct_size = sizeof options, .sparse = sparse};
+  const tdm_embedding_options options = OPTIONS(tdm_embedding_options, o.sparse = sparse);
   const tdm_value ids = ids_of(graph);
   const tdm_value a = tdm_embedding_with(graph, "a", ids, MODEL_ROWS, MODEL_WIDTH, &options);
   const tdm_value b = tdm_embedding_with(graph, "b", ids, MODEL_ROWS, MODEL_WIDTH, &options);
   const tdm_value both[] = {a, b};
   *out_loss = loss_of(graph, scores_of(graph, tdm_concat(graph, "both", both, 2, 1)));
-  const tdm_shard_options shards = {
-      .struct_size = sizeof shards, .devices = devices_of(rank, list), .by = by};
+  const tdm_shard_options shards =
+      OPTIONS(tdm_shard_options, o.devices = devices_of(rank, list), o.by = by);
   tdm_shard(graph, "a,b", &shards);
   return graph;
 }
@@ -68,16 +69,16 @@ static tdm_graph *sparse_tables(job_rank *rank, tdm_value *out_loss) {
 static tdm_graph *replicated(job_rank *rank, tdm_value *out_loss) {
   char list[SHARDS * NAME];
   tdm_graph *graph = tdm_graph_create(rank->context);
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   const tdm_value ids = ids_of(graph);
   tdm_scope_push(graph, "replicas");
   const tdm_value words = tdm_embedding_with(graph, "table", ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   const tdm_value scores = scores_of(graph, words);
   tdm_scope_pop(graph);
-  const tdm_parallel_options replicas = {.struct_size = sizeof replicas,
-                                         .devices = devices_of(rank, list)};
+  const tdm_parallel_options replicas =
+      OPTIONS(tdm_parallel_options, o.devices = devices_of(rank, list));
   tdm_data_parallel(graph, "replicas", &replicas);
-  const tdm_shard_options shards = {.struct_size = sizeof shards, .devices = replicas.devices};
+  const tdm_shard_options shards = OPTIONS(tdm_shard_options, o.devices = replicas.devices);
   tdm_shard(graph, "replicas/table", &shards);
   *out_loss = loss_of(graph, scores);
   return graph;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/graph/sharding/table_model.h"
+#include "tests/options.h"
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
@@ -139,7 +140,7 @@ static void what_cannot_be_sharded_is_refused(void **state) {
   (void)state;
   tdm_context *context = graph_context();
   const double none[] = {0, 0}, negative[] = {1, -1};
-  const tdm_shard_options right = {.struct_size = sizeof right, .devices = "cpu:0,cpu:1"};
+  const tdm_shard_options right = OPTIONS(tdm_shard_options, o.devices = "cpu:0,cpu:1");
   tdm_shard_options wrong = right;
   check_refusal(context, "model/linear", &right, false, "nothing that looks up a table");
   check_refusal(context, "model,", &right, false, "nothing that looks up a table");
@@ -158,7 +159,7 @@ static void what_cannot_be_sharded_is_refused(void **state) {
   check_refusal(context, "", &wrong, false, "no way 2 of sharding");
   wrong = right;
   wrong.struct_size = 1;
-  check_refusal(context, "", &wrong, false, "struct_size");
+  check_refusal(context, "", &wrong, false, "tdm_shard_options_default()");
   tdm_context_release(context);
 }
 
@@ -190,8 +191,8 @@ static void names_of_shards_are_taken(void **state) {
   tdm_output(
       graph, "other",
       tdm_parameter(graph, "table.weight[0:4]", TDM_FLOAT32, tdm_shape_of(2, ROWS / 2, DIM), NULL));
-  const tdm_shard_options options = {
-      .struct_size = sizeof options, .devices = "cpu:0,cpu:1", .by = TDM_SHARD_ROWS};
+  const tdm_shard_options options =
+      OPTIONS(tdm_shard_options, o.devices = "cpu:0,cpu:1", o.by = TDM_SHARD_ROWS);
   tdm_shard(graph, "table", &options);
   assert_null(tdm_session_create(graph, NULL));
   assert_message("parameter table.weight[0:4]: rows of table.weight, which is in shards");

@@ -7,6 +7,7 @@
 #include "graph/report/picture.h"
 #include "graph/run/session.h"
 #include "tests/graph/sharding/table_model.h"
+#include "tests/options.h"
 
 enum { STEPS = 3, CASES = 60 };
 
@@ -200,7 +201,7 @@ static void ids_of_the_next_step_go_ahead(void **state) {
   self.devices = TEST_KIND ":0," TEST_KIND ":1";
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value loss = table_model_build(graph, &self, true);
-  const tdm_session_options options = {.depth = 2};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = 2);
   tdm_session *session = train_session(graph, loss, tdm_sgd(0.5), &options);
   table_batch batch;
   table_batch_make(&batch, context, &self, BATCH, 1);

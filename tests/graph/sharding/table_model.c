@@ -1,5 +1,6 @@
 /* See table_model.h. */
 #include "tests/graph/sharding/table_model.h"
+#include "tests/options.h"
 
 #include <math.h>
 
@@ -16,19 +17,16 @@ const table_case in_two = {.rows = 11,
 
 static tdm_value look_up(tdm_graph *graph, const table_case *self, tdm_value ids) {
   if (self->looks == ROWS_OF_IDS) {
-    const tdm_embedding_options options = {.struct_size = sizeof options,
-                                           .sparse = self->sparse,
-                                           .has_padding_index = self->padded,
-                                           .padding_index = self->rows / 2};
+    const tdm_embedding_options options =
+        OPTIONS(tdm_embedding_options, o.sparse = self->sparse,
+                o.padding_index = self->padded ? self->rows / 2 : TDM_NO_INDEX);
     const tdm_value rows = tdm_embedding_with(graph, "table", ids, self->rows, self->dim, &options);
     return tdm_reshape(graph, "flat", rows, tdm_shape_of(2, TDM_INFER, LENGTH * self->dim));
   }
   static const tdm_bag_mode modes[] = {TDM_BAG_SUM, TDM_BAG_SUM, TDM_BAG_MEAN, TDM_BAG_MAX};
-  tdm_embedding_bag_options options = {.struct_size = sizeof options,
-                                       .mode = modes[self->looks],
-                                       .sparse = self->sparse,
-                                       .has_padding_index = self->padded,
-                                       .padding_index = self->rows / 2};
+  tdm_embedding_bag_options options =
+      OPTIONS(tdm_embedding_bag_options, o.mode = modes[self->looks], o.sparse = self->sparse,
+              o.padding_index = self->padded ? self->rows / 2 : TDM_NO_INDEX);
   if (self->by_offsets)
     options.offsets = tdm_input(graph, "offsets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   if (self->scaled)
@@ -53,14 +51,13 @@ tdm_value table_model_build(tdm_graph *graph, const table_case *self, bool shard
   tdm_scope_pop(graph);
   tdm_output(graph, "y", y);
   if (self->wrapped) {
-    const tdm_parallel_options options = {.struct_size = sizeof options,
-                                          .devices = "cpu:0,cpu:1," TEST_KIND ":0"};
+    const tdm_parallel_options options =
+        OPTIONS(tdm_parallel_options, o.devices = "cpu:0,cpu:1," TEST_KIND ":0");
     tdm_data_parallel(graph, "model", &options);
   }
-  const tdm_shard_options options = {.struct_size = sizeof options,
-                                     .devices = self->devices,
-                                     .by = self->by,
-                                     .weights = self->weighted ? self->weights : NULL};
+  const tdm_shard_options options =
+      OPTIONS(tdm_shard_options, o.devices = self->devices, o.by = self->by,
+              o.weights = self->weighted ? self->weights : NULL);
   if (sharded) tdm_shard(graph, "model/table", &options);
   const tdm_value loss = tdm_mse(graph, "loss", y, target);
   tdm_output(graph, "loss", loss);
@@ -78,16 +75,10 @@ tdm_session *table_session(tdm_context *context, const table_case *self, bool sh
                                                    : tdm_adagrad(0.1);
   const tdm_optimizer others = tdm_sgd(0.5);
   const tdm_parameter_group group = {.parameters = "model/table.weight", .optimizer = &of_table};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = loss,
-                                       .optimizer = &others,
-                                       .groups = &group,
-                                       .group_count = 1,
-                                       .micro_batches = self->micro_batches,
-                                       .batch_dimension = "batch",
-                                       .deterministic = true,
-                                       .store = store,
-                                       .seed = 5};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &others, o.groups = &group,
+              o.group_count = 1, o.micro_batches = OR_ONE(self->micro_batches),
+              o.batch_dimension = "batch", o.deterministic = true, o.store = store, o.seed = 5);
   tdm_session *session = tdm_session_create(graph, &options);
   tdm_graph_release(graph);
   return session;

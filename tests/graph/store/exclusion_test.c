@@ -8,6 +8,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
+#include "tests/options.h"
 
 enum { RUNNERS = 8, ROUNDS = 5 };
 
@@ -82,7 +83,7 @@ static tdm_session *tables_session(scene *self, const char *name, bool adam) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
   const tdm_value targets =
       tdm_input(graph, "targets", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   tdm_place(graph, "cpu:0");
   const tdm_value here = tdm_embedding_with(graph, name, ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   tdm_place(graph, "sim:0");
@@ -90,7 +91,7 @@ static tdm_session *tables_session(scene *self, const char *name, bool adam) {
   const tdm_value there = tdm_embedding_with(graph, name, ids, MODEL_ROWS, MODEL_WIDTH, &sparse);
   const tdm_value scores = tdm_add(graph, "both", here, there);
   tdm_output(graph, "scores", scores);
-  const tdm_session_options options = {.store = self->store};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.store = self->store);
   return train_session(graph, tdm_cross_entropy(graph, "loss", scores, targets),
                        adam ? tdm_sparse_adam(0.01) : tdm_sgd(0.01), &options);
 }
@@ -142,7 +143,7 @@ static void scene_open(scene *self, tdm_context *context) {
   self->context = context;
   tdm_value loss;
   tdm_graph *graph = clogged_graph(context, "cpu:0", "sim:0", &self->clog, &loss);
-  const tdm_session_options options = {.depth = 3};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.depth = 3);
   self->session = train_session(graph, loss, tdm_adam(0.01), &options);
   self->store = tdm_session_store(self->session);
   test_batch_make(&self->batch, context, ROWS, 1);

@@ -3,6 +3,7 @@
 #include "core/allocate.h"
 #include "graph/store/store.h"
 #include "tests/graph/support.h"
+#include "tests/options.h"
 
 enum { WIDTH = 4 };
 
@@ -32,7 +33,7 @@ static void states_are_no_parameters_before_they_are_asked_for(void **unused) {
   assert_true(tdm_tensor_list_count(all) > tdm_tensor_list_count(parameters));
   for (int bound = 0; bound < 2; bound++) {
     tdm_store *store = tdm_store_create(context);
-    const tdm_session_options options = {.store = store};
+    const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store);
     tdm_session *reader = bound ? run_session(two_layers(context, NULL), &options) : NULL;
     assert_ok(tdm_store_load(store, all));
     tdm_tensor_list *without = tdm_store_save(store, false);
@@ -66,8 +67,8 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);
-  const tdm_context_options options = {
-      .struct_size = sizeof options, .allocator = &allocator, .cpu_devices = 1, .sim_devices = -1};
+  const tdm_context_options options =
+      OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1, o.sim_devices = 0);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   tdm_session *session = run_session(two_layers(context, NULL), NULL);
@@ -115,7 +116,7 @@ static void one_parameter_is_loaded_once(void **unused) {
   for (int bound = 0; bound < 2; bound++)
     for (int first = 0; first < 2; first++) {
       tdm_store *store = tdm_store_create(context);
-      const tdm_session_options options = {.store = store};
+      const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store);
       tdm_session *reader = bound ? run_session(two_layers(context, NULL), &options) : NULL;
       tdm_tensor_list *list = tdm_tensor_list_create(context);
       add_full(list, context, names[first], 1);

@@ -6,6 +6,7 @@
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 #include "tests/graph/halve.h"
+#include "tests/options.h"
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
@@ -13,7 +14,7 @@ enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  const tdm_embedding_options sparse = {.struct_size = sizeof sparse, .sparse = true};
+  const tdm_embedding_options sparse = OPTIONS(tdm_embedding_options, o.sparse = true);
   tdm_place(graph, "cpu:0");
   const tdm_value near = tdm_embedding_with(graph, "table", ids, ROWS, WIDTH, &sparse);
   tdm_place(graph, "sim:0");
@@ -22,7 +23,7 @@ static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store
   const tdm_value loss = tdm_mse(graph, "loss", tdm_linear(graph, "fc", far, WIDTH), near);
   tdm_output(graph, "near", near);
   tdm_output(graph, "far", far);
-  const tdm_session_options options = {.store = store};
+  const tdm_session_options options = OPTIONS(tdm_session_options, o.store = store);
   tdm_session *session = train_session(graph, loss, optimizer, &options);
   tdm_tensor *fed = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, BATCH));
   const tdm_feed feed = {"ids", fed, false};
@@ -192,8 +193,8 @@ static const tdm_optimizer_rule halving_rule = {
 static void a_table_that_two_updates_write_is_copied_whole(void **unused) {
   (void)unused;
   assert_ok(tdm_kernel_register(context, &halve_kernel));
-  tdm_session *session =
-      session_trained_by((tdm_optimizer){.rule = &halving_rule, .learning_rate = 0.1}, NULL);
+  tdm_session *session = session_trained_by(
+      OPTIONS(tdm_optimizer, o.rule = &halving_rule, o.learning_rate = 0.1), NULL);
   int64_t ids[BATCH];
   for (int64_t i = 0; i < BATCH; i++)
     ids[i] = i;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 static char told[512]; /* the latest warning */
 
@@ -24,7 +25,7 @@ static void keep_warning(void *user, tdm_log_level level, const char *message) {
 static tdm_context *open_with(const char *folder) {
   (void)setenv("TANDEM_CUDA_PATH", folder, 1);
   told[0] = '\0';
-  const tdm_context_options options = {.struct_size = sizeof options, .log = keep_warning};
+  const tdm_context_options options = OPTIONS(tdm_context_options, o.log = keep_warning);
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   return context;
@@ -92,8 +93,8 @@ static float train_on(tdm_context *context, const char *device) {
       tdm_cross_entropy(graph, "loss", tdm_linear(graph, "layer", rows, 5), targets);
   tdm_output(graph, "loss", loss);
   const tdm_optimizer sgd = tdm_sgd(0.5f);
-  const tdm_session_options options = {
-      .struct_size = sizeof options, .loss = loss, .optimizer = &sgd, .seed = 1};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = loss, o.optimizer = &sgd, o.seed = 1);
   tdm_session *session = tdm_session_create(graph, &options);
   const int64_t given[2][4] = {{1, 9, 3, 1}, {0, 4, 2, 1}};
   tdm_tensor *fed[2];

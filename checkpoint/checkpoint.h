@@ -4,8 +4,9 @@
  * A checkpoint is one safetensors file: parameters and states under the names they have in the
  * store, and under "checkpoint/" the count of training steps, the seed (with the steps all that
  * dropout's numbers depend on), the learning rate, the optimizer's name, the loader's position, and
- * last "checkpoint/checksums", one a tensor. Other programs read the parameters from it as from any
- * such file.
+ * last "checkpoint/checksums", one a tensor. If several sessions train with the store, these
+ * numbers of each are under "checkpoint/sessions/" too (graph/sessions.h). Other programs read the
+ * parameters from it as from any such file.
  *
  * In a job of several ranks all of them call these functions. Rank 0 alone reads and writes the
  * file: it gets what lives on the others, and they get what it has read. So the file is that of one

@@ -20,7 +20,15 @@ typedef struct tdm_session tdm_session;
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* Parameters and states by name, shared by sessions. Any thread. */
+/* Parameters and states by name, shared by sessions. Any thread.
+ *
+ * Several sessions may train with one store, as generator and discriminator of a GAN do. To the
+ * store belong the values of parameters, the states of optimizers (those of a parameter are one,
+ * whichever session updates it) and the count of all steps. To a session belong its optimizers,
+ * learning rates, momenta, seed and step count. A checkpoint, whichever of the sessions it is saved
+ * by, has what belongs to the store and to all sessions that train with it; they are found again by
+ * the name of their loss and the parameters that they train. So it is loaded when the same sessions
+ * exist, by any one of them. */
 TDM_API tdm_store *tdm_store_create(tdm_context *context);
 TDM_API tdm_store *tdm_store_retain(tdm_store *store);
 TDM_API void tdm_store_release(tdm_store *store);
@@ -41,6 +49,9 @@ TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
 TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* How often parameters were rewritten; 0 when fresh. */
 TDM_API uint64_t tdm_store_version(const tdm_store *store);
+/* Returns the training steps done with the store, by all of its sessions: the number by which
+ * random operations draw, so that no two steps draw the same numbers. */
+TDM_API uint64_t tdm_store_step(tdm_store *store);
 /* TDM_OK, or why it is broken: a failure inside an update phase. */
 TDM_API tdm_status tdm_store_status(tdm_store *store);
 
@@ -190,7 +201,9 @@ TDM_API tdm_status tdm_session_set_momentum(tdm_session *session, double momentu
 TDM_API tdm_status tdm_session_set_group_momentum(tdm_session *session, size_t group,
                                                   double momentum) TDM_WARN_UNUSED;
 
-/* Training steps done with the session's store: what random operations go by, and schedules may. */
+/* Returns the training steps that this session has done: the count for its schedules. 0 for a
+ * session that cannot train. tdm_checkpoint_load sets it to what was saved. tdm_store_step counts
+ * the steps of all sessions of a store. */
 TDM_API uint64_t tdm_session_step(tdm_session *session);
 
 /* No parameter or state has a name that begins so: a scope at the top that is called "checkpoint"

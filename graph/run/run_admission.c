@@ -68,6 +68,7 @@ static void note_update(tdm_run_state *run) {
   tdm_plan_note_updated_copies(run->plan);
   atomic_fetch_add(&store->version, 1);
   store->steps++;
+  run->session->trainer.steps++;
 }
 
 /* Of the commands that fail, all but the vote of a job's ranks, before which nothing is updated. */

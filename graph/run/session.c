@@ -10,7 +10,7 @@
 enum { PATIENCE_NS = 2000000 }; /* for the store's lock, which a run has for some microseconds */
 
 tdm_session *tdm_session_retain(tdm_session *session) {
-  if (session) atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+  if (session) atomic_fetch_add_explicit(&session->handles, 1, memory_order_relaxed);
   return session;
 }
 

@@ -18,11 +18,13 @@ typedef struct tdm_slot {
 } tdm_slot;
 
 struct tdm_session {
-  _Atomic uint32_t references;
+  _Atomic uint32_t handles;    /* of the program: after the last no step can be begun */
+  _Atomic uint32_t references; /* of all handles together, and of each run that was submitted */
   tdm_context *context; /* retained by graph */
   const tdm_allocator *allocator;
   tdm_graph *graph; /* retained, frozen */
   tdm_store *store; /* retained */
+  tdm_store_trainer trainer; /* in the store's list if can_train */
   tdm_region region;
   tdm_device_map map;
   tdm_update_groups groups;
@@ -83,6 +85,10 @@ typedef struct tdm_run_request {
   struct tdm_sequence *sequence; /* NULL: none */
 } tdm_run_request;
 
+/* A submitted run's reference to its session, and its end; the last one frees the session. */
+void tdm_session_hold(tdm_session *session);
+void tdm_session_drop(tdm_session *session);
+
 /* These under the session's lock. Finds or makes the plan of a request, and resolves what is fed
  * into session->fed. */
 tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
@@ -111,6 +117,27 @@ void tdm_session_begin_keeping(tdm_session *session);
 /* Frees what the slot's last run had of its own, and makes room for count values of the next: with
  * red zones only. By the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
+
+/* What each session that trains has of its own in a checkpoint. */
+typedef struct tdm_session_numbers {
+  uint64_t step; /* training steps done */
+  uint64_t seed;
+  double rates[TDM_MAX_UPDATE_GROUPS];
+  double momenta[TDM_MAX_UPDATE_GROUPS];
+} tdm_session_numbers;
+
+/* Adds the numbers of the session, and those of all others that train with its store, to a list
+ * that is saved. Under exclusion from all runs of the store, as the next two. */
+tdm_status tdm_session_numbers_save(tdm_session *session, tdm_tensor_list *list) TDM_WARN_UNUSED;
+/* Reads the numbers of the session, and of all others that train with its store if the list has
+ * them. INVALID_ARGUMENT if a session that trains with the store has none in such a list, or the
+ * other way round. out_numbers: (trainers), in the order of store->trainers, in region. */
+tdm_status tdm_session_numbers_read(tdm_session *session, const tdm_tensor_list *list,
+                                    tdm_region *region, uint64_t *out_store_step,
+                                    const tdm_session_numbers ***out_numbers) TDM_WARN_UNUSED;
+/* Sets what was read. */
+void tdm_session_numbers_apply(tdm_session *session, uint64_t store_step,
+                               const tdm_session_numbers *const *numbers);
 
 /* tdm_session_save and tdm_session_state_dict, of which that rank alone of a job needs the list, or
  * TDM_EVERY_RANK; the others' have what lives there. All ranks call them. */

@@ -362,7 +362,7 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   options = &read;
   tdm_session *session = tdm_allocate(graph->allocator, sizeof *session, "session");
   if (!session) return NULL;
-  session->references = 1;
+  session->handles = session->references = 1;
   session->allocator = graph->allocator;
   session->graph = tdm_graph_retain(graph);
   session->context = graph->context;
@@ -376,6 +376,8 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
   tdm_run_table_init(&session->runs, session->allocator, (uint32_t)limit);
   if (fill_session(session, options) == TDM_OK) {
     tdm_session_begin_keeping(session);
+    session->trainer.session = session;
+    if (session->can_train) tdm_store_add_trainer(session->store, &session->trainer);
     return session;
   }
   tdm_session_release(session);
@@ -384,6 +386,16 @@ tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *opt
 
 void tdm_session_release(tdm_session *session) {
   if (!session || tdm_context_is_inherited(session->context)) return;
+  if (atomic_fetch_sub(&session->handles, 1) != 1) return;
+  if (session->store) tdm_store_remove_trainer(session->store, &session->trainer);
+  tdm_session_drop(session);
+}
+
+void tdm_session_hold(tdm_session *session) {
+  atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+}
+
+void tdm_session_drop(tdm_session *session) {
   if (atomic_fetch_sub(&session->references, 1) != 1) return;
   tdm_context_remove_keeper(session->context, &session->keeper);
   tdm_trace_destroy(session->trace);

@@ -182,7 +182,7 @@ static void deliver(tdm_loop_task *task) {
   run->callback(run->user, &result);
   tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
-  tdm_session_release(session);
+  tdm_session_drop(session);
   tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
   tdm_context_leave(context);
   tdm_context_release(context);
@@ -264,7 +264,7 @@ static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
   const uint64_t *outputs = run->plan->key.words + 1;
   for (size_t i = 0; i < request->fetch_count; i++)
     run->fetches[i] = (tdm_fetch){session->graph->outputs.items[outputs[i]].name, NULL};
-  tdm_session_retain(session);
+  tdm_session_hold(session);
   tdm_loop_hold(tdm_context_loop(session->context));
   run->due_ns = due_ns;
   if (run->due_ns != 0) tdm_run_watch_deadline(run);

@@ -69,6 +69,33 @@ uint64_t tdm_store_version(const tdm_store *store) {
   return store ? atomic_load(&store->version) : 0;
 }
 
+uint64_t tdm_store_step(tdm_store *store) {
+  if (!store) return 0;
+  if (tdm_context_is_inherited(store->context)) return store->steps;
+  pthread_mutex_lock(&store->lock);
+  const uint64_t steps = store->steps;
+  pthread_mutex_unlock(&store->lock);
+  return steps;
+}
+
+void tdm_store_add_trainer(tdm_store *store, tdm_store_trainer *trainer) {
+  pthread_mutex_lock(&store->lock);
+  tdm_store_trainer **last = &store->trainers;
+  while (*last)
+    last = &(*last)->next;
+  *last = trainer;
+  pthread_mutex_unlock(&store->lock);
+}
+
+void tdm_store_remove_trainer(tdm_store *store, tdm_store_trainer *trainer) {
+  pthread_mutex_lock(&store->lock);
+  tdm_store_trainer **link = &store->trainers;
+  while (*link && *link != trainer)
+    link = &(*link)->next;
+  if (*link) *link = trainer->next;
+  pthread_mutex_unlock(&store->lock);
+}
+
 tdm_status tdm_store_status(tdm_store *store) {
   if (!store) return tdm_fail_null("tdm_store_status: the store");
   TDM_TRY(tdm_context_check(store->context));

@@ -52,6 +52,13 @@ struct tdm_store_entry {
   tdm_row_log log;
 };
 
+/* A session that trains with the store: a link of store->trainers. Under the store's lock. */
+typedef struct tdm_store_trainer {
+  struct tdm_store_trainer *next; /* in creation order */
+  struct tdm_session *session;
+  uint64_t steps; /* training steps that it has done */
+} tdm_store_trainer;
+
 /* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
@@ -82,7 +89,8 @@ struct tdm_store {
   tdm_store_entry *first;
   tdm_store_entry *last;
   _Atomic uint64_t version;
-  uint64_t steps; /* training steps done */
+  uint64_t steps; /* training steps done, of all sessions: what random operations go by */
+  tdm_store_trainer *trainers;
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
   uint32_t readers;             /* runs inside that only read, without a chain */
@@ -202,6 +210,10 @@ bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
 tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
                                  tdm_tensor_list *list) TDM_WARN_UNUSED;
 tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
+
+/* Adds a session that trains; the caller removes it before the session ends, in any thread. */
+void tdm_store_add_trainer(tdm_store *store, tdm_store_trainer *trainer);
+void tdm_store_remove_trainer(tdm_store *store, tdm_store_trainer *trainer);
 
 /* In a job, called by all ranks under exclusion from all runs: a store that is broken on one rank
  * is broken on all from then on, by the same parameters and states. INVALID_ARGUMENT where ranks

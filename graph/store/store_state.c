@@ -224,6 +224,8 @@ static tdm_status mend(tdm_store *store) {
   TDM_TRY(restart_states(store));
   store->broken = TDM_OK;
   store->steps = 0;
+  for (tdm_store_trainer *trainer = store->trainers; trainer; trainer = trainer->next)
+    trainer->steps = 0;
   return TDM_OK;
 }
 

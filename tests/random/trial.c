@@ -181,7 +181,7 @@ static bool train(running *it, const action *what) {
   if (!it->trial->views[what->view].trains) return run_once(it, what->view, false, what->seed);
   for (uint64_t i = 0; i < 1 + what->seed % 2; i++)
     if (!run_once(it, what->view, true, what->seed + i)) return false;
-  const uint64_t steps = tdm_session_step(it->sessions[what->view]);
+  const uint64_t steps = tdm_store_step(it->store);
   return steps == it->steps
              ? true
              : trial_fail(it, "%" PRIu64 " steps are counted, not %" PRIu64, steps, it->steps);

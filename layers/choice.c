@@ -100,11 +100,10 @@ static tdm_status infer_where(tdm_infer *infer) {
                     tdm_dtype_name(infer->inputs[0].dtype));
   const bool both = tdm_infer_has(infer, 1) && tdm_infer_has(infer, 2);
   const size_t one = tdm_infer_has(infer, 1) ? 1 : 2;
-  if (!tdm_infer_has(infer, one) || !tdm_dtype_is_floating(infer->inputs[one].dtype))
-    TDM_TRY(tdm_expect_ids(infer, one, names[one]));
   if (both && infer->inputs[1].dtype != infer->inputs[2].dtype)
     return tdm_fail(TDM_INVALID_ARGUMENT, "a is %s, b is %s: they must have one dtype",
                     tdm_dtype_name(infer->inputs[1].dtype), tdm_dtype_name(infer->inputs[2].dtype));
+  if (!tdm_infer_has(infer, one)) return tdm_fail(TDM_INVALID_ARGUMENT, "a and b are missing");
   tdm_shape shape;
   TDM_TRY(tdm_expect_broadcast(infer, 0, "condition", one, names[one], &shape));
   if (both)

@@ -150,7 +150,14 @@ bool tdm_layer_is_size(tdm_graph *graph, const char *layer, const char *name, co
 
 bool tdm_layer_holds(tdm_graph *graph, const char *layer, const char *name, tdm_dtype dtype,
                      const char *what, double number) {
-  if (dtype == TDM_DTYPE_NONE || tdm_dtype_check(dtype, what, number) == TDM_OK) return true;
+  if (dtype == TDM_DTYPE_NONE) return true;
+  const bool is_short = dtype == TDM_FLOAT16 || dtype == TDM_BFLOAT16;
+  if (is_short && number != 0) {
+    tdm_graph_fail(graph, TDM_UNSUPPORTED, "%s %s: %s is %.15g, and %s is filled with 0 alone yet",
+                   layer, name, what, number, tdm_dtype_name(dtype));
+    return false;
+  }
+  if (tdm_dtype_check(dtype, what, number) == TDM_OK) return true;
   tdm_graph_fail_message(graph, tdm_fail_within(TDM_INVALID_ARGUMENT, "%s %s", layer, name));
   return false;
 }

@@ -11,8 +11,6 @@ static const tdm_value invalid = {0, 0};
 /* x with as many along the dimension as index has. */
 static tdm_status infer_gather(tdm_infer *infer) {
   const tdm_gather_attributes *attributes = infer->attributes;
-  if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
-    TDM_TRY(tdm_expect_ids(infer, 0, "x, if not floating,"));
   TDM_TRY(tdm_expect_ids(infer, 1, "index"));
   tdm_shape y = *tdm_infer_shape(infer, 0);
   const tdm_shape *index = tdm_infer_shape(infer, 1);
@@ -27,7 +25,8 @@ static tdm_status infer_gather(tdm_infer *infer) {
 static tdm_status infer_scatter_add(tdm_infer *infer) {
   const tdm_gather_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_ids(infer, 0, "index"));
-  TDM_TRY(tdm_expect_floating(infer, 1, "source"));
+  if (!tdm_dtype_is_floating(infer->inputs[1].dtype))
+    TDM_TRY(tdm_expect_ids(infer, 1, "source, if not floating,"));
   tdm_shape y = {.rank = (int32_t)attributes->rank};
   for (int i = 0; i < y.rank; i++)
     y.dims[i] = attributes->dims[i];

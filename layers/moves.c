@@ -200,10 +200,9 @@ static tdm_value triangle(tdm_graph *graph, const char *function, const char *na
   if (!tdm_layer_accepts(graph, function, name, x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
-  if (shape.rank < 2 || !tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
+  if (shape.rank < 2)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "%s %s: x is %s %s, and must be floating, of two dimensions or more",
-                          function, name, tdm_dtype_name(tdm_value_dtype(graph, x)),
+                          "%s %s: x is %s, and must have two dimensions or more", function, name,
                           tdm_shape_text(&shape, text, sizeof text));
   const tdm_value rows =
       tdm_unsqueeze(graph, name, places(graph, name, x, shape.rank - 2, diagonal), 1);

@@ -31,7 +31,7 @@ TDM_API tdm_value tdm_flip(tdm_graph *graph, const char *name, tdm_value x, cons
  * comes in at the other. */
 TDM_API tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shift,
                            int dimension);
-/* The upper and the lower triangle of the last two dimensions, zeros elsewhere; floating. diagonal:
+/* The upper and the lower triangle of the last two dimensions, zeros elsewhere. diagonal:
  * 0 the main one, positive above it, as PyTorch's. */
 TDM_API tdm_value tdm_triu(tdm_graph *graph, const char *name, tdm_value x, int64_t diagonal);
 TDM_API tdm_value tdm_tril(tdm_graph *graph, const char *name, tdm_value x, int64_t diagonal);
@@ -80,7 +80,7 @@ TDM_API tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const
 
 /* ---- By indices ------------------------------------------------------------------------------ */
 /* Indices are int32 or int64, and in range: a run with another fails, naming it and its place. x is
- * floating, int32 or int64. */
+ * of any dtype. */
 
 /* Along dimension the elements of x that index names: y[i][j] = x[index[i][j]][j] for dimension 0
  * of two. index has x's rank, and as many of the other dimensions, or, where both are sizes, fewer.
@@ -90,9 +90,9 @@ TDM_API tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, in
 /* The places of x along dimension that index (n) names. */
 TDM_API tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                                    tdm_value index);
-/* x, floating, with source added where index names: y[index[i][j]][j] += source[i][j] for dimension
- * 0 of two, in the order of i. index has as many of x's other dimensions; source is like index, or
- * has more. */
+/* x, floating, int32 or int64, with source added where index names: y[index[i][j]][j] +=
+ * source[i][j] for dimension 0 of two, in the order of i. index has as many of x's other
+ * dimensions; source is like index, or has more. */
 TDM_API tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                                   tdm_value index, tdm_value source);
 /* ids (...) -> int64 (..., classes): 1 at the id's place, else 0. */

@@ -54,7 +54,7 @@ TDM_API tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a,
  * false except TDM_NOT_EQUAL. */
 TDM_API tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x,
                                      tdm_relation relation, double number);
-/* a where condition (bool) is true, else b, also of int32 and int64; all three are broadcast. */
+/* a where condition (bool) is true, else b, of any dtype; all three are broadcast. */
 TDM_API tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                             tdm_value b);
 /* The number where condition is true, else x; both are broadcast. INVALID_ARGUMENT if x's dtype

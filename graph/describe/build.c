@@ -380,6 +380,39 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
   return true;
 }
 
+/* Writes the dtypes that the host's kernels of the operation are for, "float32, float64"; none, if
+ * there are no such kernels. */
+static const char *kernel_dtypes(const tdm_graph *graph, const char *operation, char *text,
+                                 size_t capacity) {
+  size_t length = 0;
+  text[0] = 0;
+  for (int i = TDM_DTYPE_NONE + 1; i < TDM_DTYPE_COUNT; i++) {
+    const tdm_dtype dtype = (tdm_dtype)i;
+    if (length >= capacity || !tdm_context_find_kernel(graph->context, operation, "cpu", dtype))
+      continue;
+    const int added = snprintf(text + length, capacity - length, "%s%s", length > 0 ? ", " : "",
+                               tdm_dtype_name(dtype));
+    length += added > 0 ? (size_t)added : 0;
+  }
+  return text;
+}
+
+/* Returns true if a kernel makes the node's first output of its dtype, or if none is known of any
+ * dtype: those of a user's operation may be registered later. Otherwise the graph's error names the
+ * legal ones. */
+static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const char *path,
+                        uint32_t first) {
+  const tdm_dtype dtype = tdm_ir_value_at(graph, first)->spec.dtype;
+  if (graph->lent || operation->is_view ||
+      tdm_context_find_kernel(graph->context, operation->name, "cpu", dtype))
+    return true;
+  char text[128];
+  if (!*kernel_dtypes(graph, operation->name, text, sizeof text)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its result would be %s, and can be %s",
+                 operation->name, path, tdm_dtype_name(dtype), text);
+  return false;
+}
+
 /* A rule that is asked inserts where it was told to, a user behind all. */
 static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
   tdm_insertion at = {.device = TDM_NO_DEVICE,
@@ -413,6 +446,7 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const tdm_insertion at = insertion_for(graph, path);
   const uint32_t first =
       tdm_insert(graph, &at, operation, attributes, indices, node_inputs(operation, input_count));
+  if (first && !check_dtype(graph, operation, path, first)) return invalid;
   for (uint32_t i = 0; outputs && first && i < output_count; i++)
     outputs[i] = tdm_ir_handle(graph, first + i);
   return tdm_ir_handle(graph, first);

@@ -50,7 +50,7 @@ static tdm_status infer_sparse_add(tdm_infer *infer) {
 /* The input is only for its shape and dtype. */
 const tdm_operation tdm_operation_fill =
     INTRINSIC(TDM_OP_FILL, 1, 1, 1, infer_fill, tdm_work_writes, GIVEN,
-              .attribute_bytes = sizeof(tdm_fill_attributes));
+              .attribute_bytes = sizeof(tdm_fill_attributes), .shape_inputs = 1u << 0);
 const tdm_operation tdm_operation_accumulate =
     INTRINSIC(TDM_OP_ACCUMULATE, 1, TDM_KERNEL_MAX_INPUTS, 1, infer_same, tdm_work_streams, WIDEST,
               .takes_list = true, .gradient = append_accumulate_gradient, .elementwise = true);

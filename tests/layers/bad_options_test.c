@@ -375,7 +375,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"permute", "twice", permuted_twice},
     {"flip", "-5", flipped_beyond},
     {"roll", "dimension 0", rolled_name},
-    {"tril", "int64", triangle_of_vector},
+    {"tril", "two dimensions", triangle_of_vector},
     {"unsqueeze", "6", unsqueezed_beyond},
     {"squeeze", "not 1", squeezed_four},
     {"flatten", "stands before", flattened_backwards},

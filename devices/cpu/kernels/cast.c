@@ -138,6 +138,7 @@ static tdm_status fill_execute(const tdm_kernel_call *call) {
   const size_t bytes = (size_t)state->count * element_bytes;
   char *out = call->outputs[0];
   if (bytes == 0) return TDM_OK;
+  memset(out, 0, element_bytes); /* of the 16-bit dtypes, which are filled with 0 alone */
   convert_from_double(state->dtype, &state->value, out, 1);
   for (size_t done = element_bytes; done < bytes;) { /* doubles what is filled */
     const size_t more = done < bytes - done ? done : bytes - done;
@@ -147,5 +148,10 @@ static tdm_status fill_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
+/* What moves elements without reading them takes the 16-bit dtypes too. */
+#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
+  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, cast_execute, cast_part),
-        KERNEL_OF_ALL(TDM_OP_FILL, fill_prepare, fill_execute, NULL))
+        KERNEL_OF_EVERY(TDM_OP_FILL, fill_prepare, fill_execute, NULL))

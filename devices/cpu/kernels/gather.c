@@ -42,6 +42,8 @@ static tdm_status gather_prepare(const tdm_kernel_request *request, tdm_kernel_a
     for (int64_t i = 0; i < inner; i++)                                                            \
       y[i] = x[tdm_cpu_id(ids, row * inner + i) * inner + i];                                      \
   }
+GATHER_ROW(uint8_t)
+GATHER_ROW(uint16_t)
 GATHER_ROW(uint32_t)
 GATHER_ROW(uint64_t)
 
@@ -59,8 +61,12 @@ static void gather_range(void *user, int64_t begin, int64_t end) {
       memcpy(y, x + (size_t)tdm_cpu_id(&ids, row % sizes->picked) * row_bytes, row_bytes);
     else if (state->element_bytes == sizeof(uint32_t))
       gather_row_of_uint32_t(state, &ids, (const void *)x, (void *)y, row);
-    else
+    else if (state->element_bytes == sizeof(uint64_t))
       gather_row_of_uint64_t(state, &ids, (const void *)x, (void *)y, row);
+    else if (state->element_bytes == sizeof(uint16_t))
+      gather_row_of_uint16_t(state, &ids, (const void *)x, (void *)y, row);
+    else
+      gather_row_of_uint8_t(state, &ids, (const void *)x, (void *)y, row);
   }
 }
 
@@ -135,6 +141,8 @@ static tdm_status scatter_prepare(const tdm_kernel_request *request, tdm_kernel_
   }
 SCATTER(float)
 SCATTER(double)
+SCATTER(uint32_t) /* integers wrap */
+SCATTER(uint64_t)
 
 /* ---- one_hot --------------------------------------------------------------------------------- */
 
@@ -174,7 +182,14 @@ static tdm_status one_hot_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-KERNELS(gather, KERNEL_OF_NUMBERS(TDM_OP_GATHER, gather_prepare, gather_execute),
+/* What moves elements without reading them takes the 16-bit dtypes too. */
+#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
+  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
+KERNELS(gather, KERNEL_OF_EVERY(TDM_OP_GATHER, gather_prepare, gather_execute, NULL),
         KERNEL_OF(TDM_FLOAT32, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_float_execute, NULL),
         KERNEL_OF(TDM_FLOAT64, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_double_execute, NULL),
+        KERNEL_OF(TDM_INT32, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_uint32_t_execute, NULL),
+        KERNEL_OF(TDM_INT64, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_uint64_t_execute, NULL),
         KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_execute, NULL))

@@ -95,7 +95,7 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
 
 #define EXCHANGE_BLOCK 16 /* rows of both sides that stay in the first cache */
 
-/* Elements of 4 or 8 bytes, in blocks: out (columns, middle, rows) = x (rows, middle, columns), of
+/* Elements of 1 to 8 bytes, in blocks: out (columns, middle, rows) = x (rows, middle, columns), of
  * which one place of the middle. */
 #define EXCHANGE_ELEMENTS(type)                                                                    \
   static void exchange_##type(const type *x, type *out, int64_t rows, int64_t middle,              \
@@ -108,6 +108,8 @@ static tdm_status prepare_exchange(const tdm_kernel_request *request, tdm_kernel
       }                                                                                            \
     }                                                                                              \
   }
+EXCHANGE_ELEMENTS(uint8_t)
+EXCHANGE_ELEMENTS(uint16_t)
 EXCHANGE_ELEMENTS(uint32_t)
 EXCHANGE_ELEMENTS(uint64_t)
 
@@ -131,13 +133,16 @@ static tdm_status exchange(const tdm_kernel_call *call) {
     const int64_t slice = i / middle * middle * rows * columns, place = i % middle;
     const char *x = (const char *)call->inputs[0] + (size_t)(slice + place * columns) * inner;
     char *out = (char *)call->outputs[0] + (size_t)(slice + place * rows) * inner;
-    if (inner == sizeof(uint32_t)) {
+    if (inner == sizeof(uint32_t))
       exchange_uint32_t((const void *)x, (void *)out, rows, middle, columns);
-    } else if (inner == sizeof(uint64_t)) {
+    else if (inner == sizeof(uint64_t))
       exchange_uint64_t((const void *)x, (void *)out, rows, middle, columns);
-    } else {
+    else if (inner == sizeof(uint8_t))
+      exchange_uint8_t((const void *)x, (void *)out, rows, middle, columns);
+    else if (inner == sizeof(uint16_t))
+      exchange_uint16_t((const void *)x, (void *)out, rows, middle, columns);
+    else
       exchange_rows(state, x, out);
-    }
   }
   return TDM_OK;
 }
@@ -152,7 +157,13 @@ static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kerne
   return prepare_exchange(request, answer, (int)attributes->first, (int)attributes->second);
 }
 
-KERNELS(shape, KERNEL_OF_NUMBERS(TDM_OP_SELECT, select_prepare, select_execute),
+/* What moves elements without reading them takes the 16-bit dtypes too. */
+#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
+  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
+KERNELS(shape, KERNEL_OF_EVERY(TDM_OP_SELECT, select_prepare, select_execute, NULL),
         KERNEL_OF_FLOATS(TDM_OP_SELECT_GRADIENT, select_gradient_prepare, select_gradient_execute),
-        KERNEL_OF_NUMBERS(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare, exchange),
-        KERNEL_OF_NUMBERS(TDM_OP_TRANSPOSE, transpose_prepare, exchange))
+        KERNEL_OF_EVERY(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare, exchange,
+                        NULL),
+        KERNEL_OF_EVERY(TDM_OP_TRANSPOSE, transpose_prepare, exchange, NULL))

@@ -110,6 +110,7 @@ static tdm_status pad_prepare(const tdm_kernel_request *request, tdm_kernel_answ
     }                                                                                              \
   }
 COPY_PLANE(uint8_t)
+COPY_PLANE(uint16_t)
 COPY_PLANE(uint32_t)
 COPY_PLANE(uint64_t)
 
@@ -135,6 +136,8 @@ static void copy_task(const tdm_kernel_call *call, int64_t task) {
     COPY(uint32_t);
   else if (state->element_bytes == sizeof(uint64_t))
     COPY(uint64_t);
+  else if (state->element_bytes == sizeof(uint16_t))
+    COPY(uint16_t);
   else
     COPY(uint8_t);
 #undef COPY
@@ -208,6 +211,11 @@ static tdm_status arange_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-KERNELS(strided, KERNEL_OF_ALL(TDM_OP_STRIDED, strided_prepare, strided_execute, NULL),
-        KERNEL_OF_ALL(TDM_OP_PAD, pad_prepare, pad_execute, NULL),
+/* What moves elements without reading them takes the 16-bit dtypes too. */
+#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
+  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
+KERNELS(strided, KERNEL_OF_EVERY(TDM_OP_STRIDED, strided_prepare, strided_execute, NULL),
+        KERNEL_OF_EVERY(TDM_OP_PAD, pad_prepare, pad_execute, NULL),
         KERNEL_OF_NUMBERS(TDM_OP_ARANGE, arange_prepare, arange_execute))

@@ -62,10 +62,13 @@ static tdm_status where_prepare(const tdm_kernel_request *request, tdm_kernel_an
     const where_state *state = call->state;                                                        \
     return tdm_cpu_run_parts(call, where_##word##_part, state->splits, state->count, GRAIN);       \
   }
+WHERE(uint8_t)
+WHERE(uint16_t)
 WHERE(uint32_t)
 WHERE(uint64_t)
 
 #define LISTED(dtype, word)                                                                        \
   KERNEL_OF(dtype, TDM_OP_WHERE, where_prepare, where_##word##_execute, where_##word##_part)
 KERNELS(where, LISTED(TDM_FLOAT32, uint32_t), LISTED(TDM_FLOAT64, uint64_t),
-        LISTED(TDM_INT32, uint32_t), LISTED(TDM_INT64, uint64_t))
+        LISTED(TDM_INT32, uint32_t), LISTED(TDM_INT64, uint64_t), LISTED(TDM_UINT8, uint8_t),
+        LISTED(TDM_BOOL, uint8_t), LISTED(TDM_FLOAT16, uint16_t), LISTED(TDM_BFLOAT16, uint16_t))

@@ -165,12 +165,14 @@ template <class word> struct value_of {
 template <> struct value_of<fused_word> {
   static __device__ fused_word load(const void *from, int bytes, int64_t i) {
     fused_word value = {static_cast<const uint8_t *>(from)[i * bytes]};
+    if (bytes == 2) value.bits = static_cast<const uint16_t *>(from)[i];
     if (bytes == 4) value.bits = static_cast<const uint32_t *>(from)[i];
     if (bytes == 8) value.bits = static_cast<const uint64_t *>(from)[i];
     return value;
   }
   static __device__ void store(fused_word value, void *to, int bytes, int64_t i) {
     if (bytes == 1) static_cast<uint8_t *>(to)[i] = (uint8_t)value.bits;
+    if (bytes == 2) static_cast<uint16_t *>(to)[i] = (uint16_t)value.bits;
     if (bytes == 4) static_cast<uint32_t *>(to)[i] = (uint32_t)value.bits;
     if (bytes == 8) static_cast<uint64_t *>(to)[i] = value.bits;
   }

@@ -122,9 +122,16 @@ static tdm_status one_hot_run(const tdm_kernel_call *call) {
                        state->wide, state->classes, output_of<int64_t>(call, 0), count);
 }
 
-TYPED_KERNELS(gather, KERNEL_OF_NUMBERS(TDM_OP_GATHER, gather_prepare, run_gather),
-              KERNEL_OF(TDM_FLOAT32, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<float>,
-                        0),
-              KERNEL_OF(TDM_FLOAT64, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<double>,
-                        0),
-              KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_run, 0))
+/* What moves elements without reading them takes the 16-bit dtypes too. */
+#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
+  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
+TYPED_KERNELS(
+    gather, KERNEL_OF_EVERY(TDM_OP_GATHER, gather_prepare, run_gather),
+    KERNEL_OF(TDM_FLOAT32, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<float>, 0),
+    KERNEL_OF(TDM_FLOAT64, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<double>, 0),
+    KERNEL_OF(TDM_INT32, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<uint32_t>,
+              0), /* integers wrap */
+    KERNEL_OF(TDM_INT64, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<uint64_t>, 0),
+    KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_run, 0))

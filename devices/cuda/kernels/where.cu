@@ -46,4 +46,6 @@ template <class word> static tdm_status where_run(const tdm_kernel_call *call) {
 #define LISTED(dtype, word)                                                                        \
   KERNEL_OF(dtype, TDM_OP_WHERE, where_prepare, where_run<word>, ELEMENT_WHERE)
 TYPED_KERNELS(where, LISTED(TDM_FLOAT32, uint32_t), LISTED(TDM_FLOAT64, uint64_t),
-              LISTED(TDM_INT32, uint32_t), LISTED(TDM_INT64, uint64_t))
+              LISTED(TDM_INT32, uint32_t), LISTED(TDM_INT64, uint64_t), LISTED(TDM_UINT8, uint8_t),
+              LISTED(TDM_BOOL, uint8_t), LISTED(TDM_FLOAT16, uint16_t),
+              LISTED(TDM_BFLOAT16, uint16_t))

@@ -61,6 +61,12 @@ kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape sh
   return input;
 }
 
+kernel_input *kernel_case_any_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape) {
+  if (dtype == TDM_BOOL) return kernel_case_input(test, dtype, shape, 0, 2);
+  const bool is_signed = tdm_dtype_bytes(dtype) > 2;
+  return kernel_case_input(test, dtype, shape, is_signed ? -90 : 1, 99);
+}
+
 void kernel_case_absent_input(kernel_case *test) {
   test->inputs[test->input_count++] = (kernel_input){.spec = {.dtype = TDM_DTYPE_NONE}};
 }
@@ -94,6 +100,10 @@ static void value_write(tdm_dtype dtype, void *data, int64_t index, double value
     break;
   case TDM_BOOL:
     ((uint8_t *)data)[index] = value >= 0.5;
+    break;
+  case TDM_FLOAT16:
+  case TDM_BFLOAT16:
+    ((uint16_t *)data)[index] = (uint16_t)floor(value);
     break;
   default:
     ((uint8_t *)data)[index] = (uint8_t)floor(value);
@@ -131,11 +141,12 @@ void kernel_input_generate(const kernel_case *test, size_t input, void *data) {
 
 void kernel_values_read(tdm_dtype dtype, const void *data, int64_t count, double *out) {
   for (int64_t i = 0; i < count; i++) {
-    out[i] = dtype == TDM_FLOAT32   ? (double)((const float *)data)[i]
-             : dtype == TDM_FLOAT64 ? ((const double *)data)[i]
-             : dtype == TDM_INT32   ? (double)((const int32_t *)data)[i]
-             : dtype == TDM_INT64   ? (double)((const int64_t *)data)[i]
-                                    : (double)((const uint8_t *)data)[i];
+    out[i] = dtype == TDM_FLOAT32          ? (double)((const float *)data)[i]
+             : dtype == TDM_FLOAT64        ? ((const double *)data)[i]
+             : dtype == TDM_INT32          ? (double)((const int32_t *)data)[i]
+             : dtype == TDM_INT64          ? (double)((const int64_t *)data)[i]
+             : tdm_dtype_bytes(dtype) == 2 ? (double)((const uint16_t *)data)[i]
+                                           : (double)((const uint8_t *)data)[i];
   }
 }
 

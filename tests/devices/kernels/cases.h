@@ -126,12 +126,20 @@ static const tdm_dtype real_dtypes[] = {TDM_FLOAT32, TDM_FLOAT64};
   for (size_t dtype##_at = 0; dtype##_at < 2; dtype##_at++)                                        \
     for (tdm_dtype dtype = real_dtypes[dtype##_at]; dtype != TDM_DTYPE_NONE; dtype = TDM_DTYPE_NONE)
 
+/* All dtypes, for kernels that only move elements. The 16-bit ones are whole numbers here, of which
+ * they have the bits. */
+static const tdm_dtype every_dtype[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   TDM_INT64,
+                                        TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};
+enum { EVERY_DTYPE = sizeof every_dtype / sizeof every_dtype[0] };
+
 /* A case without operands; name as printf. */
 kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_reference reference,
                              const char *format, ...) TDM_PRINTF(4, 5);
 /* Adds an input of reals or integers in [low, high); answers it for changes. */
 kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape, double low,
                                 double high);
+/* The same of numbers that dtype holds whichever it is: 0 and 1, 1 to 98, or -90 to 98. */
+kernel_input *kernel_case_any_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
 void kernel_case_absent_input(kernel_case *test);
 void kernel_case_output(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
 /* An output that overwrites that input. */

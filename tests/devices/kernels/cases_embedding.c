@@ -252,9 +252,8 @@ static void index_copy_case(tdm_dtype dtype, tdm_dtype indices_dtype, const int6
 }
 
 void index_copy_cases(kernel_visit visit, void *user) {
-  static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,
-                                     TDM_INT64,   TDM_UINT8,   TDM_BOOL};
-  for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+  const tdm_dtype *const dtypes = every_dtype;
+  for (size_t i = 0; i < EVERY_DTYPE; i++) {
     index_copy_case(dtypes[i], TDM_INT64, (const int64_t[]){9, 3, 5}, 4, visit, user);
     index_copy_case(dtypes[i], TDM_INT64, (const int64_t[]){5, 1, 1}, 5, visit, user);
     index_copy_case(dtypes[i], TDM_INT32, (const int64_t[]){9, 3, 5}, 0, visit, user);

@@ -147,6 +147,7 @@ static const pad_case pad_cases[] = {
 static void visit_pad(const pad_case *made, tdm_dtype dtype, kernel_visit visit, void *user) {
   kernel_case test = kernel_case_make(TDM_OP_PAD, dtype, pad_reference, "%s", made->title);
   test.attributes.pad = made->attributes;
+  if (tdm_dtype_bytes(dtype) == 2) test.attributes.pad.value = 0;
   kernel_case_input(&test, dtype, made->x, dtype == TDM_BOOL ? 0 : 1, dtype == TDM_BOOL ? 2 : 99);
   kernel_case_output(&test, dtype, made->y);
   visit(&test, user);
@@ -175,9 +176,8 @@ static void visit_arange(tdm_dtype dtype, int64_t count, double start, double st
 /* ---- The family ------------------------------------------------------------------------------ */
 
 void move_cases(kernel_visit visit, void *user) {
-  static const tdm_dtype all[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,
-                                  TDM_INT64,   TDM_UINT8,   TDM_BOOL};
-  for (size_t i = 0; i < TDM_COUNT_OF(all); i++) {
+  const tdm_dtype *const all = every_dtype;
+  for (size_t i = 0; i < EVERY_DTYPE; i++) {
     for (size_t k = 0; k < TDM_COUNT_OF(strided_cases); k++)
       visit_strided(&strided_cases[k], all[i], visit, user);
     for (size_t k = 0; k < TDM_COUNT_OF(pad_cases); k++)

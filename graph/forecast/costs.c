@@ -151,8 +151,9 @@ tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *k
 /* ---- Learning ---- */
 
 typedef struct learned {
-  double sum_ns; /* of the medians of the steps alike */
-  uint32_t count;
+  double sum_ns;  /* of the medians of the steps alike */
+  uint32_t count; /* of those that have a median */
+  size_t first;   /* of the steps alike */
 } learned;
 
 /* What ranks do together takes as long as they wait for one another, which is no cost of it. */
@@ -178,32 +179,57 @@ static void find_keys(const tdm_plan *plan, char (*keys)[TDM_COST_KEY]) {
   }
 }
 
+/* Adds up the medians of the steps alike. kernels: room for a number of each step. */
+static tdm_status add_up(const tdm_plan *plan, char (*keys)[TDM_COST_KEY], tdm_map *by_key,
+                         learned *kernels) {
+  size_t count = 0;
+  for (size_t i = plan->lowered.schedule.step_count; i-- > 0;) {
+    if (!keys[i][0]) continue;
+    learned *alike = tdm_map_get(by_key, keys[i]);
+    if (!alike) {
+      alike = &kernels[count++];
+      TDM_TRY(tdm_map_put(by_key, keys[i], alike));
+    }
+    const double median_ns = tdm_profile_median_ns(&plan->profile, i);
+    if (median_ns >= 0) alike->sum_ns += median_ns;
+    alike->count += median_ns >= 0;
+    alike->first = i;
+  }
+  return TDM_OK;
+}
+
 /* Steps with equal keys, on whichever devices of a class, are one kernel: its cost is the mean of
  * their medians, since where a kernel's operands lie (in a cache, or not) differs with its place in
  * a plan. */
-static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
-  const size_t steps = plan->lowered.schedule.step_count;
+static tdm_status put_means(tdm_costs *costs, const tdm_plan *plan, char (*keys)[TDM_COST_KEY],
+                            const tdm_map *by_key, bool crowded) {
   char class_name[TDM_COST_CLASS];
-  char(*keys)[TDM_COST_KEY] = tdm_allocate(costs->allocator, (steps + 1) * sizeof *keys, "costs");
-  if (!keys) return TDM_OUT_OF_MEMORY;
-  find_keys(plan, keys);
-  tdm_status status = TDM_OK;
-  for (size_t i = 0; i < steps && status == TDM_OK; i++) {
-    if (!keys[i][0]) continue;
-    learned alike = {0};
-    for (size_t k = steps; k-- > i;) {
-      if (strcmp(keys[k], keys[i]) != 0) continue;
-      const double median_ns = tdm_profile_median_ns(&plan->profile, k);
-      if (median_ns >= 0) alike.sum_ns += median_ns;
-      alike.count += median_ns >= 0;
-      if (k > i) keys[k][0] = 0;
-    }
-    if (alike.count == 0) continue;
-    const double ns = alike.sum_ns / alike.count;
+  for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
+    const learned *alike = keys[i][0] ? tdm_map_get(by_key, keys[i]) : NULL;
+    if (!alike || alike->first != i || alike->count == 0) continue;
+    const double ns = alike->sum_ns / alike->count;
     const tdm_cost cost = {.alone_ns = crowded ? 0 : ns, .crowded_ns = crowded ? ns : 0};
     tdm_cost_class(device_of(plan, i), class_name);
-    status = tdm_costs_put(costs, class_name, keys[i] + strlen(class_name) + 1, cost);
+    TDM_TRY(tdm_costs_put(costs, class_name, keys[i] + strlen(class_name) + 1, cost));
   }
+  return TDM_OK;
+}
+
+static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
+  const size_t steps = plan->lowered.schedule.step_count;
+  tdm_map by_key; /* a key of steps: what is learned of them */
+  char(*keys)[TDM_COST_KEY] = tdm_allocate(costs->allocator, (steps + 1) * sizeof *keys, "costs");
+  if (!keys) return TDM_OUT_OF_MEMORY;
+  tdm_status status = TDM_OUT_OF_MEMORY;
+  tdm_map_init(&by_key, costs->allocator);
+  learned *kernels = tdm_allocate(costs->allocator, (steps + 1) * sizeof *kernels, "costs");
+  if (kernels) {
+    find_keys(plan, keys);
+    status = add_up(plan, keys, &by_key, kernels);
+  }
+  if (status == TDM_OK) status = put_means(costs, plan, keys, &by_key, crowded);
+  tdm_map_deinit(&by_key);
+  tdm_release(costs->allocator, kernels, (steps + 1) * sizeof *kernels);
   tdm_release(costs->allocator, keys, (steps + 1) * sizeof *keys);
   return status;
 }

@@ -200,6 +200,9 @@ void tdm_flight_fail_after_wait(tdm_flight *flight, const tdm_program *program, 
                                 tdm_status status);
 /* How many bytes a kernel may touch of an operand; of one in a format of its own one at least. */
 size_t tdm_operand_bytes(const tdm_spec *spec);
+/* Returns true if all outputs are empty, so that the kernel has nothing to do and is not called: it
+ * might loop over the other extents, which may be large. */
+bool tdm_execute_is_empty(const tdm_execute *execute);
 /* Copies what a failed flight says of itself: its earliest failure, else what it was stopped with.
  * text of TDM_MESSAGE_BYTES. */
 tdm_status tdm_flight_read_failure(tdm_flight *flight, char *text);

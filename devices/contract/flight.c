@@ -106,3 +106,10 @@ size_t tdm_operand_bytes(const tdm_spec *spec) {
   const int64_t bytes = tdm_shape_bytes(&spec->shape, spec->dtype);
   return bytes < 0 ? 1 : (size_t)bytes;
 }
+
+bool tdm_execute_is_empty(const tdm_execute *execute) {
+  const tdm_spec *outputs = execute->specs + execute->input_count;
+  for (uint32_t i = 0; i < execute->output_count; i++)
+    if (tdm_operand_bytes(&outputs[i]) > 0) return false;
+  return execute->output_count > 0;
+}

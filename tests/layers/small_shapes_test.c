@@ -50,6 +50,24 @@ static void a_slope_of_a_scalar_is_one(void **state) {
   assert_shape(answer(*state, graph, tdm_shape_scalar(), y, y), tdm_shape_scalar());
 }
 
+/* No rows of 2^36 columns: kernels that went through the columns would take minutes each. */
+static void long_rows_of_which_there_are_none_take_no_time(void **state) {
+  static const int first = 0, last = 1;
+  const int64_t columns = (int64_t)1 << 36;
+  const tdm_shape shape = tdm_shape_of(2, 0, columns), turned = tdm_shape_of(2, columns, 0);
+  tdm_graph *graph = tdm_graph_create(*state);
+  tdm_value y = tdm_input(graph, "x", TDM_FLOAT32, shape);
+  y = tdm_softmax(graph, "softmax", tdm_relu(graph, "relu", y), 1);
+  y = tdm_cumsum(graph, "cumsum", tdm_flip(graph, "flip", y, &last, 1), 1);
+  y = tdm_transpose(graph, "turned", tdm_cumsum(graph, "down", y, 0), 0, 1);
+  y = tdm_mul(graph, "square", y, tdm_flip(graph, "flip again", y, &first, 1));
+  assert_shape(answer(*state, graph, shape, y, (tdm_value){0, 0}), turned);
+  graph = tdm_graph_create(*state);
+  y = tdm_relu(graph, "relu", tdm_input(graph, "x", TDM_FLOAT32, shape));
+  y = tdm_sum(graph, "sum", y, &last, 1, false);
+  assert_shape(answer(*state, graph, shape, y, (tdm_value){0, 0}), tdm_shape_of(1, 0));
+}
+
 /* x (5, 0) times a parameter (0, 3) is zeros, and its gradient is empty. */
 static void products_over_nothing_are_trained(void **state) {
   tdm_graph *graph = tdm_graph_create(*state);
@@ -286,6 +304,7 @@ static int close_context(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_slope_of_a_scalar_is_one),
+      cmocka_unit_test(long_rows_of_which_there_are_none_take_no_time),
       cmocka_unit_test(products_over_nothing_are_trained),
       cmocka_unit_test(no_images_are_flattened),
       cmocka_unit_test(losses_of_no_images_add_up_to_nothing),

@@ -76,7 +76,12 @@ static inline tdm_context_options tdm_context_options_default(void) {
  * A process that inherited a context by fork has none of its threads. There whatever would use the
  * context, or what belongs to it, fails with UNAVAILABLE and changes nothing; elements of host
  * tensors can be read (tdm_tensor_data), and releasing and closing are legal and do nothing: no
- * callback is called, no memory given back. The child makes a context of its own. */
+ * callback is called, no memory given back. The child makes a context of its own.
+ *
+ * Stack: a thread of the program's that calls the library needs 512 KiB, besides what its own
+ * callbacks and kernels use. Threads that the library creates have at least 1 MiB each, whatever
+ * the process's limit is. Those of OpenMP that share a kernel's work have what OMP_STACKSIZE or the
+ * process's limit says; they need 512 KiB as well. */
 TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
 TDM_API tdm_context *tdm_context_retain(tdm_context *context);
 /* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The

@@ -1,5 +1,6 @@
-/* Conformance of memory: what allocate promises, who may use an address, and how a shortage is
- * told. Run for the device that TEST_DEVICE names. */
+/* Conformance of memory: what allocate promises, who may use an address, how a shortage is told,
+ * and that nothing is done for outputs without elements. Run for the device that TEST_DEVICE names.
+ */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,6 +224,27 @@ static void dead_and_overlong_addresses_are_refused(void **state) {
   }
 }
 
+/* A kernel has nothing to do if all its outputs are empty, however large their other extents. */
+static void a_kernel_without_elements_to_write_is_not_called(void **state) {
+  test_flight *test = test_flight_create(*state);
+  tdm_device *device = test_device(*state, TEST_DEVICE);
+  const uint32_t base = test_base(test, device, 1, 1);
+  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
+  tdm_command *empty = test_execute(test, program, &test_failing_kernel, base, NULL, 0, 0);
+  tdm_spec *specs = (tdm_spec *)(uintptr_t)empty->execute.specs; /* input, output: in test->data */
+  specs[1].shape = tdm_shape_of(2, 0, (int64_t)1 << 36);
+  tdm_command *after = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
+  test_depend(test, after, empty);
+  test_run(test, false);
+  assert_false(test_has_failed(test, empty));
+  assert_int_equal(test_value(test, base), 32);
+  specs[1].shape = tdm_shape_of(1, 1); /* it is called if an output has elements */
+  specs[0].shape = tdm_shape_of(2, 0, (int64_t)1 << 36);
+  test_run(test, false);
+  assert_true(test_has_failed(test, empty));
+  test_flight_destroy(test);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(blocks_are_aligned_and_apart, set_up, tear_down),
@@ -233,6 +255,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(hidden_addresses_are_refused_elsewhere, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_host_copies_host_memory_only, set_up, tear_down),
       cmocka_unit_test_setup_teardown(dead_and_overlong_addresses_are_refused, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_kernel_without_elements_to_write_is_not_called, set_up,
+                                      tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

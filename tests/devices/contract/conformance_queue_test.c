@@ -316,27 +316,6 @@ static void a_run_waits_for_the_run_before(void **state) {
     test_flight_destroy(runs[i]);
 }
 
-/* A kernel has nothing to do if all its outputs are empty, however large their other extents. */
-static void a_kernel_without_elements_to_write_is_not_called(void **state) {
-  test_flight *test = test_flight_create(*state);
-  tdm_device *device = test_device(*state, TEST_DEVICE);
-  const uint32_t base = test_base(test, device, 1, 1);
-  const uint32_t program = test_program(test, device->queues[TDM_QUEUE_COMPUTE]);
-  tdm_command *empty = test_execute(test, program, &test_failing_kernel, base, NULL, 0, 0);
-  tdm_spec *specs = (tdm_spec *)(uintptr_t)empty->execute.specs; /* input, output: in test->data */
-  specs[1].shape = tdm_shape_of(2, 0, (int64_t)1 << 36);
-  tdm_command *after = test_execute(test, program, &test_mix_kernel, base, NULL, 0, 1);
-  test_depend(test, after, empty);
-  test_run(test, false);
-  assert_false(test_has_failed(test, empty));
-  assert_int_equal(test_value(test, base), 32);
-  specs[1].shape = tdm_shape_of(1, 1); /* it is called if an output has elements */
-  specs[0].shape = tdm_shape_of(2, 0, (int64_t)1 << 36);
-  test_run(test, false);
-  assert_true(test_has_failed(test, empty));
-  test_flight_destroy(test);
-}
-
 /* With times wanted, a command that executed has them, in order; one that did not has none. */
 static void times_are_recorded(void **state) {
   test_flight *test = test_flight_create(*state);
@@ -511,8 +490,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_condition_decides_whether_a_command_executes, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(a_run_waits_for_the_run_before, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_kernel_without_elements_to_write_is_not_called, set_up,
-                                      tear_down),
       cmocka_unit_test_setup_teardown(times_are_recorded, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_idle_cpu_queue_is_adopted, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_busy_queue_is_not_adopted, set_up, tear_down),

@@ -9,6 +9,7 @@
 #define TANDEM_DEVICES_KERNELS_H
 
 #include "devices/operations/attention.h"
+#include "devices/operations/deviations.h"
 #include "devices/operations/dropout.h"
 #include "devices/operations/images.h"
 #include "devices/operations/lookup.h"

@@ -136,15 +136,8 @@ void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, s
 static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
   const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
   const tdm_value safe = tdm_masked_fill(graph, name, sum, is_zero, 1);
-  const tdm_value root = p == 2 ? tdm_sqrt(graph, name, safe) : tdm_pow(graph, name, safe, 1 / p);
+  const tdm_value root = tdm_pow(graph, name, safe, 1 / p);
   return tdm_masked_fill(graph, name, root, is_zero, 0);
-}
-
-tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
-                  size_t count, double correction, bool keep) {
-  name = tdm_graph_name(graph, name);
-  const tdm_value variance = tdm_variance(graph, name, x, dimensions, count, correction, keep);
-  return tdm_value_is_valid(variance) ? root_of(graph, name, variance, 2) : invalid;
 }
 
 /* The largest or smallest, a dimension after the other, the last first so that others keep their
@@ -173,14 +166,25 @@ tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, co
   if (count > 0 && !dimensions)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "norm %s: dimensions is NULL, count is %zu",
                           name, count);
-  const tdm_value sizes = p == 2 ? x : tdm_abs(graph, name, x);
+  if (p == 2) return tdm_root_of_squares(graph, "norm", name, x, dimensions, count, keep);
+  const tdm_value sizes = tdm_abs(graph, name, x);
   if (!tdm_value_is_valid(sizes)) return invalid;
   if (isinf(p)) return extreme_of(graph, name, sizes, p > 0, dimensions, count, keep);
-  const tdm_value powers = p == 2   ? tdm_square(graph, name, x)
-                           : p == 1 ? sizes
-                                    : tdm_pow(graph, name, sizes, p);
+  const tdm_value powers = p == 1 ? sizes : tdm_pow(graph, name, sizes, p);
   const tdm_value sum = tdm_sum(graph, name, powers, dimensions, count, keep);
   return p == 1 || !tdm_value_is_valid(sum) ? sum : root_of(graph, name, sum, p);
+}
+
+tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double p, int dimension,
+                        double epsilon) {
+  name = tdm_graph_name(graph, name);
+  if (!tdm_is_setting(epsilon))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "normalize %s: epsilon is %g, expected a number of at least 0", name,
+                          epsilon);
+  const tdm_value norm = tdm_norm(graph, name, x, p, &dimension, 1, true);
+  if (!tdm_value_is_valid(norm)) return invalid;
+  return tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));
 }
 
 /* ---- Running products ------------------------------------------------------------------------ */

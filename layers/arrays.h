@@ -61,13 +61,20 @@ TDM_API void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *v
 
 /* ---- Along dimensions ------------------------------------------------------------------------ */
 
-/* The root of tdm_variance; of elements that are all equal it is 0, and nothing flows back. */
+/* The root of tdm_variance, also where the variance leaves the range of the dtype; of elements that
+ * are all equal it is 0, and nothing flows back. */
 TDM_API tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                           size_t count, double correction, bool keep);
 /* sum(|x|^p)^(1/p) over `count` dimensions (0: all of them), p > 0; the largest |x| for INFINITY,
- * the smallest for -INFINITY, of equals the first. The gradient of a norm that is 0 is 0. */
+ * the smallest for -INFINITY, of equals the first. The gradient of a norm that is 0 is 0. Of p = 2
+ * no square leaves the range of the dtype; of other p, |x|^p and their sum must be in it. */
 TDM_API tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p,
                            const int *dimensions, size_t count, bool keep);
+/* x / max(norm, epsilon), with tdm_norm along dimension: torch.nn.functional.normalize, whose
+ * defaults are p = 2, dimension 1 and epsilon 1e-12. epsilon is taken literally: with 0 a row of
+ * zeros becomes NaN. INVALID_ARGUMENT for an epsilon below 0 or that is not finite. */
+TDM_API tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double p,
+                                int dimension, double epsilon);
 /* The products of all elements up to each, itself included, along dimension, which is a size. */
 TDM_API tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 /* The logarithms of the sums of e^x up to each, likewise. */

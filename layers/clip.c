@@ -13,8 +13,16 @@
 
 static const tdm_shape scalar = {.rank = 0};
 
-static tdm_status infer_scalar(tdm_infer *infer) {
+/* The dtype of the first output chooses the kernel; the second is what is read on. */
+static tdm_status infer_squares(tdm_infer *infer) {
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &scalar);
+  tdm_infer_set(infer, 1, TDM_FLOAT64, &scalar);
+  return TDM_OK;
+}
+
+static tdm_status infer_factor(tdm_infer *infer) {
+  tdm_infer_set(infer, 0, TDM_FLOAT32, &scalar);
+  tdm_infer_set(infer, 1, TDM_FLOAT64, &scalar);
   return TDM_OK;
 }
 
@@ -23,8 +31,8 @@ static const tdm_operation sum_of_squares = {
     .name = TDM_OP_SUM_OF_SQUARES,
     .min_inputs = 1,
     .max_inputs = 1,
-    .output_count = 1,
-    .infer = infer_scalar,
+    .output_count = 2,
+    .infer = infer_squares,
     .work = tdm_work_streams,
     .precision = TDM_PRECISION_FLOAT32,
 };
@@ -47,10 +55,10 @@ static const tdm_operation clip_factor = {
     .attribute_bytes = sizeof(tdm_clip_attributes),
     .min_inputs = 1,
     .max_inputs = 1,
-    .output_count = 1,
-    .infer = infer_scalar,
+    .output_count = 2,
+    .infer = infer_factor,
     .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
+    .precision = TDM_PRECISION_GIVEN,
 };
 
 static const tdm_operation scale = {
@@ -67,14 +75,6 @@ static const tdm_operation scale = {
 
 TDM_RECORDS(clip, {.operation = &sum_of_squares}, {.operation = &accumulate},
             {.operation = &clip_factor}, {.operation = &scale});
-
-/* Sums are made in the widest dtype that any gradient has. */
-static tdm_dtype widest_dtype(tdm_update *update) {
-  const tdm_graph *graph = tdm_update_graph(update);
-  for (size_t i = 0; i < tdm_update_count(update); i++)
-    if (tdm_value_dtype(graph, tdm_update_gradient(update, i)) == TDM_FLOAT64) return TDM_FLOAT64;
-  return TDM_FLOAT32;
-}
 
 static tdm_value as_dtype(tdm_graph *graph, const char *name, tdm_value x, tdm_dtype dtype) {
   return tdm_value_dtype(graph, x) == dtype ? x : tdm_cast(graph, name, x, dtype);
@@ -128,24 +128,22 @@ static tdm_value finish(sum_tree *tree) {
 }
 
 tdm_status tdm_clip_begin(tdm_update *update, tdm_clip *out_clip) {
-  out_clip->factor = (tdm_value){0, 0};
+  *out_clip = (tdm_clip){{{0, 0}, {0, 0}}};
   const double max_norm = tdm_update_optimizer(update)->clip_norm;
   if (isinf(max_norm) || tdm_update_count(update) == 0) return TDM_OK;
   sum_tree tree = {.graph = tdm_update_graph(update)};
-  const tdm_dtype dtype = widest_dtype(update);
   for (size_t i = 0; i < tdm_update_count(update); i++) {
     const tdm_value gradient = clipped_by_value(update, i);
     const char *name = tdm_update_name(update, i);
-    const tdm_value squares =
-        tdm_append(tree.graph, &sum_of_squares, name, NULL, &gradient, 1, NULL);
-    add(&tree, 0, as_dtype(tree.graph, name, squares, dtype));
+    tdm_value squares[2];
+    tdm_append(tree.graph, &sum_of_squares, name, NULL, &gradient, 1, squares);
+    add(&tree, 0, squares[1]);
   }
   const tdm_value total = finish(&tree);
   const tdm_clip_attributes attributes = {.max_norm = max_norm};
-  out_clip->factor =
-      tdm_append(tree.graph, &clip_factor, "clip_norm", &attributes, &total, 1, NULL);
-  if (tdm_update_optimizer(update)->maximize)
-    out_clip->factor = tdm_neg(tree.graph, "clip_norm", out_clip->factor);
+  tdm_append(tree.graph, &clip_factor, "clip_norm", &attributes, &total, 1, out_clip->factors);
+  for (int i = 0; i < 2 && tdm_update_optimizer(update)->maximize; i++)
+    out_clip->factors[i] = tdm_neg(tree.graph, "clip_norm", out_clip->factors[i]);
   return tdm_graph_status(tree.graph);
 }
 
@@ -164,9 +162,10 @@ tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t ind
   const tdm_value gradient = clipped_by_value(update, index);
   tdm_graph *graph = tdm_update_graph(update);
   const char *name = tdm_update_name(update, index);
-  if (!tdm_value_is_valid(clip->factor))
+  if (!tdm_value_is_valid(clip->factors[0]))
     return tdm_update_optimizer(update)->maximize ? tdm_neg(graph, name, gradient) : gradient;
   const tdm_dtype dtype = tdm_value_dtype(graph, gradient);
-  const tdm_value operands[] = {gradient, as_dtype(graph, name, clip->factor, dtype)};
+  const tdm_value factor = clip->factors[dtype == TDM_FLOAT64];
+  const tdm_value operands[] = {gradient, as_dtype(graph, name, factor, dtype)};
   return tdm_append(graph, &scale, name, NULL, operands, 2, NULL);
 }

@@ -5,9 +5,9 @@
 #include "tandem/graph/graph.h"
 
 /* The factor that brings the joint norm of all gradients of update to at most the optimizer's
- * clip_norm: a scalar, or invalid where nothing is clipped. */
+ * clip_norm: a scalar in float32 and in float64, or invalid where nothing is clipped. */
 typedef struct tdm_clip {
-  tdm_value factor;
+  tdm_value factors[2];
 } tdm_clip;
 
 /* Appends what finds the factor. Call once, before any update. */

@@ -146,6 +146,16 @@ tdm_value tdm_reshape_merged(tdm_graph *graph, const char *name, tdm_value x, td
  * statistics by momentum; by these, placed like `like`, in others. Without weight and bias. */
 tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value x, double epsilon,
                                   double momentum, tdm_value like);
+/* Writes the mask of the dimensions (bit i: dimension i; count 0: all). False, with the graph's
+ * error, where one is not x's or is named twice. */
+bool tdm_reduced_mask(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                      const int *dimensions, size_t count, int64_t *out_mask);
+/* The last groups of neighbouring dimensions in mask, as many as a node takes. */
+int64_t tdm_reduced_last_groups(int64_t mask, int rank);
+/* The root of the sum of the squares of x over the dimensions, also where squares leave the range
+ * of the dtype. Nothing flows back through one that is 0. */
+tdm_value tdm_root_of_squares(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                              const int *dimensions, size_t count, bool keep);
 /* Normalizes x (n, groups, values) over its values, without weight and bias. One value per group at
  * n = 1 is refused. */
 tdm_value tdm_normalize_groups(tdm_graph *graph, const char *name, tdm_value x, double epsilon);

@@ -66,7 +66,11 @@ static inline tdm_layer_norm_options tdm_layer_norm_options_default(void) {
 }
 
 /* Normalizes the last `rank` dimensions of x, which are sizes: (x - mean) / sqrt(variance +
- * epsilon) weight + bias. name.weight (ones), name.bias (zeros), of their shape. */
+ * epsilon) weight + bias. name.weight (ones), name.bias (zeros), of their shape.
+ *
+ * This and the other normalizations subtract the mean with all its digits, so that equal elements
+ * become the bias exactly, and take elements whose squares leave the range of the dtype; the
+ * difference of any two elements must be in it. */
 TDM_API tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
 TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                                       const tdm_layer_norm_options *options);
@@ -135,7 +139,8 @@ TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm
                                          const tdm_instance_norm_options *options);
 
 /* x / (k + alpha mean of the squares of `size` channels around)^beta, channels beyond the first and
- * the last being 0: x (n, channels, ...), all sizes but n. PyTorch's defaults are 1e-4, 0.75, 1. */
+ * the last being 0: x (n, channels, ...), all sizes but n. PyTorch's defaults are 1e-4, 0.75, 1.
+ * The squares must be in the range of the dtype: of float32, elements up to 1e19. */
 TDM_API tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x,
                                           int64_t size, double alpha, double beta, double k);
 
@@ -327,7 +332,8 @@ TDM_API tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const
 TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                            size_t count, bool keep);
 /* The mean of the squared distances from the mean, over n - correction instead of n elements;
- * PyTorch's default correction is 1. */
+ * PyTorch's default correction is 1. Equal elements have the variance 0. A variance beyond the
+ * range of the dtype is infinite; tdm_std is not. */
 TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);
 /* shape: sizes, names, and at most one TDM_INFER. A name is the size of x's dimension of that name,

@@ -22,7 +22,7 @@ static tdm_value expanded(tdm_graph *graph, const char *name, tdm_value x, tdm_v
   return same ? x : tdm_expand_as(graph, name, x, like);
 }
 
-/* By sums of squares that are bounded before the root is taken, whose slope is then finite. */
+/* The product of both divided by their norms, so that no square leaves the range of the dtype. */
 tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                 int dimension, double epsilon) {
   name = tdm_graph_name(graph, name);
@@ -30,17 +30,18 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cosine_similarity %s: epsilon %g must be finite and not negative", name,
                           epsilon);
-  const tdm_value products = tdm_mul(graph, name, a, b);
+  const tdm_value like = tdm_mul(graph, name, a, b); /* its shape alone is used */
   const tdm_value both[2] = {a, b};
-  tdm_value norms[2];
+  tdm_value directions[2];
   for (int i = 0; i < 2; i++) {
     /* what is repeated along the dimension counts as often in the norm */
-    const tdm_value x = expanded(graph, name, both[i], products);
-    const tdm_value squares = dot(graph, name, x, x, dimension);
-    norms[i] = tdm_sqrt(graph, name, tdm_clamp(graph, name, squares, epsilon * epsilon, INFINITY));
+    const tdm_value x = expanded(graph, name, both[i], like);
+    const tdm_value norm =
+        tdm_root_of_squares(graph, "cosine_similarity", name, x, &dimension, 1, true);
+    if (!tdm_value_is_valid(norm)) return invalid;
+    directions[i] = tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));
   }
-  return tdm_div(graph, name, tdm_sum(graph, name, products, &dimension, 1, false),
-                 tdm_mul(graph, name, norms[0], norms[1]));
+  return dot(graph, name, directions[0], directions[1], dimension);
 }
 
 /* Along the last dimension. */
@@ -75,8 +76,9 @@ static tdm_value bounded_cosine(tdm_graph *graph, const char *name, tdm_value a,
   const double apart = 1e-12;
   const tdm_value of_a = tdm_add_scalar(graph, name, dot(graph, name, a, a, -1), apart);
   const tdm_value of_b = tdm_add_scalar(graph, name, dot(graph, name, b, b, -1), apart);
-  return tdm_div(graph, name, dot(graph, name, a, b, -1),
-                 tdm_sqrt(graph, name, tdm_mul(graph, name, of_a, of_b)));
+  const tdm_value norms =
+      tdm_mul(graph, name, tdm_sqrt(graph, name, of_a), tdm_sqrt(graph, name, of_b));
+  return tdm_div(graph, name, dot(graph, name, a, b, -1), norms);
 }
 
 tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,

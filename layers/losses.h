@@ -153,7 +153,7 @@ TDM_API tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *
 
 /* The cosine between a and b, broadcast, along dimension, which goes: of each the norm counts as
  * epsilon (0 or more; PyTorch's default is 1e-8) at least, and has no slope there (PyTorch goes on
- * as if it had). */
+ * as if it had). No square leaves the range of the dtype. */
 TDM_API tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, int dimension, double epsilon);
 /* The p-norm of a - b + epsilon along the last dimension, which stays as 1 with keep. p is positive
@@ -161,7 +161,8 @@ TDM_API tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_
 TDM_API tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, double p, double epsilon, bool keep);
 /* a, b (n, features), targets (n), or (features) and (): 1 - cosine where the target is 1, max(0,
- * cosine - margin) where it is -1; margin 0. */
+ * cosine - margin) where it is -1; margin 0. The squares of a row must add up in the range of the
+ * dtype: of float32, elements up to about 1e18. */
 TDM_API tdm_value tdm_cosine_embedding(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                        tdm_value targets);
 TDM_API tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_value a,

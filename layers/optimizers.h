@@ -153,7 +153,9 @@ TDM_API tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options);
 
 /* Of a matrix only means of squares of rows and of columns are kept (N. Shazeer, M. Stern,
  * "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018). Each shard of a
- * sharded table is a matrix of its own: its states load on as many shards. */
+ * sharded table is a matrix of its own: its states load on as many shards. As in the other
+ * optimizers that keep them, squares of gradients must be in the range of the dtype: of float32,
+ * gradients up to 1e19. */
 typedef struct tdm_adafactor_options {
   size_t struct_size;   /* set by its initializer */
   double learning_rate; /* the largest, and at step s no more than 1 / sqrt(s); default 1e-2 */

@@ -14,6 +14,7 @@
   X(choice)                                                                                        \
   X(clip)                                                                                          \
   X(convolution)                                                                                   \
+  X(deviations)                                                                                    \
   X(dimension)                                                                                     \
   X(dropout)                                                                                       \
   X(embedding)                                                                                     \

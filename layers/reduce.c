@@ -97,7 +97,7 @@ static const tdm_operation reduce_operation = {
 
 TDM_RECORDS(reduce,
             {.operation = &reduce_operation,
-             .functions = "tdm_sum tdm_mean tdm_variance tdm_std tdm_norm tdm_diagonal_sum "
+             .functions = "tdm_sum tdm_mean tdm_norm tdm_diagonal_sum "
                           "tdm_margin_ranking tdm_hinge_embedding tdm_soft_margin tdm_multi_margin "
                           "tdm_multilabel_margin tdm_multilabel_soft_margin tdm_cosine_similarity "
                           "tdm_cosine_embedding tdm_pairwise_distance tdm_triplet_margin "
@@ -105,7 +105,7 @@ TDM_RECORDS(reduce,
             {.operation = &reduce_gradient});
 
 /* The last two groups of neighbours in mask. */
-static int64_t last_groups(int64_t mask, int rank) {
+int64_t tdm_reduced_last_groups(int64_t mask, int rank) {
   int groups = 0;
   int64_t found = 0;
   for (int i = rank - 1; i >= 0; i--) {
@@ -117,28 +117,39 @@ static int64_t last_groups(int64_t mask, int rank) {
   return found;
 }
 
+bool tdm_reduced_mask(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                      const int *dimensions, size_t count, int64_t *out_mask) {
+  if (!tdm_layer_accepts(graph, layer, name, x)) return false;
+  if (count > 0 && !dimensions) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimensions is NULL, count is %zu", layer,
+                   name, count);
+    return false;
+  }
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  *out_mask = count == 0 ? (INT64_C(1) << shape.rank) - 1 : 0;
+  for (size_t i = 0; i < count; i++) {
+    const int counted = tdm_layer_dimension(graph, layer, name, &shape, dimensions[i]);
+    if (counted < 0) return false;
+    if ((*out_mask >> counted & 1) != 0) {
+      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d is named twice", layer, name,
+                     dimensions[i]);
+      return false;
+    }
+    *out_mask |= INT64_C(1) << counted;
+  }
+  return true;
+}
+
 static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                              const int *dimensions, size_t count, bool keep, bool mean) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, layer, name, x)) return invalid;
-  if (count > 0 && !dimensions)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimensions is NULL, count is %zu",
-                          layer, name, count);
+  int64_t mask;
+  if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask)) return (tdm_value){0, 0};
   const tdm_shape shape = tdm_value_shape(graph, x);
-  int64_t mask = count == 0 ? (INT64_C(1) << shape.rank) - 1 : 0;
-  for (size_t i = 0; i < count; i++) {
-    const int counted = tdm_layer_dimension(graph, layer, name, &shape, dimensions[i]);
-    if (counted < 0) return invalid;
-    if ((mask >> counted & 1) != 0)
-      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d is named twice",
-                            layer, name, dimensions[i]);
-    mask |= INT64_C(1) << counted;
-  }
   do { /* once also for no dimension */
     tdm_reduce_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
-    attributes.mask = last_groups(mask, shape.rank);
+    attributes.mask = tdm_reduced_last_groups(mask, shape.rank);
     attributes.keep = keep;
     attributes.mean = mean;
     mask &= ~attributes.mask; /* dimensions before those keep their places */
@@ -155,69 +166,4 @@ tdm_value tdm_sum(tdm_graph *graph, const char *name, tdm_value x, const int *di
 tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                    size_t count, bool keep) {
   return make_reduce(graph, "mean", name, x, dimensions, count, keep, true);
-}
-
-/* n - correction, at least 0, as a value, where some of the dimensions get their sizes when it
- * runs. */
-static tdm_value count_less(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
-                            size_t count, double correction) {
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  const tdm_dtype dtype = tdm_value_dtype(graph, x);
-  tdm_value n = {0, 0};
-  double sizes = 1;
-  for (int i = 0; i < (count == 0 ? shape.rank : (int)count); i++) {
-    const int d = count == 0 ? i : (dimensions[i] + shape.rank) % shape.rank;
-    if (tdm_dim_is_size(shape.dims[d])) {
-      sizes *= (double)shape.dims[d];
-      continue;
-    }
-    const tdm_value places = tdm_cast(graph, name, tdm_arange_like(graph, name, x, d), dtype);
-    const tdm_value ones = tdm_affine(graph, name, places, 0, 1);
-    const tdm_value elements = tdm_sum(graph, name, ones, NULL, 0, false);
-    n = tdm_value_is_valid(n) ? tdm_mul(graph, name, n, elements) : elements;
-  }
-  return tdm_clamp(graph, name, tdm_affine(graph, name, n, sizes, -correction), 0, INFINITY);
-}
-
-static bool has_sizes(const tdm_shape *x, const int *dimensions, size_t count) {
-  for (int i = 0; i < (count == 0 ? x->rank : (int)count); i++)
-    if (!tdm_dim_is_size(x->dims[count == 0 ? i : (dimensions[i] + x->rank) % x->rank]))
-      return false;
-  return true;
-}
-
-/* n / (n - correction); false, with the graph's error, where n is too small. */
-static bool correct(tdm_graph *graph, const char *name, const tdm_shape *x, const int *dimensions,
-                    size_t count, double correction, double *out_factor) {
-  double n = 1;
-  for (int i = 0; i < (count == 0 ? x->rank : (int)count); i++)
-    n *= (double)x->dims[count == 0 ? i : (dimensions[i] + x->rank) % x->rank];
-  *out_factor = correction == 0 ? 1 : n / (n - correction);
-  if (correction == 0 || n > correction) return true;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: %g elements, with a correction of %g",
-                 name, n, correction);
-  return false;
-}
-
-tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
-                       size_t count, double correction, bool keep) {
-  name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "variance", name, x)) return invalid;
-  if (!isfinite(correction))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "variance %s: a correction of %g", name,
-                          correction);
-  const tdm_value mean = tdm_mean(graph, name, x, dimensions, count, true);
-  if (!tdm_value_is_valid(mean)) return invalid;
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  const bool sizes = correction == 0 || has_sizes(&shape, dimensions, count);
-  double factor = 1;
-  if (sizes && !correct(graph, name, &shape, dimensions, count, correction, &factor))
-    return invalid;
-  const tdm_value distances = tdm_square(graph, name, tdm_sub(graph, name, x, mean));
-  if (!sizes)
-    return tdm_div(graph, name, tdm_sum(graph, name, distances, dimensions, count, keep),
-                   count_less(graph, name, x, dimensions, count, correction));
-  const tdm_value variance = tdm_mean(graph, name, distances, dimensions, count, keep);
-  return factor == 1 ? variance : tdm_mul_scalar(graph, name, variance, factor);
 }

@@ -101,10 +101,11 @@ typedef struct tdm_average_attributes {
   double decay;
 } tdm_average_attributes;
 
-/* x F -> F (): sum of squares, in one fixed order. */
+/* x F -> sum F (), sum float64 (): of squares, in one fixed order. The second is finite also where
+ * squares leave the range of F. */
 #define TDM_OP_SUM_OF_SQUARES "sum_of_squares"
-/* sum F (): the sum of squares of all gradients -> factor F (): min(1, max_norm / (sqrt(sum) +
- * 1e-6)), PyTorch's clip_grad_norm_. */
+/* sum float64 (): the sum of squares of all gradients -> factor F (), factor float64 (): min(1,
+ * max_norm / (sqrt(sum) + 1e-6)), PyTorch's clip_grad_norm_. */
 #define TDM_OP_CLIP_FACTOR "clip_factor"
 typedef struct tdm_clip_attributes {
   double max_norm;

@@ -172,7 +172,7 @@ static tdm_value call_reduced(api *self, const char *name, tdm_value x) {
   const uint32_t count = draw_dimensions(self, dimensions);
   const int first = count ? dimensions[0] : 0;
   const bool keep = api_bool(self);
-  switch (fuzz_below(&self->input, 7)) {
+  switch (fuzz_below(&self->input, 8)) {
   case 0:
     return tdm_std(graph, name, x, dimensions, count, api_real(self), keep);
   case 1:
@@ -185,6 +185,8 @@ static tdm_value call_reduced(api *self, const char *name, tdm_value x) {
     return tdm_cumprod(graph, name, x, first);
   case 5:
     return tdm_logcumsumexp(graph, name, x, first);
+  case 6:
+    return tdm_normalize(graph, name, x, api_real(self), first, api_real(self));
   default:
     return tdm_glu(graph, name, x, first);
   }

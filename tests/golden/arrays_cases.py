@@ -106,6 +106,12 @@ def norm(case, shape, p, keep, dimensions, zeros=False):
     case.judge("y", torch.linalg.vector_norm(x, p, every, bool(keep)))
 
 
+def normalize(case, shape, p, dimension, epsilon):
+    options(case, "normalize", p, dimension, epsilon)
+    x = case.parameter("x", *shape)
+    case.judge("y", torch.nn.functional.normalize(x, p, dimension, epsilon))
+
+
 def cumprod(case, shape, dimension, zero=False):
     options(case, "cumprod", dimension)
     x = case.parameter("x", *shape)
@@ -189,6 +195,10 @@ def arrays_cases():
             (math.inf, 0, (1,)), (-math.inf, 1, (2, 0)))):
         cases["norm_%d" % i] = (norm, dict(shape=(3, 4, 5), p=p, keep=keep, dimensions=dimensions))
     cases["norm_of_zeros"] = (norm, dict(shape=(3, 5), p=2, keep=0, dimensions=(1,), zeros=True))
+    for i, (p, dimension, epsilon) in enumerate(((1.5, 1, 1e-12), (2, -1, 100.0), (1, 0, 0.01),
+                                                 (3, 2, 0.0))):
+        cases["normalize_%d" % i] = (normalize, dict(shape=(3, 4, 5), p=p, dimension=dimension,
+                                                     epsilon=epsilon))
     for i, (shape, dimension, zero) in enumerate((((7,), 0, False), ((3, 8), 1, True),
                                                   ((4, 3, 2), 0, False))):
         cases["cumprod_%d" % i] = (cumprod, dict(shape=shape, dimension=dimension, zero=zero))

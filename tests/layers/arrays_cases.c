@@ -127,6 +127,14 @@ static void norm(layer_test *test, const layer_case *options) {
                        options->numbers[1] != 0));
 }
 
+/* p, dimension, epsilon */
+static void normalize(layer_test *test, const layer_case *options) {
+  const double *numbers = options->numbers;
+  layer_judge(test, "y",
+              tdm_normalize(test->graph, "f", layer_parameter(test, "x"), numbers[0],
+                            (int)numbers[1], numbers[2]));
+}
+
 /* dimension */
 static void cumprod(layer_test *test, const layer_case *options) {
   const tdm_value x = layer_parameter(test, "x");
@@ -155,6 +163,7 @@ const layer_builder arrays_builders[] = {
     {"std_of_equals", {.build = deviation, .not_smooth = "a deviation has a corner at 0"}},
     {"norm", {.build = norm}},
     {"norm_of_zeros", {.build = norm, .not_smooth = "a norm has a corner at 0"}},
+    {"normalize", {.build = normalize}},
     {"cumprod", {.build = cumprod}},
     {"logcumsumexp", {.build = logcumsumexp}},
     {.layer = NULL},

@@ -240,6 +240,182 @@ static void large_elements_are_normalized(void **state) {
   }
 }
 
+/* ---- Variances, norms and distances ---------------------------------------------------------- */
+
+/* Runs layer on x and reads count numbers of y. */
+static void evaluate(tdm_context *context, tdm_value (*layer)(tdm_graph *, tdm_value),
+                     tdm_shape shape, bool names_batch, const float *values, float *y,
+                     size_t count) {
+  tdm_graph *graph = tdm_graph_create(context);
+  const norm_run run = {.layer = layer, .shape = shape, .names_batch = names_batch};
+  tdm_session *session = norm_session(graph, &run);
+  if (!session) fail_msg("%s", tdm_last_message());
+  tdm_tensor *x = tdm_tensor_from(context, TDM_FLOAT32, shape, values);
+  const tdm_feed feed = {.name = "x", .tensor = x};
+  tdm_fetch fetch = {.name = "y"};
+  if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
+  assert_int_equal(tdm_tensor_read(fetch.tensor, y, count * sizeof *y), TDM_OK);
+  tdm_tensor_release(fetch.tensor);
+  tdm_tensor_release(x);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
+static const int dimensions_of[][2] = {{0, 1}, {1, 0}};
+
+static tdm_value variance_of_rows(tdm_graph *graph, tdm_value x) {
+  return tdm_variance(graph, "it", x, &dimensions_of[0][1], 1, 1, false);
+}
+
+static tdm_value variance_of_columns(tdm_graph *graph, tdm_value x) {
+  return tdm_variance(graph, "it", x, &dimensions_of[0][0], 1, 1, false);
+}
+
+static tdm_value variance_of_all(tdm_graph *graph, tdm_value x) {
+  return tdm_variance(graph, "it", x, NULL, 0, 0, false);
+}
+
+static tdm_value std_of_rows(tdm_graph *graph, tdm_value x) {
+  return tdm_std(graph, "it", x, &dimensions_of[0][1], 1, 1, false);
+}
+
+/* Of (rows, columns), the elements i first, first + step, ... of count. */
+static double variance_in_float64(const float *x, int first, int step, int count, int correction) {
+  double mean = (double)x[first], squares = 0, apart = 0;
+  for (int i = 0; i < count; i++)
+    apart += (double)x[first + i * step] - mean;
+  mean += apart / count;
+  for (int i = 0; i < count; i++)
+    squares += pow((double)x[first + i * step] - mean, 2);
+  return squares / (count - correction);
+}
+
+static void variances_are_right_for_large_means(void **state) {
+  enum { ROWS = 33, COLUMNS = 1001 };
+  static const double means[] = {0, 10, 1e3, 1e5};
+  tdm_context *context = *state;
+  const tdm_shape shape = tdm_shape_of(2, ROWS, COLUMNS);
+  float *values = malloc(sizeof(float[ROWS * COLUMNS])), y[COLUMNS];
+  for (size_t m = 0; m < sizeof means / sizeof *means; m++) {
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+      values[i] = (float)(means[m] + (i * 7919 % 10007 - 5003) / 2888.0);
+    for (int named = 0; named < 2; named++) {
+      evaluate(context, variance_of_rows, shape, named, values, y, ROWS);
+      for (int i = 0; i < ROWS; i++) {
+        const double expected = variance_in_float64(values, i * COLUMNS, 1, COLUMNS, 1);
+        assert_true(fabs((double)y[i] - expected) <= 1e-6 * expected);
+      }
+      evaluate(context, variance_of_columns, shape, named, values, y, COLUMNS);
+      for (int i = 0; i < COLUMNS; i++) {
+        const double expected = variance_in_float64(values, i, COLUMNS, ROWS, 1);
+        assert_true(fabs((double)y[i] - expected) <= 1e-6 * expected);
+      }
+      evaluate(context, variance_of_all, shape, named, values, y, 1);
+      const double expected = variance_in_float64(values, 0, 1, ROWS * COLUMNS, 0);
+      assert_true(fabs((double)y[0] - expected) <= 1e-6 * expected);
+    }
+  }
+  for (int i = 0; i < ROWS * COLUMNS; i++)
+    values[i] = 1234.567F;
+  evaluate(context, variance_of_rows, shape, false, values, y, ROWS);
+  for (int i = 0; i < ROWS; i++)
+    assert_true(y[i] == 0);
+  evaluate(context, variance_of_all, shape, false, values, y, 1);
+  assert_true(y[0] == 0);
+  free(values);
+}
+
+static tdm_value norm_of_rows(tdm_graph *graph, tdm_value x) {
+  return tdm_norm(graph, "it", x, 2, &dimensions_of[0][1], 1, false);
+}
+
+static tdm_value norm_of_all(tdm_graph *graph, tdm_value x) {
+  return tdm_norm(graph, "it", x, 2, NULL, 0, false);
+}
+
+static tdm_value cosine_with_itself(tdm_graph *graph, tdm_value x) {
+  return tdm_cosine_similarity(graph, "it", x, x, 1, 1e-8);
+}
+
+static tdm_value distance_from_negative(tdm_graph *graph, tdm_value x) {
+  return tdm_pairwise_distance(graph, "it", x, tdm_neg(graph, "other", x), 2, 1e-6, false);
+}
+
+static tdm_value normalized(tdm_graph *graph, tdm_value x) {
+  return tdm_normalize(graph, "it", x, 2, 1, 1e-12);
+}
+
+static void norms_of_large_elements_are_finite(void **state) {
+  static const double sizes[] = {1, 1e15, 1e20, 1e25, 1e37};
+  tdm_context *context = *state;
+  float x[2 * 50], y[2 * 50];
+  const tdm_shape shape = tdm_shape_of(2, 2, 50);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    double squares[2] = {0, 0};
+    for (int i = 0; i < 100; i++) {
+      x[i] = (float)(sizes[s] * (i * 37 % 11 - 5) / 5);
+      squares[i / 50] += pow((double)x[i], 2);
+    }
+    evaluate(context, norm_of_rows, shape, false, x, y, 2);
+    for (int i = 0; i < 2; i++)
+      assert_true(fabs((double)y[i] - sqrt(squares[i])) <= 1e-6 * sqrt(squares[i]));
+    evaluate(context, norm_of_all, shape, true, x, y, 1);
+    assert_true(fabs((double)y[0] / sqrt(squares[0] + squares[1]) - 1) <= 1e-6);
+    evaluate(context, cosine_with_itself, shape, false, x, y, 2);
+    assert_true(fabs((double)y[0] - 1) <= 1e-6 && fabs((double)y[1] - 1) <= 1e-6);
+    evaluate(context, normalized, shape, false, x, y, 100);
+    for (int i = 0; i < 100; i++)
+      assert_true(fabs((double)y[i] - (double)x[i] / sqrt(squares[i / 50])) <= 1e-6);
+    evaluate(context, distance_from_negative, shape, false, x, y, 2);
+    for (int i = 0; i < 2; i++)
+      assert_true(fabs((double)y[i] / (2 * sqrt(squares[i])) - 1) <= 1e-5);
+    evaluate(context, std_of_rows, shape, false, x, y, 2);
+    for (int i = 0; i < 2; i++) {
+      double mean = 0, apart = 0;
+      for (int j = 0; j < 50; j++)
+        mean += (double)x[i * 50 + j] / 50;
+      for (int j = 0; j < 50; j++)
+        apart += pow((double)x[i * 50 + j] - mean, 2) / 49;
+      assert_true(fabs((double)y[i] / sqrt(apart) - 1) <= 1e-6);
+    }
+  }
+}
+
+/* A gradient of 1e20 (1, 2, 2) has the norm 3e20: with clip_norm 3 a step of 1 moves by (1, 2, 2),
+ * and its clipped gradient is finite. */
+static void large_gradients_are_clipped(void **state) {
+  tdm_context *context = *state;
+  tdm_graph *graph = tdm_graph_create(context);
+  const float numbers[] = {1e20F, 2e20F, 2e20F};
+  const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 1, 3));
+  const tdm_value y = tdm_linear_without_bias(graph, "head", x, 1);
+  tdm_optimizer optimizer = tdm_sgd(1.0);
+  optimizer.clip_norm = 3;
+  tdm_session_options options = tdm_session_options_default();
+  options.loss = tdm_sum(graph, "loss", y, NULL, 0, false);
+  options.optimizer = &optimizer;
+  tdm_session *session = tdm_session_create(graph, &options);
+  if (!session) fail_msg("%s", tdm_last_message());
+  float before[3], after[3];
+  tdm_tensor_list *saved = tdm_store_save(tdm_session_store(session), false);
+  assert_int_equal(
+      tdm_tensor_read(tdm_tensor_list_find(saved, "head.weight"), before, sizeof before), TDM_OK);
+  tdm_tensor_list_release(saved);
+  tdm_tensor *tensor = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 1, 3), numbers);
+  const tdm_feed feed = {.name = "x", .tensor = tensor};
+  if (tdm_train_step(session, &feed, 1, NULL, 0, NULL) != TDM_OK)
+    fail_msg("%s", tdm_last_message());
+  saved = tdm_store_save(tdm_session_store(session), false);
+  assert_int_equal(tdm_tensor_read(tdm_tensor_list_find(saved, "head.weight"), after, sizeof after),
+                   TDM_OK);
+  tdm_tensor_list_release(saved);
+  for (int i = 0; i < 3; i++)
+    assert_true(fabs((double)before[i] - (double)after[i] - (i == 0 ? 1 : 2)) <= 1e-5);
+  tdm_tensor_release(tensor);
+  tdm_session_release(session);
+  tdm_graph_release(graph);
+}
+
 static int create_context(void **state) {
   *state = tdm_context_create(NULL);
   return *state ? 0 : -1;
@@ -258,6 +434,9 @@ int main(void) {
       cmocka_unit_test(group_norm_refuses_one_value_of_one_image),
       cmocka_unit_test(equal_elements_are_normalized_to_zero),
       cmocka_unit_test(large_elements_are_normalized),
+      cmocka_unit_test(variances_are_right_for_large_means),
+      cmocka_unit_test(norms_of_large_elements_are_finite),
+      cmocka_unit_test(large_gradients_are_clipped),
   };
   return cmocka_run_group_tests(tests, create_context, release_context);
 }

@@ -23,7 +23,7 @@ typedef struct adafactor_job {
   stored *parameter;      /* likewise */
   stored *of_rows;        /* row_var (batches, height); or variance (count) */
   stored *of_columns;     /* col_var (batches, length); NULL where nothing is factored */
-  real *norms;            /* (rows): of the parameter, then of the update; squared */
+  double *norms;          /* (rows): of the parameter, then of the update; squared */
   real *means;            /* (batches): of row_var */
   real fresh;             /* how much of a mean is this step's */
   real least_mean;        /* of row_var */
@@ -44,7 +44,7 @@ static void rows_begin(void *user, int64_t begin, int64_t end) {
     const stored *gradient = job->gradient + first;
     job->norms[row] = block_sum_of_squares(job->parameter + first, NULL, length);
     if (job->of_columns) {
-      const real mean = block_sum_of_squares(gradient, NULL, length) / (real)length;
+      const real mean = (real)(block_sum_of_squares(gradient, NULL, length) / (double)length);
       const real before = widened(job->of_rows[row]);
       job->of_rows[row] = narrowed(before + job->fresh * (mean - before));
       continue;
@@ -130,7 +130,7 @@ static void rows_measure(void *user, int64_t begin, int64_t end) {
       const vec u = vec_keep_first(update_at(job, &states, gradient, i, length - i), length - i, 0);
       sum += u * u;
     }
-    job->norms[row] = vec_sum(sum);
+    job->norms[row] = (double)vec_sum(sum);
   }
 }
 
@@ -153,7 +153,7 @@ static void rows_end(void *user, int64_t begin, int64_t end) {
 static double root_mean_square(const adafactor_job *job) {
   double sum = 0;
   for (int64_t row = 0; row < job->sizes->rows; row++)
-    sum += (double)job->norms[row];
+    sum += job->norms[row];
   return sqrt(sum) / sqrt((double)job->sizes->count);
 }
 
@@ -161,7 +161,7 @@ static tdm_status adafactor_prepare(const tdm_kernel_request *request, tdm_kerne
   adafactor_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   adafactor_sizes_read(&state->sizes, request);
-  answer->workspace_bytes = (size_t)(state->sizes.rows + state->sizes.batches) * sizeof(real);
+  answer->workspace_bytes = (size_t)(state->sizes.rows + state->sizes.batches) * sizeof(double);
   const double bytes = (double)state->sizes.count * sizeof(real);
   state->splits = answer->splits = tdm_cpu_splits(request, bytes / 2.0);
   return TDM_OK;
@@ -177,7 +177,7 @@ static tdm_status adafactor_execute(const tdm_kernel_call *call) {
   const double steps = (double)widened(*step);
   if (sizes->count == 0) return TDM_OK;
   tdm_team *team = state->splits ? call->team : NULL;
-  real *workspace = call->workspace;
+  double *workspace = call->workspace;
   adafactor_job job = {
       .sizes = sizes,
       .gradient = call->inputs[1],
@@ -185,7 +185,7 @@ static tdm_status adafactor_execute(const tdm_kernel_call *call) {
       .of_rows = call->outputs[1],
       .of_columns = sizes->factored ? call->outputs[2] : NULL,
       .norms = workspace,
-      .means = workspace + sizes->rows,
+      .means = (real *)(workspace + sizes->rows),
       .fresh = (real)pow(steps, attributes->beta2_decay),
       .least_mean = (real)attributes->epsilon1,
       .least = (real)(attributes->epsilon1 * attributes->epsilon1),

@@ -31,8 +31,10 @@ static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
 
 static tdm_status sum_of_squares_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  *(stored *)call->outputs[0] = narrowed((real)sum_of_squares(
-      call->inputs[0], NULL, state->count, call->workspace, state->splits ? call->team : NULL));
+  const double sum = sum_of_squares(call->inputs[0], NULL, state->count, call->workspace,
+                                    state->splits ? call->team : NULL);
+  *(stored *)call->outputs[0] = narrowed((real)sum);
+  *(double *)call->outputs[1] = sum;
   return TDM_OK;
 }
 
@@ -47,9 +49,11 @@ static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
 
 static tdm_status clip_factor_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
-  const double norm = sqrt((double)widened(*(const stored *)call->inputs[0]));
+  const double norm = sqrt(*(const double *)call->inputs[0]);
   const double factor = state->max_norm / (norm + 1e-6);
-  *(stored *)call->outputs[0] = narrowed((real)(factor > 1.0 ? 1.0 : factor)); /* NaN stays NaN */
+  const double least = factor > 1.0 ? 1.0 : factor; /* NaN stays NaN */
+  *(stored *)call->outputs[0] = narrowed((real)least);
+  *(double *)call->outputs[1] = least;
   return TDM_OK;
 }
 

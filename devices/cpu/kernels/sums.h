@@ -3,16 +3,29 @@
 #ifndef TANDEM_DEVICES_CPU_KERNELS_SUMS_H
 #define TANDEM_DEVICES_CPU_KERNELS_SUMS_H
 
+#include <math.h>
+
 #include "devices/cpu/kernels/vector.h"
 
 #define SUM_BLOCK 8192
 
 static inline size_t sum_workspace_bytes(int64_t count) {
-  return (size_t)ceil_div(count, SUM_BLOCK) * sizeof(real);
+  return (size_t)ceil_div(count, SUM_BLOCK) * sizeof(double);
+}
+
+/* The same in double, where squares leave the range of `real`. */
+static __attribute__((noinline, cold, unused)) double
+block_sum_of_wide_squares(const stored *x, const stored *y, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) {
+    const double d = (double)widened(x[i]) - (y ? (double)widened(y[i]) : 0);
+    sum += d * d;
+  }
+  return sum;
 }
 
 /* The sum of squares of x - y over one block; y NULL: of x. */
-static inline real block_sum_of_squares(const stored *x, const stored *y, int64_t count) {
+static inline double block_sum_of_squares(const stored *x, const stored *y, int64_t count) {
   vec sums[4] = {{0}, {0}, {0}, {0}};
   int64_t i = 0;
   for (; i + 4 * LANES <= count; i += 4 * LANES) {
@@ -27,14 +40,15 @@ static inline real block_sum_of_squares(const stored *x, const stored *y, int64_
     if (y) d -= element_load(y + i, count - i);
     sums[0] += d * d;
   }
-  return vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  const real sum = vec_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return isfinite(sum) ? (double)sum : block_sum_of_wide_squares(x, y, count);
 }
 
 typedef struct sum_job {
   const stored *x;
   const stored *y; /* or NULL */
   int64_t count;
-  real *blocks; /* one sum each */
+  double *blocks; /* one sum each */
 } sum_job;
 
 static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
@@ -54,7 +68,7 @@ static inline double sum_of_squares(const stored *x, const stored *y, int64_t co
   tdm_team_run(team, blocks, 1, sum_blocks, &job);
   double sum = 0;
   for (int64_t block = 0; block < blocks; block++)
-    sum += (double)job.blocks[block];
+    sum += job.blocks[block];
   return sum;
 }
 

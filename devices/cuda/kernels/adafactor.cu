@@ -33,23 +33,23 @@ static __global__ void begin_rows(const stored *parameter, const stored *gradien
   const real fresh = (real)numbers[FRESH];
   EACH_OF_GRID(row, sizes.rows) {
     const int64_t first = row * sizes.length, length = length_of_row(sizes, row);
-    real of_parameter = 0, of_gradient = 0;
+    double of_parameter = 0, of_gradient = 0;
     EACH_OF_BLOCK(i, length) {
       const real p = parameter[first + i], g = gradient[first + i];
-      of_parameter += p * p;
-      of_gradient += g * g;
+      of_parameter += (double)p * (double)p;
+      of_gradient += (double)g * (double)g;
       if (!sizes.factored) {
         const real before = states[first + i];
         states[first + i] = before + fresh * (g * g - before);
       }
     }
-    const real norm = block_sum(of_parameter);
-    const real squares = block_sum(of_gradient);
+    const double norm = block_sum(of_parameter);
+    const double squares = block_sum(of_gradient);
     if (threadIdx.x != 0) continue;
     norms[row] = norm;
     if (!sizes.factored) continue;
     const real before = states[row];
-    states[row] = before + fresh * (squares / (real)length - before);
+    states[row] = before + fresh * ((real)(squares / (double)length) - before);
   }
 }
 

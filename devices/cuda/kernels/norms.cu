@@ -19,29 +19,63 @@ static norm_state *norms_prepare(const tdm_kernel_request *request, tdm_kernel_a
 
 /* ---- sum_of_squares -------------------------------------------------------------------------- */
 
+/* sums: (blocks), of squares of x: (count). In float64, where no square of a float32 overflows. */
 template <class stored>
+static __global__ void squares_of_pieces(const stored *x, int64_t count, double *sums) {
+  const int64_t begin = (int64_t)blockIdx.x * SUM_PIECE;
+  const int64_t left = count - begin < SUM_PIECE ? count - begin : SUM_PIECE;
+  double part = 0;
+  EACH_OF_BLOCK(i, left) {
+    const double d = (double)x[begin + i];
+    part += d * d;
+  }
+  const double sum = block_sum(part);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/* One block. sums: (count); rounded, out: (). */
+template <class stored>
+static __global__ void sum_of_squares(const double *sums, int64_t count, stored *rounded,
+                                      double *out) {
+  typedef real_of<stored> real;
+  double part = 0;
+  EACH_OF_BLOCK(i, count) {
+    part += sums[i];
+  }
+  const double sum = block_sum(part);
+  if (threadIdx.x != 0) return;
+  *rounded = (real)sum;
+  *out = sum;
+}
+
 static tdm_status sum_of_squares_prepare(const tdm_kernel_request *request,
                                          tdm_kernel_answer *answer) {
   const norm_state *state = norms_prepare(request, answer);
   if (!state) return TDM_OUT_OF_MEMORY;
-  answer->workspace_bytes = sum_workspace_bytes<stored>(state->count);
+  answer->workspace_bytes = (size_t)ceil_div(state->count, SUM_PIECE) * sizeof(double);
   return TDM_OK;
 }
 
 template <class stored> static tdm_status run_sum(const tdm_kernel_call *call) {
-  return sum_of_squares(call, input_of<stored>(call, 0), state_of<norm_state>(call)->count,
-                        output_of<stored>(call, 0));
+  const int64_t count = state_of<norm_state>(call)->count, pieces = ceil_div(count, SUM_PIECE);
+  double *sums = static_cast<double *>(call->workspace);
+  TDM_TRY(kernel_launch(call, "squares_of_pieces", squares_of_pieces<stored>, pieces, BLOCK,
+                        input_of<stored>(call, 0), count, sums));
+  return kernel_launch(call, "sum_of_squares", sum_of_squares<stored>, 1, BLOCK, sums, pieces,
+                       output_of<stored>(call, 0), output_of<double>(call, 1));
 }
 
 /* ---- clip_factor ----------------------------------------------------------------------------- */
 
 /* sum, factor: (); one thread works. NaN stays NaN. */
 template <class stored>
-static __global__ void clip_factor(const stored *sum, double max_norm, stored *factor) {
+static __global__ void clip_factor(const double *sum, double max_norm, stored *rounded,
+                                   double *factor) {
   typedef real_of<stored> real;
   if (threadIdx.x != 0) return;
-  const double wanted = max_norm / (sqrt((double)*sum) + 1e-6);
-  *factor = (real)(wanted > 1 ? 1 : wanted);
+  const double wanted = max_norm / (sqrt(*sum) + 1e-6);
+  *factor = wanted > 1 ? 1 : wanted;
+  *rounded = (real)*factor;
 }
 
 static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
@@ -53,8 +87,9 @@ static tdm_status clip_factor_prepare(const tdm_kernel_request *request,
 }
 
 template <class stored> static tdm_status run_clip(const tdm_kernel_call *call) {
-  return kernel_launch(call, "clip_factor", clip_factor<stored>, 1, WARP, input_of<stored>(call, 0),
-                       state_of<norm_state>(call)->max_norm, output_of<stored>(call, 0));
+  return kernel_launch(call, "clip_factor", clip_factor<stored>, 1, WARP, input_of<double>(call, 0),
+                       state_of<norm_state>(call)->max_norm, output_of<stored>(call, 0),
+                       output_of<double>(call, 1));
 }
 
 /* ---- check_finite ---------------------------------------------------------------------------- */
@@ -103,6 +138,6 @@ template <class stored> static tdm_status run_check(const tdm_kernel_call *call)
                        blocks, report);
 }
 
-KERNELS(norms, KERNEL(TDM_OP_SUM_OF_SQUARES, sum_of_squares_prepare<stored>, run_sum<stored>),
+KERNELS(norms, KERNEL(TDM_OP_SUM_OF_SQUARES, sum_of_squares_prepare, run_sum<stored>),
         KERNEL(TDM_OP_CLIP_FACTOR, clip_factor_prepare, run_clip<stored>),
         KERNEL(TDM_OP_CHECK_FINITE, check_finite_prepare, run_check<stored>))

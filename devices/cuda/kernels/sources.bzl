@@ -14,6 +14,7 @@ _KERNELS = [
     "convolution",
     "cross_entropy",
     "ctc",
+    "deviations",
     "dimension",
     "dropout",
     "elementwise",

@@ -57,6 +57,7 @@ struct kernel_case {
     tdm_gelu_attributes gelu;
     tdm_leaky_relu_attributes leaky_relu;
     tdm_reduce_attributes reduce;
+    tdm_deviations_attributes deviations;
     tdm_function_attributes function;
     tdm_compare_attributes compare;
     tdm_where_attributes where;

@@ -103,12 +103,14 @@ static void sum_of_squares_reference(const kernel_case *self, const double *cons
   for (int64_t i = 0; i < input_count_of(self, 0); i++) {
     outputs[0][0] += inputs[0][i] * inputs[0][i];
   }
+  outputs[1][0] = outputs[0][0];
+  if (self->dtype == TDM_FLOAT32) outputs[0][0] = (double)(float)outputs[0][0];
 }
 
 static void clip_factor_reference(const kernel_case *self, const double *const *inputs,
                                   double *const *outputs) {
   const double factor = self->attributes.clip.max_norm / (sqrt(inputs[0][0]) + 1e-6);
-  outputs[0][0] = factor < 1 ? factor : 1;
+  outputs[0][0] = outputs[1][0] = factor < 1 ? factor : 1;
 }
 
 static void check_finite_reference(const kernel_case *self, const double *const *inputs,
@@ -118,11 +120,15 @@ static void check_finite_reference(const kernel_case *self, const double *const 
 }
 
 static void whole_tensor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user) {
-  kernel_case squares = kernel_case_make(TDM_OP_SUM_OF_SQUARES, dtype, sum_of_squares_reference,
-                                         "%lld elements", (long long)count);
-  kernel_case_input(&squares, dtype, tdm_shape_of(1, count), -2, 3);
-  kernel_case_output(&squares, dtype, tdm_shape_scalar());
-  visit(&squares, user);
+  for (int large = 0; large < 2; large++) { /* squares of 1e25 leave the range of float32 */
+    const double size = large ? 1e25 : 1;
+    kernel_case squares = kernel_case_make(TDM_OP_SUM_OF_SQUARES, dtype, sum_of_squares_reference,
+                                           "%lld elements of %g", (long long)count, size);
+    kernel_case_input(&squares, dtype, tdm_shape_of(1, count), -2 * size, 3 * size);
+    kernel_case_output(&squares, dtype, tdm_shape_scalar());
+    kernel_case_output(&squares, TDM_FLOAT64, tdm_shape_scalar());
+    visit(&squares, user);
+  }
 
   kernel_case finite = kernel_case_make(TDM_OP_CHECK_FINITE, dtype, check_finite_reference,
                                         "%lld elements", (long long)count);
@@ -137,8 +143,9 @@ static void clip_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
     kernel_case test =
         kernel_case_make(TDM_OP_CLIP_FACTOR, dtype, clip_factor_reference, "sum %g", sums[i]);
     test.attributes.clip.max_norm = 5.0;
-    kernel_case_input(&test, dtype, tdm_shape_scalar(), sums[i], sums[i]);
+    kernel_case_input(&test, TDM_FLOAT64, tdm_shape_scalar(), sums[i], sums[i]);
     kernel_case_output(&test, dtype, tdm_shape_scalar());
+    kernel_case_output(&test, TDM_FLOAT64, tdm_shape_scalar());
     visit(&test, user);
   }
 }

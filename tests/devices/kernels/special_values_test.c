@@ -272,13 +272,14 @@ static void loss_without_targets_is_nan(void **state) {
 
 static void clip_factor_of_nan_is_nan(void **state) {
   (void)state;
-  double sum = NAN, factor = 0;
+  double sum = NAN, factor = 0, rounded = 0;
   const tdm_clip_attributes attributes = {.max_norm = 1};
   const direct_operand operands[] = {{TDM_FLOAT64, tdm_shape_scalar(), &sum},
+                                     {TDM_FLOAT64, tdm_shape_scalar(), &rounded},
                                      {TDM_FLOAT64, tdm_shape_scalar(), &factor}};
   const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_CLIP_FACTOR, TDM_FLOAT64);
-  assert_int_equal(direct_run(kernel, &attributes, operands, 1, 1, NULL), TDM_OK);
-  assert_true(isnan(factor));
+  assert_int_equal(direct_run(kernel, &attributes, operands, 1, 2, NULL), TDM_OK);
+  assert_true(isnan(factor) && isnan(rounded));
 }
 
 /* ---- Conversion ------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
  * smoothed labels the cross-entropy is the log-softmax's negative log-likelihood; without, it is
  * one operation; the operations judge (n, classes), what has more dimensions is turned into that.
  */
+#include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -306,8 +307,18 @@ tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilitie
 /* logits (n, classes), targets (n). */
 static tdm_value append_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                       tdm_value targets, const tdm_loss_options *chosen) {
-  if (tdm_value_is_valid(chosen->weight) || chosen->label_smoothing != 0.0)
+  if (tdm_value_is_valid(chosen->weight) || chosen->label_smoothing != 0.0) {
+    const tdm_argument classes = {.layer = TDM_OP_CROSS_ENTROPY,
+                                  .name = name,
+                                  .what = "targets",
+                                  .most = -1,
+                                  .like = logits,
+                                  .dimension = 1,
+                                  .has_ignored = true,
+                                  .ignored = tdm_loss_attributes_of(chosen).ignore_index};
+    targets = tdm_argument_check(graph, &classes, targets);
     return append_nll(graph, name, tdm_log_softmax(graph, name, logits, -1), targets, chosen);
+  }
   const tdm_loss_attributes attributes = tdm_loss_attributes_of(chosen);
   const tdm_value operands[] = {logits, targets};
   return tdm_append(graph, &cross_entropy_operation, name, &attributes, operands, 2, NULL);

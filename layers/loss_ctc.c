@@ -2,7 +2,8 @@
  * 2006): the likelihood of all ways in which a target, with blanks between and repeats, can be
  * spread over the steps. Invariant: kernels know paths over places alone, which the
  * log-probabilities of labels are gathered into, and which targets and lengths then pick the ends
- * of; so every index is checked by gathering, and gradients go back through it. */
+ * of; so gradients go back by gathering, and targets and lengths are checked before. */
+#include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -69,13 +70,16 @@ static tdm_value integer(tdm_graph *graph, const char *name, tdm_value like, dou
   return tdm_masked_fill(graph, name, like, everywhere, number);
 }
 
-/* targets (n, labels), lengths (n), int64 -> (n, 2 labels + 1): a blank before each label and
- * behind the last; behind a target's length there are only blanks. */
+/* targets (n, labels), lengths (n), int64, x (steps, n, classes) -> (n, 2 labels + 1): a blank
+ * before each label and behind the last; behind a target's length there are only blanks. */
 static tdm_value spread_out(tdm_graph *graph, const char *name, tdm_value targets,
-                            tdm_value lengths, double blank) {
+                            tdm_value lengths, double blank, tdm_value x) {
   const tdm_value over = tdm_compare(graph, name, tdm_arange_like(graph, name, targets, 1),
                                      TDM_GREATER_EQUAL, tdm_unsqueeze(graph, name, lengths, 1));
-  const tdm_value labels = tdm_masked_fill(graph, name, targets, over, blank);
+  const tdm_argument labels_of = {
+      .layer = "ctc", .name = name, .what = "targets", .most = -1, .like = x, .dimension = 2};
+  const tdm_value labels =
+      tdm_argument_check(graph, &labels_of, tdm_masked_fill(graph, name, targets, over, blank));
   const tdm_pad_attributes between = {
       .rank = 2, .before = {0, 1}, .after = {0, 1}, .steps = {1, 2}, .value = blank};
   return tdm_pad_with(graph, name, labels, &between);
@@ -100,11 +104,14 @@ static tdm_value emissions_of(tdm_graph *graph, const char *name, tdm_value x, t
   return tdm_gather(graph, name, x, 2, index);
 }
 
-/* paths (steps, n, places) -> (n, places): those of each sequence's last step. */
+/* paths (steps, n, places) -> (n, places): those of each sequence's last step; of a sequence
+ * without steps those of the first. */
 static tdm_value last_steps(tdm_graph *graph, const char *name, tdm_value paths,
                             tdm_value input_lengths, tdm_value places) {
   const tdm_value one = integer(graph, name, input_lengths, 1.0);
-  const tdm_value last = tdm_sub(graph, name, input_lengths, one);
+  const tdm_value none = tdm_compare_scalar(graph, name, input_lengths, TDM_EQUAL, 0.0);
+  const tdm_value last =
+      tdm_masked_fill(graph, name, tdm_sub(graph, name, input_lengths, one), none, 0.0);
   const tdm_value index =
       tdm_add(graph, name, tdm_unsqueeze(graph, name, last, 1), integer(graph, name, places, 0.0));
   return tdm_squeeze(graph, name,
@@ -145,7 +152,7 @@ static bool has_integers(tdm_graph *graph, const char *name, const tdm_value int
     const tdm_dtype dtype = tdm_value_dtype(graph, integers[i]);
     if (dtype == TDM_INT32 || dtype == TDM_INT64) continue;
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "ctc %s: %s is %s, and must be int32 or int64",
-                   name ? name : "?", called[i], tdm_dtype_name(dtype));
+                   name, called[i], tdm_dtype_name(dtype));
     return false;
   }
   return true;
@@ -168,8 +175,7 @@ static bool read_sequences(tdm_graph *graph, const char *name, sequences *of) {
                    "ctc %s: log-probabilities are %s, targets and lengths have %d, %d and %d "
                    "dimensions: they must be (steps, n, classes), (n, labels), (n) and (n), or "
                    "without n",
-                   name ? name : "?", tdm_shape_text(&x, text, sizeof text), ranks[0], ranks[1],
-                   ranks[2]);
+                   name, tdm_shape_text(&x, text, sizeof text), ranks[0], ranks[1], ranks[2]);
     return false;
   }
   if (of->alone) {
@@ -178,10 +184,28 @@ static bool read_sequences(tdm_graph *graph, const char *name, sequences *of) {
     of->input_lengths = tdm_unsqueeze(graph, name, of->input_lengths, 0);
     of->target_lengths = tdm_unsqueeze(graph, name, of->target_lengths, 0);
   }
+  const tdm_argument steps = {
+      .layer = "ctc", .name = name, .what = "input_lengths", .like = of->x, .dimension = 0};
+  const tdm_argument labels = {
+      .layer = "ctc", .name = name, .what = "target_lengths", .like = of->targets, .dimension = 1};
+  of->input_lengths = tdm_argument_check(graph, &steps, of->input_lengths);
+  of->target_lengths = tdm_argument_check(graph, &labels, of->target_lengths);
   of->targets = tdm_cast(graph, name, of->targets, TDM_INT64);
   of->input_lengths = tdm_cast(graph, name, of->input_lengths, TDM_INT64);
   of->target_lengths = tdm_cast(graph, name, of->target_lengths, TDM_INT64);
   return true;
+}
+
+/* losses (n), of which those of sequences without steps are 0 if the target is empty, else
+ * infinity.
+ */
+static tdm_value without_steps(tdm_graph *graph, const char *name, const sequences *of,
+                               tdm_value losses) {
+  const tdm_value both = tdm_add(graph, name, of->input_lengths, of->target_lengths);
+  const tdm_value stepless = tdm_compare_scalar(graph, name, of->input_lengths, TDM_EQUAL, 0.0);
+  const tdm_value empty = tdm_compare_scalar(graph, name, both, TDM_EQUAL, 0.0);
+  losses = tdm_masked_fill(graph, name, losses, stepless, -TDM_NO_PATH);
+  return tdm_masked_fill(graph, name, losses, empty, 0.0);
 }
 
 /* (n): of each sequence. */
@@ -189,12 +213,13 @@ static tdm_value losses_of(tdm_graph *graph, const char *name, const sequences *
                            const tdm_loss_options *chosen) {
   const double blank = (double)chosen->blank;
   const tdm_dtype dtype = tdm_value_dtype(graph, of->x);
-  const tdm_value places = spread_out(graph, name, of->targets, of->target_lengths, blank);
+  const tdm_value places = spread_out(graph, name, of->targets, of->target_lengths, blank, of->x);
   const tdm_value operands[] = {emissions_of(graph, name, of->x, places),
                                 bars_of(graph, name, places, blank, dtype)};
   const tdm_value paths = tdm_append(graph, &paths_operation, name, NULL, operands, 2, NULL);
   const tdm_value ends = last_steps(graph, name, paths, of->input_lengths, places);
-  const tdm_value loss = tdm_neg(graph, name, both_ends(graph, name, ends, of->target_lengths));
+  const tdm_value loss = without_steps(
+      graph, name, of, tdm_neg(graph, name, both_ends(graph, name, ends, of->target_lengths)));
   const tdm_value hopeless = tdm_compare_scalar(graph, name, loss, TDM_GREATER, -0.1 * TDM_NO_PATH);
   return tdm_masked_fill(graph, name, loss, hopeless, chosen->zero_infinity ? 0.0 : INFINITY);
 }
@@ -203,6 +228,7 @@ tdm_value tdm_ctc_with(tdm_graph *graph, const char *name, tdm_value log_probabi
                        tdm_value targets, tdm_value input_lengths, tdm_value target_lengths,
                        const tdm_loss_options *options) {
   tdm_loss_options chosen;
+  name = tdm_graph_name(graph, name);
   sequences of = {log_probabilities, targets, input_lengths, target_lengths, false};
   if (!tdm_loss_options_read(graph, "ctc", name, options, TDM_LOSS_USES_BLANK, &chosen) ||
       !read_sequences(graph, name, &of))
@@ -210,8 +236,8 @@ tdm_value tdm_ctc_with(tdm_graph *graph, const char *name, tdm_value log_probabi
   const tdm_dim classes = tdm_value_shape(graph, of.x).dims[2];
   if (chosen.blank < 0 || (tdm_dim_is_size(classes) && chosen.blank >= classes))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "ctc %s: blank is %lld, and must be one of the %lld classes",
-                          name ? name : "?", (long long)chosen.blank, (long long)classes);
+                          "ctc %s: blank is %lld, and must be one of the %lld classes", name,
+                          (long long)chosen.blank, (long long)classes);
   tdm_value losses = losses_of(graph, name, &of, &chosen);
   if (chosen.reduction == TDM_LOSS_MEAN) {
     const tdm_value lengths = tdm_loss_cast_like(graph, name, of.target_lengths, losses);

@@ -1,6 +1,7 @@
 /* Losses by margins, put together of operations. Invariant: targets are read by comparisons, or are
  * factors of another dtype or value, so that what is known of means in micro-batches and parallel
  * regions holds for these losses too. */
+#include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -110,6 +111,18 @@ static tdm_value reduce_rows(tdm_graph *graph, const char *name, const scored *o
                    : tdm_loss_reduce(graph, name, elements, reduction);
 }
 
+/* targets, each of which a run checks to be one of the classes. */
+static tdm_value check_targets(tdm_graph *graph, const char *layer, const char *name,
+                               const scored *of, tdm_value targets) {
+  const tdm_argument classes = {.layer = layer,
+                                .name = name,
+                                .what = "targets",
+                                .most = -1,
+                                .like = of->scores,
+                                .dimension = 1};
+  return tdm_argument_check(graph, &classes, targets);
+}
+
 tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_value scores,
                                 tdm_value targets, const tdm_loss_options *options) {
   name = tdm_graph_name(graph, name);
@@ -123,6 +136,7 @@ tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_value sc
                           "multi_margin %s: p is %g, and must be 1 or 2", name, p);
   if (!read_scores(graph, "multi_margin", name, scores, targets, 1, &of)) return invalid;
   const int classes = 1;
+  of.targets = check_targets(graph, "multi_margin", name, &of, of.targets);
   const tdm_value column = tdm_unsqueeze(graph, name, of.targets, 1); /* (n, 1) */
   const tdm_value right = tdm_gather(graph, name, of.scores, 1, column);
   const tdm_value ahead = tdm_sub(graph, name, of.scores, right);
@@ -162,7 +176,8 @@ tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name, tdm_val
   const int of_targets = 1, of_classes = 2;
   const tdm_value wide = tdm_cast(graph, name, of.targets, TDM_INT64);
   const tdm_value over = are_over(graph, name, wide, of.scores); /* (n, targets) */
-  const tdm_value there = tdm_masked_fill(graph, name, wide, over, 0.0);
+  const tdm_value there = check_targets(graph, "multilabel_margin", name, &of,
+                                        tdm_masked_fill(graph, name, wide, over, 0.0));
   const tdm_value right = tdm_gather(graph, name, of.scores, 1, there);
   /* (n, targets, classes): is the class that target, and does it count? */
   const tdm_value same = tdm_compare(graph, name, tdm_unsqueeze(graph, name, there, 2), TDM_EQUAL,

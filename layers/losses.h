@@ -81,7 +81,7 @@ TDM_API tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *na
                                                 tdm_value logits, tdm_value targets,
                                                 const tdm_loss_options *options);
 
-/* The Kullback-Leibler divergence of log_probabilities and targets of one shape, PyTorch's kl_div:
+/* The Kullback-Leibler divergence of log_probabilities and targets, broadcast, PyTorch's kl_div:
  * of target (log target - log_probability), 0 where target is 0, NaN where it is negative.
  * TDM_LOSS_MEAN divides by all elements, TDM_LOSS_BATCH_MEAN by dimension 0. No gradient flows into
  * targets. */
@@ -90,8 +90,10 @@ TDM_API tdm_value tdm_kl_div(tdm_graph *graph, const char *name, tdm_value log_p
 TDM_API tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                   tdm_value targets, const tdm_loss_options *options);
 
-/* Of a and b of one shape: squares of differences; absolute differences; and what is quadratic
- * near 0 and linear beyond, in two scales: huber is beta times smooth_l1. */
+/* Of a and b, which are broadcast to one shape as by PyTorch (a target may be a scalar or a row).
+ * As there, a warning is logged if the shapes differ and neither is a scalar, since (n, 1) and (n)
+ * give (n, n). Squares of differences; absolute differences; and what is quadratic near 0 and
+ * linear beyond, in two scales: huber is beta times smooth_l1. */
 TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                const tdm_loss_options *options);
@@ -201,8 +203,9 @@ TDM_API tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_v
 /* Connectionist temporal classification (A. Graves et al., ICML 2006): how unlikely the targets
  * are, spread over the steps in any way, with blanks between and labels repeated. log_probabilities
  * (steps, n, classes), as tdm_log_softmax makes them; targets int (n, labels), of which only as
- * many as target_lengths int (n) says are read; input_lengths int (n), 1 to steps. Or all without
- * n. The mean is that of what each sequence's loss is for a label. A target that does not fit into
+ * many as target_lengths int (n) says are read; input_lengths int (n), 0 to steps. Or all without
+ * n. A run with a wrong length or target is INVALID_ARGUMENT.
+ * The mean is that of what each sequence's loss is for a label. A target that does not fit into
  * its steps costs infinity, or with zero_infinity nothing, and has no gradient. Log-probabilities
  * get the derivative itself; PyTorch adds the probabilities, of which nothing is left before the
  * softmax. */

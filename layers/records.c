@@ -6,6 +6,7 @@
   X(adafactor)                                                                                     \
   X(adagrad)                                                                                       \
   X(adam)                                                                                          \
+  X(arguments)                                                                                     \
   X(attention)                                                                                     \
   X(average)                                                                                       \
   X(batch_norm)                                                                                    \

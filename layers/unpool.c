@@ -1,5 +1,6 @@
 /* What maxima of windows leave of a plane: each where it was, zeros elsewhere. Invariant: of
  * several at one place the mean is kept, so that the result does not depend on their order. */
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -65,6 +66,10 @@ tdm_value tdm_max_unpool(tdm_graph *graph, const char *name, tdm_value x, tdm_va
   tdm_shape shape = tdm_value_shape(graph, x);
   const tdm_shape indexed = tdm_value_shape(graph, indices);
   if (!read_sizes(graph, name, &shape, &indexed, sizes, count, &single, &plane)) return invalid;
+  const tdm_argument places = {
+      .layer = "max_unpool", .name = name, .what = "indices", .most = plane - 1};
+  indices = tdm_argument_check(graph, &places, indices);
+  if (!tdm_value_is_valid(indices)) return invalid;
   if (single) {
     x = tdm_unsqueeze(graph, name, x, 0);
     indices = tdm_unsqueeze(graph, name, indices, 0);

@@ -70,4 +70,18 @@ typedef struct tdm_one_hot_attributes {
   int64_t classes;
 } tdm_one_hot_attributes;
 
+/* x int32 or int64 (...), [like of any dtype] -> y like x: x, of which each element lies in
+ * [least, most] or is the ignored one. like, of which only the shape is read: its size along
+ * `dimension` is added to most. The message of a run that fails names layer and argument. */
+#define TDM_OP_CHECK "check_argument"
+typedef struct tdm_check_attributes {
+  char layer[32];
+  char argument[32];
+  int64_t least;
+  int64_t most;
+  int64_t dimension;
+  int64_t has_ignored;
+  int64_t ignored;
+} tdm_check_attributes;
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/park.h"
+#include "devices/operations/moves.h"
 #include "graph/report/explain.h"
 #include "graph/run/life.h"
 #include "graph/run/trace.h"
@@ -121,7 +122,14 @@ static void settle(tdm_admission *admission) {
   run->session->slots[run->slot].busy = false;
 }
 
-/* "rnn: linear on sim:0: " and what went wrong. */
+/* The layer's check of an argument that failed; NULL: the node is another operation. */
+static const tdm_check_attributes *check_of(const tdm_ir_node *node) {
+  const bool checks = node->operation && strcmp(node->operation->name, TDM_OP_CHECK) == 0;
+  return checks ? node->attributes : NULL;
+}
+
+/* "rnn: linear on sim:0: " and what went wrong; of a failed check the layer and its argument,
+ * "loss: ctc on sim:0: input_lengths 9 at position 2 is outside 0 to 8". */
 void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_failure *failure = &run->flight.failure;
   if (failure->id == UINT32_MAX) return;
@@ -134,11 +142,14 @@ void tdm_run_note_failure(tdm_run_state *run) {
   const uint32_t index = plan->lowered.sources[failure->id].node;
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
   const char *device = tdm_explain_device(plan, node->device);
+  const tdm_check_attributes *check = check_of(node);
+  const char *action = check ? check->layer : tdm_explain_action(node);
+  const char *argument = check ? check->argument : "";
   char replica[24] = "";
   if (node->replica) snprintf(replica, sizeof replica, " (replica %d)", node->replica - 1);
-  const int length =
-      snprintf(run->message, sizeof run->message, "%s%s: %s %s %s: %s", node->name, replica,
-               tdm_explain_action(node), node->operation ? "on" : "to", device, failure->message);
+  const int length = snprintf(run->message, sizeof run->message, "%s%s: %s %s %s: %s%s%s",
+                              node->name, replica, action, node->operation ? "on" : "to", device,
+                              argument, check ? " " : "", failure->message);
   if (length < 0) run->message[0] = 0;
 }
 

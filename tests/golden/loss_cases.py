@@ -54,14 +54,16 @@ def binary(case, reduction, weight, pos_weight, scale=1.0):
     finish(case, (reduction, *ranks), "binary", loss)
 
 
-def difference(case, kind, reduction, beta=1.0):
-    a = case.parameter("a", 4, 7, scale=1.5)
-    b = case.parameter("b", 4, 7)
+def difference(case, kind, reduction, beta=1.0, of_a=(4, 7), of_b=(4, 7)):
+    a = case.parameter("a", *of_a, scale=1.5)
+    b = case.parameter("b", *of_b)
     reduced = REDUCTIONS[reduction]
     if kind == 0:
         loss = F.l1_loss(a, b, reduction=reduced)
     elif kind == 1:
         loss = F.smooth_l1_loss(a, b, reduction=reduced, beta=beta)
+    elif kind == 3:
+        loss = F.mse_loss(a, b, reduction=reduced)
     else:
         loss = F.huber_loss(a, b, reduction=reduced, delta=beta)
     finish(case, (kind, reduction, beta), "difference", loss)
@@ -78,9 +80,10 @@ def probabilities(case, reduction, weighted, smoothing, shape):
     finish(case, (reduction, weighted, smoothing), "probabilities", loss)
 
 
-def divergence(case, reduction, logarithms, shape):
+def divergence(case, reduction, logarithms, shape, of_targets=None):
     """A third of the targets is 0, where they are no logarithms."""
     judged = case.parameter("judged", *shape)
+    shape = of_targets or shape
     targets = torch.softmax(case.draw(*shape), -1)
     if logarithms:
         targets = targets.log()
@@ -264,6 +267,10 @@ def ctc_cases():
         cases[name + "_hopeless"] = (ctc, dict(
             plain, reduction=reduction, zero_infinity=True, lengths=(9, 2, 4, 9)
         ))
+        cases[name + "_stepless"] = (ctc, dict(
+            plain, reduction=reduction, zero_infinity=True, lengths=(0, 7, 0, 9),
+            targets=((1, 2, 3), (2, 2), (), (4,))
+        ))
         cases[name + "_alone"] = (ctc, dict(
             reduction=reduction, shape=(6, 4), lengths=(6,), targets=((1, 1, 3),)
         ))
@@ -338,6 +345,19 @@ def loss_cases():
         cases["smooth_l1_%s_0" % REDUCTIONS[reduction]] = (
             difference, dict(kind=1, reduction=reduction, beta=0.0)
         )
+    broadcast = (((4, 1), ()), ((4, 7), (7,)), ((4, 7), (4, 1)), ((7,), (4, 7)), ((4, 1), (1, 7)))
+    for (place, (of_a, of_b)), reduction in itertools.product(enumerate(broadcast), range(3)):
+        for kind in range(4):
+            name = "broadcast_%d_%s_%s" % (
+                place, ("l1", "smooth_l1", "huber", "mse")[kind], REDUCTIONS[reduction]
+            )
+            cases[name] = (difference, dict(
+                kind=kind, reduction=reduction, beta=0.3, of_a=of_a, of_b=of_b
+            ))
+    for reduction in range(4):
+        cases["broadcast_divergence_%d" % reduction] = (divergence, dict(
+            reduction=reduction, logarithms=False, shape=(4, 7), of_targets=(7,)
+        ))
     cases.update(margin_cases())
     cases.update(ctc_cases())
     return cases

@@ -85,6 +85,10 @@ static void paths_are_counted(void **unused) {
   assert_int_equal(run(session, targets, too_few, none, losses), TDM_OK);
   assert_float_equal(losses[0], logf(9.0F), 1e-5); /* blanks alone */
   assert_true(isinf(losses[1]) && losses[1] > 0);
+  const int64_t stepless[] = {0, 0}, one[] = {0, 1};
+  assert_int_equal(run(session, targets, stepless, one, losses), TDM_OK);
+  assert_true(losses[0] == 0); /* the empty target has its one path, of no steps */
+  assert_true(isinf(losses[1]) && losses[1] > 0);
   tdm_session_release(session);
 }
 
@@ -92,7 +96,7 @@ static void what_does_not_fit_fails_the_run(void **unused) {
   (void)unused;
   static const struct {
     int64_t label, steps, count;
-  } wrong[] = {{3, 4, 1}, {-1, 4, 1}, {1, 5, 1}, {1, 0, 1}, {1, 4, 3}, {1, 4, -1}};
+  } wrong[] = {{3, 4, 1}, {-1, 4, 1}, {1, 5, 1}, {1, -1, 1}, {1, 4, 3}, {1, 4, -1}};
   tdm_session *session = session_of(build());
   float losses[ROWS];
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

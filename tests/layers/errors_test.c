@@ -189,7 +189,7 @@ static tdm_value binary_with_weights_of_rows(tdm_graph *graph) {
 
 static tdm_value mse_of_two_shapes(tdm_graph *graph) {
   return tdm_mse(graph, "loss", floats(graph, "a", tdm_shape_of(2, 3, 4)),
-                 floats(graph, "b", tdm_shape_of(1, 4)));
+                 floats(graph, "b", tdm_shape_of(1, 5)));
 }
 
 /* ---- Dtypes and other values ----------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static const error_case error_cases[] = {
     {huber_with_weight, {"huber loss", "takes no weight"}},
     {huber_of_negative_beta, {"huber loss", "beta is -1"}},
     {binary_with_weights_of_rows, {"binary_cross_entropy loss", "pos_weight must be [5]", "[9]"}},
-    {mse_of_two_shapes, {"mse loss", "[3, 4]", "[4]"}},
+    {mse_of_two_shapes, {"mse loss", "[3, 4]", "[5]", "cannot be broadcast"}},
     {embedding_of_floats, {"embedding table", "ids", "float32"}},
     {embedding_padding_of_negative_rows, {"embedding table", "padding index -100"}},
     {embedding_padding_outside, {"embedding table", "-8", "7 rows"}},

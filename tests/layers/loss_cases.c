@@ -63,10 +63,11 @@ static void binary(layer_test *test, const layer_case *options) {
 static void difference(layer_test *test, const layer_case *options) {
   const double *numbers = options->numbers;
   tdm_loss_options chosen = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)numbers[1]);
-  if (numbers[0] != 0) chosen.beta = numbers[2];
+  if (numbers[0] == 1 || numbers[0] == 2) chosen.beta = numbers[2];
   const tdm_value a = layer_parameter(test, "a");
   const tdm_value b = layer_parameter(test, "b");
   finish(test, numbers[0] == 0   ? tdm_l1_with(test->graph, "f", a, b, &chosen)
+               : numbers[0] == 3 ? tdm_mse_with(test->graph, "f", a, b, &chosen)
                : numbers[0] == 1 ? tdm_smooth_l1_with(test->graph, "f", a, b, &chosen)
                                  : tdm_huber_with(test->graph, "f", a, b, &chosen));
 }

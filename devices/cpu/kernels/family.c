@@ -50,6 +50,19 @@ tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) {
                   tdm_cpu_id(ids, position), position, rows);
 }
 
+tdm_status tdm_cpu_indices_check(const tdm_cpu_ids *indices, int64_t size) {
+  const int64_t ignored = 0; /* legal */
+  if (size == 0 && indices->count > 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "index %" PRId64 " at position 0 is outside a dimension of size 0",
+                    tdm_cpu_id(indices, 0));
+  if (indices->count == 0 || !ids_stray(indices, (uint64_t)size, ignored)) return TDM_OK;
+  const int64_t position = ids_first_stray(indices, (uint64_t)size, ignored);
+  return tdm_fail(TDM_INVALID_ARGUMENT,
+                  "index %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                  tdm_cpu_id(indices, position), position, size - 1);
+}
+
 tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) {
   int64_t before = 0;
   for (int64_t i = 0; i < offsets->count; i++) {

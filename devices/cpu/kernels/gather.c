@@ -1,6 +1,8 @@
 /* Elements picked along a dimension by indices, and added where indices say; ids as rows of zeros
- * and a one. x is seen as (outer, size, inner). Invariant: nothing is computed unless every index
- * names an element; sums are made in the order of indices, each by one thread. */
+ * and a one; arguments that are checked. x is seen as (outer, size, inner). Invariant: nothing is
+ * computed unless every index names an element; sums are made in the order of indices, each by one
+ * thread. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/status.h"
@@ -74,7 +76,7 @@ static tdm_status gather_execute(const tdm_kernel_call *call) {
   const gather_state *state = call->state;
   const gather_sizes *sizes = &state->sizes;
   const tdm_cpu_ids ids = ids_of(state, call->inputs[1]);
-  TDM_TRY(tdm_cpu_ids_check(&ids, sizes->size));
+  TDM_TRY(tdm_cpu_indices_check(&ids, sizes->size));
   if (sizes->inner == 0) return TDM_OK;
   tdm_team_run(state->splits ? call->team : NULL, sizes->outer * sizes->picked,
                ceil_div(1024, sizes->inner), gather_range, (void *)call);
@@ -133,7 +135,7 @@ static tdm_status scatter_prepare(const tdm_kernel_request *request, tdm_kernel_
   static tdm_status scatter_##real##_execute(const tdm_kernel_call *call) {                        \
     const scatter_state *state = call->state;                                                      \
     const tdm_cpu_ids ids = ids_of(&state->picks, call->inputs[0]);                                \
-    TDM_TRY(tdm_cpu_ids_check(&ids, state->picks.sizes.size));                                     \
+    TDM_TRY(tdm_cpu_indices_check(&ids, state->picks.sizes.size));                                 \
     tdm_team_run(state->picks.splits ? call->team : NULL,                                          \
                  state->picks.sizes.outer * state->column_tasks, 1, scatter_##real##_range,        \
                  (void *)call);                                                                    \
@@ -176,9 +178,51 @@ static void one_hot_range(void *user, int64_t begin, int64_t end) {
 static tdm_status one_hot_execute(const tdm_kernel_call *call) {
   const one_hot_state *state = call->state;
   const tdm_cpu_ids ids = {call->inputs[0], state->count, state->wide};
-  TDM_TRY(tdm_cpu_ids_check(&ids, state->classes));
+  TDM_TRY(tdm_cpu_indices_check(&ids, state->classes));
   tdm_team_run(state->splits ? call->team : NULL, state->count, ceil_div(4096, state->classes),
                one_hot_range, (void *)call);
+  return TDM_OK;
+}
+
+/* ---- check_argument -------------------------------------------------------------------------- */
+
+typedef struct check_state {
+  int64_t count;
+  int64_t least, most;
+  bool has_ignored;
+  int64_t ignored;
+  bool wide;
+} check_state;
+
+static tdm_status check_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_check_attributes *attributes = request->attributes;
+  check_state *state = kernel_state_create(answer, sizeof *state);
+  if (!state) return TDM_OUT_OF_MEMORY;
+  *state = (check_state){.count = count_of(&request->inputs[0]),
+                         .least = attributes->least,
+                         .most = attributes->most,
+                         .has_ignored = attributes->has_ignored != 0,
+                         .ignored = attributes->ignored,
+                         .wide = request->inputs[0].dtype == TDM_INT64};
+  if (request->inputs[1].dtype != TDM_DTYPE_NONE)
+    state->most += request->inputs[1].shape.dims[attributes->dimension];
+  return TDM_OK;
+}
+
+static tdm_status check_execute(const tdm_kernel_call *call) {
+  const check_state *state = call->state;
+  const tdm_cpu_ids ids = {call->inputs[0], state->count, state->wide};
+  for (int64_t i = 0; i < state->count; i++) {
+    const int64_t value = tdm_cpu_id(&ids, i);
+    if ((value >= state->least && value <= state->most) ||
+        (state->has_ignored && value == state->ignored))
+      continue;
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%" PRId64 " at position %" PRId64 " is outside %" PRId64 " to %" PRId64, value,
+                    i, state->least, state->most);
+  }
+  const size_t bytes = state->wide ? sizeof(int64_t) : sizeof(int32_t);
+  if (state->count > 0) memcpy(call->outputs[0], call->inputs[0], (size_t)state->count * bytes);
   return TDM_OK;
 }
 
@@ -192,4 +236,5 @@ KERNELS(gather, KERNEL_OF_EVERY(TDM_OP_GATHER, gather_prepare, gather_execute, N
         KERNEL_OF(TDM_FLOAT64, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_double_execute, NULL),
         KERNEL_OF(TDM_INT32, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_uint32_t_execute, NULL),
         KERNEL_OF(TDM_INT64, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_uint64_t_execute, NULL),
-        KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_execute, NULL))
+        KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_execute, NULL),
+        KERNEL_OF_INTEGERS(TDM_OP_CHECK, check_prepare, check_execute))

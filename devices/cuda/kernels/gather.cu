@@ -25,7 +25,8 @@ static tdm_status prepare(const tdm_kernel_request *request, tdm_kernel_answer *
 static tdm_status check(const tdm_kernel_call *call, size_t index) {
   const gather_state *state = state_of<gather_state>(call);
   const id_list ids = {call->inputs[index], state->index_count, state->sizes.wide};
-  return tdm_cuda_ids_check(call, &ids, state->sizes.size, static_cast<int64_t *>(call->workspace));
+  return tdm_cuda_indices_check(call, &ids, state->sizes.size,
+                                static_cast<int64_t *>(call->workspace));
 }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
@@ -117,9 +118,44 @@ static tdm_status one_hot_run(const tdm_kernel_call *call) {
   const one_hot_state *state = state_of<one_hot_state>(call);
   const id_list ids = {call->inputs[0], state->ids, state->wide};
   const int64_t count = state->ids * state->classes;
-  TDM_TRY(tdm_cuda_ids_check(call, &ids, state->classes, static_cast<int64_t *>(call->workspace)));
+  TDM_TRY(
+      tdm_cuda_indices_check(call, &ids, state->classes, static_cast<int64_t *>(call->workspace)));
   return kernel_launch(call, "one_hot", one_hot, blocks_for(count), BLOCK, call->inputs[0],
                        state->wide, state->classes, output_of<int64_t>(call, 0), count);
+}
+
+/* ---- check_argument -------------------------------------------------------------------------- */
+
+struct check_state {
+  int64_t count;
+  legal_range range;
+  bool wide;
+};
+
+static tdm_status check_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
+  const tdm_check_attributes *attributes =
+      static_cast<const tdm_check_attributes *>(request->attributes);
+  check_state *state = state_create<check_state>(answer);
+  if (!state) return TDM_OUT_OF_MEMORY;
+  int64_t most = attributes->most;
+  if (request->inputs[1].dtype != TDM_DTYPE_NONE)
+    most += request->inputs[1].shape.dims[attributes->dimension];
+  state->count = count_of(&request->inputs[0]);
+  state->range = {attributes->least, most - attributes->least + 1, attributes->has_ignored != 0,
+                  attributes->ignored};
+  state->wide = request->inputs[0].dtype == TDM_INT64;
+  answer->workspace_bytes = aligned_bytes(report_workspace_bytes(state->count));
+  return TDM_OK;
+}
+
+static tdm_status check_run(const tdm_kernel_call *call) {
+  const check_state *state = state_of<check_state>(call);
+  const id_list ids = {call->inputs[0], state->count, state->wide};
+  const size_t bytes = (size_t)state->count * (state->wide ? sizeof(int64_t) : sizeof(int32_t));
+  TDM_TRY(tdm_cuda_range_check(call, &ids, &state->range, static_cast<int64_t *>(call->workspace)));
+  if (bytes == 0) return TDM_OK;
+  return tdm_cuda_kernel_stream_copy(kernel_stream_of(call), call->outputs[0], call->inputs[0],
+                                     bytes);
 }
 
 /* What moves elements without reading them takes the 16-bit dtypes too. */
@@ -134,4 +170,6 @@ TYPED_KERNELS(
     KERNEL_OF(TDM_INT32, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<uint32_t>,
               0), /* integers wrap */
     KERNEL_OF(TDM_INT64, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<uint64_t>, 0),
-    KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_run, 0))
+    KERNEL_OF(TDM_INT64, TDM_OP_ONE_HOT, one_hot_prepare, one_hot_run, 0),
+    KERNEL_OF(TDM_INT32, TDM_OP_CHECK, check_prepare, check_run, 0),
+    KERNEL_OF(TDM_INT64, TDM_OP_CHECK, check_prepare, check_run, 0))

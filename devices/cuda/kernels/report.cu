@@ -3,12 +3,10 @@
 #include "devices/cuda/kernels/report.h"
 
 /* firsts: (blocks), each block's first stray position; ids: (count). */
-static __global__ void search(const void *ids, bool wide, int64_t count, int64_t limit,
-                              bool ignores, int64_t ignored, int64_t *firsts) {
-  const int64_t first = first_wrong(count, [=](int64_t i) {
-    const int64_t id = id_at(ids, wide, i);
-    return !is_inside(id, limit) && !(ignores && id == ignored);
-  });
+static __global__ void search(const void *ids, bool wide, int64_t count, legal_range range,
+                              int64_t *firsts) {
+  const int64_t first =
+      first_wrong(count, [=](int64_t i) { return !is_legal(id_at(ids, wide, i), range); });
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
@@ -21,26 +19,37 @@ static __global__ void report_first(const void *ids, bool wide, const int64_t *f
   report->position = first;
 }
 
-static tdm_status check(const tdm_kernel_call *call, const id_list *ids, int64_t limit,
-                        bool ignores, int64_t ignored, tdm_cuda_report_kind kind,
-                        int64_t *workspace) {
+static tdm_status check(const tdm_kernel_call *call, const id_list *ids, const legal_range &range,
+                        tdm_cuda_report_kind kind, int64_t *workspace) {
   const int64_t blocks = ceil_div(ids->count, REPORT_PIECE);
-  tdm_cuda_report *report = tdm_cuda_kernel_stream_report(kernel_stream_of(call), kind, limit);
+  tdm_cuda_report *report =
+      tdm_cuda_kernel_stream_report(kernel_stream_of(call), kind, range.count);
+  report->least = range.least;
   if (blocks == 0) return TDM_OK;
   TDM_TRY(kernel_launch(call, "search", search, blocks, BLOCK, ids->data, ids->wide, ids->count,
-                        limit, ignores, ignored, workspace));
+                        range, workspace));
   return kernel_launch(call, "report_first", report_first, 1, BLOCK, ids->data, ids->wide,
                        workspace, blocks, report);
 }
 
 tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                               int64_t *workspace) {
-  return check(call, ids, rows, false, 0, TDM_CUDA_REPORT_ID, workspace);
+  return check(call, ids, {0, rows, false, 0}, TDM_CUDA_REPORT_ID, workspace);
+}
+
+tdm_status tdm_cuda_indices_check(const tdm_kernel_call *call, const id_list *indices, int64_t size,
+                                  int64_t *workspace) {
+  return check(call, indices, {0, size, false, 0}, TDM_CUDA_REPORT_INDEX, workspace);
+}
+
+tdm_status tdm_cuda_range_check(const tdm_kernel_call *call, const id_list *ids,
+                                const legal_range *range, int64_t *workspace) {
+  return check(call, ids, *range, TDM_CUDA_REPORT_RANGE, workspace);
 }
 
 tdm_status tdm_cuda_targets_check(const tdm_kernel_call *call, const id_list *targets,
                                   int64_t classes, int64_t ignored, int64_t *workspace) {
-  return check(call, targets, classes, true, ignored, TDM_CUDA_REPORT_TARGET, workspace);
+  return check(call, targets, {0, classes, true, ignored}, TDM_CUDA_REPORT_TARGET, workspace);
 }
 
 /* ---- Bags ------------------------------------------------------------------------------------ */
@@ -67,7 +76,7 @@ static __global__ void report_offset(const void *offsets, bool wide, const int64
 
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                                const id_list *offsets, int64_t *workspace) {
-  TDM_TRY(check(call, ids, rows, false, 0, TDM_CUDA_REPORT_BAG, workspace));
+  TDM_TRY(check(call, ids, {0, rows, false, 0}, TDM_CUDA_REPORT_BAG, workspace));
   const int64_t blocks = ceil_div(offsets->count, REPORT_PIECE);
   if (!offsets->data || blocks == 0) return TDM_OK;
   tdm_cuda_report *report = kernel_stream_of(call)->report;
@@ -79,5 +88,5 @@ tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, 
 
 tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *lengths,
                                   int64_t longest, int64_t *workspace) {
-  return check(call, lengths, longest + 1, false, 0, TDM_CUDA_REPORT_LENGTH, workspace);
+  return check(call, lengths, {0, longest + 1, false, 0}, TDM_CUDA_REPORT_LENGTH, workspace);
 }

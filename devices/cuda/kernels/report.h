@@ -24,6 +24,19 @@ struct id_list {
  * that follow run all the same, and pass over ids outside. */
 tdm_status tdm_cuda_ids_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
                               int64_t *workspace);
+/* The same of indices of a dimension of that size. */
+tdm_status tdm_cuda_indices_check(const tdm_kernel_call *call, const id_list *indices, int64_t size,
+                                  int64_t *workspace);
+/* Where values may lie: [least, least + count), or at the ignored one. */
+struct legal_range {
+  int64_t least;
+  int64_t count;
+  bool ignores;
+  int64_t ignored;
+};
+/* Enqueues a check that every id lies in the range; workspace: report_workspace_bytes. */
+tdm_status tdm_cuda_range_check(const tdm_kernel_call *call, const id_list *ids,
+                                const legal_range *range, int64_t *workspace);
 /* The same of ids in bags, and that offsets (data NULL: there are none) begin with 0 and ascend up
  * to their number; workspace: report_workspace_bytes of the larger count. */
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
@@ -37,6 +50,10 @@ tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *le
 
 static __device__ inline bool is_inside(int64_t id, int64_t rows) {
   return (uint64_t)id < (uint64_t)rows;
+}
+static __device__ inline bool is_legal(int64_t id, const legal_range &range) {
+  return (uint64_t)id - (uint64_t)range.least < (uint64_t)range.count ||
+         (range.ignores && id == range.ignored);
 }
 
 /* The first position in this block's piece of [0, count) where wrong(position), or NOWHERE; for

@@ -19,6 +19,8 @@ typedef enum tdm_cuda_report_kind {
   TDM_CUDA_REPORT_TARGET, /* outside `bound` classes */
   TDM_CUDA_REPORT_LENGTH, /* outside 0 to `bound` - 1 steps */
   TDM_CUDA_REPORT_FINITE, /* of `bound` elements one is not */
+  TDM_CUDA_REPORT_INDEX,  /* outside 0 to `bound` - 1 */
+  TDM_CUDA_REPORT_RANGE,  /* outside `least` to `least` + `bound` - 1 */
   TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i */
 } tdm_cuda_report_kind;
 
@@ -26,7 +28,8 @@ typedef struct tdm_cuda_report {
   int64_t position; /* of the first offender; -1: there is none */
   int64_t value;    /* of it; of FINITE the bits of a double */
   int64_t bound;
-  int32_t kind; /* tdm_cuda_report_kind */
+  int32_t kind;  /* tdm_cuda_report_kind */
+  int64_t least; /* of RANGE */
 } tdm_cuda_report;
 
 typedef struct tdm_cuda_kernel_stream {

@@ -31,6 +31,19 @@ tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
                     report->value, report->position, report->bound);
+  case TDM_CUDA_REPORT_INDEX:
+    if (report->bound == 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "index %" PRId64 " at position %" PRId64 " is outside a dimension of size 0",
+                      report->value, report->position);
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "index %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                    report->value, report->position, report->bound - 1);
+  case TDM_CUDA_REPORT_RANGE:
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "%" PRId64 " at position %" PRId64 " is outside %" PRId64 " to %" PRId64,
+                    report->value, report->position, report->least,
+                    report->least + report->bound - 1);
   case TDM_CUDA_REPORT_LENGTH:
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,

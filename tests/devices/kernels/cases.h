@@ -73,6 +73,7 @@ struct kernel_case {
     tdm_arange_attributes arange;
     tdm_gather_attributes gather;
     tdm_one_hot_attributes one_hot;
+    tdm_check_attributes check;
     tdm_parts_attributes parts;
     tdm_softmax_attributes softmax;
     tdm_sort_attributes sort;

@@ -128,6 +128,27 @@ static void visit_one_hot(tdm_dtype ids, tdm_shape shape, int64_t classes, kerne
   visit(&test, user);
 }
 
+static void check_reference(const kernel_case *self, const double *const *inputs,
+                            double *const *outputs) {
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = inputs[0][i];
+}
+
+/* like: of which dimension 1 gives the upper bound. */
+static void visit_check(tdm_dtype dtype, tdm_shape shape, int64_t least, bool like,
+                        kernel_visit visit, void *user) {
+  char text[TDM_SHAPE_TEXT];
+  kernel_case test = kernel_case_make(TDM_OP_CHECK, dtype, check_reference, "%s from %lld, %s%s",
+                                      tdm_shape_text(&shape, text, sizeof text), (long long)least,
+                                      tdm_dtype_name(dtype), like ? ", like" : "");
+  test.attributes.check = (tdm_check_attributes){
+      .layer = "ctc", .argument = "lengths", .least = least, .most = like ? -1 : 8, .dimension = 1};
+  kernel_case_input(&test, dtype, shape, (double)least, 9);
+  if (like) kernel_case_input(&test, TDM_FLOAT32, tdm_shape_of(2, 1, 9), 0, 1);
+  kernel_case_output(&test, dtype, shape);
+  visit(&test, user);
+}
+
 void gather_cases(kernel_visit visit, void *user) {
   static const tdm_dtype numbers[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32, TDM_INT64};
   const tdm_dtype *const all = every_dtype;
@@ -143,4 +164,9 @@ void gather_cases(kernel_visit visit, void *user) {
   visit_one_hot(TDM_INT32, tdm_shape_of(2, 3, 200), 70, visit, user);
   visit_one_hot(TDM_INT64, tdm_shape_scalar(), 1, visit, user);
   visit_one_hot(TDM_INT64, tdm_shape_of(1, 0), 4, visit, user);
+  visit_check(TDM_INT32, tdm_shape_of(1, 30), 0, false, visit, user);
+  visit_check(TDM_INT32, tdm_shape_of(2, 4, 5), -3, true, visit, user);
+  visit_check(TDM_INT64, tdm_shape_of(2, 50, 100), -5, false, visit, user);
+  visit_check(TDM_INT64, tdm_shape_of(1, 7), 1, true, visit, user);
+  visit_check(TDM_INT64, tdm_shape_of(1, 0), 0, true, visit, user);
 }

@@ -1,0 +1,55 @@
+/* See arguments.h. Invariant: the checked value is an output of the check, so nothing that reads it
+ * computes with an illegal one. */
+#include "layers/arguments.h"
+
+#include <stdio.h>
+
+#include "layers/common.h"
+
+static tdm_status infer_check(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_ids(infer, 0, "x"));
+  return tdm_infer_like_first(infer);
+}
+
+static const tdm_operation check_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_CHECK,
+    .attribute_bytes = sizeof(tdm_check_attributes),
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .output_count = 1,
+    .infer = infer_check,
+    .work = tdm_work_moves,
+    .precision = TDM_PRECISION_GIVEN,
+    .shape_inputs = 1u << 1,
+};
+
+TDM_RECORDS(arguments, {.operation = &check_operation, .functions = "tdm_ctc tdm_multi_margin"});
+
+static bool has_integers(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (dtype == TDM_INT32 || dtype == TDM_INT64) return true;
+  if (tdm_layer_accepts(graph, argument->layer, argument->name, x))
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s are %s, and must be int32 or int64",
+                   argument->layer, argument->name, argument->what, tdm_dtype_name(dtype));
+  return false;
+}
+
+tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
+  if (!has_integers(graph, argument, x)) return (tdm_value){0, 0};
+  tdm_check_attributes attributes = {.least = argument->least,
+                                     .most = argument->most,
+                                     .has_ignored = argument->has_ignored,
+                                     .ignored = argument->ignored};
+  (void)snprintf(attributes.layer, sizeof attributes.layer, "%s", argument->layer);
+  (void)snprintf(attributes.argument, sizeof attributes.argument, "%s", argument->what);
+  const tdm_value operands[] = {x, argument->like};
+  size_t count = 1;
+  if (tdm_value_is_valid(argument->like)) {
+    const tdm_dim size = tdm_value_shape(graph, argument->like).dims[argument->dimension];
+    count = tdm_dim_is_size(size) ? 1 : 2;
+    attributes.dimension = count == 2 ? argument->dimension : 0;
+    if (count == 1) attributes.most += size;
+  }
+  return tdm_append(graph, &check_operation, argument->name, &attributes, operands, count, NULL);
+}

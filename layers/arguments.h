@@ -1,0 +1,28 @@
+/* Arguments of composed layers: what they check of integers that a run is fed, in their own terms.
+ * A layer that is made of operations passes lengths, ids and targets through tdm_argument_check
+ * before it computes with them, so that a wrong one is reported as the layer's argument and not by
+ * an operation inside. */
+#ifndef TANDEM_LAYERS_ARGUMENTS_H
+#define TANDEM_LAYERS_ARGUMENTS_H
+
+#include "tandem/graph/graph.h"
+
+/* An argument of integers, and its legal range. */
+typedef struct tdm_argument {
+  const char *layer; /* the function without "tdm_": "ctc" */
+  const char *name;  /* the node's */
+  const char *what;  /* the argument: "input_lengths" */
+  int64_t least;
+  int64_t most;   /* with `like`, the size of its dimension is added */
+  tdm_value like; /* invalid: most is the bound */
+  int dimension;  /* of like, 0 or more */
+  bool has_ignored;
+  int64_t ignored; /* legal beside the range */
+} tdm_argument;
+
+/* Returns x, whose elements a run checks: INVALID_ARGUMENT names the layer, the argument, the first
+ * illegal element, its position and the range. Fails at once, as the graph's error, unless x is
+ * int32 or int64. */
+tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x);
+
+#endif

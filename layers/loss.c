@@ -2,6 +2,8 @@
  * become the whole's. */
 #include "layers/loss.h"
 
+#include "devices/context/context.h"
+
 #include "tandem/layers/layers.h"
 
 _Static_assert((int)TDM_LOSS_MEAN == (int)TDM_REDUCTION_MEAN &&
@@ -138,6 +140,47 @@ tdm_value tdm_loss_cast_like(tdm_graph *graph, const char *name, tdm_value x, td
   return tdm_value_dtype(graph, x) == dtype || dtype == TDM_DTYPE_NONE
              ? x
              : tdm_cast(graph, name, x, dtype);
+}
+
+/* ---- Broadcasting ---------------------------------------------------------------------------- */
+
+static bool has_shape(tdm_graph *graph, tdm_value x, const tdm_shape *wanted) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  bool same = shape.rank == wanted->rank;
+  for (int i = 0; same && i < shape.rank; i++)
+    same = tdm_dim_agree(shape.dims[i], wanted->dims[i]);
+  return same;
+}
+
+static void warn_of_shapes(tdm_graph *graph, const char *loss, const char *name, const tdm_shape *a,
+                           const tdm_shape *b, const tdm_shape *shape) {
+  char texts[3][TDM_SHAPE_TEXT];
+  if (a->rank == 0 || b->rank == 0) return;
+  tdm_context_log(tdm_graph_context(graph), TDM_LOG_WARNING,
+                  "%s %s: shapes %s and %s differ and are broadcast to %s", loss, name,
+                  tdm_shape_text(a, texts[0], sizeof texts[0]),
+                  tdm_shape_text(b, texts[1], sizeof texts[1]),
+                  tdm_shape_text(shape, texts[2], sizeof texts[2]));
+}
+
+bool tdm_loss_broadcast(tdm_graph *graph, const char *loss, const char *name, tdm_value values[2]) {
+  tdm_shape shape;
+  const tdm_shape a = tdm_value_shape(graph, values[0]), b = tdm_value_shape(graph, values[1]);
+  if (a.rank < 0 || b.rank < 0 || has_shape(graph, values[0], &b)) return true;
+  const tdm_status status = tdm_shape_broadcast(&a, "a", &b, "b", &shape);
+  if (status != TDM_OK) {
+    (void)tdm_graph_fail_message(graph, tdm_fail_within(status, "%s %s", loss, name));
+    return false;
+  }
+  warn_of_shapes(graph, loss, name, &a, &b, &shape);
+  const bool like_a = has_shape(graph, values[0], &shape);
+  const tdm_value like = like_a || has_shape(graph, values[1], &shape)
+                             ? values[!like_a]
+                             : tdm_add(graph, name, values[0], values[1]);
+  for (size_t i = 0; i < 2; i++)
+    if (!has_shape(graph, values[i], &shape))
+      values[i] = tdm_expand_as(graph, name, values[i], like);
+  return tdm_graph_status(graph) == TDM_OK;
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */

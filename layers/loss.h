@@ -64,6 +64,11 @@ tdm_status tdm_loss_expect_last(const tdm_infer *infer, size_t index, const char
 tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_value logits,
                                     tdm_value targets, const tdm_loss_options *chosen);
 
+/* Repeats both values of a loss to the shape that they are broadcast to, as PyTorch's losses do; a
+ * value of equal shape stays as it is. Logs a warning if the values differ in shape and neither is
+ * a scalar. False, with the graph's error, if they cannot be broadcast. */
+bool tdm_loss_broadcast(tdm_graph *graph, const char *loss, const char *name, tdm_value values[2]);
+
 /* Why golden data does not reach what only micro-batches append. */
 #define TDM_LOSS_IN_PARTS "tests/layers/losses_in_parts_test.c compares it with the whole batch"
 

@@ -81,7 +81,8 @@ tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_prob
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   attributes.logarithms = chosen.log_target;
   attributes.entropy = true;
-  const tdm_value operands[] = {log_probabilities, targets};
+  tdm_value operands[] = {log_probabilities, targets};
+  if (!tdm_loss_broadcast(graph, "kl_div", name, operands)) return (tdm_value){0, 0};
   return tdm_append(graph, &divergence_operation, name, &attributes, operands, 2, NULL);
 }
 

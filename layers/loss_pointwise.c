@@ -1,7 +1,7 @@
-/* Losses of two values of one shape, element by element: mean-squared error, L1, smooth L1 and
- * Huber's (P. J. Huber, "Robust estimation of a location parameter", 1964), binary cross-entropy.
- * Invariant: L1, smooth L1 and Huber's are one operation, with beta 0, beta, and beta in another
- * scale. */
+/* Losses of two values that are broadcast to one shape, element by element: mean-squared error, L1,
+ * smooth L1 and Huber's (P. J. Huber, "Robust estimation of a location parameter", 1964), binary
+ * cross-entropy. Invariant: L1, smooth L1 and Huber's are one operation, with beta 0, beta, and
+ * beta in another scale. */
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -112,9 +112,10 @@ static const tdm_operation smooth_l1_operation = {
 };
 
 static tdm_value append_difference(tdm_graph *graph, const tdm_operation *operation,
-                                   const char *name, tdm_value a, tdm_value b,
+                                   const char *loss, const char *name, tdm_value a, tdm_value b,
                                    tdm_loss_attributes attributes) {
-  const tdm_value operands[] = {a, b};
+  tdm_value operands[] = {a, b};
+  if (!tdm_loss_broadcast(graph, loss, name, operands)) return (tdm_value){0, 0};
   return tdm_append(graph, operation, name, &attributes, operands, 2, NULL);
 }
 
@@ -123,7 +124,8 @@ tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_valu
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "mse", name, options, 0, &chosen)) return (tdm_value){0, 0};
-  return append_difference(graph, &mse_operation, name, a, b, tdm_loss_attributes_of(&chosen));
+  return append_difference(graph, &mse_operation, "mse", name, a, b,
+                           tdm_loss_attributes_of(&chosen));
 }
 
 tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
@@ -137,7 +139,7 @@ tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value
   if (!tdm_loss_options_read(graph, "l1", name, options, 0, &chosen)) return (tdm_value){0, 0};
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   attributes.scale = 1.0;
-  return append_difference(graph, &smooth_l1_operation, name, a, b, attributes);
+  return append_difference(graph, &smooth_l1_operation, "l1", name, a, b, attributes);
 }
 
 tdm_value tdm_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
@@ -157,7 +159,7 @@ static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, c
   if (!(attributes.beta > 0.0) && (huber || attributes.beta != 0.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: beta is %g, and must be positive%s",
                           loss, name, attributes.beta, huber ? "" : ", or 0");
-  return append_difference(graph, &smooth_l1_operation, name, a, b, attributes);
+  return append_difference(graph, &smooth_l1_operation, loss, name, a, b, attributes);
 }
 
 tdm_value tdm_smooth_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,

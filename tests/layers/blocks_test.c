@@ -268,7 +268,7 @@ static void what_is_refused_is_named(void **state) {
       {"there are 1", unpool_without_sizes},
       {"alike", unpool_of_others},
       {"sizes above 0", unpool_to_none},
-      {"index", unpool_by_numbers},
+      {"indices are float32", unpool_by_numbers},
       {"takes two", cubic_of_one},
   };
   tdm_context *context = tdm_context_create(NULL);

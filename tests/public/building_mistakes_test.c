@@ -230,7 +230,7 @@ MISTAKE(cross_entropy_of_other_batch) {
                     tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, 4)));
 }
 MISTAKE(mse_of_two_shapes) {
-  tdm_mse(graph, "loss", given->x, FLOATS("y", 2, TDM_DIM("batch"), 1));
+  tdm_mse(graph, "loss", given->x, FLOATS("y", 2, TDM_DIM("batch"), 7));
 }
 MISTAKE(nothing_to_wrap) {
   const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "cpu:0,sim:0");
@@ -321,7 +321,7 @@ static const mistake mistakes[] = {
      "cross_entropy loss: targets is float32, and must be int32 or int64"},
     {cross_entropy_of_other_batch,
      "cross_entropy loss: logits are [3, 8], targets [4]: one target a row is needed"},
-    {mse_of_two_shapes, "mse loss: a is [batch, 8], b is [batch, 1]: they must have one shape"},
+    {mse_of_two_shapes, "mse loss: a is [batch, 8], b is [batch, 7]: they cannot be broadcast"},
     {nothing_to_wrap, "data parallel over blok: nothing has been built below \"blok\"; layers are: "
                       "block/fc (did you mean 'block'?)"},
     {wrapped_over_no_devices, "data parallel over fc: no devices are given"},

@@ -165,6 +165,7 @@ void gather_cases(kernel_visit visit, void *user) {
   visit_one_hot(TDM_INT64, tdm_shape_scalar(), 1, visit, user);
   visit_one_hot(TDM_INT64, tdm_shape_of(1, 0), 4, visit, user);
   visit_check(TDM_INT32, tdm_shape_of(1, 30), 0, false, visit, user);
+  visit_check(TDM_INT32, tdm_shape_scalar(), 0, false, visit, user);
   visit_check(TDM_INT32, tdm_shape_of(2, 4, 5), -3, true, visit, user);
   visit_check(TDM_INT64, tdm_shape_of(2, 50, 100), -5, false, visit, user);
   visit_check(TDM_INT64, tdm_shape_of(1, 7), 1, true, visit, user);

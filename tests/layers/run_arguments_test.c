@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { ROWS = 3, CLASSES = 5, MOST = 12 };
 
@@ -39,10 +40,6 @@ typedef struct given {
 } given;
 
 #define LAYER(name) static tdm_value name(const given *of)
-#define OPTIONS(...)                                                                               \
-  &(tdm_loss_options) {                                                                            \
-    .struct_size = sizeof(tdm_loss_options), __VA_ARGS__                                           \
-  }
 
 LAYER(ctc_input_lengths) {
   const tdm_value targets = tdm_unsqueeze(of->graph, "labels", of->right, 1);
@@ -59,7 +56,8 @@ LAYER(multi_margin) {
   return tdm_multi_margin(of->graph, "it", of->x, of->ids);
 }
 LAYER(multi_margin_weighted) {
-  return tdm_multi_margin_with(of->graph, "it", of->x, of->ids, OPTIONS(.weight = of->ones));
+  return tdm_multi_margin_with(of->graph, "it", of->x, of->ids,
+                               WITH(tdm_loss_options, o.weight = of->ones));
 }
 LAYER(multilabel_margin) {
   return tdm_multilabel_margin(of->graph, "it", of->x, of->ids);
@@ -68,16 +66,16 @@ LAYER(cross_entropy) {
   return tdm_cross_entropy(of->graph, "it", of->x, of->ids);
 }
 LAYER(cross_entropy_weighted) {
-  return tdm_cross_entropy_with(
-      of->graph, "it", of->x, of->ids,
-      OPTIONS(.weight = of->ones, .has_ignore_index = true, .ignore_index = -7));
+  return tdm_cross_entropy_with(of->graph, "it", of->x, of->ids,
+                                WITH(tdm_loss_options, o.weight = of->ones, o.ignore_index = -7));
 }
 LAYER(cross_entropy_smoothed) {
-  return tdm_cross_entropy_with(of->graph, "it", of->x, of->ids, OPTIONS(.label_smoothing = 0.1));
+  return tdm_cross_entropy_with(of->graph, "it", of->x, of->ids,
+                                WITH(tdm_loss_options, o.label_smoothing = 0.1));
 }
 LAYER(nll_weighted) {
   return tdm_nll_with(of->graph, "it", of->x, of->ids,
-                      OPTIONS(.weight = of->ones, .has_ignore_index = true, .ignore_index = -7));
+                      WITH(tdm_loss_options, o.weight = of->ones, o.ignore_index = -7));
 }
 LAYER(one_hot) {
   return tdm_one_hot(of->graph, "it", of->ids, CLASSES);
@@ -104,11 +102,11 @@ LAYER(embedding_bag) {
   return tdm_embedding_bag(of->graph, "it", of->ids, CLASSES, 2, NULL);
 }
 LAYER(bag_offsets) {
-  const tdm_embedding_bag_options options = {.struct_size = sizeof options, .offsets = of->ids};
+  const tdm_embedding_bag_options options = OPTIONS(tdm_embedding_bag_options, o.offsets = of->ids);
   return tdm_embedding_bag(of->graph, "it", of->right, CLASSES, 2, &options);
 }
 LAYER(gru_lengths) {
-  const tdm_rnn_options options = {.struct_size = sizeof options, .lengths = of->ids};
+  const tdm_rnn_options options = OPTIONS(tdm_rnn_options, o.lengths = of->ids);
   return tdm_gru(of->graph, "it", of->steps, 2, &options, NULL);
 }
 

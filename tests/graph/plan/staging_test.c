@@ -118,7 +118,7 @@ static void train_on(const char *machine, double *expected) {
   for (int here = 0; here < 2; here++) {
     setenv("HWLOC_THISSYSTEM", here ? "1" : "0", 1);
     told_warnings told;
-    tdm_context *context = logged_context(&told, 0);
+    tdm_context *context = logged_context(&told, TDM_FROM_ENVIRONMENT);
     tdm_session *session = make_session(context, false);
     const double loss = train_steps(session, 6, 3);
     if (*expected == 0) *expected = loss;

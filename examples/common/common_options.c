@@ -99,6 +99,6 @@ tdm_session_options session_options_for(const common_options *given, tdm_value l
   options.deterministic = given->deterministic;
   options.profile = given->explain || given->plan_path || given->report_path;
   if (given->trace_path || given->report_path) options.trace_runs = TRACE_RUNS;
-  options.micro_batches = (int)given->micro_batches;
+  if (given->micro_batches != 0) options.micro_batches = (int)given->micro_batches;
   return options;
 }

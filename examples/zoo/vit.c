@@ -59,7 +59,6 @@ zoo_training zoo_vit(tdm_graph *graph) {
   tdm_loss_options smooth = tdm_loss_options_default();
   smooth.label_smoothing = 0.1;
   tdm_adam_options adam = tdm_adam_options_default();
-  adam.learning_rate = 1e-3;
   adam.weight_decay = 0.05;
   return (zoo_training){tdm_cross_entropy_with(graph, "loss", x, classes, &smooth),
                         tdm_adamw_with(&adam)};

@@ -4,6 +4,7 @@
 
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
+#include "tests/options.h"
 
 enum { MAKER, JUDGE, BOTH };
 
@@ -23,13 +24,10 @@ static tdm_session *session_of(tdm_store *store, int which, bool in_groups, doub
   const tdm_value down = tdm_mean(graph, "down", tdm_mul(graph, "square", x, x), NULL, 0, false);
   const tdm_optimizer adam = tdm_adam(rate);
   const tdm_parameter_group frozen = {.parameters = which == MAKER ? "judge" : "maker"};
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .store = store,
-                                       .loss = which == MAKER ? up : down,
-                                       .optimizer = &adam,
-                                       .groups = in_groups ? &frozen : NULL,
-                                       .group_count = in_groups,
-                                       .seed = 3};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.store = store, o.loss = which == MAKER ? up : down,
+              o.optimizer = &adam, o.groups = in_groups ? &frozen : NULL, o.group_count = in_groups,
+              o.seed = 3);
   return run_session(graph, &options);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tandem/tandem.h"
+#include "tests/options.h"
 
 enum { DOCUMENTED_BYTES = 512 * 1024, STACK_BYTES = 2 * DOCUMENTED_BYTES, PATTERN = 0xa5 };
 enum { WORDS = 50, WIDTH = 8, HEADS = 2, CLASSES = 3, LENGTH = 5, BATCH = 4, STEPS = 3 };
@@ -36,11 +37,9 @@ static tdm_session *make_session(tdm_graph *graph, const char *device, const tdm
   x = tdm_reshape(graph, "image", x, tdm_shape_of(4, BATCH, 1, LENGTH, WIDTH));
   x = tdm_flatten(graph, "flat", tdm_conv2d(graph, "conv", x, 2, 3, 3, NULL), 1, 3);
   const tdm_value scores = tdm_linear(graph, "head", x, CLASSES);
-  const tdm_session_options options = {.struct_size = sizeof options,
-                                       .loss = tdm_cross_entropy(graph, "loss", scores, classes),
-                                       .optimizer = adam,
-                                       .profile = true,
-                                       .trace_runs = 4};
+  const tdm_session_options options =
+      OPTIONS(tdm_session_options, o.loss = tdm_cross_entropy(graph, "loss", scores, classes),
+              o.optimizer = adam, o.profile = true, o.trace_runs = 4);
   return tdm_session_create(graph, &options);
 }
 
@@ -65,8 +64,8 @@ static const char *report(tdm_session *session) {
 }
 
 static const char *live(const char *device) {
-  const tdm_context_options wanted = {
-      .struct_size = sizeof wanted, .cpu_devices = 1, .sim_devices = 1};
+  const tdm_context_options wanted =
+      OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1);
   tdm_context *context = tdm_context_create(&wanted);
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_optimizer adam = tdm_adam(0.001);
@@ -81,7 +80,7 @@ static const char *live(const char *device) {
   tdm_costs *costs = tdm_costs_create(context);
   must(tdm_costs_learn(costs, session, false));
   tdm_forecast *forecast = NULL;
-  const tdm_forecast_options options = {.struct_size = sizeof options, .costs = costs};
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   must(tdm_session_forecast(session, &options, &forecast));
   tdm_forecast_release(forecast);
   tdm_costs_release(costs);

@@ -39,12 +39,16 @@ enum { PART_OF_LEFT = 4, MOST_PARTS = 32 };
 enum { MOST_GRAINS = 1 << 30 }; /* that two halves of a word can count */
 
 enum {
-  MOST_DEBT_NS = 500000,    /* then the team rests */
-  MOST_LOSS_NS = 4000000,   /* the most that one region counts: a longer one was no habit */
-  MOST_CREDIT_NS = 2000000, /* how much debt earlier gains make up for */
-  LEAST_REST = 20, /* times the debt, so trying again costs a twentieth of the time at most; twice
+  MOST_DEBT_NS = 500000,  /* then the team rests */
+  MOST_LOSS_NS = 4000000, /* the most that one region counts: a longer one was no habit */
+  /* A team begins with this credit, also after a rest: a new thread may wait for its core for a
+   * time slice of another process, and one late region is no habit. */
+  FIRST_CREDIT_NS = MOST_LOSS_NS,
+  MOST_CREDIT_NS = 20000000, /* how much debt earlier gains make up for: some time slices */
+  LEAST_GAIN_NS = 2000000,   /* a team that gains so much rests as short as the first time */
+  LEAST_REST = 20, /* times the loss, so trying again costs a twentieth of the time at most; twice
                       as long each time that this ends in debt again */
-  LONGEST_REST = 320,
+  LONGEST_REST = 160,
 };
 
 /* With room to align them. */
@@ -60,6 +64,7 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
   *team = (tdm_team){
       .allocator = allocator, .topology = topology, .range = range, .size = size < 1 ? 1 : size};
   team->active = team->size;
+  team->debt_ns = -FIRST_CREDIT_NS;
   team->rest = LEAST_REST;
   team->share_memory = tdm_allocate(allocator, share_bytes(team), "shares of a team");
   if (!team->share_memory) {
@@ -107,19 +112,19 @@ static void bind_threads(tdm_team *team) {
   }
 }
 
-/* One thread fewer, for a time that the debt is small beside. */
+/* One thread fewer, for a time that the loss is small beside. */
 static void begin_rest(tdm_team *team, uint64_t now_ns) {
-  team->rest_until_ns = now_ns + (uint64_t)team->debt_ns * team->rest;
+  team->rest_until_ns = now_ns + (uint64_t)(team->debt_ns + FIRST_CREDIT_NS) * team->rest;
   if (team->rest < LONGEST_REST) team->rest *= 2;
   team->active--;
-  team->debt_ns = 0;
+  team->debt_ns = -FIRST_CREDIT_NS;
   team->bound = false;
 }
 
 /* With all threads again; those that had ended are new and have to be bound. */
 static void end_rest(tdm_team *team) {
   team->active = team->size;
-  team->debt_ns = 0;
+  team->debt_ns = -FIRST_CREDIT_NS;
   team->bound = false;
 }
 
@@ -129,10 +134,8 @@ static void end_rest(tdm_team *team) {
 static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t worked_ns) {
   const int64_t lost_ns = (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
   team->debt_ns += lost_ns < MOST_LOSS_NS ? lost_ns : MOST_LOSS_NS;
-  if (team->debt_ns < -MOST_CREDIT_NS) {
-    team->debt_ns = -MOST_CREDIT_NS;
-    team->rest = LEAST_REST;
-  }
+  if (team->debt_ns < -FIRST_CREDIT_NS - LEAST_GAIN_NS) team->rest = LEAST_REST;
+  if (team->debt_ns < -MOST_CREDIT_NS) team->debt_ns = -MOST_CREDIT_NS;
   if (team->debt_ns > MOST_DEBT_NS) begin_rest(team, end_ns);
 }
 

@@ -43,7 +43,7 @@ const launcher openmpi = {
     .plugin = "libtandem_openmpi.so",
     .own_program = "rank_openmpi",
     .launcher = "mpirun.openmpi",
-    .command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 60 "
+    .command = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 240 "
                "mpirun.openmpi --oversubscribe --mca btl self,vader --mca pml ob1 "
                "--mca mpi_yield_when_idle 1",
     .version = "Open MPI ",
@@ -53,7 +53,7 @@ const launcher mpich = {
     .plugin = "libtandem_mpich.so",
     .own_program = "rank_mpich",
     .launcher = "mpiexec.mpich",
-    .command = "timeout -k 5 60 mpiexec.mpich",
+    .command = "timeout -k 5 240 mpiexec.mpich",
     .version = "MPICH ",
     .recovery = "-disable-auto-cleanup",
 };

@@ -76,52 +76,76 @@ static int count_to_rest(tdm_team *team, piece_cost piece) {
   return count;
 }
 
-/* 10 us lost a region: half a millisecond of debt is exceeded in the 51st. */
+/* 10 us lost a region: the first credit and half a millisecond of debt are exceeded in the 451st.
+ */
 static void small_losses_add_up(void **state) {
   (void)state;
   tdm_team *team = make_team(3);
   const piece_cost of_three = {50625, 100000}; /* as long as two would take, and 10 us more */
-  assert_int_equal(count_to_rest(team, of_three), 51);
+  assert_int_equal(count_to_rest(team, of_three), 451);
   assert_int_equal(tdm_team_active(team), 2);
-  assert_int_equal(count_to_rest(team, stuck), 1); /* while the third one rests */
+  const piece_cost slow = {1000000, 100000};
+  assert_int_equal(count_to_rest(team, slow), 2); /* while the third one rests */
   assert_int_equal(tdm_team_active(team), 1);
   tdm_team_destroy(team);
 }
 
-/* What was gained counts, as far as two milliseconds: 50 us of them each region. */
+/* What was gained counts, as far as twenty milliseconds with the first credit of four: 50 us for
+ * each piece. */
 static void gains_make_up_for_losses(void **state) {
   (void)state;
-  for (int gains = 1; gains <= 8; gains++) {
+  for (int gains = 1; gains <= 24; gains++) {
     tdm_team *team = make_team(2);
     for (int i = 0; i < gains; i++)
       run_region(team, shared);
-    const int credit_us = 800 * gains < 2000 ? 800 * gains : 2000;
+    const int credit_us = 4000 + 800 * gains < 20000 ? 4000 + 800 * gains : 20000;
     assert_int_equal(count_to_rest(team, late), (500 + credit_us) / 10 + 1);
     tdm_team_destroy(team);
   }
 }
 
-/* The most that one region counts is 4 ms; it rests for 20 times that, the next time for 40 times,
- * and 320 times at most. */
+/* One interruption is no habit: neither in the beginning, nor while all threads are tried again,
+ * nor several between gains. */
+static void a_late_region_is_no_reason_to_rest(void **state) {
+  (void)state;
+  tdm_team *team = make_team(2);
+  run_region(team, stuck);
+  assert_int_equal(tdm_team_active(team), 2);
+  for (int i = 0; i < 40; i++)
+    run_region(team, shared);
+  for (int i = 0; i < 5; i++)
+    run_region(team, stuck);
+  assert_int_equal(tdm_team_active(team), 2);
+  assert_int_equal(count_to_rest(team, stuck), 1);
+  atomic_fetch_add(&now_ns, UINT64_C(1000000000));
+  run_region(team, stuck);
+  assert_int_equal(tdm_team_active(team), 2);
+  tdm_team_destroy(team);
+}
+
+/* The most that one region counts is 4 ms; it rests for 20 times what two have lost, the next time
+ * for 40 times, and 160 times at most. */
 static void a_rest_is_longer_each_time(void **state) {
   (void)state;
   tdm_team *team = make_team(2);
-  for (uint64_t times = 20; times <= 1280; times *= 2) {
-    run_region(team, stuck);
-    assert_int_equal(tdm_team_active(team), 1);
-    const uint64_t rest_ns = 4000000 * (times < 320 ? times : 320);
+  for (uint64_t times = 20; times <= 640; times *= 2) {
+    assert_int_equal(count_to_rest(team, stuck), 2);
+    const uint64_t rest_ns = 8000000 * (times < 160 ? times : 160);
     const uint64_t until_ns = atomic_load(&now_ns) + rest_ns;
     atomic_store(&now_ns, until_ns - 1);
     run_region(team, (piece_cost){0, 0});
     assert_int_equal(tdm_team_active(team), 1);
     atomic_store(&now_ns, until_ns);
-    if (times < 1280) continue;
+    if (times < 640) {
+      run_region(team, (piece_cost){0, 0}); /* all of them again */
+      continue;
+    }
     run_region(team, shared); /* and more than enough gains: as in the beginning */
     run_region(team, shared);
     run_region(team, shared);
     assert_int_equal(tdm_team_active(team), 2);
-    assert_int_equal(count_to_rest(team, late), 251);
-    atomic_fetch_add(&now_ns, 20 * 510000 - 1);
+    assert_int_equal(count_to_rest(team, late), 691);
+    atomic_fetch_add(&now_ns, 20 * 4510000 - 1);
     run_region(team, (piece_cost){0, 0});
     assert_int_equal(tdm_team_active(team), 1);
     atomic_fetch_add(&now_ns, 1);
@@ -136,6 +160,7 @@ int main(void) {
       cmocka_unit_test(threads_that_share_the_work_stay),
       cmocka_unit_test(small_losses_add_up),
       cmocka_unit_test(gains_make_up_for_losses),
+      cmocka_unit_test(a_late_region_is_no_reason_to_rest),
       cmocka_unit_test(a_rest_is_longer_each_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

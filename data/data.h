@@ -172,7 +172,8 @@ TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_l
 /* ---- Vocabularies ---------------------------------------------------------------------------- */
 
 /* The distinct tokens of texts and their numbers, from 0 in the order in which they first stand:
- * torchtext's Vocab. Immutable: any thread. Texts are UTF-8, and nothing is folded; no token has
+ * torchtext's Vocab. Immutable: any thread. Texts are UTF-8 (others are
+ * INVALID_ARGUMENT), and nothing is folded; no token has
  * more than 255 bytes. */
 typedef struct tdm_vocabulary tdm_vocabulary;
 

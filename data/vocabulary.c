@@ -50,6 +50,9 @@ static tdm_status next_token(const tdm_vocabulary *vocabulary, const char **at, 
   if (bytes >= TOKEN_BYTES)
     return tdm_fail(TDM_INVALID_ARGUMENT, "vocabulary: '%.40s...' has %zu bytes, more than %d", *at,
                     bytes, TOKEN_BYTES - 1);
+  if (words && !tdm_utf8_is_valid(*at, bytes))
+    return tdm_fail(TDM_INVALID_ARGUMENT, "vocabulary: the word \"%.*s\" is not UTF-8", (int)bytes,
+                    *at);
   memcpy(token, *at, bytes);
   token[bytes] = '\0';
   *at += bytes;

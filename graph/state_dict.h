@@ -5,10 +5,12 @@
  *   block2/fc.weight        block2.fc.weight        every '/' is a '.'
  *
  * With a rule {"block2.", "encoder.layer.2."} it is encoder.layer.2.fc.weight: of the rules, the
- * first whose prefix begins the name. A parameter that is tied (tdm_tie) has each of its names in
- * files, as PyTorch has it; one of them is enough to load it, and where there are several, their
- * values are equal. Two parameters that would have one name in files are an error
- * that names them. */
+ * first whose prefix begins the name. A tied parameter (tdm_tie) is saved once, under the first of
+ * its names that files have, as safetensors' save_model does; every_tied_name saves it under each,
+ * as PyTorch's state_dict() of a model whose modules share a parameter. Loading accepts any one of
+ * its names, or several whose values are equal, as safetensors' load_model and PyTorch's strict
+ * load_state_dict together. Two parameters that would have one name in files are an error that
+ * names them. */
 #ifndef TANDEM_GRAPH_STATE_DICT_H
 #define TANDEM_GRAPH_STATE_DICT_H
 
@@ -36,6 +38,9 @@ typedef struct tdm_state_dict_options {
    * that of its parameter: rounded to the nearest, beyond the largest to infinity, as PyTorch's
    * copy_ does. false: another dtype is an error. Other dtypes are never converted. */
   bool convert_dtypes;
+  /* Saving writes a tied parameter under each of its names: for PyTorch's strict load_state_dict
+   * into a model that has the parameter in several modules. false: under its first name. */
+  bool every_tied_name;
 } tdm_state_dict_options;
 static inline tdm_state_dict_options tdm_state_dict_options_default(void) {
   tdm_state_dict_options options = TDM_ZEROED;

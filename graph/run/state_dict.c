@@ -129,11 +129,13 @@ static tdm_status dict_init(dict *self, const tdm_session *session,
 static tdm_status save_entries(dict *self, tdm_store *store, int reader, tdm_tensor_list *list) {
   tdm_saved_entry *saved =
       tdm_region_take(&self->region, (self->count + 1) * sizeof *saved, "names of parameters");
+  size_t count = 0;
   for (size_t i = 0; saved && i < self->count; i++)
-    saved[i] = (tdm_saved_entry){self->entries[i].entry, self->entries[i].name};
+    if (!self->entries[i].tied || self->options.every_tied_name)
+      saved[count++] = (tdm_saved_entry){self->entries[i].entry, self->entries[i].name};
   tdm_admission place;
   tdm_store_enter_alone(store, &place);
-  const tdm_status status = tdm_store_copy_out(store, saved, self->count, reader, list);
+  const tdm_status status = tdm_store_copy_out(store, saved, count, reader, list);
   tdm_store_leave_alone(store);
   return status;
 }

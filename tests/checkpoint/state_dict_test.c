@@ -291,17 +291,22 @@ static tdm_tensor_list *only(const tdm_tensor_list *list, const char *name) {
   return one;
 }
 
-/* As in PyTorch's state_dict; any of them is enough to load, and they must not differ. */
-static void tied_parameters_have_all_their_names(void **unused) {
+/* Saved once, as by safetensors' save_model, or under each name, as PyTorch's state_dict has it;
+ * any of them is enough to load, and they must not differ. */
+static void tied_parameters_have_one_or_all_names(void **unused) {
   (void)unused;
   static const char *const names[] = {"embedding.weight", "head.weight"};
+  const tdm_state_dict_options each = OPTIONS(tdm_state_dict_options, o.every_tied_name = true);
   tdm_session *session = tied_session(1);
-  tdm_tensor_list *list = dict_of(session, NULL);
+  tdm_tensor_list *once = dict_of(session, NULL);
+  assert_names(once, names, 1);
+  tdm_tensor_list_release(once);
+  tdm_tensor_list *list = dict_of(session, &each);
   assert_names(list, names, TDM_COUNT_OF(names));
   for (size_t i = 0; i <= TDM_COUNT_OF(names); i++) {
     tdm_session *other = tied_session(2);
     tdm_tensor_list *given =
-        i < TDM_COUNT_OF(names) ? only(list, names[i]) : dict_of(session, NULL);
+        i < TDM_COUNT_OF(names) ? only(list, names[i]) : dict_of(session, &each);
     assert_ok(tdm_session_load_state_dict(other, given, NULL));
     assert_same_parameters(session, other);
     tdm_tensor_list_release(given);
@@ -309,7 +314,7 @@ static void tied_parameters_have_all_their_names(void **unused) {
   }
   tdm_tensor_list *mixed = only(list, names[0]);
   tdm_session *other = tied_session(2);
-  tdm_tensor_list *others = dict_of(other, NULL);
+  tdm_tensor_list *others = dict_of(other, &each);
   assert_ok(tdm_tensor_list_add(mixed, names[1], tdm_tensor_list_find(others, names[1])));
   assert_status(tdm_session_load_state_dict(session, mixed, NULL), TDM_INVALID_ARGUMENT);
   assert_message("embedding.weight and head.weight are tied, and differ in the list");
@@ -353,14 +358,15 @@ static void what_is_tied_is_one_by_any_names(void **unused) {
   (void)unused;
   const tdm_name_rule rule = {"embedding.", NULL};
   const tdm_state_dict_options options =
-      OPTIONS(tdm_state_dict_options, o.rules = &rule, o.rule_count = 1);
+      OPTIONS(tdm_state_dict_options, o.rules = &rule, o.rule_count = 1, o.every_tied_name = true);
+  const tdm_state_dict_options each = OPTIONS(tdm_state_dict_options, o.every_tied_name = true);
   static const char *const names[] = {"head.weight", "tail.weight"};
   tdm_store *store = tdm_store_create(context);
   tdm_session *sessions[] = {thrice_tied_session(store, true), thrice_tied_session(store, false)};
   for (size_t i = 0; i < TDM_COUNT_OF(sessions); i++) {
     tdm_tensor_list *list = dict_of(sessions[i], &options);
     assert_names(list, names, TDM_COUNT_OF(names));
-    tdm_tensor_list *one = only(list, names[1]), *whole = dict_of(sessions[i], NULL);
+    tdm_tensor_list *one = only(list, names[1]), *whole = dict_of(sessions[i], &each);
     assert_int_equal(tdm_tensor_list_count(whole), 3);
     assert_ok(tdm_session_load_state_dict(sessions[i], list, &options));
     assert_ok(tdm_session_load_state_dict(sessions[i], one, &options));
@@ -419,7 +425,7 @@ static void short_memory_is_told(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tied_parameters_have_all_their_names),
+      cmocka_unit_test(tied_parameters_have_one_or_all_names),
       cmocka_unit_test(what_is_tied_is_one_by_any_names),
       cmocka_unit_test(calls_without_a_session_or_path_say_which),
       cmocka_unit_test(names_have_dots),

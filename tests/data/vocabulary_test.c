@@ -55,6 +55,12 @@ static void what_does_not_fit_is_told(void **state) {
   static const char *const broken = "ab\xFF";
   assert_null(tdm_vocabulary_create(context, TDM_TOKENS_CHARACTERS, &broken, 1));
   assert_message("does not begin with UTF-8");
+  static const char *const wrong[] = {"ab\xFF",       "fine \xC0\x80", "\xED\xA0\x80 end",
+                                      "cut \xE2\x82", "\x80",          "\xF4\x90\x80\x80"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    assert_null(tdm_vocabulary_create(context, TDM_TOKENS_WORDS, &wrong[i], 1));
+    assert_message("is not UTF-8");
+  }
   char endless[300] = {0};
   memset(endless, 'a', sizeof endless - 1);
   const char *const whole = endless;

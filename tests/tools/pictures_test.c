@@ -185,7 +185,12 @@ static void what_is_none_is_refused(void **state) {
   }
   must_print("plan nowhere", 1, "nowhere");
   must_print("trace nowhere", 1, "nowhere");
-  must_print("plan plan.json --dot --html", 1, "one at a time");
+  static const char *const kinds[] = {"--dot", "--svg", "--html", "--json"};
+  for (int i = 0; i < 16; i++) { /* each pair, in either order */
+    char command[64];
+    snprintf(command, sizeof command, "plan plan.json %s %s", kinds[i / 4], kinds[i % 4]);
+    if (i / 4 != i % 4) must_print(command, 2, "one at a time");
+  }
   must_print("plan", 2, "missing FILE");
 }
 

@@ -323,7 +323,7 @@ static void a_file_is_inspected(void **state) {
   must_print(
       "inspect some.safetensors --json", 0,
       (const char *const[]){"\"name\":\"a.weight\",\"dtype\":\"float32\",\"shape\":[2,3]", NULL});
-  must_print("inspect some.safetensors --json --tensor a.weight", 1,
+  must_print("inspect some.safetensors --json --tensor a.weight", 2,
              (const char *const[]){"not both", NULL});
   must_print("inspect some.safetensors other", 2, (const char *const[]){"other", NULL});
   must_print("inspect --all some", 2, (const char *const[]){"--all", NULL});

@@ -25,6 +25,13 @@ static const option rows[] = {
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
 static const options defaults = {.path = NULL};
+static tdm_status check(const void *read) {
+  const options *given = read;
+  if (given->tensor && given->json)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--tensor prints elements, and --json a list: not both");
+  return TDM_OK;
+}
+
 static const option_table table = {
     .program = "tandem inspect",
     .about = "Prints name, dtype, shape and bytes of each tensor in a safetensors file.",
@@ -32,6 +39,7 @@ static const option_table table = {
     OPTION_ROWS(rows),
     .operand = &file_operand,
     .below = &tool_table,
+    .check = check,
 };
 
 static int widest_name(const tdm_tensor_list *list) {
@@ -111,8 +119,6 @@ static tdm_status print_tensor(const tdm_tensor_list *list, const options *given
 }
 
 static tdm_status inspect(const options *given) {
-  if (given->tensor && given->json)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--tensor prints elements, and --json a list: not both");
   tdm_context_options plain = tdm_context_options_default();
   plain.cpu_devices = 1;
   plain.sim_devices = 0;

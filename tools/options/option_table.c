@@ -105,7 +105,7 @@ tdm_status option_table_read(const option_table *table, int argc, char **argv, v
   }
   if (table->operand && !has_operand)
     return tdm_fail(TDM_INVALID_ARGUMENT, "missing %s; see --help", table->operand->name);
-  return TDM_OK;
+  return table->check ? table->check(options) : TDM_OK;
 }
 
 /* ---- Telling --------------------------------------------------------------------------------- */

@@ -55,6 +55,8 @@ struct option_table {
   /* Whose rows follow; those of a name that is there already are left out. */
   const option_table *below;
   size_t below_offset; /* of its options in these */
+  /* Checks options that exclude one another once all are read; NULL: none do. */
+  tdm_status (*check)(const void *options);
 };
 
 /* The rows of a table, from an array. */

@@ -32,6 +32,13 @@ static const option rows[] = {
 };
 static const option file_operand = {"FILE", NULL, NULL, OPTION_TEXT, FIELD(path), 0, 0, 0, NULL};
 static const options defaults = {.path = NULL};
+static tdm_status check(const void *read) {
+  const options *given = read;
+  if (given->dot + given->svg + given->html + given->json > 1)
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--dot, --svg, --html and --json: one at a time");
+  return TDM_OK;
+}
+
 static const option_table table = {
     .program = "tandem plan",
     .about =
@@ -41,6 +48,7 @@ static const option_table table = {
     OPTION_ROWS(rows),
     .operand = &file_operand,
     .below = &tool_table,
+    .check = check,
 };
 
 /* ---- As text --------------------------------------------------------------------------------- */
@@ -216,8 +224,6 @@ static tdm_status tell(const options *given, const json_t *root, tdm_picture *pi
 }
 
 static tdm_status show(const options *given) {
-  if (given->dot + given->svg + given->html + given->json > 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--dot, --svg, --html and --json: one at a time");
   const tdm_allocator allocator = tdm_allocator_default();
   json_t *root = NULL;
   TDM_TRY(tdm_json_load_file(&allocator, "plan", given->path, MOST_BYTES, &root));

@@ -18,6 +18,11 @@ static tdm_status infer_floating(tdm_infer *infer) {
   return infer_numbers(infer);
 }
 
+static tdm_status infer_integers(tdm_infer *infer) {
+  TDM_TRY(tdm_expect_ids(infer, 0, "a"));
+  return infer_numbers(infer);
+}
+
 /* Floating, int32 or int64. */
 static tdm_status infer_countable(tdm_infer *infer) {
   if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
@@ -167,20 +172,28 @@ static const tdm_operation maximum_operation =
 static const tdm_operation minimum_operation =
     BINARY(TDM_OP_MINIMUM, infer_countable, append_minimum_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation remainder_operation =
-    BINARY(TDM_OP_REMAINDER, infer_floating, append_remainder_gradient, TDM_PRECISION_WIDEST);
+    BINARY(TDM_OP_REMAINDER, infer_countable, append_remainder_gradient, TDM_PRECISION_WIDEST);
+static const tdm_operation div_floor_operation =
+    BINARY("div_floor", infer_integers, NULL, TDM_PRECISION_GIVEN);
+static const tdm_operation div_trunc_operation =
+    BINARY("div_trunc", infer_integers, NULL, TDM_PRECISION_GIVEN);
 static const tdm_operation power_operation =
     BINARY(TDM_OP_POWER, infer_floating, append_power_gradient, TDM_PRECISION_FLOAT32);
 
-TDM_RECORDS(binary, {.operation = &add_operation, .functions = "tdm_add"},
-            {.operation = &sub_operation, .functions = "tdm_sub"},
-            {.operation = &tdm_operation_mul, .functions = "tdm_mul tdm_glu tdm_outer"},
-            {.operation = &tdm_operation_div, .functions = "tdm_div"},
-            {.operation = &maximum_operation, .functions = "tdm_maximum"},
-            {.operation = &minimum_operation, .functions = "tdm_minimum"},
-            {.operation = &remainder_operation, .functions = "tdm_remainder"},
-            {.operation = &power_operation, .functions = "tdm_power"},
-            {.operation = &maximum_share}, {.operation = &power_base_slope},
-            {.operation = &power_exponent_slope});
+#define INTEGERS "tests/layers/integers_test.c has PyTorch's numbers and those that it refuses"
+
+TDM_RECORDS(
+    binary, {.operation = &add_operation, .functions = "tdm_add"},
+    {.operation = &sub_operation, .functions = "tdm_sub"},
+    {.operation = &tdm_operation_mul, .functions = "tdm_mul tdm_glu tdm_outer"},
+    {.operation = &tdm_operation_div, .functions = "tdm_div"},
+    {.operation = &maximum_operation, .functions = "tdm_maximum"},
+    {.operation = &minimum_operation, .functions = "tdm_minimum"},
+    {.operation = &remainder_operation, .functions = "tdm_remainder"},
+    {.operation = &div_floor_operation, .functions = "tdm_integer_div", .no_golden = INTEGERS},
+    {.operation = &div_trunc_operation, .no_golden = INTEGERS},
+    {.operation = &power_operation, .functions = "tdm_power"}, {.operation = &maximum_share},
+    {.operation = &power_base_slope}, {.operation = &power_exponent_slope});
 
 static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const char *name,
                       tdm_value a, tdm_value b) {
@@ -214,6 +227,18 @@ tdm_value tdm_minimum(tdm_graph *graph, const char *name, tdm_value a, tdm_value
 
 tdm_value tdm_remainder(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   return make(graph, &remainder_operation, name, a, b);
+}
+
+tdm_value tdm_integer_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                          tdm_rounding rounding) {
+  name = tdm_graph_name(graph, name);
+  if (rounding != TDM_ROUND_DOWN && rounding != TDM_ROUND_TOWARD_ZERO)
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "integer_div %s: rounding is %d, and must be TDM_ROUND_DOWN or "
+                          "TDM_ROUND_TOWARD_ZERO",
+                          name, (int)rounding);
+  return make(graph, rounding == TDM_ROUND_DOWN ? &div_floor_operation : &div_trunc_operation, name,
+              a, b);
 }
 
 tdm_value tdm_power(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {

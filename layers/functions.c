@@ -25,9 +25,11 @@
 
 /* What all functions of one value have; the rule of the gradient follows. */
 #define FUNCTION(function, bytes, class)                                                           \
+  FUNCTION_OF(function, bytes, class, tdm_infer_floating_like_first)
+#define FUNCTION_OF(function, bytes, class, infer_rule)                                            \
   .struct_size = sizeof(tdm_operation), .name = function, .attribute_bytes = bytes,                \
-  .min_inputs = 1, .max_inputs = 1, .output_count = 1, .infer = tdm_infer_floating_like_first,     \
-  .row_wise = true, .elementwise = true, .work = tdm_work_streams, .precision = class
+  .min_inputs = 1, .max_inputs = 1, .output_count = 1, .infer = infer_rule, .row_wise = true,      \
+  .elementwise = true, .work = tdm_work_streams, .precision = class
 
 #define RECORD(function, callers, bytes, reads, class)                                             \
   static const tdm_operation function##_gradient = {                                               \
@@ -86,8 +88,14 @@ static tdm_status append_affine_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+static tdm_status infer_affine(tdm_infer *infer) {
+  if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
+    TDM_TRY(tdm_expect_ids(infer, 0, "x, if not floating,"));
+  return tdm_infer_like_first(infer);
+}
+
 static const tdm_operation affine_operation = {
-    FUNCTION(TDM_OP_AFFINE, NUMBERS, TDM_PRECISION_GIVEN),
+    FUNCTION_OF(TDM_OP_AFFINE, NUMBERS, TDM_PRECISION_GIVEN, infer_affine),
     .gradient = append_affine_gradient,
 };
 
@@ -110,7 +118,8 @@ TDM_RECORDS(function,
 static bool holds(tdm_graph *graph, const tdm_operation *operation, const char *name, tdm_value x,
                   double number) {
   const tdm_dtype dtype = tdm_value_dtype(graph, x);
-  return !tdm_dtype_is_floating(dtype) ||
+  const bool is_integer = dtype == TDM_INT32 || dtype == TDM_INT64;
+  return !(tdm_dtype_is_floating(dtype) || (is_integer && operation == &affine_operation)) ||
          tdm_layer_holds(graph, operation->name, name, dtype, "a number of it", number);
 }
 

@@ -30,7 +30,17 @@ TDM_API tdm_value tdm_mul(tdm_graph *graph, const char *name, tdm_value a, tdm_v
 TDM_API tdm_value tdm_maximum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_minimum(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 TDM_API tdm_value tdm_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-/* What is left of a once b is taken away whole times, with b's sign: Python's a % b. */
+/* a divided by b, int32 or int64, as a whole number: torch.div with a rounding_mode. Divided by 0
+ * it is 0, where PyTorch's CPU refuses; the least number divided by -1 is itself. Floating values:
+ * tdm_floor of tdm_div. No gradient flows. */
+typedef enum tdm_rounding {
+  TDM_ROUND_DOWN,       /* rounding_mode="floor", Python's a // b: -7 by 2 is -4 */
+  TDM_ROUND_TOWARD_ZERO /* rounding_mode="trunc", C's a / b: -7 by 2 is -3 */
+} tdm_rounding;
+TDM_API tdm_value tdm_integer_div(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
+                                  tdm_rounding rounding);
+/* What is left of a once b is taken away whole times, with b's sign: Python's a % b. Of int32 and
+ * int64 too, where what is left of a by 0 is a, so that a = b (a // b) + a % b always. */
 TDM_API tdm_value tdm_remainder(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 /* a to the power of b; tdm_pow is quicker where b is one number. */
 TDM_API tdm_value tdm_power(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
@@ -65,7 +75,8 @@ TDM_API tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value 
 /* ---- Of a value and numbers -------------------------------------------------------------------
  */
 
-/* scale x + shift, and what it is for one of them. */
+/* scale x + shift, and what it is for one of them. Also of int32 and int64, which wrap on overflow:
+ * numbers are then whole, and ones that the dtype holds. */
 TDM_API tdm_value tdm_affine(tdm_graph *graph, const char *name, tdm_value x, double scale,
                              double shift);
 TDM_API tdm_value tdm_add_scalar(tdm_graph *graph, const char *name, tdm_value x, double number);

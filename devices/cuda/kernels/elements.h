@@ -180,7 +180,9 @@ enum element_number {
   ELEMENT_CAST,           /* the operand; 0 or 1 where the result is bool */
   ELEMENT_COMPARE,        /* 1 where the comparison of the first two holds, else 0 */
   ELEMENT_DROPOUT,
-  ELEMENT_WHERE, /* the second operand where the first is not 0, else the third */
+  ELEMENT_WHERE,     /* the second operand where the first is not 0, else the third */
+  ELEMENT_div_floor, /* of integers alone, as the next */
+  ELEMENT_div_trunc,
 };
 
 /* What a formula is told beside its operands. */
@@ -236,7 +238,25 @@ TDM_CUDA_ELEMENTS(UNARY, GRADIENT, BINARY)
   DO(sub)                                                                                          \
   DO(mul)                                                                                          \
   DO(maximum)                                                                                      \
-  DO(minimum)
+  DO(minimum)                                                                                      \
+  DO(remainder)                                                                                    \
+  DO(div_floor)                                                                                    \
+  DO(div_trunc)
+
+/* x / y, rounded down or toward 0: 0 if y is 0; the least number divided by -1 wraps to itself. */
+static __device__ inline int64_t quotient_of(int64_t x, int64_t y, bool rounds_down) {
+  if (y == 0) return 0;
+  if (y == -1) return (int64_t)(0 - (uint64_t)x);
+  const int64_t toward_zero = x / y;
+  return toward_zero - (rounds_down && x % y != 0 && (x < 0) != (y < 0));
+}
+
+/* x less y times their quotient rounded down, of y's sign: x if y is 0. */
+static __device__ inline int64_t integer_remainder_of(int64_t x, int64_t y) {
+  if (y == 0 || y == -1) return y == 0 ? x : 0;
+  const int64_t left = x % y;
+  return left != 0 && (left < 0) != (y < 0) ? left + y : left;
+}
 
 /* Of integers: what is too large wraps. */
 template <class number>
@@ -250,6 +270,12 @@ static __device__ inline number integer_of(int element, number x, number y) {
     return x > y ? x : y;
   case ELEMENT_minimum:
     return x < y ? x : y;
+  case ELEMENT_remainder:
+    return (number)integer_remainder_of(x, y);
+  case ELEMENT_div_floor:
+    return (number)quotient_of(x, y, true);
+  case ELEMENT_div_trunc:
+    return (number)quotient_of(x, y, false);
   default:
     return (number)((uint64_t)x + (uint64_t)y);
   }

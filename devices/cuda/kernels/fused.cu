@@ -61,7 +61,9 @@ static const tdm_element_settings_reader settings_readers[] = {
     tdm_no_settings,
     compare_settings,
     dropout_settings,
-    where_settings};
+    where_settings,
+    tdm_no_settings,
+    tdm_no_settings};
 
 static fused_step step_of(const tdm_fused_member *member, const uint8_t *readings) {
   const tdm_spec *result = &member->specs[member->input_count];
@@ -274,6 +276,10 @@ static __device__ fused_word compute_integer(const fused_step &step,
   if (step.element == ELEMENT_WHERE)
     return value::of(
         value::is_true(operands.get(0)) ? b : operands.take(2, value::taken<number>(absent)));
+  if (step.element == ELEMENT_affine) {
+    const uint64_t scale = (uint64_t)(int64_t)step.settings.first;
+    return value::of((number)(scale * (uint64_t)a + (uint64_t)(int64_t)step.settings.second));
+  }
   return value::of(integer_of(step.element, a, b));
 }
 

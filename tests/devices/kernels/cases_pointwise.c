@@ -144,6 +144,9 @@ BINARY_REFERENCE(div, a / b)
 BINARY_REFERENCE(maximum, a > b ? a : b)
 BINARY_REFERENCE(minimum, a < b ? a : b)
 BINARY_REFERENCE(remainder, fmod(fmod(a, b) + b, b))
+BINARY_REFERENCE(integer_remainder, b == 0 ? a : a - floor(a / b) * b)
+BINARY_REFERENCE(div_floor, b == 0 ? 0 : floor(a / b))
+BINARY_REFERENCE(div_trunc, b == 0 ? 0 : trunc(a / b))
 BINARY_REFERENCE(power, pow(a, b))
 BINARY_REFERENCE(power_base_slope, b == 0 ? 0 : b * pow(a, b - 1))
 BINARY_REFERENCE(power_exponent_slope, a == 0 && b >= 0 ? 0 : pow(a, b) * log(a))
@@ -221,6 +224,25 @@ static void binary_cases(const char *operation, tdm_dtype dtype, kernel_referenc
     kernel_case_input(&test, dtype, cases[i].a, a_low, 5);
     kernel_case_input(&test, dtype, cases[i].b, low, 5);
     kernel_case_output(&test, dtype, cases[i].out);
+    visit(&test, user);
+  }
+}
+
+static void integer_affine_reference(const kernel_case *self, const double *const *inputs,
+                                     double *const *outputs) {
+  const tdm_function_attributes *attributes = &self->attributes.function;
+  for (int64_t i = 0; i < input_count_of(self, 0); i++)
+    outputs[0][i] = attributes->first * inputs[0][i] + attributes->second;
+}
+
+static void integer_affine_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
+  static const int64_t lengths[] = {0, 1, 301, 40000};
+  for (size_t i = 0; i < TDM_COUNT_OF(lengths); i++) {
+    kernel_case test = kernel_case_make(TDM_OP_AFFINE, dtype, integer_affine_reference,
+                                        "%lld integers", (long long)lengths[i]);
+    test.attributes.function = (tdm_function_attributes){.first = -3, .second = 40};
+    kernel_case_input(&test, dtype, tdm_shape_of(1, lengths[i]), -1000, 1000);
+    kernel_case_output(&test, dtype, tdm_shape_of(1, lengths[i]));
     visit(&test, user);
   }
 }
@@ -305,6 +327,10 @@ void pointwise_cases(kernel_visit visit, void *user) {
     binary_cases(TDM_OP_MUL, integers[i], mul_reference, -1000, -1000, visit, user);
     binary_cases(TDM_OP_MAXIMUM, integers[i], maximum_reference, -5, -5, visit, user);
     binary_cases(TDM_OP_MINIMUM, integers[i], minimum_reference, -5, -5, visit, user);
+    binary_cases(TDM_OP_REMAINDER, integers[i], integer_remainder_reference, -99, -4, visit, user);
+    binary_cases("div_floor", integers[i], div_floor_reference, -99, -4, visit, user);
+    binary_cases("div_trunc", integers[i], div_trunc_reference, -99, -4, visit, user);
+    integer_affine_cases(integers[i], visit, user);
     compare_cases(integers[i], visit, user);
   }
   compare_cases(TDM_UINT8, visit, user);

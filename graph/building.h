@@ -72,6 +72,13 @@ TDM_API void tdm_scope_pop(tdm_graph *graph);
 TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
 TDM_API tdm_dtype tdm_graph_dtype(const tdm_graph *graph);
 
+/* evaluates: layers made from here on, in the innermost scope, compute in runs that train as in
+ * runs that do not, as modules behind torch.nn.Module.eval: nothing is dropped, batch normalization
+ * uses its running statistics and does not change them. For a frozen teacher in the graph of its
+ * student. Parameters are trained as elsewhere: tdm_detach of the result, or a parameter group
+ * without an optimizer, keeps them. Default false; a scope inherits it. */
+TDM_API void tdm_scope_evaluate(tdm_graph *graph, bool evaluates);
+
 /* Writes what has been built so far as layers below their scopes: what each computes, of which
  * dtype and shape its result is, where it was placed (if it was), and how many numbers the
  * parameters have that no layer above it reads; at the end their sum. As long as building has not

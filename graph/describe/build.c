@@ -300,6 +300,11 @@ void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype) {
                    tdm_dtype_name(dtype));
 }
 
+void tdm_scope_evaluate(tdm_graph *graph, bool evaluates) {
+  if (!tdm_graph_is_open(graph, "tdm_scope_evaluate")) return;
+  scope_of(graph)->evaluates = evaluates;
+}
+
 tdm_dtype tdm_graph_dtype(const tdm_graph *graph) {
   return graph ? graph->scopes[graph->scope_depth].dtype : TDM_DTYPE_NONE;
 }
@@ -416,7 +421,8 @@ static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const 
 /* A rule that is asked inserts where it was told to, a user behind all. */
 static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
   tdm_insertion at = {.device = TDM_NO_DEVICE,
-                      .wanted_device = graph->scopes[graph->scope_depth].device};
+                      .wanted_device = graph->scopes[graph->scope_depth].device,
+                      .evaluates = graph->scopes[graph->scope_depth].evaluates};
   if (graph->lent) at = *graph->lent;
   at.name = path;
   return at;

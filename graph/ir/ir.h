@@ -73,6 +73,7 @@ typedef struct tdm_ir_node {
   bool pushed : 1;        /* transfers: the compute queue of the device it comes from carries it */
   bool beside : 1;        /* kernels: the device's queue for sums has it, where there is one */
   bool later_replica : 1; /* not the first replica of some parallel region */
+  bool evaluates : 1;     /* of an evaluation scope: computes in training as in other runs */
   uint8_t hop;            /* transfers: which of its route's, from 0 */
   uint8_t collective;   /* additions that make a sum over devices: how (tdm_collective); 0: none */
   uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
@@ -220,6 +221,7 @@ typedef struct tdm_scope {
   const char *prefix; /* "block2/" or "" */
   const char *device; /* NULL: none */
   tdm_dtype dtype;
+  bool evaluates;     /* tdm_scope_evaluate */
   const char *absent; /* why the device that was asked for last is not there; NULL: it is */
 } tdm_scope;
 

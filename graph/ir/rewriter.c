@@ -200,6 +200,7 @@ uint32_t tdm_insert(tdm_graph *graph, const tdm_insertion *at, const tdm_operati
                             .replica = at->replica,
                             .micro = at->micro,
                             .update_group = at->update_group,
+                            .evaluates = at->evaluates,
                             .described = at->described};
   tdm_ir_node *node = NULL;
   tdm_status status = TDM_OUT_OF_MEMORY;

@@ -23,6 +23,7 @@ typedef struct tdm_insertion {
   uint8_t update_group;
   uint32_t described; /* as in tdm_ir_node */
   bool updates;       /* what is inserted may overwrite persistent values */
+  bool evaluates;     /* as in tdm_ir_node */
 } tdm_insertion;
 
 /* Inserts a node with outputs by the operation's shape rule; attributes are copied. Answers its

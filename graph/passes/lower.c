@@ -195,9 +195,10 @@ static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *no
   out_node->described = node->index;
   const tdm_operation *operation = node->operation;
   const tdm_operation *other = NULL;
-  if (state->lowering->training)
+  const bool training = state->lowering->training;
+  if (training && !node->evaluates)
     other = operation->when_training;
-  else if (state->differentiates && TDM_OPERATION_HAS(operation, when_differentiated))
+  else if ((training || state->differentiates) && TDM_OPERATION_HAS(operation, when_differentiated))
     other = operation->when_differentiated;
   if (!other) return TDM_OK;
   const size_t output_count = tdm_ir_output_count(other, node->attributes);
@@ -251,6 +252,12 @@ static tdm_status refuse_open(const tdm_ir_node *node, const tdm_shape *shape) {
                   node->operation->name, node->name, tdm_shape_text(shape, text, sizeof text));
 }
 
+/* Returns true if input k is for the operation's rule `persist` alone, which is not called for
+ * nodes of an evaluation scope. */
+static bool drops_input(const lowering_state *state, const tdm_ir_node *node, uint32_t k) {
+  return state->lowering->training && node->evaluates && tdm_ir_is_persisted(node, k);
+}
+
 static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described) {
   tdm_ir_node chosen;
   const tdm_ir_node *node = &chosen;
@@ -261,7 +268,7 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   tdm_spec specs[TDM_KERNEL_MAX_OUTPUTS];
   const uint32_t *old = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++)
-    inputs[k] = old[k] ? state->map[old[k]] : 0;
+    inputs[k] = old[k] && !drops_input(state, node, k) ? state->map[old[k]] : 0;
   if (state->lowering->feeds || node->operation != described->operation) {
     TDM_TRY(tdm_ir_infer(out, node->operation, node->name, node->attributes, inputs,
                          node->input_count, specs));

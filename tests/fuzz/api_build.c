@@ -269,6 +269,7 @@ void api_call_building(api *self) {
     break;
   case 11:
     tdm_scope_dtype(self->graph, api_dtype(self));
+    tdm_scope_evaluate(self->graph, fuzz_byte(&self->input) & 1);
     break;
   case 12:
     split(self, api_name(self, name));

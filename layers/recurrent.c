@@ -200,18 +200,40 @@ static tdm_value exchange(const recurrent_layers *layers, const char *part, tdm_
   return tdm_swap_first_dimensions(layers->graph, text, x);
 }
 
-static tdm_value make_layers(const recurrent_layers *layers, tdm_value x, tdm_value *out_h_n,
-                             tdm_value *out_c_n) {
+/* The states after the last steps of layers and directions, to be one value along dimension 0. */
+typedef struct last_states {
+  const char *part;               /* of their name */
+  tdm_value parts[TDM_MAX_PARTS]; /* (states, batch, hidden) */
+  size_t count;
+} last_states;
+
+static void join_states(const recurrent_layers *layers, last_states *states) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (states->count < 2 || !tdm_layer_name(layers->graph, layers->name, states->part, text)) return;
+  states->parts[0] = tdm_concat(layers->graph, text, states->parts, states->count, 0);
+  states->count = 1;
+}
+
+/* states NULL: nobody asks for them. */
+static void add_state(const recurrent_layers *layers, last_states *states, tdm_value state) {
+  char text[TDM_LAYER_NAME_BYTES];
+  if (!states || !tdm_value_is_valid(state)) return;
+  if (states->count == TDM_MAX_PARTS) join_states(layers, states);
+  if (tdm_layer_name(layers->graph, layers->name, states->part, text))
+    states->parts[states->count++] = tdm_unsqueeze(layers->graph, text, state, 0);
+}
+
+static tdm_value make_layers(const recurrent_layers *layers, tdm_value x, last_states *h_n,
+                             last_states *c_n) {
   x = exchange(layers, "/time_first", x);
   for (int layer = 0; layer < layers->options.layers; layer++) {
     tdm_value y[2];
     for (int direction = 0; direction < layers->directions; direction++) {
       tdm_value outputs[TDM_RECURRENT_OUTPUTS] = {{0, 0}};
-      const int at = layer * layers->directions + direction;
       y[direction] = make_direction(layers, x, layer, direction, outputs);
       if (!tdm_value_is_valid(y[direction])) return y[direction];
-      if (out_h_n) out_h_n[at] = outputs[TDM_RECURRENT_H_N];
-      if (out_c_n) out_c_n[at] = outputs[TDM_RECURRENT_C_N];
+      add_state(layers, h_n, outputs[TDM_RECURRENT_H_N]);
+      add_state(layers, c_n, outputs[TDM_RECURRENT_C_N]);
     }
     x = join_layer(layers, y, layer);
   }
@@ -301,17 +323,19 @@ static bool widen(recurrent_layers *layers, tdm_value *x) {
   return tdm_value_is_valid(*x);
 }
 
-/* What came of it without the batch. */
-static tdm_value narrow(const recurrent_layers *layers, tdm_value y, tdm_value *states,
-                        tdm_value *cells) {
+/* y or states (..., batch, hidden) without the batch of one. */
+static tdm_value narrow(const recurrent_layers *layers, tdm_value y) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(y) || !tdm_layer_name(layers->graph, layers->name, "/one_of_batch", text))
     return (tdm_value){0, 0};
-  for (int i = 0; i < layers->options.layers * layers->directions; i++) {
-    if (states) states[i] = tdm_squeeze(layers->graph, text, states[i], 0);
-    if (cells) cells[i] = tdm_squeeze(layers->graph, text, cells[i], 0);
-  }
   return tdm_squeeze(layers->graph, text, y, 1);
+}
+
+static void give_states(const recurrent_layers *layers, last_states *states, bool single,
+                        tdm_value *out_states) {
+  if (!out_states) return;
+  join_states(layers, states);
+  *out_states = single ? narrow(layers, states->parts[0]) : states->parts[0];
 }
 
 static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
@@ -328,18 +352,19 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
                              .hidden = hidden};
   const bool legal = tdm_layer_options(graph, kind, name, rnn, options, &layers.options);
   layers.directions = layers.options.bidirectional ? 2 : 1;
-  const bool counted = layers.options.layers <= MOST_LAYERS;
-  for (int i = 0; counted && i < layers.options.layers * layers.directions; i++) {
-    if (out_h_n) out_h_n[i] = invalid;
-    if (out_c_n) out_c_n[i] = invalid;
-  }
+  if (out_h_n) *out_h_n = invalid;
+  if (out_c_n) *out_c_n = invalid;
   char text[TDM_LAYER_NAME_BYTES];
   if (!legal || !tdm_layer_name(graph, name, "", text)) return invalid;
   const bool single = tdm_value_shape(graph, x).rank == 2;
   if ((single && !widen(&layers, &x)) || !accepts(&layers, x)) return invalid;
   if (cell == TDM_CELL_TANH && layers.options.relu) layers.cell = TDM_CELL_RELU;
-  const tdm_value y = make_layers(&layers, x, out_h_n, out_c_n);
-  return single ? narrow(&layers, y, out_h_n, out_c_n) : y;
+  last_states h_n = {.part = "/h_n"}, c_n = {.part = "/c_n"};
+  const tdm_value y = make_layers(&layers, x, out_h_n ? &h_n : NULL, out_c_n ? &c_n : NULL);
+  if (!tdm_value_is_valid(y)) return invalid;
+  give_states(&layers, &h_n, single, out_h_n);
+  give_states(&layers, &c_n, single, out_c_n);
+  return single ? narrow(&layers, y) : y;
 }
 
 tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,

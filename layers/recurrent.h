@@ -34,8 +34,8 @@ static inline tdm_rnn_options tdm_rnn_options_default(void) {
 }
 
 /* x (length, batch, in) -> y (length, batch, D hidden) of the last layer; zeros behind a row's own
- * steps, from the last of which the backward direction begins. out_h_n, unless NULL, gets the state
- * after each layer's and direction's last step (layers D values of (batch, hidden)).
+ * steps, from the last of which the backward direction begins. *out_h_n, unless NULL, gets the
+ * states after the last steps, one value (layers D, batch, hidden) as h0.
  * name.weight_ih_l0 (hidden, in), name.weight_hh_l0 (hidden, hidden), name.bias_ih_l0,
  * name.bias_hh_l0 (hidden), ..._l0_reverse, ..._l1 ...: uniform within 1/sqrt(hidden). in of the
  * layers behind the first is D hidden. One sequence may come without a batch, (length, in), its
@@ -43,9 +43,10 @@ static inline tdm_rnn_options tdm_rnn_options_default(void) {
 TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                           const tdm_rnn_options *options, tdm_value *out_h_n);
 /* The same with weights and biases of four gates (4 hidden, ...): input, forget, cell, output.
- * out_c_n is as out_h_n, of the cells' states. With a projection P, what steps and layers give each
- * other, y, h0 and h_n have P in place of hidden: name.weight_hr_l0 (P, hidden), name.weight_hh_l0
- * (4 hidden, P). A step multiplies by the product of these two, which is made once a run. */
+ * *out_c_n is as *out_h_n, of the cells' states. With a projection P, what steps and layers give
+ * each other, y, h0 and h_n have P in place of hidden: name.weight_hr_l0 (P, hidden),
+ * name.weight_hh_l0 (4 hidden, P). A step multiplies by the product of these two, which is made
+ * once a run. */
 TDM_API tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                            const tdm_rnn_options *options, tdm_value *out_h_n, tdm_value *out_c_n);
 /* The same as tdm_rnn with weights and biases of three gates (3 hidden, ...): reset, update, new.

@@ -4,19 +4,6 @@
 
 #include "examples/common/common_options.h"
 
-/* The states (batch, hidden) of all layers as one (layers, batch, hidden). */
-static tdm_value stack(tdm_graph *graph, const char *name, const tdm_value *states,
-                       const char_model_sizes *sizes) {
-  tdm_value rows[MOST_LAYERS];
-  tdm_scope_push(graph, name);
-  for (int64_t i = 0; i < sizes->layers; i++)
-    rows[i] = tdm_reshape(graph, "layer", states[i], tdm_shape_of(3, 1, TDM_INFER, sizes->hidden));
-  const tdm_value all =
-      sizes->layers == 1 ? rows[0] : tdm_concat(graph, "all", rows, (size_t)sizes->layers, 0);
-  tdm_scope_pop(graph);
-  return all;
-}
-
 /* The LSTM and the scores over several devices: rows are the first dimension of what is read, and
  * the second of what is remembered. */
 static void wrap(tdm_graph *graph, tdm_value h0, tdm_value c0, const char *devices) {
@@ -36,14 +23,13 @@ char_model_values char_model_describe(tdm_graph *graph, const char_model_sizes *
   lstm.batch_first = true;
   lstm.h0 = h0;
   lstm.c0 = c0;
-  tdm_value h[MOST_LAYERS];
-  tdm_value c[MOST_LAYERS];
+  tdm_value h_n, c_n;
   char first[DEVICE_TEXT];
   tdm_place(graph, "cpu:0");
   tdm_value x = tdm_embedding(graph, "embedding", characters, sizes->characters, sizes->embedding);
   if (accelerator) tdm_place(graph, accelerator);
   if (parallel) tdm_place(graph, first_device(parallel, first));
-  x = tdm_lstm(graph, "lstm", x, sizes->hidden, &lstm, h, c);                 /* (b, l, hidden) */
+  x = tdm_lstm(graph, "lstm", x, sizes->hidden, &lstm, &h_n, &c_n);           /* (b, l, hidden) */
   const tdm_value scores = tdm_linear(graph, "scores", x, sizes->characters); /* (b, l, chars) */
   if (parallel) wrap(graph, h0, c0, parallel);
   const tdm_value flat =
@@ -51,8 +37,8 @@ char_model_values char_model_describe(tdm_graph *graph, const char_model_sizes *
   const tdm_value wanted = tdm_reshape(graph, "wanted", targets, tdm_shape_of(1, TDM_INFER));
   return (char_model_values){
       .scores = scores,
-      .h_n = stack(graph, "h_n", h, sizes),
-      .c_n = stack(graph, "c_n", c, sizes),
+      .h_n = h_n,
+      .c_n = c_n,
       .loss = tdm_cross_entropy(graph, "loss", flat, wanted),
   };
 }

@@ -13,7 +13,7 @@ static const char *const names[LANGUAGES][NAMES] = {
 static tdm_value network(tdm_graph *graph, tdm_value name, int64_t letters) {
   tdm_value hidden;
   tdm_rnn(graph, "rnn", tdm_embedding(graph, "embedding", name, letters, 16), 32, NULL, &hidden);
-  return tdm_linear(graph, "output", hidden, LANGUAGES);
+  return tdm_linear(graph, "output", tdm_select(graph, NULL, hidden, 0, 0), LANGUAGES);
 }
 
 static double train(tdm_session *model, tdm_vocabulary *letters, const char *const *name,

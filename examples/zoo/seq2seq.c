@@ -25,7 +25,9 @@ static tdm_value decode(tdm_graph *graph, tdm_value words, tdm_value *state, tdm
   const tdm_value x = tdm_unsqueeze(graph, "x", tdm_concat(graph, "parts", parts, 2, 1), 0);
   tdm_rnn_options options = tdm_rnn_options_default();
   options.h0 = tdm_unsqueeze(graph, "h0", *state, 0);
-  tdm_gru(graph, "gru", x, WIDTH, &options, state);
+  tdm_value states;
+  tdm_gru(graph, "gru", x, WIDTH, &options, &states);
+  *state = tdm_select(graph, "state", states, 0, 0);
   const tdm_value scores = tdm_linear(graph, "out", *state, WORDS);
   tdm_scope_pop(graph);
   tdm_tie(graph, "decoder", "decoder");
@@ -41,10 +43,11 @@ zoo_training zoo_seq2seq(tdm_graph *graph) {
   tdm_rnn_options both = tdm_rnn_options_default();
   both.batch_first = true;
   both.bidirectional = true;
-  tdm_value states[2], scores[WRITTEN];
+  tdm_value states, scores[WRITTEN];
   const tdm_value words = tdm_embedding(graph, "embedding", read, WORDS, WIDTH);
-  const tdm_value keys = tdm_gru(graph, "encoder", words, WIDTH, &both, states);
-  tdm_value state = tdm_tanh(graph, "tanh", tdm_linear(graph, "bridge", states[1], WIDTH));
+  const tdm_value keys = tdm_gru(graph, "encoder", words, WIDTH, &both, &states);
+  const tdm_value backward = tdm_select(graph, "backward", states, 0, 1);
+  tdm_value state = tdm_tanh(graph, "tanh", tdm_linear(graph, "bridge", backward, WIDTH));
   for (int i = 0; i < WRITTEN; i++)
     scores[i] = decode(graph, tdm_select(graph, "word", written, 1, i), &state, keys);
   const tdm_value x = tdm_stack(graph, "scores", scores, WRITTEN, 2);

@@ -241,16 +241,15 @@ static tdm_value call_recurrent(api *self, const char *name, tdm_value x) {
       o.c0 = more & 4 ? api_value(self) : (tdm_value){0, 0},
       o.lengths = flags & 32 ? api_value(self) : (tdm_value){0, 0}, o.bidirectional = flags & 64,
       o.without_bias = flags & 128, o.dropout = more & 8 ? api_real(self) : 0);
-  tdm_value states[8] = {{0, 0}};
-  tdm_value cells[8] = {{0, 0}};
+  tdm_value states, cells;
   tdm_value y;
   if ((flags & 3) == 0)
-    y = tdm_rnn(self->graph, name, x, hidden, &options, states);
+    y = tdm_rnn(self->graph, name, x, hidden, &options, &states);
   else if ((flags & 3) == 1)
-    y = tdm_gru(self->graph, name, x, hidden, &options, states);
+    y = tdm_gru(self->graph, name, x, hidden, &options, &states);
   else
-    y = tdm_lstm(self->graph, name, x, hidden, &options, states, cells);
-  if (tdm_value_is_valid(y)) api_keep(self, states[0]);
+    y = tdm_lstm(self->graph, name, x, hidden, &options, &states, &cells);
+  if (tdm_value_is_valid(y)) api_keep(self, states);
   return y;
 }
 

@@ -3,12 +3,11 @@
 #include "tests/options.h"
 
 enum { TANH, RELU, LSTM, GRU };
-enum { HIDDEN = 4, PROJECTED = 2, MOST_STATES = 4 };
+enum { HIDDEN = 4, PROJECTED = 2 };
 
 /* All layers' and directions' states, one behind the other, are judged as one. */
-static void judge_states(layer_test *test, const char *name, const tdm_value *states,
-                         size_t count) {
-  layer_judge(test, name, count > 1 ? tdm_concat(test->graph, name, states, count, 0) : states[0]);
+static void judge_states(layer_test *test, const char *name, tdm_value states) {
+  layer_judge(test, name, tdm_flatten(test->graph, name, states, 0, 1));
 }
 
 /* layers, bidirectional, batch_first, bias, initial, lengths */
@@ -23,11 +22,10 @@ static void projected(layer_test *test, const layer_case *options) {
     chosen.c0 = layer_parameter(test, "c0");
   }
   if (numbers[5] != 0) chosen.lengths = layer_input(test, "lengths");
-  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
-  const size_t count = (size_t)chosen.layers * (chosen.bidirectional ? 2 : 1);
-  layer_judge(test, "y", tdm_lstm(test->graph, "layer", x, HIDDEN, &chosen, h_n, c_n));
-  judge_states(test, "h_n", h_n, count);
-  judge_states(test, "c_n", c_n, count);
+  tdm_value h_n, c_n;
+  layer_judge(test, "y", tdm_lstm(test->graph, "layer", x, HIDDEN, &chosen, &h_n, &c_n));
+  judge_states(test, "h_n", h_n);
+  judge_states(test, "c_n", c_n);
 }
 
 /* kind, bidirectional, initial */
@@ -41,14 +39,13 @@ static void sequence(layer_test *test, const layer_case *options) {
     chosen.h0 = layer_parameter(test, "h0");
     if (kind == LSTM) chosen.c0 = layer_parameter(test, "c0");
   }
-  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
-  const size_t count = chosen.bidirectional ? 4 : 2;
+  tdm_value h_n, c_n;
   layer_judge(test, "y",
-              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, h_n, c_n)
-              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, h_n)
-                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, h_n));
-  judge_states(test, "h_n", h_n, count);
-  if (kind == LSTM) judge_states(test, "c_n", c_n, count);
+              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, &h_n, &c_n)
+              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, &h_n)
+                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, &h_n));
+  judge_states(test, "h_n", h_n);
+  if (kind == LSTM) judge_states(test, "c_n", c_n);
 }
 
 /* kind, bias, initial */

@@ -317,12 +317,48 @@ static void a_padding_is_of_its_dimension(void **state) {
   tdm_context_release(context);
 }
 
+/* However many layers and directions there are, and with or without a batch: one value each, and
+ * nothing beside it is written. */
+static void last_states_are_one_value(void **state) {
+  (void)state;
+  static const struct {
+    int layers;
+    bool bidirectional, batch;
+    tdm_dim states;
+  } cases[] = {{1, false, true, 1},
+               {2, false, true, 2},
+               {2, true, true, 4},
+               {3, true, false, 6},
+               {65, true, true, 130}};
+  tdm_context *context = tdm_context_create(NULL);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tdm_graph *graph = tdm_graph_create(context);
+    const tdm_shape shape = cases[i].batch ? tdm_shape_of(3, 2, 5, 4) : tdm_shape_of(2, 2, 4);
+    const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, shape);
+    const tdm_rnn_options *options =
+        WITH(tdm_rnn_options, o.layers = cases[i].layers, o.bidirectional = cases[i].bidirectional);
+    tdm_value given[] = {x, {0, 0}, x, {0, 0}, x};
+    (void)tdm_lstm(graph, "lstm", x, 3, options, &given[1], &given[3]);
+    for (int k = 0; k < 5; k += 2)
+      assert_memory_equal(&given[k], &x, sizeof x);
+    for (int k = 1; k < 5; k += 2) {
+      const tdm_shape found = tdm_value_shape(graph, given[k]);
+      const tdm_shape wanted = cases[i].batch ? tdm_shape_of(3, cases[i].states, 5, 3)
+                                              : tdm_shape_of(2, cases[i].states, 3);
+      assert_true(tdm_shape_equal(&found, &wanted));
+    }
+    tdm_graph_release(graph);
+  }
+  tdm_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_are_the_whole),
       cmocka_unit_test(a_query_without_keys_has_nothing),
       cmocka_unit_test(what_is_refused_is_named),
       cmocka_unit_test(a_padding_is_of_its_dimension),
+      cmocka_unit_test(last_states_are_one_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,11 @@
 
 enum { KIND, LAYERS, BIDIRECTIONAL, BATCH_FIRST, BIAS, INITIAL, LENGTHS, DROPOUT };
 enum { TANH, RELU, LSTM, GRU };
-enum { HIDDEN = 2, MOST_STATES = 8 };
+enum { HIDDEN = 2 };
 
 /* All layers' and directions' states, (layers D batch, hidden), are judged as one. */
-static void judge_states(layer_test *test, const char *name, const tdm_value *states,
-                         size_t count) {
-  layer_judge(test, name, count > 1 ? tdm_concat(test->graph, name, states, count, 0) : states[0]);
+static void judge_states(layer_test *test, const char *name, tdm_value states) {
+  layer_judge(test, name, tdm_flatten(test->graph, name, states, 0, 1));
 }
 
 static void recurrent(layer_test *test, const layer_case *options) {
@@ -23,15 +22,14 @@ static void recurrent(layer_test *test, const layer_case *options) {
   if (numbers[INITIAL] != 0) chosen.h0 = layer_parameter(test, "h0");
   if (numbers[INITIAL] != 0 && kind == LSTM) chosen.c0 = layer_parameter(test, "c0");
   if (numbers[LENGTHS] != 0) chosen.lengths = layer_input(test, "lengths");
-  tdm_value h_n[MOST_STATES], c_n[MOST_STATES];
-  const size_t count = (size_t)chosen.layers * (chosen.bidirectional ? 2 : 1);
+  tdm_value h_n, c_n;
   tdm_graph *graph = test->graph;
   layer_judge(test, "y",
-              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, h_n, c_n)
-              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, h_n)
-                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, h_n));
-  judge_states(test, "h_n", h_n, count);
-  if (kind == LSTM) judge_states(test, "c_n", c_n, count);
+              kind == LSTM  ? tdm_lstm(graph, "layer", x, HIDDEN, &chosen, &h_n, &c_n)
+              : kind == GRU ? tdm_gru(graph, "layer", x, HIDDEN, &chosen, &h_n)
+                            : tdm_rnn(graph, "layer", x, HIDDEN, &chosen, &h_n));
+  judge_states(test, "h_n", h_n);
+  if (kind == LSTM) judge_states(test, "c_n", c_n);
 }
 
 const layer_builder recurrent_builders[] = {

@@ -98,7 +98,7 @@ static const shape_case shape_cases[] = {
     {embedding_of_names, "[length, batch, 5]"},
     {linear_of_names, "[length, batch, 7]"},
     {rnn_of_names, "[length, batch, 7]"},
-    {rnn_of_batches, "[length, 7]"}, /* the input's first name is its batch */
+    {rnn_of_batches, "[1, length, 7]"}, /* the input's first name is its batch */
     {flat_rows, "[?, 12]"},
     {flat_features, "[batch, 12]"},
     {inferred_batch, "[batch, 12]"},

@@ -105,11 +105,9 @@ def recurrent(layer):
                 members[name] = g.value(state)
         options = g.options("rnn_options", layers=m.num_layers, batch_first=m.batch_first,
                             bidirectional=m.bidirectional, without_bias=not m.bias, **members)
-        count = m.num_layers * (2 if m.bidirectional else 1)
-        value = g.library.types["tdm_value"]
-        finals = [(value * count)() for _ in range(2 if layer == "lstm" else 1)]
+        finals = [g.none() for _ in range(2 if layer == "lstm" else 1)]
         y = getattr(g, layer)(x, m.hidden_size, options, *finals, name="m")
-        return [y] + [g.stack(list(final), count, 0) for final in finals]
+        return [y] + finals
     return build
 
 

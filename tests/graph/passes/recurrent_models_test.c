@@ -34,8 +34,8 @@ static tdm_graph *build(const way *chosen, tdm_value *out_loss) {
   const tdm_rnn_options options =
       OPTIONS(tdm_rnn_options, o.layers = 2, o.h0 = h0, o.lengths = lengths, o.bidirectional = true,
               o.dropout = 0.4);
-  tdm_value c_n[STATES];
-  const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, &options, NULL, c_n);
+  tdm_value c_n;
+  const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, &options, NULL, &c_n);
   if (chosen->devices) {
     const tdm_scatter scatter[] = {{x, 1}, {h0, 1}, {lengths, 0}};
     const tdm_parallel_options parallel = OPTIONS(tdm_parallel_options, o.devices = chosen->devices,
@@ -43,7 +43,7 @@ static tdm_graph *build(const way *chosen, tdm_value *out_loss) {
     tdm_data_parallel(graph, "lstm", &parallel);
   }
   tdm_output(graph, "y", y);
-  tdm_output(graph, "c", c_n[1]);
+  tdm_output(graph, "c", tdm_select(graph, "c_n1", c_n, 0, 1));
   *out_loss = tdm_mse(graph, "loss", y, wanted);
   return graph;
 }

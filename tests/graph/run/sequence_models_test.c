@@ -165,9 +165,8 @@ static tdm_graph *recurrent(tdm_context *context, bool keeps, const char *device
   }
   const tdm_value y = tdm_lstm(graph, "lstm", x, HIDDEN, &options, &h_n, &c_n);
   if (keeps) {
-    const tdm_shape state = tdm_shape_of(3, 1, 1, HIDDEN);
-    tdm_keep(graph, "keep_h", h, tdm_reshape(graph, "h_n", h_n, state));
-    tdm_keep(graph, "keep_c", c, tdm_reshape(graph, "c_n", c_n, state));
+    tdm_keep(graph, "keep_h", h, h_n);
+    tdm_keep(graph, "keep_c", c, c_n);
   }
   tdm_output(graph, "y", y);
   return graph;

@@ -81,7 +81,7 @@ static inline tdm_context_options tdm_context_options_default(void) {
  * Stack: a thread of the program's that calls the library needs 512 KiB, besides what its own
  * callbacks and kernels use. Threads that the library creates have at least 1 MiB each, whatever
  * the process's limit is. Those of OpenMP that share a kernel's work have what OMP_STACKSIZE or the
- * process's limit says; they need 512 KiB as well. */
+ * process's limit says; where that is less than 512 KiB, devices do not start (UNAVAILABLE). */
 TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
 TDM_API tdm_context *tdm_context_retain(tdm_context *context);
 /* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The

@@ -3,12 +3,17 @@
  * has done with its own takes pieces from the ends of the others', since a static split waits for
  * the one thread that was held up. Because a region still ends with its last thread, a team that
  * costs more than it gives rests with one thread fewer. */
+#define _GNU_SOURCE /* pthread_getattr_default_np */
 #include "devices/host/team.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/park.h"
+#include "core/status.h"
 #include "core/thread.h"
 
 /* Grains of a region that nobody has taken yet, of one thread's share: the first in the lower half
@@ -50,6 +55,43 @@ enum {
                       as long each time that this ends in debt again */
   LONGEST_REST = 160,
 };
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+#define LEAST_STACK_BYTES ((size_t)512 << 10)
+
+/* Returns the bytes that an OpenMP size says ("2m", "512", in KiB without a unit); 0: none. */
+static size_t read_size(const char *text) {
+  static const char units[] = "bkmg";
+  if (!text) return 0;
+  char *end = NULL;
+  const unsigned long long count = strtoull(text, &end, 10);
+  if (end == text || count > UINT32_MAX) return 0;
+  while (*end == ' ')
+    end++;
+  const char unit = *end ? (char)(*end | 0x20) : 'k'; /* lower case */
+  const char *found = strchr(units, unit);
+  return found ? (size_t)count << 10 * (found - units) : 0;
+}
+
+tdm_status tdm_team_check_stacks(const char *device) {
+  const char *source = "OMP_STACKSIZE";
+  size_t bytes = read_size(getenv(source));
+  if (bytes == 0) bytes = read_size(getenv(source = "GOMP_STACKSIZE"));
+  pthread_attr_t defaults;
+  if (bytes == 0 && pthread_getattr_default_np(&defaults) == 0) {
+    source = "ulimit -s";
+    (void)pthread_attr_getstacksize(&defaults, &bytes);
+    (void)pthread_attr_destroy(&defaults);
+  }
+  if (bytes == 0 || bytes >= LEAST_STACK_BYTES) return TDM_OK;
+  return tdm_fail(TDM_UNAVAILABLE,
+                  "%s: threads of its team would have a stack of %zu KiB (%s), expected at least "
+                  "%zu KiB. Set OMP_STACKSIZE=1m before the program starts",
+                  device, bytes >> 10, source, LEAST_STACK_BYTES >> 10);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* With room to align them. */
 static size_t share_bytes(const tdm_team *team) {

@@ -16,6 +16,9 @@ tdm_status tdm_team_create(const tdm_allocator *allocator, const tdm_topology *t
                            const tdm_core_range *range, size_t size,
                            tdm_team **out_team) TDM_WARN_UNUSED;
 void tdm_team_destroy(tdm_team *team);
+/* Fails with UNAVAILABLE if OpenMP would give the threads of device's team less stack than kernels
+ * need: by OMP_STACKSIZE, else GOMP_STACKSIZE, else the process's default for threads. */
+tdm_status tdm_team_check_stacks(const char *device) TDM_WARN_UNUSED;
 /* How many threads the next region would have; of the opening thread. */
 size_t tdm_team_active(const tdm_team *team);
 

@@ -306,6 +306,7 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   else
     device->team_size = worker->cores.count;
   if (worker->computes && worker->cores.count > 1) {
+    TDM_TRY(tdm_team_check_stacks(device->name));
     TDM_TRY(tdm_team_create(worker->allocator, worker->topology, &worker->cores,
                             worker->cores.count, &worker->team));
   }

@@ -1,7 +1,9 @@
 /* The team: ranges cover the work exactly, their bounds keep the grain, small work stays on the
  * calling thread, and large work reaches the others. */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
 #include "devices/host/team.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -209,8 +211,38 @@ static void a_team_shrinks_by_one_thread(void **state) {
   tdm_team_destroy(team);
 }
 
+/* OpenMP's threads have what its variables say, or what the process's do; too little is refused. */
+static void small_stacks_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool suffices;
+  } cases[] = {{"64", false},  {"64k", false},     {"511 K", false},   {"512", true},
+               {"1m", true},   {"1 G", true},      {"524287B", false}, {"524288b", true},
+               {"much", true}, {"12 stones", true}};
+  pthread_attr_t before, small;
+  for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
+    assert_int_equal(setenv("OMP_STACKSIZE", cases[i].text, 1), 0);
+    const tdm_status status = tdm_team_check_stacks("cpu:0");
+    if ((status == TDM_OK) != cases[i].suffices) fail_msg("\"%s\"", cases[i].text);
+    if (status != TDM_OK) assert_message("(OMP_STACKSIZE), expected at least 512 KiB");
+  }
+  assert_int_equal(unsetenv("OMP_STACKSIZE"), 0);
+  assert_ok(tdm_team_check_stacks("cpu:0"));
+  assert_int_equal(pthread_getattr_default_np(&before), 0);
+  assert_int_equal(pthread_attr_init(&small), 0);
+  assert_int_equal(pthread_attr_setstacksize(&small, 64 << 10), 0);
+  assert_int_equal(pthread_setattr_default_np(&small), 0);
+  assert_status(tdm_team_check_stacks("cpu:0"), TDM_UNAVAILABLE);
+  assert_message("cpu:0: threads of its team would have a stack of 64 KiB (ulimit -s)");
+  assert_int_equal(pthread_setattr_default_np(&before), 0);
+  assert_int_equal(pthread_attr_destroy(&small), 0);
+  assert_int_equal(pthread_attr_destroy(&before), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_stacks_are_refused),
       cmocka_unit_test(work_is_covered_once),
       cmocka_unit_test(a_region_within_another_is_one_call),
       cmocka_unit_test(ranges_run_at_the_same_time),

@@ -15,7 +15,7 @@ static tdm_status step(tdm_session *session, tdm_loader *loader, const char *con
                        size_t count, int64_t *out_rows, double *sum) {
   tdm_tensor *fields[TDM_DATASET_MAX_FIELDS] = {0};
   tdm_feed feeds[TDM_DATASET_MAX_FIELDS];
-  TDM_TRY(tdm_loader_next(loader, fields, out_rows));
+  TDM_TRY(tdm_loader_next(loader, fields, TDM_DATASET_MAX_FIELDS, out_rows));
   if (*out_rows == 0) return TDM_OK;
   for (size_t i = 0; i < count; i++)
     feeds[i] = (tdm_feed){inputs[i], fields[i], true};

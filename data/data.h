@@ -111,9 +111,10 @@ TDM_API tdm_status tdm_loader_start_at(tdm_loader *loader, uint64_t epoch,
                                        int64_t batch) TDM_WARN_UNUSED;
 /* The epoch, and how many of its batches have been delivered; either may be NULL. */
 TDM_API void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t *out_batch);
-/* The next batch: out_fields gets one tensor a field, on cpu:0, shape (rows, field shape), owned by
- * the caller; *out_rows 0 at the end of the epoch (and no tensors). One thread at a time. */
-TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields,
+/* The next batch: out_fields (capacity, at least the number of fields) gets one tensor for each
+ * field, on cpu:0, shape (rows, field shape), owned by the caller; *out_rows is 0, and there are no
+ * tensors, at the end of the epoch. One thread at a time. */
+TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t capacity,
                                    int64_t *out_rows) TDM_WARN_UNUSED;
 
 /* ---- Word lists ----------------------------------------------------------------------------- */

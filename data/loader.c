@@ -223,12 +223,17 @@ tdm_status tdm_loader_start(tdm_loader *loader, uint64_t epoch) {
   return tdm_loader_start_at(loader, epoch, 0);
 }
 
-tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, int64_t *out_rows) {
+tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t capacity,
+                           int64_t *out_rows) {
   if (!loader || !out_fields || !out_rows) {
     return tdm_fail(TDM_INVALID_ARGUMENT, "loader: an argument of tdm_loader_next is NULL");
   }
   *out_rows = 0;
   TDM_TRY(tdm_context_check(loader->dataset->context));
+  if (capacity < loader->field_count)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "tdm_loader_next: capacity is %zu, expected at least %zu, the number of fields",
+                    capacity, loader->field_count);
   memset(out_fields, 0, loader->field_count * sizeof(*out_fields));
   if (!loader->started) TDM_TRY(tdm_loader_start(loader, 0));
   if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);

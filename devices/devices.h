@@ -233,21 +233,23 @@ TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dt
 /* Cuts tensor along dimension (negative: from the end) into chunks that follow one another, chunk i
  * for device i of the list, straight from where it lies. sizes: of every device's chunk, together
  * the whole; NULL: torch.chunk's, ceil(rows / devices) each until they run out, so that there may
- * be fewer chunks than devices. out_chunks has room for a chunk a device; out_count (may be NULL)
- * gets how many there are. A chunk of dimension 0 that is for tensor's own device is a view. */
+ * be fewer chunks than devices. out_chunks (capacity, at least the number of devices);
+ * *out_count (may be NULL) gets how many there are. A chunk of dimension 0 that is for tensor's own
+ * device is a view. */
 TDM_API tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dimension,
                                        const int64_t *sizes, tdm_tensor **out_chunks,
-                                       size_t *out_count) TDM_WARN_UNUSED;
+                                       size_t capacity, size_t *out_count) TDM_WARN_UNUSED;
 /* Puts tensors, wherever they lie, together along dimension (negative: from the end) on device
  * (NULL: that of the first). Their dtypes and other dimensions agree; scalars become a vector. One
  * tensor alone that lies there is itself, retained. NULL on failure. */
 TDM_API tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dimension,
                                        const char *device);
-/* Copies every tensor, wherever it lies, to every device: out_copies (devices, count), row-major.
+/* Copies every tensor, wherever it lies, to every device: out_copies (devices, count), row-major,
+ * of which there is room for capacity.
  * Where a tensor lies already it is itself, retained. */
 TDM_API tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count,
-                                         const char *devices,
-                                         tdm_tensor **out_copies) TDM_WARN_UNUSED;
+                                         const char *devices, tdm_tensor **out_copies,
+                                         size_t capacity) TDM_WARN_UNUSED;
 /* tensors (list_count, count), row-major, each list on a device of its own: sum i is that of every
  * list's tensor i, added on device (NULL: that of the first tensor) in the order of the lists. Of
  * float32, float64, int32, int64; shapes and dtypes agree. One list alone is only moved. */

@@ -176,8 +176,15 @@ static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
   }
 }
 
+static tdm_status check_capacity(const char *function, size_t capacity, size_t least) {
+  if (capacity >= least) return TDM_OK;
+  return tdm_fail(TDM_INVALID_ARGUMENT, "%s: capacity is %zu, expected at least %zu", function,
+                  capacity, least);
+}
+
 tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dimension,
-                               const int64_t *sizes, tdm_tensor **out_chunks, size_t *out_count) {
+                               const int64_t *sizes, tdm_tensor **out_chunks, size_t capacity,
+                               size_t *out_count) {
   if (out_count) *out_count = 0;
   TDM_TRY(check_tensors(&tensor, 1));
   if (!out_chunks) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for chunks");
@@ -185,6 +192,7 @@ tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dime
   size_t device_count;
   TDM_TRY(tdm_context_find_devices(context_of(tensor), devices, TDM_MAX_DEVICES, made.devices,
                                    &device_count));
+  TDM_TRY(check_capacity("tdm_tensors_scatter", capacity, device_count));
   memset(out_chunks, 0, device_count * sizeof(*out_chunks));
   TDM_TRY(settle_dimension(&tensor->shape, &made.dimension));
   TDM_TRY(read_sizes(&made, device_count, sizes));
@@ -296,13 +304,14 @@ tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dim
 /* ---- Broadcast ----------------------------------------------------------------------------- */
 
 tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count, const char *devices,
-                                 tdm_tensor **out_copies) {
+                                 tdm_tensor **out_copies, size_t capacity) {
   TDM_TRY(check_tensors(tensors, count));
   if (!out_copies) return tdm_fail(TDM_INVALID_ARGUMENT, "there is no room for copies");
   tdm_context *context = context_of(tensors[0]);
   tdm_device *found[TDM_MAX_DEVICES];
   size_t device_count;
   TDM_TRY(tdm_context_find_devices(context, devices, TDM_MAX_DEVICES, found, &device_count));
+  TDM_TRY(check_capacity("tdm_tensors_broadcast", capacity, device_count * count));
   memset(out_copies, 0, device_count * count * sizeof(*out_copies));
   tdm_oneshot oneshot;
   tdm_oneshot_init(&oneshot, context);

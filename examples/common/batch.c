@@ -9,5 +9,5 @@ void batch_release(batch *released) {
 
 tdm_status batch_next(tdm_loader *loader, batch *out_batch) {
   batch_release(out_batch);
-  return tdm_loader_next(loader, out_batch->fields, &out_batch->rows);
+  return tdm_loader_next(loader, out_batch->fields, TDM_DATASET_MAX_FIELDS, &out_batch->rows);
 }

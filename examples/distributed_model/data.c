@@ -103,7 +103,7 @@ static tdm_status dump_part(tdm_words *words, bool training, int64_t first, int6
   int64_t rows = 0;
   tdm_status status = check_made(loader);
   if (status == TDM_OK) status = tdm_loader_start(loader, 0);
-  if (status == TDM_OK) status = tdm_loader_next(loader, fields, &rows);
+  if (status == TDM_OK) status = tdm_loader_next(loader, fields, SPLIT, &rows);
   for (int i = 0; rows > 0 && i < SPLIT; i++) {
     const size_t row_bytes = tdm_tensor_bytes(fields[i]) / (size_t)rows;
     char *to = tdm_tensor_data(tensors[i]);

@@ -49,7 +49,7 @@ static double loop(tdm_session *session, tdm_loader *loader, uint64_t epoch) {
   tdm_tensor *fields[2];
   assert_ok(tdm_loader_start(loader, epoch));
   for (;; total += rows) {
-    assert_ok(tdm_loader_next(loader, fields, &rows));
+    assert_ok(tdm_loader_next(loader, fields, 2, &rows));
     if (rows == 0) return sum / (double)total;
     const tdm_feed feeds[] = {{"x", fields[0], false}, {"class", fields[1], false}};
     assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, &loss));

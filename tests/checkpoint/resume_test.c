@@ -212,7 +212,7 @@ static void a_loader_starts_where_it_is_told(void **unused) {
   assert_ok(tdm_loader_start_at(made.loader, 5, 6)); /* at the end of an epoch */
   tdm_tensor *fields[3];
   int64_t rows = -1;
-  assert_ok(tdm_loader_next(made.loader, fields, &rows));
+  assert_ok(tdm_loader_next(made.loader, fields, 3, &rows));
   assert_int_equal(rows, 0);
   tdm_loader_position(made.loader, NULL, &batch);
   assert_int_equal(batch, 6);

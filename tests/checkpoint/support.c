@@ -74,12 +74,12 @@ void trainer_release(trainer *made) {
 double trainer_step(trainer *made) {
   tdm_tensor *fields[3];
   int64_t rows;
-  assert_ok(tdm_loader_next(made->loader, fields, &rows));
+  assert_ok(tdm_loader_next(made->loader, fields, 3, &rows));
   if (rows == 0) {
     uint64_t epoch;
     tdm_loader_position(made->loader, &epoch, NULL);
     assert_ok(tdm_loader_start(made->loader, epoch + 1));
-    assert_ok(tdm_loader_next(made->loader, fields, &rows));
+    assert_ok(tdm_loader_next(made->loader, fields, 3, &rows));
   }
   const tdm_feed feeds[] = {made->has_table ? (tdm_feed){"ids", fields[1], false}
                                             : (tdm_feed){"x", fields[0], false},

@@ -43,7 +43,7 @@ static bool read_all(tdm_loader *loader, size_t fields) {
   int64_t rows = 1;
   while (worked && rows > 0) {
     tdm_tensor *batch[TDM_DATASET_MAX_FIELDS];
-    worked = tdm_loader_next(loader, batch, &rows) == TDM_OK;
+    worked = tdm_loader_next(loader, batch, TDM_DATASET_MAX_FIELDS, &rows) == TDM_OK;
     if (worked && rows > 0) tdm_batch_release(batch, fields);
     if (!worked) assert_true(!batch[0] && rows == 0);
   }

@@ -104,7 +104,7 @@ static void rows_of_tensors_are_items(void **state) {
   int64_t rows = 0;
   tdm_tensor *batch[2];
   for (int64_t begin = 0; begin < 4; begin += 3) {
-    assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_OK);
+    assert_int_equal(tdm_loader_next(loader, batch, 2, &rows), TDM_OK);
     const int64_t wanted = begin == 0 ? 3 : 1;
     assert_int_equal(rows, wanted);
     const tdm_shape shapes[] = {tdm_shape_of(3, wanted, 2, 3), tdm_shape_of(1, wanted)};
@@ -178,7 +178,7 @@ static void an_item_that_does_not_say_why_is_named(void **state) {
     (void)tdm_fail(TDM_CANCELLED, "a failure long past");
     tdm_tensor *batch;
     int64_t rows;
-    assert_int_equal(tdm_loader_next(loader, &batch, &rows), TDM_IO);
+    assert_int_equal(tdm_loader_next(loader, &batch, 1, &rows), TDM_IO);
     assert_string_equal(tdm_last_message(),
                         "item 0 of the dataset: it does not say why (by tdm_fail)");
     tdm_loader_release(loader);

@@ -20,7 +20,7 @@ static int64_t read_epoch(tdm_loader *loader, const int32_t *groups, int32_t *ba
   for (int64_t batches = 0;; batches++) {
     int64_t rows = 0;
     tdm_tensor *batch[1];
-    assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_OK);
+    assert_int_equal(tdm_loader_next(loader, batch, 1, &rows), TDM_OK);
     if (rows == 0) return batches;
     assert_in_range(rows, 1, BATCH);
     const int64_t *values = tdm_tensor_data(batch[0]); /* (rows) */

@@ -55,8 +55,8 @@ static void prefetch_changes_nothing(void **state) {
         tdm_tensor *a[1];
         tdm_tensor *b[1];
         int64_t other_rows = 0;
-        assert_int_equal(tdm_loader_next(plain, a, &rows), TDM_OK);
-        assert_int_equal(tdm_loader_next(ahead, b, &other_rows), TDM_OK);
+        assert_int_equal(tdm_loader_next(plain, a, 1, &rows), TDM_OK);
+        assert_int_equal(tdm_loader_next(ahead, b, 1, &other_rows), TDM_OK);
         assert_int_equal(rows, other_rows);
         if (rows == 0) break;
         assert_memory_equal(tdm_tensor_data(a[0]), tdm_tensor_data(b[0]), (size_t)rows * 8);
@@ -81,14 +81,14 @@ static void errors_of_items_arrive_in_their_place(void **state) {
     tdm_tensor *batch[1];
     int64_t rows = 0;
     for (int i = 0; i < 5; i++) {
-      assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_OK);
+      assert_int_equal(tdm_loader_next(loader, batch, 1, &rows), TDM_OK);
       assert_int_equal(rows, 10);
       tdm_tensor_release(batch[0]);
     }
     for (int i = 0; i < 3; i++) { /* and stays until a new start */
       (void)tdm_fail(TDM_IO, "something else");
       rows = 1;
-      assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_CORRUPT_DATA);
+      assert_int_equal(tdm_loader_next(loader, batch, 1, &rows), TDM_CORRUPT_DATA);
       assert_string_equal(tdm_last_message(), "item 57 of the dataset: a torn page");
       assert_int_equal(rows, 0);
       assert_null(batch[0]);
@@ -97,7 +97,7 @@ static void errors_of_items_arrive_in_their_place(void **state) {
     atomic_store(&at.fail_at, -1);
     assert_int_equal(tdm_loader_start(loader, 0), TDM_OK);
     for (int i = 0; i < 10; i++) {
-      assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_OK);
+      assert_int_equal(tdm_loader_next(loader, batch, 1, &rows), TDM_OK);
       tdm_tensor_release(batch[0]);
     }
     tdm_loader_release(loader);

@@ -70,10 +70,10 @@ static tdm_loader *make_loader(job_rank *rank, const variety *of, source *from) 
 static tdm_status step(job_rank *rank, tdm_session *session, tdm_loader *loader, uint64_t *epoch) {
   tdm_tensor *fields[2];
   int64_t rows;
-  TDM_TRY(tdm_loader_next(loader, fields, &rows));
+  TDM_TRY(tdm_loader_next(loader, fields, 2, &rows));
   if (rows == 0) {
     TDM_TRY(tdm_loader_start(loader, ++*epoch));
-    TDM_TRY(tdm_loader_next(loader, fields, &rows));
+    TDM_TRY(tdm_loader_next(loader, fields, 2, &rows));
   }
   const tdm_feed feeds[] = {{"ids", fields[0], false}, {"targets", fields[1], false}};
   const tdm_status status = tdm_train_step(session, feeds, 2, NULL, 0, &rank->loss);
@@ -139,7 +139,7 @@ static tdm_status look(job_rank *rank) {
   if (!loader) return TDM_INTERNAL;
   tdm_tensor *fields[2];
   int64_t rows;
-  tdm_status status = tdm_loader_next(loader, fields, &rows);
+  tdm_status status = tdm_loader_next(loader, fields, 2, &rows);
   const int64_t own = BATCH / rank->rank_count;
   for (int64_t row = 0; status == TDM_OK && row < rows; row++) {
     const int64_t id = ((const int64_t *)tdm_tensor_data(fields[0]))[row];

@@ -14,7 +14,7 @@ static int64_t read_epoch(tdm_loader *loader, uint64_t epoch, int64_t *values) {
   tdm_tensor *batch[1];
   assert_int_equal(tdm_loader_start(loader, epoch), TDM_OK);
   for (;;) {
-    assert_int_equal(tdm_loader_next(loader, batch, &rows), TDM_OK);
+    assert_int_equal(tdm_loader_next(loader, batch, 1, &rows), TDM_OK);
     if (rows == 0) return count;
     memcpy(values + count, tdm_tensor_data(batch[0]), (size_t)rows * sizeof *values);
     count += rows;

@@ -22,7 +22,7 @@ static int64_t read_epoch(tdm_loader *loader, int64_t *values, int64_t *rows) {
   int64_t count = 0;
   for (;; batches++) {
     tdm_tensor *batch[1];
-    assert_int_equal(tdm_loader_next(loader, batch, &rows[batches]), TDM_OK);
+    assert_int_equal(tdm_loader_next(loader, batch, 1, &rows[batches]), TDM_OK);
     if (rows[batches] == 0) {
       assert_null(batch[0]);
       return batches;
@@ -160,7 +160,7 @@ static void a_start_begins_anew(void **state) {
   assert_int_equal(read_epoch(loader, whole, rows), 4);
   assert_int_equal(tdm_loader_start(loader, 6), TDM_OK);
   tdm_tensor *batch[1];
-  assert_int_equal(tdm_loader_next(loader, batch, rows), TDM_OK);
+  assert_int_equal(tdm_loader_next(loader, batch, 1, rows), TDM_OK);
   tdm_tensor_release(batch[0]);
   assert_int_equal(tdm_loader_start(loader, 5), TDM_OK);
   assert_int_equal(read_epoch(loader, again, rows), 4);
@@ -191,7 +191,13 @@ static void bad_options_are_refused(void **state) {
   assert_message("dataset is NULL");
   int64_t rows = 1;
   tdm_tensor *batch[1];
-  assert_int_equal(tdm_loader_next(NULL, batch, &rows), TDM_INVALID_ARGUMENT);
+  assert_int_equal(tdm_loader_next(NULL, batch, 1, &rows), TDM_INVALID_ARGUMENT);
+  dataset = make_counting_dataset(fixture->context, 4);
+  tdm_loader *loader = tdm_loader_create(dataset, NULL);
+  assert_int_equal(tdm_loader_next(loader, batch, 0, &rows), TDM_INVALID_ARGUMENT);
+  assert_message("tdm_loader_next: capacity is 0, expected at least 1");
+  tdm_loader_release(loader);
+  tdm_dataset_release(dataset);
   assert_int_equal(tdm_loader_start(NULL, 0), TDM_INVALID_ARGUMENT);
 }
 

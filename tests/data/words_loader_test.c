@@ -57,7 +57,7 @@ static int64_t read_dataset(tdm_words *words, bool training, row *rows) {
   tdm_dataset_release(dataset);
   tdm_tensor *batch[3];
   int64_t count = 0;
-  assert_int_equal(tdm_loader_next(loader, batch, &count), TDM_OK);
+  assert_int_equal(tdm_loader_next(loader, batch, 3, &count), TDM_OK);
   assert_int_equal(count, length);
   const tdm_shape shape = tdm_tensor_shape(batch[0]);
   const tdm_shape wanted = tdm_shape_of(2, length, LENGTH);
@@ -81,7 +81,7 @@ static int64_t read_loader(tdm_loader *loader, row *rows) {
   for (int64_t count = 0;;) {
     tdm_tensor *batch[2];
     int64_t batch_rows = 0;
-    assert_int_equal(tdm_loader_next(loader, batch, &batch_rows), TDM_OK);
+    assert_int_equal(tdm_loader_next(loader, batch, 2, &batch_rows), TDM_OK);
     if (batch_rows == 0) return count;
     const tdm_shape shape = tdm_tensor_shape(batch[0]);
     assert_int_equal(shape.rank, 2);

@@ -35,7 +35,7 @@ static void check_epoch(tdm_words *words, bool training) {
   for (;;) {
     tdm_tensor *fields[2];
     int64_t rows = 0;
-    fuzz_expect(fuzz_judge(tdm_loader_next(loader, fields, &rows)), "a loader does not go on");
+    fuzz_expect(fuzz_judge(tdm_loader_next(loader, fields, 2, &rows)), "a loader does not go on");
     if (rows == 0) break;
     const int64_t *classes = tdm_tensor_data(fields[1]);
     for (int64_t i = 0; i < rows; i++)

@@ -11,8 +11,9 @@ static void expect_scatter_refused(tdm_tensor *tensor, const char *devices, int 
                                    const int64_t *sizes, const char *what) {
   tdm_tensor *chunks[TDM_MAX_DEVICES] = {NULL};
   size_t count = 1;
-  assert_int_not_equal(tdm_tensors_scatter(tensor, devices, dimension, sizes, chunks, &count),
-                       TDM_OK);
+  assert_int_not_equal(
+      tdm_tensors_scatter(tensor, devices, dimension, sizes, chunks, TDM_MAX_DEVICES, &count),
+      TDM_OK);
   assert_message(what);
   assert_int_equal(count, 0);
   for (size_t i = 0; i < TDM_MAX_DEVICES; i++)
@@ -40,7 +41,11 @@ static void bad_scatters_are_refused(void **unused) {
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){3, 2}, "which is 6");
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){INT64_MAX, 6}, "which is 6");
   expect_scatter_refused(x, FIRST "," SECOND, 0, (int64_t[]){-1, 7}, "-1");
-  assert_status(tdm_tensors_scatter(x, FIRST, 0, NULL, NULL, NULL), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_tensors_scatter(x, FIRST, 0, NULL, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
+  tdm_tensor *one;
+  assert_status(tdm_tensors_scatter(x, "cpu:0,cpu:0", 0, NULL, &one, 1, NULL),
+                TDM_INVALID_ARGUMENT);
+  assert_message("tdm_tensors_scatter: capacity is 1, expected at least 2");
   tdm_tensor_release(x);
   tdm_tensor_release(scalar);
 }
@@ -108,8 +113,10 @@ static void bad_sums_and_broadcasts_are_refused(void **unused) {
   assert_message("bool");
   assert_null(out[0]);
   assert_status(tdm_tensors_reduce_add(terms, 1, 1, "cpu:9", out), TDM_UNAVAILABLE);
-  assert_status(tdm_tensors_broadcast(terms, 0, "cpu:0", out), TDM_INVALID_ARGUMENT);
-  assert_status(tdm_tensors_broadcast(terms, 1, "cpu:0,nowhere", out), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_tensors_broadcast(terms, 0, "cpu:0", out, 4), TDM_INVALID_ARGUMENT);
+  assert_status(tdm_tensors_broadcast(terms, 2, "cpu:0,cpu:0", out, 3), TDM_INVALID_ARGUMENT);
+  assert_message("tdm_tensors_broadcast: capacity is 3, expected at least 4");
+  assert_status(tdm_tensors_broadcast(terms, 1, "cpu:0,nowhere", out, 4), TDM_INVALID_ARGUMENT);
   assert_message("nowhere");
   release_tensors(terms, 4);
 }
@@ -151,14 +158,15 @@ static tdm_status first_failure(tdm_status a, tdm_status b) {
 /* One call of each; what fails leaves nothing. Answers the first failure. */
 static tdm_status call_all(const inputs *given) {
   tdm_tensor *out[12];
-  tdm_status status = tdm_tensors_scatter(given->whole, SECOND ",cpu:2," FIRST, 1, NULL, out, NULL);
+  tdm_status status =
+      tdm_tensors_scatter(given->whole, SECOND ",cpu:2," FIRST, 1, NULL, out, 12, NULL);
   tdm_status all = status;
   if (status != TDM_OK) assert_all_null(out, 3);
   release_tensors(out, 3);
   tdm_tensor *whole = tdm_tensors_gather(given->parts, 3, 1, SECOND);
   if (!whole) all = first_failure(all, TDM_CANCELLED);
   tdm_tensor_release(whole);
-  status = tdm_tensors_broadcast(given->parts, 3, SECOND "," FIRST, out);
+  status = tdm_tensors_broadcast(given->parts, 3, SECOND "," FIRST, out, 12);
   if (status != TDM_OK) assert_all_null(out, 6);
   release_tensors(out, 6);
   all = first_failure(all, status);
@@ -234,7 +242,7 @@ static void delays_change_nothing(void **unused) {
         tdm_tensor_uniform(own, "sim:0", TDM_FLOAT64, tdm_shape_of(3, 5, 9, 3), 4, -8, 8);
     tdm_tensor *chunks[4];
     size_t count;
-    assert_ok(tdm_tensors_scatter(x, "cpu:1,sim:1," FIRST "," SECOND, 1, NULL, chunks, &count));
+    assert_ok(tdm_tensors_scatter(x, "cpu:1,sim:1," FIRST "," SECOND, 1, NULL, chunks, 4, &count));
     assert_int_equal(count, 3);
     tdm_tensor *again = tdm_tensors_gather(chunks, count, 1, "sim:1");
     assert_equal_tensors(again, x);
@@ -262,8 +270,8 @@ static void a_closed_context_refuses(void **unused) {
   assert_non_null(x);
   tdm_context_close(own, NULL, NULL);
   tdm_tensor *out[2];
-  assert_status(tdm_tensors_scatter(x, "cpu:1,cpu:0", 1, NULL, out, NULL), TDM_CANCELLED);
-  assert_status(tdm_tensors_broadcast(&x, 1, "cpu:1", out), TDM_CANCELLED);
+  assert_status(tdm_tensors_scatter(x, "cpu:1,cpu:0", 1, NULL, out, 2, NULL), TDM_CANCELLED);
+  assert_status(tdm_tensors_broadcast(&x, 1, "cpu:1", out, 2), TDM_CANCELLED);
   assert_message("closed");
   tdm_tensor_release(x);
   tdm_context_release(own);

@@ -16,7 +16,7 @@ static void broadcast(void **unused) {
   for (size_t h = 0; h < TDM_COUNT_OF(homes); h++) {
     tdm_tensor *x = draw_on(homes[h], tdm_shape_of(2, 5, 5), 1);
     tdm_tensor *copies[3];
-    assert_ok(tdm_tensors_broadcast(&x, 1, HERE_AND_THERE, copies));
+    assert_ok(tdm_tensors_broadcast(&x, 1, HERE_AND_THERE, copies, 3));
     for (size_t i = 0; i < 3; i++) {
       assert_on(copies[i], targets[i]);
       assert_equal_tensors(copies[i], x);
@@ -37,7 +37,7 @@ static void broadcast_coalesced(void **unused) {
   for (size_t i = 0; i < COUNT; i++)
     tensors[i] = count_on(homes[i % 4], dtypes[i % 5], tdm_shape_of(2, (int64_t)i * 7, 3));
   tdm_tensor *copies[3 * COUNT];
-  assert_ok(tdm_tensors_broadcast(tensors, COUNT, HERE_AND_THERE, copies));
+  assert_ok(tdm_tensors_broadcast(tensors, COUNT, HERE_AND_THERE, copies, 3 * COUNT));
   for (size_t k = 0; k < 3 * COUNT; k++) {
     assert_on(copies[k], targets[k / COUNT]);
     assert_equal_tensors(copies[k], tensors[k % COUNT]);
@@ -68,7 +68,7 @@ static void broadcast_coalesced_empty_tensors(void **unused) {
   tdm_tensor *tensors[] = {draw_on("cpu:0", tdm_shape_of(1, 0), 1),
                            draw_on(FIRST, tdm_shape_of(2, 3, 0), 1)};
   tdm_tensor *copies[6];
-  assert_ok(tdm_tensors_broadcast(tensors, 2, HERE_AND_THERE, copies));
+  assert_ok(tdm_tensors_broadcast(tensors, 2, HERE_AND_THERE, copies, 6));
   for (size_t k = 0; k < 6; k++) {
     assert_on(copies[k], targets[k / 2]);
     assert_equal_tensors(copies[k], tensors[k % 2]);
@@ -161,7 +161,7 @@ static void expect_scatter(int64_t rows, int64_t columns, int dimension, const i
     tdm_tensor *x = count_on(homes[h], TDM_INT64, tdm_shape_of(2, rows, columns));
     tdm_tensor *chunks[3];
     size_t made = 0;
-    assert_ok(tdm_tensors_scatter(x, HERE_AND_THERE, dimension, sizes, chunks, &made));
+    assert_ok(tdm_tensors_scatter(x, HERE_AND_THERE, dimension, sizes, chunks, 3, &made));
     assert_int_equal(made, count);
     int64_t first = 0;
     for (size_t i = 0; i < count; i++) {
@@ -230,7 +230,7 @@ static void expect_gather(tdm_shape a_shape, tdm_shape b_shape, int dimension, t
         a_shape.rank ? a_shape.dims[dimension < 0 ? dimension + 2 : dimension] : 1,
         b_shape.rank ? b_shape.dims[dimension < 0 ? dimension + 2 : dimension] : 1};
     tdm_tensor *chunks[2]; /* cut again */
-    assert_ok(tdm_tensors_scatter(whole, FIRST ",cpu:1", dimension, sizes, chunks, NULL));
+    assert_ok(tdm_tensors_scatter(whole, FIRST ",cpu:1", dimension, sizes, chunks, 2, NULL));
     for (size_t i = 0; i < 2 && a_shape.rank; i++)
       assert_equal_tensors(chunks[i], parts[i]);
     release_tensors(chunks, 2);

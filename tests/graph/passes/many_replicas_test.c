@@ -156,8 +156,8 @@ static void tensors_travel_to_and_from_sixty_four(void **unused) {
         tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, 70, 130), 5, -1, 1);
     tdm_tensor *chunks[MOST];
     size_t count;
-    assert_ok(
-        tdm_tensors_scatter(whole, list_of(text, "sim", MOST, 2), dimension, NULL, chunks, &count));
+    assert_ok(tdm_tensors_scatter(whole, list_of(text, "sim", MOST, 2), dimension, NULL, chunks,
+                                  MOST, &count));
     assert_int_equal(count, dimension ? 44 : 35);
     tdm_tensor *back = tdm_tensors_gather(chunks, count, dimension, "cpu:0");
     assert_non_null(back);

@@ -125,7 +125,7 @@ static void use_tensors(const family *all) {
   REFUSED(tdm_tensor_write(all->remote, values, sizeof values));
   REFUSED_NULL(tdm_tensor_to(all->fed, "sim:0", TDM_DTYPE_NONE));
   tdm_tensor *chunks[2];
-  REFUSED(tdm_tensors_scatter(all->fed, "cpu:0,sim:0", 0, NULL, chunks, NULL));
+  REFUSED(tdm_tensors_scatter(all->fed, "cpu:0,sim:0", 0, NULL, chunks, 2, NULL));
 }
 
 static void use_session(family *all) {
@@ -163,7 +163,7 @@ static void use_loader(const family *all) {
   tdm_tensor *fields[1];
   int64_t rows = 0;
   const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 1);
-  REFUSED(tdm_loader_next(all->loader, fields, &rows));
+  REFUSED(tdm_loader_next(all->loader, fields, 1, &rows));
   REFUSED(tdm_loader_start(all->loader, 1));
   REFUSED_NULL(tdm_loader_create(all->dataset, &options));
 }

@@ -137,7 +137,7 @@ static int train_epoch(fixture *mine, const char *near) {
   for (;;) {
     tdm_tensor *fields[2];
     int64_t rows = 0;
-    assert_ok(tdm_loader_next(loader, fields, &rows));
+    assert_ok(tdm_loader_next(loader, fields, 2, &rows));
     if (rows == 0) break;
     pinned += tdm_memory_is_pinned(&fields[1]->storage->memory);
     const tdm_feed feeds[] = {{"ids", fields[0], true}, {"targets", fields[1], true}};

@@ -133,11 +133,13 @@ static void answer(http_connection *connection, int status, const char *type, co
     return;
   }
   const bool ends = connection->ends || server->stopping;
+  const size_t length = strlen(inside) + strlen(standing);
+  if (was_complete && connection->parser.method == HTTP_HEAD) inside = standing = "";
   const int bytes = snprintf(connection->output, sizeof connection->output,
                              "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                              "%s%s\r\n%s",
-                             status, reason_of(status), type, strlen(inside) + strlen(standing),
-                             extra, ends ? "Connection: close\r\n" : "", inside);
+                             status, reason_of(status), type, length, extra,
+                             ends ? "Connection: close\r\n" : "", inside);
   if (bytes < 0 || (size_t)bytes >= sizeof connection->output) {
     http_connection_close(connection);
     return;
@@ -173,6 +175,8 @@ static int on_message_begin(http_parser *parser) {
   connection->path_bytes = connection->body_bytes = connection->field_bytes = 0;
   connection->in_value = false;
   connection->host_count = 0;
+  connection->expected_bytes = 0;
+  connection->continues = false;
   (void)uv_timer_again(&connection->timer); /* from here on for all of it, however it trickles */
   return 0;
 }
@@ -199,20 +203,50 @@ static int on_header_field(http_parser *parser, const char *at, size_t bytes) {
   return 0;
 }
 
+static bool is_field(const http_connection *connection, const char *name) {
+  return connection->field_bytes == strlen(name) &&
+         strncasecmp(connection->field, name, connection->field_bytes) == 0;
+}
+
+/* A value can come in pieces, too. */
+static void add_expected(http_connection *connection, const char *at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++, connection->expected_bytes++)
+    if (connection->expected_bytes < sizeof connection->expected)
+      connection->expected[connection->expected_bytes] = at[i];
+}
+
 static int on_header_value(http_parser *parser, const char *at, size_t bytes) {
-  (void)at, (void)bytes;
   http_connection *connection = parser->data;
-  if (!connection->in_value && connection->field_bytes == 4)
-    connection->host_count += strncasecmp(connection->field, "host", 4) == 0;
+  if (is_field(connection, "expect")) add_expected(connection, at, bytes);
+  if (!connection->in_value) connection->host_count += is_field(connection, "host");
   connection->in_value = true;
   return 0;
 }
 
+static bool is_older(const http_parser *parser) {
+  return parser->http_major < 1 || (parser->http_major == 1 && !parser->http_minor);
+}
+
 /* RFC 9112, 3.2: one Host field, which only older clients may leave out. */
 static bool names_its_host(const http_connection *connection) {
+  return connection->host_count == 1 ||
+         (connection->host_count == 0 && is_older(&connection->parser));
+}
+
+/* RFC 9110, 10.1.1: the client waits for 100 before it sends the body; HTTP/1.0 has no such.
+ * Returns -1 for any other expectation, which is refused. */
+static int note_expectation(http_connection *connection) {
+  static const char wanted[] = "100-continue";
   const http_parser *parser = &connection->parser;
-  const bool is_older = parser->http_major < 1 || (parser->http_major == 1 && !parser->http_minor);
-  return connection->host_count == 1 || (connection->host_count == 0 && is_older);
+  if (connection->expected_bytes == 0 || is_older(parser)) return 0;
+  if (connection->expected_bytes != sizeof wanted - 1 ||
+      strncasecmp(connection->expected, wanted, sizeof wanted - 1) != 0) {
+    connection->refusal = HTTP_STATUS_EXPECTATION_FAILED;
+    return -1;
+  }
+  const bool has_length = parser->content_length != UINT64_MAX;
+  connection->continues = (parser->flags & F_CHUNKED) || (has_length && parser->content_length > 0);
+  return 0;
 }
 
 static int on_headers_complete(http_parser *parser) {
@@ -222,9 +256,11 @@ static int on_headers_complete(http_parser *parser) {
     return -1;
   }
   const bool has_length = parser->content_length != UINT64_MAX;
-  if (!has_length || parser->content_length <= HTTP_MAX_BODY) return 0;
-  connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
-  return -1;
+  if (has_length && parser->content_length > HTTP_MAX_BODY) {
+    connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
+    return -1;
+  }
+  return note_expectation(connection);
 }
 
 static int on_body(http_parser *parser, const char *at, size_t bytes) {
@@ -241,9 +277,8 @@ static int on_body(http_parser *parser, const char *at, size_t bytes) {
 static int on_message_complete(http_parser *parser) {
   http_connection *connection = parser->data;
   connection->complete = true;
-  /* An answer to HEAD would have no body; this one has, and then the connection ends. */
-  connection->ends =
-      http_should_keep_alive(parser) == 0 || parser->upgrade || parser->method == HTTP_HEAD;
+  connection->continues = false; /* the body is there already */
+  connection->ends = http_should_keep_alive(parser) == 0 || parser->upgrade;
   http_parser_pause(parser, 1); /* what is pipelined waits for the answer */
   return 0;
 }
@@ -283,6 +318,16 @@ static int status_of_error(const http_connection *connection) {
              : HTTP_STATUS_BAD_REQUEST;
 }
 
+/* Sends 100 Continue. The client does not wait for it for ever, so it is left out where the socket
+ * takes nothing; a part of it would spoil the answer. */
+static void send_continue(http_connection *connection) {
+  static char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  const uv_buf_t buffer = uv_buf_init(line, sizeof line - 1);
+  connection->continues = false;
+  const int sent_bytes = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+  if (sent_bytes != (int)buffer.len && sent_bytes != UV_EAGAIN) http_connection_close(connection);
+}
+
 /* Parses some of what has come. */
 static void parse(http_connection *connection) {
   static const http_parser_settings settings = {.on_message_begin = on_message_begin,
@@ -301,6 +346,8 @@ static void parse(http_connection *connection) {
     hand_on(connection);
   } else if (HTTP_PARSER_ERRNO(parser) != HPE_OK) {
     refuse(connection, status_of_error(connection));
+  } else if (connection->continues && connection->body_bytes == 0) {
+    send_continue(connection);
   }
 }
 

@@ -37,6 +37,9 @@ struct http_connection {
   char field[8]; /* the begin of the header field's name that comes just now */
   size_t field_bytes;
   bool in_value;  /* the name is complete */
+  char expected[16]; /* the value of Expect */
+  size_t expected_bytes;
+  bool continues; /* 100 Continue is to be sent before the body comes */
   int host_count; /* fields named Host */
   int refusal;    /* the status that says why the parser was stopped; 0: it was not by us */
   bool begun;     /* part of a request has arrived */

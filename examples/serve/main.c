@@ -144,11 +144,26 @@ static void answer_metrics(program *self, http_connection *connection) {
   http_answer(connection, HTTP_STATUS_OK, PLAIN, "", page);
 }
 
-/* Is it a GET? Answers that only that is taken, if not. */
+/* Returns true for GET, and for HEAD, whose answer http.c sends without its body. Answers all other
+ * methods. */
 static bool is_get(http_connection *connection, const http_request *request) {
-  if (request->method == HTTP_GET) return true;
-  answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: GET\r\n", "only GET");
+  static const char allow[] = "Allow: GET, HEAD, OPTIONS\r\n";
+  if (request->method == HTTP_GET || request->method == HTTP_HEAD) return true;
+  if (request->method == HTTP_OPTIONS)
+    http_answer(connection, HTTP_STATUS_OK, PLAIN, allow, "");
+  else
+    answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, allow, "expected GET or HEAD");
   return false;
+}
+
+static void take_language(program *self, http_connection *connection, const http_request *request) {
+  static const char allow[] = "Allow: POST, OPTIONS\r\n";
+  if (request->method == HTTP_POST)
+    take_word(self, connection, request);
+  else if (request->method == HTTP_OPTIONS)
+    http_answer(connection, HTTP_STATUS_OK, PLAIN, allow, "");
+  else
+    answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, allow, "expected POST of a word");
 }
 
 static void handle(void *user, http_connection *connection, const http_request *request) {
@@ -156,10 +171,9 @@ static void handle(void *user, http_connection *connection, const http_request *
   if (strcmp(request->path, "/") == 0) {
     if (is_get(connection, request)) page_answer(connection);
   } else if (strcmp(request->path, "/language") == 0) {
-    if (request->method == HTTP_POST)
-      take_word(self, connection, request);
-    else
-      answer_error(connection, HTTP_STATUS_METHOD_NOT_ALLOWED, "Allow: POST\r\n", "POST a word");
+    take_language(self, connection, request);
+  } else if (strcmp(request->path, "*") == 0 && request->method == HTTP_OPTIONS) {
+    http_answer(connection, HTTP_STATUS_OK, PLAIN, "Allow: GET, HEAD, POST, OPTIONS\r\n", "");
   } else if (strcmp(request->path, "/metrics") == 0) {
     if (is_get(connection, request)) answer_metrics(self, connection);
   } else {

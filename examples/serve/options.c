@@ -21,7 +21,7 @@ static const option rows[] = {
 };
 
 static const option_help helps[] = {
-    {"--epochs", "how often training sees every word; 0, the default with --load: only serve"},
+    {"--epochs", "how often training sees every word (1, or 0 with --load)"},
     {"--predict", "not supported: send POST requests to the running server"},
 };
 

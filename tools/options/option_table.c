@@ -126,7 +126,9 @@ static void default_text(const option *row, const void *defaults, char *text, si
   }
 }
 
-/* What the tables from the first down to, and without, the row's own say of it instead. */
+/* The text by which a table from the first down to the row's own replaces the row's; else the
+ * row's.
+ */
 static const char *help_of(const option_table *first, const option_table *own, const option *row) {
   for (const option_table *table = first; table; table = table->below) {
     for (size_t i = 0; i < table->help_count; i++)
@@ -134,6 +136,12 @@ static const char *help_of(const option_table *first, const option_table *own, c
     if (table == own) break;
   }
   return row->help;
+}
+
+/* Returns true if a text says itself what the default is. */
+static bool states_default(const char *help) {
+  const size_t length = strlen(help);
+  return length > 0 && help[length - 1] == ')';
 }
 
 void option_table_each(const option_table *table,
@@ -149,8 +157,10 @@ void option_table_each(const option_table *table,
       char left[LEFT_TEXT], right[RIGHT_TEXT], normal[LEFT_TEXT];
       (void)snprintf(left, sizeof left, "%s%s%s", row->name, row->value ? " " : "",
                      row->value ? row->value : "");
+      const char *help = help_of(table, own, row);
       default_text(row, defaults, normal, sizeof normal);
-      (void)snprintf(right, sizeof right, "%s%s", help_of(table, own, row), normal);
+      (void)snprintf(right, sizeof right, "%s%s", help,
+                     help != row->help && states_default(help) ? "" : normal);
       tell(user, row, left, right);
     }
     if (defaults) defaults += own->below_offset;

@@ -37,7 +37,7 @@ typedef struct option {
 /* Another help text for a row of the table below: which layers are placed, what a batch is of. */
 typedef struct option_help {
   const char *name;
-  const char *help;
+  const char *help; /* "... (DEFAULT)": the default is not appended to it */
 } option_help;
 
 typedef struct option_table option_table;

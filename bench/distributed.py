@@ -155,6 +155,8 @@ def launch_words(mpi, link, ranks, eager=EAGER_BYTES):
         words += ["--mca", "btl_tcp_" + limit, str(eager)]
     for name in ("TANDEM_NET_PATH", "TANDEM_LINKS"):
         words += ["-x", name]
+    if "TANDEM_NET_SILENCE_SECONDS" in os.environ:
+        words += ["-x", "TANDEM_NET_SILENCE_SECONDS"]
     return link.inside(0) + words
 
 
@@ -409,6 +411,7 @@ def part_processes(given):
 # ---- Lost ranks ----
 
 def part_lost(given):
+    os.environ["TANDEM_NET_SILENCE_SECONDS"] = "1"  # a rank that is stopped is told after that
     lines = []
     for how in ("killed", "stopped"):
         ours, theirs, why = [], [], ""

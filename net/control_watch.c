@@ -159,7 +159,8 @@ void control_raise_thread(void) {
   cpu_set_t cores;
   (void)prctl(PR_SET_NAME, "tandem-beats");
   if (find_cores(&cores)) (void)sched_setaffinity(0, sizeof(cores), &cores);
-  /* Without the right to it the thread waits its turn, as it sleeps nearly always. */
+  tdm_thread_run_promptly();
+  /* Needs a right, unlike the line above. */
   (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BEAT_NICE);
   tdm_thread_run_promptly();
 }

@@ -141,7 +141,8 @@ static void torn_rows_do_not_leave_a_region(void **unused) {
     assert_message("data parallel over part: ");
     assert_message("part/torn");
     assert_ok(run_in_region(cases[k], "cpu:1", ROWS));
-    assert_ok(run_in_region(cases[k], "cpu:0,cpu:1", 1));
+    if (cases[k] != normalized) /* which refuses images of one pixel */
+      assert_ok(run_in_region(cases[k], "cpu:0,cpu:1", 1));
   }
   assert_status(run_in_region(seen_as_whole, "cpu:0,cpu:1", ROWS), TDM_INVALID_ARGUMENT);
   assert_message("data parallel over part: part/seen: part/torn: it puts rows of the batch behind");

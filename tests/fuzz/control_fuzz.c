@@ -16,6 +16,7 @@ typedef struct session {
   tdm_rank ranks[RANKS];
   control_addresses addresses[RANKS];
   control_peer peers[RANKS];
+  control_link storage[LINKS];
   control_link *links[LINKS]; /* NULL: closed */
   uv_loop_t loop;
   bool any_signed;
@@ -25,8 +26,7 @@ typedef struct session {
 static void open_links(session *of) {
   static const int peers[LINKS] = {-1, -1, -1, 0, 2};
   for (int i = 0; i < LINKS; i++) {
-    control_link *link = tdm_allocate(&of->control.allocator, sizeof(*link), "a link");
-    fuzz_expect(link != NULL, "no memory");
+    control_link *link = &of->storage[i];
     fuzz_expect(uv_tcp_init(&of->loop, &link->tcp) == 0, "no handle");
     link->tcp.data = link;
     link->control = &of->control;
@@ -128,7 +128,7 @@ static void check(const session *of, const uint64_t *sequences) {
     const control_peer *peer = &control->peers[rank];
     fuzz_expect(adopted[rank] == (peer->link != NULL), "a connection of %d is gone", rank);
     fuzz_expect(peer->sequence >= sequences[rank], "a number of %d shrinks", rank);
-    fuzz_expect(peer->told.queue_count <= TDM_CONTROL_QUEUES, "queues of %d", rank);
+    fuzz_expect(peer->told.peer.queue_count <= TDM_CONTROL_QUEUES, "queues of %d", rank);
   }
   const bool failed = atomic_load(&control->failed);
   fuzz_expect(of->any_signed || (!failed && atomic_load(&control->connected) == 0),

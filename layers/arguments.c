@@ -53,3 +53,39 @@ tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm
   }
   return tdm_append(graph, &check_operation, argument->name, &attributes, operands, count, NULL);
 }
+
+static bool has_legal_dtype(tdm_graph *graph, const char *layer, const char *name,
+                            const tdm_operand *operands, size_t index) {
+  const tdm_dtype first = tdm_value_dtype(graph, operands[0].value);
+  const tdm_dtype dtype = tdm_value_dtype(graph, operands[index].value);
+  if (operands[index].may_be_integers || (index > 0 && dtype == first)) return true;
+  if (index == 0 && tdm_dtype_is_floating(dtype)) return true;
+  if (index == 0)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, and must be floating", layer,
+                   name, operands[0].what, tdm_dtype_name(dtype));
+  else
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: %s is %s, %s is %s: they must have one dtype", layer, name,
+                   operands[0].what, tdm_dtype_name(first), operands[index].what,
+                   tdm_dtype_name(dtype));
+  return false;
+}
+
+bool tdm_arguments_broadcast(tdm_graph *graph, const char *layer, const char *name,
+                             const tdm_operand *operands, size_t count) {
+  tdm_shape whole = {.rank = 0};
+  for (size_t i = 0; i < count; i++)
+    if (!tdm_layer_accepts(graph, layer, name, operands[i].value) ||
+        !has_legal_dtype(graph, layer, name, operands, i))
+      return false;
+  for (size_t i = 0; i < count; i++) {
+    const tdm_shape shape = tdm_value_shape(graph, operands[i].value);
+    const char *others = i > 1 ? "what stands before it" : operands[0].what;
+    const tdm_status status =
+        tdm_shape_broadcast(&whole, others, &shape, operands[i].what, &whole);
+    if (status == TDM_OK) continue;
+    (void)tdm_graph_fail_message(graph, tdm_fail_within(status, "%s %s", layer, name));
+    return false;
+  }
+  return true;
+}

@@ -25,4 +25,16 @@ typedef struct tdm_argument {
  * int32 or int64. */
 tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x);
 
+/* An argument that is computed with element by element. */
+typedef struct tdm_operand {
+  const char *what; /* "targets" */
+  tdm_value value;
+  bool may_be_integers; /* else of the dtype of the first operand, which is floating */
+} tdm_operand;
+
+/* Returns true if all operands are values of the graph, of legal dtypes, and of shapes that are
+ * broadcast to one. Otherwise the graph's error names the layer and the operands. */
+bool tdm_arguments_broadcast(tdm_graph *graph, const char *layer, const char *name,
+                             const tdm_operand *operands, size_t count);
+
 #endif

@@ -1,5 +1,6 @@
 /* Distances and cosines along a dimension, losses made of these, and the likelihoods of Gauss's and
  * Poisson's distributions, put together of operations. */
+#include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -30,6 +31,8 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cosine_similarity %s: epsilon %g must be finite and not negative", name,
                           epsilon);
+  const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
+  if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return invalid;
   const tdm_value like = tdm_mul(graph, name, a, b); /* its shape alone is used */
   const tdm_value both[2] = {a, b};
   tdm_value directions[2];
@@ -88,6 +91,8 @@ tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_valu
   if (!tdm_loss_options_read(graph, "cosine_embedding", name, options, TDM_LOSS_USES_MARGIN,
                              &chosen))
     return invalid;
+  const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
+  if (!tdm_arguments_broadcast(graph, "cosine_embedding", name, operands, 2)) return invalid;
   const tdm_value cosine = bounded_cosine(graph, name, a, b);
   const tdm_value unlike = tdm_loss_above_zero(
       graph, name, tdm_add_scalar(graph, name, cosine, -tdm_loss_margin(&chosen, 0.0)));
@@ -119,6 +124,9 @@ tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value 
   if (!(margin > 0.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "triplet_margin %s: margin is %g, and must be positive", name, margin);
+  const tdm_operand operands[] = {
+      {"anchor", anchor, false}, {"positive", positive, false}, {"negative", negative, false}};
+  if (!tdm_arguments_broadcast(graph, "triplet_margin", name, operands, 3)) return invalid;
   const tdm_value near = distance(graph, name, anchor, positive, p, epsilon, false);
   tdm_value far = distance(graph, name, anchor, negative, p, epsilon, false);
   if (chosen.swap)
@@ -152,6 +160,8 @@ tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
   const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL;
   if (!tdm_loss_options_read(graph, "gaussian_nll", name, options, uses, &chosen)) return invalid;
   const double least = tdm_or_default(chosen.epsilon, 1e-6);
+  const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, false}};
+  if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 2)) return invalid;
   const tdm_value spread =
       tdm_clamp(graph, name, of_rows(graph, name, x, variance), least, INFINITY);
   const tdm_value squares = tdm_square(graph, name, tdm_sub(graph, name, x, targets));
@@ -184,6 +194,8 @@ tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_value x, 
   const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL | TDM_LOSS_USES_LINEAR_INPUT;
   if (!tdm_loss_options_read(graph, "poisson_nll", name, options, uses, &chosen)) return invalid;
   const double epsilon = tdm_or_default(chosen.epsilon, 1e-8);
+  const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, false}};
+  if (!tdm_arguments_broadcast(graph, "poisson_nll", name, operands, 2)) return invalid;
   const tdm_value rate = chosen.linear_input ? x : tdm_exp(graph, name, x);
   const tdm_value logarithm =
       chosen.linear_input ? tdm_log(graph, name, tdm_add_scalar(graph, name, x, epsilon)) : x;

@@ -20,6 +20,8 @@ tdm_value tdm_margin_ranking_with(tdm_graph *graph, const char *name, tdm_value 
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "margin_ranking", name, options, TDM_LOSS_USES_MARGIN, &chosen))
     return invalid;
+  const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}, {"targets", targets, true}};
+  if (!tdm_arguments_broadcast(graph, "margin_ranking", name, operands, 3)) return invalid;
   const tdm_value signs = tdm_loss_cast_like(graph, name, targets, a);
   const tdm_value wanted = tdm_mul(graph, name, signs, tdm_sub(graph, name, a, b));
   const tdm_value lacking = tdm_affine(graph, name, wanted, -1.0, tdm_loss_margin(&chosen, 0.0));
@@ -38,6 +40,8 @@ tdm_value tdm_hinge_embedding_with(tdm_graph *graph, const char *name, tdm_value
   if (!tdm_loss_options_read(graph, "hinge_embedding", name, options, TDM_LOSS_USES_MARGIN,
                              &chosen))
     return invalid;
+  const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, true}};
+  if (!tdm_arguments_broadcast(graph, "hinge_embedding", name, operands, 2)) return invalid;
   const tdm_value lacking = tdm_loss_above_zero(
       graph, name, tdm_affine(graph, name, x, -1.0, tdm_loss_margin(&chosen, 1.0)));
   const tdm_value elements =
@@ -55,6 +59,8 @@ tdm_value tdm_soft_margin_with(tdm_graph *graph, const char *name, tdm_value x, 
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "soft_margin", name, options, 0, &chosen)) return invalid;
+  const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, true}};
+  if (!tdm_arguments_broadcast(graph, "soft_margin", name, operands, 2)) return invalid;
   const tdm_value signs = tdm_loss_cast_like(graph, name, targets, x);
   const tdm_value lacking = tdm_neg(graph, name, tdm_mul(graph, name, signs, x));
   return tdm_loss_reduce(graph, name, tdm_softplus(graph, name, lacking, 1.0, INFINITY),

@@ -263,6 +263,55 @@ static tdm_value options_of_another_size(tdm_graph *graph) {
   return tdm_mse_with(graph, "loss", x, x, &options);
 }
 
+static tdm_value three(tdm_graph *graph) {
+  return floats(graph, "three", tdm_shape_of(1, 3));
+}
+
+static tdm_value four(tdm_graph *graph) {
+  return floats(graph, "four", tdm_shape_of(2, 2, 4));
+}
+
+static tdm_value ranking_of_two_shapes(tdm_graph *graph) {
+  const tdm_value a = three(graph);
+  return tdm_margin_ranking(graph, "loss", a, a, four(graph));
+}
+
+static tdm_value hinge_of_two_shapes(tdm_graph *graph) {
+  return tdm_hinge_embedding(graph, "loss", three(graph), four(graph));
+}
+
+static tdm_value soft_margin_of_two_shapes(tdm_graph *graph) {
+  return tdm_soft_margin(graph, "loss", three(graph), four(graph));
+}
+
+static tdm_value cosine_of_two_shapes(tdm_graph *graph) {
+  const tdm_value a = three(graph);
+  return tdm_cosine_embedding(graph, "loss", a, four(graph), a);
+}
+
+static tdm_value triplets_of_two_shapes(tdm_graph *graph) {
+  const tdm_value a = three(graph);
+  return tdm_triplet_margin(graph, "loss", a, a, four(graph));
+}
+
+static tdm_value gaussian_of_two_shapes(tdm_graph *graph) {
+  const tdm_value a = three(graph);
+  return tdm_gaussian_nll(graph, "loss", a, four(graph), a);
+}
+
+static tdm_value poisson_of_two_shapes(tdm_graph *graph) {
+  return tdm_poisson_nll(graph, "loss", three(graph), four(graph));
+}
+
+static tdm_value poisson_of_integers(tdm_graph *graph) {
+  return tdm_poisson_nll(graph, "loss", three(graph), ids_of(graph, tdm_shape_of(1, 3)));
+}
+
+static tdm_value ranking_of_integers(tdm_graph *graph) {
+  const tdm_value ids = ids_of(graph, tdm_shape_of(1, 3));
+  return tdm_margin_ranking(graph, "loss", ids, ids, ids);
+}
+
 static tdm_value no_reduction(tdm_graph *graph) {
   const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)3);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
@@ -322,6 +371,15 @@ static const error_case error_cases[] = {
     {labels_of_floats, {"multilabel_margin loss", "targets are float32", "int32 or int64"}},
     {triplets_without_a_margin, {"triplet_margin loss", "margin is 0", "positive"}},
     {options_of_another_size, {"mse loss", "4096 bytes"}},
+    {ranking_of_two_shapes, {"margin_ranking loss", "targets is [2, 4]", "cannot be broadcast"}},
+    {hinge_of_two_shapes, {"hinge_embedding loss", "x is [3]", "targets is [2, 4]"}},
+    {soft_margin_of_two_shapes, {"soft_margin loss", "x is [3]", "targets is [2, 4]"}},
+    {cosine_of_two_shapes, {"cosine_embedding loss", "a is [3]", "b is [2, 4]"}},
+    {triplets_of_two_shapes, {"triplet_margin loss", "negative is [2, 4]"}},
+    {gaussian_of_two_shapes, {"gaussian_nll loss", "x is [3]", "targets is [2, 4]"}},
+    {poisson_of_two_shapes, {"poisson_nll loss", "x is [3]", "targets is [2, 4]"}},
+    {poisson_of_integers, {"poisson_nll loss", "x is float32", "targets is int64"}},
+    {ranking_of_integers, {"margin_ranking loss", "a is int64", "floating"}},
     {no_reduction, {"mse loss", "reduction 3"}},
     {cast_to_nothing, {"cast cast", "dtype"}},
     {linear_of_nothing, {"linear fc", "not a value"}},

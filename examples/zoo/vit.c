@@ -10,14 +10,6 @@ static tdm_value norm(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_layer_norm_with(graph, name, x, 1, &options);
 }
 
-static tdm_value mlp(tdm_graph *graph, tdm_value x) {
-  tdm_scope_push(graph, "mlp");
-  x = tdm_gelu(graph, NULL, tdm_linear(graph, NULL, x, 4 * WIDTH));
-  x = tdm_linear(graph, NULL, x, WIDTH);
-  tdm_scope_pop(graph);
-  return x;
-}
-
 static tdm_value block(tdm_graph *graph, int i, tdm_value x) {
   tdm_multi_head_attention_options options = tdm_multi_head_attention_options_default();
   options.batch_first = true;
@@ -25,7 +17,11 @@ static tdm_value block(tdm_graph *graph, int i, tdm_value x) {
   tdm_value y = norm(graph, "ln_1", x);
   y = tdm_multi_head_attention(graph, "self_attention", y, y, y, HEADS, &options);
   x = tdm_add(graph, "attended", x, y);
-  x = tdm_add(graph, "thought", x, mlp(graph, norm(graph, "ln_2", x)));
+  y = norm(graph, "ln_2", x);
+  tdm_scope_push(graph, "mlp");
+  y = tdm_linear(graph, NULL, tdm_gelu(graph, NULL, tdm_linear(graph, NULL, y, 4 * WIDTH)), WIDTH);
+  tdm_scope_pop(graph);
+  x = tdm_add(graph, "thought", x, y);
   tdm_scope_pop(graph);
   return x;
 }
@@ -34,11 +30,10 @@ static tdm_value embed(tdm_graph *graph, tdm_value images) {
   tdm_conv_options apart = tdm_conv_options_default();
   apart.stride[0] = apart.stride[1] = PATCH;
   const tdm_initializer small = {.kind = TDM_INIT_NORMAL, .b = 0.02, .zero_row = -1};
-  const int64_t patches = (int64_t)(SIZE / PATCH) * (SIZE / PATCH);
   const tdm_value token =
       tdm_parameter(graph, "class_token", TDM_FLOAT32, tdm_shape_of(3, 1, 1, WIDTH), &small);
-  const tdm_value places = tdm_parameter(graph, "pos_embedding", TDM_FLOAT32,
-                                         tdm_shape_of(3, 1, 1 + patches, WIDTH), &small);
+  const tdm_shape all = tdm_shape_of(3, 1, 1 + (SIZE / PATCH) * (SIZE / PATCH), WIDTH);
+  const tdm_value places = tdm_parameter(graph, "pos_embedding", TDM_FLOAT32, all, &small);
   tdm_value x = tdm_conv2d(graph, "conv_proj", images, WIDTH, PATCH, PATCH, &apart);
   x = tdm_transpose(graph, "rows", tdm_flatten(graph, "flat", x, 2, 3), 1, 2);
   const tdm_value first = tdm_slice(graph, "first", x, 1, 0, 1, 1);
@@ -47,11 +42,10 @@ static tdm_value embed(tdm_graph *graph, tdm_value images) {
 }
 
 zoo_training zoo_vit(tdm_graph *graph) {
-  const tdm_value images =
-      tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, TDM_DIM("batch"), 3, SIZE, SIZE));
-  const tdm_value classes =
-      tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
-  tdm_value x = embed(graph, images);
+  const tdm_dim batch = TDM_DIM("batch");
+  tdm_value x = tdm_input(graph, "images", TDM_FLOAT32, tdm_shape_of(4, batch, 3, SIZE, SIZE));
+  const tdm_value y = tdm_input(graph, "classes", TDM_INT64, tdm_shape_of(1, batch));
+  x = embed(graph, x);
   for (int i = 0; i < LAYERS; i++)
     x = block(graph, i, x);
   x = tdm_linear(graph, "head", tdm_select(graph, "first", norm(graph, "ln", x), 1, 0), CLASSES);
@@ -60,6 +54,6 @@ zoo_training zoo_vit(tdm_graph *graph) {
   smooth.label_smoothing = 0.1;
   tdm_adam_options adam = tdm_adam_options_default();
   adam.weight_decay = 0.05;
-  return (zoo_training){tdm_cross_entropy_with(graph, "loss", x, classes, &smooth),
+  return (zoo_training){tdm_cross_entropy_with(graph, "loss", x, y, &smooth),
                         tdm_adamw_with(&adam)};
 }

@@ -52,7 +52,8 @@ static tdm_status count_kernel(void *user, const tdm_kernel *kernel) {
 
 static void read_plan(const tdm_context_options *options, tdm_context_plan *plan) {
   if (!fuzz_judge(tdm_context_plan_read(options, plan)))
-    fuzz_expect(message_names("TANDEM_") || message_names("kind") || message_names("tf32"),
+    fuzz_expect(message_names("TANDEM_") || message_names("_devices") || message_names("kind") ||
+                    message_names("tf32"),
                 "the message names no variable");
   for (size_t i = 0; i < TDM_MAX_KINDS; i++)
     fuzz_expect(plan->kinds[i].count >= 0 && plan->kinds[i].count <= TDM_MAX_DEVICES_OF_KIND,

@@ -43,9 +43,10 @@ static void every_node_is_a_device(void **state) {
   (void)state;
   (void)setenv("HWLOC_SYNTHETIC", "numa:2 core:2 pu:1", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
-  for (int asked = 0; asked <= 3; asked++) {
+  for (int asked = 0; asked <= 3; asked++) { /* 0: as many as there are nodes */
     const tdm_context_options options =
-        OPTIONS(tdm_context_options, o.cpu_devices = asked, o.sim_devices = 0);
+        OPTIONS(tdm_context_options, o.cpu_devices = asked > 0 ? asked : TDM_FROM_ENVIRONMENT,
+                o.sim_devices = 0);
     tdm_context *context = create(&options);
     assert_int_equal(tdm_device_count(context), asked == 0 ? 2 : asked);
     tdm_context_release(context);

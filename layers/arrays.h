@@ -11,8 +11,9 @@ extern "C" {
 #endif
 
 /* ---- Order ----------------------------------------------------------------------------------- */
-/* x is floating. Equals keep their order, as PyTorch's with stable=True; a NaN is beyond all
- * numbers. The adjoint of an element goes to where it was. */
+/* x is of any dtype but the 16-bit ones; that of tdm_median is floating. Equals keep their order,
+ * as PyTorch's with stable=True; a NaN is beyond all numbers. The adjoint of an element goes to
+ * where it was. */
 
 /* x in ascending order along dimension, or descending. out_indices, unless NULL: where each element
  * was, int64. */

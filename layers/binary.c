@@ -174,9 +174,9 @@ static const tdm_operation minimum_operation =
 static const tdm_operation remainder_operation =
     BINARY(TDM_OP_REMAINDER, infer_countable, append_remainder_gradient, TDM_PRECISION_WIDEST);
 static const tdm_operation div_floor_operation =
-    BINARY("div_floor", infer_integers, NULL, TDM_PRECISION_GIVEN);
+    BINARY(TDM_OP_DIV_FLOOR, infer_integers, NULL, TDM_PRECISION_GIVEN);
 static const tdm_operation div_trunc_operation =
-    BINARY("div_trunc", infer_integers, NULL, TDM_PRECISION_GIVEN);
+    BINARY(TDM_OP_DIV_TRUNC, infer_integers, NULL, TDM_PRECISION_GIVEN);
 static const tdm_operation power_operation =
     BINARY(TDM_OP_POWER, infer_floating, append_power_gradient, TDM_PRECISION_FLOAT32);
 

@@ -8,7 +8,6 @@ static const tdm_value invalid = {0, 0};
 static tdm_status infer_sort(tdm_infer *infer) {
   const tdm_sort_attributes *attributes = infer->attributes;
   const int dimension = (int)attributes->dimension;
-  TDM_TRY(tdm_expect_floating(infer, 0, "x"));
   TDM_TRY(tdm_expect_rank(infer, 0, "x", dimension + 1, TDM_MAX_RANK));
   tdm_shape y = *tdm_infer_shape(infer, 0);
   const tdm_dim size = y.dims[dimension];
@@ -100,6 +99,10 @@ tdm_value tdm_topk(tdm_graph *graph, const char *name, tdm_value x, int64_t k, i
 tdm_value tdm_median(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "median", name, x)) return invalid;
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (!tdm_dtype_is_floating(dtype))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "median %s: x is %s, and must be floating",
+                          name, tdm_dtype_name(dtype));
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "median", name, &shape, dimension);
   if (counted < 0) return invalid;

@@ -50,12 +50,12 @@ typedef struct tdm_arange_attributes {
 
 /* ---- By indices ------------------------------------------------------------------------------ */
 
-/* x F, int32 or int64 (..., size, ...), index int32 or int64 like y -> y (..., picked, ...): along
+/* x of any dtype (..., size, ...), index int32 or int64 like y -> y (..., picked, ...): along
  * `dimension` the element of x that index names; or, for whole_rows, index (picked), which names
  * all that lies at a place of the dimension. */
 #define TDM_OP_GATHER "gather"
-/* index as above, source F (..., picked, ...), [x F (..., size, ...)] -> F like x: x, or zeros of
- * that shape, and at the element that index names the sum of what source has for it. */
+/* index as above, source F, int32 or int64 (..., picked, ...), [x (..., size, ...)] -> like x: x,
+ * or zeros of that shape, and at the element that index names the sum of what source has for it. */
 #define TDM_OP_SCATTER_ADD "scatter_add"
 typedef struct tdm_gather_attributes {
   int64_t dimension; /* already >= 0 */

@@ -61,8 +61,11 @@ typedef struct tdm_fill_attributes {
 
 #define TDM_OP_DIV "div" /* a, b -> a / b */
 #define TDM_OP_REMAINDER                                                                           \
-  "remainder"                /* a, b -> what of a is left, with the sign of b: Python's %          \
-                              */
+  "remainder" /* a, b -> what of a is left, with the sign of b: Python's %                         \
+               */
+/* a, b -> a / b of integers, rounded down, or toward 0; by 0 it is 0, and remainder by 0 is a. */
+#define TDM_OP_DIV_FLOOR "div_floor"
+#define TDM_OP_DIV_TRUNC "div_trunc"
 #define TDM_OP_POWER "power" /* a, b -> a^b */
 /* a, b -> b a^(b - 1), and 0 where b is 0; a^b log a, and 0 where a is 0 and b not negative. */
 #define TDM_OP_POWER_BASE_SLOPE "power_base_slope"
@@ -85,8 +88,8 @@ typedef struct tdm_compare_attributes {
   int64_t comparison; /* tdm_comparison */
   double value;
 } tdm_compare_attributes;
-/* condition bool, [a], [b] -> a or b, F, int32 or int64: a where the condition is true, else b;
- * `value` stands for one that is absent. */
+/* condition bool, [a], [b] -> a or b, of any dtype: a where the condition is true, else b; `value`,
+ * 0 of the 16-bit ones, stands for one that is absent. */
 #define TDM_OP_WHERE "where"
 typedef struct tdm_where_attributes {
   double value;

@@ -10,7 +10,7 @@ typedef struct tdm_reshape_attributes {
   int64_t rank;
   int64_t dims[8];
 } tdm_reshape_attributes;
-/* x (..., d, ...) -> x without `dimension`, at index; also int32, int64. */
+/* x (..., d, ...) of any dtype -> x without `dimension`, at index. */
 #define TDM_OP_SELECT "select"
 /* d_out -> d_x: d_out at index, zero elsewhere; `size` is that dimension's extent in x. */
 #define TDM_OP_SELECT_GRADIENT "select_gradient"
@@ -19,10 +19,10 @@ typedef struct tdm_select_attributes {
   int64_t index;     /* may be negative: from the end */
   int64_t size;      /* of the gradient only */
 } tdm_select_attributes;
-/* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype of 4 or 8 bytes. */
+/* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype. */
 #define TDM_OP_SWAP_FIRST_DIMENSIONS "swap_first_dimensions"
 
-/* x -> x with the dimensions first < second exchanged; dtypes as above. */
+/* x -> x with the dimensions first < second exchanged; any dtype. */
 #define TDM_OP_TRANSPOSE "transpose"
 typedef struct tdm_transpose_attributes {
   int64_t first; /* already >= 0 */

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-/* x F (..., size, ...) -> values F (..., count, ...), indices int64: the first `count` elements
- * along the dimension in ascending order, or descending, and where each was. Equals keep their
- * order; a NaN is beyond all. */
+/* x of any dtype but the 16-bit ones (..., size, ...) -> values (..., count, ...), indices int64:
+ * the first `count` elements along the dimension in ascending order, or descending, and where each
+ * was. Equals keep their order; a NaN is beyond all. */
 #define TDM_OP_SORT "sort"
 typedef struct tdm_sort_attributes {
   int64_t dimension;

@@ -231,6 +231,19 @@ static void moves_take_every_dtype(void **state) {
 static tdm_value sorts(tdm_graph *graph, const operands *of) {
   return tdm_sort(graph, "f", of->x, 1, false, NULL);
 }
+static tdm_value sorts_down(tdm_graph *graph, const operands *of) {
+  return tdm_sort(graph, "f", of->x, 0, true, NULL);
+}
+static tdm_value sorts_places(tdm_graph *graph, const operands *of) {
+  return tdm_cast(graph, "c", tdm_argsort(graph, "f", of->x, 1, true),
+                  tdm_value_dtype(graph, of->x));
+}
+static tdm_value takes_the_largest(tdm_graph *graph, const operands *of) {
+  return tdm_topk(graph, "f", of->x, 2, 1, true, NULL);
+}
+static tdm_value takes_the_least(tdm_graph *graph, const operands *of) {
+  return tdm_topk(graph, "f", of->x, 1, 0, false, NULL);
+}
 static tdm_value compares(tdm_graph *graph, const operands *of) {
   return tdm_cast(graph, "c", tdm_compare(graph, "f", of->x, TDM_LESS, of->other),
                   tdm_value_dtype(graph, of->x));
@@ -273,7 +286,9 @@ static void orders_take_every_number(void **state) {
   static const struct {
     const char *name;
     build_function build;
-  } orders[] = {LISTED(compares)};
+  } orders[] = {LISTED(sorts),           LISTED(sorts_down),
+                LISTED(sorts_places),    LISTED(takes_the_largest),
+                LISTED(takes_the_least), LISTED(compares)};
   tdm_context *context = tdm_context_create(NULL);
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     for (size_t k = 0; k < NUMBERS; k++)
@@ -330,7 +345,7 @@ static void layers_refuse_dtypes_when_described(void **state) {
   refuse(context, adds, TDM_FLOAT16, "add f", "float32, float64, int32, int64");
   refuse(context, tanhs, TDM_FLOAT16, "tanh f", "float32, float64");
   refuse(context, tanhs, TDM_INT32, "tanh f", "floating");
-  refuse(context, sorts, TDM_INT32, "sort f", "floating");
+  refuse(context, sorts, TDM_BFLOAT16, "sort f", "float32, float64, int32, int64, uint8, bool");
   refuse(context, compares, TDM_FLOAT16, "compare f", "float32, float64, int32, int64, uint8");
   refuse(context, sums, TDM_FLOAT16, "f", "float32, float64");
   tdm_graph *graph = tdm_graph_create(context);

@@ -148,10 +148,5 @@ static tdm_status fill_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(cast, KERNEL_OF_ALL(TDM_OP_CAST, cast_prepare, cast_execute, cast_part),
         KERNEL_OF_EVERY(TDM_OP_FILL, fill_prepare, fill_execute, NULL))

@@ -32,6 +32,11 @@
       KERNEL_OF(TDM_INT64, operation, prepare, execute, part),                                     \
       KERNEL_OF(TDM_UINT8, operation, prepare, execute, part),                                     \
       KERNEL_OF(TDM_BOOL, operation, prepare, execute, part)
+/* The 16-bit ones too: of what moves elements without reading them. */
+#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
+  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 
 /* ---- Parts, ids -------------------------------------------------------------------------
  */

@@ -226,11 +226,6 @@ static tdm_status check_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(gather, KERNEL_OF_EVERY(TDM_OP_GATHER, gather_prepare, gather_execute, NULL),
         KERNEL_OF(TDM_FLOAT32, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_float_execute, NULL),
         KERNEL_OF(TDM_FLOAT64, TDM_OP_SCATTER_ADD, scatter_prepare, scatter_double_execute, NULL),

@@ -55,10 +55,5 @@ static tdm_status index_copy_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(index_copy,
         KERNEL_OF_EVERY(TDM_OP_INDEX_COPY, index_copy_prepare, index_copy_execute, NULL))

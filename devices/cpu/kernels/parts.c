@@ -63,10 +63,5 @@ static tdm_status concat_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(parts, KERNEL_OF_EVERY(TDM_OP_SPLIT, split_prepare, split_execute, NULL),
         KERNEL_OF_EVERY(TDM_OP_CONCAT, concat_prepare, concat_execute, NULL))

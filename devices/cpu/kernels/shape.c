@@ -157,11 +157,6 @@ static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kerne
   return prepare_exchange(request, answer, (int)attributes->first, (int)attributes->second);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(shape, KERNEL_OF_EVERY(TDM_OP_SELECT, select_prepare, select_execute, NULL),
         KERNEL_OF_FLOATS(TDM_OP_SELECT_GRADIENT, select_gradient_prepare, select_gradient_execute),
         KERNEL_OF_EVERY(TDM_OP_SWAP_FIRST_DIMENSIONS, swap_first_dimensions_prepare, exchange,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
+#include "devices/cpu/kernels/family.h"
 #include "devices/operations/axis_sizes.h"
 #include "devices/operations/sort.h"
 
@@ -19,6 +19,7 @@ typedef struct entry {
 
 typedef struct sort_state {
   axis_sizes sizes;
+  tdm_dtype dtype;
   int64_t count; /* wanted of a row */
   int64_t slots;
   bool descending;
@@ -30,6 +31,7 @@ static tdm_status sort_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   sort_state *state = kernel_state_create(answer, sizeof *state);
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(&state->sizes, &request->inputs[0], attributes->dimension);
+  state->dtype = request->inputs[0].dtype;
   const axis_sizes *sizes = &state->sizes;
   state->count = attributes->count > 0 ? attributes->count : sizes->size;
   state->descending = attributes->descending != 0;
@@ -42,16 +44,19 @@ static tdm_status sort_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 }
 
 /* The order of the numbers as one of integers: 0 and -0 are one, a NaN is behind all. */
-ALWAYS_INLINE uint64_t key_of(double x, bool descending) {
+static inline uint64_t key_of_real(double x) {
   const double value = x + 0.0;
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   const uint64_t sign = UINT64_C(1) << 63;
-  const uint64_t key = value != value ? UINT64_MAX : (bits & sign) != 0 ? ~bits : bits | sign;
-  return descending ? ~key : key;
+  return value != value ? UINT64_MAX : (bits & sign) != 0 ? ~bits : bits | sign;
 }
 
-ALWAYS_INLINE bool is_before(entry a, entry b) {
+static inline uint64_t key_of_integer(int64_t x) {
+  return (uint64_t)x ^ UINT64_C(1) << 63;
+}
+
+static inline bool is_before(entry a, entry b) {
   return a.key < b.key || (a.key == b.key && a.place < b.place);
 }
 
@@ -113,22 +118,66 @@ static void select_first(entry *entries, int64_t count, int64_t wanted) {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* x (size), values, indices (count): rows of elements `step` apart. */
-static void sort_row(const sort_state *state, const stored *x, stored *values, int64_t *indices,
-                     entry *entries) {
+/* Entries (size) of a row that begins with element `first` of x, elements `inner` apart. */
+#define MAKE_ENTRIES(dtype, number, key_of)                                                        \
+  case dtype:                                                                                      \
+    for (int64_t i = 0; i < size; i++)                                                             \
+      entries[i] = (entry){key_of(((const number *)x)[first + i * step]) ^ reversed, i};           \
+    break;
+
+static void make_entries(const sort_state *state, const void *x, int64_t first, entry *entries) {
   const int64_t size = state->sizes.size, step = state->sizes.inner;
-  for (int64_t i = 0; i < size; i++)
-    entries[i] = (entry){key_of((double)widened(x[i * step]), state->descending), i};
+  const uint64_t reversed = state->descending ? UINT64_MAX : 0;
+  switch (state->dtype) {
+    MAKE_ENTRIES(TDM_FLOAT32, float, key_of_real)
+    MAKE_ENTRIES(TDM_FLOAT64, double, key_of_real)
+    MAKE_ENTRIES(TDM_INT32, int32_t, key_of_integer)
+    MAKE_ENTRIES(TDM_INT64, int64_t, key_of_integer)
+  default:
+    MAKE_ENTRIES(TDM_UINT8, uint8_t, key_of_integer) /* bool too */
+  }
+}
+
+/* The elements of x that `sorted` (count) names, elements `inner` apart on both sides. */
+#define TAKE_ELEMENTS(word)                                                                        \
+  static void take_##word(const sort_state *state, const word *x, const entry *sorted,             \
+                          word *values) {                                                          \
+    for (int64_t i = 0; i < state->count; i++)                                                     \
+      values[i * state->sizes.inner] = x[sorted[i].place * state->sizes.inner];                    \
+  }
+TAKE_ELEMENTS(uint8_t)
+TAKE_ELEMENTS(uint32_t)
+TAKE_ELEMENTS(uint64_t)
+
+static void take_elements(const sort_state *state, const void *x, int64_t first,
+                          const entry *sorted, void *values, int64_t out) {
+  switch (tdm_dtype_bytes(state->dtype)) {
+  case sizeof(uint32_t):
+    take_uint32_t(state, (const uint32_t *)x + first, sorted, (uint32_t *)values + out);
+    break;
+  case sizeof(uint64_t):
+    take_uint64_t(state, (const uint64_t *)x + first, sorted, (uint64_t *)values + out);
+    break;
+  default:
+    take_uint8_t(state, (const uint8_t *)x + first, sorted, (uint8_t *)values + out);
+  }
+}
+
+/* A row that begins with element `first` of x: values and indices from element `out` on. */
+static void sort_row(const tdm_kernel_call *call, int64_t first, int64_t out, entry *entries) {
+  const sort_state *state = call->state;
+  const int64_t size = state->sizes.size, step = state->sizes.inner;
+  int64_t *indices = (int64_t *)call->outputs[1] + out;
+  make_entries(state, call->inputs[0], first, entries);
   int64_t left = size;
   if (state->count > 0 && state->count <= size / FEW) {
     select_first(entries, size, state->count);
     left = state->count;
   }
   const entry *sorted = sort_entries(entries, entries + size, left);
-  for (int64_t i = 0; i < state->count; i++) {
-    values[i * step] = x[sorted[i].place * step];
+  take_elements(state, call->inputs[0], first, sorted, call->outputs[0], out);
+  for (int64_t i = 0; i < state->count; i++)
     indices[i * step] = sorted[i].place;
-  }
 }
 
 static void sort_range(void *user, int64_t begin, int64_t end) {
@@ -140,9 +189,7 @@ static void sort_range(void *user, int64_t begin, int64_t end) {
     entry *entries = (entry *)call->workspace + slot * 2 * size;
     for (int64_t row = slot * rows / state->slots; row < (slot + 1) * rows / state->slots; row++) {
       const int64_t outer = row / inner, column = row % inner;
-      const int64_t out = outer * state->count * inner + column;
-      sort_row(state, (const stored *)call->inputs[0] + outer * size * inner + column,
-               (stored *)call->outputs[0] + out, (int64_t *)call->outputs[1] + out, entries);
+      sort_row(call, outer * size * inner + column, outer * state->count * inner + column, entries);
     }
   }
 }
@@ -153,4 +200,4 @@ static tdm_status sort_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-KERNELS(sort, KERNEL(TDM_OP_SORT, sort_prepare, sort_execute))
+KERNELS(sort, KERNEL_OF_ALL(TDM_OP_SORT, sort_prepare, sort_execute, NULL))

@@ -211,11 +211,6 @@ static tdm_status arange_execute(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
-  KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute, part)
 KERNELS(strided, KERNEL_OF_EVERY(TDM_OP_STRIDED, strided_prepare, strided_execute, NULL),
         KERNEL_OF_EVERY(TDM_OP_PAD, pad_prepare, pad_execute, NULL),
         KERNEL_OF_NUMBERS(TDM_OP_ARANGE, arange_prepare, arange_execute))

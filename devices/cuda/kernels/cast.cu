@@ -63,10 +63,5 @@ template <class word> static tdm_status run_fill(const tdm_kernel_call *call) {
 
 #define CAST(dtype) KERNEL_OF(dtype, TDM_OP_CAST, cast_prepare, cast_execute, ELEMENT_CAST)
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(cast, CAST(TDM_FLOAT32), CAST(TDM_FLOAT64), CAST(TDM_INT32), CAST(TDM_INT64),
               CAST(TDM_UINT8), CAST(TDM_BOOL), KERNEL_OF_EVERY(TDM_OP_FILL, fill_prepare, run_fill))

@@ -158,11 +158,6 @@ static tdm_status check_run(const tdm_kernel_call *call) {
                                      bytes);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(
     gather, KERNEL_OF_EVERY(TDM_OP_GATHER, gather_prepare, run_gather),
     KERNEL_OF(TDM_FLOAT32, TDM_OP_SCATTER_ADD, scatter_prepare, run_scatter_add<float>, 0),

@@ -43,9 +43,4 @@ template <class word> static tdm_status run_index_copy(const tdm_kernel_call *ca
                        state->row, output_of<word>(call, 0), state->elements);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(index_copy, KERNEL_OF_EVERY(TDM_OP_INDEX_COPY, index_copy_prepare, run_index_copy))

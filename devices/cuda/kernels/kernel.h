@@ -182,6 +182,11 @@ template <class stored> using real_of = typename precision<stored>::real;
   KERNEL_OF_NUMBERS(operation, prepare, execute),                                                  \
       KERNEL_OF(TDM_UINT8, operation, prepare, execute<uint8_t>, 0),                               \
       KERNEL_OF(TDM_BOOL, operation, prepare, execute<uint8_t>, 0)
+/* The 16-bit ones too: of what moves elements without reading them. */
+#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
+  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
+      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
+      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 
 /* ---- Inside kernels -------------------------------------------------------------------------- */
 

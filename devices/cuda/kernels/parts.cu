@@ -76,10 +76,5 @@ static tdm_status concat_prepare(const tdm_kernel_request *request, tdm_kernel_a
   return parts_prepare(request, answer, request->outputs, request->inputs, request->input_count);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(parts, KERNEL_OF_EVERY(TDM_OP_SPLIT, split_prepare, run_split),
               KERNEL_OF_EVERY(TDM_OP_CONCAT, concat_prepare, run_concat))

@@ -121,11 +121,6 @@ static tdm_status transpose_prepare(const tdm_kernel_request *request, tdm_kerne
   return prepare_exchange(request, answer, attributes->first, attributes->second);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(shape, KERNEL_OF_EVERY(TDM_OP_SELECT, select_prepare, run_select),
               KERNEL_OF(TDM_FLOAT32, TDM_OP_SELECT_GRADIENT, select_gradient_prepare,
                         run_select_gradient<uint32_t>, 0),

@@ -36,26 +36,42 @@ static tdm_status sort_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 /* ---- Entries --------------------------------------------------------------------------------- */
 
 /* The order of the numbers as one of integers: 0 and -0 are one, a NaN is behind all. */
-static __device__ inline uint64_t key_of(double x, bool descending) {
+static __device__ inline uint64_t key_of(double x) {
   const double value = x + 0.0;
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   const uint64_t sign = (uint64_t)1 << 63;
-  const uint64_t key = value != value ? UINT64_MAX : (bits & sign) != 0 ? ~bits : bits | sign;
-  return descending ? ~key : key;
+  return value != value ? UINT64_MAX : (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+static __device__ inline uint64_t key_of(int64_t x) {
+  return (uint64_t)x ^ (uint64_t)1 << 63;
+}
+
+static __device__ inline uint64_t key_of(float x) {
+  return key_of((double)x);
+}
+
+static __device__ inline uint64_t key_of(int32_t x) {
+  return key_of((int64_t)x);
+}
+
+static __device__ inline uint64_t key_of(uint8_t x) {
+  return key_of((int64_t)x);
 }
 
 /* keys, places: (entries), rows of `capacity`; x: (outer, size, inner). What is behind a row has
  * the last key and places behind all others. */
-template <class stored>
-static __global__ void make_entries(const stored *x, uint64_t *keys, int64_t *places, int64_t size,
+template <class number>
+static __global__ void make_entries(const number *x, uint64_t *keys, int64_t *places, int64_t size,
                                     int64_t inner, int64_t rows, int64_t capacity, bool descending,
                                     int64_t entries) {
   EACH_ELEMENT(i, entries) {
     const int64_t row = i / capacity, place = i % capacity;
     const bool there = row < rows && place < size;
     const int64_t from = (row / inner * size + place) * inner + row % inner;
-    keys[i] = there ? key_of((double)(real_of<stored>)x[from], descending) : UINT64_MAX;
+    const uint64_t reversed = descending ? UINT64_MAX : 0;
+    keys[i] = there ? key_of(x[from]) ^ reversed : UINT64_MAX;
     places[i] = place;
   }
 }
@@ -117,8 +133,8 @@ static __global__ void exchange_entries(uint64_t *keys, int64_t *places, int64_t
 }
 
 /* values, indices: (outer, count, inner), wanted elements in all. */
-template <class stored>
-static __global__ void take_first(const stored *x, const int64_t *places, stored *values,
+template <class number>
+static __global__ void take_first(const number *x, const int64_t *places, number *values,
                                   int64_t *indices, int64_t size, int64_t inner, int64_t count,
                                   int64_t capacity, int64_t wanted) {
   EACH_ELEMENT(i, wanted) {
@@ -148,20 +164,23 @@ static tdm_status sort_all(const tdm_kernel_call *call, const sort_state *state,
   return TDM_OK;
 }
 
-template <class stored> static tdm_status run_sort(const tdm_kernel_call *call) {
+template <class number> static tdm_status run_sort(const tdm_kernel_call *call) {
   const sort_state *state = state_of<sort_state>(call);
   uint64_t *keys = static_cast<uint64_t *>(call->workspace);
   int64_t *places = reinterpret_cast<int64_t *>(keys + state->entries);
   const int64_t rows = state->outer * state->inner, wanted = rows * state->count;
   if (wanted == 0) return TDM_OK;
-  TDM_TRY(kernel_launch(call, "make_entries", make_entries<stored>, blocks_for(state->entries),
-                        BLOCK, input_of<stored>(call, 0), keys, places, state->size, state->inner,
+  TDM_TRY(kernel_launch(call, "make_entries", make_entries<number>, blocks_for(state->entries),
+                        BLOCK, input_of<number>(call, 0), keys, places, state->size, state->inner,
                         rows, state->capacity, state->descending, state->entries));
   TDM_TRY(sort_all(call, state, keys, places));
-  return kernel_launch(call, "take_first", take_first<stored>, blocks_for(wanted), BLOCK,
-                       input_of<stored>(call, 0), places, output_of<stored>(call, 0),
+  return kernel_launch(call, "take_first", take_first<number>, blocks_for(wanted), BLOCK,
+                       input_of<number>(call, 0), places, output_of<number>(call, 0),
                        output_of<int64_t>(call, 1), state->size, state->inner, state->count,
                        state->capacity, wanted);
 }
 
-KERNELS(sort, KERNEL(TDM_OP_SORT, sort_prepare, run_sort<stored>))
+#define LISTED(dtype, number) KERNEL_OF(dtype, TDM_OP_SORT, sort_prepare, run_sort<number>, 0)
+TYPED_KERNELS(sort, LISTED(TDM_FLOAT32, float), LISTED(TDM_FLOAT64, double),
+              LISTED(TDM_INT32, int32_t), LISTED(TDM_INT64, int64_t), LISTED(TDM_UINT8, uint8_t),
+              LISTED(TDM_BOOL, uint8_t))

@@ -105,11 +105,6 @@ template <class number, class wide> static tdm_status run_arange(const tdm_kerne
                        state->count);
 }
 
-/* What moves elements without reading them takes the 16-bit dtypes too. */
-#define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
-  KERNEL_OF_ALL(operation, prepare, execute),                                                      \
-      KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \
-      KERNEL_OF(TDM_BFLOAT16, operation, prepare, execute<uint16_t>, 0)
 TYPED_KERNELS(
     strided, KERNEL_OF_EVERY(TDM_OP_STRIDED, strided_prepare, run_strided),
     KERNEL_OF_EVERY(TDM_OP_PAD, pad_prepare, run_pad),

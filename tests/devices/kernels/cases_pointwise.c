@@ -328,8 +328,8 @@ void pointwise_cases(kernel_visit visit, void *user) {
     binary_cases(TDM_OP_MAXIMUM, integers[i], maximum_reference, -5, -5, visit, user);
     binary_cases(TDM_OP_MINIMUM, integers[i], minimum_reference, -5, -5, visit, user);
     binary_cases(TDM_OP_REMAINDER, integers[i], integer_remainder_reference, -99, -4, visit, user);
-    binary_cases("div_floor", integers[i], div_floor_reference, -99, -4, visit, user);
-    binary_cases("div_trunc", integers[i], div_trunc_reference, -99, -4, visit, user);
+    binary_cases(TDM_OP_DIV_FLOOR, integers[i], div_floor_reference, -99, -4, visit, user);
+    binary_cases(TDM_OP_DIV_TRUNC, integers[i], div_trunc_reference, -99, -4, visit, user);
     integer_affine_cases(integers[i], visit, user);
     compare_cases(integers[i], visit, user);
   }

@@ -61,8 +61,10 @@ static void sort_case(tdm_dtype dtype, tdm_shape x, int dimension, int64_t count
                        descending ? " descending" : "", equals ? " equals" : "");
   test.attributes.sort =
       (tdm_sort_attributes){.dimension = dimension, .count = count, .descending = descending};
-  kernel_input *input = kernel_case_input(&test, dtype, x, -3, 3);
-  if (equals) input->generate = fill_with_equals;
+  const bool is_real = tdm_dtype_is_floating(dtype);
+  kernel_input *input =
+      is_real ? kernel_case_input(&test, dtype, x, -3, 3) : kernel_case_any_input(&test, dtype, x);
+  if (equals && is_real) input->generate = fill_with_equals;
   if (count > 0) x.dims[dimension] = count;
   kernel_case_output(&test, dtype, x);
   kernel_case_output(&test, TDM_INT64, x);
@@ -73,7 +75,8 @@ void sort_cases(kernel_visit visit, void *user) {
   const tdm_shape shapes[] = {tdm_shape_of(3, 5, 37, 3), tdm_shape_of(2, 3, 1),
                               tdm_shape_of(1, 1),        tdm_shape_of(2, 0, 3),
                               tdm_shape_of(1, 700),      tdm_shape_of(2, 2, 1500)};
-  EACH_REAL(dtype) {
+  for (size_t t = 0; t < 6; t++) { /* all but the 16-bit ones */
+    const tdm_dtype dtype = every_dtype[t];
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
       for (int d = 0; d < shapes[i].rank; d++)
         for (int way = 0; way < 4; way++) {

@@ -1,6 +1,5 @@
-/* Parts and diagonals of arrays, grids, norms and running products, put together of views, slices
- * and sums. Invariant: what is divided by, or taken the root of, is never 0 where a gradient is
- * wanted. */
+/* Parts and diagonals of arrays, grids and norms, put together of views, slices and sums.
+ * Invariant: what is divided by, or taken the root of, is never 0 where a gradient is wanted. */
 #include <math.h>
 
 #include "layers/common.h"
@@ -132,12 +131,13 @@ void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, s
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
-/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. */
+/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. What flows
+ * back is multiplied by the elements, which are 0, so that a NaN stays NaN. */
 static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
   const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
-  const tdm_value safe = tdm_masked_fill(graph, name, sum, is_zero, 1);
-  const tdm_value root = tdm_pow(graph, name, safe, 1 / p);
-  return tdm_masked_fill(graph, name, root, is_zero, 0);
+  const tdm_value one = tdm_cast(graph, name, is_zero, tdm_value_dtype(graph, sum));
+  const tdm_value root = tdm_pow(graph, name, tdm_add(graph, name, sum, one), 1 / p);
+  return tdm_sub(graph, name, root, one);
 }
 
 /* The largest or smallest, a dimension after the other, the last first so that others keep their
@@ -185,60 +185,4 @@ tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double 
   const tdm_value norm = tdm_norm(graph, name, x, p, &dimension, 1, true);
   if (!tdm_value_is_valid(norm)) return invalid;
   return tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));
-}
-
-/* ---- Running products ------------------------------------------------------------------------ */
-
-/* x, counted; -1, with the graph's error, where its dimension has no size. */
-static int sized_dimension(tdm_graph *graph, const char *function, const char *name, tdm_value x,
-                           int dimension) {
-  if (!tdm_layer_accepts(graph, function, name, x)) return -1;
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  const int counted = tdm_layer_dimension(graph, function, name, &shape, dimension);
-  char text[TDM_SHAPE_TEXT];
-  if (counted < 0 || tdm_dim_is_size(shape.dims[counted])) return counted;
-  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d of x must be a size, x is %s",
-                 function, name, dimension, tdm_shape_text(&shape, text, sizeof text));
-  return -1;
-}
-
-/* x `step` places further along dimension, with value in the places that come free. */
-static tdm_value shifted(tdm_graph *graph, const char *name, tdm_value x, int dimension,
-                         int64_t step, double value) {
-  const int rank = tdm_value_shape(graph, x).rank;
-  int64_t amounts[2 * TDM_MAX_RANK] = {0}; /* the last dimension first */
-  amounts[2 * (rank - 1 - dimension)] = step;
-  amounts[2 * (rank - 1 - dimension) + 1] = -step;
-  return tdm_pad(graph, name, x, amounts, 2 * (size_t)(rank - dimension), TDM_PAD_CONSTANT, value);
-}
-
-/* In steps that double (W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986): each element
- * is the product of twice as many as before, and the gradient divides by none of them. */
-tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
-  name = tdm_graph_name(graph, name);
-  const int counted = sized_dimension(graph, "cumprod", name, x, dimension);
-  if (counted < 0) return invalid;
-  const int64_t size = tdm_value_shape(graph, x).dims[counted];
-  for (int64_t step = 1; step < size && tdm_value_is_valid(x); step *= 2)
-    x = tdm_mul(graph, name, x, shifted(graph, name, x, counted, step, 1));
-  return x;
-}
-
-/* log(e^a + e^b), of the larger one and the distance, which is 0 between equal infinities. */
-static tdm_value log_add(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
-  const tdm_value equal = tdm_compare(graph, name, a, TDM_EQUAL, b);
-  const tdm_value apart = tdm_masked_fill(graph, name, tdm_sub(graph, name, a, b), equal, 0);
-  const tdm_value distance = tdm_abs(graph, name, apart);
-  return tdm_add(graph, name, tdm_maximum(graph, name, a, b),
-                 tdm_softplus(graph, name, tdm_neg(graph, name, distance), 1, 20));
-}
-
-tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
-  name = tdm_graph_name(graph, name);
-  const int counted = sized_dimension(graph, "logcumsumexp", name, x, dimension);
-  if (counted < 0) return invalid;
-  const int64_t size = tdm_value_shape(graph, x).dims[counted];
-  for (int64_t step = 1; step < size && tdm_value_is_valid(x); step *= 2)
-    x = log_add(graph, name, x, shifted(graph, name, x, counted, step, -INFINITY));
-  return x;
 }

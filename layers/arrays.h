@@ -76,7 +76,7 @@ TDM_API tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, doub
  * zeros becomes NaN. INVALID_ARGUMENT for an epsilon below 0 or that is not finite. */
 TDM_API tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double p,
                                 int dimension, double epsilon);
-/* The products of all elements up to each, itself included, along dimension, which is a size. */
+/* The products of all elements up to each, itself included, along dimension. */
 TDM_API tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 /* The logarithms of the sums of e^x up to each, likewise. */
 TDM_API tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension);

@@ -91,7 +91,8 @@ static tdm_status append_div_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* What part of the adjoint is an operand's depends on both, whichever of them it is. */
+/* An operand's share of the adjoint depends on both operands. A share of 0 is 0 also of an adjoint
+ * that is not finite. */
 static tdm_status append_extreme_gradient(tdm_gradient *gradient, bool larger) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -102,7 +103,9 @@ static tdm_status append_extreme_gradient(tdm_gradient *gradient, bool larger) {
                                   tdm_gradient_input(gradient, 1 - first)};
     const tdm_value share = tdm_append(graph, &maximum_share, name, NULL, operands, 2, NULL);
     const tdm_value d = tdm_gradient_of_output(gradient, 0);
-    tdm_gradient_set_summed(gradient, i, tdm_mul(graph, name, d, share));
+    const tdm_value is_none = tdm_compare(graph, name, operands[0], TDM_LESS, operands[1]);
+    const tdm_value d_x = tdm_mul(graph, name, d, share);
+    tdm_gradient_set_summed(gradient, i, tdm_masked_fill(graph, name, d_x, is_none, 0));
   }
   return tdm_graph_status(graph);
 }
@@ -143,16 +146,24 @@ static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
+/* d times the slope; 0, also for a d that is not finite, if the exponent is 0. */
+static tdm_value power_base_gradient(tdm_graph *graph, const char *name, tdm_value d,
+                                     const tdm_value operands[2]) {
+  const tdm_value slope = tdm_append(graph, &power_base_slope, name, NULL, operands, 2, NULL);
+  const tdm_value is_none = tdm_compare_scalar(graph, name, operands[1], TDM_EQUAL, 0);
+  return tdm_masked_fill(graph, name, tdm_mul(graph, name, d, slope), is_none, 0);
+}
+
 static tdm_status append_power_gradient(tdm_gradient *gradient) {
-  static const tdm_operation *const slopes[] = {&power_base_slope, &power_exponent_slope};
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
+  const tdm_value d = tdm_gradient_of_output(gradient, 0);
   const tdm_value operands[] = {tdm_gradient_input(gradient, 0), tdm_gradient_input(gradient, 1)};
-  for (size_t i = 0; i < 2; i++) {
-    if (!tdm_gradient_wanted(gradient, i)) continue;
-    const tdm_value slope = tdm_append(graph, slopes[i], name, NULL, operands, 2, NULL);
-    tdm_gradient_set_summed(gradient, i,
-                            tdm_mul(graph, name, tdm_gradient_of_output(gradient, 0), slope));
+  if (tdm_gradient_wanted(gradient, 0))
+    tdm_gradient_set_summed(gradient, 0, power_base_gradient(graph, name, d, operands));
+  if (tdm_gradient_wanted(gradient, 1)) {
+    const tdm_value slope = tdm_append(graph, &power_exponent_slope, name, NULL, operands, 2, NULL);
+    tdm_gradient_set_summed(gradient, 1, tdm_mul(graph, name, d, slope));
   }
   return tdm_graph_status(graph);
 }

@@ -1,7 +1,5 @@
-/* Extremes, products and running sums along one dimension, and logarithms of sums of exponentials.
+/* Extremes, sums of exponentials, products, and running sums and products along one dimension.
  * Invariant: the adjoint of an extreme goes to the element whose index was found, alone. */
-#include <float.h>
-
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -214,11 +212,75 @@ static const tdm_operation prod_operation = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
+/* ---- Running products, and logarithms of sums of exponentials -------------------------------- */
+
+/* An operation along a dimension whose result is like x, and its gradient, which reads d_y, x and
+ * y. */
+#define RUNNING(function, title)                                                                   \
+  static const tdm_operation function##_gradient = {                                               \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = title##_GRADIENT,                                                                    \
+      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
+      .min_inputs = 3,                                                                             \
+      .max_inputs = 3,                                                                             \
+      .output_count = 1,                                                                           \
+      .infer = tdm_infer_like_first,                                                               \
+      .work = tdm_work_streams,                                                                    \
+      .precision = TDM_PRECISION_GIVEN,                                                            \
+  };                                                                                               \
+  static const tdm_operation function##_operation = {                                              \
+      .struct_size = sizeof(tdm_operation),                                                        \
+      .name = title,                                                                               \
+      .attribute_bytes = sizeof(tdm_dimension_attributes),                                         \
+      .min_inputs = 1,                                                                             \
+      .max_inputs = 1,                                                                             \
+      .output_count = 1,                                                                           \
+      .infer = tdm_infer_floating_like_first,                                                      \
+      .gradient_operation = &function##_gradient,                                                  \
+      .gradient_reads = TDM_READS_X | TDM_READS_Y,                                                 \
+      .chunk = chunk_along,                                                                        \
+      .work = tdm_work_streams,                                                                    \
+      .precision = TDM_PRECISION_FLOAT32,                                                          \
+  };
+RUNNING(cumprod, TDM_OP_CUMPROD)
+RUNNING(logcumsumexp, TDM_OP_LOGCUMSUMEXP)
+
+/* d_x = d_y e^(x - y): a share of the sum, which nothing is subtracted from. */
+static tdm_status append_logsumexp_gradient(tdm_gradient *gradient) {
+  tdm_graph *graph = tdm_gradient_graph(gradient);
+  const char *name = tdm_gradient_name(gradient);
+  const tdm_value apart =
+      tdm_sub(graph, name, tdm_gradient_input(gradient, 0), tdm_gradient_output(gradient, 0));
+  tdm_gradient_set(
+      gradient, 0,
+      tdm_mul(graph, name, tdm_gradient_of_output(gradient, 0), tdm_exp(graph, name, apart)));
+  return tdm_graph_status(graph);
+}
+
+static const tdm_operation logsumexp_operation = {
+    .struct_size = sizeof(tdm_operation),
+    .name = TDM_OP_LOGSUMEXP,
+    .attribute_bytes = sizeof(tdm_dimension_attributes),
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .output_count = 1,
+    .infer = infer_prod,
+    .gradient = append_logsumexp_gradient,
+    .chunk = chunk_along,
+    .work = tdm_work_streams,
+    .precision = TDM_PRECISION_FLOAT32,
+};
+
 TDM_RECORDS(dimension,
             {.operation = &extreme_operation,
-             .functions = "tdm_max tdm_min tdm_argmax tdm_argmin tdm_accuracy tdm_logsumexp"},
+             .functions = "tdm_max tdm_min tdm_argmax tdm_argmin tdm_accuracy"},
             {.operation = &extreme_gradient},
             {.operation = &prod_operation, .functions = "tdm_prod"}, {.operation = &prod_gradient},
+            {.operation = &logsumexp_operation, .functions = "tdm_logsumexp"},
+            {.operation = &cumprod_operation, .functions = "tdm_cumprod"},
+            {.operation = &cumprod_gradient},
+            {.operation = &logcumsumexp_operation, .functions = "tdm_logcumsumexp"},
+            {.operation = &logcumsumexp_gradient},
             {.operation = &cumsum_operation, .functions = "tdm_cumsum"});
 
 /* An element is in the sums from its own place on. */
@@ -234,12 +296,26 @@ static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+static tdm_value make_running(tdm_graph *graph, const char *function,
+                              const tdm_operation *operation, const char *name, tdm_value x,
+                              int dimension) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
-  if (!find_dimension(graph, "cumsum", name, x, dimension, &attributes)) return invalid;
-  return tdm_append(graph, &cumsum_operation, name, &attributes, &x, 1, NULL);
+  if (!find_dimension(graph, function, name, x, dimension, &attributes)) return invalid;
+  return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
+}
+
+tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  return make_running(graph, "cumsum", &cumsum_operation, name, x, dimension);
+}
+
+tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  return make_running(graph, "cumprod", &cumprod_operation, name, x, dimension);
+}
+
+tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  return make_running(graph, "logcumsumexp", &logcumsumexp_operation, name, x, dimension);
 }
 
 tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
@@ -251,21 +327,13 @@ tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimensio
   return tdm_append(graph, &prod_operation, name, &attributes, &x, 1, NULL);
 }
 
-/* log(sum(e^(x - most))) + most; most is finite, also of no elements, so that infinities are not
- * taken from each other, and what flows back through it adds up to nothing. */
 tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
   if (!find_dimension(graph, "logsumexp", name, x, dimension, &attributes)) return invalid;
-  const int summed = (int)attributes.dimension;
-  const double top = tdm_value_dtype(graph, x) == TDM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
-  attributes.keep = attributes.or_none = 1;
-  tdm_value outputs[2] = {{0, 0}, {0, 0}};
-  tdm_append(graph, &extreme_operation, name, &attributes, &x, 1, outputs);
-  const tdm_value most = tdm_clamp(graph, name, outputs[0], -top, top);
-  const tdm_value powers = tdm_exp(graph, name, tdm_sub(graph, name, x, most));
-  const tdm_value sums = tdm_sum(graph, name, powers, &summed, 1, true);
-  const tdm_value y = tdm_add(graph, name, tdm_log(graph, name, sums), most);
-  return keep || !tdm_value_is_valid(y) ? y : tdm_squeeze(graph, name, y, summed);
+  attributes.keep = 1; /* so that the gradient subtracts the result from x */
+  const tdm_value y = tdm_append(graph, &logsumexp_operation, name, &attributes, &x, 1, NULL);
+  if (keep || !tdm_value_is_valid(y)) return y;
+  return tdm_squeeze(graph, name, y, (int)attributes.dimension);
 }

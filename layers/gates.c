@@ -23,7 +23,8 @@ tdm_value tdm_prelu(tdm_graph *graph, const char *name, tdm_value x, int64_t slo
     aligned.dims[i] = i == 0 ? slopes : 1;
   if (aligned.rank != 1) slope = tdm_reshape(graph, name, slope, aligned);
   const tdm_value above = tdm_compare_scalar(graph, name, x, TDM_GREATER, 0);
-  return tdm_where(graph, name, above, x, tdm_mul(graph, name, x, slope));
+  const tdm_value below = tdm_mul(graph, name, tdm_masked_fill(graph, name, x, above, 0), slope);
+  return tdm_where(graph, name, above, x, below);
 }
 
 tdm_value tdm_glu(tdm_graph *graph, const char *name, tdm_value x, int dimension) {

@@ -162,8 +162,9 @@ tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
   const double least = tdm_or_default(chosen.epsilon, 1e-6);
   const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, false}};
   if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 2)) return invalid;
-  const tdm_value spread =
-      tdm_clamp(graph, name, of_rows(graph, name, x, variance), least, INFINITY);
+  const tdm_value given = of_rows(graph, name, x, variance);
+  const tdm_value is_less = tdm_compare_scalar(graph, name, given, TDM_LESS, least);
+  const tdm_value spread = tdm_masked_fill(graph, name, given, is_less, least);
   const tdm_value squares = tdm_square(graph, name, tdm_sub(graph, name, x, targets));
   const tdm_value sum =
       tdm_add(graph, name, tdm_log(graph, name, spread), tdm_div(graph, name, squares, spread));

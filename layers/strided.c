@@ -240,7 +240,7 @@ TDM_RECORDS(strided,
             {.operation = &strided_operation,
              .functions = "tdm_slice tdm_permute tdm_flip tdm_roll tdm_expand tdm_expand_as "
                           "tdm_repeat tdm_diagonal tdm_meshgrid"},
-            {.operation = &pad_operation, .functions = "tdm_pad tdm_cumprod tdm_logcumsumexp"});
+            {.operation = &pad_operation, .functions = "tdm_pad"});
 
 tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
                        const tdm_pad_attributes *attributes) {

@@ -29,13 +29,23 @@ typedef struct tdm_reduce_attributes {
 /* x F -> y F like x: the sums of all up to each element along the dimension, or from each element
  * on if `reverse`. */
 #define TDM_OP_CUMSUM "cumsum"
+/* x F -> y F like x: the products of all up to each element along the dimension. */
+#define TDM_OP_CUMPROD "cumprod"
+/* d_y, x, y -> d_x. */
+#define TDM_OP_CUMPROD_GRADIENT "cumprod_gradient"
+/* x F -> y F like x: the logarithms of the sums of e^x up to each element along the dimension. */
+#define TDM_OP_LOGCUMSUMEXP "logcumsumexp"
+/* d_y, x, y -> d_x. */
+#define TDM_OP_LOGCUMSUMEXP_GRADIENT "logcumsumexp_gradient"
+/* x F -> y F: the logarithm of the sum of e^x along the dimension, which stays as 1 if `keep`. */
+#define TDM_OP_LOGSUMEXP "logsumexp"
 /* x F -> y F: the product along the dimension, which stays as 1 if `keep`. */
 #define TDM_OP_PROD "prod"
 /* d_y, x -> d_x: d_y times the product of all others. */
 #define TDM_OP_PROD_GRADIENT "prod_gradient"
 typedef struct tdm_dimension_attributes {
   int64_t dimension;
-  int64_t keep;    /* of extreme, its gradient, and prod */
+  int64_t keep;    /* of extreme, its gradient, prod and logsumexp */
   int64_t least;   /* of extreme */
   int64_t reverse; /* of cumsum */
   int64_t size;    /* of extreme_gradient: x's dimension */

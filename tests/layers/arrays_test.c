@@ -260,7 +260,7 @@ CASE(norm_of_none, tdm_norm(graph, "it", x, 0, NULL, 0, false))
 CASE(norm_of_nan, tdm_norm(graph, "it", x, NAN, NULL, 0, false))
 CASE(norm_of_truths, tdm_norm(graph, "it", tdm_compare_scalar(graph, "positive", x, TDM_GREATER, 0),
                               INFINITY, NULL, 0, false))
-CASE(cumprod_of_name, tdm_cumprod(graph, "it", x, 0))
+CASE(cumprod_beyond, tdm_cumprod(graph, "it", x, 3))
 CASE(variance_of_one, tdm_std(graph, "it", x, (const int[]){1}, 1, 4, false))
 CASE(variance_of_infinitely_more, tdm_std(graph, "it", x, (const int[]){1}, 1, -INFINITY, false))
 CASE(no_equation, EINSUM(NULL, x))
@@ -311,7 +311,7 @@ static void what_is_refused_is_named(void **state) {
       {"p is 0", norm_of_none},
       {"p is nan", norm_of_nan},
       {"x is bool", norm_of_truths},
-      {"must be a size", cumprod_of_name},
+      {"no dimension 3", cumprod_beyond},
       {"4 elements, expected more than the correction of 4", variance_of_one},
       {"correction is -inf", variance_of_infinitely_more},
       {"an equation", no_equation},

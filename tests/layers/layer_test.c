@@ -134,6 +134,11 @@ void layer_judge(layer_test *test, const char *name, tdm_value value) {
   }
   const tdm_value target = fed(test, "target", name, input);
   layer_output(test, name, value);
+  if (test->weighs) {
+    const tdm_value products = tdm_mul(test->graph, "products", value, target);
+    layer_add_loss(test, tdm_sum(test->graph, "all", products, NULL, 0, false));
+    return;
+  }
   const tdm_loss_options sum = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_SUM);
   char judge[32];
   (void)snprintf(judge, sizeof judge, "judge_%s", name);

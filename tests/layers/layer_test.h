@@ -42,6 +42,7 @@ typedef struct layer_test {
   tdm_graph *graph;
   tdm_session *session;
   tdm_value loss;
+  bool weighs;    /* the loss of a judged output is the sum of its products with its target */
   bool feeds_all; /* parameters are fed as inputs are, and what is judged has no target */
   int named[LAYER_TEST_MAX_FEEDS]; /* of each feed, from 1: the dimension "batch"; 0: none */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];

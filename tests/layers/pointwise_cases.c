@@ -90,8 +90,9 @@ static void compare(layer_test *test, const layer_case *options) {
       options->numbers[1] != 0
           ? tdm_compare_scalar(graph, "relation", a, relation, options->numbers[2])
           : tdm_compare(graph, "relation", a, relation, layer_input(test, "b"));
-  const tdm_value zeros = tdm_mul_scalar(graph, "zeros", a, 0);
-  layer_judge(test, "y", tdm_where(graph, "f", holds, a, zeros));
+  const tdm_value numbers = tdm_cast(graph, "numbers", holds, tdm_value_dtype(graph, a));
+  const tdm_value fails = tdm_compare_scalar(graph, "fails", numbers, TDM_EQUAL, 0);
+  layer_judge(test, "y", tdm_masked_fill(graph, "f", a, fails, 0));
 }
 
 /* least, dimension, keep */

@@ -87,10 +87,13 @@ static void attend(const forward_job *job, attention_block *block) {
       take_row(job, block, &so_far, i, scores + i * KEYS, y + i * stride);
     add_values(job, block, scores, y);
   }
+  /* The result of a query that sees no key is 0, but NaN if all its scores are minus infinity. */
+  const bool hides = state->sizes.causal || job->of.padding || job->of.mask || keys == 0;
   for (int64_t i = 0; i < block->rows; i++) {
     const bool sees = so_far.sums[i] != 0;
-    scale_row(y + i * stride, sees ? 1 / so_far.sums[i] : 0, width);
-    log_sums[i] = sees ? so_far.most[i] + real_log(so_far.sums[i]) : (real)INFINITY;
+    const real none = hides ? 0 : (real)NAN;
+    scale_row(y + i * stride, sees ? 1 / so_far.sums[i] : none, width);
+    log_sums[i] = sees ? so_far.most[i] + real_log(so_far.sums[i]) : (real)INFINITY + none;
   }
 }
 

@@ -114,7 +114,7 @@ ALWAYS_INLINE void attention_drop(const attention_job *job, const attention_bloc
   for (int64_t j = 0; j < block->columns; j++, place++) {
     if (j == 0 || place % 4 == 0)
       tdm_philox_block(job->seed, state->sizes.stream, job->step, place / 4, words);
-    row[j] = words[place % 4] >> 8 < state->sizes.threshold ? 0 : row[j] * state->kept_scale;
+    row[j] *= words[place % 4] >> 8 < state->sizes.threshold ? 0 : state->kept_scale;
   }
 }
 

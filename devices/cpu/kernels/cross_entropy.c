@@ -100,6 +100,14 @@ ALWAYS_INLINE void scaled_exp(const stored *from, real factor, stored *to, int64
   }
 }
 
+/* The row of a target that is ignored: 0, or NaN if the log-probabilities are. */
+static void ignored_row(const stored *log_probabilities, stored *d_logits, int64_t count) {
+  const vec value = element_all(log_probabilities[0]);
+  const vec nothing = vec_select(value == value, (vec){0}, value);
+  for (int64_t i = 0; i < count; i += LANES)
+    element_store(d_logits + i, nothing, count - i);
+}
+
 /* d_logits = (softmax - one_hot(target)) d_loss / divisor. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
@@ -113,7 +121,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
     stored *d_logits = job->d_logits + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
     if (target == job->state->sizes.ignored) {
-      row_zero(d_logits, classes);
+      ignored_row(job->log_probabilities + row * classes, d_logits, classes);
       continue;
     }
     const real factor = per_row ? widened(job->d_loss[row]) / job->divisor : shared;

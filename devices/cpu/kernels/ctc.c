@@ -91,7 +91,7 @@ static void paths_range(void *user, int64_t begin, int64_t end) {
       for (int64_t i = 0; i < places; i += LANES) {
         const vec sum = shares_at(row + i, bars + i, places - i).sum;
         vec path = element_load(emissions + t * step + i, places - i) + sum;
-        path = vec_select(path > none, path, none);
+        path = vec_select(path < none, none, path);
         element_store(paths + t * step + i, path, places - i);
       }
       row[-1] = NO_PATH;
@@ -155,7 +155,7 @@ static void gradient_of_sequence(const gradient_job *job, int64_t n) {
       vec slope = element_load(job->d_paths + at + i, places - i);
       slope += vec_load(rows[SLOPES] + i);
       slope += vec_load(rows[OF_MOVES] + i + 1) + vec_load(rows[OF_SKIPS] + i + 2);
-      slope = vec_select(vec_load(rows[PATHS] + i) > vec_set(NO_PATH), slope, (vec){0});
+      slope = vec_select(vec_load(rows[PATHS] + i) <= vec_set(NO_PATH), (vec){0}, slope);
       vec_store(rows[SLOPES] + i, slope);
       element_store(job->d_emissions + at + i, slope, places - i);
     }

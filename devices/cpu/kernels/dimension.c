@@ -1,60 +1,9 @@
-/* The largest or least element along a dimension, products and running sums, and gradients. x is
- * seen as (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond
- * all. */
+/* The largest or least element along a dimension, products, logarithms of sums of exponentials, and
+ * gradients. Invariant: of equal elements the first counts, and a NaN is beyond all. */
 #include <math.h>
 
-#include "core/status.h"
-#include "devices/cpu/kernels/vector.h"
-#include "devices/operations/axis_sizes.h"
-#include "devices/operations/reductions.h"
-
-#define COLUMNS 64 /* of inner that a task takes */
-
-typedef struct dimension_state {
-  axis_sizes sizes;
-  int64_t column_tasks; /* of one outer */
-  bool least;
-  bool reverse;
-  bool splits;
-} dimension_state;
-
-static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
-                                    const tdm_spec *x) {
-  const tdm_dimension_attributes *attributes = request->attributes;
-  dimension_state *state = kernel_state_create(answer, sizeof *state);
-  if (!state) return TDM_OUT_OF_MEMORY;
-  axis_sizes_read(&state->sizes, x, attributes->dimension);
-  state->column_tasks = ceil_div(state->sizes.inner, COLUMNS);
-  state->least = attributes->least != 0;
-  state->reverse = attributes->reverse != 0;
-  state->splits = answer->splits = tdm_cpu_splits(request, (double)count_of(x) / 2);
-  return TDM_OK;
-}
-
-/* A task is a block of columns of one outer. */
-static tdm_status dimension_run(const tdm_kernel_call *call,
-                                void (*range)(void *call, int64_t begin, int64_t end)) {
-  const dimension_state *state = call->state;
-  const int64_t grain =
-      state->sizes.size > 0 && state->sizes.size < 1024 ? 1024 / state->sizes.size : 1;
-  tdm_team_run(state->splits ? call->team : NULL, state->sizes.outer * state->column_tasks, grain,
-               range, (void *)call);
-  return TDM_OK;
-}
-
-/* Where a task's elements lie. */
-typedef struct place {
-  int64_t in;      /* of x */
-  int64_t out;     /* of (outer, inner) */
-  int64_t columns; /* of inner */
-} place;
-
-static place place_of(const dimension_state *state, int64_t task) {
-  const int64_t outer = task / state->column_tasks, column = task % state->column_tasks * COLUMNS;
-  return (place){.in = outer * state->sizes.size * state->sizes.inner + column,
-                 .out = outer * state->sizes.inner + column,
-                 .columns = lesser_of(state->sizes.inner - column, COLUMNS)};
-}
+#include "devices/cpu/kernels/dimension.h"
+#include "devices/cpu/kernels/rows.h"
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
@@ -177,63 +126,6 @@ static tdm_status extreme_gradient_execute(const tdm_kernel_call *call) {
   return dimension_run(call, gradient_range);
 }
 
-/* ---- Running sums ---------------------------------------------------------------------------- */
-
-#define ROWS 4 /* whose sums do not wait for each other */
-
-/* x, y: (count, size), count at most ROWS: of each row from its first element on, or its last. */
-ALWAYS_INLINE void rows_cumsum(const stored *x, stored *y, int64_t count, int64_t size,
-                               bool reverse) {
-  double sums[ROWS] = {0};
-  for (int64_t i = 0; i < size; i++) {
-    const int64_t at = reverse ? size - 1 - i : i;
-    for (int64_t row = 0; row < count; row++) {
-      sums[row] += (double)widened(x[row * size + at]);
-      y[row * size + at] = narrowed((real)sums[row]);
-    }
-  }
-}
-
-/* x, y: (size, columns), `step` from row to row. */
-static void columns_cumsum(const stored *x, stored *y, int64_t columns, int64_t size, int64_t step,
-                           bool reverse) {
-  double sums[COLUMNS] = {0};
-  for (int64_t i = 0; i < size; i++) {
-    const int64_t row = (reverse ? size - 1 - i : i) * step;
-    for (int64_t j = 0; j < columns; j++) {
-      sums[j] += (double)widened(x[row + j]);
-      y[row + j] = narrowed((real)sums[j]);
-    }
-  }
-}
-
-static void cumsum_range(void *user, int64_t begin, int64_t end) {
-  const tdm_kernel_call *call = user;
-  const dimension_state *state = call->state;
-  const stored *x = call->inputs[0]; /* (outer, size, inner) */
-  stored *y = call->outputs[0];      /* (outer, size, inner) */
-  int64_t task = begin;
-  for (; state->sizes.inner == 1 && task + ROWS <= end; task += ROWS)
-    rows_cumsum(x + task * state->sizes.size, y + task * state->sizes.size, ROWS, state->sizes.size,
-                state->reverse);
-  for (; task < end; task++) {
-    const place at = place_of(state, task);
-    if (state->sizes.inner == 1)
-      rows_cumsum(x + at.in, y + at.in, 1, state->sizes.size, state->reverse);
-    else
-      columns_cumsum(x + at.in, y + at.in, at.columns, state->sizes.size, state->sizes.inner,
-                     state->reverse);
-  }
-}
-
-static tdm_status cumsum_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return dimension_prepare(request, answer, &request->inputs[0]);
-}
-
-static tdm_status cumsum_execute(const tdm_kernel_call *call) {
-  return dimension_run(call, cumsum_range);
-}
-
 /* ---- Products -------------------------------------------------------------------------------- */
 
 static void prod_range(void *user, int64_t begin, int64_t end) {
@@ -254,16 +146,24 @@ static void prod_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static tdm_status prod_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer) {
-  return dimension_prepare(request, answer, &request->inputs[0]);
-}
-
 static tdm_status prod_execute(const tdm_kernel_call *call) {
   return dimension_run(call, prod_range);
 }
 
-/* The product of the elements before one, then times d_y and those behind it: zeros are divided by
- * nowhere. */
+/* The product of one column, from which the gradient of each element follows. */
+typedef struct column_product {
+  double of_others; /* of all elements except zeros */
+  int64_t zeros;
+} column_product;
+
+/* d_y times the product of the other elements: that of all divided by x, as PyTorch computes it, so
+ * that a product that is not finite has PyTorch's gradient. */
+static double prod_slope(const column_product *product, double d_y, double x) {
+  if (product->zeros == 0) return d_y * (product->of_others / x);
+  const bool is_only_zero = product->zeros == 1 && x == 0;
+  return d_y * (is_only_zero ? product->of_others : 0 * product->of_others);
+}
+
 static void prod_gradient_range(void *user, int64_t begin, int64_t end) {
   const tdm_kernel_call *call = user;
   const dimension_state *state = call->state;
@@ -273,35 +173,72 @@ static void prod_gradient_range(void *user, int64_t begin, int64_t end) {
     const stored *d_y = (const stored *)call->inputs[0] + at.out; /* (columns) */
     const stored *x = (const stored *)call->inputs[1] + at.in;    /* (size, columns) */
     stored *d_x = (stored *)call->outputs[0] + at.in;             /* (size, columns) */
-    double products[COLUMNS];
+    column_product products[COLUMNS];
     for (int64_t j = 0; j < at.columns; j++)
-      products[j] = 1;
+      products[j] = (column_product){1, 0};
     for (int64_t i = 0; i < size; i++)
       for (int64_t j = 0; j < at.columns; j++) {
-        d_x[i * inner + j] = narrowed((real)products[j]);
-        products[j] *= (double)widened(x[i * inner + j]);
+        const double value = (double)widened(x[i * inner + j]);
+        products[j].of_others *= value == 0 ? 1 : value;
+        products[j].zeros += value == 0;
       }
-    for (int64_t j = 0; j < at.columns; j++)
-      products[j] = (double)widened(d_y[j]);
-    for (int64_t i = size - 1; i >= 0; i--)
-      for (int64_t j = 0; j < at.columns; j++) {
-        d_x[i * inner + j] = narrowed((real)((double)widened(d_x[i * inner + j]) * products[j]));
-        products[j] *= (double)widened(x[i * inner + j]);
-      }
+    for (int64_t i = 0; i < size; i++)
+      for (int64_t j = 0; j < at.columns; j++)
+        d_x[i * inner + j] = narrowed((real)prod_slope(&products[j], (double)widened(d_y[j]),
+                                                       (double)widened(x[i * inner + j])));
   }
-}
-
-static tdm_status prod_gradient_prepare(const tdm_kernel_request *request,
-                                        tdm_kernel_answer *answer) {
-  return dimension_prepare(request, answer, &request->inputs[1]);
 }
 
 static tdm_status prod_gradient_execute(const tdm_kernel_call *call) {
   return dimension_run(call, prod_gradient_range);
 }
 
+/* ---- Logarithms of sums of exponentials ------------------------------------------------------ */
+
+/* What is subtracted before exponentials are taken: the largest, unless it is infinite or NaN. */
+ALWAYS_INLINE vec finite_shift(vec most) {
+  return vec_select(vec_absolute(most) < vec_set((real)INFINITY), most, (vec){0});
+}
+
+/* Of count columns, at most LANES, that lie `step` apart from row to row. */
+static void columns_logsumexp(const stored *x, stored *y, int64_t size, int64_t step,
+                              int64_t count) {
+  vec most = vec_set((real)-INFINITY);
+  for (int64_t i = 0; i < size; i++) {
+    const vec value = element_load(x + i * step, count);
+    most = vec_select(value > most, value, most);
+  }
+  const vec shift = finite_shift(most);
+  vec_sums sums = {{{0}}};
+  for (int64_t i = 0; i < size; i++)
+    vec_sums_add(&sums, i, vec_exp(element_load(x + i * step, count) - shift));
+  element_store(y, vec_log_of_any(vec_sums_total(&sums)) + shift, count);
+}
+
+static void logsumexp_range(void *user, int64_t begin, int64_t end) {
+  const tdm_kernel_call *call = user;
+  const dimension_state *state = call->state;
+  for (int64_t task = begin; task < end; task++) {
+    const place at = place_of(state, task);
+    const stored *x = (const stored *)call->inputs[0] + at.in; /* (size, columns) */
+    stored *y = (stored *)call->outputs[0] + at.out;           /* (columns) */
+    if (state->sizes.inner == 1) {
+      const real most = row_max(x, state->sizes.size);
+      const real shift = isfinite(most) ? most : 0;
+      *y = narrowed(real_log(row_sum_of_exp(x, shift, NULL, state->sizes.size)) + shift);
+      continue;
+    }
+    for (int64_t j = 0; j < at.columns; j += LANES)
+      columns_logsumexp(x + j, y + j, state->sizes.size, state->sizes.inner, at.columns - j);
+  }
+}
+
+static tdm_status logsumexp_execute(const tdm_kernel_call *call) {
+  return dimension_run(call, logsumexp_range);
+}
+
 KERNELS(dimension, KERNEL(TDM_OP_EXTREME, extreme_prepare, extreme_execute),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, extreme_gradient_execute),
-        KERNEL(TDM_OP_CUMSUM, cumsum_prepare, cumsum_execute),
-        KERNEL(TDM_OP_PROD, prod_prepare, prod_execute),
-        KERNEL(TDM_OP_PROD_GRADIENT, prod_gradient_prepare, prod_gradient_execute))
+        KERNEL(TDM_OP_PROD, dimension_prepare_first, prod_execute),
+        KERNEL(TDM_OP_PROD_GRADIENT, dimension_prepare_second, prod_gradient_execute),
+        KERNEL(TDM_OP_LOGSUMEXP, dimension_prepare_first, logsumexp_execute))

@@ -89,8 +89,8 @@ static void drop_stretch(const tdm_kernel_call *call, const stored *x, stored *y
     const int64_t taken = lesser_of(count, 4 * BLOCKS - skipped);
     draw_words(seed, state->stream, step, block, ceil_div(skipped + taken, 4), words);
     for (int64_t i = 0; i < taken; i++) {
-      const real kept = widened(x[i]) * scale;
-      y[i] = narrowed(words[skipped + i] >> 8 < threshold ? 0 : kept);
+      const real factor = words[skipped + i] >> 8 < threshold ? 0 : scale;
+      y[i] = narrowed(widened(x[i]) * factor); /* NaN stays NaN where it is dropped */
     }
     x += taken;
     y += taken;

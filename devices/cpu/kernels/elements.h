@@ -111,9 +111,9 @@ ALWAYS_INLINE vec vec_pow(vec x, real exponent) {
   return x;
 }
 
-/* Nothing flows back through the power 0, whatever x is. */
-ALWAYS_INLINE vec vec_pow_slope(vec x, real exponent) {
-  return exponent == 0 ? (vec){0} : exponent * vec_pow(x, exponent - 1);
+/* Nothing flows back through the power 0, whatever x and d are. */
+ALWAYS_INLINE vec vec_pow_gradient(vec d, vec x, real exponent) {
+  return exponent == 0 ? (vec){0} : d * (exponent * vec_pow(x, exponent - 1));
 }
 
 ALWAYS_INLINE vec vec_clamp(vec x, vec least, vec most) {
@@ -216,7 +216,7 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
            vec_between(d, x, vec_set(first), vec_set(second)))                                     \
   UNARY(abs, tdm_no_settings, 3.0, vec_absolute(x))                                                \
   GRADIENT(abs_gradient, tdm_no_settings, 4.0, x,                                                  \
-           vec_select(x > (vec){0}, d, vec_select(x < (vec){0}, -d, (vec){0})))                    \
+           vec_select(x > (vec){0}, d, vec_select(x < (vec){0}, -d, d * 0)))                       \
   UNARY(affine, tdm_function_settings, 3.0, x *first + second)                                     \
   UNARY(exp, tdm_no_settings, 6.0, vec_exp(x))                                                     \
   UNARY(log, tdm_no_settings, 8.0, vec_log_of_any(x))                                              \
@@ -235,7 +235,8 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
   UNARY(sign, tdm_no_settings, 3.0,                                                                \
         vec_select(x > (vec){0}, vec_set(1), vec_select(x < (vec){0}, vec_set(-1), (vec){0})))     \
   UNARY(pow, tdm_function_settings, LIBRARY_NS(15.0), vec_pow(x, first))                           \
-  GRADIENT(pow_gradient, tdm_function_settings, LIBRARY_NS(15.0), x, d *vec_pow_slope(x, first))   \
+  GRADIENT(pow_gradient, tdm_function_settings, LIBRARY_NS(15.0), x,                               \
+           vec_pow_gradient(d, x, first))                                                          \
   BINARY(add, x + y)                                                                               \
   BINARY(sub, x - y)                                                                               \
   BINARY(mul, x *y)                                                                                \

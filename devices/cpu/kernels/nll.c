@@ -125,13 +125,15 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; row++) {
     stored *to = job->d_log_probabilities + row * classes;
     const int64_t target = tdm_cpu_id(&job->targets, row);
+    const bool counts = target != state->sizes.ignored;
     row_zero(to, classes);
-    if (target == state->sizes.ignored) continue;
-    const real factor = -widened(job->d_loss[each ? row : 0]) / job->divisor;
+    if (!counts && !(state->spread != 0 && job->weight)) continue;
+    const real factor = counts ? -widened(job->d_loss[each ? row : 0]) / job->divisor : 0;
     for (int64_t j = 0; state->spread != 0 && j < classes; j++)
       to[j] = narrowed(factor * state->spread * (job->weight ? widened(job->weight[j]) : 1));
-    stored_add(&to[target],
-               factor * state->kept * (job->weight ? widened(job->weight[target]) : 1));
+    if (counts)
+      stored_add(&to[target],
+                 factor * state->kept * (job->weight ? widened(job->weight[target]) : 1));
   }
 }
 

@@ -48,6 +48,12 @@ ALWAYS_INLINE vec repeated(const stored *list, int64_t count, int64_t i) {
   return value;
 }
 
+/* The weight of positive targets, less 1, times t; 0 of any t without such weights. */
+ALWAYS_INLINE vec more_if_positive(const loss_job *job, vec t, int64_t i) {
+  const int64_t count = job->state->pos_weights;
+  return count == 0 ? (vec){0} : (repeated(job->pos_weight, count, i) - 1) * t;
+}
+
 /* The probability that a target of a divergence tells. */
 ALWAYS_INLINE vec probability_of(const loss_state *state, vec t) {
   return state->logarithms ? vec_exp(t) : state->kept * t + state->spread;
@@ -57,10 +63,10 @@ ALWAYS_INLINE vec divergence_at(const loss_job *job, vec x, vec t, int64_t i) {
   const loss_state *state = job->state;
   const vec p = probability_of(state, t), none = {0};
   vec loss = -p * x;
-  if (state->entropy) {
-    const vec logarithm = state->logarithms ? t : vec_log_of_any(p);
-    loss += vec_select(p == none, none, p * logarithm);
-  }
+  if (state->entropy && state->logarithms)
+    loss = p * (t - x);
+  else if (state->entropy)
+    loss += vec_select(p == none, none, p * vec_log_of_any(p));
   return loss * repeated(job->weight, state->weights, i);
 }
 
@@ -76,7 +82,7 @@ ALWAYS_INLINE vec loss_at(const loss_job *job, int64_t i, int64_t left) {
   }
   const vec beyond = vec_select(x < (vec){0}, -x, (vec){0});
   const vec softplus = vec_log1p_of_fraction(vec_exp(-vec_absolute(x))) + beyond; /* of -x */
-  const vec positive = 1 + (repeated(job->pos_weight, state->pos_weights, i) - 1) * t;
+  const vec positive = 1 + more_if_positive(job, t, i);
   return ((1 - t) * x + positive * softplus) * repeated(job->weight, state->weights, i);
 }
 
@@ -92,7 +98,7 @@ ALWAYS_INLINE vec slope_at(const loss_job *job, int64_t i, int64_t left) {
     const vec_bits near = vec_absolute(d) < vec_set(state->beta);
     return vec_select(near, d / state->beta, sign) * state->scale;
   }
-  const vec positive = 1 + (repeated(job->pos_weight, state->pos_weights, i) - 1) * t;
+  const vec positive = 1 + more_if_positive(job, t, i);
   return ((1 - t) - positive * vec_sigmoid(-x)) * repeated(job->weight, state->weights, i);
 }
 

@@ -73,13 +73,14 @@ static void gru_row(unit_range units, int64_t hidden, const row_operands *row) {
   }
 }
 
-/* tanh and relu give their slope in terms of y. */
+/* tanh and relu give their slope in terms of y; that of relu is 1 for a y that is NaN. */
 static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
   for (int64_t j = units.first; j < units.end; j += LANES) {
     const int64_t left = units.end - j;
     const vec y = vec_load_first(row->y + j, left);
     const vec d = vec_load_first(row->d_h + j, left) + load_or_zero(row->d_y, j, left);
-    const vec d_a = cell == TDM_CELL_RELU ? vec_select(y > (vec){0}, d, (vec){0}) : d * (1 - y * y);
+    const vec d_a =
+        cell == TDM_CELL_RELU ? vec_select(y <= (vec){0}, (vec){0}, d) : d * (1 - y * y);
     vec_store_first(row->d_a + j, d_a, left);
     vec_store_first(row->d_h + j, (vec){0}, left);
   }

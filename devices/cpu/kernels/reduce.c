@@ -9,7 +9,6 @@
 #include "devices/operations/reduction_sizes.h"
 
 #define COLUMNS 256 /* of e that a task takes */
-#define DEPTH 512   /* terms that are summed before their sum is added to the rest */
 
 typedef struct reduce_state {
   reduce_sizes sizes;
@@ -72,15 +71,10 @@ static void sum_columns(const reduce_state *state, const stored *x, stored *out,
   const int64_t d = state->sizes.sizes[3], e = state->sizes.sizes[4],
                 terms = state->sizes.sizes[1] * d;
   const int64_t step = state->sizes.sizes[2] * d * e;
-  vec total = {0};
-  for (int64_t first = 0; first < terms; first += DEPTH) {
-    const int64_t end = lesser_of(terms, first + DEPTH);
-    vec sum = {0};
-    for (int64_t i = first; i < end; i++)
-      sum += element_load(x + i / d * step + i % d * e, columns);
-    total += sum;
-  }
-  element_store(out, total / state->divisor, columns);
+  vec_sums sums = {{{0}}};
+  for (int64_t i = 0; i < terms; i++)
+    vec_sums_add(&sums, i, element_load(x + i / d * step + i % d * e, columns));
+  element_store(out, vec_sums_total(&sums) / state->divisor, columns);
 }
 
 static void reduce_range(void *user, int64_t begin, int64_t end) {

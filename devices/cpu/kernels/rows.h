@@ -55,13 +55,13 @@ static inline double row_sum(const stored *x, int64_t count) {
 
 /* The sum of exp(x - shift), which are also stored in out if it is not NULL. */
 static inline real row_sum_of_exp(const stored *x, real shift, stored *out, int64_t count) {
-  vec sum = {0};
+  vec_sums sums = {{{0}}};
   for (int64_t i = 0; i < count; i += LANES) {
     const vec e = vec_exp(element_load(x + i, count - i) - shift);
-    sum += vec_keep_first(e, count - i, 0);
+    vec_sums_add(&sums, i / LANES, vec_keep_first(e, count - i, 0));
     if (out) element_store(out + i, e, count - i);
   }
-  return vec_sum(sum);
+  return vec_sum(vec_sums_total(&sums));
 }
 
 static inline void row_log_softmax(const stored *x, stored *out, int64_t count) {

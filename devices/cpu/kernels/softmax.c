@@ -34,21 +34,22 @@ static tdm_status softmax_run(const tdm_kernel_call *call,
   return TDM_OK;
 }
 
-/* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns
- * ---------------- */
+/* ---- One vector of columns: x and out are (size, inner), of which `lanes` columns ---- */
 
 static void columns_forward(const stored *x, stored *out, int64_t size, int64_t inner,
                             int64_t lanes, bool logarithm) {
-  vec most = vec_set((real)-INFINITY), sum = {0};
+  vec most = vec_set((real)-INFINITY);
+  vec_sums sums = {{{0}}};
   for (int64_t i = 0; i < size; i++) {
     const vec value = element_load(x + i * inner, lanes);
     most = vec_select(value > most, value, most);
   }
   for (int64_t i = 0; i < size; i++) {
     const vec e = vec_exp(element_load(x + i * inner, lanes) - most);
-    sum += e;
+    vec_sums_add(&sums, i, e);
     if (!logarithm) element_store(out + i * inner, e, lanes);
   }
+  vec sum = vec_sums_total(&sums);
   if (logarithm) {
     for (int lane = 0; lane < LANES; lane++)
       sum[lane] = real_log(sum[lane]);
@@ -62,36 +63,35 @@ static void columns_forward(const stored *x, stored *out, int64_t size, int64_t 
 
 static void columns_backward(const stored *d_y, const stored *y, stored *d_x, int64_t size,
                              int64_t inner, int64_t lanes, bool logarithm) {
-  vec sum = {0};
+  vec_sums sums = {{{0}}};
   for (int64_t i = 0; i < size; i++) {
     const vec d = element_load(d_y + i * inner, lanes);
-    sum += logarithm ? d : d * element_load(y + i * inner, lanes);
+    vec_sums_add(&sums, i, logarithm ? d : d * element_load(y + i * inner, lanes));
   }
+  const vec sum = vec_sums_total(&sums);
   for (int64_t i = 0; i < size; i++) {
     const vec d = element_load(d_y + i * inner, lanes), out = element_load(y + i * inner, lanes);
     element_store(d_x + i * inner, logarithm ? d - vec_exp(out) * sum : out * (d - sum), lanes);
   }
 }
 
-/* ---- One contiguous row
- * -------------------------------------------------------------------------- */
+/* ---- One contiguous row ---------------------------------------------------------------------- */
 
 static void row_backward(const stored *d_y, const stored *y, stored *d_x, int64_t size,
                          bool logarithm) {
-  vec sums = {0};
+  vec_sums sums = {{{0}}};
   for (int64_t i = 0; i < size; i += LANES) {
     const vec d = element_load(d_y + i, size - i);
-    sums += logarithm ? d : d * element_load(y + i, size - i);
+    vec_sums_add(&sums, i / LANES, logarithm ? d : d * element_load(y + i, size - i));
   }
-  const real sum = vec_sum(sums);
+  const real sum = vec_sum(vec_sums_total(&sums));
   for (int64_t i = 0; i < size; i += LANES) {
     const vec d = element_load(d_y + i, size - i), out = element_load(y + i, size - i);
     element_store(d_x + i, logarithm ? d - vec_exp(out) * sum : out * (d - sum), size - i);
   }
 }
 
-/* ---- Ranges of the outer dimension
- * --------------------------------------------------------------- */
+/* ---- Ranges of the outer dimension ----------------------------------------------------------- */
 
 static void forward(const tdm_kernel_call *call, int64_t begin, int64_t end, bool logarithm) {
   const softmax_state *state = call->state;

@@ -141,6 +141,29 @@ ALWAYS_INLINE real vec_sum(vec value) {
   return sums[0];
 }
 
+/* A sum of many vectors, lane by lane, in levels: SUM_STEP terms are summed before their sum is
+ * added to the level above, so that rounding errors grow with the logarithm of the count. */
+#define SUM_STEP 32
+#define SUM_LEVELS 3
+typedef struct vec_sums {
+  vec levels[SUM_LEVELS];
+} vec_sums;
+
+/* number: how many were added before. */
+ALWAYS_INLINE void vec_sums_add(vec_sums *sums, int64_t number, vec value) {
+  sums->levels[0] += value;
+  if ((number + 1) % SUM_STEP != 0) return;
+  sums->levels[1] += sums->levels[0];
+  sums->levels[0] = (vec){0};
+  if ((number + 1) % (SUM_STEP * SUM_STEP) != 0) return;
+  sums->levels[2] += sums->levels[1];
+  sums->levels[1] = (vec){0};
+}
+
+ALWAYS_INLINE vec vec_sums_total(const vec_sums *sums) {
+  return sums->levels[2] + (sums->levels[1] + sums->levels[0]);
+}
+
 ALWAYS_INLINE real vec_max(vec value) {
   real most = value[0];
   for (int i = 1; i < LANES; i++)

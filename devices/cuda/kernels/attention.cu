@@ -57,12 +57,15 @@ static __global__ void attend(const stored *q, const stored *k, const stored *v,
       }
       __syncthreads(); /* weights are written again */
     }
+    /* The result of a query that sees no key is 0, but NaN if all its scores are minus infinity. */
+    const bool hides = shape.causal || padding || hidden || added || keys == 0;
+    const real none = hides ? (real)0 : (real)NAN;
     EACH_OF_BLOCK(j, width) {
-      out[j] = sum != 0 ? out[j] / sum : 0;
+      out[j] = sum != 0 ? out[j] / sum : none;
     }
     if (threadIdx.x == 0)
       log_sums[(batch * heads + head) * queries + query] =
-          sum != 0 ? most + log(sum) : (real)INFINITY;
+          sum != 0 ? most + log(sum) : (real)INFINITY + none;
   }
 }
 

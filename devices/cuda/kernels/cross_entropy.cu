@@ -71,7 +71,8 @@ template <class stored> static tdm_status cross_entropy_run(const tdm_kernel_cal
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* d_logits = (softmax - one_hot(target)) d_loss / divisor; 0 where the target is ignored. d_loss:
+/* d_logits = (softmax - one_hot(target)) d_loss / divisor; if the target is
+ * ignored 0, or NaN where the log-probability is. d_loss:
  * () or, each, (rows); log_probabilities, d_logits: (rows, classes). */
 template <class stored>
 static __global__ void gradient_of_rows(const stored *d_loss, bool each,
@@ -83,10 +84,9 @@ static __global__ void gradient_of_rows(const stored *d_loss, bool each,
     const int64_t target = id_at(targets, wide, row);
     const real factor = d_loss[each ? row : 0] / *divisor;
     EACH_OF_BLOCK(i, classes) {
-      real d = 0;
-      if (target != ignored) {
-        d = exp(log_probabilities[row * classes + i]) * factor - (i == target ? factor : 0);
-      }
+      const real logarithm = log_probabilities[row * classes + i];
+      real d = logarithm != logarithm ? logarithm : 0;
+      if (target != ignored) d = exp(logarithm) * factor - (i == target ? factor : 0);
       d_logits[row * classes + i] = d;
     }
   }

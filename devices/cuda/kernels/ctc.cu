@@ -50,7 +50,7 @@ static __global__ void ctc_paths(const stored *emissions, const stored *bars, st
       const int64_t at = t * step + n * sizes.places;
       EACH_OF_BLOCK(i, sizes.places) {
         const real path = emissions[at + i] + shares_at(before, bars + n * sizes.places, i).sum;
-        paths[at + i] = path > (real)TDM_NO_PATH ? path : (real)TDM_NO_PATH;
+        paths[at + i] = path < (real)TDM_NO_PATH ? (real)TDM_NO_PATH : path;
       }
       before = paths + at;
       __syncthreads();
@@ -75,7 +75,7 @@ static __global__ void ctc_paths_gradient(const stored *d_paths, const stored *b
           const real share = shares_at(paths + at, bars + n * places, to).of[to - i];
           slope += share * behind[to];
         }
-        d_emissions[at + i] = paths[at + i] > (real)TDM_NO_PATH ? slope : (real)0;
+        d_emissions[at + i] = paths[at + i] <= (real)TDM_NO_PATH ? (real)0 : slope;
       }
       behind = d_emissions + at;
       __syncthreads();

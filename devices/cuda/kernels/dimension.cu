@@ -1,13 +1,12 @@
-/* The largest or least element along a dimension, products and running sums, and gradients. x is
- * seen as (outer, size, inner). Invariant: of equal elements the first counts, and a NaN is beyond
- * all. */
+/* The largest or least element along a dimension, products, logarithms of sums of exponentials, and
+ * gradients. x is seen as (outer, size, inner). Invariant: of equal elements the first counts, and
+ * a NaN is beyond all. */
 #include "devices/cuda/kernels/reduce.h"
 #include "devices/operations/axis_sizes.h"
 #include "devices/operations/reductions.h"
 
 struct dimension_state : axis_sizes {
   bool least;
-  bool reverse;
 };
 
 static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -17,7 +16,6 @@ static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kerne
   if (!state) return TDM_OUT_OF_MEMORY;
   axis_sizes_read(state, x, attributes->dimension);
   state->least = attributes->least != 0;
-  state->reverse = attributes->reverse != 0;
   return TDM_OK;
 }
 
@@ -121,32 +119,6 @@ static tdm_status extreme_gradient_prepare(const tdm_kernel_request *request,
   return dimension_prepare(request, answer, &request->outputs[0]);
 }
 
-/* ---- Running sums ---------------------------------------------------------------------------- */
-
-/* A column a thread, in float64; x, y: (outer, size, inner). */
-template <class stored>
-static __global__ void running_sums(const stored *x, stored *y, int64_t size, int64_t inner,
-                                    bool reverse, int64_t columns) {
-  typedef real_of<stored> real;
-  EACH_ELEMENT(place, columns) {
-    const int64_t first = place / inner * size * inner + place % inner;
-    double sum = 0;
-    for (int64_t i = 0; i < size; i++) {
-      const int64_t at = first + (reverse ? size - 1 - i : i) * inner;
-      sum += x[at];
-      y[at] = (real)sum;
-    }
-  }
-}
-
-template <class stored> static tdm_status run_cumsum(const tdm_kernel_call *call) {
-  const dimension_state *state = state_of<dimension_state>(call);
-  const int64_t columns = state->outer * state->inner;
-  return kernel_launch(call, "cumsum", running_sums<stored>, blocks_for(columns), BLOCK,
-                       input_of<stored>(call, 0), output_of<stored>(call, 0), state->size,
-                       state->inner, state->reverse, columns);
-}
-
 /* ---- Products -------------------------------------------------------------------------------- */
 
 /* A column a thread, in float64; x: (outer, size, inner), y: (outer, inner). */
@@ -171,23 +143,28 @@ template <class stored> static tdm_status run_prod(const tdm_kernel_call *call) 
                        state->inner, columns);
 }
 
-/* A column a thread: the product of the elements before one, then times d_y and those behind it.
- * d_y: (outer, inner), x, d_x: (outer, size, inner). */
+/* A column a thread: d_y times the product of the other elements, that of all divided by x, as
+ * PyTorch computes it, so that a product that is not finite has PyTorch's gradient. d_y: (outer,
+ * inner), x, d_x: (outer, size, inner). */
 template <class stored>
 static __global__ void products_of_others(const stored *d_y, const stored *x, stored *d_x,
                                           int64_t size, int64_t inner, int64_t columns) {
   typedef real_of<stored> real;
   EACH_ELEMENT(place, columns) {
     const int64_t first = place / inner * size * inner + place % inner;
-    double product = 1;
+    double product = 1; /* of all elements except zeros */
+    int64_t zeros = 0;
     for (int64_t i = 0; i < size; i++) {
-      d_x[first + i * inner] = (real)product;
-      product *= x[first + i * inner];
+      const double value = x[first + i * inner];
+      product *= value == 0 ? 1 : value;
+      zeros += value == 0;
     }
-    product = d_y[place];
-    for (int64_t i = size - 1; i >= 0; i--) {
-      d_x[first + i * inner] = (real)(d_x[first + i * inner] * product);
-      product *= x[first + i * inner];
+    const double d = d_y[place];
+    for (int64_t i = 0; i < size; i++) {
+      const double value = x[first + i * inner];
+      const bool is_only_zero = zeros == 1 && value == 0;
+      const double others = zeros == 0 ? product / value : is_only_zero ? product : 0 * product;
+      d_x[first + i * inner] = (real)(d * others);
     }
   }
 }
@@ -205,8 +182,65 @@ static tdm_status prod_gradient_prepare(const tdm_kernel_request *request,
   return dimension_prepare(request, answer, &request->inputs[1]);
 }
 
+/* ---- Logarithms of sums of exponentials ------------------------------------------------------ */
+
+/* What is subtracted before exponentials are taken: the largest, unless it is infinite or NaN. */
+template <class real> static __device__ real finite_shift(real most) {
+  return most - most == 0 ? most : 0;
+}
+
+/* A row a block; x: (outer, size), y: (outer). */
+template <class stored>
+static __global__ void logsumexp_of_rows(const stored *x, stored *y, int64_t outer, int64_t size) {
+  typedef real_of<stored> real;
+  EACH_OF_GRID(row, outer) {
+    const stored *from = x + row * size;
+    real most = -INFINITY, part = 0;
+    EACH_OF_BLOCK(i, size) {
+      most = larger_of_two::of(most, (real)from[i]);
+    }
+    const real shift = finite_shift(block_reduce<larger_of_two>(most));
+    EACH_OF_BLOCK(i, size) {
+      part += exp(from[i] - shift);
+    }
+    const real sum = block_sum(part);
+    if (threadIdx.x == 0) y[row] = log(sum) + shift;
+  }
+}
+
+/* A column a thread; x: (outer, size, inner), y: (outer, inner). */
+template <class stored>
+static __global__ void logsumexp_of_columns(const stored *x, stored *y, int64_t size, int64_t inner,
+                                            int64_t columns) {
+  typedef real_of<stored> real;
+  EACH_ELEMENT(place, columns) {
+    const stored *from = x + place / inner * size * inner + place % inner;
+    real most = -INFINITY;
+    for (int64_t i = 0; i < size; i++)
+      most = larger_of_two::of(most, (real)from[i * inner]);
+    const real shift = finite_shift(most);
+    levelled_sum<real> sum = {};
+    for (int64_t i = 0; i < size; i++)
+      sum.add(i, exp(from[i * inner] - shift));
+    y[place] = log(sum.total()) + shift;
+  }
+}
+
+template <class stored> static tdm_status run_logsumexp(const tdm_kernel_call *call) {
+  const dimension_state *state = state_of<dimension_state>(call);
+  const int64_t count = state->outer * state->inner;
+  if (state->inner == 1) {
+    return kernel_launch(call, "logsumexp", logsumexp_of_rows<stored>, blocks_of(count),
+                         threads_for_row(state->size), input_of<stored>(call, 0),
+                         output_of<stored>(call, 0), state->outer, state->size);
+  }
+  return kernel_launch(call, "logsumexp", logsumexp_of_columns<stored>, blocks_for(count), BLOCK,
+                       input_of<stored>(call, 0), output_of<stored>(call, 0), state->size,
+                       state->inner, count);
+}
+
 KERNELS(dimension, KERNEL(TDM_OP_EXTREME, prepare_forward, run_extreme<stored>),
         KERNEL(TDM_OP_EXTREME_GRADIENT, extreme_gradient_prepare, run_extreme_gradient<stored>),
-        KERNEL(TDM_OP_CUMSUM, prepare_forward, run_cumsum<stored>),
         KERNEL(TDM_OP_PROD, prepare_forward, run_prod<stored>),
-        KERNEL(TDM_OP_PROD_GRADIENT, prod_gradient_prepare, run_prod_gradient<stored>))
+        KERNEL(TDM_OP_PROD_GRADIENT, prod_gradient_prepare, run_prod_gradient<stored>),
+        KERNEL(TDM_OP_LOGSUMEXP, prepare_forward, run_logsumexp<stored>))

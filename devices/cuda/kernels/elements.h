@@ -133,7 +133,7 @@ template <class real> static __device__ inline real remainder_of(real x, real y)
   UNARY(clamp, tdm_function_settings, clamped(x, first, second))                                   \
   GRADIENT(clamp_gradient, tdm_function_settings, x, between(d, x, first, second))                 \
   UNARY(abs, tdm_no_settings, fabs(x))                                                             \
-  GRADIENT(abs_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : 0)                           \
+  GRADIENT(abs_gradient, tdm_no_settings, x, x > 0 ? d : x < 0 ? -d : d * 0)                       \
   UNARY(affine, tdm_function_settings, x *first + second)                                          \
   UNARY(exp, tdm_no_settings, exp(x))                                                              \
   UNARY(log, tdm_no_settings, log(x))                                                              \
@@ -357,7 +357,7 @@ static __device__ inline real dropped_or_scaled(real x, int64_t i, const dropout
       (uint64_t)(i / stretch * pattern.whole_stretch + pattern.first + i % stretch);
   uint32_t words[4];
   tdm_philox_block(seed, pattern.stream, step, place / 4, words);
-  return words[place % 4] >> 8 < pattern.threshold ? 0 : x * scale;
+  return x * (words[place % 4] >> 8 < pattern.threshold ? 0 : scale);
 }
 
 #endif

@@ -120,8 +120,9 @@ static __global__ void gradient_of_rows(const stored *d_loss, const void *target
     const int64_t target = id_at(targets, shape.wide_targets, row);
     const real factor = target == shape.ignored ? 0 : -d_loss[each ? row : 0] / *divisor;
     EACH_OF_BLOCK(i, classes) {
-      const real share = spread + (i == target ? kept : 0);
-      const real d = target == shape.ignored ? 0 : factor * share * (weight ? (real)weight[i] : 1);
+      const real weighted = weight ? factor * weight[i] : factor;
+      real d = spread != 0 ? weighted * spread : 0;
+      if (i == target && target != shape.ignored) d += weighted * kept;
       d_log_probabilities[row * classes + i] = d;
     }
   }

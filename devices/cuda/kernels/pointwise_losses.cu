@@ -54,15 +54,19 @@ struct smooth_l1 {
 
 struct binary_cross_entropy {
   static const bool weighs = true;
+  /* 1 for a weight of 1, whatever the target is. */
+  template <class real> static __device__ real positive(real target, real pos) {
+    return pos == 1 ? (real)1 : 1 + (pos - 1) * target;
+  }
   template <class real>
   static __device__ real loss(real x, real target, real weight, real pos, target_rule) {
     const real softplus = log1p(exp(-fabs(x))) + (x < 0 ? -x : 0); /* of -x */
-    return ((1 - target) * x + (1 + (pos - 1) * target) * softplus) * weight;
+    return ((1 - target) * x + positive(target, pos) * softplus) * weight;
   }
   template <class real>
   static __device__ real slope(real x, real target, real weight, real pos, target_rule) {
     const real other = 1 / (1 + exp(x)); /* the sigmoid of -x */
-    return ((1 - target) - (1 + (pos - 1) * target) * other) * weight;
+    return ((1 - target) - positive(target, pos) * other) * weight;
   }
 };
 
@@ -75,7 +79,10 @@ struct divergence {
   static __device__ real loss(real x, real target, real weight, real, target_rule rule) {
     const real p = probability(target, rule);
     real loss = -p * x;
-    if (rule.entropy && p != 0) loss += p * (rule.logarithms ? target : log(p));
+    if (rule.entropy && rule.logarithms)
+      loss = p * (target - x);
+    else if (rule.entropy && p != 0)
+      loss += p * log(p);
     return loss * weight;
   }
   template <class real>

@@ -97,7 +97,7 @@ static __global__ void plain_back(const stored *y, const stored *d_y, stored *d_
     real d = 0;
     if (runs) {
       const real d_out = d_h[at] + (d_y ? (real)d_y[at] : 0);
-      d = step.cell == TDM_CELL_RELU ? (y[at] > 0 ? d_out : 0) : d_out * (1 - y[at] * y[at]);
+      d = step.cell == TDM_CELL_RELU ? (y[at] <= 0 ? 0 : d_out) : d_out * (1 - y[at] * y[at]);
       d_h[at] = 0;
     }
     d_a[at] = d;

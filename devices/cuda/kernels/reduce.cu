@@ -66,14 +66,11 @@ static __global__ void sum_columns(const stored *x, stored *out, int64_t b, int6
   EACH_ELEMENT(place, sums) {
     const int64_t pair = place / e;
     const int64_t first = (pair / c * b * c + pair % c) * d * e + place % e;
-    real sum = 0;
-    for (int64_t i = 0; i < b; i++) {
-      real part = 0;
+    levelled_sum<real> sum = {};
+    for (int64_t i = 0; i < b; i++)
       for (int64_t j = 0; j < d; j++)
-        part += x[first + (i * c * d + j) * e];
-      sum += part;
-    }
-    out[place] = (real)(sum / divisor);
+        sum.add(i * d + j, x[first + (i * c * d + j) * e]);
+    out[place] = (real)(sum.total() / divisor);
   }
 }
 

@@ -25,6 +25,28 @@ struct smaller_of_two {
   }
 };
 
+/* A sum of many numbers by one thread, in levels: SUM_STEP terms are summed before their sum is
+ * added to the level above, so that rounding errors grow with the logarithm of the count. */
+#define SUM_STEP 32
+template <class real> struct levelled_sum {
+  real levels[3];
+
+  /* number: how many were added before. */
+  __device__ void add(int64_t number, real value) {
+    levels[0] += value;
+    if ((number + 1) % SUM_STEP != 0) return;
+    levels[1] += levels[0];
+    levels[0] = 0;
+    if ((number + 1) % (SUM_STEP * SUM_STEP) != 0) return;
+    levels[2] += levels[1];
+    levels[1] = 0;
+  }
+
+  __device__ real total() const {
+    return levels[2] + (levels[1] + levels[0]);
+  }
+};
+
 /* All lanes get the result: partners exchange, and both of a pair add the same two values. */
 template <class combine, class number> static __device__ number warp_reduce(number value) {
   for (int lanes = WARP / 2; lanes > 0; lanes /= 2)

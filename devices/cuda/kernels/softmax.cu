@@ -55,12 +55,13 @@ static __global__ void columns_forward(const stored *x, stored *out, int64_t siz
   typedef real_of<stored> real;
   EACH_ELEMENT(column, columns) {
     const int64_t first = column / inner * size * inner + column % inner;
-    real most = -INFINITY, sum = 0;
+    real most = -INFINITY;
+    levelled_sum<real> sums = {};
     for (int64_t i = 0; i < size; i++)
       most = larger_of_two::of(most, (real)x[first + i * inner]);
     for (int64_t i = 0; i < size; i++)
-      sum += exp(x[first + i * inner] - most);
-    if (logarithm) sum = log(sum);
+      sums.add(i, exp(x[first + i * inner] - most));
+    const real sum = logarithm ? log(sums.total()) : sums.total();
     for (int64_t i = 0; i < size; i++) {
       const real shifted = x[first + i * inner] - most;
       out[first + i * inner] = logarithm ? shifted - sum : exp(shifted) / sum;
@@ -74,11 +75,12 @@ static __global__ void columns_backward(const stored *d_y, const stored *y, stor
   typedef real_of<stored> real;
   EACH_ELEMENT(column, columns) {
     const int64_t first = column / inner * size * inner + column % inner;
-    real sum = 0;
+    levelled_sum<real> sums = {};
     for (int64_t i = 0; i < size; i++) {
       const real d = d_y[first + i * inner];
-      sum += logarithm ? d : d * y[first + i * inner];
+      sums.add(i, logarithm ? d : d * y[first + i * inner]);
     }
+    const real sum = sums.total();
     for (int64_t i = 0; i < size; i++) {
       const real d = d_y[first + i * inner], value = y[first + i * inner];
       d_x[first + i * inner] = logarithm ? d - exp(value) * sum : value * (d - sum);

@@ -38,6 +38,7 @@ _KERNELS = [
     "reduce",
     "rmsprop",
     "row_copies",
+    "running",
     "sgd",
     "shape",
     "shards",

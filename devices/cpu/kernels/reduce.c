@@ -237,7 +237,7 @@ static __attribute__((noinline, cold)) double root_of_scaled(const column_terms 
   for (int64_t i = 0; i < of->b * of->d; i++) {
     const int64_t at = i / of->d * of->b_step + i % of->d * of->d_step;
     const double apart = fabs((double)widened(of->x[at]) - mean);
-    largest = apart <= largest ? largest : apart; /* NaN stays */
+    if (!(apart <= largest) && largest == largest) largest = apart; /* NaN stays */
   }
   if (!(largest > 0) || largest > DBL_MAX) return largest;
   for (int64_t i = 0; i < of->b * of->d; i++) {

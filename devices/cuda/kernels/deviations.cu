@@ -121,7 +121,7 @@ static __device__ double root_of_scaled(const distances &of, const stored *x, do
   double largest = 0, squares = 0;
   for (int64_t i = 0; i < of.b * of.d; i++) {
     const double apart = fabs((double)x[place_of(of, sum, i)] - near);
-    largest = apart <= largest ? largest : apart; /* NaN stays */
+    if (!(apart <= largest) && largest == largest) largest = apart; /* NaN stays */
   }
   if (!(largest > 0) || largest - largest != 0) return largest;
   for (int64_t i = 0; i < of.b * of.d; i++) {

@@ -174,8 +174,8 @@ static void fewer_cores_are_another_machine(void **state) {
   (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
   for (int own = 0; own < 2; own++) {
-    const tdm_context_options options =
-        OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = own);
+    const tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = 1,
+                                                o.sim_devices = own ? 1 : TDM_FROM_ENVIRONMENT);
     tdm_context *context = tdm_context_create(&options);
     if (!context) fail_msg("no context: %s", tdm_last_message());
     assert_int_equal(tdm_device_count(context), 2);

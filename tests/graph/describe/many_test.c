@@ -127,6 +127,10 @@ static void layers_are_tied(void **unused) {
   tdm_session *session = run_session(graph, NULL);
   tdm_tensor_list *dict;
   assert_int_equal(tdm_session_state_dict(session, NULL, &dict), TDM_OK);
+  assert_int_equal(tdm_tensor_list_count(dict), 8); /* each parameter by one of its names */
+  tdm_tensor_list_release(dict);
+  const tdm_state_dict_options all = OPTIONS(tdm_state_dict_options, o.every_tied_name = true);
+  assert_int_equal(tdm_session_state_dict(session, &all, &dict), TDM_OK);
   assert_int_equal(tdm_tensor_list_count(dict), 8 + 2 * MANY);
   assert_same_tensor(tdm_tensor_list_find(dict, "block.layer5.weight"),
                      tdm_tensor_list_find(dict, "base.weight"));

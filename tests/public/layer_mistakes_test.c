@@ -33,9 +33,6 @@ MISTAKE(topk_of_too_many) {
 MISTAKE(sort_beyond_the_last) {
   tdm_sort(graph, "ordered", given->x, 2, false, NULL);
 }
-MISTAKE(sort_of_integers) {
-  tdm_sort(graph, "ordered", given->ids, 0, false, NULL);
-}
 MISTAKE(einsum_of_two_sizes) {
   const tdm_value operands[] = {given->x, FLOATS("w", 2, 9, 4)};
   tdm_einsum(graph, "product", "bi,io->bo", operands, 2);
@@ -122,7 +119,6 @@ MISTAKE(gradient_of_no_loss) {
 static const mistake mistakes[] = {
     {topk_of_too_many, "sort best: 9 elements of dimension 1 of [batch, 8], 1 to 8 can be"},
     {sort_beyond_the_last, "sort ordered: there is no dimension 2 in [batch, 8]"},
-    {sort_of_integers, "sort ordered: x is int64, and must be floating"},
     {einsum_of_two_sizes, "einsum product: \"bi,io->bo\": a dimension of one letter is 8 in an "
                           "operand and 9 in another"},
     {einsum_of_too_many_dimensions, "more dimensions under way than a value has"},

@@ -310,7 +310,34 @@ tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimens
   return make_running(graph, "cumsum", &cumsum_operation, name, x, dimension);
 }
 
+/* Multiplies integers in steps that double (W. D. Hillis, G. L. Steele, "Data parallel algorithms",
+ * 1986): each element is the product of twice as many as before. No gradient flows through them. */
+static tdm_value multiply_integers(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  name = tdm_graph_name(graph, name);
+  tdm_dimension_attributes attributes;
+  const tdm_value invalid = {0, 0};
+  if (!find_dimension(graph, "cumprod", name, x, dimension, &attributes)) return invalid;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  const int counted = tdm_layer_dimension(graph, "cumprod", name, &shape, dimension);
+  char text[TDM_SHAPE_TEXT];
+  if (!tdm_dim_is_size(shape.dims[counted]))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "cumprod %s: dimension %d of integers x must be a size, x is %s", name,
+                          dimension, tdm_shape_text(&shape, text, sizeof text));
+  for (int64_t step = 1; step < shape.dims[counted] && tdm_value_is_valid(x); step *= 2) {
+    int64_t amounts[2 * TDM_MAX_RANK] = {0}; /* the last dimension first */
+    amounts[2 * (shape.rank - 1 - counted)] = step;
+    amounts[2 * (shape.rank - 1 - counted) + 1] = -step;
+    const tdm_value before =
+        tdm_pad(graph, name, x, amounts, 2 * (size_t)(shape.rank - counted), TDM_PAD_CONSTANT, 1);
+    x = tdm_mul(graph, name, x, before);
+  }
+  return x;
+}
+
 tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (dtype == TDM_INT32 || dtype == TDM_INT64) return multiply_integers(graph, name, x, dimension);
   return make_running(graph, "cumprod", &cumprod_operation, name, x, dimension);
 }
 

@@ -81,12 +81,14 @@ tdm_status tdm_uploads_copy(tdm_uploads *uploads, const tdm_memory *from, const 
 
 tdm_status tdm_uploads_initialize(tdm_uploads *uploads, const tdm_memory *memory,
                                   const tdm_spec *spec, const tdm_initialized *initialized) {
+  const size_t bytes = (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
+  if (bytes == 0) return TDM_OK;
   void *data = memory->device->ops->host_pointer(memory->device, memory->address);
   if (data) return fill(data, spec, initialized);
   begin(uploads);
   TDM_TRY(uploads->oneshot.status);
   tdm_memory staging;
-  TDM_TRY(take_staging(uploads, (size_t)tdm_shape_bytes(&spec->shape, spec->dtype), &staging));
+  TDM_TRY(take_staging(uploads, bytes, &staging));
   data = staging.device->ops->host_pointer(staging.device, staging.address);
   TDM_TRY(fill(data, spec, initialized));
   tdm_memory to = *memory;

@@ -79,6 +79,8 @@ class Frozen:
         if not isinstance(told, dict):
             return told
         if "value" in told:
+            if told["value"] >= len(self.values.known):  # the call that makes it was refused
+                raise Differs(self.library.message())
             return self.values.get(told["value"])
         if "room" in told:
             return (self.values.kind * told["room"])()

@@ -26,11 +26,18 @@ static tdm_status read_shape(tdm_json *json, tdm_safetensors_entry *entry) {
   return TDM_OK;
 }
 
-/* Returns the number at *at, which was checked when the header was read, and passes it. */
+/* Returns the number at *at and passes it and the comma or bracket behind it. No 0 terminates the
+ * header, but it was read before: digits and that end are there, and the number fits. */
 static tdm_dim next_dim(const char **at) {
-  char *end;
-  const tdm_dim size = (tdm_dim)strtoll(*at, &end, 10);
-  *at = end + strcspn(end, ",]") + 1;
+  const char *text = *at;
+  tdm_dim size = 0;
+  while (*text < '0' || *text > '9')
+    text++;
+  for (; *text >= '0' && *text <= '9'; text++)
+    size = 10 * size + (*text - '0');
+  while (*text != ',' && *text != ']')
+    text++;
+  *at = text + 1;
   return size;
 }
 

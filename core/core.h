@@ -25,7 +25,7 @@ extern "C" {
 
 /* The version of the headers. */
 #define TDM_VERSION_MAJOR 0
-#define TDM_VERSION_MINOR 2
+#define TDM_VERSION_MINOR 3
 #define TDM_VERSION_PATCH 0
 
 /* The version of the library that runs, as "major.minor.patch"; static storage. */

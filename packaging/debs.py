@@ -26,7 +26,7 @@ import install  # noqa: E402
 
 # What of the installed files goes where; LIB is Debian's folder of this architecture's libraries.
 CONTENTS = {
-    "libtandem0.2": ["LIB/libtandem.so.*"],
+    "libtandem0.3": ["LIB/libtandem.so.*"],
     "libtandem-dev": ["usr/include", "LIB/libtandem.so", "LIB/libtandem.a", "LIB/pkgconfig",
                       "LIB/cmake", "usr/share/tandem"],
     "tandem-tools": ["usr/bin", "usr/share/man", "usr/share/bash-completion"],
@@ -34,7 +34,7 @@ CONTENTS = {
     "libtandem-openmpi": ["LIB/tandem/libtandem_openmpi.so"],
     "libtandem-mpich": ["LIB/tandem/libtandem_mpich.so"],
 }
-LIBRARY = "libtandem0.2"
+LIBRARY = "libtandem0.3"
 
 
 def output(*command, **more):

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-ALWAYS = ["libtandem-dev", "libtandem0.2", "tandem-doc", "tandem-tools"]
+ALWAYS = ["libtandem-dev", "libtandem0.3", "tandem-doc", "tandem-tools"]
 PLUGINS = {"libtandem-cuda": "devices/cuda/libtandem_cuda.so",
            "libtandem-mpich": "net/libtandem_mpich.so",
            "libtandem-openmpi": "net/libtandem_openmpi.so"}
@@ -55,26 +55,26 @@ class Packages(unittest.TestCase):
 
     def test_all_recipes_are_of_one_version(self):
         with open("packaging/vcpkg/vcpkg.json", encoding="utf-8") as file:
-            self.assertEqual(json.load(file)["version"], self.field("libtandem0.2", "Version"))
+            self.assertEqual(json.load(file)["version"], self.field("libtandem0.3", "Version"))
 
     def test_there_is_one_of_each_part(self):
         wanted = ALWAYS + [name for name, built in PLUGINS.items() if os.path.exists(built)]
         self.assertEqual(sorted(self.debs), sorted(wanted), self.told)
 
     def test_the_library(self):
-        contents = self.contents("libtandem0.2")
+        contents = self.contents("libtandem0.3")
         libraries = {path for path in contents if ".so" in path}
         self.assertEqual({os.path.basename(path) for path in libraries},
-                         {"libtandem.so.0.2", "libtandem.so.0.2.0"})
-        depends = self.field("libtandem0.2", "Depends")
+                         {"libtandem.so.0.3", "libtandem.so.0.3.0"})
+        depends = self.field("libtandem0.3", "Depends")
         for library in ("libc6", "libgomp1", "libhwloc15", "libjansson4", "libsodium23", "libuv1"):
             self.assertRegex(depends, rf"\b{library} \(>= ")
         self.assertNotIn("libstdc++", depends)
-        symbols = output("dpkg-deb", "--info", self.debs["libtandem0.2"], "symbols")
+        symbols = output("dpkg-deb", "--info", self.debs["libtandem0.3"], "symbols")
         self.assertRegex(symbols, r"(?m)^libtandem\.so\.0\.2 libtandem0\.2 ")
-        self.assertIn(" tdm_session_create@Base 0.2.0\n", symbols)
-        self.assertEqual(output("dpkg-deb", "--info", self.debs["libtandem0.2"], "shlibs"),
-                         "libtandem 0.2 libtandem0.2 (>= 0.2.0)\n")
+        self.assertIn(" tdm_session_create@Base 0.3.0\n", symbols)
+        self.assertEqual(output("dpkg-deb", "--info", self.debs["libtandem0.3"], "shlibs"),
+                         "libtandem 0.3 libtandem0.3 (>= 0.3.0)\n")
 
     def test_what_programs_are_compiled_with(self):
         contents = self.contents("libtandem-dev")
@@ -84,7 +84,7 @@ class Packages(unittest.TestCase):
         for ending in ("/libtandem.so", "/libtandem.a", "/pkgconfig/tandem.pc",
                        "/cmake/tandem/tandem-config.cmake"):
             self.assertTrue(any(path.endswith(ending) for path in contents), ending)
-        self.assertIn("libtandem0.2 (= 0.2.0)", self.field("libtandem-dev", "Depends"))
+        self.assertIn("libtandem0.3 (= 0.3.0)", self.field("libtandem-dev", "Depends"))
 
     def test_the_command(self):
         contents = self.contents("tandem-tools")
@@ -95,7 +95,7 @@ class Packages(unittest.TestCase):
     def test_plug_ins_are_of_one_version_and_bring_their_mpi(self):
         for name in set(self.debs) & set(PLUGINS):
             depends = self.field(name, "Depends")
-            self.assertIn("libtandem0.2 (= 0.2.0)", depends)
+            self.assertIn("libtandem0.3 (= 0.3.0)", depends)
             file = os.path.basename(PLUGINS[name])
             self.assertTrue(any(path.endswith("/tandem/" + file) for path in self.contents(name)))
             if name != "libtandem-cuda":

@@ -156,7 +156,7 @@ def chosen(made):
 
 def main():
     folder, suites = sys.argv[1], sys.argv[2:] or list(run.SUITES)
-    path = os.path.join(ROOT, "bazel-bin", "libtandem.so.0.2.0")
+    path = os.path.join(ROOT, "bazel-bin", "libtandem.so.0.3.0")
     for suite in suites:
         library = Recording(path, ROOT)
         groups = {}

@@ -96,7 +96,7 @@ def tell(suite, name, results, refusals):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", default=os.path.join(ROOT, "bazel-bin", "libtandem.so.0.2.0"))
+    parser.add_argument("--library", default=os.path.join(ROOT, "bazel-bin", "libtandem.so.0.3.0"))
     parser.add_argument("--refusals", action="store_true", help="tell why cases were refused")
     parser.add_argument("--only", help="names, separated by commas")
     parser.add_argument("--count", type=int, default=200, help="cases that are drawn of each")

@@ -143,6 +143,9 @@ typedef struct tdm_operation {
   void (*bind)(void *attributes, const tdm_bound_names *names);
   /* Bit i: only the shape of input i is read. No gradient flows back to it, and none is wanted. */
   uint32_t shape_inputs;
+  /* The layer that messages name, where users call it by another name than its kernel's. NULL:
+   * `name`. */
+  const char *layer;
 } tdm_operation;
 
 /* Appends a node: name is its path below the scope, NULL the scope's next number; attributes are

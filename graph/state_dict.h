@@ -6,11 +6,11 @@
  *
  * With a rule {"block2.", "encoder.layer.2."} it is encoder.layer.2.fc.weight: of the rules, the
  * first whose prefix begins the name. A tied parameter (tdm_tie) is saved once, under the first of
- * its names that files have, as safetensors' save_model does; every_tied_name saves it under each,
- * as PyTorch's state_dict() of a model whose modules share a parameter. Loading accepts any one of
- * its names, or several whose values are equal, as safetensors' load_model and PyTorch's strict
- * load_state_dict together. Two parameters that would have one name in files are an error that
- * names them. */
+ * its names in the order of the graph that files have. PyTorch's strict load_state_dict of a model
+ * whose modules share a parameter expects every name: every_tied_name saves it under each. Loading
+ * accepts any one of its names, or several whose values are equal, as safetensors' load_model and
+ * PyTorch's strict load_state_dict together. Two parameters that would have one name in files are
+ * an error that names them. */
 #ifndef TANDEM_GRAPH_STATE_DICT_H
 #define TANDEM_GRAPH_STATE_DICT_H
 

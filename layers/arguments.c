@@ -26,10 +26,68 @@ static const tdm_operation check_operation = {
 
 TDM_RECORDS(arguments, {.operation = &check_operation, .functions = "tdm_ctc tdm_multi_margin"});
 
+/* ---- When described -------------------------------------------------------------------------- */
+
+bool tdm_argument_is_value(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                           tdm_value x) {
+  if (tdm_value_shape(graph, x).rank >= 0) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is not a value of this graph", layer, name,
+                 what);
+  return false;
+}
+
+bool tdm_argument_is_floating(tdm_graph *graph, const char *layer, const char *name,
+                              const char *what, tdm_value x) {
+  if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (tdm_dtype_is_floating(dtype)) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, and must be floating", layer, name,
+                 what, tdm_dtype_name(dtype));
+  return false;
+}
+
+bool tdm_argument_has_dtype(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            tdm_value x, tdm_dtype dtype) {
+  if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
+  if (tdm_value_dtype(graph, x) == dtype) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, expected %s", layer, name, what,
+                 tdm_dtype_name(tdm_value_dtype(graph, x)), tdm_dtype_name(dtype));
+  return false;
+}
+
+bool tdm_argument_has_rank(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                           tdm_value x, int least, int most) {
+  if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT], range[32] = "";
+  if (shape.rank >= least && shape.rank <= most) return true;
+  if (least != most) (void)snprintf(range, sizeof range, "%d to ", least);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, expected %s%d dimensions", layer,
+                 name, what, tdm_shape_text(&shape, text, sizeof text), range, most);
+  return false;
+}
+
+bool tdm_argument_has_shape(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            tdm_value x, const tdm_shape *expected) {
+  if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  char text[TDM_SHAPE_TEXT], wanted[TDM_SHAPE_TEXT];
+  bool agrees = shape.rank == expected->rank;
+  for (int i = 0; agrees && i < shape.rank; i++)
+    agrees = tdm_dim_agree(shape.dims[i], expected->dims[i]);
+  if (!agrees)
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, expected %s", layer, name, what,
+                   tdm_shape_text(&shape, text, sizeof text),
+                   tdm_shape_text(expected, wanted, sizeof wanted));
+  return agrees;
+}
+
+/* ---- In a run -------------------------------------------------------------------------------- */
+
 static bool has_integers(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
   const tdm_dtype dtype = tdm_value_dtype(graph, x);
   if (dtype == TDM_INT32 || dtype == TDM_INT64) return true;
-  if (tdm_layer_accepts(graph, argument->layer, argument->name, x))
+  if (tdm_argument_is_value(graph, argument->layer, argument->name, argument->what, x))
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s are %s, and must be int32 or int64",
                    argument->layer, argument->name, argument->what, tdm_dtype_name(dtype));
   return false;
@@ -54,20 +112,18 @@ tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm
   return tdm_append(graph, &check_operation, argument->name, &attributes, operands, count, NULL);
 }
 
+/* ---- Operands that are broadcast ------------------------------------------------------------- */
+
 static bool has_legal_dtype(tdm_graph *graph, const char *layer, const char *name,
                             const tdm_operand *operands, size_t index) {
   const tdm_dtype first = tdm_value_dtype(graph, operands[0].value);
   const tdm_dtype dtype = tdm_value_dtype(graph, operands[index].value);
   if (operands[index].may_be_integers || (index > 0 && dtype == first)) return true;
-  if (index == 0 && tdm_dtype_is_floating(dtype)) return true;
   if (index == 0)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, and must be floating", layer,
-                   name, operands[0].what, tdm_dtype_name(dtype));
-  else
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: %s is %s, %s is %s: they must have one dtype", layer, name,
-                   operands[0].what, tdm_dtype_name(first), operands[index].what,
-                   tdm_dtype_name(dtype));
+    return tdm_argument_is_floating(graph, layer, name, operands[0].what, operands[0].value);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %s, %s is %s: they must have one dtype",
+                 layer, name, operands[0].what, tdm_dtype_name(first), operands[index].what,
+                 tdm_dtype_name(dtype));
   return false;
 }
 
@@ -75,14 +131,13 @@ bool tdm_arguments_broadcast(tdm_graph *graph, const char *layer, const char *na
                              const tdm_operand *operands, size_t count) {
   tdm_shape whole = {.rank = 0};
   for (size_t i = 0; i < count; i++)
-    if (!tdm_layer_accepts(graph, layer, name, operands[i].value) ||
+    if (!tdm_argument_is_value(graph, layer, name, operands[i].what, operands[i].value) ||
         !has_legal_dtype(graph, layer, name, operands, i))
       return false;
   for (size_t i = 0; i < count; i++) {
     const tdm_shape shape = tdm_value_shape(graph, operands[i].value);
-    const char *others = i > 1 ? "what stands before it" : operands[0].what;
-    const tdm_status status =
-        tdm_shape_broadcast(&whole, others, &shape, operands[i].what, &whole);
+    const char *others = i > 1 ? "the shape of those before it" : operands[0].what;
+    const tdm_status status = tdm_shape_broadcast(&whole, others, &shape, operands[i].what, &whole);
     if (status == TDM_OK) continue;
     (void)tdm_graph_fail_message(graph, tdm_fail_within(status, "%s %s", layer, name));
     return false;

@@ -1,7 +1,8 @@
-/* Arguments of composed layers: what they check of integers that a run is fed, in their own terms.
- * A layer that is made of operations passes lengths, ids and targets through tdm_argument_check
- * before it computes with them, so that a wrong one is reported as the layer's argument and not by
- * an operation inside. */
+/* Arguments of composed layers: checks of dtypes and shapes when a layer is described, and of the
+ * integers that a run is fed. Each message names the layer's function and name, the argument, what
+ * was given and what is legal. A layer that is made of operations passes lengths, ids and targets
+ * through tdm_argument_check before it computes with them, so that a wrong one is reported as the
+ * layer's argument and not by an operation inside. */
 #ifndef TANDEM_LAYERS_ARGUMENTS_H
 #define TANDEM_LAYERS_ARGUMENTS_H
 
@@ -24,6 +25,19 @@ typedef struct tdm_argument {
  * illegal element, its position and the range. Fails at once, as the graph's error, unless x is
  * int32 or int64. */
 tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x);
+
+/* Each returns true if x is legal; otherwise the graph's error names layer, argument and what is
+ * legal. layer: the function without "tdm_"; what: the argument. */
+bool tdm_argument_is_value(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                           tdm_value x);
+bool tdm_argument_is_floating(tdm_graph *graph, const char *layer, const char *name,
+                              const char *what, tdm_value x);
+bool tdm_argument_has_dtype(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            tdm_value x, tdm_dtype dtype);
+bool tdm_argument_has_rank(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                           tdm_value x, int least, int most);
+bool tdm_argument_has_shape(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            tdm_value x, const tdm_shape *expected);
 
 /* An argument that is computed with element by element. */
 typedef struct tdm_operand {

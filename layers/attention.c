@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "layers/arguments.h"
 #include "layers/attention.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
@@ -158,6 +159,7 @@ static tdm_status chunk_attention(tdm_chunked *chunked) {
       .chunk = chunk_attention,                                                                    \
       .work = attention_work,                                                                      \
       .precision = TDM_PRECISION_LOWER,                                                            \
+      .layer = TDM_OP_ATTENTION,                                                                   \
   }
 
 ATTENTION(attention, TDM_OP_ATTENTION, NULL);
@@ -173,15 +175,22 @@ TDM_RECORDS(attention,
             {.operation = &attention_that_drops, .no_golden = DRAWN, .no_differences = DRAWN},
             {.operation = &attention_gradient});
 
+/* Returns true unless a mask (batch heads, queries, keys) has another count of these. */
+static bool has_heads(tdm_graph *graph, const char *name, tdm_value mask, tdm_value q,
+                      int64_t heads) {
+  const tdm_shape shape = tdm_value_shape(graph, mask), queries = tdm_value_shape(graph, q);
+  if (!tdm_value_is_valid(mask) || shape.rank != 3 || queries.rank != 3) return true;
+  tdm_shape expected = shape;
+  const tdm_dim batch = queries.dims[0];
+  expected.dims[0] = tdm_dim_is_size(batch) ? batch * heads : TDM_DIM_UNKNOWN;
+  return tdm_argument_has_shape(graph, "attention", name, "mask", mask, &expected);
+}
+
 tdm_value tdm_mask_by_heads(tdm_graph *graph, const char *name, tdm_value mask, int64_t heads) {
   const tdm_shape shape = tdm_value_shape(graph, mask);
   if (!tdm_value_is_valid(mask) || shape.rank != 3) return mask;
   return tdm_reshape(graph, name, mask,
                      tdm_shape_of(4, TDM_INFER, heads, shape.dims[1], shape.dims[2]));
-}
-
-static tdm_value refuse(tdm_graph *graph, const char *name, const char *what, double number) {
-  return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "attention %s: %s %g", name, what, number);
 }
 
 tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k, tdm_value v,
@@ -190,14 +199,19 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
   tdm_attention_options chosen;
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "attention", name, attention, options, &chosen) ||
-      !tdm_layer_accepts(graph, "attention", name, q) ||
-      !tdm_layer_accepts(graph, "attention", name, k) ||
-      !tdm_layer_accepts(graph, "attention", name, v))
+      !tdm_argument_is_value(graph, "attention", name, "q", q) ||
+      !tdm_argument_is_value(graph, "attention", name, "k", k) ||
+      !tdm_argument_is_value(graph, "attention", name, "v", v))
     return invalid;
   if (!tdm_layer_is_at_least(graph, "attention", name, "heads", chosen.heads, 1)) return invalid;
-  if (!isfinite(chosen.scale)) return refuse(graph, name, "scale is not finite:", chosen.scale);
+  if (!isfinite(chosen.scale))
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "attention %s: scale is %g, expected a finite number", name,
+                          chosen.scale);
   if (!(chosen.dropout >= 0 && chosen.dropout <= 1))
-    return refuse(graph, name, "dropout is no probability:", chosen.dropout);
+    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                          "attention %s: dropout is %g, expected a probability, 0 to 1", name,
+                          chosen.dropout);
   tdm_attention_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   attributes.heads = chosen.heads;
@@ -210,6 +224,7 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
     attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */
   }
   if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
+  if (!has_heads(graph, name, chosen.mask, q, attributes.heads)) return invalid;
   const tdm_value mask = tdm_mask_by_heads(graph, name, chosen.mask, attributes.heads);
   const tdm_value operands[] = {q, k, v, chosen.padding, mask};
   return tdm_append(graph, chosen.dropout > 0 ? &attention_with_dropout : &attention, name,

@@ -3,10 +3,104 @@
 #include <float.h>
 #include <math.h>
 
+#include "layers/arguments.h"
 #include "layers/attention.h"
 #include "layers/common.h"
 
 static const tdm_value invalid = {0, 0};
+
+/* ---- Arguments ------------------------------------------------------------------------------- */
+
+/* Features that are sizes, and those of the query shared by heads. */
+static bool has_features(tdm_graph *graph, const tdm_attended *given, int input, int rank) {
+  tdm_shape shape = tdm_value_shape(graph, given->inputs[input]);
+  char text[TDM_SHAPE_TEXT];
+  const tdm_dim features = shape.rank > 0 ? *tdm_shape_last(&shape) : 0;
+  if (!tdm_argument_has_rank(graph, given->layer, given->name, given->names[input],
+                             given->inputs[input], rank ? rank : 2, rank ? rank : 3))
+    return false;
+  if (features > 0 && features <= INT64_MAX / 3 && (input > 0 || features % given->heads == 0))
+    return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                 input > 0 ? "%s %s: %s is %s, expected a last dimension of 1 or more features"
+                           : "%s %s: %s is %s, expected a last dimension that %lld heads divide",
+                 given->layer, given->name, given->names[input],
+                 tdm_shape_text(&shape, text, sizeof text), (long long)given->heads);
+  return false;
+}
+
+/* Dtypes, one batch, and as many values as keys. */
+static bool fit_inputs(tdm_graph *graph, const tdm_attended *given) {
+  const int rank = tdm_value_shape(graph, given->inputs[0]).rank;
+  const int batch = given->batch_first ? 0 : 1, length = rank == 2 ? 0 : 1 - batch;
+  for (int i = 0; i < 3; i++) {
+    if (!tdm_argument_is_floating(graph, given->layer, given->name, given->names[i],
+                                  given->inputs[i]) ||
+        !tdm_argument_has_dtype(graph, given->layer, given->name, given->names[i], given->inputs[i],
+                                tdm_graph_dtype(graph)) ||
+        !has_features(graph, given, i, i > 0 ? rank : 0))
+      return false;
+    tdm_shape expected = tdm_value_shape(graph, given->inputs[i]);
+    if (rank == 3 && i > 0)
+      expected.dims[batch] = tdm_value_shape(graph, given->inputs[0]).dims[batch];
+    if (i == 2) expected.dims[length] = tdm_value_shape(graph, given->inputs[1]).dims[length];
+    if (!tdm_argument_has_shape(graph, given->layer, given->name, given->names[i], given->inputs[i],
+                                &expected))
+      return false;
+  }
+  return true;
+}
+
+static bool fits_padding(tdm_graph *graph, const tdm_attended *given, tdm_dim batch, tdm_dim keys) {
+  const bool single = tdm_value_shape(graph, given->inputs[0]).rank == 2;
+  tdm_shape expected = {.rank = 2, .dims = {batch, keys}};
+  if (single && tdm_value_shape(graph, given->padding).rank == 1)
+    expected = (tdm_shape){.rank = 1, .dims = {keys}};
+  return tdm_argument_has_dtype(graph, given->layer, given->name, given->padding_name,
+                                given->padding, TDM_BOOL) &&
+         tdm_argument_has_shape(graph, given->layer, given->name, given->padding_name,
+                                given->padding, &expected);
+}
+
+static bool fits_mask(tdm_graph *graph, const tdm_attended *given, tdm_dim batch, tdm_dim queries,
+                      tdm_dim keys) {
+  tdm_shape expected = {.rank = 2, .dims = {queries, keys}};
+  const int rank = tdm_value_shape(graph, given->mask).rank;
+  const tdm_dim all = tdm_dim_is_size(batch) ? batch * given->heads : TDM_DIM_UNKNOWN;
+  if (rank == 3) expected = (tdm_shape){.rank = 3, .dims = {all, queries, keys}};
+  if (rank == 4) expected = (tdm_shape){.rank = 4, .dims = {batch, given->heads, queries, keys}};
+  if (tdm_value_dtype(graph, given->mask) != TDM_BOOL &&
+      !tdm_argument_has_dtype(graph, given->layer, given->name, given->mask_name, given->mask,
+                              tdm_graph_dtype(graph)))
+    return false;
+  return tdm_argument_has_shape(graph, given->layer, given->name, given->mask_name, given->mask,
+                                &expected);
+}
+
+bool tdm_attended_check(tdm_graph *graph, const tdm_attended *given) {
+  for (int i = 0; i < 3; i++)
+    if (!tdm_argument_is_value(graph, given->layer, given->name, given->names[i], given->inputs[i]))
+      return false;
+  if (!tdm_layer_is_at_least(graph, given->layer, given->name, "heads", given->heads, 1) ||
+      !fit_inputs(graph, given))
+    return false;
+  if (!(given->dropout >= 0 && given->dropout <= 1)) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: dropout is %g, expected a probability, 0 to 1", given->layer,
+                   given->name, given->dropout);
+    return false;
+  }
+  const tdm_shape query = tdm_value_shape(graph, given->inputs[0]);
+  const tdm_shape key = tdm_value_shape(graph, given->inputs[1]);
+  const int batch = given->batch_first ? 0 : 1, length = query.rank == 2 ? 0 : 1 - batch;
+  const tdm_dim sequences = query.rank == 2 ? 1 : tdm_dim_merge(query.dims[batch], key.dims[batch]);
+  return (!tdm_value_is_valid(given->padding) ||
+          fits_padding(graph, given, sequences, key.dims[length])) &&
+         (!tdm_value_is_valid(given->mask) ||
+          fits_mask(graph, given, sequences, query.dims[length], key.dims[length]));
+}
+
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 /* x (batch, length, heads dim) -> (batch, heads, length, dim), or, turned, (batch, heads, dim,
  * length). */

@@ -215,6 +215,7 @@ static const tdm_operation gathered_bag = {
 };
 static const tdm_operation gathered_bag_of_maxima = {
     BAG_OPERATION(TDM_OP_EMBEDDING_BAG_MAX, 2, 3, 2),
+    .layer = TDM_OP_EMBEDDING_BAG,
     .infer = infer_gathered_bag,
     .gradient = append_gathered_max_gradient,
     .work = tdm_work_looks_up,
@@ -257,6 +258,7 @@ static const tdm_operation bag_with_sparse_gradient = {
 };
 static const tdm_operation bag_of_maxima = {
     BAG(TDM_OP_EMBEDDING_BAG_MAX, 3, 2),
+    .layer = TDM_OP_EMBEDDING_BAG,
     .gradient = append_max_gradient,
     .look_up = &maxima_in_shards,
 };

@@ -142,19 +142,17 @@ static void work_gather(const tdm_infer *node, tdm_work *work) {
   work->bytes_read = work->bytes_written + tdm_work_bytes(&node->inputs[1]);
 }
 
-static const tdm_operation gather_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_GATHER,
-    .attribute_bytes = sizeof(tdm_gather_attributes),
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .output_count = 1,
-    .infer = infer_gather,
-    .gradient = append_gather_gradient,
-    .chunk = chunk_gather,
-    .work = work_gather,
-    .precision = TDM_PRECISION_GIVEN,
-};
+#define GATHER(called)                                                                             \
+  {                                                                                                \
+    .struct_size = sizeof(tdm_operation), .name = TDM_OP_GATHER,                                   \
+    .attribute_bytes = sizeof(tdm_gather_attributes), .min_inputs = 2, .max_inputs = 2,            \
+    .output_count = 1, .infer = infer_gather, .gradient = append_gather_gradient,                  \
+    .chunk = chunk_gather, .work = work_gather, .precision = TDM_PRECISION_GIVEN,                  \
+    .layer = (called),                                                                             \
+  }
+
+static const tdm_operation gather_operation = GATHER(NULL);
+static const tdm_operation index_select_operation = GATHER("index_select"); /* whole_rows */
 
 static const tdm_operation scatter_add_operation = {
     .struct_size = sizeof(tdm_operation),
@@ -182,9 +180,8 @@ static const tdm_operation one_hot_operation = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-TDM_RECORDS(gather,
-            {.operation = &gather_operation,
-             .functions = "tdm_gather tdm_index_select tdm_interpolate"},
+TDM_RECORDS(gather, {.operation = &gather_operation, .functions = "tdm_gather"},
+            {.operation = &index_select_operation, .functions = "tdm_index_select tdm_interpolate"},
             {.operation = &scatter_add_operation, .functions = "tdm_scatter_add tdm_max_unpool"},
             {.operation = &one_hot_operation, .functions = "tdm_one_hot"});
 
@@ -192,7 +189,8 @@ static tdm_value append_gather(tdm_graph *graph, const char *name,
                                const tdm_gather_attributes *attributes, tdm_value x,
                                tdm_value index) {
   const tdm_value operands[] = {x, index};
-  return tdm_append(graph, &gather_operation, name, attributes, operands, 2, NULL);
+  return tdm_append(graph, attributes->whole_rows ? &index_select_operation : &gather_operation,
+                    name, attributes, operands, 2, NULL);
 }
 
 static tdm_value append_scatter_add(tdm_graph *graph, const char *name,

@@ -54,6 +54,9 @@ typedef tdm_value (*tdm_loss_divisor)(tdm_chunked *chunked);
  * (tdm_loss_attributes) ask for the mean. */
 tdm_status tdm_loss_chunk(tdm_chunked *chunked, tdm_loss_divisor divisor) TDM_WARN_UNUSED;
 
+/* The binary cross-entropy of each label: logits, targets, [weight]. */
+extern const tdm_operation tdm_operation_multilabel_soft_margin;
+
 /* A rule `chunk` for a loss of one value an element. */
 tdm_status tdm_loss_chunk_elements(tdm_chunked *chunked) TDM_WARN_UNUSED;
 /* Operand index, what, has the dtype of operand 0, first, and the last dimensions of shape, or is

@@ -247,23 +247,39 @@ static bool refuse_shapes(tdm_graph *graph, const char *loss, const char *name,
   return false;
 }
 
+/* Returns true if there is no weight, or it has one value per class, of the dtype of what is
+ * judged. */
+static bool fits_weight(tdm_graph *graph, const char *loss, const char *name, tdm_value judged,
+                        tdm_value weight) {
+  const tdm_shape shape = tdm_value_shape(graph, judged);
+  if (!tdm_value_is_valid(weight) || shape.rank == 0) return true;
+  const tdm_shape classes = {.rank = 1, .dims = {shape.dims[shape.rank > 1]}};
+  return tdm_argument_has_dtype(graph, loss, name, "weight", weight,
+                                tdm_value_dtype(graph, judged)) &&
+         tdm_argument_has_shape(graph, loss, name, "weight", weight, &classes);
+}
+
 /* False, with the graph's error, where shapes do not fit one another. What is (n, classes) stays
  * what it is, and the operation's own rule judges it. may_be_probable: targets may be
  * probabilities. */
 static bool class_rows_of(tdm_graph *graph, const char *loss, const char *name, tdm_value judged,
-                          tdm_value targets, bool may_be_probable, class_rows *out_rows) {
+                          tdm_value targets, tdm_value weight, bool may_be_probable,
+                          class_rows *out_rows) {
   *out_rows = (class_rows){.judged = judged, .targets = targets};
-  if (!tdm_layer_accepts(graph, loss, name, judged) ||
-      !tdm_layer_accepts(graph, loss, name, targets))
+  if (!tdm_argument_is_floating(graph, loss, name, may_be_probable ? "logits" : "log_probabilities",
+                                judged) ||
+      !tdm_argument_is_value(graph, loss, name, "targets", targets) ||
+      !fits_weight(graph, loss, name, judged, weight))
     return false;
   const tdm_shape shape = tdm_value_shape(graph, judged);
   const tdm_shape target_shape = tdm_value_shape(graph, targets);
   out_rows->probable = may_be_probable && target_shape.rank == shape.rank &&
                        tdm_dtype_is_floating(tdm_value_dtype(graph, targets));
-  if (shape.rank == 0 || shape.rank == 2) return true;
+  if (shape.rank == 0) return true;
   out_rows->shape = without_classes(&shape);
   if (!agree(out_rows->probable ? &shape : &out_rows->shape, &target_shape))
     return refuse_shapes(graph, loss, name, &shape, &target_shape);
+  if (shape.rank == 2) return true;
   out_rows->reshaped = true;
   out_rows->judged = classes_last(graph, name, judged);
   out_rows->targets = out_rows->probable
@@ -293,7 +309,7 @@ tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabi
   const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT;
   class_rows rows;
   if (!tdm_loss_options_read(graph, "nll", name, options, uses, &chosen) ||
-      !class_rows_of(graph, "nll", name, log_probabilities, targets, false, &rows))
+      !class_rows_of(graph, "nll", name, log_probabilities, targets, chosen.weight, false, &rows))
     return (tdm_value){0, 0};
   return give_back(graph, name, &rows, &chosen,
                    append_nll(graph, name, rows.judged, rows.targets, &chosen));
@@ -336,7 +352,8 @@ tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value l
                           "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]", name,
                           chosen.label_smoothing);
   class_rows rows;
-  if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, true, &rows))
+  if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, chosen.weight, true,
+                     &rows))
     return (tdm_value){0, 0};
   if (rows.probable && chosen.ignore_index != TDM_LOSS_IGNORE_INDEX)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,

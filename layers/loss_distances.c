@@ -55,6 +55,15 @@ static tdm_value distance(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_norm(graph, name, tdm_add_scalar(graph, name, apart, epsilon), p, &last, 1, keep);
 }
 
+/* Returns true if a and b are floating and broadcast, and one has a last dimension. */
+static bool are_vectors(tdm_graph *graph, const char *layer, const char *name, tdm_value a,
+                        tdm_value b) {
+  const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
+  const bool is_scalar = tdm_value_shape(graph, b).rank == 0;
+  return tdm_arguments_broadcast(graph, layer, name, operands, 2) &&
+         (!is_scalar || tdm_argument_has_rank(graph, layer, name, "a", a, 1, TDM_MAX_RANK));
+}
+
 static bool is_norm(tdm_graph *graph, const char *function, const char *name, double p) {
   if (p > 0.0) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: p is %g, and must be positive", function,
@@ -69,6 +78,7 @@ tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a,
   if (!isfinite(epsilon))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pairwise_distance %s: epsilon %g must be finite", name, epsilon);
+  if (!are_vectors(graph, "pairwise_distance", name, a, b)) return invalid;
   return distance(graph, name, a, b, p, epsilon, keep);
 }
 
@@ -91,9 +101,11 @@ tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_valu
   if (!tdm_loss_options_read(graph, "cosine_embedding", name, options, TDM_LOSS_USES_MARGIN,
                              &chosen))
     return invalid;
-  const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
-  if (!tdm_arguments_broadcast(graph, "cosine_embedding", name, operands, 2)) return invalid;
+  if (!are_vectors(graph, "cosine_embedding", name, a, b)) return invalid;
   const tdm_value cosine = bounded_cosine(graph, name, a, b);
+  const tdm_operand operands[] = {{"the cosine of a and b", cosine, false},
+                                  {"targets", targets, true}};
+  if (!tdm_arguments_broadcast(graph, "cosine_embedding", name, operands, 2)) return invalid;
   const tdm_value unlike = tdm_loss_above_zero(
       graph, name, tdm_add_scalar(graph, name, cosine, -tdm_loss_margin(&chosen, 0.0)));
   const tdm_value elements =
@@ -126,7 +138,9 @@ tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value 
                           "triplet_margin %s: margin is %g, and must be positive", name, margin);
   const tdm_operand operands[] = {
       {"anchor", anchor, false}, {"positive", positive, false}, {"negative", negative, false}};
-  if (!tdm_arguments_broadcast(graph, "triplet_margin", name, operands, 3)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "triplet_margin", name, operands, 3) ||
+      !tdm_argument_has_rank(graph, "triplet_margin", name, "anchor", anchor, 1, TDM_MAX_RANK))
+    return invalid;
   const tdm_value near = distance(graph, name, anchor, positive, p, epsilon, false);
   tdm_value far = distance(graph, name, anchor, negative, p, epsilon, false);
   if (chosen.swap)
@@ -160,11 +174,12 @@ tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
   const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL;
   if (!tdm_loss_options_read(graph, "gaussian_nll", name, options, uses, &chosen)) return invalid;
   const double least = tdm_or_default(chosen.epsilon, 1e-6);
-  const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, false}};
-  if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 2)) return invalid;
-  const tdm_value given = of_rows(graph, name, x, variance);
-  const tdm_value is_less = tdm_compare_scalar(graph, name, given, TDM_LESS, least);
-  const tdm_value spread = tdm_masked_fill(graph, name, given, is_less, least);
+  variance = of_rows(graph, name, x, variance);
+  const tdm_operand operands[] = {
+      {"x", x, false}, {"targets", targets, false}, {"variance", variance, false}};
+  if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 3)) return invalid;
+  const tdm_value is_less = tdm_compare_scalar(graph, name, variance, TDM_LESS, least);
+  const tdm_value spread = tdm_masked_fill(graph, name, variance, is_less, least);
   const tdm_value squares = tdm_square(graph, name, tdm_sub(graph, name, x, targets));
   const tdm_value sum =
       tdm_add(graph, name, tdm_log(graph, name, spread), tdm_div(graph, name, squares, spread));

@@ -217,10 +217,15 @@ tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *name, td
                              &chosen))
     return invalid;
   const int classes = -1;
-  tdm_loss_options binary = tdm_loss_options_default();
-  binary.reduction = TDM_LOSS_NONE;
-  binary.weight = chosen.weight;
-  const tdm_value elements = tdm_binary_cross_entropy_with(graph, name, logits, targets, &binary);
+  if (!tdm_argument_has_rank(graph, "multilabel_soft_margin", name, "logits", logits, 1,
+                             TDM_MAX_RANK) ||
+      !tdm_argument_is_value(graph, "multilabel_soft_margin", name, "targets", targets))
+    return invalid;
+  const tdm_loss_attributes attributes = {.reduction = TDM_REDUCTION_NONE};
+  const tdm_value operands[] = {logits, targets, chosen.weight};
+  const tdm_value elements = tdm_append(graph, &tdm_operation_multilabel_soft_margin, name,
+                                        &attributes, operands, 3, NULL);
+  if (!tdm_value_is_valid(elements)) return invalid;
   return tdm_loss_reduce(graph, name, tdm_mean(graph, name, elements, &classes, 1, false),
                          chosen.reduction);
 }

@@ -221,26 +221,24 @@ static tdm_status append_binary_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-static const tdm_operation binary_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_BINARY_CROSS_ENTROPY,
-    .attribute_bytes = sizeof(tdm_loss_attributes),
-    .min_inputs = 2,
-    .max_inputs = 4,
-    .output_count = 1,
-    .infer = infer_binary,
-    .gradient = append_binary_gradient,
-    .chunk = tdm_loss_chunk_elements,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
+#define BINARY(called)                                                                             \
+  {                                                                                                \
+    .struct_size = sizeof(tdm_operation), .name = TDM_OP_BINARY_CROSS_ENTROPY,                     \
+    .attribute_bytes = sizeof(tdm_loss_attributes), .min_inputs = 2, .max_inputs = 4,              \
+    .output_count = 1, .infer = infer_binary, .gradient = append_binary_gradient,                  \
+    .chunk = tdm_loss_chunk_elements, .work = tdm_work_streams,                                    \
+    .precision = TDM_PRECISION_FLOAT32, .layer = (called),                                         \
+  }
+
+static const tdm_operation binary_operation = BINARY(NULL);
+const tdm_operation tdm_operation_multilabel_soft_margin = BINARY("multilabel_soft_margin");
 
 TDM_RECORDS(loss_pointwise, {.operation = &mse_operation, .functions = "tdm_mse"},
             {.operation = &mse_gradient},
             {.operation = &smooth_l1_operation, .functions = "tdm_smooth_l1 tdm_huber tdm_l1"},
             {.operation = &smooth_l1_gradient},
             {.operation = &binary_operation, .functions = "tdm_binary_cross_entropy"},
-            {.operation = &binary_gradient});
+            {.operation = &tdm_operation_multilabel_soft_margin}, {.operation = &binary_gradient});
 
 tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                         tdm_value targets, const tdm_loss_options *options) {

@@ -162,30 +162,28 @@ static bool append_keys(attention_layer *self) {
 
 /* ---- What is asked for ----------------------------------------------------------------------- */
 
-/* The features of all three, which heads share; false with the graph's error. */
+/* The features of all three; false with the graph's error. */
 static bool read_features(attention_layer *self) {
-  static const char *const names[] = {"query", "key", "value"};
-  int rank = 0;
+  const tdm_attended given = {
+      .layer = "multi_head_attention",
+      .name = self->name,
+      .names = {"query", "key", "value"},
+      .inputs = {self->inputs[QUERY], self->inputs[KEY], self->inputs[VALUE]},
+      .heads = self->heads,
+      .batch_first = self->options.batch_first,
+      .mask_name = "mask",
+      .mask = self->options.mask,
+      .padding_name = "padding",
+      .padding = self->options.padding,
+      .dropout = self->options.dropout,
+  };
+  if (!tdm_attended_check(self->graph, &given)) return false;
   for (int i = 0; i < PROJECTIONS; i++) {
-    if (!tdm_layer_accepts(self->graph, "multi_head_attention", self->name, self->inputs[i]))
-      return false;
     tdm_shape shape = tdm_value_shape(self->graph, self->inputs[i]);
-    if (i == QUERY) rank = shape.rank;
-    self->in[i] = shape.rank > 0 ? *tdm_shape_last(&shape) : 0;
-    if ((rank == 2 || rank == 3) && shape.rank == rank && self->in[i] > 0 &&
-        self->in[i] <= INT64_MAX / PROJECTIONS && self->heads > 0 &&
-        self->in[QUERY] % self->heads == 0)
-      continue;
-    char text[TDM_SHAPE_TEXT];
-    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                   "multi_head_attention %s: %s is %s, and must have three dimensions, or all "
-                   "three inputs two, the last one a size, and that of query shared by %lld heads",
-                   self->name, names[i], tdm_shape_text(&shape, text, sizeof text),
-                   (long long)self->heads);
-    return false;
+    self->in[i] = *tdm_shape_last(&shape);
+    self->single = shape.rank == 2;
   }
   self->features = self->in[QUERY];
-  self->single = rank == 2;
   return true;
 }
 

@@ -2,6 +2,8 @@
  * forms. Invariant: every part is a layer of its own, under PyTorch's name. */
 #include <math.h>
 
+#include "layers/arguments.h"
+#include "layers/attention.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -84,21 +86,42 @@ static tdm_value add(const transformer_layer *self, tdm_value x, tdm_value y) {
   return tdm_add(self->graph, text, x, y);
 }
 
+/* Returns true if x can attend to memory, or to itself, under the masks of that. */
+static bool can_attend(const transformer_layer *self, const char *layer, tdm_value x,
+                       tdm_value memory, bool itself) {
+  const tdm_transformer_options *options = &self->options;
+  const char *name = itself ? "x" : "memory";
+  const tdm_attended given = {
+      .layer = layer,
+      .name = self->name,
+      .names = {"x", name, name},
+      .inputs = {x, memory, memory},
+      .heads = self->heads,
+      .batch_first = options->batch_first,
+      .mask_name = itself ? "mask" : "memory_mask",
+      .mask = itself ? options->mask : options->memory_mask,
+      .padding_name = itself ? "padding" : "memory_padding",
+      .padding = itself ? options->padding : options->memory_padding,
+      .dropout = options->dropout,
+  };
+  return tdm_attended_check(self->graph, &given);
+}
+
 static bool read_layer(transformer_layer *self, const char *layer, tdm_value x,
                        const tdm_transformer_options *options) {
   if (!tdm_layer_options(self->graph, layer, self->name, transformer, options, &self->options) ||
-      !tdm_layer_accepts(self->graph, layer, self->name, x))
+      !can_attend(self, layer, x, x, true) ||
+      !tdm_layer_is_at_least(self->graph, layer, self->name, "feedforward",
+                             self->options.feedforward, 1))
     return false;
   tdm_shape shape = tdm_value_shape(self->graph, x);
-  self->features = shape.rank > 0 ? *tdm_shape_last(&shape) : 0;
-  const double dropout = self->options.dropout;
-  if (!(dropout >= 0 && dropout <= 1))
-    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: dropout is %g, expected a probability, 0 to 1", layer, self->name,
-                   dropout);
-  return dropout >= 0 && dropout <= 1 &&
-         tdm_layer_is_at_least(self->graph, layer, self->name, "feedforward",
-                               self->options.feedforward, 1);
+  self->features = *tdm_shape_last(&shape);
+  const double epsilon = self->options.epsilon;
+  if (tdm_is_setting(epsilon)) return true;
+  tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
+                 "%s %s: epsilon is %g, expected a finite number of 0 or more", layer, self->name,
+                 epsilon);
+  return false;
 }
 
 tdm_value tdm_transformer_encoder_layer(tdm_graph *graph, const char *name, tdm_value x,
@@ -130,7 +153,7 @@ tdm_value tdm_transformer_decoder_layer(tdm_graph *graph, const char *name, tdm_
   name = tdm_graph_name(graph, name);
   transformer_layer self = {.graph = graph, .name = name, .heads = heads};
   if (!read_layer(&self, "transformer_decoder_layer", x, options) ||
-      !tdm_layer_accepts(graph, "transformer_decoder_layer", name, memory))
+      !can_attend(&self, "transformer_decoder_layer", x, memory, false))
     return invalid;
   if (self.options.norm_first) {
     x = add(&self, x, attend_itself(&self, norm(&self, ".norm1", x)));
@@ -147,8 +170,8 @@ tdm_value tdm_transformer_decoder_layer(tdm_graph *graph, const char *name, tdm_
 static tdm_value bilinear(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                           int64_t out_features, bool with_bias) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "bilinear", name, a) ||
-      !tdm_layer_accepts(graph, "bilinear", name, b))
+  if (!tdm_argument_is_value(graph, "bilinear", name, "a", a) ||
+      !tdm_argument_is_value(graph, "bilinear", name, "b", b))
     return invalid;
   tdm_shape left = tdm_value_shape(graph, a), right = tdm_value_shape(graph, b);
   const tdm_dim n = left.rank > 0 ? *tdm_shape_last(&left) : -1;
@@ -162,10 +185,20 @@ static tdm_value bilinear(tdm_graph *graph, const char *name, tdm_value a, tdm_v
         "many dimensions, the last one a size, and the result one feature or more",
         name, tdm_shape_text(&left, a_text, sizeof a_text),
         tdm_shape_text(&right, b_text, sizeof b_text), (long long)out_features);
+  left.rank--, right.rank--;
+  const tdm_status status = tdm_shape_broadcast(&left, "a without its last dimension", &right,
+                                                "b without its last dimension", &left);
+  if (status != TDM_OK)
+    return tdm_graph_fail_message(graph, tdm_fail_within(status, "bilinear %s", name));
   const double bound = 1 / sqrt((double)n);
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
   const tdm_value weight =
       tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(3, out_features, n, m), &uniform);
+  if (!tdm_value_is_valid(weight)) return invalid;
+  const tdm_dtype dtype = tdm_value_dtype(graph, weight);
+  if (!tdm_argument_has_dtype(graph, "bilinear", name, "a", a, dtype) ||
+      !tdm_argument_has_dtype(graph, "bilinear", name, "b", b, dtype))
+    return invalid;
   const tdm_value operands[] = {a, weight, b};
   const tdm_value y = tdm_einsum(graph, name, "...i,oij,...j->...o", operands, 3);
   if (!with_bias || !tdm_value_is_valid(y)) return y;

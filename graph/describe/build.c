@@ -379,7 +379,7 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
   for (size_t i = 0; i < operation->max_inputs && i < TDM_KERNEL_MAX_INPUTS; i++) {
     out_indices[i] = 0;
     if (i >= count || (i >= operation->min_inputs && !tdm_value_is_valid(inputs[i]))) continue;
-    out_indices[i] = index_of(graph, inputs[i], operation->name, name);
+    out_indices[i] = index_of(graph, inputs[i], tdm_operation_layer(operation), name);
     if (!out_indices[i]) return false;
   }
   return true;
@@ -414,7 +414,7 @@ static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const 
   char text[128];
   if (!*kernel_dtypes(graph, operation->name, text, sizeof text)) return true;
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: its result would be %s, and can be %s",
-                 operation->name, path, tdm_dtype_name(dtype), text);
+                 tdm_operation_layer(operation), path, tdm_dtype_name(dtype), text);
   return false;
 }
 

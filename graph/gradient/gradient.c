@@ -137,7 +137,8 @@ static tdm_status visit(tdm_walk *walk, const tdm_ir_node *node) {
   const tdm_status status = apply(&walk->rule, node->operation);
   tdm_take_insertion_back(walk->rule.graph);
   if (status != TDM_OK)
-    return tdm_fail_within(status, "gradient of %s %s", node->operation->name, node->name);
+    return tdm_fail_within(status, "gradient of %s %s",
+                           tdm_operation_layer(node->operation), node->name);
   TDM_TRY(tdm_graph_status(walk->rule.graph));
   return walk->rule.status;
 }

@@ -186,7 +186,8 @@ tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, 
   tdm_infer infer = {attributes, specs, input_count, output_specs, output_count};
   const uint32_t told = tdm_told_count();
   const tdm_status status = tdm_fail_untold(operation->infer(&infer), told);
-  if (status != TDM_OK) return tdm_fail_within(status, "%s %s", operation->name, name);
+  if (status != TDM_OK)
+    return tdm_fail_within(status, "%s %s", tdm_operation_layer(operation), name);
   TDM_TRY(check_outputs(&infer, operation->name, name));
   if (operation->is_view) return check_view(&infer, operation->name, name);
   return check_overwritten(&infer, operation, name);

@@ -312,6 +312,11 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
 #define TDM_OPERATION_HAS(operation, field)                                                        \
   ((operation)->struct_size >= offsetof(tdm_operation, field) + sizeof(operation)->field)
 
+/* Returns the name by which messages call the operation: the function that users call. */
+static inline const char *tdm_operation_layer(const tdm_operation *operation) {
+  const bool other = TDM_OPERATION_HAS(operation, layer) && operation->layer;
+  return other ? operation->layer : operation->name;
+}
 /* Does the node do anything, rather than tell where values lie? */
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);

@@ -143,7 +143,9 @@ void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_ir_node *node = tdm_ir_node_at(&plan->graph, index);
   const char *device = tdm_explain_device(plan, node->device);
   const tdm_check_attributes *check = check_of(node);
-  const char *action = check ? check->layer : tdm_explain_action(node);
+  const char *action = check             ? check->layer
+                       : node->operation ? tdm_operation_layer(node->operation)
+                                         : tdm_explain_action(node);
   const char *argument = check ? check->argument : "";
   char replica[24] = "";
   if (node->replica) snprintf(replica, sizeof replica, " (replica %d)", node->replica - 1);

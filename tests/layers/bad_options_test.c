@@ -415,7 +415,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"attention", "", too_many_heads},
     {"attention", "-1", negative_heads},
     {"attention", "2", attention_dropout},
-    {"multi_head_attention", "three dimensions", heads_of_images},
+    {"multi_head_attention", "2 to 3 dimensions", heads_of_images},
     {"multi_head_attention", "4", heads_unfit},
     {"mse", "9", reduction},
     {"mse", "ignore_index", mse_ignores},

@@ -312,6 +312,56 @@ static tdm_value ranking_of_integers(tdm_graph *graph) {
   return tdm_margin_ranking(graph, "loss", ids, ids, ids);
 }
 
+static tdm_value distance_of_two_shapes(tdm_graph *graph) {
+  return tdm_pairwise_distance(graph, "far", three(graph), four(graph), 2.0, 1e-6, false);
+}
+
+static tdm_value gaussian_of_other_variance(tdm_graph *graph) {
+  const tdm_value a = three(graph);
+  return tdm_gaussian_nll(graph, "loss", a, a, four(graph));
+}
+
+static tdm_value cosine_of_other_targets(tdm_graph *graph) {
+  const tdm_value rows = four(graph);
+  return tdm_cosine_embedding(graph, "loss", rows, rows, three(graph));
+}
+
+static tdm_value labels_of_two_shapes(tdm_graph *graph) {
+  return tdm_multilabel_soft_margin(graph, "loss", four(graph), three(graph));
+}
+
+static tdm_value bilinear_of_two_batches(tdm_graph *graph) {
+  return tdm_bilinear(graph, "form", four(graph), floats(graph, "b", tdm_shape_of(2, 3, 4)), 5);
+}
+
+static tdm_value bilinear_of_integers(tdm_graph *graph) {
+  return tdm_bilinear(graph, "form", four(graph), ids_of(graph, tdm_shape_of(2, 2, 4)), 5);
+}
+
+static tdm_value heads_of_integers(tdm_graph *graph) {
+  const tdm_value x = floats(graph, "q", tdm_shape_of(3, 4, 2, 6));
+  return tdm_multi_head_attention(graph, "heads", x, ids_of(graph, tdm_shape_of(3, 4, 2, 6)), x, 2,
+                                  NULL);
+}
+
+static tdm_value heads_of_fewer_values(tdm_graph *graph) {
+  const tdm_value x = floats(graph, "q", tdm_shape_of(3, 4, 2, 6));
+  const tdm_value values = floats(graph, "v", tdm_shape_of(3, 3, 2, 6));
+  return tdm_multi_head_attention(graph, "heads", x, x, values, 2, NULL);
+}
+
+static tdm_value encoder_with_long_padding(tdm_graph *graph) {
+  const tdm_value padding = tdm_input(graph, "padding", TDM_BOOL, tdm_shape_of(2, 2, 5));
+  const tdm_transformer_options options = OPTIONS(tdm_transformer_options, o.padding = padding);
+  return tdm_transformer_encoder_layer(graph, "block", floats(graph, "q", tdm_shape_of(3, 4, 2, 6)),
+                                       2, &options);
+}
+
+static tdm_value decoder_of_other_memory(tdm_graph *graph) {
+  return tdm_transformer_decoder_layer(graph, "block", floats(graph, "q", tdm_shape_of(3, 4, 2, 6)),
+                                       floats(graph, "m", tdm_shape_of(3, 4, 3, 6)), 2, NULL);
+}
+
 static tdm_value no_reduction(tdm_graph *graph) {
   const tdm_loss_options options = OPTIONS(tdm_loss_options, o.reduction = (tdm_loss_reduction)3);
   const tdm_value x = floats(graph, "x", tdm_shape_of(2, 9, 5));
@@ -352,7 +402,7 @@ static const error_case error_cases[] = {
     {softmax_no_dimension, {"softmax soft", "dimension 2", "[3, 5]"}},
     {swap_of_vector, {"swap_first_dimensions swap", "[3]"}},
     {cross_entropy_of_other_count, {"cross_entropy loss", "[9, 5]", "[8]"}},
-    {cross_entropy_with_few_weights, {"nll loss", "weight must be [5]", "[4]"}},
+    {cross_entropy_with_few_weights, {"cross_entropy loss", "weight is [4]", "expected [5]"}},
     {cross_entropy_too_smooth, {"cross_entropy loss", "label_smoothing", "1.5"}},
     {huber_with_weight, {"huber loss", "takes no weight"}},
     {huber_of_negative_beta, {"huber loss", "beta is -1"}},
@@ -380,6 +430,18 @@ static const error_case error_cases[] = {
     {poisson_of_two_shapes, {"poisson_nll loss", "x is [3]", "targets is [2, 4]"}},
     {poisson_of_integers, {"poisson_nll loss", "x is float32", "targets is int64"}},
     {ranking_of_integers, {"margin_ranking loss", "a is int64", "floating"}},
+    {distance_of_two_shapes, {"pairwise_distance far", "a is [3]", "b is [2, 4]"}},
+    {gaussian_of_other_variance, {"gaussian_nll loss", "variance is [2, 4]", "[3]"}},
+    {cosine_of_other_targets, {"cosine_embedding loss", "a and b is [2]", "targets is [3]"}},
+    {labels_of_two_shapes, {"multilabel_soft_margin loss", "logits is [2, 4]", "targets is [3]"}},
+    {bilinear_of_two_batches, {"bilinear form", "is [2]", "is [3]"}},
+    {bilinear_of_integers, {"bilinear form", "b is int64, expected float32"}},
+    {heads_of_integers, {"multi_head_attention heads", "key is int64", "floating"}},
+    {heads_of_fewer_values, {"multi_head_attention heads", "value is [3, 2, 6]", "[4, 2, 6]"}},
+    {encoder_with_long_padding,
+     {"transformer_encoder_layer block", "padding is [2, 5]", "expected [2, 4]"}},
+    {decoder_of_other_memory,
+     {"transformer_decoder_layer block", "memory is [4, 3, 6]", "expected [4, 2, 6]"}},
     {no_reduction, {"mse loss", "reduction 3"}},
     {cast_to_nothing, {"cast cast", "dtype"}},
     {linear_of_nothing, {"linear fc", "not a value"}},

@@ -315,12 +315,13 @@ static const mistake mistakes[] = {
     {dropout_of_more_than_all,
      "dropout drop: its probability is 1.5, and must lie between 0 and 1"},
     {attention_of_uneven_heads,
-     "multi_head_attention attention: query is [5, batch, 8], and must have three dimensions, or "
-     "all three inputs two, the last one a size, and that of query shared by 3 heads"},
+     "multi_head_attention attention: query is [5, batch, 8], expected a last dimension that 3 "
+     "heads divide"},
     {cross_entropy_of_float_classes,
      "cross_entropy loss: targets is float32, and must be int32 or int64"},
     {cross_entropy_of_other_batch,
-     "cross_entropy loss: logits are [3, 8], targets [4]: one target a row is needed"},
+     "cross_entropy loss: it judges [3, 8] by targets [4]: one target for each, classes apart, is "
+     "needed"},
     {mse_of_two_shapes, "mse loss: a is [batch, 8], b is [batch, 7]: they cannot be broadcast"},
     {nothing_to_wrap, "data parallel over blok: nothing has been built below \"blok\"; layers are: "
                       "block/fc (did you mean 'block'?)"},

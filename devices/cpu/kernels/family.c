@@ -44,10 +44,14 @@ static int64_t ids_first_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t i
 tdm_status tdm_cpu_ids_check(const tdm_cpu_ids *ids, int64_t rows) {
   const int64_t ignored = 0; /* inside every table that has a row, so that nothing is ignored */
   if (rows == 0 ? ids->count == 0 : !ids_stray(ids, (uint64_t)rows, ignored)) return TDM_OK;
-  const int64_t position = rows == 0 ? 0 : ids_first_stray(ids, (uint64_t)rows, ignored);
+  if (rows == 0)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "ids %" PRId64 " at position 0 is outside a table of 0 rows",
+                    tdm_cpu_id(ids, 0));
+  const int64_t position = ids_first_stray(ids, (uint64_t)rows, ignored);
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64 " rows",
-                  tdm_cpu_id(ids, position), position, rows);
+                  "ids %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                  tdm_cpu_id(ids, position), position, rows - 1);
 }
 
 tdm_status tdm_cpu_indices_check(const tdm_cpu_ids *indices, int64_t size) {
@@ -64,18 +68,15 @@ tdm_status tdm_cpu_indices_check(const tdm_cpu_ids *indices, int64_t size) {
 }
 
 tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) {
-  int64_t before = 0;
+  int64_t least = 0;
   for (int64_t i = 0; i < offsets->count; i++) {
-    const int64_t offset = tdm_cpu_id(offsets, i);
-    const bool fits = offset >= before && offset <= (i == 0 ? 0 : ids_count);
-    if (!fits && i == 0)
-      return tdm_fail(TDM_INVALID_ARGUMENT, "offset %" PRId64 " at position 0 is not 0", offset);
-    if (!fits)
+    const int64_t offset = tdm_cpu_id(offsets, i), most = i == 0 ? 0 : ids_count;
+    if (offset < least || offset > most)
       return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "offset %" PRId64 " at position %" PRId64
-                      " lies before the one before it, or behind the ids",
-                      offset, i);
-    before = offset;
+                      "offsets %" PRId64 " at position %" PRId64 " is outside %" PRId64
+                      " to %" PRId64,
+                      offset, i, least, most);
+    least = offset;
   }
   return TDM_OK;
 }
@@ -84,8 +85,8 @@ tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes, in
   if (!ids_stray(targets, (uint64_t)classes, ignored)) return TDM_OK;
   const int64_t position = ids_first_stray(targets, (uint64_t)classes, ignored);
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
-                  tdm_cpu_id(targets, position), position, classes);
+                  "targets %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                  tdm_cpu_id(targets, position), position, classes - 1);
 }
 
 tdm_status tdm_cpu_lengths_check(const tdm_cpu_ids *lengths, int64_t longest) {
@@ -93,6 +94,6 @@ tdm_status tdm_cpu_lengths_check(const tdm_cpu_ids *lengths, int64_t longest) {
   if (!ids_stray(lengths, (uint64_t)longest + 1, ignored)) return TDM_OK;
   const int64_t position = ids_first_stray(lengths, (uint64_t)longest + 1, ignored);
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
+                  "lengths %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
                   tdm_cpu_id(lengths, position), position, longest);
 }

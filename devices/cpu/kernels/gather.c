@@ -178,7 +178,7 @@ static void one_hot_range(void *user, int64_t begin, int64_t end) {
 static tdm_status one_hot_execute(const tdm_kernel_call *call) {
   const one_hot_state *state = call->state;
   const tdm_cpu_ids ids = {call->inputs[0], state->count, state->wide};
-  TDM_TRY(tdm_cpu_indices_check(&ids, state->classes));
+  TDM_TRY(tdm_cpu_ids_check(&ids, state->classes));
   tdm_team_run(state->splits ? call->team : NULL, state->count, ceil_div(4096, state->classes),
                one_hot_range, (void *)call);
   return TDM_OK;

@@ -92,7 +92,7 @@ static inline bool recurrent_is_first(const recurrent_state *state, int64_t t, i
   return t == (state->sizes.reverse ? steps - 1 : 0);
 }
 
-/* "length 9 at position 3 is outside 0 to 8" */
+/* "lengths 9 at position 3 is outside 0 to 8" */
 static inline tdm_status recurrent_lengths_check(const recurrent_state *state,
                                                  const void *lengths) {
   const tdm_cpu_ids ids = {lengths, state->sizes.batch, state->sizes.wide_lengths};

@@ -118,8 +118,7 @@ static tdm_status one_hot_run(const tdm_kernel_call *call) {
   const one_hot_state *state = state_of<one_hot_state>(call);
   const id_list ids = {call->inputs[0], state->ids, state->wide};
   const int64_t count = state->ids * state->classes;
-  TDM_TRY(
-      tdm_cuda_indices_check(call, &ids, state->classes, static_cast<int64_t *>(call->workspace)));
+  TDM_TRY(tdm_cuda_ids_check(call, &ids, state->classes, static_cast<int64_t *>(call->workspace)));
   return kernel_launch(call, "one_hot", one_hot, blocks_for(count), BLOCK, call->inputs[0],
                        state->wide, state->classes, output_of<int64_t>(call, 0), count);
 }

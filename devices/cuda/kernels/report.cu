@@ -65,13 +65,16 @@ static __global__ void search_offsets(const void *offsets, bool wide, int64_t co
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-/* One block; offsets: (count), firsts: (blocks). It comes before what was found of ids. */
-static __global__ void report_offset(const void *offsets, bool wide, const int64_t *firsts,
-                                     int64_t blocks, tdm_cuda_report *report) {
+/* One block; offsets: (count), firsts: (blocks). It replaces what was found of ids. */
+static __global__ void report_offset(const void *offsets, bool wide, int64_t id_count,
+                                     const int64_t *firsts, int64_t blocks,
+                                     tdm_cuda_report *report) {
   const int64_t first = least_of(firsts, blocks);
   if (threadIdx.x != 0 || first == NOWHERE) return;
   report->value = id_at(offsets, wide, first);
   report->position = -2 - first;
+  report->least = first == 0 ? 0 : id_at(offsets, wide, first - 1);
+  report->bound = (first == 0 ? 0 : id_count) - report->least + 1;
 }
 
 tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, int64_t rows,
@@ -83,7 +86,7 @@ tdm_status tdm_cuda_bags_check(const tdm_kernel_call *call, const id_list *ids, 
   TDM_TRY(kernel_launch(call, "search_offsets", search_offsets, blocks, BLOCK, offsets->data,
                         offsets->wide, offsets->count, ids->count, workspace));
   return kernel_launch(call, "report_offset", report_offset, 1, BLOCK, offsets->data, offsets->wide,
-                       workspace, blocks, report);
+                       ids->count, workspace, blocks, report);
 }
 
 tdm_status tdm_cuda_lengths_check(const tdm_kernel_call *call, const id_list *lengths,

@@ -21,7 +21,7 @@ typedef enum tdm_cuda_report_kind {
   TDM_CUDA_REPORT_FINITE, /* of `bound` elements one is not */
   TDM_CUDA_REPORT_INDEX,  /* outside 0 to `bound` - 1 */
   TDM_CUDA_REPORT_RANGE,  /* outside `least` to `least` + `bound` - 1 */
-  TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i */
+  TDM_CUDA_REPORT_BAG,    /* as ID; a wrong offset i of bags has position -2 - i, and a range */
 } tdm_cuda_report_kind;
 
 typedef struct tdm_cuda_report {
@@ -29,7 +29,7 @@ typedef struct tdm_cuda_report {
   int64_t value;    /* of it; of FINITE the bits of a double */
   int64_t bound;
   int32_t kind;  /* tdm_cuda_report_kind */
-  int64_t least; /* of RANGE */
+  int64_t least; /* of RANGE and of offsets; else 0 */
 } tdm_cuda_report;
 
 typedef struct tdm_cuda_kernel_stream {

@@ -6,13 +6,11 @@
 
 #include "core/status.h"
 
-static tdm_status offset_failure(int64_t offset, int64_t position) {
-  if (position == 0)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "offset %" PRId64 " at position 0 is not 0", offset);
+/* "ids 9 at position 3 is outside 0 to 5" */
+static tdm_status outside(const char *what, const tdm_cuda_report *report, int64_t position) {
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "offset %" PRId64 " at position %" PRId64
-                  " lies before the one before it, or behind the ids",
-                  offset, position);
+                  "%s%" PRId64 " at position %" PRId64 " is outside %" PRId64 " to %" PRId64, what,
+                  report->value, position, report->least, report->least + report->bound - 1);
 }
 
 tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
@@ -20,34 +18,26 @@ tdm_status tdm_cuda_report_read(const tdm_cuda_report *report) {
   double real;
   switch (report->kind) {
   case TDM_CUDA_REPORT_BAG:
-    if (report->position < 0) return offset_failure(report->value, -2 - report->position);
+    if (report->position < 0) return outside("offsets ", report, -2 - report->position);
     /* fall through */
   case TDM_CUDA_REPORT_ID:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "id %" PRId64 " at position %" PRId64 " is outside the table of %" PRId64
-                    " rows",
-                    report->value, report->position, report->bound);
+    if (report->bound == 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT,
+                      "ids %" PRId64 " at position %" PRId64 " is outside a table of 0 rows",
+                      report->value, report->position);
+    return outside("ids ", report, report->position);
   case TDM_CUDA_REPORT_TARGET:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "target %" PRId64 " at position %" PRId64 " is outside the %" PRId64 " classes",
-                    report->value, report->position, report->bound);
+    return outside("targets ", report, report->position);
   case TDM_CUDA_REPORT_INDEX:
     if (report->bound == 0)
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "index %" PRId64 " at position %" PRId64 " is outside a dimension of size 0",
                       report->value, report->position);
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "index %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
-                    report->value, report->position, report->bound - 1);
+    return outside("index ", report, report->position);
   case TDM_CUDA_REPORT_RANGE:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "%" PRId64 " at position %" PRId64 " is outside %" PRId64 " to %" PRId64,
-                    report->value, report->position, report->least,
-                    report->least + report->bound - 1);
+    return outside("", report, report->position);
   case TDM_CUDA_REPORT_LENGTH:
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "length %" PRId64 " at position %" PRId64 " is outside 0 to %" PRId64,
-                    report->value, report->position, report->bound - 1);
+    return outside("lengths ", report, report->position);
   default:
     memcpy(&real, &report->value, sizeof(real));
     return tdm_fail(TDM_NOT_FINITE, "element %" PRId64 " of %" PRId64 " is %g: not finite",

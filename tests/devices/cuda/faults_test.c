@@ -74,7 +74,7 @@ static void a_report_reaches_what_depends_on_it(void **state) {
     assert_int_equal(route.test->flight.failure.id, route.commands[1]->id);
     assert_int_equal(route.test->flight.failure.status, TDM_INVALID_ARGUMENT);
     assert_string_equal(route.test->flight.failure.message,
-                        "id 42 at position 3 is outside the table of 10 rows");
+                        "ids 42 at position 3 is outside 0 to 9");
     assert_false(test_has_failed(route.test, route.commands[0]));
     for (size_t i = 1; i < TDM_COUNT_OF(route.commands); i++)
       assert_true(test_has_failed(route.test, route.commands[i]));

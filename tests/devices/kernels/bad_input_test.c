@@ -52,11 +52,11 @@ static void stray_ids_are_named(void **state) {
       const char *operation = operations[i];
       assert_int_equal(run_embedding(direct_isas[isa], operation, 999), TDM_OK);
       expect_failure(run_embedding(direct_isas[isa], operation, 1000),
-                     "id 1000 at position 7 is outside the table of 1000 rows");
+                     "ids 1000 at position 7 is outside 0 to 999");
       expect_failure(run_embedding(direct_isas[isa], operation, -1),
-                     "id -1 at position 7 is outside the table of 1000 rows");
+                     "ids -1 at position 7 is outside 0 to 999");
       expect_failure(run_embedding(direct_isas[isa], operation, INT64_MIN),
-                     "id -9223372036854775808 at position 7 is outside the table of 1000 rows");
+                     "ids -9223372036854775808 at position 7 is outside 0 to 999");
     }
   }
 }
@@ -71,7 +71,7 @@ static void narrow_ids_are_checked_too(void **state) {
                                      {TDM_FLOAT32, tdm_shape_of(2, 2, 1), out}};
   const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_EMBEDDING, TDM_FLOAT32);
   expect_failure(direct_run(kernel, &attributes, operands, 2, 1, NULL),
-                 "id -3 at position 1 is outside the table of 3 rows");
+                 "ids -3 at position 1 is outside 0 to 2");
 }
 
 static void empty_table_has_no_ids(void **state) {
@@ -84,7 +84,7 @@ static void empty_table_has_no_ids(void **state) {
                                      {TDM_FLOAT32, tdm_shape_of(2, 1, 1), out}};
   const tdm_kernel *kernel = direct_kernel("baseline", TDM_OP_EMBEDDING, TDM_FLOAT32);
   expect_failure(direct_run(kernel, &attributes, operands, 2, 1, NULL),
-                 "id 0 at position 0 is outside the table of 0 rows");
+                 "ids 0 at position 0 is outside a table of 0 rows");
 }
 
 /* Four ids in three bags; of the sum, the maximum and a gradient. */
@@ -123,13 +123,13 @@ static void wrong_offsets_of_bags_are_named(void **state) {
       assert_int_equal(run_bags(direct_isas[isa], operation, right, 2), TDM_OK);
       assert_int_equal(run_bags(direct_isas[isa], operation, full, 2), TDM_OK);
       expect_failure(run_bags(direct_isas[isa], operation, right, 5),
-                     "id 5 at position 3 is outside the table of 5 rows");
+                     "ids 5 at position 3 is outside 0 to 4");
       expect_failure(run_bags(direct_isas[isa], operation, late, 5),
-                     "offset 1 at position 0 is not 0");
+                     "offsets 1 at position 0 is outside 0 to 0");
       expect_failure(run_bags(direct_isas[isa], operation, down, 2),
-                     "offset 2 at position 2 lies before the one before it, or behind the ids");
+                     "offsets 2 at position 2 is outside 3 to 4");
       expect_failure(run_bags(direct_isas[isa], operation, far, 2),
-                     "offset 5 at position 2 lies before the one before it, or behind the ids");
+                     "offsets 5 at position 2 is outside 2 to 4");
     }
   }
 }
@@ -151,10 +151,10 @@ static void stray_targets_are_named(void **state) {
     if (!kernel) continue;
     targets[2] = 4;
     expect_failure(direct_run(kernel, &attributes, operands, 2, 3, NULL),
-                   "target 4 at position 2 is outside the 4 classes");
+                   "targets 4 at position 2 is outside 0 to 3");
     targets[2] = -1;
     expect_failure(direct_run(kernel, &attributes, operands, 2, 3, NULL),
-                   "target -1 at position 2 is outside the 4 classes");
+                   "targets -1 at position 2 is outside 0 to 3");
     targets[2] = 2;
     assert_int_equal(direct_run(kernel, &attributes, operands, 2, 3, NULL), TDM_OK);
   }
@@ -227,10 +227,10 @@ static void stray_lengths_are_named(void **state) {
       assert_int_equal(run_lengths(direct_isas[isa], gradient != 0, lengths), TDM_OK);
       lengths[1] = 4;
       expect_failure(run_lengths(direct_isas[isa], gradient != 0, lengths),
-                     "length 4 at position 1 is outside 0 to 3");
+                     "lengths 4 at position 1 is outside 0 to 3");
       lengths[0] = -1;
       expect_failure(run_lengths(direct_isas[isa], gradient != 0, lengths),
-                     "length -1 at position 0 is outside 0 to 3");
+                     "lengths -1 at position 0 is outside 0 to 3");
     }
   }
 }

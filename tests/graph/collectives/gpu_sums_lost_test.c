@@ -249,7 +249,7 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
   run_story(&of, 3);
   for (int r = 0; r < 3; r++)
     assert_int_equal(of.failed_step[r], 2);
-  assert_non_null(strstr(of.messages[2], "is outside the table"));
+  assert_non_null(strstr(of.messages[2], "is outside 0 to"));
 }
 
 /* ---- Standing still -------------------------------------------------------------------------- */

@@ -143,7 +143,7 @@ static void its_failures_are_told(void **state) {
   const tdm_feed feed = {"ids", fed, false};
   tdm_fetch fetch = {"rows", NULL};
   assert_int_equal(tdm_run(session, &feed, 1, &fetch, 1), TDM_INVALID_ARGUMENT);
-  if (!strstr(tdm_last_message(), "id 10 at position 1 is outside the table of 10 rows"))
+  if (!strstr(tdm_last_message(), "ids 10 at position 1 is outside 0 to 9"))
     fail_msg("%s", tdm_last_message());
   tdm_tensor_release(fed);
   tdm_session_release(session);

@@ -143,9 +143,9 @@ static const mistake mistakes[] = {
                                 "are not as many elements to take"},
     {ctc_of_float_targets, "ctc loss: targets is float32, and must be int32 or int64"},
     {projection_of_a_gru, "gru gru: it has no option projection"},
-    {transformer_of_uneven_heads, "multi_head_attention layer.self_attn: query is [5, batch, 8], "
-                                  "and must have three dimensions, or all three inputs two, the "
-                                  "last one a size, and that of query shared by 3 heads"},
+    {transformer_of_uneven_heads,
+     "transformer_encoder_layer layer: x is [5, batch, 8], expected a last dimension that 3 heads "
+     "divide"},
     {margin_of_another_power, "multi_margin loss: p is 3, and must be 1 or 2"},
     {accuracy_of_float_classes, "accuracy right: classes are float32 [batch, 8], and must be int32 "
                                 "or int64, one a row [batch]"},

@@ -108,7 +108,7 @@ static void stray_message(tdm_context *context, bool sharded, char *text) {
   table_batch_set_ids(&batch, context, ids);
   assert_int_equal(tdm_train_step(session, batch.feeds, batch.count, NULL, 0, NULL),
                    TDM_INVALID_ARGUMENT);
-  const char *says = strstr(tdm_last_message(), "ids ");
+  const char *says = strstr(tdm_last_message(), ": ids ");
   assert_non_null(says);
   (void)snprintf(text, TDM_MESSAGE_BYTES, "%s", says);
   table_batch_release(&batch);

@@ -71,7 +71,7 @@ class Packages(unittest.TestCase):
             self.assertRegex(depends, rf"\b{library} \(>= ")
         self.assertNotIn("libstdc++", depends)
         symbols = output("dpkg-deb", "--info", self.debs["libtandem0.3"], "symbols")
-        self.assertRegex(symbols, r"(?m)^libtandem\.so\.0\.2 libtandem0\.2 ")
+        self.assertRegex(symbols, r"(?m)^libtandem\.so\.0\.3 libtandem0\.3 ")
         self.assertIn(" tdm_session_create@Base 0.3.0\n", symbols)
         self.assertEqual(output("dpkg-deb", "--info", self.debs["libtandem0.3"], "shlibs"),
                          "libtandem 0.3 libtandem0.3 (>= 0.3.0)\n")

@@ -107,18 +107,19 @@ static void count_work(int steps, long counts[SORTS]) {
 }
 
 /* A training step of the main job, its embedding on the CPU, once memory is there: it takes no more
- * than when this was written. Fewer: lower the limit. What has been reached by the time that it is
- * asked for needs no wait, so one or two of all steps may be missing in the shorter run. */
+ * than when this was written. Fewer: lower the limit. A wait for a point that has been reached is
+ * left out, so the shorter run may lack some waits of the longer one, on a busy machine several. */
 static void a_step_asks_for_no_more(void **state) {
   (void)state;
-  enum { FEW = 2, MANY = 5 };
+  enum { FEW = 2, MANY = 5, MISSING = 8 };
   static const long most[SORTS] = {59, 18, 3, 11, 17, 10, 0, 1};
   long few[SORTS], many[SORTS];
   count_work(FEW, few);
   count_work(MANY, many);
   for (int i = 0; i < SORTS; i++) {
     const long more = many[i] - few[i];
-    if (more / (MANY - FEW) > most[i])
+    const long missing = i == STREAM_WAITS ? MISSING : MANY - FEW - 1;
+    if (more > most[i] * (MANY - FEW) + missing)
       fail_msg("%d steps take %ld %s, over %ld each", MANY - FEW, more, sorts[i], most[i]);
   }
   assert_true(many[LAUNCHES] - few[LAUNCHES] > 0);

@@ -14,7 +14,7 @@
 /* A row of the table. Its name, its dtype's name, both with terminators, and its dimensions follow.
  */
 typedef struct list_row {
-  uint64_t bytes; /* of the tensor's values */
+  uint64_t bytes; /* size of the tensor's values */
   uint64_t name_bytes;
   uint64_t dtype_bytes;
   int32_t rank;

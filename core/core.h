@@ -106,11 +106,11 @@ typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *me
 
 /* Defaults that depend on something that the struct does not contain. None is legal as a value of
  * the fields that accept it; a field's comment says which default it selects. */
-#define TDM_DEFAULT (-1.7976931348623157e308) /* of numbers: a loss's own margin, for example */
-#define TDM_DEFAULT_SIZE INT64_C(-1) /* of sizes: a pooling stride as large as the kernel */
-#define TDM_NO_INDEX INT64_MIN       /* of indices: none */
-#define TDM_FROM_ENVIRONMENT (-2)    /* of counts: the environment's, or the library's */
-#define TDM_NO_DEADLINE UINT64_MAX   /* of times: never */
+#define TDM_DEFAULT (-1.7976931348623157e308) /* a number that the function chooses */
+#define TDM_DEFAULT_SIZE INT64_C(-1) /* a size that the function chooses */
+#define TDM_NO_INDEX INT64_MIN       /* no index */
+#define TDM_FROM_ENVIRONMENT (-2)    /* the environment's count, or the default */
+#define TDM_NO_DEADLINE UINT64_MAX   /* no deadline */
 
 /* ---- Allocation ---------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 
 typedef struct range_row {
   double least;
-  double most; /* of int64: 2^63, which is not in the range, since no double is 2^63 - 1 */
+  double most; /* int64: 2^63, which is excluded, because no double equals 2^63 - 1 */
   const char *text;
 } range_row;
 

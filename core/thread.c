@@ -31,7 +31,7 @@ typedef struct scheduling {
   uint64_t flags;
   int32_t nice;
   uint32_t priority;
-  uint64_t runtime_ns; /* of ordinary threads: the time slice */
+  uint64_t runtime_ns; /* time slice of a thread under SCHED_OTHER */
   uint64_t deadline_ns;
   uint64_t period_ns;
 } scheduling;

@@ -228,10 +228,10 @@ TDM_API tdm_tensor_list *tdm_safetensors_load(tdm_context *context, const char *
  * renaming, as tdm_safetensors_save does, or removed, is none of these. Bools, and tensors that do
  * not lie aligned, are read at once. */
 TDM_API tdm_tensor_list *tdm_safetensors_map(tdm_context *context, const char *path);
-/* The one tensor of that name, on cpu:0 (NULL: the file has one alone), without reading the others.
- * The caller owns the reference. NULL on failure, as of tdm_safetensors_load, and INVALID_ARGUMENT
- * where there is none of that name: the message tells which there are. UNSUPPORTED if Tandem does
- * not support its dtype or number of dimensions. */
+/* Reads one tensor of a safetensors file to cpu:0, without reading the others. name may be NULL if
+ * the file has exactly one tensor. The caller owns the reference. Returns NULL on failure: as
+ * tdm_safetensors_load does, with INVALID_ARGUMENT and a list of names if no tensor has that name,
+ * and with UNSUPPORTED if Tandem does not support its dtype or number of dimensions. */
 TDM_API tdm_tensor *tdm_tensor_load(tdm_context *context, const char *path, const char *name);
 /* Writes list to path: to a temporary file beside it, flushed, then renamed, so that path is whole
  * or untouched. Where path is a symbolic link, what it leads to is written. The temporary file is

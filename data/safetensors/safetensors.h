@@ -25,7 +25,7 @@ extern "C" {
 /* A dtype of the format. */
 typedef struct tdm_safetensors_type {
   const char *name; /* "F32" */
-  int32_t bits;     /* of an element */
+  int32_t bits;     /* bits per element */
   tdm_dtype dtype;  /* TDM_DTYPE_NONE: Tandem does not support it */
 } tdm_safetensors_type;
 
@@ -34,7 +34,7 @@ typedef struct tdm_safetensors_entry {
   const tdm_safetensors_type *type;
   tdm_shape shape; /* a scalar's if rank exceeds TDM_MAX_RANK */
   int32_t rank;
-  const char *dims_text; /* of the rank numbers, in the header's text: "2,3]" */
+  const char *dims_text; /* the `rank` dimensions in the header's text: "2,3]" */
   int64_t begin;         /* in bytes of data */
   int64_t end;
 } tdm_safetensors_entry;

@@ -3,11 +3,12 @@
  * has done with its own takes pieces from the ends of the others', since a static split waits for
  * the one thread that was held up. Because a region still ends with its last thread, a team that
  * costs more than it gives rests with one thread fewer. */
-#define _GNU_SOURCE /* pthread_getattr_default_np */
+#define _GNU_SOURCE /* pthread_getattr_default_np, affinity */
 #include "devices/host/team.h"
 
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,20 @@ size_t tdm_team_active(const tdm_team *team) {
   return !team ? 1 : team->active;
 }
 
+/* LLVM's OpenMP gives a thread that calls it for the first time the cores that the process had
+ * (KMP_AFFINITY without noreset); this thread keeps those that it has. */
+static void meet_openmp(void) {
+  static _Thread_local bool met;
+  if (met) return;
+  met = true;
+  cpu_set_t cores;
+  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  (void)omp_get_max_threads();
+  if (known) (void)sched_setaffinity(0, sizeof cores, &cores);
+}
+
 int tdm_team_serial_enter(void) {
+  meet_openmp();
   const int saved = omp_get_max_threads();
   if (saved != 1) omp_set_num_threads(1);
   return saved;

@@ -294,6 +294,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(bad_scatters_are_refused, begin_group, end_group),
       cmocka_unit_test_setup_teardown(bad_gathers_are_refused, begin_group, end_group),
+      cmocka_unit_test_setup_teardown(halves_are_gathered, begin_group, end_group),
       cmocka_unit_test_setup_teardown(bad_sums_and_broadcasts_are_refused, begin_group, end_group),
       cmocka_unit_test_setup_teardown(every_failure_of_a_device_leaves_nothing, begin_group,
                                       end_group),

@@ -28,6 +28,9 @@ DIALECT = (
      "a pointer as a condition: x"),
 )
 
+# The head of a case, as cmocka calls it.
+CASE = re.compile(r"^static (?:void|int) (\w+)\(void \*\*\w+\) \{", re.MULTILINE)
+
 NOISE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*',
     re.DOTALL | re.MULTILINE)
@@ -113,6 +116,16 @@ def check_dialect(path, text):
             for pattern, otherwise in DIALECT for match in pattern.finditer(code)]
 
 
+def check_cases(path, text):
+    """A case of a test that no list names is never run."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", lambda match: re.sub(r"[^\n]", " ", match.group()), text,
+                  flags=re.DOTALL)
+    return ["%s:%d: the case %s is never run"
+            % (path, code.count("\n", 0, case.start()) + 1, case.group(1))
+            for case in CASE.finditer(code)
+            if len(re.findall(r"\b%s\b" % case.group(1), code)) == 1]
+
+
 def check_limits():
     """Each limit must bite, or the test could not fail."""
     deep = "/* x */\nint f(void) {\n" + "if (1) {\n" * 5 + "}\n" * 6
@@ -130,6 +143,10 @@ def check_limits():
     for good in ("while (++i < n)", "x = p != NULL;", "f(p != NULL)", "i++;", "if (!x)"):
         if check_dialect("x.c", good):
             return ["complains about good code: " + good]
+    case = "static void f(void **state) {}\n"
+    bites["cases"] = check_cases("x.c", case)
+    if check_cases("x.c", case + "cmocka_unit_test(f)"):
+        return ["complains about a case that is run"]
     silent = ["the limit of %s lets everything pass" % name for name in bites if not bites[name]]
     return silent + ["complains about good code: " + text for text in check_c("x.c", flat)]
 
@@ -153,6 +170,8 @@ def main():
         if path.endswith(C_ENDINGS):
             complaints += check_c(path, text)
             complaints += check_dialect(path, text)
+        if path.endswith(".c"):
+            complaints += check_cases(path, text)
     return verdict(complaints, files_count)
 
 

@@ -157,7 +157,8 @@ def as_doxygen(text):
         elif piece.kind == "declaration":
             if piece.comment:
                 out.append("/**" + piece.comment[2:])
-            out.append(re.sub(r"(\S[ \t]+)/\*(?!\*)", r"\1/**<", piece.text))
+            members = re.sub(r"^([ \t]+)/\*(?!\*)", r"\1/**", piece.text, flags=re.M)
+            out.append(re.sub(r"(\S[ \t]+)/\*(?!\*)", r"\1/**<", members))
         else:
             out.append(piece.text)
     return "\n".join(out)

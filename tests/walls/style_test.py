@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The limits of style that can be counted: sizes, nesting, columns, the comment that opens a file,
-one dialect of C.
+one dialect of C, and the prose of comments and pages (prose_test.py).
 
 C is read by a counter of braces, not a parser: a block is a brace after `name(...)`, `else` or
 `do`, and a function is such a brace outside of all others.
@@ -10,6 +10,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
+from prose_test import check_folders  # noqa: E402
 from source_tree import C_ENDINGS, ROOT, TEXT_ENDINGS, read_files, verdict  # noqa: E402
 
 FILE_LINES = 500

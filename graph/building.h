@@ -1,16 +1,38 @@
-/* Describing a graph: values, inputs and outputs, scopes and places, parameters, parallel
- * regions, places that are observed.
+/* Describing a graph: values, inputs and outputs, scopes and placement, parameters, parallel
+ * regions, gradients, state between runs, sharded tables and observers.
  *
- * Building needs no check per call: invalid values pass through, the first error sticks and
- * tdm_session_create reports it. Names are UTF-8, at least one character. A graph is built by one
- * thread; a session freezes it.
+ * A graph is described by calls that append layers to it. tdm_session_create freezes it; nothing
+ * can be appended afterwards.
  *
- * The name of a layer, a loss, a function or a scope may be left out (NULL; "" is an error): it is
- * then the number of those in the innermost scope that were left out before it, "0", "1", ... as
- * torch.nn.Sequential numbers its modules, those without parameters too: linear, relu, linear have
- * "0.weight" and "2.weight", and load Sequential's files. What has a name does not count: so what
- * is a function and no module in PyTorch gets one, or moves the numbers behind it. A scope goes on
- * counting when it is pushed again. */
+ * @par Conventions of all functions that build a graph
+ * - Errors: the first error is stored in the graph, and further calls do nothing. A function that
+ *   returns a tdm_value then returns an invalid value, which later calls accept. So a program need
+ *   not check each call: tdm_session_create reports the stored error. tdm_graph_status returns it
+ *   earlier.
+ * - Threads: one thread at a time builds a graph.
+ * - `graph` is the graph to append to.
+ * - `name` is the name of the layer or function below the innermost scope, at least one character.
+ *   It appears in messages and reports, and parameters are found by it: the weight of a layer "fc"
+ *   in a scope "block" is "block/fc.weight". NULL selects the next number of the innermost scope:
+ *   "0", "1", ... as torch.nn.Sequential numbers its modules. Layers without parameters are counted
+ *   too: linear, relu and linear without names have the parameters "0.weight" and "2.weight" and so
+ *   on, and load files of a Sequential. A layer that has a name is not counted. So give a name to
+ *   what is a function and not a module in PyTorch; otherwise it moves the numbers of the layers
+ *   after it. A scope continues to count when it is pushed again. "" is an error.
+ * - `x`, `a`, `b` and other values are results of earlier calls on the same graph. An invalid value
+ *   is accepted only if the graph has an error already, or if a comment allows it.
+ * - Shapes have any number of dimensions unless a comment says otherwise, and a dimension may be a
+ *   size or a name, whose size is known when the graph runs. "n must be a size" excludes names.
+ * - Gradients flow from a result to every floating value that it was computed from, unless a
+ *   comment says otherwise.
+ *
+ * @code
+ * tdm_graph *graph = tdm_graph_create(context);
+ * tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+ * tdm_value y = tdm_linear(graph, "fc", x, 2);
+ * tdm_output(graph, "y", y);
+ * @endcode
+ */
 #ifndef TANDEM_GRAPH_BUILDING_H
 #define TANDEM_GRAPH_BUILDING_H
 
@@ -22,187 +44,273 @@
 extern "C" {
 #endif
 
-/* What is described: nodes, parameters, where each lives. Counted references; one thread builds. */
+/* A description of a model: its nodes, its parameters, and the device of each. Reference counted.
+ */
 typedef struct tdm_graph tdm_graph;
 
-/* One result of one node of one graph. All zeros: invalid. */
+/* A handle to one result of one node of one graph. All zeros: an invalid value. */
 typedef struct tdm_value {
-  uint32_t graph; /* whose it is */
-  uint32_t index; /* its number there, from 1 */
+  uint32_t graph; /* Identifies the graph. */
+  uint32_t index; /* Number of the value in that graph, from 1; 0: invalid. */
 } tdm_value;
+
+/* Returns true if value refers to a result. */
 static inline bool tdm_value_is_valid(tdm_value value) {
   return value.index != 0;
 }
 
-/* ---- Building -------------------------------------------------------------------------------- */
+/* ---- Graphs, inputs, outputs and scopes ------------------------------------------------------ */
 
-/* Empty; retains the context. NULL, with a message, where memory is short. The caller releases it.
- */
+/* Creates an empty graph. It retains the context. Returns NULL if there is no memory. */
 TDM_API tdm_graph *tdm_graph_create(tdm_context *context);
-TDM_API tdm_graph *tdm_graph_retain(tdm_graph *graph);
-TDM_API void tdm_graph_release(tdm_graph *graph); /* NULL is legal */
-/* The first error of building, TDM_OK so far; sets the thread's message to it. */
-TDM_API tdm_status tdm_graph_status(const tdm_graph *graph);
-TDM_API tdm_context *tdm_graph_context(const tdm_graph *graph); /* borrowed */
 
-/* What a run is fed under name. shape may have named dimensions. */
+/* Adds a reference to the graph and returns it. */
+TDM_API tdm_graph *tdm_graph_retain(tdm_graph *graph);
+
+/* Gives back a reference to the graph. */
+TDM_API void tdm_graph_release(tdm_graph *graph);
+
+/* Returns the first error of building, or TDM_OK if there is none. It also sets the calling
+ * thread's message to that of the error. */
+TDM_API tdm_status tdm_graph_status(const tdm_graph *graph);
+
+/* Returns the context of the graph; borrowed. */
+TDM_API tdm_context *tdm_graph_context(const tdm_graph *graph);
+
+/* Declares an input: a tensor that each run is fed under this name.
+ * @param name path below the innermost scope; the graph must not have another input of that path.
+ * @param dtype any dtype.
+ * @param shape may have names, whose sizes are those of the tensor that is fed.
+ * @return the input's value. */
 TDM_API tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
-/* Lets runs fetch value under name; it is delivered on cpu:0. */
+
+/* Declares an output: runs can fetch value under this name. It is delivered on cpu:0. */
 TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
-/* The same, delivered as a tensor of device ("cuda:1"; "cuda": its first), wherever it is made.
- * device NULL: where it is made, so that it is not moved at all; of micro-batches, where the first
- * of them is made. In a job of several ranks the device is one of rank 0's, and each rank gets it
- * on its own device of that kind and number; making a session is UNAVAILABLE where a rank has none,
- * and INVALID_ARGUMENT where the device, named or not, is another rank's. */
+
+/* Declares an output that is delivered on a given device, wherever value is computed.
+ * @param device for example "cuda:1"; "cuda" is the first of that kind. NULL: the device that
+ *     computes value, so that it is not copied; with micro-batches, the device of the first one.
+ *
+ * In a job of several ranks, device names a device of rank 0, and every rank receives the output on
+ * its own device of the same kind and index. tdm_session_create fails with UNAVAILABLE if a rank
+ * has no such device, and with INVALID_ARGUMENT if the device, given or implied by NULL, belongs to
+ * another rank than 0. */
 TDM_API void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const char *device);
 
-/* Layers made from here on, in the innermost scope, live on device ("cuda:1"; "cuda": its first);
- * in a job of several ranks that is rank 0's, and "host:1/cuda:1" rank 1's. One that is not there
- * is the error of the first layer that would live on it, UNAVAILABLE. */
+/* Sets the device of the layers that are appended from here on in the innermost scope.
+ * @param device "cuda:1"; "cuda" is the first of that kind. In a job of several ranks this is a
+ *     device of rank 0; "host:1/cuda:1" names one of rank 1.
+ *
+ * If there is no such device, the first layer that would be placed on it fails with UNAVAILABLE. */
 TDM_API void tdm_place(tdm_graph *graph, const char *device);
-/* The node that makes value lives on device, whatever its scope says. */
+
+/* Places the node that computes value on device, regardless of its scope's placement.
+ * INVALID_ARGUMENT for inputs and parameters, which follow the nodes that read them. */
 TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
-/* Names made until the matching pop are prefixed with "name/"; a placement or dtype set inside ends
- * with it. name may be NULL. */
+
+/* Opens a scope: names of layers have the prefix "name/" until tdm_scope_pop. A placement, dtype or
+ * evaluation mode that is set inside ends with the scope. */
 TDM_API void tdm_scope_push(tdm_graph *graph, const char *name);
-/* The same with "name/index/", as PyTorch names the members of a ModuleList; one pop ends it. */
+
+/* Opens a scope whose prefix is "name/index/", as PyTorch names the members of a ModuleList. One
+ * tdm_scope_pop closes it.
+ * @param index 0 or more. */
 TDM_API void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index);
+
+/* Closes the innermost scope. */
 TDM_API void tdm_scope_pop(tdm_graph *graph);
-/* The dtype of floating layers made from here on, in the innermost scope; default float32. */
+
+/* Sets the dtype of parameters, and so of floating layers, that are appended from here on in the
+ * innermost scope.
+ * @param dtype floating. A graph begins with TDM_FLOAT32; a scope inherits the dtype of its parent.
+ */
 TDM_API void tdm_scope_dtype(tdm_graph *graph, tdm_dtype dtype);
+
+/* Returns the dtype of the innermost scope, which tdm_scope_dtype sets. */
 TDM_API tdm_dtype tdm_graph_dtype(const tdm_graph *graph);
 
-/* evaluates: layers made from here on, in the innermost scope, compute in runs that train as in
- * runs that do not, as modules behind torch.nn.Module.eval: nothing is dropped, batch normalization
- * uses its running statistics and does not change them. For a frozen teacher in the graph of its
- * student. Parameters are trained as elsewhere: tdm_detach of the result, or a parameter group
- * without an optimizer, keeps them. Default false; a scope inherits it. */
+/* Selects evaluation mode for layers that are appended from here on in the innermost scope, as
+ * torch.nn.Module.eval does. In evaluation mode they compute the same in runs that train and in
+ * runs that do not: dropout drops nothing, and batch normalization uses its running statistics and
+ * does not change them. Use it for a frozen teacher in the graph of its student.
+ *
+ * Parameters are trained as in other scopes. To exclude them, apply tdm_detach to the result, or
+ * use a parameter group without an optimizer (tdm_session_options.groups).
+ * @param evaluates true: evaluation mode. A graph begins with false; a scope inherits the mode of
+ *     its parent. */
 TDM_API void tdm_scope_evaluate(tdm_graph *graph, bool evaluates);
 
-/* Writes what has been built so far as layers below their scopes: what each computes, of which
- * dtype and shape its result is, where it was placed (if it was), and how many numbers the
- * parameters have that no layer above it reads; at the end their sum. As long as building has not
- * failed.
- *
- *   (embedding): embedding -> float32 [length, batch, 32], on cpu:0, 1792 parameters
- *   (block):
- *     (fc): linear -> float32 [batch, 10], 330 parameters
- *   2122 parameters
- */
+/* Writes the layers that were appended so far, nested by scope. Each line has the operation, the
+ * dtype and shape of the result, the device if one was set, and the number of elements of the
+ * parameters that no layer above it reads. The last line is the total.
+ * @code
+ * (embedding): embedding -> float32 [length, batch, 32], on cpu:0, 1792 parameters
+ * (block):
+ *   (fc): linear -> float32 [batch, 10], 330 parameters
+ * 2122 parameters
+ * @endcode
+ * @return the graph's error if building has failed; TDM_IO if out cannot be written to. */
 TDM_API tdm_status tdm_graph_print(const tdm_graph *graph, FILE *out) TDM_WARN_UNUSED;
 
-/* Rank -1 and TDM_DTYPE_NONE for an invalid value. */
+/* Returns the shape of value. Its rank is -1 if value is invalid. */
 TDM_API tdm_shape tdm_value_shape(const tdm_graph *graph, tdm_value value);
+
+/* Returns the dtype of value, TDM_DTYPE_NONE if value is invalid. */
 TDM_API tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value);
 
-/* How a parameter begins: which numbers, by a and b of tdm_initializer. */
+/* Distribution of a parameter's initial values. `a` and `b` are those of tdm_initializer. */
 typedef enum tdm_initializer_kind {
-  TDM_INIT_ZEROS,
-  TDM_INIT_CONSTANT, /* a */
-  TDM_INIT_UNIFORM,  /* in [a, b) */
-  TDM_INIT_NORMAL,   /* mean a, deviation b */
+  TDM_INIT_ZEROS,    /* All elements are 0. */
+  TDM_INIT_CONSTANT, /* All elements are a. */
+  TDM_INIT_UNIFORM,  /* Uniform in [a, b). */
+  TDM_INIT_NORMAL,   /* Normal with mean a and standard deviation b. */
 } tdm_initializer_kind;
 
-/* The same, with its numbers. */
+/* Initial values of a parameter. They depend on the session's seed and the parameter's path. */
 typedef struct tdm_initializer {
-  tdm_initializer_kind kind; /* 0: zeros */
-  double a;                  /* the constant, the least value, the mean */
-  double b;                  /* the bound that values stay below, the deviation */
-  int64_t zero_row;          /* >= 0: this row of dimension 0 is zeros instead; -1: none */
+  tdm_initializer_kind kind; /* The distribution. 0: zeros. */
+  double a;                  /* The constant, the lower bound, or the mean. */
+  double b;                  /* The upper bound, or the standard deviation. */
+  /* 0 or more: this row of dimension 0 is zeros instead. -1: no such row. */
+  int64_t zero_row;
 } tdm_initializer;
 
-/* What layers made from here on under `name` would declare as parameters and states are those under
- * `of`, which are there by then, of equal shape and dtype: trained once, by the sum of the
- * gradients of all who read them, and saved once, under `of`. Both are paths below the innermost
- * scope, of layers (tdm_tie(graph, "head", "embedding"): head.weight is embedding.weight), of
- * parameters
- * ("head.weight"), or of scopes. A layer that is applied twice is tied to itself. */
+/* Shares parameters: layers appended from here on that would declare parameters and states under
+ * `name` use those under `of` instead. A shared parameter is trained once, by the sum of the
+ * gradients of all layers that read it, and is saved once, under `of`.
+ * @code
+ * tdm_value rows = tdm_embedding(graph, "embedding", ids, 1000, 64);
+ * tdm_tie(graph, "head", "embedding"); // head.weight is embedding.weight
+ * tdm_value scores = tdm_linear_without_bias(graph, "head", rows, 1000);
+ * @endcode
+ * @param name path below the innermost scope: of a layer ("head"), a parameter ("head.weight") or a
+ *     scope.
+ * @param of path of the same kind. Its parameters must exist when the layers of `name` are
+ *     appended, and have equal shapes and dtypes. To apply a layer a second time, tie it to itself.
+ */
 TDM_API void tdm_tie(tdm_graph *graph, const char *name, const char *of);
 
-/* A trainable parameter: "path/name" in the store, created there by the first session that binds
- * it. shape is concrete. Naming one that the graph has, with equal shape and dtype, answers the
- * same value (tied weights); layers take one that was named before them, and two layers do not take
- * the same one unless they are tied. A path that begins with "checkpoint/" is INVALID_ARGUMENT:
- * such names are a checkpoint's own. */
+/* Declares a trainable parameter and returns it as a value. The first session that uses the
+ * parameter creates it in its store, under its path.
+ * @param name path below the innermost scope, such as "fc.weight". If the graph has a parameter of
+ *     that path with equal shape and dtype, the same value is returned. A layer that is appended
+ *     later uses a parameter that was declared under its name; two layers cannot use the same one
+ *     unless tdm_tie allows it. A path that begins with "checkpoint/" is INVALID_ARGUMENT, because
+ *     checkpoints use such names.
+ * @param dtype any dtype; only floating parameters are trained.
+ * @param shape sizes only.
+ * @param initializer initial values. */
 TDM_API tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype,
                                 tdm_shape shape, const tdm_initializer *initializer);
-/* The same, but never trained by a gradient: running statistics, optimizer states. With `like`
- * valid it lives where that parameter lives. */
+
+/* Declares a persistent value that no gradient trains, such as running statistics or the states of
+ * an optimizer. Otherwise as tdm_parameter.
+ * @param like if valid, a parameter; the state is placed on the same device. */
 TDM_API tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                             const tdm_initializer *initializer, tdm_value like);
 
-/* A tensor that belongs to the graph: data, of the caller's, holds its elements (shape, row-major)
- * and is copied before the function returns. It never changes, has no gradient, and is in no file
- * and no state dict. shape is concrete. Like a parameter it lives where the first layer that reads
- * it does, once for all sessions of a store, and other devices keep copies; replicas and
- * micro-batches read it as a whole. name is a path below the scope, used in messages and reports;
- * NULL: a number.
- *
- *   const float mean[] = {0.485F, 0.456F, 0.406F};
- *   tdm_value centre = tdm_constant(graph, "mean", TDM_FLOAT32, tdm_shape_of(3, 3, 1, 1), mean);
- */
+/* Appends a tensor with given elements. It never changes, has no gradient, and is in no checkpoint
+ * and no state dict.
+ * @code
+ * const float mean[] = {0.485F, 0.456F, 0.406F};
+ * tdm_value centre = tdm_constant(graph, "mean", TDM_FLOAT32, tdm_shape_of(3, 3, 1, 1), mean);
+ * @endcode
+ * A constant is placed as a parameter is: on the device of the first layer that reads it, once for
+ * all sessions of a store, with copies on other devices. Replicas and micro-batches read all of it.
+ * @param name path below the innermost scope, which messages and reports use; NULL: a number.
+ * @param shape sizes only.
+ * @param data the elements in row-major order; copied before the function returns. */
 TDM_API tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                                const void *data);
 
-/* A parameter or state that the graph has, by its path below the innermost scope ("fc.weight"):
- * torch.nn.Module.get_parameter. INVALID_ARGUMENT, naming those that there are, where it has none.
- */
+/* Returns a parameter or state of the graph (torch.nn.Module.get_parameter). INVALID_ARGUMENT if
+ * there is none; the message lists those that there are.
+ * @param name path below the innermost scope, such as "fc.weight". */
 TDM_API tdm_value tdm_get_parameter(tdm_graph *graph, const char *name);
 
-/* The name itself; for NULL the next number of the innermost scope, which lives as long as the
- * graph. For a layer of one's own, which uses its name at several places: called once, it counts
- * once. "?" where the graph is NULL, failed, or frozen. */
+/* Returns name, or the next number of the innermost scope if name is NULL. A layer that uses its
+ * name several times calls this once, so that it is counted once. The string lives as long as the
+ * graph. The result is "?" if the graph is NULL, failed or frozen. */
 TDM_API const char *tdm_graph_name(tdm_graph *graph, const char *name);
-/* The stream of a random operation: a number for the path that name has in the innermost scope, so
- * that it draws the same wherever it stands; another one each time it is asked for by one path, in
- * the order of asking, so that no two operations draw the same. */
+
+/* Returns the random stream of an operation, for tdm_random.stream. It depends on the path of name,
+ * and on the number of earlier calls with the same path. So an operation draws the same numbers
+ * wherever it is placed, and no two operations draw the same numbers. */
 TDM_API uint64_t tdm_graph_stream(tdm_graph *graph, const char *name);
 
-/* Makes name the sticky error (if none is yet) and answers the invalid value: for layers. */
+/* Stores an error in the graph, unless it has one, and returns an invalid value. For layers of the
+ * program's own.
+ * @param format printf format of the message, followed by its arguments. */
 TDM_API tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...)
     TDM_PRINTF(3, 4);
-/* Puts the calling thread's last message, with its status, as the sticky error. */
+
+/* Stores an error with the calling thread's last message in the graph, unless it has one, and
+ * returns an invalid value.
+ * @param status status of the error. */
 TDM_API tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status);
 
-/* ---- Parts, and parallel regions ------------------------------------------------------------- */
+/* ---- Parts and parallel regions -------------------------------------------------------------- */
 
-/* Cuts x along dimension (negative: from the end) into `count` parts, 1 to 64, of the sizes given,
- * which add up to x's; a name is the size of an input's that is fed. Parts that lie one after the
- * other in memory are views. Differentiable. */
+/* Splits x along dimension into parts of given sizes (torch.split). Parts that are contiguous in
+ * memory share the memory of x.
+ * @param sizes (count): of the parts; their sum is the size of x. A name stands for the size that
+ *     this dimension of an input has.
+ * @param count 1 to 64.
+ * @param out_parts (count): receives the parts. */
 TDM_API void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                        const tdm_dim *sizes, size_t count, tdm_value *out_parts);
-/* PyTorch's chunk: x along dimension in `count` parts, 1 to 64, of ceil(size / count), the last of
- * which may be smaller. Where the dimension has a name, of what it is when it runs. A size that
- * fewer parts share out (5 in 4: 2, 2, 1) is an error. Differentiable. */
+
+/* Splits x along dimension into equal parts (torch.chunk). Each has ceil(size / count) elements
+ * along dimension; the last one may be smaller. If the dimension has a name, its size is that of
+ * the run.
+ * @param count 1 to 64. It is an error if the size gives fewer parts: 5 elements in 4 parts would
+ *     be 2, 2 and 1.
+ * @param out_parts (count): receives the parts. */
 TDM_API void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                               size_t count, tdm_value *out_parts);
-/* Puts 1 to 64 parts together along dimension; their other dimensions agree. Differentiable. */
+
+/* Concatenates values along dimension (torch.cat).
+ * @param parts (count): of one dtype, with equal sizes in all other dimensions.
+ * @param count 1 to 64. */
 TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                              size_t count, int dimension);
 
 /* How one value enters a parallel region. */
 typedef struct tdm_scatter {
-  tdm_value value;
-  int dimension; /* that is cut; negative: from the end; TDM_BROADCAST: every replica reads all */
+  tdm_value value; /* The value. */
+  /* The dimension that is cut into chunks; negative: from the end. TDM_BROADCAST: every replica
+   * reads all of it. */
+  int dimension;
 } tdm_scatter;
+
+/* Dimension of a value that is not cut. */
 #define TDM_BROADCAST INT32_MIN
 
+/* Options of a parallel region (tdm_data_parallel). */
 typedef struct tdm_parallel_options {
   size_t struct_size;
-  const char *devices;        /* "cuda:0,cuda:1"; up to 64; one may stand twice; one alone: a
-                                 pass-through. "cuda:*": all of the kind; "host:1/cuda:0": rank 1's
-                                 in a job of several, and "*" for the 1 that of each rank */
-  const char *output_device;  /* where results are put together; NULL: the first */
-  const double *weights;      /* per device: rows are shared out in proportion; NULL: torch.chunk's
-                                 chunks, ceil(rows / devices) each until they run out */
-  const tdm_scatter *scatter; /* what is not named here is cut along dimension 0; scalars and
-                                 parameters are broadcast */
-  size_t scatter_count;
-  bool spread_homes; /* parameters of the part have their homes on all of the devices, on each about
-                        as many bytes; else on the first */
-  double updated_everywhere; /* with spread_homes, of these bytes the share, 0 to 1, that every
-                                device updates for itself */
-  bool spread_rows; /* with spread_homes, of a large parameter every device has as many rows */
+  /* Devices of the replicas, 1 to 64, as a list: "cuda:0,cuda:1". A device may occur twice.
+   * "cuda:*": all devices of that kind. One device alone changes nothing. In a job of several
+   * ranks, "host:1/cuda:0" is a device of rank 1 and "*" instead of the 1 stands for every rank. */
+  const char *devices;
+  /* Device on which results are put together. Default NULL: the first of devices. */
+  const char *output_device;
+  /* One number per device, 0 or more: rows are divided in proportion. Default NULL: as torch.chunk
+   * does, ceil(rows / devices) each until no rows are left. */
+  const double *weights;
+  /* (scatter_count): values that enter in another way than by default. By default, values are cut
+   * along dimension 0; scalars and parameters are broadcast. */
+  const tdm_scatter *scatter;
+  size_t scatter_count; /* Number of entries of scatter. Default 0. */
+  /* true: homes of parameters are spread over the devices, about the same number of bytes on each.
+   * Default false: all on the first device. */
+  bool spread_homes;
+  /* With spread_homes: share of the parameters' bytes, 0 to 1, that every device updates by itself.
+   * Default 0. */
+  double updated_everywhere;
+  /* With spread_homes: the rows of a large parameter are spread over the devices, the same number
+   * on each. Default false. */
+  bool spread_rows;
 } tdm_parallel_options;
 static inline tdm_parallel_options tdm_parallel_options_default(void) {
   tdm_parallel_options options = TDM_ZEROED;
@@ -210,140 +318,185 @@ static inline tdm_parallel_options tdm_parallel_options_default(void) {
   return options;
 }
 
-/* Makes a parallel region of what has been built so far below scope ("block2", "" for everything,
- * or several that are one part together, "rnn,linear"): in every plan its nodes run once for each
- * chunk of rows, on a device of their own. Results are put together along the dimension that the
- * rows went into; gradients of parameters are summed at their home in the order of replicas. Values
- * that are cut must have equally many rows, at run time. Parallel regions may be nested, or follow
- * one another; of two over the same nodes the later one is around the other.
+/* Makes a parallel region of the layers that were appended so far below scope: each run cuts its
+ * batch into chunks of rows and computes the layers once per chunk, each on a device of its own.
+ * Each such copy is a replica (torch.nn.DataParallel, DistributedDataParallel).
+ * @code
+ * tdm_parallel_options options = tdm_parallel_options_default();
+ * options.devices = "cuda:0,cuda:1";
+ * tdm_data_parallel(graph, "", &options);
+ * @endcode
+ * Results are concatenated along the dimension along which the rows entered. The home of a
+ * parameter is the device that stores and updates it; gradients are summed there in the order of
+ * the replicas. All values that are cut must have the same number of rows in a run. Parallel
+ * regions may be nested or follow one another; if two have the same nodes, the later one encloses
+ * the other.
+ * @param scope "block2", "" for everything, or several scopes that form one region: "rnn,linear".
+ * @param options devices must be set.
  *
- * A loss may be inside, so that no device has more of it than its rows' share: losses, sums and
- * means over the rows are the whole batch's, each replica's sum added in the order of replicas, on
- * the output device, a mean divided by what the whole batch counts (targets that are not ignored,
- * their weights, elements). What is made of these alone (two losses added) is computed there, once;
- * what goes on with them and with rows (x less its mean) waits for all replicas. So a loss differs
- * from that of one device by the rounding of sums of so many parts, and by nothing else; where the
- * chunks lie changes no bit with `deterministic`, how many there are does. Batch normalization
- * alone is of each replica's rows.
+ * @par Losses inside the region
+ * A loss may be inside, so that each device computes its share only. Losses, sums and means over
+ * the rows are those of the whole batch. The sums of the replicas are added in their order on the
+ * output device, and a mean is divided by the count of the whole batch (its targets that are not
+ * ignored, their weights, or its elements). A value that is computed from such results only (the
+ * sum of two losses) is computed once on the output device. A value that is computed from such a
+ * result and from rows (x minus its mean) waits for all replicas. So a loss differs from that of a
+ * single device by the rounding of partial sums only. With tdm_session_options.deterministic the
+ * choice of devices changes no bit; the number of replicas does. The exception is batch
+ * normalization, which normalizes each replica's rows by themselves.
  *
- * Other functions of all rows (a maximum, a softmax along them), and what depends on where rows
- * stand among the others (slices, sorts, running sums and windows along them, reshapes that tear
- * them), would be those of each replica's rows. What is made of them, by whatever nodes, cannot
- * leave the part, and no sum or mean is made of it: a run is INVALID_ARGUMENT then, and its message
- * names the layer. Such layers belong outside of the part, which may be two with them in between.
+ * @par Layers that do not fit into a region
+ * Other functions of all rows (a maximum or a softmax along them), and functions that depend on the
+ * position of a row among the others (slices, sorts, running sums and windows along the rows,
+ * reshapes that split them), would be computed from the rows of one replica. A value that depends
+ * on such a result cannot leave the region, and cannot be summed or averaged over the rows: the run
+ * fails with INVALID_ARGUMENT and a message that names the layer. Put such layers between two
+ * regions.
  *
- * With spread_homes a device keeps the states of the optimizer for its own parameters alone, and
- * updates these alone (as ZeRO's first stage, Rajbhandari et al., "ZeRO: memory optimizations
- * toward training trillion parameter models", SC 2020): gradients go to the homes while the
- * backward pass computes, and what was updated to all other devices while the next run's forward
- * pass does. It holds for parameters that no session has bound before.
+ * @par spread_homes
+ * Each device stores the optimizer states of its own parameters only, and updates these only (stage
+ * 1 of ZeRO: S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
+ * models", SC 2020). Gradients are sent to the homes during the backward pass. Updated parameters
+ * are sent to the other devices during the forward pass of the next run. The option applies to
+ * parameters that no session has bound before.
  *
- * With updated_everywhere as well gradients of about that share of the bytes, spread evenly over
- * the parameters in the order in which the part reads them, go around in rings: all devices keep
- * states of these and update their own copies, so that less has to cross under the next run's
- * forward pass, but more under the backward pass. A third is about right where both take as long.
- * Where the session is `deterministic` all gradients go to the homes, and where its options ask for
- * a `collective` all go by that; those that cannot be updated on every device, as it says there, go
- * to their homes.
+ * @par updated_everywhere
+ * Gradients of about this share of the bytes, spread evenly over the parameters in the order in
+ * which the region reads them, are summed by a ring algorithm. Every device keeps the optimizer
+ * states of these parameters and updates its own copies. So fewer bytes are sent during the next
+ * forward pass and more during the backward pass. About 1/3 is best if both passes take the same
+ * time. All gradients go to the homes instead if the session is `deterministic`. If its options set
+ * a `collective`, that algorithm is used for all of them, except for parameters that cannot be
+ * updated on every device (tdm_collective), whose gradients go to their homes.
  *
- * With spread_rows as well parameters of more than 1/32 of a device's share of the bytes, and of as
- * many rows (dimension 0) as there are devices, have their rows on all of them, but for those
- * updated everywhere and tables that are looked up. So as much crosses either way. Outside of the
- * library such a parameter is one, in files too. Every device puts it together for each of its
- * replicas, which takes memory for it, from where a run first reads it. Whole stay those that are
- * outputs, or whose gradients are asked for, and all of them in sessions of an optimizer that is
- * not is_by_element, of clip_norm with deterministic, or of a store that has one of them whole.
- * Sessions of one store want the same pieces, else making the second is INVALID_ARGUMENT.
- */
+ * @par spread_rows
+ * Parameters of more than 1/32 of one device's share of the bytes, and of at least as many rows
+ * (dimension 0) as there are devices, are divided by rows over all devices. Excepted are parameters
+ * that are updated everywhere and tables that are looked up by ids. So the same number of bytes is
+ * sent in both directions. Outside of the library, also in files, such a parameter is one tensor.
+ * Each device assembles it for each of its replicas, which takes memory from where a run first
+ * reads it. Parameters are not divided if they are outputs, if their gradients are requested
+ * (tdm_gradient_of), if the optimizer's rule is not is_by_element, if clip_norm is used in a
+ * deterministic session, or if the store has one of them undivided. Sessions of one store must
+ * divide them in the same way; otherwise creating the second fails with INVALID_ARGUMENT. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
-/* The same over the nodes between values, whatever their names: those that outputs need and that
- * inputs are not made of. Their set must be convex, every value that enters it an input or a
- * parameter, and every value of it that nodes outside read, or runs fetch, an output; otherwise the
- * error names the node and the value. options->scatter names inputs. */
+
+/* Makes a parallel region of the nodes between given values, regardless of their names: those that
+ * outputs need and that inputs are not computed from. Otherwise as tdm_data_parallel.
+ *
+ * The set of nodes must be convex: no path may leave it and return. Every value that enters must be
+ * one of inputs or a parameter, and every value of the set that other nodes read or runs fetch must
+ * be one of outputs. Otherwise the error names the node and the value.
+ * @param inputs (input_count).
+ * @param outputs (output_count).
+ * @param options devices must be set; values in options->scatter must be among inputs. */
 TDM_API void tdm_data_parallel_between(tdm_graph *graph, const tdm_value *inputs,
                                        size_t input_count, const tdm_value *outputs,
                                        size_t output_count, const tdm_parallel_options *options);
 
 /* ---- Modules on devices of their own --------------------------------------------------------- */
 
-/* What a module of PyTorch's is: layers, below a scope, that a function of the user's builds. */
+/* A module: layers below a scope, which a function of the program builds (torch.nn.Module). All
+ * pointers are borrowed. */
 typedef struct tdm_module {
-  const char *name; /* the scope's; borrowed, as the rest */
-  /* Appends the layers that make something of input, and answers it. */
+  const char *name; /* Name of the scope. */
+  /* Appends the layers that compute the module's result from input, and returns the result. */
   tdm_value (*build)(tdm_graph *graph, void *user, tdm_value input);
-  void *user;
-  const char *device; /* that they live on ("cuda:1"); NULL: where the innermost scope does */
-  int replica;        /* of those that tdm_replicate makes: its number, from 0 */
+  void *user;         /* Argument of build. */
+  const char *device; /* Device of the layers ("cuda:1"). NULL: that of the innermost scope. */
+  int replica;        /* Number of the replica, from 0, if tdm_replicate made it; otherwise 0. */
 } tdm_module;
 
-/* torch.nn.parallel.replicate: replicas (of which there is room for `capacity`) become module on
- * each of devices ("cuda:0,cuda:1", "cuda:*"; one may stand twice). They have the same parameters,
- * which live on the first replica's device; the others read copies that are refreshed when they are
- * old, and gradients are summed. Running statistics are those of the first replica. Answers how
- * many there are; 0 with the graph's error. */
+/* Creates one replica of module per device (torch.nn.parallel.replicate). All replicas share their
+ * parameters, which are stored on the first replica's device. The other devices read copies, which
+ * are refreshed when they are out of date. Gradients are summed. Running statistics are those of
+ * the first replica.
+ * @param devices "cuda:0,cuda:1" or "cuda:*"; a device may occur twice.
+ * @param replicas (capacity): receives the replicas.
+ * @return number of replicas; 0 on failure, with the error stored in the graph. */
 TDM_API size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *devices,
                              tdm_module *replicas, size_t capacity);
-/* torch.nn.parallel.parallel_apply: module i is applied to inputs[i], which makes outputs[i], for
- * `count` of them, each a replica or a module of its own. What needs nothing of one another runs
- * side by side. If one fails the run does, and its message names it. */
+
+/* Applies modules[i] to inputs[i] and stores the result in outputs[i]
+ * (torch.nn.parallel.parallel_apply). Modules that do not depend on one another run concurrently.
+ * If one fails, the run fails, and its message names the module.
+ * @param modules (count): replicas, or modules of their own.
+ * @param inputs (count).
+ * @param outputs (count): receives the results. */
 TDM_API void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules,
                                 const tdm_value *inputs, size_t count, tdm_value *outputs);
 
 /* ---- Gradients as values --------------------------------------------------------------------- */
 
-/* d loss / d value, of value's dtype and shape: torch.autograd.grad. value is a parameter, an
- * input, or what a layer has made; both are floating, loss a number that value has a part in, else
- * it is INVALID_ARGUMENT (torch's allow_unused=False). The answer is a value like others, to be
- * fetched or read; it lies where value does unless it is placed. What nobody fetches or reads is
+/* Returns d loss / d value as a value of the graph (torch.autograd.grad). It has the dtype and
+ * shape of value. It is computed on the device of value unless it is placed. An unused gradient is
  * not computed.
  *
- * In a run that trains it is the gradient that the optimizer gets, bit for bit, before clipping; in
- * another one the gradient of the model as it is evaluated (dropout drops nothing, batch
- * normalization reads its running statistics), and needs no optimizer. Parallel regions
- * and micro-batches sum it as training does. That of a table that is looked up is dense, with zeros
- * where no id was.
+ * In a run that trains, the result is the gradient that the optimizer receives before clipping, bit
+ * for bit. In other runs it is the gradient of the model in evaluation mode: dropout drops nothing,
+ * and batch normalization reads its running statistics. No optimizer is needed then. In parallel
+ * regions and micro-batches, gradients are summed as in training. The gradient of a table that is
+ * looked up by ids is dense, with zeros in rows that no id names.
  *
- * A gradient is not differentiated again: a loss that depends on what is trained by way of one is
- * UNSUPPORTED, as is the gradient of one. tdm_detach of it may be read by any loss. */
+ * A gradient cannot be differentiated again: a trained loss that depends on one, and the gradient
+ * of one, are UNSUPPORTED. tdm_detach of a gradient may be used in any loss.
+ * @param loss floating scalar.
+ * @param value floating: a parameter, an input or a result of a layer. loss must depend on it;
+ *     otherwise the call is INVALID_ARGUMENT (torch's allow_unused=False). */
 TDM_API tdm_value tdm_gradient_of(tdm_graph *graph, const char *name, tdm_value loss,
                                   tdm_value value);
-/* x itself, of any dtype, through which no gradient flows back: torch.Tensor.detach. */
+
+/* Returns x as a value through which no gradient flows back (torch.Tensor.detach). x has any dtype.
+ */
 TDM_API tdm_value tdm_detach(tdm_graph *graph, const char *name, tdm_value x);
 
-/* ---- Kept between runs ----------------------------------------------------------------------- */
+/* ---- State between runs ---------------------------------------------------------------------- */
 
-/* A value that a run leaves to the next of its sequence (sessions.h), such as a cache of keys and
- * values or a recurrent state; zeros in a fresh sequence. shape is concrete. It lies on one device:
- * as a device map says of its name, else where the innermost scope is placed, else where the first
- * node is that reads it. Runs that need it are runs of a sequence, and do not train. */
+/* Declares a value that persists between consecutive runs of a sequence (tdm_sequence), such as a
+ * key/value cache or a recurrent state. A new sequence begins with zeros. Runs that need the value
+ * must be runs of a sequence, and cannot train.
+ *
+ * The value is stored on one device: the one that a device map names for it, or else that of the
+ * innermost scope, or else that of the first node that reads it.
+ * @param shape sizes only.
+ * @return the value at the beginning of a run. */
 TDM_API tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape);
-/* Writes rows (n, ...), of kept's dtype and sizes behind the first, over those rows of kept that
- * indices, int32 or int64 (n), name: torch.Tensor.index_copy_ along dimension 0. In place, in each
- * run that needs kept; indices are distinct, and one that names no row fails the run. Answers kept
- * with these rows, which is to be read in its place from here on; no gradient flows back from it to
- * rows. A run that fails or is cancelled may have written its rows. Not inside of a parallel
- * region. */
+
+/* Overwrites rows of a kept value (torch.Tensor.index_copy_ along dimension 0). This happens in
+ * place, in each run that needs kept. A run that fails or is cancelled may have written its rows.
+ * Not allowed inside a parallel region.
+ * @param kept a result of tdm_kept or of an earlier tdm_keep_rows.
+ * @param rows (n, ...): of kept's dtype, and of its sizes in the other dimensions.
+ * @param indices (n) int32 or int64: distinct row numbers. An index out of range fails the run.
+ * @return kept with the new rows; use it instead of kept from here on. No gradient flows from it to
+ *     rows. */
 TDM_API tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_value rows,
                                 tdm_value indices);
-/* The next run of the sequence begins with value, of kept's dtype and shape, in kept's place;
- * whatever this run reads of kept is as it began. A run that fails or is cancelled before it ends
- * leaves kept as it was. */
+
+/* Sets the value with which the next run of the sequence begins. Within the run, kept remains as it
+ * was at the beginning. A run that fails or is cancelled leaves kept unchanged.
+ * @param kept a result of tdm_kept or tdm_keep_rows. It can be set once.
+ * @param value of kept's dtype and shape. */
 TDM_API void tdm_keep(tdm_graph *graph, const char *name, tdm_value kept, tdm_value value);
 
 /* ---- Sharded tables -------------------------------------------------------------------------- */
 
+/* How tables are divided over devices. */
 typedef enum tdm_shard_by {
-  TDM_SHARD_ROWS,  /* every device has some rows of each table (TorchRec's row-wise) */
-  TDM_SHARD_TABLES /* every device has some of the tables, each as a whole (table-wise) */
+  TDM_SHARD_ROWS,  /* Every device has some rows of each table (row-wise in TorchRec). */
+  TDM_SHARD_TABLES /* Every device has some of the tables, each as a whole (table-wise). */
 } tdm_shard_by;
 
+/* Options of tdm_shard. */
 typedef struct tdm_shard_options {
   size_t struct_size;
-  const char *devices; /* "cpu:0,cpu:1", "host:0/cuda:0,host:1/cuda:0"; up to 64, each once */
-  tdm_shard_by by;
-  const double *weights; /* per device: rows, or bytes of tables, are shared out in proportion;
-                            NULL: torch.chunk's chunks of rows, or as evenly as tables allow */
+  /* Devices, 1 to 64, each once: "cpu:0,cpu:1" or "host:0/cuda:0,host:1/cuda:0". */
+  const char *devices;
+  tdm_shard_by by; /* How tables are divided. Default TDM_SHARD_ROWS. */
+  /* One number per device, 0 or more: rows, or bytes of tables, are divided in proportion. Default
+   * NULL: rows as torch.chunk divides them, tables as evenly as possible. */
+  const double *weights;
 } tdm_shard_options;
 static inline tdm_shard_options tdm_shard_options_default(void) {
   tdm_shard_options options = TDM_ZEROED;
@@ -352,38 +505,51 @@ static inline tdm_shard_options tdm_shard_options_default(void) {
   return options;
 }
 
-/* Shards tables: those that what has been built so far below `scopes` ("users", "users,items", ""
- * for everything) looks up by ids (tdm_embedding, tdm_embedding_bag). A device looks up the rows
- * that it has, and keeps them: only ids go to it, and rows come back, all of one look-up in one
- * piece, to wherever the look-up is placed, where bags are made of them; of gradients those of rows
- * that were looked up go to it. Optimizer states lie beside their rows.
+/* Shards the tables that layers below scopes look up by ids (tdm_embedding, tdm_embedding_bag):
+ * each is divided over several devices. A device stores its rows and looks them up. Only ids are
+ * sent to it, and rows come back, those of one look-up in one transfer, to the device of the
+ * look-up, where bags are computed. In training, gradients of the rows that were looked up are sent
+ * to it. Optimizer states are stored with their rows.
+ * @code
+ * tdm_shard_options options = tdm_shard_options_default();
+ * options.devices = "cuda:0,cuda:1";
+ * tdm_shard(graph, "users,items", &options);
+ * @endcode
+ * Results and initial values are bitwise those of an undivided table. So are gradients, except that
+ * the last bit may differ for bags that are means or scaled. Checkpoints contain each table as one
+ * tensor, regardless of the number of shards.
  *
- * Results and initial values are those of the whole table, bit for bit, and so are gradients but in
- * the last bit where bags are means or scaled; checkpoints have the table as one, whatever the
- * number of shards. By rows each shard answers every id of a look-up, with
- * zeros where another has the row, since plans are proven before ids are known: count n answers of
- * which n are read (tdm_session_explain tells the bytes).
+ * With TDM_SHARD_ROWS every shard returns a row for every id of a look-up, zeros if another shard
+ * has the row, because plans are verified before ids are known. So (shards x n) rows are sent, of
+ * which n are used. tdm_session_explain reports the bytes.
+ * @param scopes scopes of layers that were appended so far: "users", "users,items", or "" for
+ *     everything.
+ * @param options devices must be set.
  *
- * Sharding a table twice is an error. Where anything but such look-ups reads or delivers a table
- * that is sharded by rows, making a session is one. */
+ * Sharding a table twice is an error. If a table is sharded by rows, and a node other than such a
+ * look-up reads it or an output delivers it, tdm_session_create fails. */
 TDM_API void tdm_shard(tdm_graph *graph, const char *scopes, const tdm_shard_options *options);
 
-/* ---- Observing ------------------------------------------------------------------------------- */
+/* ---- Observers ------------------------------------------------------------------------------- */
 
-/* A place that tensors pass: sessions with an observer show what a run had there. Answers value to
- * go on with; what nothing goes on with is not observed. name is a path below the scope; inside a
- * parallel region every replica passes it. */
+/* Marks a point at which sessions with an observer report the tensor of each run, and returns
+ * value. The result must be used instead of value: an unused result is not observed.
+ * @param name path of the point below the innermost scope. Inside a parallel region, every replica
+ *     reports its own tensor. */
 TDM_API tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value);
 
+/* A tensor that was observed in a run. */
 typedef struct tdm_observation {
-  const char *name;         /* the place's path */
-  int replica;              /* its number; 0 outside of parallel regions */
-  const tdm_tensor *tensor; /* on cpu:0; borrowed for the call, or retained by the observer */
-  int micro_batch;          /* its number; 0 where the batch is not cut */
+  const char *name; /* Path of the point. */
+  int replica;      /* Number of the replica; 0 outside of parallel regions. */
+  /* The tensor, on cpu:0. Borrowed during the call; the observer may retain it. */
+  const tdm_tensor *tensor;
+  int micro_batch; /* Number of the micro-batch; 0 if the batch is not cut. */
 } tdm_observation;
 
-/* Called when a run has succeeded, for every place, replica after replica: by the thread in
- * tdm_run, or on the loop before the run's callback. */
+/* Type of a function that receives observations (tdm_session_options.observer). It is called after
+ * a run has succeeded, for every point and in the order of replicas: by the thread that called
+ * tdm_run, or on the context's loop before the run's callback. */
 typedef void (*tdm_observer)(void *user, const tdm_observation *observation);
 
 #ifdef __cplusplus

@@ -1,5 +1,17 @@
-/* The parameter store, sessions, runs, and what they can be asked. Any thread, but for what a
- * comment says. */
+/* The parameter store, sessions, runs, sequences, and reports about them.
+ *
+ * A store holds the values of parameters. A session makes plans for a graph and runs them:
+ * @code
+ * tdm_session_options options = tdm_session_options_default();
+ * options.loss = loss;
+ * const tdm_optimizer optimizer = tdm_adam(1e-3);
+ * options.optimizer = &optimizer;
+ * tdm_session *session = tdm_session_create(graph, &options);
+ * const tdm_feed feeds[] = {{"x", x_tensor, false}, {"target", target_tensor, false}};
+ * double value;
+ * tdm_status status = tdm_train_step(session, feeds, 2, NULL, 0, &value);
+ * @endcode
+ */
 #ifndef TANDEM_GRAPH_SESSIONS_H
 #define TANDEM_GRAPH_SESSIONS_H
 
@@ -12,151 +24,207 @@
 extern "C" {
 #endif
 
-/* The values of parameters and states, by name. Counted references. */
+/* Values of parameters and states, by name. Reference counted. */
 typedef struct tdm_store tdm_store;
 
-/* A graph that can be run: its plans, its store, its runs in flight. Counted references. */
+/* A graph that can be run: its plans, its store, and its runs in flight. Reference counted. */
 typedef struct tdm_session tdm_session;
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* Parameters and states by name, shared by sessions. Any thread.
+/* Creates an empty store. Sessions add the parameters and states of their graphs to it, by name.
  *
- * Several sessions may train with one store, as generator and discriminator of a GAN do. To the
- * store belong the values of parameters, the states of optimizers (those of a parameter are one,
- * whichever session updates it) and the count of all steps. To a session belong its optimizers,
- * learning rates, momenta, seed and step count. A checkpoint, whichever of the sessions it is saved
- * by, has what belongs to the store and to all sessions that train with it; they are found again by
- * the name of their loss and the parameters that they train. So it is loaded when the same sessions
- * exist, by any one of them. */
+ * Several sessions may train with one store, as generator and discriminator of a GAN do. The store
+ * owns the values of parameters, the states of optimizers (one set per parameter, whichever session
+ * updates it) and the count of all training steps. A session owns its optimizers, learning rates,
+ * momenta, seed and step count.
+ *
+ * A checkpoint contains what belongs to the store and to all sessions that train with it, whichever
+ * of them saves it. Loading identifies sessions by the name of their loss and the parameters that
+ * they train. So the same sessions must exist when it is loaded; any of them may load it. */
 TDM_API tdm_store *tdm_store_create(tdm_context *context);
+
+/* Adds a reference to the store and returns it. */
 TDM_API tdm_store *tdm_store_retain(tdm_store *store);
+
+/* Gives back a reference to the store. */
 TDM_API void tdm_store_release(tdm_store *store);
-/* Copies of everything as host tensors, in creation order; states of optimizers too, as
- * "optimizer/NAME/exp_avg", if with_states. Waits for runs in flight. NULL on failure. In a job of
- * several ranks all of them call it, and each gets everything, whichever rank it lives on; so with
- * tdm_session_save and tdm_session_state_dict. A list that is loaded is whole and the same on all.
- */
+
+/* Returns copies of all parameters and states as host tensors, in the order of their creation.
+ * Waits for runs in flight.
+ *
+ * In a job of several ranks all of them call it, and each receives everything, whichever rank
+ * stores it. This holds for tdm_session_save and tdm_session_state_dict too.
+ * @param with_states true: include the states of optimizers, under names such as
+ *     "optimizer/NAME/exp_avg". */
 TDM_API tdm_tensor_list *tdm_store_save(tdm_store *store, bool with_states);
-/* Sets what it has under the list's names (a "module." in front of a name or of a part of it is
- * passed over where nothing has that name) and keeps the others for sessions to come, but for those
- * of a checkpoint's own ("checkpoint/..."), which are nobody's; mends a broken store once all its
- * parameters are set. Nothing is changed when a shape or dtype does not fit: the message names it.
- * A failure half-way, for want of memory, breaks the store until all that the list has is loaded.
- * In a job of several ranks all of them call it, and so tdm_session_load and
- * tdm_session_load_state_dict, with the same list: it fails on all or on none, and a store that is
- * broken on one rank is mended on all together. */
+
+/* Sets parameters and states from list. Waits for runs in flight.
+ *
+ * - Names that the store does not have are kept for sessions to come, except those that begin with
+ *   "checkpoint/", which are ignored.
+ * - If no parameter has a given name, the prefix "module." of the name or of one of its parts is
+ *   ignored.
+ * - If a shape or dtype differs, nothing is changed, and the message names the tensor.
+ * - If memory runs out half-way, the store is broken until everything in the list has been loaded.
+ * - A broken store is repaired once all its parameters are set (tdm_store_status).
+ * - In a job of several ranks all of them call it with the same complete list; it fails on all or
+ *   on none, and a store that is broken on one rank is repaired on all of them together. This holds
+ *   for tdm_session_load and tdm_session_load_state_dict too. */
 TDM_API tdm_status tdm_store_load(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
-/* How often parameters were rewritten; 0 when fresh. */
+
+/* Returns how often parameters were written; 0 for a new store. */
 TDM_API uint64_t tdm_store_version(const tdm_store *store);
-/* Returns the training steps done with the store, by all of its sessions: the number by which
- * random operations draw, so that no two steps draw the same numbers. */
+
+/* Returns the number of training steps that all sessions have done with the store. Random
+ * operations use it, so that no two steps draw the same numbers. */
 TDM_API uint64_t tdm_store_step(tdm_store *store);
-/* TDM_OK, or why it is broken: a failure inside an update phase. */
+
+/* Returns TDM_OK, or the error of an update phase that failed half-way. Such a store is broken: it
+ * cannot be used until parameters are loaded. */
 TDM_API tdm_status tdm_store_status(tdm_store *store);
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* The number of micro-batches is chosen, for each set of shapes, by what its first runs take. */
+/* Value of tdm_session_options.micro_batches: the session chooses the number of micro-batches for
+ * each set of shapes by measuring its first runs. */
 #define TDM_MICRO_BATCHES_AUTO (-1)
 
-/* Parameters that another optimizer than the session's updates, or none. */
+/* Parameters that are updated by an optimizer of their own, or not at all. */
 typedef struct tdm_parameter_group {
-  /* Paths of parameters, or layers or scopes that they are below, separated by commas; '*' stands
-   * for any characters: "encoder", "head.weight,tail", "*.bias". */
+  /* Paths of parameters, or of layers or scopes above them, separated by commas. '*' stands for any
+   * characters: "encoder", "head.weight,tail", "*.bias". */
   const char *parameters;
-  const tdm_optimizer *optimizer; /* copied; NULL: they stay as they are, and no gradient of theirs
-                                     is computed */
+  /* Copied. NULL: the parameters are frozen, and their gradients are not computed. */
+  const tdm_optimizer *optimizer;
 } tdm_parameter_group;
-#define TDM_MAX_PARAMETER_GROUPS 15
 
-/* Limits of tdm_session_options. */
+/* Maximum number of parameter groups. */
+#define TDM_MAX_PARAMETER_GROUPS 15
+/* Maximum of tdm_session_options.depth. */
 #define TDM_MAX_DEPTH 1024
+/* Maximum of tdm_session_options.queue_limit. */
 #define TDM_MAX_QUEUE_LIMIT 1000000
+/* Value of tdm_session_options.queue_limit: no limit. */
 #define TDM_NO_QUEUE_LIMIT (-1)
+/* Maximum of tdm_session_options.plan_limit. */
 #define TDM_MAX_PLAN_LIMIT 1000000
+/* Maximum of tdm_session_options.trace_runs. */
 #define TDM_MAX_TRACE_RUNS 100000
+/* Maximum of tdm_session_options.alike_ranks. */
 #define TDM_MAX_ALIKE_RANKS 65536
 
-/* How gradients that lie on several devices are summed. The first two add them in the order of
- * replicas, so they give the same bits; the others add them in another order, the same in each run,
- * and `deterministic` refuses them. In these, if the parameter's home has a gradient too and all
- * devices are of its kind, every device gets the sum and updates its own copy of the parameter,
- * with copies of the optimizer's states beside it; in the first two the home sends each device the
- * parameter again. */
+/* Algorithm that sums gradients which are computed on several devices.
+ *
+ * HOME and CHAIN add them in the order of replicas, so they give the same bits. The home of the
+ * parameter then sends the updated parameter to each device. The other algorithms add in another
+ * order, the same in each run; a session with `deterministic` rejects them. With these, if the home
+ * has a gradient too and all devices are of its kind, every device receives the sum and updates its
+ * own copy of the parameter, with its own copies of the optimizer's states. */
 typedef enum tdm_collective {
-  TDM_COLLECTIVE_AUTO,  /* by what the links are estimated to take, for all sums of a plan */
-  TDM_COLLECTIVE_HOME,  /* each crosses to the parameter's home */
-  TDM_COLLECTIVE_CHAIN, /* the total goes from device to device, in pieces, and home in the end,
-                           wherever each device has a direct route to the next */
-  TDM_COLLECTIVE_RING,  /* around a ring in as many pieces as devices, wherever each has a direct
-                           route to all others */
-  TDM_COLLECTIVE_TREE,  /* up a binomial tree and down again, where a ring could go */
-  TDM_COLLECTIVE_ALL_REDUCE, /* over ranks of a job by the engine that connects them, several
-                                gradients at once, wherever each rank has one: NCCL where all are
-                                on GPUs that it connects, else that of the hosts */
-  TDM_COLLECTIVE_COUNT
+  /* The session chooses one for all sums of a plan, by the estimated times of the links. */
+  TDM_COLLECTIVE_AUTO,
+  TDM_COLLECTIVE_HOME, /* Each gradient is sent to the parameter's home. */
+  /* The partial sum is sent from device to device in pieces, and finally to the home. Used where
+   * each device has a direct route to the next. */
+  TDM_COLLECTIVE_CHAIN,
+  /* Ring algorithm with as many pieces as devices. Used where each device has a direct route to all
+   * others. */
+  TDM_COLLECTIVE_RING,
+  /* Up a binomial tree and down again. Used under the same condition as RING. */
+  TDM_COLLECTIVE_TREE,
+  /* For the ranks of a job: an all-reduce of the communication library, for several gradients at
+   * once. Used where each rank has a gradient: NCCL if all are on GPUs that it connects, otherwise
+   * the library that connects the hosts. */
+  TDM_COLLECTIVE_ALL_REDUCE,
+  TDM_COLLECTIVE_COUNT /* Number of algorithms, AUTO included. */
 } tdm_collective;
-/* "auto", "home", "chain", "ring", "tree", "all-reduce"; NULL of any other number. */
+
+/* Returns the name of an algorithm: "auto", "home", "chain", "ring", "tree" or "all-reduce". NULL
+ * for other numbers. */
 TDM_API const char *tdm_collective_name(tdm_collective collective);
 
-/* A number outside its range is INVALID_ARGUMENT, and so is a count without its list. */
+/* Options of a session. A number outside its range is INVALID_ARGUMENT, and so is a count that is
+ * not 0 with a list that is NULL. */
 typedef struct tdm_session_options {
   size_t struct_size;
-  tdm_store *store;               /* NULL: one of its own */
-  tdm_value loss;                 /* a floating scalar; invalid: the session cannot train */
-  const tdm_optimizer *optimizer; /* copied */
-  /* A parameter belongs to the first group that names it; those that none names go by `optimizer`.
-   * An optimizer's clip_norm is about the gradients of its own parameters. */
-  const tdm_parameter_group *groups; /* (group_count) */
-  size_t group_count;                /* at most TDM_MAX_PARAMETER_GROUPS */
-  const char *device_map; /* "embedding=cpu:0,rnn=sim:0,*=host:1/cpu:0"; TANDEM_PLACE is stronger */
-  uint64_t seed;          /* of initial values and of random operations */
-  int depth; /* runs in flight, training ones too: the inputs of one are uploaded under the compute
-                of the one before; each has activations of its own; 1 to TDM_MAX_DEPTH,
-                default 1 */
-  int queue_limit; /* submitted runs beyond depth that are not delivered yet; 0 to
-                      TDM_MAX_QUEUE_LIMIT; default TDM_NO_QUEUE_LIMIT: any number */
-  int plan_limit;  /* cached plans; 1 to TDM_MAX_PLAN_LIMIT, default 64 */
-  /* Results have the same bits wherever nodes are placed, however large teams are, in whatever
-   * batch a row is; parallel regions and micro-batches still group the sums of
-   * gradients. */
+  /* Store of the parameters, of the same context. Default NULL: the session creates one. */
+  tdm_store *store;
+  /* Floating scalar that training minimizes. Default invalid: the session cannot train. */
+  tdm_value loss;
+  /* Optimizer of parameters that no group names; copied. Default NULL: none. It needs a loss. */
+  const tdm_optimizer *optimizer;
+  /* (group_count): parameters with optimizers of their own. A parameter belongs to the first group
+   * that names it. An optimizer's clip_norm applies to the gradients of its own parameters. */
+  const tdm_parameter_group *groups;
+  /* Number of groups, 0 to TDM_MAX_PARAMETER_GROUPS. Default 0. */
+  size_t group_count;
+  /* Placement by names, which overrides that of the graph:
+   * "embedding=cpu:0,rnn=sim:0,*=host:1/cpu:0". The environment variable TANDEM_PLACE takes
+   * precedence. Default NULL: none. */
+  const char *device_map;
+  uint64_t seed; /* Seed of initial values and random operations. Default 0. */
+  /* Maximum number of concurrent runs, 1 to TDM_MAX_DEPTH; training runs too. The inputs of a run
+   * are copied to devices while the previous run computes. Each concurrent run has activations of
+   * its own. Default 1. */
+  int depth;
+  /* Maximum number of submitted runs beyond depth that have not been delivered, 0 to
+   * TDM_MAX_QUEUE_LIMIT. Default TDM_NO_QUEUE_LIMIT: any number. */
+  int queue_limit;
+  /* Maximum number of cached plans, 1 to TDM_MAX_PLAN_LIMIT. Default 64. */
+  int plan_limit;
+  /* true: results have the same bits regardless of placement, of the number of threads, and of the
+   * other rows in a batch. Parallel regions and micro-batches still determine how the sums of
+   * gradients are grouped. Default false. */
   bool deterministic;
-  bool check_finite;     /* a loss that is not finite fails the run with NOT_FINITE, before anything
-                            is updated */
-  bool strict;           /* a copy through pageable or unplanned memory is an error */
-  bool profile;          /* record times of every command, for tdm_session_explain */
-  int trace_runs;        /* the latest runs whose timeline is kept, for tdm_session_trace; 1 to
-                            TDM_MAX_TRACE_RUNS; 0: none, and then nothing is recorded */
-  tdm_observer observer; /* NULL: places are passed unseen */
-  void *observer_user;
-  /* Called on the loop when there is room again, once after a submission was refused with
-   * RESOURCE_EXHAUSTED; NULL: nobody asks. */
+  /* true: a loss that is infinite or NaN fails the run with NOT_FINITE before anything is updated.
+   * Default false. */
+  bool check_finite;
+  /* true: a copy through pageable or unplanned memory is an error instead of being slower. Default
+   * false. */
+  bool strict;
+  /* true: measure the time of every command, for tdm_session_explain. Default false. */
+  bool profile;
+  /* Number of latest runs whose timeline is kept for tdm_session_trace, 0 to TDM_MAX_TRACE_RUNS.
+   * Default 0: nothing is recorded. */
+  int trace_runs;
+  /* Function that receives the tensors at points that tdm_observe marked. Default NULL: none. */
+  tdm_observer observer;
+  void *observer_user; /* First argument of observer. */
+  /* Called on the context's loop, once after a submission failed with RESOURCE_EXHAUSTED, when
+   * another one can succeed. Default NULL: not called. */
   void (*writable)(void *user);
-  void *writable_user;
-  /* Into how many parts (torch.chunk's) runs cut their batch, so that devices that follow one
-   * another work at the same time; 1 to 64, default 1; or TDM_MICRO_BATCHES_AUTO. Results are
-   * those of the whole batch: losses are divided by its targets, gradients are summed in the order
-   * of the parts. Only batch normalization is of each part. */
+  void *writable_user; /* Argument of writable. */
+  /* Number of parts into which runs cut their batch, as torch.chunk does, so that devices that
+   * depend on one another work at the same time; 1 to 64. Default 1.
+   *
+   * TDM_MICRO_BATCHES_AUTO measures 1, 2, 4, 8 and 16 parts and keeps the fastest. It is not
+   * allowed with deterministic (INVALID_ARGUMENT) or in a job of several ranks (UNSUPPORTED).
+   *
+   * Results are those of the whole batch: losses are divided by its number of targets, and
+   * gradients are summed in the order of the parts. The exception is batch normalization, which
+   * normalizes each part by itself. */
   int micro_batches;
-  const char *batch_dimension; /* its name; NULL: the one that all inputs of the loss (of the
-                                  outputs, without a loss) share, "batch" if they share several */
-  /* Elementwise operations that read one another are computed as one, which changes no bit of any
-   * result; true: each by itself, to compare. */
+  /* Name of the dimension that micro-batches cut. Default NULL: the one that all inputs of the loss
+   * (of the outputs, if there is no loss) have in common; "batch" if they have several. */
+  const char *batch_dimension;
+  /* true: elementwise operations that read one another are computed one by one instead of as one
+   * kernel, for comparison. No bit of a result changes. Default false. */
   bool unfused;
-  /* What computes the same of the same on one device is computed once, which changes no bit of any
-   * result; true: each time, to compare. */
+  /* true: equal operations on equal operands on one device are computed each time instead of once,
+   * for comparison. No bit of a result changes. Default false. */
   bool unmerged;
+  /* Algorithm that sums gradients over devices. Default TDM_COLLECTIVE_AUTO. */
   tdm_collective collective;
-  /* Parameters are read from their moving averages, which another session with this store keeps
-   * (tdm_optimizer.average_decay), or has saved; so they are evaluated while that one trains. Those
-   * without one, frozen or of a group that keeps none, are read as they are; INVALID_ARGUMENT where
-   * no parameter has one. Such a session does not train itself, and its state dict is what it
-   * reads. */
+  /* true: read parameters from their moving averages (tdm_optimizer.average_decay), which another
+   * session with the same store computes or a checkpoint contains. So they can be evaluated while
+   * the other session trains. Parameters without one, because they are frozen or their group has
+   * none, are read as they are; INVALID_ARGUMENT if no parameter has one. Such a session cannot
+   * train, and its state dict contains what it reads. Default false. */
   bool averages;
-  /* For forecasts alone: the plan is that of one rank of so many alike, each with rows of its own,
-   * which sum their gradients (docs/forecast.md). Trained are parameters on described devices
-   * alone. 1 to TDM_MAX_ALIKE_RANKS; default 1: the plan is all there is. */
+  /* For forecasts only (docs/forecast.md): the plan is that of one of this many identical ranks,
+   * each with rows of its own, which sum their gradients. Only parameters on described devices may
+   * be trained. 1 to TDM_MAX_ALIKE_RANKS. Default 1: one rank. */
   int alike_ranks;
 } tdm_session_options;
 static inline tdm_session_options tdm_session_options_default(void) {
@@ -171,122 +239,177 @@ static inline tdm_session_options tdm_session_options_default(void) {
   return options;
 }
 
-/* Runs the shape rules, placement and kernel look-up; binds parameters in the store. options may
- * be NULL. NULL on failure: tdm_last_message() says which layer, its shapes and devices. */
+/* Creates a session: checks shapes, placement and kernels of the whole graph, freezes the graph,
+ * and adds its parameters to the store.
+ * @param options NULL: all defaults.
+ * @return NULL on failure: the error that is stored in the graph, or one whose message names the
+ *     layer, its shapes and its devices. */
 TDM_API tdm_session *tdm_session_create(tdm_graph *graph, const tdm_session_options *options);
+
+/* Adds a reference to the session and returns it. */
 TDM_API tdm_session *tdm_session_retain(tdm_session *session);
-/* Does not wait: a submitted run holds its session until its callback has been called. NULL is
- * legal. */
+
+/* Gives back a reference to the session. It does not wait: a submitted run holds a reference until
+ * its callback has returned. */
 TDM_API void tdm_session_release(tdm_session *session);
-TDM_API tdm_store *tdm_session_store(tdm_session *session);     /* borrowed */
-TDM_API tdm_context *tdm_session_context(tdm_session *session); /* borrowed */
-/* Of steps that are submitted, or begun by tdm_train_step, from here on. The rates of parameter
- * groups change in proportion: each is what its optimizer had at first, times as much as this is of
- * what the session's had; where that was 0, they stay. INVALID_ARGUMENT, and nothing changes,
- * unless all of them are finite and not negative. In a job of several ranks all set the same: a
- * step of which ranks have other rates or momenta is refused on all. */
+
+/* Returns the session's store; borrowed. */
+TDM_API tdm_store *tdm_session_store(tdm_session *session);
+
+/* Returns the session's context; borrowed. */
+TDM_API tdm_context *tdm_session_context(tdm_session *session);
+
+/* Sets the learning rate of steps that are submitted, or begun by tdm_train_step, from here on.
+ *
+ * The rates of parameter groups change in proportion. Each becomes the group's initial rate times
+ * learning_rate / initial rate of the session's optimizer. If the latter is 0, group rates do not
+ * change. In a job of several ranks all set the same rate: a step is refused on all ranks if their
+ * rates or momenta differ.
+ * @param learning_rate finite, 0 or more, and so must be the resulting rates of groups; otherwise
+ *     INVALID_ARGUMENT, and nothing changes. */
 TDM_API tdm_status tdm_session_set_learning_rate(tdm_session *session,
                                                  double learning_rate) TDM_WARN_UNUSED;
-/* The same for one group of the options alone, until the call above is made again. */
+
+/* Sets the learning rate of one parameter group, until tdm_session_set_learning_rate is called
+ * again.
+ * @param group index in tdm_session_options.groups.
+ * @param learning_rate finite, 0 or more. */
 TDM_API tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t group,
                                                        double learning_rate) TDM_WARN_UNUSED;
 
-/* SGD's and RMSprop's momentum and the beta1 of Adam and its kin, of steps from here on: the same
- * of every group that has one. It stands for what the optimizer was made with, also in the
- * correction of biases, as where PyTorch's schedulers set it (cycle_momentum). INVALID_ARGUMENT,
- * and nothing changes, unless it lies in [0, 1), and a group was made with a momentum that is not
- * 0. */
+/* Sets the momentum of SGD and RMSprop, and beta1 of Adam and its variants, for steps from here on,
+ * in every group that has one. It replaces the value that the optimizer was created with, also in
+ * bias correction, as PyTorch's schedulers do (cycle_momentum).
+ * @param momentum in [0, 1). INVALID_ARGUMENT, and nothing changes, for another value, or if no
+ *     group was created with a momentum that is not 0. */
 TDM_API tdm_status tdm_session_set_momentum(tdm_session *session, double momentum) TDM_WARN_UNUSED;
-/* The same for one group of the options alone. */
+
+/* Sets the momentum of one parameter group as tdm_session_set_momentum does.
+ * @param group index in tdm_session_options.groups.
+ * @param momentum in [0, 1). */
 TDM_API tdm_status tdm_session_set_group_momentum(tdm_session *session, size_t group,
                                                   double momentum) TDM_WARN_UNUSED;
 
-/* Returns the training steps that this session has done: the count for its schedules. 0 for a
- * session that cannot train. tdm_checkpoint_load sets it to what was saved. tdm_store_step counts
- * the steps of all sessions of a store. */
+/* Returns the number of training steps that this session has done, for learning rate schedules. 0
+ * if the session cannot train. tdm_checkpoint_load sets it to the saved number. tdm_store_step
+ * counts the steps of all sessions of a store. */
 TDM_API uint64_t tdm_session_step(tdm_session *session);
 
-/* No parameter or state has a name that begins so: a scope at the top that is called "checkpoint"
- * is refused where its first parameter is declared. */
+/* Prefix of names that only checkpoints use. Declaring a parameter or state whose path begins with
+ * it is an error, so no scope at the top level can be called "checkpoint". */
 #define TDM_CHECKPOINT_PREFIX "checkpoint/"
-/* All that the steps to come depend on besides the graph, the options and what is fed:
- * tdm_store_save with states, and under names with the prefix above the step, the seed, the
- * learning rates, momenta that were set, and the optimizers' names. Waits for runs in flight. On
- * failure *out_list is NULL.
- */
+
+/* Returns everything that future steps depend on besides the graph, the options and the fed
+ * tensors: the result of tdm_store_save with states, and, under names with TDM_CHECKPOINT_PREFIX,
+ * the step, the seed, the learning rates, momenta that were set, and the names of the optimizers.
+ * Waits for runs in flight. tdm_checkpoint_save writes it to a file.
+ * @param out_list receives the list. */
 TDM_API tdm_status tdm_session_save(tdm_session *session,
                                     tdm_tensor_list **out_list) TDM_WARN_UNUSED;
-/* Goes on from there. The list has every parameter and state that the store has, and besides only
- * "optimizer/PARAMETER/NAME" of its parameters; other names with the prefix are passed over. When
- * something is missing, unknown or of another shape, dtype or optimizer, nothing is changed, and
- * the message names it. Waits for runs in flight; none may be submitted meanwhile.
- * tdm_checkpoint_save and tdm_checkpoint_load do the same with files. */
+
+/* Restores what tdm_session_save returned, so that training continues from there. Waits for runs in
+ * flight; none may be submitted meanwhile. tdm_checkpoint_load does it with a file.
+ * @param list must contain every parameter and state of the store, and otherwise only states
+ *     "optimizer/PARAMETER/NAME" of its parameters; other names with TDM_CHECKPOINT_PREFIX are
+ *     ignored. If something is missing, unknown, or of another shape, dtype or optimizer, nothing
+ *     is changed, and the message names it. */
 TDM_API tdm_status tdm_session_load(tdm_session *session,
                                     const tdm_tensor_list *list) TDM_WARN_UNUSED;
 
-/* A tensor under an input's name. tensor may lie on any device. */
+/* Feeds and fetches. */
+
+/* A tensor that is fed to an input. */
 typedef struct tdm_feed {
-  const char *name;
-  tdm_tensor *tensor;
-  bool handed_over; /* tdm_submit: the caller does not touch the contents any more: no copy */
+  const char *name;   /* Path of the input. */
+  tdm_tensor *tensor; /* The tensor, on any device. */
+  /* For tdm_submit: true promises that the caller does not change the tensor's elements any more,
+   * so that they are not copied. */
+  bool handed_over;
 } tdm_feed;
 
-/* What to fetch under an output's name; tensor gets a reference that the caller releases, NULL on
- * failure. */
+/* An output to fetch. */
 typedef struct tdm_fetch {
-  const char *name;
-  tdm_tensor *tensor;
+  const char *name;   /* Path of the output. */
+  tdm_tensor *tensor; /* Receives a reference, which the caller releases; NULL on failure. */
 } tdm_fetch;
 
-/* Makes (or finds) the plan for these shapes without running it. */
+/* Makes the plan for given shapes, or finds it in the cache, without running it.
+ * @param feeds (feed_count): only shapes and dtypes matter.
+ * @param fetches (fetch_count): their tensors are not used.
+ * @param training true: the plan of a training step. */
 TDM_API tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *feeds,
                                        size_t feed_count, const tdm_fetch *fetches,
                                        size_t fetch_count, bool training) TDM_WARN_UNUSED;
-/* Evaluates the fetches; blocks until they are there. Only the inputs that these need are asked
- * for. Legal on any thread, inside callbacks of the loop too. */
+
+/* Computes outputs and blocks until they are available. It may be called on any thread, also in
+ * callbacks on the context's loop.
+ * @code
+ * tdm_feed feed = {"x", x, false};
+ * tdm_fetch fetch = {"y", NULL};
+ * tdm_status status = tdm_run(session, &feed, 1, &fetch, 1);
+ * @endcode
+ * @param feeds (feed_count): the inputs that the fetches depend on; others may be missing.
+ * @param fetches (fetch_count): their tensors receive the outputs. */
 TDM_API tdm_status tdm_run(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                            tdm_fetch *fetches, size_t fetch_count) TDM_WARN_UNUSED;
-/* The same for one output alone, which the caller owns: module(x) under torch.no_grad(). NULL on
- * failure. */
+
+/* Computes one output and returns it: module(x) under torch.no_grad(). Blocks until it is
+ * available.
+ * @param feeds (feed_count).
+ * @param output path of the output. */
 TDM_API tdm_tensor *tdm_run_output(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                                    const char *output);
-/* Forward, backward and update; out_loss may be NULL. On failure before the update phase nothing
- * is changed; inside it the store is broken until parameters are loaded. */
+
+/* Runs one training step: forward pass, backward pass and update. Blocks until it is done.
+ *
+ * If the step fails before its update phase, nothing is changed. If it fails inside the update
+ * phase, the store is broken until parameters are loaded (tdm_store_status).
+ * @param feeds (feed_count).
+ * @param fetches (fetch_count): outputs to fetch from the forward pass.
+ * @param out_loss receives the loss; may be NULL. */
 TDM_API tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t feed_count,
                                   tdm_fetch *fetches, size_t fetch_count,
                                   double *out_loss) TDM_WARN_UNUSED;
 
-/* How a run has ended. */
+/* Result of a submitted run. */
 typedef struct tdm_run_result {
-  uint64_t run_id;     /* as tdm_submit_with has told it */
-  tdm_status status;   /* TDM_OK, or why it failed or was stopped */
-  const char *message; /* "" when status is TDM_OK; borrowed for the call */
-  double loss;         /* of a training run */
-  tdm_fetch *fetches;  /* tensors belong to the callback; names borrowed for the call */
-  size_t fetch_count;
+  uint64_t run_id;     /* Id of the run, as tdm_submit_with returned it. */
+  tdm_status status;   /* TDM_OK, or why the run failed or was stopped. */
+  const char *message; /* Message of the failure, "" if there is none. Borrowed during the call. */
+  double loss;         /* Loss of a training run. */
+  /* (fetch_count): tensors, which the callback must release. Names are borrowed during the call. */
+  tdm_fetch *fetches;
+  size_t fetch_count; /* Number of fetches; 0 if the run failed. */
 } tdm_run_result;
 
-/* Called exactly once a run, on the context's loop. May call anything but tdm_context_close... of
- * the library's own loop. */
+/* Type of the function that receives the result of a run. It is called exactly once per run, on the
+ * context's loop. It may call any function of the library. tdm_context_close then returns before
+ * the context is closed. */
 typedef void (*tdm_run_callback)(void *user, tdm_run_result *result);
 
-/* Starts a run and returns at once; fetches name what to fetch (their tensor is not read). Host
- * inputs are copied before it returns unless handed over. Runs of a session start in the order
- * submitted. A failure here means that callback is never called. */
+/* Starts a run and returns immediately. Runs of a session start in the order of submission. Inputs
+ * on the host are copied before the function returns, unless they are handed over. If the function
+ * fails, callback is never called.
+ * @param training true: a training step.
+ * @param feeds (feed_count).
+ * @param fetches (fetch_count): names of outputs; their tensors are not used.
+ * @param callback receives the result.
+ * @param user first argument of callback. */
 TDM_API tdm_status tdm_submit(tdm_session *session, bool training, const tdm_feed *feeds,
                               size_t feed_count, const tdm_fetch *fetches, size_t fetch_count,
                               tdm_run_callback callback, void *user) TDM_WARN_UNUSED;
 
+/* Options of tdm_submit_with. */
 typedef struct tdm_submit_options {
   size_t struct_size;
-  bool training;                 /* a step; false: the fetches alone */
-  tdm_run_callback callback;     /* called once, when the run has ended */
-  void *user;                    /* which it is given */
-  uint64_t deadline_ns;          /* from the call, which may have to plan; a run that has not ended
-                                    by then is stopped, as by tdm_run_cancel, with
-                                    DEADLINE_EXCEEDED; 1 or more, default
-                                    TDM_NO_DEADLINE */
-  struct tdm_sequence *sequence; /* whose run it is (below); NULL: none's */
+  /* true: a training step. false: compute the fetches only. Default false. */
+  bool training;
+  tdm_run_callback callback; /* Called once, when the run has ended. It must be set. */
+  void *user;                /* First argument of callback. */
+  /* Nanoseconds from the call, planning included, 1 or more. A run that has not ended by then is
+   * stopped as tdm_run_cancel does, with DEADLINE_EXCEEDED. Default TDM_NO_DEADLINE. */
+  uint64_t deadline_ns;
+  struct tdm_sequence *sequence; /* Sequence that the run belongs to. Default NULL: none. */
 } tdm_submit_options;
 static inline tdm_submit_options tdm_submit_options_default(void) {
   tdm_submit_options options = TDM_ZEROED;
@@ -295,137 +418,185 @@ static inline tdm_submit_options tdm_submit_options_default(void) {
   return options;
 }
 
-/* tdm_submit with a deadline, and an id to cancel by: *out_run_id (may be NULL) is written before
- * the callback can be called. 0 is no run's id. RESOURCE_EXHAUSTED beyond the session's
- * queue_limit. */
+/* Starts a run with a deadline and an id by which it can be cancelled. Otherwise as tdm_submit.
+ * Fails with RESOURCE_EXHAUSTED if the session's queue_limit is reached.
+ * @param options callback must be set.
+ * @param out_run_id receives the run's id, which is not 0, before callback can be called; may be
+ *     NULL. */
 TDM_API tdm_status tdm_submit_with(tdm_session *session, const tdm_submit_options *options,
                                    const tdm_feed *feeds, size_t feed_count,
                                    const tdm_fetch *fetches, size_t fetch_count,
                                    uint64_t *out_run_id) TDM_WARN_UNUSED;
-/* Stops a submitted run: true: its callback will be called with CANCELLED; one that waits leaves
- * the queue at once, one in flight passes over what it has not begun. False, and nothing happens:
- * the run has ended or was stopped already, or it has entered its update phase, which it completes.
- * So parameters are never half updated, and are unchanged by a run that was cancelled. Any thread,
- * callbacks too; run_id may be of a run long gone. */
+
+/* Cancels a submitted run. A run that waits leaves the queue immediately; a run in flight skips the
+ * commands that it has not begun. It may be called in callbacks.
+ * @param run_id id of a run of this session; it may have ended long ago.
+ * @return true if the run is being stopped: its callback receives CANCELLED. false, without any
+ *     effect, if the run has ended, was stopped before, or has entered its update phase, which it
+ *     completes. So a cancelled run leaves all parameters unchanged. */
 TDM_API bool tdm_run_cancel(tdm_session *session, uint64_t run_id);
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
-/* What one stream of runs keeps from run to run: a value for each tdm_kept of the session's graph,
- * on its device, where runs read and write it in place. One run of a sequence is in flight at a
- * time; those of different sequences go on together as the session's depth allows. Any thread. */
+/* State of consecutive runs: one value for each tdm_kept of the session's graph, which runs read
+ * and write in place on its device. One run of a sequence is in flight at a time. Runs of different
+ * sequences are concurrent as the session's depth allows. Reference counted. */
 typedef struct tdm_sequence tdm_sequence;
 
-/* All values are zeros. Not in a job of several ranks, nor where the session cuts batches into
- * micro-batches. NULL on failure. */
+/* Creates a sequence whose values are zeros. Not possible in a job of several ranks, nor in a
+ * session with micro-batches. */
 TDM_API tdm_sequence *tdm_sequence_create(tdm_session *session);
+
+/* Adds a reference to the sequence and returns it. */
 TDM_API tdm_sequence *tdm_sequence_retain(tdm_sequence *sequence);
-TDM_API void tdm_sequence_release(tdm_sequence *sequence); /* NULL is legal */
-/* tdm_run as the next run of the sequence (tdm_submit_options.sequence submits one).
- * INVALID_ARGUMENT while another of its runs is in flight. If a run fails in its last phase, where
- * values that tdm_keep names change, the sequence is broken: its runs are refused until it is
- * reset, or all of its values are set. */
+
+/* Gives back a reference to the sequence. */
+TDM_API void tdm_sequence_release(tdm_sequence *sequence);
+
+/* Computes outputs as tdm_run does, as the next run of the sequence. (tdm_submit_options.sequence
+ * submits one.)
+ *
+ * INVALID_ARGUMENT if another run of the sequence is in flight. If a run fails in its last phase,
+ * in which tdm_keep changes values, the sequence is broken: its runs fail until it is reset or all
+ * of its values are set.
+ * @param feeds (feed_count).
+ * @param fetches (fetch_count): their tensors receive the outputs. */
 TDM_API tdm_status tdm_sequence_run(tdm_sequence *sequence, const tdm_feed *feeds,
                                     size_t feed_count, tdm_fetch *fetches,
                                     size_t fetch_count) TDM_WARN_UNUSED;
-/* Zeros everywhere, as when it was created. This and what follows: INVALID_ARGUMENT while a run of
- * the sequence is in flight. */
+
+/* The following functions fail with INVALID_ARGUMENT while a run of the sequence is in flight. */
+
+/* Sets all values of the sequence to zeros. */
 TDM_API tdm_status tdm_sequence_reset(tdm_sequence *sequence) TDM_WARN_UNUSED;
-/* A copy of one value on cpu:0, which the caller releases. */
+
+/* Returns a copy of one value on cpu:0.
+ * @param name path of the tdm_kept.
+ * @param out_tensor receives the copy. */
 TDM_API tdm_status tdm_sequence_get(tdm_sequence *sequence, const char *name,
                                     tdm_tensor **out_tensor) TDM_WARN_UNUSED;
-/* Copies a tensor of the value's dtype and shape, on any device, into it. */
+
+/* Sets one value.
+ * @param name path of the tdm_kept.
+ * @param tensor of the value's dtype and shape, on any device; copied. */
 TDM_API tdm_status tdm_sequence_set(tdm_sequence *sequence, const char *name,
                                     tdm_tensor *tensor) TDM_WARN_UNUSED;
-/* A sequence of the same session that goes on from where this one is. NULL on failure. */
+
+/* Creates a sequence of the same session with copies of all values. */
 TDM_API tdm_sequence *tdm_sequence_copy(tdm_sequence *sequence);
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
+/* What one run of a plan copies between devices. */
 typedef struct tdm_traffic {
-  uint64_t edge_transfers; /* between nodes */
-  uint64_t edge_bytes;
-  uint64_t boundary_transfers; /* of inputs, targets, outputs, the loss */
-  uint64_t boundary_bytes;
-  uint64_t refresh_transfers; /* of derived copies of parameters, when they are old by one update */
-  uint64_t refresh_bytes;
+  uint64_t edge_transfers;     /* Number of copies from one node to another. */
+  uint64_t edge_bytes;         /* Bytes of these copies. */
+  uint64_t boundary_transfers; /* Number of copies of inputs, targets, outputs and the loss. */
+  uint64_t boundary_bytes;     /* Bytes of these copies. */
+  /* Number of copies that refresh copies of parameters which are out of date by one update. */
+  uint64_t refresh_transfers;
+  uint64_t refresh_bytes; /* Bytes of these copies. */
 } tdm_traffic;
 
-/* What the plan of the latest prepare or run moves in one run. */
+/* Reports what the plan of the latest prepare or run copies between devices in one run. */
 TDM_API tdm_status tdm_session_traffic(tdm_session *session,
                                        tdm_traffic *out_traffic) TDM_WARN_UNUSED;
 
-/* What the latest run of that plan has moved to refresh derived copies: nothing where they were
- * fresh; of a table with sparse gradients as many rows as there were ids in each update since, as
- * far as these are known, else the whole. */
+/* Reports what the latest run of that plan copied to refresh copies of parameters; nothing if they
+ * were up to date. For a table with sparse gradients this is one row per id of each update since
+ * the last refresh, if these are known; otherwise the whole table.
+ * @param out_transfers receives the number of copies.
+ * @param out_bytes receives their bytes. */
 TDM_API tdm_status tdm_session_refreshed(tdm_session *session, uint64_t *out_transfers,
                                          uint64_t *out_bytes) TDM_WARN_UNUSED;
 
-/* What one device holds for the plan of the latest prepare or run. */
+/* Memory that one device uses for the plan of the latest prepare or run. */
 typedef struct tdm_memory_use {
-  uint64_t parameters_bytes;  /* at home here, with their states and logs of rows */
-  uint64_t copies_bytes;      /* of parameters whose home is elsewhere */
-  uint64_t activations_bytes; /* of one run in flight: what it computes and what arrives */
-  uint64_t outputs_bytes;     /* of one run's fetches, handed out here */
+  /* Parameters whose home is this device, with their states and logs of changed rows. */
+  uint64_t parameters_bytes;
+  uint64_t copies_bytes;      /* Copies of parameters whose home is another device. */
+  uint64_t activations_bytes; /* Results and received values of one run in flight. */
+  uint64_t outputs_bytes;     /* Fetched outputs of one run. */
 } tdm_memory_use;
 
-/* Fills out_use for device, "cpu:0"; zeros where the plan does not use it. */
+/* Reports the memory that a device uses for the latest plan.
+ * @param device "cpu:0".
+ * @param out_use receives the numbers; zeros if the plan does not use the device. */
 TDM_API tdm_status tdm_session_memory(tdm_session *session, const char *device,
                                       tdm_memory_use *out_use) TDM_WARN_UNUSED;
 
+/* Format of a printed plan. */
 typedef enum tdm_plan_format {
-  TDM_PLAN_TEXT, /* the plan told for a reader: every node, every transfer with its cause */
-  TDM_PLAN_DOT,  /* for graphviz */
-  TDM_PLAN_JSON,
+  TDM_PLAN_TEXT, /* Text for readers: every node, and every transfer with its cause. */
+  TDM_PLAN_DOT,  /* A graph for graphviz. */
+  TDM_PLAN_JSON, /* JSON. */
 } tdm_plan_format;
 
-/* Writes the layers of the latest plan to out, as Keras and torchinfo do, a line each: its path and
- * its (last) operation, the devices that compute it, its result with the sizes that were fed, how
- * many trained numbers it reads that no layer above it reads, the bytes that its forward nodes make
- * in a run, all replicas and micro-batches together, and, where the session profiles, the median
- * times of its nodes, forward, backward and updates, added up. What is computed as a part of a
- * later layer (fused) makes nothing and takes no time of its own. Any thread; INVALID_ARGUMENT
- * where there is no plan yet (tdm_session_prepare makes one).
+/* Writes the layers of the latest plan to out, one per line, as Keras and torchinfo do:
+ * @code
+ * layer                  device  output           parameters  bytes  time
+ * -----------------------------------------------------------------------
+ * embedding (embedding)  cpu:0   float32 [3, 6]          120   72 B     -
+ * head (linear)          sim:0   float32 [3, 20]           0  240 B     -
+ * -----------------------------------------------------------------------
+ * parameters: 120; with all states 480 B
+ * a run makes 312 B forward, transfers 792 B
+ * @endcode
+ * - layer: its path and its (last) operation.
+ * - device: the devices that compute it.
+ * - output: its result, with the sizes that were fed.
+ * - parameters: number of trained elements that it reads and no layer above it reads.
+ * - bytes: results of its forward nodes in a run, for all replicas and micro-batches together.
+ * - time: if the session profiles, the sum of the median times of its forward, backward and update
+ *   nodes.
  *
- *   layer                  device  output           parameters  bytes  time
- *   -----------------------------------------------------------------------
- *   embedding (embedding)  cpu:0   float32 [3, 6]          120   72 B     -
- *   head (linear)          sim:0   float32 [3, 20]           0  240 B     -
- *   -----------------------------------------------------------------------
- *   parameters: 120; with all states 480 B
- *   a run makes 312 B forward, transfers 792 B
- */
+ * A layer that is fused into a later one has no bytes and no time of its own. INVALID_ARGUMENT if
+ * there is no plan; tdm_session_prepare makes one. */
 TDM_API tdm_status tdm_session_print_summary(tdm_session *session, FILE *out) TDM_WARN_UNUSED;
-/* Writes the latest plan to out: per transfer its cause, bytes, route, queue, pinned or pageable,
- * predicted time, and the median of the latest measured times where the session profiles. */
+
+/* Writes the latest plan to out. For each transfer it has the cause, bytes, route, queue, kind of
+ * host memory (pinned or pageable), predicted time, and the median of the latest measured times if
+ * the session profiles. */
 TDM_API tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format,
                                        FILE *out) TDM_WARN_UNUSED;
+
+/* Format of a timeline. */
 typedef enum tdm_trace_format {
-  TDM_TRACE_CHROME,  /* JSON in the Trace Event Format, which Perfetto and chrome://tracing open */
-  TDM_TRACE_SUMMARY, /* text: busy shares, overlap, critical path, what bounds the runs, the nodes
-                        that most time went to, bytes of every link */
+  TDM_TRACE_CHROME, /* JSON in the Trace Event Format, which Perfetto and chrome://tracing open. */
+  /* Text: how busy each queue was, overlap of copies and kernels, the critical path, what bounds
+   * the runs, the most expensive nodes, and the bytes of every link. */
+  TDM_TRACE_SUMMARY,
 } tdm_trace_format;
 
-/* Writes the timeline of the latest trace_runs runs that have ended. Chrome: a process per device,
- * a thread per queue, an event for every command that was executed ("kernel", "transfer",
- * "update") with its run, its bytes, route and kind of host memory, and the commands it depends on,
- * as arrows too where they lie on another queue; an event of category "wait" where a queue waited;
- * a process "runs" with a thread per slot. Times are microseconds since the first of them, of one
- * clock for all devices (otherData.origin_ns of CLOCK_MONOTONIC); those of two GPUs agree to some
- * ten microseconds. Recording costs a look at the clock before and after each command, on a GPU two
- * events; the plans of kept runs are not evicted. Any thread; runs in flight go on.
- * INVALID_ARGUMENT where the session keeps none, or no run has ended. */
+/* Writes the timeline of the latest runs that have ended; tdm_session_options.trace_runs is their
+ * number. Runs in flight continue.
+ *
+ * TDM_TRACE_CHROME has a process per device and a thread per queue, and a process "runs" with a
+ * thread per concurrent run. Each executed command is an event ("kernel", "transfer" or "update")
+ * with its run, its bytes, its route, its kind of host memory, and the commands that it depends on;
+ * arrows show dependencies between queues. Events of category "wait" show that a queue waited.
+ * Times are microseconds since the first event, on one clock for all devices (otherData.origin_ns
+ * is the origin on CLOCK_MONOTONIC); the clocks of two GPUs agree to about ten microseconds.
+ *
+ * Recording reads the clock before and after each command; on a GPU it records two events. Plans of
+ * recorded runs are not evicted from the cache. INVALID_ARGUMENT if trace_runs is 0, or no run has
+ * ended. */
 TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format,
                                      FILE *out) TDM_WARN_UNUSED;
-/* Writes a page of HTML that any browser draws by itself, without the network: the latest plan,
- * what it moves, the memory of each device, and, where the session keeps timelines (trace_runs) and
- * a run has ended, what ran when and what bounds it. Times in the plan are measured where the
- * session profiles. Takes memory of the page's size while it is written. Any thread; runs in flight
- * go on. INVALID_ARGUMENT where there is no plan yet; IO where out takes no more. */
+
+/* Writes an HTML page about the latest plan: what it copies, the memory of each device, and, if
+ * trace_runs is not 0 and a run has ended, the timeline and what bounds the run. Any browser
+ * displays it without network access. Times in the plan are measured if the session profiles. Needs
+ * memory of the page's size while it writes. Runs in flight continue.
+ *
+ * INVALID_ARGUMENT if there is no plan; IO if out cannot be written to. */
 TDM_API tdm_status tdm_session_report(tdm_session *session, FILE *out) TDM_WARN_UNUSED;
-/* Writes what a pass left behind ("lower", "place", "gradient", "layout", "fuse", "transfer",
- * "schedule", "memory", "verify"; see docs/architecture.md) when the plan for the latest shapes is
- * made anew. */
+
+/* Makes the plan for the latest shapes again and writes the result of one pass.
+ * @param pass "lower", "place", "gradient", "layout", "fuse", "transfer", "schedule", "memory" or
+ *     "verify"; docs/architecture.md describes them.
+ * @param format format of the result.
+ * @param out receives the text. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,
                                           tdm_plan_format format, FILE *out) TDM_WARN_UNUSED;
 

@@ -593,8 +593,8 @@ TDM_API tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format form
 TDM_API tdm_status tdm_session_report(tdm_session *session, FILE *out) TDM_WARN_UNUSED;
 
 /* Makes the plan for the latest shapes again and writes the result of one pass.
- * @param pass "lower", "place", "gradient", "layout", "fuse", "transfer", "schedule", "memory" or
- *     "verify"; docs/architecture.md describes them.
+ * @param pass name of a pass, such as "gradient", "place", "transfer", "schedule" or "memory";
+ *     docs/architecture.md describes all of them.
  * @param format format of the result.
  * @param out receives the text. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,

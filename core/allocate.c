@@ -1,5 +1,5 @@
-/* The allocator on malloc, and the calls through any allocator. Invariant: memory goes back to the
- * allocator it came from, with the size that was asked for. */
+/* Implements the default allocator on malloc and the calls through any allocator. Invariant: memory
+ * is released through the allocator that returned it, with the size that was requested. */
 #include "core/allocate.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define TDM_ALLOCATION_ALIGNMENT 64 /* a cache line, and the widest vector */
 #define TDM_HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* Big blocks ask for huge pages: the first touch of 4 KiB pages costs four times as much. */
+/* Advises huge pages for large blocks: the first touch of 4 KiB pages costs four times as much. */
 static void *allocate_malloc(void *user, size_t bytes, size_t alignment) {
   (void)user;
   void *memory = NULL;
@@ -31,7 +31,8 @@ tdm_allocator tdm_allocator_default(void) {
 }
 
 void *tdm_allocate_room(const tdm_allocator *allocator, size_t bytes, const char *what) {
-  /* What is beyond PTRDIFF_MAX cannot be had, and allocators are spared the overflow. */
+  /* A size above PTRDIFF_MAX can never be allocated. Rejecting it here spares allocators the
+   * overflow. */
   void *memory = NULL;
   if (bytes <= PTRDIFF_MAX - TDM_ALLOCATION_ALIGNMENT) {
     memory = allocator->allocate(allocator->user, bytes, TDM_ALLOCATION_ALIGNMENT);

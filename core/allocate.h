@@ -1,5 +1,5 @@
-/* Internal allocation: the calls through a tdm_allocator, a growing array, and a region that is
- * released as a whole. Invariant: what one of these hands out is released through the same one. */
+/* Internal allocation: calls through a tdm_allocator, a growing array, and a region that is
+ * released as a whole. Invariant: memory from one of these is released through the same one. */
 #ifndef TANDEM_CORE_ALLOCATE_H
 #define TANDEM_CORE_ALLOCATE_H
 
@@ -10,38 +10,43 @@
 extern "C" {
 #endif
 
-/* bytes zeroed, aligned to 64; NULL with the thread's message set when memory is short. */
+/* Returns `bytes` zeroed bytes aligned to 64. If memory is short, returns NULL and sets the
+ * thread's message. */
 void *tdm_allocate(const tdm_allocator *allocator, size_t bytes, const char *what);
-/* The same with any contents: for what is written before it is read, and big. */
+/* Like tdm_allocate, with undefined contents: for large blocks that are written before they are
+ * read. */
 void *tdm_allocate_room(const tdm_allocator *allocator, size_t bytes, const char *what);
 void tdm_release(const tdm_allocator *allocator, void *memory, size_t bytes);
 char *tdm_string_copy(const tdm_allocator *allocator, const char *text);
 void tdm_string_release(const tdm_allocator *allocator, char *text);
 
-/* Grows *items (of item_bytes each) so that *capacity >= needed; new room is zeroed. On failure
- * the array is as it was. */
+/* Grows *items (of item_bytes each) so that *capacity >= needed, and zeroes the new elements. On
+ * failure the array is unchanged. */
 tdm_status tdm_array_reserve(const tdm_allocator *allocator, void **items, size_t *capacity,
                              size_t needed, size_t item_bytes, const char *what) TDM_WARN_UNUSED;
 
-/* A region: memory of equal lifetime, taken in big blocks and released at once. One thread. */
+/* A region: memory of equal lifetime, allocated in large blocks and released at once.
+ * Single-threaded. */
 typedef struct tdm_region_block tdm_region_block;
 typedef struct tdm_region {
   const tdm_allocator *allocator;
   tdm_region_block *blocks;
   char *cursor;
   char *end;
-  bool failed; /* a take has answered NULL: one look after several */
+  bool failed; /* true after a take has returned NULL, so that several takes need only one check */
 } tdm_region;
 
 void tdm_region_init(tdm_region *region, const tdm_allocator *allocator);
 void tdm_region_deinit(tdm_region *region);
-/* Zeroed, aligned to 16; NULL with the thread's message set when memory is short. */
+/* Returns zeroed bytes aligned to 16. If memory is short, returns NULL and sets the thread's
+ * message. */
 void *tdm_region_take(tdm_region *region, size_t bytes, const char *what);
 char *tdm_region_string(tdm_region *region, const char *text);
 char *tdm_region_format(tdm_region *region, const char *format, ...) TDM_PRINTF(2, 3);
 
-/* For tests: an allocator over another that fails the Nth allocation (counted from 1), once or
- * from there on, and counts what is outstanding. fail_at 0: never. All members atomic inside. */
+/* For tests: an allocator on top of another one. It fails the Nth allocation (counted from 1),
+ * either once or from there on, and counts outstanding memory. fail_at 0 disables failures. All
+ * members are atomic inside. */
 typedef struct tdm_faulty_allocator tdm_faulty_allocator;
 tdm_faulty_allocator *tdm_faulty_allocator_create(void);
 void tdm_faulty_allocator_destroy(tdm_faulty_allocator *faulty);
@@ -50,7 +55,7 @@ void tdm_faulty_allocator_arm(tdm_faulty_allocator *faulty, uint64_t fail_at, bo
 uint64_t tdm_faulty_allocator_calls(const tdm_faulty_allocator *faulty);    /* since arm */
 uint64_t tdm_faulty_allocator_failures(const tdm_faulty_allocator *faulty); /* since arm */
 int64_t tdm_faulty_allocator_outstanding_bytes(const tdm_faulty_allocator *faulty);
-/* The most that was outstanding at once since arm. */
+/* The largest number of bytes that were outstanding at once since arm. */
 int64_t tdm_faulty_allocator_peak_bytes(const tdm_faulty_allocator *faulty);
 
 #ifdef __cplusplus

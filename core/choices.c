@@ -1,5 +1,5 @@
-/* Names that there are, beside one that is not. Invariant: what is listed ends with a terminator
- * and holds whole names. */
+/* Lists the valid names next to an unknown one. Invariant: `listed` is terminated and contains
+ * whole names only. */
 #include "core/choices.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ size_t tdm_edit_distance(const char *a, const char *b, size_t limit) {
   const size_t rows = strlen(a);
   const size_t columns = strlen(b);
   if (rows > LONGEST || columns > LONGEST) return limit + 1;
-  uint8_t table[3][LONGEST + 1]; /* of prefixes of a that are 2, 1 and 0 letters shorter */
+  uint8_t table[3][LONGEST + 1]; /* rows for prefixes of a that are 2, 1 and 0 letters shorter */
   uint8_t *before = table[0];
   uint8_t *above = table[1];
   uint8_t *row = table[2];
@@ -48,7 +48,7 @@ void tdm_choices_init(tdm_choices *choices, const char *given) {
   choices->listed[0] = '\0';
 }
 
-/* A third of the letters may be wrong, and at least one. */
+/* Accepts a distance of a third of the letters, and at least one. */
 void tdm_choices_consider(tdm_choices *choices, const char *name, size_t length) {
   if (!choices->given || !*choices->given || length > LONGEST) return;
   char copy[LONGEST + 1];

@@ -1,5 +1,5 @@
-/* What a message says of a name that is not there: which names there are, and which of them was
- * probably meant. Owns nothing; never allocates, since it is used while failing. */
+/* Builds the part of a message about an unknown name that lists the valid names and suggests the
+ * nearest one. Owns nothing and never allocates, because it is used while failing. */
 #ifndef TANDEM_CORE_CHOICES_H
 #define TANDEM_CORE_CHOICES_H
 
@@ -9,31 +9,32 @@
 extern "C" {
 #endif
 
-#define TDM_CHOICES_BYTES 224 /* of the listed names; those that do not fit are counted */
+#define TDM_CHOICES_BYTES 224 /* size of `listed`; names that do not fit are counted */
 
 typedef struct tdm_choices {
   const char *given;
-  char nearest[64]; /* "": none is near */
-  size_t distance;  /* from given to nearest */
+  char nearest[64]; /* "" if no name is near */
+  size_t distance;  /* edit distance from `given` to `nearest` */
   size_t count;
   size_t left_out;
-  size_t used; /* bytes of listed */
+  size_t used; /* bytes used in `listed` */
   char listed[TDM_CHOICES_BYTES];
   char text[TDM_CHOICES_BYTES + 160];
 } tdm_choices;
 
-/* given may be NULL, which is near to nothing. */
+/* given may be NULL; no name is near to NULL. */
 void tdm_choices_init(tdm_choices *choices, const char *given);
-/* One name that there is. */
+/* Adds one valid name. */
 void tdm_choices_add(tdm_choices *choices, const char *name);
-/* One that may have been meant, length bytes of name, and is not listed. */
+/* Considers a name, of `length` bytes, for the suggestion without listing it. */
 void tdm_choices_consider(tdm_choices *choices, const char *name, size_t length);
-/* "inputs are: ids, lengths (did you mean 'ids'?)", "there are no inputs"; of what is called kind,
- * in the plural. Lies in choices. */
+/* Returns the text "inputs are: ids, lengths (did you mean 'ids'?)" or "there are no inputs".
+ * `kind` is the plural of what is listed. The text is stored in choices. */
 const char *tdm_choices_text(tdm_choices *choices, const char *kind);
 
-/* How many letters have to be put in, left out, replaced or swapped with their neighbour to make
- * one word of the other; limit + 1 beyond limit, or for words of more than 63 bytes. */
+/* Returns how many letters have to be inserted, deleted, replaced or swapped with their neighbour
+ * to turn one word into the other. Returns limit + 1 if that is above limit, or if a word has more
+ * than 63 bytes. */
 size_t tdm_edit_distance(const char *a, const char *b, size_t limit);
 
 #ifdef __cplusplus

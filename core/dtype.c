@@ -1,5 +1,5 @@
 /* The table of element types: sizes, names, and the names that safetensors files use. Invariant:
- * one row a dtype; every question about a dtype is answered from its row. */
+ * each dtype has one row, and every property of a dtype is read from its row. */
 #include <string.h>
 
 #include "tandem/core/core.h"

@@ -1,4 +1,4 @@
-/* The range of each dtype. Invariant: one row a dtype; its bounds and their text agree. */
+/* The range of each dtype. Invariant: each dtype has one row, whose bounds and text agree. */
 #include "core/dtype_numbers.h"
 
 #include <float.h>
@@ -8,7 +8,7 @@
 
 typedef struct range_row {
   double least;
-  double most; /* int64: 2^63, which is excluded, because no double equals 2^63 - 1 */
+  double most; /* excluded for int64: 2^63, because no double equals 2^63 - 1 */
   const char *text;
 } range_row;
 
@@ -63,6 +63,6 @@ tdm_status tdm_dtype_check_range(tdm_dtype dtype, double start, double step, int
   if (count == 0) return TDM_OK;
   TDM_TRY(tdm_dtype_check(dtype, "its first element", start));
   if (!tdm_dtype_is_floating(dtype)) TDM_TRY(tdm_dtype_check(TDM_INT64, "its step", step));
-  /* If the last element is beyond int64, so is its rounded value, since 2^63 is a double. */
+  /* If the last element is beyond int64, its rounded value is too, because 2^63 is a double. */
   return tdm_dtype_check(dtype, "its last element", start + (double)(count - 1) * step);
 }

@@ -1,5 +1,5 @@
-/* The allocator of the failure sweeps. Invariant: what is outstanding is what was asked for less
- * what was given back, so a release with another size than its allocation shows as well. */
+/* The allocator of the failure sweeps. Invariant: the outstanding bytes are those allocated minus
+ * those released, so a release with a size other than that of its allocation is visible. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ struct tdm_faulty_allocator {
   tdm_allocator under;
   _Atomic uint64_t calls;
   _Atomic uint64_t failures;
-  _Atomic uint64_t fail_at; /* 0: never */
+  _Atomic uint64_t fail_at; /* 0: never fails */
   _Atomic bool from_on;
   _Atomic int64_t outstanding_bytes;
   _Atomic int64_t peak_bytes;
@@ -37,7 +37,7 @@ static void release_faulty(void *user, void *memory, size_t bytes) {
   tdm_faulty_allocator *faulty = user;
   if (!memory) return;
   faulty->under.release(faulty->under.user, memory, bytes);
-  /* Last: whoever sees nothing outstanding may destroy the allocator. */
+  /* This is last, because a caller that sees nothing outstanding may destroy the allocator. */
   atomic_fetch_sub(&faulty->outstanding_bytes, (int64_t)bytes);
 }
 

@@ -1,5 +1,5 @@
-/* Opening and reading files. Invariant: descriptors are not inherited by other programs, and
- * opening never blocks (as it would on a pipe). */
+/* Opens and reads files. Invariant: descriptors are not inherited by other programs, and opening
+ * never blocks (as it would on a pipe). */
 #define _GNU_SOURCE /* O_CLOEXEC, pread */
 #include "core/file.h"
 

@@ -1,5 +1,5 @@
-/* Regular files, opened with messages that say what was wanted and why it failed. Opening never
- * waits, as it would on a pipe, and refuses what is no regular file. */
+/* Opens regular files with messages that say what failed and why. Opening never blocks, as it would
+ * on a pipe, and refuses everything except regular files. */
 #ifndef TANDEM_CORE_FILE_H
 #define TANDEM_CORE_FILE_H
 
@@ -13,24 +13,24 @@ extern "C" {
 
 typedef struct tdm_file {
   int descriptor;
-  size_t bytes;            /* when it was opened */
-  struct timespec written; /* likewise: when it was last written to */
+  size_t bytes;            /* size when it was opened */
+  struct timespec written; /* time of the last write, as of opening */
 } tdm_file;
 
-/* Opens a regular file for reading. UNAVAILABLE: it is not there; IO: anything else. what is how
- * the message begins ("word list french"). */
+/* Opens a regular file for reading. Fails with UNAVAILABLE if it does not exist, and with IO
+ * otherwise. Messages begin with `what` ("word list french"). */
 tdm_status tdm_file_open(const char *what, const char *path, tdm_file *out_file) TDM_WARN_UNUSED;
-/* size bytes from the place `at` on. CORRUPT_DATA: the file ends before; IO: it cannot be read.
- * Messages do not name the file. Any thread. */
+/* Reads `size` bytes from offset `at`. Fails with CORRUPT_DATA if the file ends before, and with IO
+ * if it cannot be read. Messages do not name the file. Any thread. */
 tdm_status tdm_file_read_at(const tdm_file *file, uint64_t at, void *out_bytes,
                             size_t size) TDM_WARN_UNUSED;
-/* CORRUPT_DATA where the file's size, or the time when it was last written to, is not what it was
- * when it was opened. A file that was renamed over, or removed, is unchanged. */
+/* Fails with CORRUPT_DATA if the size or the time of the last write differs from that at opening. A
+ * file that was replaced by a rename or was removed counts as unchanged. */
 tdm_status tdm_file_check_unchanged(const tdm_file *file) TDM_WARN_UNUSED;
 void tdm_file_close(tdm_file *file);
 
-/* All of a file of at most limit bytes. The caller releases *out_text, *out_bytes + 1 long, with
- * allocator. */
+/* Reads a whole file of at most `limit` bytes. The caller releases *out_text, which has *out_bytes
+ * + 1 bytes, with allocator. */
 tdm_status tdm_file_read(const tdm_allocator *allocator, const char *what, const char *path,
                          size_t limit_bytes, char **out_text, size_t *out_bytes) TDM_WARN_UNUSED;
 

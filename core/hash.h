@@ -1,6 +1,7 @@
-/* A 64-bit hash of bytes for tables and for naming random streams. Invariant: the answer depends on
- * the bytes and the seed alone and stays what it is from version to version, since seeds of
- * parameters derive from it. Not against an adversary who chooses the keys: core/siphash.h is. */
+/* A 64-bit hash of bytes for tables and for naming random streams. Invariant: the result depends
+ * only on the bytes and the seed and never changes between versions, because seeds of parameters
+ * are derived from it. It does not resist an adversary who chooses the keys; core/siphash.h
+ * does. */
 #ifndef TANDEM_CORE_HASH_H
 #define TANDEM_CORE_HASH_H
 
@@ -8,13 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Both halves of the 128-bit product folded into one word: the mixing step of Wang Yi's wyhash. */
+/* Folds both halves of the 128-bit product into one word: the mixing step of Wang Yi's wyhash. */
 static inline uint64_t tdm_hash_fold(uint64_t a, uint64_t b) {
   const unsigned __int128 product = (unsigned __int128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Up to 8 bytes as a little-endian word, the missing ones 0. */
+/* Returns up to 8 bytes as a little-endian word, padded with zeros. */
 static inline uint64_t tdm_hash_word(const unsigned char *bytes, size_t count) {
   uint64_t word = 0;
   memcpy(&word, bytes, count);
@@ -24,12 +25,12 @@ static inline uint64_t tdm_hash_word(const unsigned char *bytes, size_t count) {
   return word;
 }
 
-/* Mixes one word into a hash: for keys made of several numbers. */
+/* Mixes one word into a hash, for keys made of several numbers. */
 static inline uint64_t tdm_hash_mix(uint64_t hash, uint64_t word) {
   return tdm_hash_fold(hash ^ 0x9e3779b97f4a7c15u, word ^ 0xd1b54a32d192ed03u);
 }
 
-/* bytes may be NULL when size is 0. */
+/* bytes may be NULL if size is 0. */
 static inline uint64_t tdm_hash_bytes(const void *bytes, size_t size, uint64_t seed) {
   const unsigned char *cursor = (const unsigned char *)bytes;
   uint64_t hash = tdm_hash_mix(seed, (uint64_t)size);

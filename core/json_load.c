@@ -1,4 +1,4 @@
-/* Parsing JSON. Invariant: *out_root is NULL on failure. */
+/* Parses JSON. Invariant: *out_root is NULL on failure. */
 #include "core/json_load.h"
 
 #include "core/file.h"

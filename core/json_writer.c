@@ -1,4 +1,4 @@
-/* Writing JSON. Invariant: buffer[0, used) is what write has not had yet. */
+/* Writes JSON. Invariant: buffer[0, used) holds the bytes that were not yet passed to `write`. */
 #include "core/json_writer.h"
 
 #include <errno.h>
@@ -84,7 +84,7 @@ static void put_line(tdm_json_writer *writer) {
     put_byte(writer, ' ');
 }
 
-/* What stands before a value. */
+/* Writes the separator, the indentation and the key that precede a value. */
 static void put_key(tdm_json_writer *writer, const char *key) {
   if (!writer->is_first) put_byte(writer, ',');
   if (writer->depth > 0) put_line(writer);

@@ -1,11 +1,12 @@
-/* The calling thread's last failure as a whole, for whoever gets over one of a callee's. */
+/* Saves and restores the calling thread's last failure, for callers that recover from the failure
+ * of a callee. */
 #ifndef TANDEM_CORE_LAST_FAILURE_H
 #define TANDEM_CORE_LAST_FAILURE_H
 
 #include "core/status.h"
 
-/* Put aside before a callee that may fail without its caller's failing: who is answered TDM_OK
- * finds the thread's message as it was. */
+/* Save it before a callee whose failure does not make the caller fail. A function that returns
+ * TDM_OK leaves the thread's message as it was. */
 typedef struct tdm_last_failure {
   tdm_status status;
   char message[TDM_MESSAGE_BYTES];

@@ -1,8 +1,8 @@
-/* The completion loop. Posters push onto a stack without a lock and wake the loop by uv_async_send;
- * the loop takes the stack as a whole and runs it backwards, which is the order of posting.
- * Invariant: handles are touched on the loop's thread only, and they are closed only when no post,
- * hold or unhold is still on its way through this file (`visitors`): the task that ends everything
- * may run while the thread that posted it has yet to leave. */
+/* The completion loop. Posters push onto a stack without a lock and wake the loop by uv_async_send.
+ * The loop takes the stack as a whole and runs it backwards, which is the order of posting.
+ * Invariant: handles are touched on the loop's thread only. They are closed only when no post, hold
+ * or unhold is still inside this file (`visitors`): the task that ends everything may run before
+ * the thread that posted it has left. */
 #include "core/loop.h"
 
 #include <pthread.h>
@@ -19,27 +19,27 @@
 
 struct tdm_loop {
   tdm_allocator allocator;
-  uv_loop_t *uv; /* &own_uv, or the caller's */
+  uv_loop_t *uv; /* &own_uv, or the caller's loop */
   uv_loop_t own_uv;
   uv_async_t wake;
-  uv_timer_t alarm; /* for the earliest of timers; unreferenced */
-  pthread_t thread; /* own: to join; caller's: the one that created the loop */
+  uv_timer_t alarm; /* set for the earliest of `timers`; unreferenced */
+  pthread_t thread; /* own loop: the thread to join; caller's loop: the thread that created it */
   bool owned;
   bool detached; /* own loop closed from its own thread, which frees it */
   void (*closed)(void *user);
   void *closed_user;
-  int handles; /* open ones, of a caller's loop */
+  int handles; /* number of open handles of a caller's loop */
   pthread_mutex_t timers_lock;
   tdm_timers timers;
   _Atomic(tdm_loop_task *) posted; /* newest first */
   _Atomic int64_t holds;
   _Atomic uint32_t visitors;
-  _Atomic bool wake_sent; /* and on_wake has not begun since */
-  _Atomic bool stopping;  /* own loop: close once nothing is posted */
+  _Atomic bool wake_sent; /* true from a wake until on_wake begins */
+  _Atomic bool stopping;  /* own loop: close as soon as no task is posted */
   _Atomic bool closing;   /* uv_close was called */
 };
 
-/* The own loop that this thread runs, NULL on all others. */
+/* The own loop that this thread runs; NULL on all other threads. */
 static _Thread_local tdm_loop *thread_loop;
 
 bool tdm_loop_is_current(const tdm_loop *loop) {
@@ -52,13 +52,13 @@ struct uv_loop_s *tdm_loop_uv(tdm_loop *loop) {
 
 /* ---- The end of the process ---- */
 
-/* Threads of own loops that run tasks, or are ending by themselves: the last reference to a context
- * may be dropped there, behind the callback that told main to end. Of this process, whose
- * generation is beside it: a child has none of the threads. */
+/* Number of threads of own loops that are running tasks or are ending by themselves. The last
+ * reference to a context may be dropped there, after the callback that made main return. The count
+ * belongs to the process of unsettled_generation: a child has none of the threads. */
 static _Atomic int unsettled;
 static _Atomic uint32_t unsettled_generation;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static const uint64_t exit_wait_ns = 2000000000; /* a task of a user's own may never return */
+static const uint64_t exit_wait_ns = 2000000000; /* a user's task may never return */
 
 static void settle_begin(void) {
   const uint32_t generation = tdm_process_generation();
@@ -70,7 +70,7 @@ static void settle_end(void) {
   atomic_fetch_sub(&unsettled, 1);
 }
 
-/* A job's engine has to be left in order, by whichever thread does it. */
+/* Waits for the loops' threads: one of them may have to shut down a job's engine in order. */
 static void wait_at_exit(void) {
   if (thread_loop || atomic_load(&unsettled_generation) != tdm_process_generation()) return;
   const uint64_t end_ns = tdm_time_ns() + exit_wait_ns;
@@ -81,23 +81,23 @@ static void wait_at_exit(void) {
 }
 
 static void register_exit(void) {
-  (void)atexit(wait_at_exit); /* without room for it, exit waits for nothing */
+  (void)atexit(wait_at_exit); /* if registering fails, exit does not wait */
 }
 
-/* Only the first caller since on_wake began sends, and it has seen on_wake's store, hence libuv's
- * reset of its own flag, which uv_async_send reads without ordering. */
+/* Only the first caller since on_wake began sends. It has seen on_wake's store and therefore
+ * libuv's reset of its own flag, which uv_async_send reads without ordering. */
 static void wake(tdm_loop *loop) {
   if (atomic_exchange(&loop->wake_sent, true)) return;
   if (!atomic_load(&loop->closing)) (void)uv_async_send(&loop->wake);
 }
 
-/* Between these two nobody closes the handles. */
+/* The handles are not closed between enter and leave. */
 static void enter(tdm_loop *loop) {
   atomic_fetch_add(&loop->visitors, 1);
 }
 
 static void leave(tdm_loop *loop) {
-  atomic_fetch_sub(&loop->visitors, 1); /* the loop may be gone after this */
+  atomic_fetch_sub(&loop->visitors, 1); /* the loop may be freed after this */
 }
 
 static bool run_posted(tdm_loop *loop) {
@@ -118,14 +118,13 @@ static bool run_posted(tdm_loop *loop) {
   return ran;
 }
 
-/* On the loop's thread: uv_run goes on until on_wake has looked at the holds again. */
+/* Keeps uv_run running until on_wake has checked the holds again. On the loop's thread. */
 static void keep_running(tdm_loop *loop) {
   if (!atomic_load(&loop->closing)) uv_ref((uv_handle_t *)&loop->wake);
 }
 
-/* The only place that lets uv_run return. The holds are read before the stack: whoever posts and
- * then lets go of the last hold has its task seen here, and uv_run does not return before it ran.
- */
+/* The only place that lets uv_run return. It reads the holds before the stack. If a thread posts a
+ * task and then releases the last hold, the task is seen here and runs before uv_run returns. */
 static void update_reference(tdm_loop *loop) {
   if (loop->owned || atomic_load(&loop->closing)) return;
   if (atomic_load(&loop->holds) > 0 || atomic_load(&loop->posted)) {
@@ -139,7 +138,7 @@ static void update_reference(tdm_loop *loop) {
 
 static void on_alarm(uv_timer_t *alarm);
 
-/* On the loop's thread: the alarm rings for the earliest timer, a millisecond late at most. */
+/* Sets the alarm to the earliest timer, at most a millisecond late. On the loop's thread. */
 static void set_alarm(tdm_loop *loop) {
   if (atomic_load(&loop->closing)) return;
   (void)pthread_mutex_lock(&loop->timers_lock);
@@ -155,7 +154,7 @@ static void set_alarm(tdm_loop *loop) {
   (void)uv_timer_start(&loop->alarm, on_alarm, left_ms, 0);
 }
 
-/* Takes off a timer that is due; NULL: none is. */
+/* Removes and returns a timer that is due, or NULL if none is. */
 static tdm_timer *take_due(tdm_loop *loop) {
   (void)pthread_mutex_lock(&loop->timers_lock);
   tdm_timer *timer = loop->timers.root;
@@ -202,7 +201,7 @@ static void finish(tdm_loop *loop) {
   free_loop(loop);
 }
 
-/* A caller's loop: the last callback. */
+/* The last callback of a caller's loop. */
 static void on_closed(uv_handle_t *handle) {
   tdm_loop *loop = handle->data;
   if (--loop->handles > 0) return;
@@ -220,7 +219,7 @@ static void close_handles(tdm_loop *loop, uv_close_cb closed) {
   uv_close((uv_handle_t *)&loop->alarm, closed);
 }
 
-/* Never fails, says libuv. */
+/* libuv documents that these calls never fail. */
 static void create_alarm(tdm_loop *loop) {
   (void)uv_timer_init(loop->uv, &loop->alarm);
   uv_unref((uv_handle_t *)&loop->alarm);
@@ -284,8 +283,8 @@ fail:
   return status;
 }
 
-/* The handle starts referenced and woken, so that the first uv_run looks at the holds itself: until
- * then they may be taken by any thread. */
+/* The handle starts referenced and woken, so that the first uv_run checks the holds itself. Until
+ * then any thread may take holds. */
 static tdm_status start_on_caller(tdm_loop *loop, uv_loop_t *caller_loop) {
   loop->uv = caller_loop;
   loop->thread = pthread_self();
@@ -302,7 +301,7 @@ tdm_status tdm_loop_create(const tdm_allocator *allocator, struct uv_loop_s *cal
   tdm_loop *loop = tdm_allocate(allocator, sizeof(*loop), "a loop");
   if (!loop) return TDM_OUT_OF_MEMORY;
   loop->allocator = *allocator;
-  (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's takes nothing */
+  (void)pthread_mutex_init(&loop->timers_lock, NULL); /* glibc's mutexes need no resources */
   loop->owned = !caller_loop;
   if (loop->owned) (void)pthread_once(&exit_once, register_exit);
   loop->wake.data = loop;
@@ -356,7 +355,7 @@ void tdm_loop_close(tdm_loop *loop, void (*closed)(void *user), void *user) {
     close_handles(loop, on_closed);
     return;
   }
-  /* A thread cannot join itself: it goes on to run what is posted, then ends and frees the loop. */
+  /* A thread cannot join itself: it runs the posted tasks, then ends and frees the loop. */
   const bool detached = tdm_loop_is_current(loop);
   loop->detached = detached;
   if (detached) {

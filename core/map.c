@@ -1,4 +1,4 @@
-/* The string map. A removed entry leaves no tombstone: the entries behind it are moved up, so a
+/* The string map. Removing an entry leaves no tombstone: the entries after it are moved up, so a
  * probe always ends at the first free slot. Invariant: at least a quarter of the slots are free. */
 #include "core/map.h"
 
@@ -27,7 +27,7 @@ static bool is_key(const tdm_map_entry *entry, const char *text, size_t length, 
   return entry->hash == hash && strncmp(entry->key, text, length) == 0 && entry->key[length] == 0;
 }
 
-/* The slot of the key of that length, or the free one where it belongs. */
+/* Returns the slot of the key of that length, or the free slot where it belongs. */
 static size_t find_slot(const tdm_map_entry *entries, size_t capacity, const char *text,
                         size_t length, uint64_t hash) {
   size_t slot = (size_t)hash & (capacity - 1);
@@ -86,7 +86,7 @@ void *tdm_map_remove(tdm_map *map, const char *key) {
   size_t hole = find_slot(map->entries, map->capacity, key, strlen(key), hash_of(map, key));
   void *value = map->entries[hole].value;
   if (!map->entries[hole].key) return NULL;
-  /* An entry may move up into the hole if its own slot is not between the hole and itself. */
+  /* An entry may move up into the hole unless its own slot is between the hole and itself. */
   for (size_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
     const size_t home = (size_t)map->entries[i].hash & mask;
     if (((i - home) & mask) >= ((i - hole) & mask)) {

@@ -1,5 +1,5 @@
-/* Numbers as text. Invariant: the locale of the process is never changed, that of the calling
- * thread only inside a scope. */
+/* Converts between numbers and text. Invariant: the locale of the process is never changed, and
+ * that of the calling thread only inside a scope. */
 #define _GNU_SOURCE /* newlocale, uselocale */
 #include "core/number.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The C library has the locale "C" built in: making it takes no memory and cannot fail. */
+/* The C library has the locale "C" built in: creating it allocates nothing and cannot fail. */
 void tdm_plain_locale_enter(tdm_plain_locale *scope) {
   scope->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   scope->before = uselocale(scope->plain);

@@ -1,6 +1,5 @@
-/* Numbers as text, the same in every locale: "1.5" is one and a half also where the program has
- * asked for a locale that writes "1,5". The only place that reads or writes numbers with a point.
- */
+/* Numbers as text, the same in every locale: "1.5" is one and a half even if the program has chosen
+ * a locale that writes "1,5". Only this file reads or writes numbers with a decimal point. */
 #ifndef TANDEM_CORE_NUMBER_H
 #define TANDEM_CORE_NUMBER_H
 
@@ -13,19 +12,19 @@
 extern "C" {
 #endif
 
-/* The whole text as a number, as strtod reads it in the locale "C"; false where it is none, or
- * beyond what a double holds. */
+/* Parses the whole text as a number, like strtod in the locale "C". Returns false if it is not a
+ * number or exceeds the range of a double. */
 bool tdm_number_parse(const char *text, double *out_number);
 
 #define TDM_NUMBER_TEXT 32
-/* Writes "%.*g" of number with at most 17 digits, and ".0" behind what looks like a whole number;
- * text has TDM_NUMBER_TEXT bytes. Answers text. */
+/* Writes "%.*g" of number with at most 17 digits, followed by ".0" if the result looks like a whole
+ * number. text has TDM_NUMBER_TEXT bytes. Returns text. */
 const char *tdm_number_text(double number, int digits, char *text);
 
-/* snprintf, with a point in any locale. */
+/* Like snprintf, with a decimal point in any locale. */
 int tdm_plain_print(char *text, size_t capacity, const char *format, ...) TDM_PRINTF(3, 4);
 
-/* Between these two calls the calling thread's printf and scanf use the locale "C". */
+/* Between enter and leave the calling thread's printf and scanf use the locale "C". */
 typedef struct tdm_plain_locale {
   locale_t plain;
   locale_t before;

@@ -1,4 +1,4 @@
-/* Reading the options that callers pass. */
+/* Reads the options that callers pass. */
 #include "core/options.h"
 
 #include <string.h>

@@ -1,23 +1,25 @@
-/* Reading the options that callers pass. Invariant: one function recognizes structs that their
- * initializer did not make, and completes those of earlier headers. */
+/* Reads the options that callers pass. Invariant: one function recognizes structs that their
+ * initializer did not create, and completes those of earlier headers. */
 #ifndef TANDEM_CORE_OPTIONS_H
 #define TANDEM_CORE_OPTIONS_H
 
 #include "tandem/core/core.h"
 
-/* Copies options (may be NULL) over *defaults, a struct of `bytes` made by the same initializer;
- * fields that an earlier, smaller struct lacks keep their defaults, and defaults->struct_size
- * stays. INVALID_ARGUMENT, beginning with `where`, if the initializer did not make options, or if
- * they are larger than the library's. `where`: the function, or the layer and its name. */
+/* Copies options (may be NULL) over *defaults, a struct of `bytes` created by the same initializer.
+ * Fields that an earlier, smaller struct lacks keep their defaults, and defaults->struct_size is
+ * unchanged. Fails with INVALID_ARGUMENT, in a message that begins with `where`, if the initializer
+ * did not create the options or if they are larger than the library's. `where` is the function, or
+ * the layer and its name. */
 tdm_status tdm_options_read(const char *where, const char *initializer, const void *options,
                             size_t bytes, void *defaults) TDM_WARN_UNUSED;
 
-/* tdm_options_read for a tdm_KIND_options variable *out_options, which it fills with defaults. */
+/* Calls tdm_options_read for a tdm_KIND_options variable *out_options, which it first fills with
+ * the defaults. */
 #define TDM_OPTIONS_READ(where, kind, options, out_options)                                        \
   (*(out_options) = tdm_##kind##_options_default(),                                                \
    tdm_options_read(where, "tdm_" #kind "_options_default()", TDM_OPTIONS_OF(kind, options),       \
                     sizeof *(out_options), out_options))
-/* options, whose type the compiler checks. */
+/* Evaluates to options, with the type checked by the compiler. */
 #define TDM_OPTIONS_OF(kind, options) (1 ? (options) : (const tdm_##kind##_options *)NULL)
 
 #endif

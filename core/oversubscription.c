@@ -1,5 +1,5 @@
-/* Giving a core up, and what that costs. Invariant: see oversubscription.h; races on
- * until_ns lose a note of a loss, no more. */
+/* Yields the core and measures what that costs. Invariant: see oversubscription.h. A race on
+ * until_ns can only lose the record of a loss. */
 #include "core/oversubscription.h"
 
 #include <sched.h>
@@ -7,9 +7,9 @@
 #include "core/park.h"
 
 enum {
-  LOST_NS = 200000,       /* a thread of ours hands a core back sooner */
-  MOST_LOST_NS = 5000000, /* that one loss counts for */
-  REST = 20,              /* times the loss, so that losses are a twentieth of the time at most */
+  LOST_NS = 200000,       /* threads of the library return a core sooner */
+  MOST_LOST_NS = 5000000, /* upper limit of what one loss counts for */
+  REST = 20,              /* times the loss, so that losses take at most a twentieth of the time */
 };
 
 bool tdm_oversubscription_allows(const tdm_oversubscription *oversubscription, uint64_t now_ns) {

@@ -1,6 +1,6 @@
-/* Parking on a futex. The ringer publishes its change, counts the ring, and looks for sleepers; a
- * sleeper announces itself, and the kernel compares the ring count before it sleeps. Invariant:
- * both counts are sequentially consistent, so one of the two always sees the other. */
+/* Parks threads on a futex. The ringer publishes its change, counts the ring, and checks for
+ * sleepers. A sleeper announces itself, and the kernel compares the ring count before it sleeps.
+ * Invariant: both counts are sequentially consistent, so at least one of the two sees the other. */
 #include "core/park.h"
 
 #include <errno.h>
@@ -29,8 +29,8 @@ uint32_t tdm_doorbell_read(tdm_doorbell *bell) {
 }
 
 void tdm_doorbell_park(tdm_doorbell *bell, uint32_t seen, int64_t timeout_ns) {
-  /* FUTEX_WAIT_BITSET takes a deadline on CLOCK_MONOTONIC, so an interrupted sleep is not longer.
-   */
+  /* FUTEX_WAIT_BITSET takes a deadline on CLOCK_MONOTONIC, so an interruption does not lengthen the
+   * sleep. */
   struct timespec deadline;
   if (timeout_ns >= 0) {
     const uint64_t end = tdm_time_ns() + (uint64_t)timeout_ns;

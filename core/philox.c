@@ -1,6 +1,6 @@
-/* Random numbers by index. A 32-bit word is lane index % 4 of block index / 4; a 64-bit number
- * takes two words, so two fit a block; so do two normals, made together of one block's two
- * uniforms. Invariant: nothing is remembered between calls. */
+/* Random numbers by index. A 32-bit word is lane index % 4 of block index / 4. A 64-bit number
+ * takes two words, so a block holds two. A block also holds two normals, computed together from the
+ * block's two uniforms. Invariant: no state is kept between calls. */
 #include "core/philox.h"
 
 #include <math.h>
@@ -35,8 +35,8 @@ double tdm_random_uniform_float64(const tdm_random *random, uint64_t index) {
   return tdm_philox_float64(words[lane], words[lane + 1]);
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates", 1958: the cosine is the
- * even index's, the sine the odd one's. 1 - u is in (0, 1], so the logarithm is finite. */
+/* Box and Muller, "A note on the generation of random normal deviates", 1958: even indices take the
+ * cosine, odd ones the sine. 1 - u is in (0, 1], so the logarithm is finite. */
 double tdm_random_normal(const tdm_random *random, uint64_t index) {
   uint32_t words[4];
   tdm_random_block(random, index / 2, words);

@@ -1,4 +1,4 @@
-/* Philox4x32-10 as inline functions, so that CPU kernels vectorise them and CUDA kernels compile
+/* Philox4x32-10 as inline functions, so that CPU kernels vectorize them and CUDA kernels compile
  * the same text. Invariant: a number is a pure function of (seed, stream, step, index). */
 #ifndef TANDEM_CORE_PHILOX_H
 #define TANDEM_CORE_PHILOX_H
@@ -11,7 +11,7 @@
 #define TDM_PHILOX_FUNCTION static inline
 #endif
 
-/* One round on a block's four words. */
+/* Applies one round to a block's four words. */
 TDM_PHILOX_FUNCTION void tdm_philox_round(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3,
                                           uint32_t k0, uint32_t k1) {
   const uint64_t product0 = (uint64_t)0xD2511F53u * *c0;
@@ -22,13 +22,13 @@ TDM_PHILOX_FUNCTION void tdm_philox_round(uint32_t *c0, uint32_t *c1, uint32_t *
   *c3 = (uint32_t)product0;
 }
 
-/* Weyl sequences: the golden ratio, and sqrt(3) - 1. */
+/* Advances the key by Weyl sequences: the golden ratio, and sqrt(3) - 1. */
 TDM_PHILOX_FUNCTION void tdm_philox_next_key(uint32_t *k0, uint32_t *k1) {
   *k0 += 0x9E3779B9u;
   *k1 += 0xBB67AE85u;
 }
 
-/* The bijection itself: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+/* Applies the bijection: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
  * SC 2011, section 3.3, with 10 rounds. */
 TDM_PHILOX_FUNCTION void tdm_philox4x32(const uint32_t counter[4], const uint32_t key[2],
                                         uint32_t out[4]) {
@@ -52,11 +52,11 @@ TDM_PHILOX_FUNCTION uint32_t tdm_philox_reverse_bits(uint32_t word) {
   return word >> 16 | word << 16;
 }
 
-/* How a block of four words is addressed:
+/* Computes a block of four words. It is addressed by
  *   key     = (seed low, seed high)
  *   counter = (block low, block high ^ reversed bits of step, stream low, stream high)
- * The block grows from the lowest bit of its 64 and the step from the highest, so no two (block,
- * step) of a stream meet while their bits fit into 64 together: with 2^32 steps up to 2^34 words a
+ * The block grows from the lowest bit of its 64 and the step from the highest. No two (block, step)
+ * of a stream collide while their bits together fit into 64: with 2^32 steps up to 2^34 words a
  * step, with 2^24 steps up to 2^42. */
 TDM_PHILOX_FUNCTION void tdm_philox_block(uint64_t seed, uint64_t stream, uint32_t step,
                                           uint64_t block, uint32_t out[4]) {
@@ -67,12 +67,12 @@ TDM_PHILOX_FUNCTION void tdm_philox_block(uint64_t seed, uint64_t stream, uint32
   tdm_philox4x32(counter, key, out);
 }
 
-/* [0, 1) in steps of 2^-24, all of them floats. */
+/* Returns a number in [0, 1) in steps of 2^-24, all of which are floats. */
 TDM_PHILOX_FUNCTION float tdm_philox_float32(uint32_t word) {
   return (float)(word >> 8) * (1.0f / 16777216.0f);
 }
 
-/* [0, 1) in steps of 2^-53. */
+/* Returns a number in [0, 1) in steps of 2^-53. */
 TDM_PHILOX_FUNCTION double tdm_philox_float64(uint32_t low, uint32_t high) {
   return (double)(((uint64_t)high << 32 | low) >> 11) * (1.0 / 9007199254740992.0);
 }

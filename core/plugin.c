@@ -1,4 +1,4 @@
-/* Finding and opening a plug-in. Invariant: see plugin.h. */
+/* Finds and opens a plug-in. Invariant: see plugin.h. */
 #define _GNU_SOURCE /* dladdr, secure_getenv */
 #include "core/plugin.h"
 
@@ -11,7 +11,7 @@
 
 #include "core/status.h"
 
-/* Debian's name of the architecture, which folders of libraries have. */
+/* Debian's name of the architecture, as used in library folders. */
 #if defined(__x86_64__)
 #define MULTIARCH "x86_64-linux-gnu"
 #elif defined(__aarch64__)
@@ -20,18 +20,18 @@
 #define MULTIARCH "."
 #endif
 
-/* Below the folder that this code is in: of a library first, then of a program in bin/, whose
- * plug-ins lie in lib/. */
+/* Folders relative to that of this code: first for a library, then for a program in bin/, whose
+ * plug-ins are in lib/. */
 static const char *const beside[] = {"/tandem", "", "/../lib/tandem",
                                      "/../lib/" MULTIARCH "/tandem"};
 
-/* An address of the library or program that this code is in. */
+/* An address inside the library or program that contains this code. */
 static const char here;
 
-/* The folder of that; false where nobody says. */
+/* Gets the folder of the library or program; false if it is unknown. */
 static bool own_folder(char folder[PATH_MAX]) {
   Dl_info info;
-  /* A program is known to dladdr by the name it was called by; the kernel knows its path. */
+  /* dladdr knows a program by the name it was called by; the kernel knows its path. */
   const bool found = dladdr(&here, &info) != 0 && info.dli_fname;
   if (!found || !strstr(info.dli_fname, ".so") || !realpath(info.dli_fname, folder)) {
     const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
@@ -44,7 +44,7 @@ static bool own_folder(char folder[PATH_MAX]) {
   return true;
 }
 
-/* Is folder, sub, "/libtandem_NAME.so" there? */
+/* Returns true if folder, sub, "/libtandem_NAME.so" exists. */
 static bool is_in(const char *folder, size_t folder_length, const char *sub, const char *name,
                   char path[TDM_PLUGIN_PATH]) {
   const int length = snprintf(path, TDM_PLUGIN_PATH, "%.*s%s/libtandem_%s.so", (int)folder_length,
@@ -70,7 +70,7 @@ tdm_status tdm_plugin_open(const char *name, const char *variable, void **out_ob
   char path[TDM_PLUGIN_PATH];
   *out_object = NULL;
   if (!tdm_plugin_find(name, variable, path)) return TDM_OK;
-  /* It stays: plug-ins have threads and handlers that outlive who asked for them. */
+  /* It stays loaded: plug-ins have threads and handlers that outlive their users. */
   *out_object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (*out_object) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE, "cannot open %s: %s", path, dlerror());

@@ -1,4 +1,4 @@
-/* Memory that nobody may touch, as AddressSanitizer is told; in other builds these do nothing. */
+/* Marks memory as inaccessible for AddressSanitizer. In other builds the macros do nothing. */
 #ifndef TANDEM_CORE_POISON_H
 #define TANDEM_CORE_POISON_H
 
@@ -11,7 +11,7 @@
 #define TDM_POISONS 1
 #endif
 
-/* TDM_POISON(memory, bytes): whoever touches it from now on is told of; TDM_UNPOISON: no more. */
+/* TDM_POISON(memory, bytes): every later access is reported, until TDM_UNPOISON. */
 #ifdef TDM_POISONS
 #include <sanitizer/asan_interface.h>
 #define TDM_POISON(memory, bytes) __asan_poison_memory_region(memory, bytes)

@@ -1,5 +1,5 @@
-/* The process's forks and lowest descriptors. Invariant: the mutex is free in a child, whoever had
- * it in the parent: fork waits for it. */
+/* The process's forks and lowest descriptors. Invariant: the mutex is free in a child, because fork
+ * waits for its holder in the parent. */
 #include "core/process.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@ _Atomic uint32_t tdm_process_fork_count;
 
 static pthread_mutex_t descriptors_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
-static int watch_code;          /* of pthread_atfork */
-static _Thread_local int depth; /* of this thread's holds, the fork's too: it locks once */
+static int watch_code;          /* result of pthread_atfork */
+static _Thread_local int depth; /* nesting of this thread's holds and of fork */
 
 static void lock(void) {
   if (depth++ == 0) (void)pthread_mutex_lock(&descriptors_mutex);

@@ -1,6 +1,6 @@
-/* Regions: memory of equal lifetime cut from blocks. Invariant: what is between cursor and end
- * belongs to the newest block, is zero, and has been handed to nobody. Under AddressSanitizer only
- * what was asked for may be touched: whoever goes past a piece is told, as with malloc. */
+/* Regions: memory of equal lifetime cut from blocks. Invariant: the bytes between cursor and end
+ * belong to the newest block, are zero, and have not been handed out. Under AddressSanitizer only
+ * the requested bytes are accessible, so an overrun is reported as with malloc. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/poison.h"
 
 #define REGION_ALIGNMENT ((size_t)16)
-#define REGION_GAP_BYTES ((size_t)(TDM_POISONS ? 16 : 0)) /* behind each piece */
+#define REGION_GAP_BYTES ((size_t)(TDM_POISONS ? 16 : 0)) /* after each piece */
 #define REGION_BLOCK_BYTES ((size_t)32 * 1024)            /* header included */
 
 struct tdm_region_block {
@@ -33,7 +33,7 @@ void tdm_region_deinit(tdm_region *region) {
   *region = (tdm_region){.allocator = region->allocator};
 }
 
-/* A new block of so many bytes, header included; its first usable byte, or NULL. */
+/* Adds a block of that many bytes, including the header. Returns its first usable byte, or NULL. */
 static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   tdm_region_block *block = tdm_allocate(region->allocator, bytes, what);
   if (!block) {
@@ -47,10 +47,10 @@ static char *add_block(tdm_region *region, size_t bytes, const char *what) {
   return (char *)block + REGION_HEADER_BYTES;
 }
 
-/* A piece of so many bytes, a multiple of REGION_ALIGNMENT. */
+/* Takes a piece of that many bytes, a multiple of REGION_ALIGNMENT. */
 static char *take_rounded(tdm_region *region, size_t rounded, const char *what) {
   if (rounded > REGION_BLOCK_BYTES / 4) {
-    /* A big piece gets a block of its own; the rest of the current one stays in use. */
+    /* A large piece gets its own block; the rest of the current block stays in use. */
     return add_block(region, rounded + REGION_HEADER_BYTES, what);
   }
   if (!region->cursor || rounded > (size_t)(region->end - region->cursor)) {

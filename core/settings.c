@@ -1,4 +1,4 @@
-/* The reader of settings. Invariant: see settings.h. */
+/* Reads settings. Invariant: see settings.h. */
 #include "core/settings.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ tdm_status tdm_setting_integer(const char *source, const char *key, const char *
                                uint64_t least, uint64_t most, uint64_t *out_number) {
   char *end = NULL;
   errno = 0;
-  const bool digit = text[0] >= '0' && text[0] <= '9'; /* strtoull also takes signs and spaces */
+  const bool digit = text[0] >= '0' && text[0] <= '9'; /* strtoull also accepts signs and spaces */
   const unsigned long long number = digit ? strtoull(text, &end, 10) : 0;
   if (!digit || *end != '\0' || errno != 0 || number < least || number > most) {
     return tdm_fail(TDM_INVALID_ARGUMENT,

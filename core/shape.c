@@ -1,7 +1,7 @@
-/* Dimensions and shapes. A name is its own number: up to 12 characters, each a digit 1..37 of base
- * 38 (0 ends the name), kept as -2 - number. 38^12 is 1.7% below 2^63, so names lie below TDM_INFER
- * (-1) and above the two reserved values at INT64_MIN. Invariant: equal names are equal numbers, so
- * comparing shapes is comparing words. */
+/* Dimensions and shapes. The number of a named dimension encodes the name: up to 12 characters,
+ * each a digit 1..37 in base 38 (0 ends the name), stored as -2 - number. 38^12 is 1.7% below 2^63,
+ * so names are below TDM_INFER (-1) and above the two reserved values at INT64_MIN. Invariant:
+ * equal names have equal numbers, so comparing shapes is comparing words. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int64_t name_limit(void) {
   return limit;
 }
 
-/* 1..37; 0 for what a name cannot hold. */
+/* Returns 1..37, or 0 for a character that a name cannot contain. */
 static int name_digit(char character) {
   const char *found = character == '\0' ? NULL : strchr(name_alphabet + 1, character);
   return !found ? 0 : (int)(found - name_alphabet);
@@ -40,7 +40,7 @@ tdm_dim tdm_dim_named(const char *name) {
   return -2 - number;
 }
 
-/* The number's digits from the first character on; false when they are not those of a name. */
+/* Decodes the digits from the first character on. Returns false if they are not those of a name. */
 static bool decode_name(tdm_dim dim, char text[NAME_LENGTH + 1]) {
   if (dim >= -2 || dim <= TDM_DIM_INVALID) return false;
   int64_t number = -2 - dim;
@@ -104,7 +104,7 @@ bool tdm_shape_is_valid(const tdm_shape *shape) {
 bool tdm_shape_equal(const tdm_shape *a, const tdm_shape *b) {
   if (!a || !b) return a == b;
   if (a->rank != b->rank) return false;
-  if (a->rank < 0 || a->rank > TDM_MAX_RANK) return true; /* both invalid in the same way */
+  if (a->rank < 0 || a->rank > TDM_MAX_RANK) return true; /* both are invalid in the same way */
   for (int i = 0; i < a->rank; i++) {
     if (a->dims[i] != b->dims[i]) return false;
   }
@@ -120,8 +120,9 @@ bool tdm_shape_is_concrete(const tdm_shape *shape) {
   return true;
 }
 
-/* The product of unit and all sizes, 0 where one is; -1 when the product of those that are not 0
- * does not fit. So whatever a kernel multiplies on its way to an element fits too. */
+/* Returns the product of unit and all sizes, 0 if a size is 0, or -1 if the product of the nonzero
+ * sizes overflows. So the partial products that a kernel computes on the way to an element do not
+ * overflow either. */
 static int64_t extent_of(const tdm_shape *shape, int64_t unit) {
   if (!tdm_shape_is_concrete(shape)) return -1;
   int64_t extent = unit;
@@ -148,7 +149,7 @@ const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t capacity) 
     (void)snprintf(text, capacity, "invalid");
     return text;
   }
-  /* The longest: 8 dimensions of 23 characters. */
+  /* The longest text: 8 dimensions of 23 characters. */
   char full[TDM_MAX_RANK * 26 + 3] = "[";
   size_t used = 1;
   for (int i = 0; i < shape->rank; i++) {

@@ -1,5 +1,5 @@
-/* SipHash-2-4. Invariant: the answer depends on the key and the bytes alone, whatever the byte
- * order of the machine. */
+/* SipHash-2-4. Invariant: the result depends only on the key and the bytes, not on the machine's
+ * byte order. */
 #define _GNU_SOURCE /* getrandom */
 #include "core/siphash.h"
 
@@ -12,7 +12,7 @@
 tdm_status tdm_siphash_key_draw(tdm_siphash_key *out_key) {
   ssize_t got;
   do {
-    got = getrandom(out_key, sizeof(*out_key), 0); /* so few bytes come all at once */
+    got = getrandom(out_key, sizeof(*out_key), 0); /* a request this small is never split */
   } while (got < 0 && errno == EINTR);
   if (got == (ssize_t)sizeof(*out_key)) return TDM_OK;
   return tdm_fail(TDM_UNAVAILABLE, "the system gives no random bytes for the key of a table: %s",

@@ -1,7 +1,7 @@
 /* SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", INDOCRYPT 2012): a hash with
  * a secret key, for tables whose keys come from outside, so that nobody can choose keys that
- * collide. Invariant: what it answers never leaves the process; what must stay the same from
- * process to process is core/hash.h's. */
+ * collide. Invariant: its results never leave the process. Use core/hash.h for hashes that must be
+ * the same in every process. */
 #ifndef TANDEM_CORE_SIPHASH_H
 #define TANDEM_CORE_SIPHASH_H
 
@@ -15,7 +15,8 @@ typedef struct tdm_siphash_key {
   uint64_t words[2];
 } tdm_siphash_key;
 
-/* A key from the system's random numbers. UNAVAILABLE where it gives none. */
+/* Draws a key from the system's random numbers. Fails with UNAVAILABLE if the system provides
+ * none. */
 tdm_status tdm_siphash_key_draw(tdm_siphash_key *out_key) TDM_WARN_UNUSED;
 uint64_t tdm_siphash(const tdm_siphash_key *key, const void *bytes, size_t size);
 

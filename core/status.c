@@ -1,7 +1,6 @@
 /* Statuses, their names, and the status and message of the calling thread's last failure.
- * Invariant: the message is always terminated and setting it takes no memory, so reporting cannot
- * itself fail.
- */
+ * Invariant: the message is always terminated and setting it allocates no memory, so reporting
+ * cannot fail. */
 #include "core/status.h"
 
 #include <stdio.h>
@@ -67,7 +66,7 @@ uint32_t tdm_told_count(void) {
   return told_count;
 }
 
-/* Ends text, which more would have followed, by "...", behind a word if one ends nearby. */
+/* Ends a truncated text with "...", after a word if one ends nearby. */
 static void end_cut(char *text, size_t capacity) {
   static const char mark[] = "...";
   enum { LONGEST_WORD = 40 };
@@ -77,7 +76,7 @@ static void end_cut(char *text, size_t capacity) {
   while (at > most - LONGEST_WORD && text[at] != ' ')
     at--;
   if (text[at] != ' ') at = most;
-  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) /* not within a character */
+  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) /* not inside a UTF-8 character */
     at--;
   memcpy(text + at, mark, sizeof mark);
 }
@@ -95,7 +94,7 @@ void tdm_message_format(char *text, size_t capacity, const char *format, va_list
   tdm_utf8_make_printable(text);
 }
 
-/* An argument may be the old message itself, so the new one is built beside it. */
+/* The new message is built in another buffer, because an argument may be the old message. */
 static void set_message(tdm_status status, const char *format, va_list arguments) {
   char text[TDM_MESSAGE_BYTES];
   tdm_message_format(text, sizeof(text), format, arguments);

@@ -1,6 +1,6 @@
-/* Internal side of statuses: how code of the library sets the calling thread's message, and the
- * macro that hands a failure on. Invariant: a function that returns other than TDM_OK has set the
- * message, or called one that has. */
+/* Internal side of statuses: sets the calling thread's message, and defines the macro that returns
+ * a callee's failure. Invariant: a function that returns a status other than TDM_OK has set the
+ * message, or called a function that has. */
 #ifndef TANDEM_CORE_STATUS_H
 #define TANDEM_CORE_STATUS_H
 
@@ -14,21 +14,21 @@ extern "C" {
 
 /* Puts "prefix: " before the thread's message and returns status. */
 tdm_status tdm_fail_within(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
-/* tdm_fail(TDM_OUT_OF_MEMORY) with one wording: "out of memory: N bytes for WHAT". */
+/* tdm_fail(TDM_OUT_OF_MEMORY) with the standard wording: "out of memory: N bytes for WHAT". */
 tdm_status tdm_fail_memory(size_t bytes, const char *what);
 
-/* INVALID_ARGUMENT for an object that is NULL because making it has failed, perhaps: the message
- * tells the failure before this one as well, whatever was called with nothing in between. */
+/* Fails with INVALID_ARGUMENT for an object that is NULL, perhaps because its creation failed. If
+ * nothing was called in between, the message also quotes that previous failure. */
 tdm_status tdm_fail_null(const char *format, ...) TDM_PRINTF(1, 2);
 
-#define TDM_MESSAGE_BYTES 512 /* of a thread's or a run's message, terminator included */
+#define TDM_MESSAGE_BYTES 512 /* size of a thread's or a run's message, terminator included */
 
-/* Writes a message as all are written: numbers with a point in any locale, cut behind a word, by
- * "...", where it is longer than capacity, and printable (core/utf8.h), whatever names of layers,
- * files and tensors it quotes. format NULL: a message that tells so. */
+/* Formats a message the standard way: numbers with a decimal point in any locale, and names of
+ * layers, files and tensors made printable (core/utf8.h). A text longer than capacity is cut after
+ * a word and ends with "...". If format is NULL, the message says so. */
 void tdm_message_format(char *text, size_t capacity, const char *format, va_list arguments);
 
-/* Returns the status of expression if it is not TDM_OK. Only before a function's first
+/* Returns the status of expression if it is not TDM_OK. Use it only before a function's first
  * acquisition; after it, go to one fail: label. */
 #define TDM_TRY(expression)                                                                        \
   do {                                                                                             \

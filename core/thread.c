@@ -1,6 +1,5 @@
-/* Starting threads. Invariant: our threads take no signals; those are the program's business and go
- * to its own threads. Their stacks are as large as kernels need, whatever the process's limit is.
- */
+/* Starts threads. Invariant: the library's threads take no signals; the program's own threads
+ * handle those. Their stacks are large enough for kernels, whatever the process's limit is. */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "core/thread.h"
 
@@ -15,16 +14,16 @@
 
 #include "core/status.h"
 
-/* Kernels and planning want some hundred KiB; the process's own limit may be less. */
+/* Kernels and planning need some hundred KiB; the process's own limit may be lower. */
 #define LEAST_STACK_BYTES ((size_t)1 << 20)
 
-/* ns; 0 would mean the default. */
+/* In ns; 0 would select the default. */
 enum { TIMER_SLACK_NS = 1000 };
 
-/* ns; the shortest slice that the kernel grants. */
+/* In ns; the shortest slice that the kernel grants. */
 enum { PROMPT_SLICE_NS = 100000 };
 
-/* The kernel's struct sched_attr, first version (sched_setattr(2)); the C library has none. */
+/* The kernel's struct sched_attr, first version (sched_setattr(2)), which the C library lacks. */
 typedef struct scheduling {
   uint32_t size;
   uint32_t policy;

@@ -1,10 +1,10 @@
-/* The pairing heap of timers. Invariant: a timer in the heap is pointed to by exactly one place,
- * its `link`: the root, its parent's child, or its elder sibling's next. */
+/* The pairing heap of timers. Invariant: exactly one pointer points to a timer in the heap, the one
+ * in its `link`: the root, its parent's child, or its elder sibling's next. */
 #include "core/timers.h"
 
 #include <stddef.h>
 
-/* Makes the later of two heaps the first child of the other; both may be NULL. */
+/* Makes the later of two heaps the first child of the other. Both may be NULL. */
 static tdm_timer *meld(tdm_timer *a, tdm_timer *b) {
   if (!a) return b;
   if (!b) return a;
@@ -29,7 +29,7 @@ static void put_root(tdm_timers *timers, tdm_timer *root) {
 
 /* Melds siblings in pairs, then the pairs from the last to the first. */
 static tdm_timer *meld_siblings(tdm_timer *first) {
-  tdm_timer *pairs = NULL; /* the latest first, through next */
+  tdm_timer *pairs = NULL; /* list, the latest pair first, linked through next */
   while (first) {
     tdm_timer *second = first->next;
     tdm_timer *rest = second ? second->next : NULL;

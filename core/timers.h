@@ -1,27 +1,27 @@
-/* Times to be called at, earliest first: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: "The
- * pairing heap", Algorithmica 1986) through the timers themselves. Invariant: adding and removing
+/* Timers ordered by due time: a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: "The pairing
+ * heap", Algorithmica 1986) linked through the timers themselves. Invariant: adding and removing
  * allocate nothing and cannot fail; no timer of a heap is due before its root. */
 #ifndef TANDEM_CORE_TIMERS_H
 #define TANDEM_CORE_TIMERS_H
 
 #include "tandem/core/core.h"
 
-/* All zeros: in no heap. */
+/* A zeroed timer is in no heap. */
 typedef struct tdm_timer {
-  uint64_t due_ns; /* of tdm_time_ns */
+  uint64_t due_ns; /* in the time of tdm_time_ns */
   void (*run)(struct tdm_timer *timer);
-  struct tdm_timer *child; /* the first of those below it */
-  struct tdm_timer *next;  /* sibling */
-  struct tdm_timer **link; /* what points here; NULL: in no heap */
+  struct tdm_timer *child; /* the first of its children */
+  struct tdm_timer *next;  /* next sibling */
+  struct tdm_timer **link; /* the pointer to this timer; NULL if in no heap */
 } tdm_timer;
 
 typedef struct tdm_timers {
-  tdm_timer *root; /* NULL: empty; otherwise due first */
+  tdm_timer *root; /* the earliest timer; NULL if the heap is empty */
 } tdm_timers;
 
-/* timer is in no heap; due_ns is set. */
+/* Adds a timer that is in no heap and has due_ns set. */
 void tdm_timers_add(tdm_timers *timers, tdm_timer *timer);
-/* One that is in no heap is left alone. */
+/* Removes a timer. Does nothing if it is in no heap. */
 void tdm_timers_remove(tdm_timers *timers, tdm_timer *timer);
 
 #endif

@@ -1,5 +1,5 @@
-/* UTF-8 (RFC 3629). Invariant: only what is valid is decoded, so what was decoded encodes again to
- * the same bytes. */
+/* UTF-8 (RFC 3629). Invariant: only valid text is decoded, so decoded text encodes again to the
+ * same bytes. */
 #include "core/utf8.h"
 
 #include <string.h>

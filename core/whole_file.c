@@ -1,5 +1,5 @@
-/* Writing beside and renaming. Invariant: the temporary file exists exactly while descriptor is
- * open, and only who holds its lock renames or removes it. */
+/* Writes a temporary file and renames it. Invariant: the temporary file exists exactly while
+ * descriptor is open, and only the holder of its lock renames or removes it. */
 #define _GNU_SOURCE /* O_CLOEXEC, O_DIRECTORY, flock, realpath */
 #include "core/whole_file.h"
 
@@ -17,8 +17,8 @@ enum { NAME_COUNT = 32, SUFFIX_BYTES = 16, MOST_LINKS = 40 };
 struct tdm_whole_file {
   tdm_allocator allocator;
   int descriptor;           /* -1: closed */
-  char path[PATH_MAX];      /* symbolic links followed */
-  char temporary[PATH_MAX]; /* the name it has until the commit */
+  char path[PATH_MAX];      /* with symbolic links resolved */
+  char temporary[PATH_MAX]; /* its name until the commit */
 };
 
 static tdm_status fail_io(const char *what) {
@@ -35,21 +35,21 @@ static tdm_status put_path(char *out_path, const char *folder, size_t folder_byt
   return tdm_fail(TDM_IO, "is too long a path: over %d bytes", PATH_MAX - 1);
 }
 
-/* Bytes of path up to its last '/', that included; 0 for a bare name. */
+/* Returns the number of bytes of path up to and including its last '/'; 0 for a bare name. */
 static size_t folder_bytes_of(const char *path) {
   const char *slash = strrchr(path, '/');
   return !slash ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* Follows the links that path's last part is, so that they stay and what they lead to is written,
- * whether that exists or not. */
+/* Resolves symbolic links in the last part of path, so that the links stay and their target is
+ * written, whether it exists or not. */
 static tdm_status follow_links(const char *path, char *out_path) {
   TDM_TRY(put_path(out_path, "", 0, path));
   for (int i = 0; i < MOST_LINKS; i++) {
     char target[PATH_MAX];
     char from[PATH_MAX];
     const ssize_t length = readlink(out_path, target, sizeof(target) - 1);
-    if (length < 0) return TDM_OK; /* no link, or not there */
+    if (length < 0) return TDM_OK; /* not a link, or does not exist */
     target[length] = '\0';
     memcpy(from, out_path, sizeof(from));
     TDM_TRY(put_path(out_path, from, target[0] == '/' ? 0 : folder_bytes_of(from), target));
@@ -57,7 +57,7 @@ static tdm_status follow_links(const char *path, char *out_path) {
   return tdm_fail(TDM_IO, "cannot write there: %s", strerror(ELOOP));
 }
 
-/* Where path leads to, and what stands there; *out_mode 0: nothing. */
+/* Gets the resolved path and the mode of the file there; *out_mode is 0 if there is none. */
 static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
   struct stat about;
   struct stat followed;
@@ -69,8 +69,8 @@ static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
   if (is_there && !S_ISREG(about.st_mode)) return tdm_fail(TDM_IO, "is no regular file");
   TDM_TRY(follow_links(path, out_path));
   if (!is_there) return TDM_OK;
-  /* Links of /proc lead to what need not have a name. Another file may be there: others save too.
-   */
+  /* Links of /proc may lead to a file without a name. A different file is legal: others save
+   * too. */
   if (stat(out_path, &followed) != 0)
     return tdm_fail(TDM_IO, "is a file without a name, which cannot be replaced");
   *out_mode = about.st_mode & 07777;
@@ -79,8 +79,8 @@ static tdm_status look_at(const char *path, char *out_path, mode_t *out_mode) {
 
 /* ---- The temporary file --------------------------------------------------------------------- */
 
-/* The name of that number, ".NAME.tandem-07"; NAME is cut where it would be too long. Two paths
- * that are cut alike share the names, which the locks allow. */
+/* Composes the name with that number, ".NAME.tandem-07", and shortens NAME if it would be too long.
+ * Two paths that are shortened to the same name share it, which the locks allow. */
 static tdm_status put_temporary(tdm_whole_file *file, int number) {
   const size_t folder_bytes = folder_bytes_of(file->path);
   char name[NAME_MAX + 1];
@@ -89,7 +89,7 @@ static tdm_status put_temporary(tdm_whole_file *file, int number) {
   return put_path(file->temporary, file->path, folder_bytes, name);
 }
 
-/* Is it this open file that the name stands for? */
+/* Returns true if the name refers to this open file. */
 static bool is_named(int descriptor, const char *name) {
   struct stat open_file;
   struct stat named;
@@ -97,7 +97,7 @@ static bool is_named(int descriptor, const char *name) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* The lock, at once or not at all. */
+/* Takes the lock without blocking. Returns false if another process holds it. */
 static bool is_locked_now(int descriptor) {
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR) return false;
@@ -105,13 +105,13 @@ static bool is_locked_now(int descriptor) {
   return true;
 }
 
-/* The lock goes first: a child that was forked meanwhile has the descriptor too. */
+/* Unlocks first, because a child that was forked meanwhile has the descriptor too. */
 static void unlock_and_close(int descriptor) {
   (void)flock(descriptor, LOCK_UN);
   (void)close(descriptor);
 }
 
-/* Removes what a process that is no more has left under the name. */
+/* Removes what a process that no longer exists has left under the name. */
 static void remove_stale(const char *name) {
   const int descriptor = open(name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -123,7 +123,7 @@ static void remove_stale(const char *name) {
   unlock_and_close(descriptor);
 }
 
-/* Makes the file, if the name is free; *out_descriptor -1: it is not. */
+/* Creates the file if the name is free; otherwise *out_descriptor is -1. */
 static tdm_status take_name(const char *name, int *out_descriptor) {
   *out_descriptor = -1;
   const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -131,7 +131,7 @@ static tdm_status take_name(const char *name, int *out_descriptor) {
     return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file beside it");
   }
   const bool has_lock = is_locked_now(descriptor);
-  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* who takes it for a stale one */
+  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* cleaning up after it */
   if (!has_other && is_named(descriptor, name)) {
     *out_descriptor = descriptor;
     return TDM_OK;
@@ -140,7 +140,7 @@ static tdm_status take_name(const char *name, int *out_descriptor) {
   return TDM_OK;
 }
 
-/* Takes the first name that is free, and removes all that others have left. */
+/* Takes the first free name and removes all files that other processes have left. */
 static tdm_status open_temporary(tdm_whole_file *file) {
   int chosen = -1;
   for (int number = 0; number < NAME_COUNT; number++) {
@@ -188,7 +188,7 @@ tdm_status tdm_whole_file_write(tdm_whole_file *file, const char *bytes, size_t 
   return TDM_OK;
 }
 
-/* Brings the folder's new entry to the disk. Some file systems cannot, and say EINVAL. */
+/* Flushes the folder's new entry to the disk. Some file systems cannot and return EINVAL. */
 static tdm_status flush_folder(tdm_whole_file *file) {
   char folder[PATH_MAX];
   const size_t bytes = folder_bytes_of(file->path);
@@ -204,7 +204,7 @@ static tdm_status flush_folder(tdm_whole_file *file) {
 tdm_status tdm_whole_file_commit(tdm_whole_file *file) {
   if (fsync(file->descriptor) != 0) return fail_io("flush");
   if (rename(file->temporary, file->path) != 0) return fail_io("rename");
-  unlock_and_close(file->descriptor); /* flushed already: nothing is left that could fail */
+  unlock_and_close(file->descriptor); /* already flushed: nothing can fail any more */
   file->descriptor = -1;
   return flush_folder(file);
 }

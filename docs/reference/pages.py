@@ -13,7 +13,10 @@ import markdown
 # What the menu shows, in the order in which one reads; pages that it does not name come last.
 MENU = ["README", "first_hour", "tutorial", "concepts", "examples", "pytorch_guide", "layers",
         "performance", "several_machines", "forecast", "timelines", "tool", "messages",
-        "environment", "glossary", "architecture", "building", "changing", "versions", "CHANGELOG"]
+        "environment", "glossary", "architecture", "building", "changing", "testing", "versions",
+        "CHANGELOG"]
+# Folders of pages, as links from other pages name them.
+PAGE_FOLDERS = ("", "docs", "architecture", "docs/architecture")
 CODE = re.compile(r"<code>(.*?)</code>", re.S)
 PAGE = re.compile(r"<code>(docs/)?([A-Z]\w*|(?<=docs/)\w+)\.md</code>")
 NAME = re.compile(r"\b(?:tdm_\w+|TDM_\w+)\b")
@@ -67,8 +70,8 @@ def leads_to(target, pages):
     if re.match(r"https?:|#", target):
         return target
     path, _, anchor = target.partition("#")
-    name = os.path.basename(path)
-    if not name.endswith(".md") or "/fuzz/" in path:
+    folder, name = os.path.split(re.sub(r"^(\.\./)+", "", path))
+    if not name.endswith(".md") or folder not in PAGE_FOLDERS:
         return None
     if name[:-3] not in pages:
         raise ValueError(f"a page leads to {target}, which is no page")

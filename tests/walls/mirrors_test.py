@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""docs/pytorch_tests.md names tests as `file.c:function`; each is one that cmocka is given."""
+"""tests/parallel/README.md names tests as `file.c:function`; each is one that cmocka is given."""
 import os
 import re
 import sys
@@ -7,7 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 from source_tree import ROOT, verdict  # noqa: E402
 
-PAGE = "docs/pytorch_tests.md"
+PAGE = "tests/parallel/README.md"
 FOLDER = "tests/parallel"
 NAMED = re.compile(r"`([\w/]+\.c):(\w+)`")
 GIVEN = re.compile(r"cmocka_unit_test(?:_setup_teardown)?\(\s*(\w+)")

@@ -1,6 +1,18 @@
-/* Public part of layers/: losses, with PyTorch's arguments and numbers. A loss has the dtype of
- * what it judges, and is a scalar unless nothing is reduced. In micro-batches, and in a parallel
- * region, it is that of the whole batch. */
+/* Public part of layers/: losses with PyTorch's arguments and numerics. Included by
+ * layers/layers.h. The conventions of functions that build a graph are at the top of
+ * graph/building.h.
+ *
+ * A loss has the dtype of its first operand. It is a scalar, the mean over all its elements, unless
+ * options select another reduction. With micro-batches and in a parallel region it is the loss of
+ * the whole batch. No gradient flows into targets unless a comment says so. A function `_with`
+ * options is the function without this ending and options that may be NULL, which selects all
+ * defaults.
+ * @code
+ * tdm_loss_options options = tdm_loss_options_default();
+ * options.label_smoothing = 0.1;
+ * tdm_value loss = tdm_cross_entropy_with(graph, "loss", logits, targets, &options);
+ * @endcode
+ */
 #ifndef TANDEM_LAYERS_LOSSES_H
 #define TANDEM_LAYERS_LOSSES_H
 
@@ -10,42 +22,62 @@
 extern "C" {
 #endif
 
-/* What the losses of a batch become: their mean, their sum, themselves. */
+/* How the elements of a loss are combined. */
 typedef enum tdm_loss_reduction {
-  TDM_LOSS_MEAN,
-  TDM_LOSS_SUM,
-  TDM_LOSS_NONE,
-  TDM_LOSS_BATCH_MEAN /* of the KL divergence: the sum divided by dimension 0 */
+  TDM_LOSS_MEAN, /* Their mean, a scalar. */
+  TDM_LOSS_SUM,  /* Their sum, a scalar. */
+  TDM_LOSS_NONE, /* They are not combined. */
+  /* For the KL divergence only: their sum divided by the size of dimension 0. */
+  TDM_LOSS_BATCH_MEAN
 } tdm_loss_reduction;
 
-/* Classes that losses leave out, unless options name another one. */
+/* Default of ignore_index. */
 #define TDM_LOSS_IGNORE_INDEX INT64_C(-100)
 
-/* A loss refuses an option that it does not read, unless that has its default. */
+/* Options of losses. A loss rejects an option that it does not use, unless the option has its
+ * default. */
 typedef struct tdm_loss_options {
   size_t struct_size;
-  tdm_loss_reduction reduction; /* default TDM_LOSS_MEAN */
-  int64_t ignore_index;         /* of targets that are classes; default TDM_LOSS_IGNORE_INDEX */
-  /* An input, or a state, of what is judged's dtype, that no gradient flows into. Of classes:
-   * (classes), and a mean is divided by the weights of its targets. Of the binary cross-entropy: of
-   * the shape of the logits' last dimensions, over which it repeats. */
+  /* How the elements of the loss are combined. Default TDM_LOSS_MEAN. */
+  tdm_loss_reduction reduction;
+  /* For targets that are classes: a target that is ignored. Default TDM_LOSS_IGNORE_INDEX, -100. */
+  int64_t ignore_index;
+  /* Weights: an input or state of the dtype of the loss. No gradient flows into it. Default
+   * invalid: none. For classes: (classes); a mean is divided by the sum of the targets' weights.
+   * For the binary cross-entropy: of the shape of the last dimensions of logits, and the same for
+   * all others. */
   tdm_value weight;
-  tdm_value pos_weight;   /* likewise, of the positive part of the binary cross-entropy */
-  double label_smoothing; /* of the cross-entropy: 0 to 1 */
-  /* Of smooth L1, and Huber's delta, which is positive: where the loss becomes linear; default 1.
-   * Smooth L1 with 0 is L1. */
+  /* For the binary cross-entropy: weights of its positive part, of a shape as weight. Default
+   * invalid: none. */
+  tdm_value pos_weight;
+  /* For the cross-entropy: share of each target that is spread evenly over all classes, 0 to 1.
+   * Default 0. */
+  double label_smoothing;
+  /* For tdm_smooth_l1 and tdm_huber (PyTorch's delta): the difference from which the loss is
+   * linear. Positive; 0 makes smooth L1 the L1 loss. Default 1. */
   double beta;
-  bool log_target;    /* of the KL divergence: targets are logarithms of probabilities */
-  double margin;      /* default TDM_DEFAULT: each loss's own, as its comment says */
-  double p;           /* power of multi-margin, 1 or 2, norm of triplets, positive; default
-                         TDM_DEFAULT: 1 and 2 */
-  double epsilon;     /* 0 or more: what keeps logarithms and distances apart from 0; default
-                         TDM_DEFAULT: the loss's own */
-  bool swap;          /* of triplets: by the negative's distance to the positive if it is less */
-  bool full;          /* of Gauss's and Poisson's likelihood: with the terms that are constant */
-  bool linear_input;  /* of Poisson's: the input is the rate, not its logarithm */
-  int64_t blank;      /* of CTC: the class that stands for none */
-  bool zero_infinity; /* of CTC: targets that are too long cost nothing */
+  /* For the KL divergence: true: targets are logarithms of probabilities. Default false. */
+  bool log_target;
+  /* For losses with a margin. Default TDM_DEFAULT: the value that the loss's comment gives. */
+  double margin;
+  /* Exponent of tdm_multi_margin, 1 or 2, or norm of tdm_triplet_margin, positive. Default
+   * TDM_DEFAULT: 1 and 2. */
+  double p;
+  /* Keeps logarithms and distances away from 0; 0 or more. Default TDM_DEFAULT: the value that the
+   * loss's comment gives. */
+  double epsilon;
+  /* For tdm_triplet_margin: true: use the distance of negative and positive if it is less than that
+   * of negative and anchor. Default false. */
+  bool swap;
+  /* For tdm_gaussian_nll and tdm_poisson_nll: true: include the constant terms. Default false. */
+  bool full;
+  /* For tdm_poisson_nll: true: the input is the rate. false: it is the rate's logarithm. Default
+   * false. */
+  bool linear_input;
+  int64_t blank; /* For tdm_ctc: the class that stands for no label. Default 0. */
+  /* For tdm_ctc: true: a target that is too long for its steps has the loss 0 instead of infinity.
+   * Default false. */
+  bool zero_infinity;
 } tdm_loss_options;
 static inline tdm_loss_options tdm_loss_options_default(void) {
   tdm_loss_options options = TDM_ZEROED;
@@ -59,158 +91,265 @@ static inline tdm_loss_options tdm_loss_options_default(void) {
   return options;
 }
 
-/* logits (n, classes), targets int (n) -> scalar (mean), or as the reduction says; or (n, classes,
- * d1, ...) and (n, d1, ...), or (classes) and (). Or targets of logits' shape and dtype, which are
- * probabilities of classes: a mean is then divided by all targets, and no gradient flows into them.
- */
+/* Computes the cross-entropy of softmax(logits) and targets: -log(softmax(logits)[target])
+ * (torch.nn.CrossEntropyLoss).
+ * @param logits (n, classes), (n, classes, d1, ...) or (classes).
+ * @param targets int32 or int64 classes: (n), (n, d1, ...) or (). Or probabilities of logits' shape
+ *     and dtype; a mean is then divided by the number of targets. */
 TDM_API tdm_value tdm_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                     tdm_value targets);
+
+/* Computes the cross-entropy, with options reduction, weight, ignore_index and label_smoothing. */
 TDM_API tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                          tdm_value targets, const tdm_loss_options *options);
-/* The negative log-likelihood: log_probabilities (n, classes), as tdm_log_softmax makes them, or
- * more dimensions, as above. */
+
+/* Computes the negative log-likelihood: -log_probabilities[target] (torch.nn.NLLLoss).
+ * @param log_probabilities (n, classes), (n, classes, d1, ...) or (classes), for example a result
+ *     of tdm_log_softmax.
+ * @param targets int32 or int64 classes: (n), (n, d1, ...) or (). */
 TDM_API tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                           tdm_value targets);
+
+/* Computes the negative log-likelihood, with options reduction, weight and ignore_index. */
 TDM_API tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                tdm_value targets, const tdm_loss_options *options);
-/* Of logits and targets in [0, 1], of one shape: PyTorch's binary_cross_entropy_with_logits. No
- * gradient flows into targets. */
+
+/* Computes the binary cross-entropy of sigmoid(logits) and targets: -(target log(p) + (1 - target)
+ * log(1 - p)) with p = sigmoid(logit) (torch.nn.BCEWithLogitsLoss).
+ * @param logits of any shape.
+ * @param targets in [0, 1], of the shape of logits. */
 TDM_API tdm_value tdm_binary_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                            tdm_value targets);
+
+/* Computes the binary cross-entropy, with options reduction, weight and pos_weight. */
 TDM_API tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name,
                                                 tdm_value logits, tdm_value targets,
                                                 const tdm_loss_options *options);
 
-/* The Kullback-Leibler divergence of log_probabilities and targets, broadcast, PyTorch's kl_div:
- * of target (log target - log_probability), 0 where target is 0, NaN where it is negative.
- * TDM_LOSS_MEAN divides by all elements, TDM_LOSS_BATCH_MEAN by dimension 0. No gradient flows into
- * targets. */
+/* Computes the Kullback-Leibler divergence: target (log(target) - log_probability), 0 if target is
+ * 0, NaN if it is negative (torch.nn.KLDivLoss). Operands are broadcast. TDM_LOSS_MEAN divides by
+ * the number of elements, TDM_LOSS_BATCH_MEAN by the size of dimension 0.
+ * @param log_probabilities logarithms of probabilities.
+ * @param targets probabilities. */
 TDM_API tdm_value tdm_kl_div(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                              tdm_value targets);
+
+/* Computes the Kullback-Leibler divergence, with options reduction and log_target. */
 TDM_API tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                   tdm_value targets, const tdm_loss_options *options);
 
-/* Of a and b, which are broadcast to one shape as by PyTorch (a target may be a scalar or a row).
- * As there, a warning is logged if the shapes differ and neither is a scalar, since (n, 1) and (n)
- * give (n, n). Squares of differences; absolute differences; and what is quadratic near 0 and
- * linear beyond, in two scales: huber is beta times smooth_l1. */
+/* Operands of the following losses are broadcast to one shape as in PyTorch; a target may be a
+ * scalar or a row. A warning is logged if the shapes differ and neither is a scalar, as in PyTorch,
+ * because (n, 1) and (n) give (n, n). Gradients flow into both operands. */
+
+/* Computes the mean squared error: (a - b)^2 (torch.nn.MSELoss). */
 TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+
+/* Computes the squared error, with option reduction. */
 TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                const tdm_loss_options *options);
+
+/* Computes the mean absolute error: |a - b| (torch.nn.L1Loss). */
 TDM_API tdm_value tdm_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+
+/* Computes the absolute error, with option reduction. */
 TDM_API tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                               const tdm_loss_options *options);
+
+/* Computes the smooth L1 loss of d = a - b: d^2 / (2 beta) if |d| < beta, and |d| - beta / 2
+ * otherwise (torch.nn.SmoothL1Loss). beta is 1. */
 TDM_API tdm_value tdm_smooth_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+
+/* Computes the smooth L1 loss, with options reduction and beta. */
 TDM_API tdm_value tdm_smooth_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                      const tdm_loss_options *options);
+
+/* Computes the Huber loss, which is beta times the smooth L1 loss: d^2 / 2 if |d| < beta, and beta
+ * (|d| - beta / 2) otherwise (torch.nn.HuberLoss). beta is 1. */
 TDM_API tdm_value tdm_huber(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
+
+/* Computes the Huber loss, with options reduction and beta. */
 TDM_API tdm_value tdm_huber_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                  const tdm_loss_options *options);
 
-/* ---- Margins ----------------------------------------------------------------------------------
- */
-/* What is better than its margin asks for costs nothing. Targets that are 1 or -1 are of the
- * input's dtype, or int32 or int64; no gradient flows into them. */
+/* ---- Margins --------------------------------------------------------------------------------- */
 
-/* max(0, -target (a - b) + margin), broadcast: a target of 1 wants a above b; margin 0. */
+/* Losses with a margin are 0 for operands that are better than the margin requires. Targets that
+ * are 1 or -1 have the dtype of the operand, int32 or int64. */
+
+/* Computes max(0, -target (a - b) + margin), for target 1 if a is to rank above b and -1 otherwise
+ * (torch.nn.MarginRankingLoss). Operands are broadcast. margin is 0 by default.
+ * @param targets 1 or -1. */
 TDM_API tdm_value tdm_margin_ranking(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                      tdm_value targets);
+
+/* Computes the margin ranking loss, with options reduction and margin. */
 TDM_API tdm_value tdm_margin_ranking_with(tdm_graph *graph, const char *name, tdm_value a,
                                           tdm_value b, tdm_value targets,
                                           const tdm_loss_options *options);
-/* x where the target is 1, max(0, margin - x) where it is -1; margin 1. */
+
+/* Computes x if the target is 1, and max(0, margin - x) if it is -1 (torch.nn.HingeEmbeddingLoss).
+ * margin is 1 by default.
+ * @param targets 1 or -1. */
 TDM_API tdm_value tdm_hinge_embedding(tdm_graph *graph, const char *name, tdm_value x,
                                       tdm_value targets);
+
+/* Computes the hinge embedding loss, with options reduction and margin. */
 TDM_API tdm_value tdm_hinge_embedding_with(tdm_graph *graph, const char *name, tdm_value x,
                                            tdm_value targets, const tdm_loss_options *options);
-/* log(1 + e^(-target x)). */
+
+/* Computes log(1 + e^(-target x)) (torch.nn.SoftMarginLoss).
+ * @param targets 1 or -1. */
 TDM_API tdm_value tdm_soft_margin(tdm_graph *graph, const char *name, tdm_value x,
                                   tdm_value targets);
+
+/* Computes the soft margin loss, with option reduction. */
 TDM_API tdm_value tdm_soft_margin_with(tdm_graph *graph, const char *name, tdm_value x,
                                        tdm_value targets, const tdm_loss_options *options);
-/* scores (n, classes), targets int (n), or (classes) and (): the mean over classes of max(0, margin
- * - scores[target] + scores[class])^p, without the target's own, times weight[target]; margin 1, p
- * 1 or 2. */
+
+/* Computes, for each row, the sum over all classes c except the target of max(0, margin -
+ * scores[target] + scores[c])^p, times weight[target], divided by the number of classes
+ * (torch.nn.MultiMarginLoss). By default margin is 1 and p is 1.
+ * @param scores (n, classes) or (classes).
+ * @param targets int32 or int64 classes: (n) or (). */
 TDM_API tdm_value tdm_multi_margin(tdm_graph *graph, const char *name, tdm_value scores,
                                    tdm_value targets);
+
+/* Computes the multi-margin loss, with options reduction, margin, p and weight. */
 TDM_API tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_value scores,
                                         tdm_value targets, const tdm_loss_options *options);
-/* scores (n, classes) or (classes), targets int of that shape: classes, up to the first that is
- * negative. The sum over targets t and over classes c that are none of max(0, 1 - scores[t] +
- * scores[c]), divided by classes. Takes memory of n classes^2 elements. */
+
+/* Computes, for each row, the sum over its targets t and over all classes c that are no targets of
+ * max(0, 1 - scores[t] + scores[c]), divided by the number of classes
+ * (torch.nn.MultiLabelMarginLoss). Needs memory of n classes^2 elements.
+ * @param scores (n, classes) or (classes).
+ * @param targets int32 or int64 of the shape of scores: the target classes of a row, up to the
+ *     first negative number. */
 TDM_API tdm_value tdm_multilabel_margin(tdm_graph *graph, const char *name, tdm_value scores,
                                         tdm_value targets);
+
+/* Computes the multi-label margin loss, with option reduction. */
 TDM_API tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name, tdm_value scores,
                                              tdm_value targets, const tdm_loss_options *options);
-/* logits and targets in [0, 1] of one shape (..., classes): the mean over classes of the binary
- * cross-entropy, times weight. */
+
+/* Computes, for each row, the mean over classes of the binary cross-entropy, times weight
+ * (torch.nn.MultiLabelSoftMarginLoss).
+ * @param logits (..., classes).
+ * @param targets in [0, 1], of the shape of logits. */
 TDM_API tdm_value tdm_multilabel_soft_margin(tdm_graph *graph, const char *name, tdm_value logits,
                                              tdm_value targets);
+
+/* Computes the multi-label soft margin loss, with options reduction and weight. */
 TDM_API tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *name,
                                                   tdm_value logits, tdm_value targets,
                                                   const tdm_loss_options *options);
 
-/* ---- Distances --------------------------------------------------------------------------------
- */
+/* ---- Distances ------------------------------------------------------------------------------- */
 
-/* The cosine between a and b, broadcast, along dimension, which goes: of each the norm counts as
- * epsilon (0 or more; PyTorch's default is 1e-8) at least, and has no slope there (PyTorch goes on
- * as if it had). No square leaves the range of the dtype. */
+/* Computes the cosine of a and b along dimension, which is removed: sum(a b) / (max(|a|, epsilon)
+ * max(|b|, epsilon)) (torch.nn.CosineSimilarity). Operands are broadcast. Squares of elements may
+ * exceed the range of the dtype.
+ *
+ * A norm that is less than epsilon has no gradient; PyTorch computes one as if epsilon were not
+ * there.
+ * @param dimension negative: from the end.
+ * @param epsilon finite, 0 or more; PyTorch's default is 1e-8. */
 TDM_API tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, int dimension, double epsilon);
-/* The p-norm of a - b + epsilon along the last dimension, which stays as 1 with keep. p is positive
- * or INFINITY; PyTorch's defaults are 2 and 1e-6. */
+
+/* Computes the p-norm of a - b + epsilon along the last dimension (torch.nn.PairwiseDistance).
+ * Operands are broadcast.
+ * @param p positive, or INFINITY; PyTorch's default is 2.
+ * @param epsilon finite; PyTorch's default is 1e-6.
+ * @param keep true: the last dimension remains with size 1. false: it is removed. */
 TDM_API tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a,
                                         tdm_value b, double p, double epsilon, bool keep);
-/* a, b (n, features), targets (n), or (features) and (): 1 - cosine where the target is 1, max(0,
- * cosine - margin) where it is -1; margin 0. The squares of a row must add up in the range of the
- * dtype: of float32, elements up to about 1e18. */
+
+/* Computes 1 - cos(a, b) if the target is 1, and max(0, cos(a, b) - margin) if it is -1
+ * (torch.nn.CosineEmbeddingLoss). margin is 0 by default. The sum of the squares of a row must be
+ * in the range of the dtype: float32 elements up to about 1e18.
+ * @param a (n, features) or (features).
+ * @param b of a's shape.
+ * @param targets (n) or (): 1 or -1. */
 TDM_API tdm_value tdm_cosine_embedding(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                        tdm_value targets);
+
+/* Computes the cosine embedding loss, with options reduction and margin. */
 TDM_API tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_value a,
                                             tdm_value b, tdm_value targets,
                                             const tdm_loss_options *options);
-/* (n, features) each: max(0, distance of anchor and positive - distance of anchor and negative +
- * margin); margin 1, and above 0, epsilon 1e-6 (V. Balntas et al., "Learning shallow convolutional
- * feature descriptors with triplet losses", 2016, for swap). */
+
+/* Computes max(0, d(anchor, positive) - d(anchor, negative) + margin), where d is
+ * tdm_pairwise_distance with p and epsilon (torch.nn.TripletMarginLoss). By default margin is 1, p
+ * is 2 and epsilon is 1e-6. Gradients flow into all three operands.
+ * @param anchor (n, features).
+ * @param positive (n, features).
+ * @param negative (n, features). */
 TDM_API tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_value anchor,
                                      tdm_value positive, tdm_value negative);
+
+/* Computes the triplet margin loss, with options reduction, margin (above 0), p, epsilon and swap
+ * (V. Balntas et al., "Learning shallow convolutional feature descriptors with triplet losses",
+ * 2016). */
 TDM_API tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value anchor,
                                           tdm_value positive, tdm_value negative,
                                           const tdm_loss_options *options);
 
-/* ---- Likelihoods ------------------------------------------------------------------------------
- */
+/* ---- Likelihoods ----------------------------------------------------------------------------- */
 
-/* (log var + (x - target)^2 / var) / 2, broadcast, of a var that counts as epsilon at least (1e-6),
- * and has no slope there (PyTorch goes on as if it had). A var of x's shape without the last
- * dimension is one of each row. full: and log(2 pi) / 2. */
+/* Computes the negative log-likelihood of a normal distribution: (log(v) + (x - target)^2 / v) / 2
+ * with v = max(variance, epsilon) (torch.nn.GaussianNLLLoss). Operands are broadcast. epsilon is
+ * 1e-6 by default.
+ *
+ * A variance that is less than epsilon has no gradient; PyTorch computes one as if epsilon were not
+ * there.
+ * @param x means.
+ * @param targets observed values.
+ * @param variance of x's shape, or of x's shape without the last dimension: one per row. */
 TDM_API tdm_value tdm_gaussian_nll(tdm_graph *graph, const char *name, tdm_value x,
                                    tdm_value targets, tdm_value variance);
+
+/* Computes the negative log-likelihood of a normal distribution, with options reduction, epsilon
+ * and full, which adds log(2 pi) / 2. */
 TDM_API tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
                                         tdm_value targets, tdm_value variance,
                                         const tdm_loss_options *options);
-/* e^x - target x; with linear_input x - target log(x + epsilon) (1e-8). full: and Stirling's
- * target log target - target + log(2 pi target) / 2 where the target is above 1. */
+
+/* Computes the negative log-likelihood of a Poisson distribution: e^x - target x
+ * (torch.nn.PoissonNLLLoss).
+ * @param x logarithms of rates.
+ * @param targets observed counts. */
 TDM_API tdm_value tdm_poisson_nll(tdm_graph *graph, const char *name, tdm_value x,
                                   tdm_value targets);
+
+/* Computes the negative log-likelihood of a Poisson distribution, with options.
+ * - reduction.
+ * - linear_input: x is the rate, and the loss is x - target log(x + epsilon).
+ * - epsilon: default 1e-8.
+ * - full: adds Stirling's approximation target log(target) - target + log(2 pi target) / 2 if
+ *   target is above 1. */
 TDM_API tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_value x,
                                        tdm_value targets, const tdm_loss_options *options);
 
-/* ---- Sequences --------------------------------------------------------------------------------
- */
+/* ---- Sequences ------------------------------------------------------------------------------- */
 
-/* Connectionist temporal classification (A. Graves et al., ICML 2006): how unlikely the targets
- * are, spread over the steps in any way, with blanks between and labels repeated. log_probabilities
- * (steps, n, classes), as tdm_log_softmax makes them; targets int (n, labels), of which only as
- * many as target_lengths int (n) says are read; input_lengths int (n), 0 to steps. Or all without
- * n. A run with a wrong length or target is INVALID_ARGUMENT.
- * The mean is that of what each sequence's loss is for a label. A target that does not fit into
- * its steps costs infinity, or with zero_infinity nothing, and has no gradient. Log-probabilities
- * get the derivative itself; PyTorch adds the probabilities, of which nothing is left before the
- * softmax. */
+/* Computes the connectionist temporal classification loss: -log of the probability of the targets,
+ * summed over all alignments with the steps, with blanks between labels and labels repeated (A.
+ * Graves et al., "Connectionist temporal classification", ICML 2006; torch.nn.CTCLoss).
+ *
+ * Each loss is divided by the number of its labels before the mean is computed. A target that does
+ * not fit into its steps has an infinite loss and no gradient. A run with a length or target out of
+ * range fails with INVALID_ARGUMENT. The gradient is the derivative with respect to the
+ * log-probabilities; PyTorch's also contains the probabilities, a term that vanishes in the
+ * gradient before the softmax.
+ * @param log_probabilities (steps, n, classes), a result of tdm_log_softmax; or (steps, classes).
+ * @param targets (n, labels) int32 or int64, or (labels): classes.
+ * @param input_lengths (n), or (): int32 or int64 numbers of steps, 0 to steps.
+ * @param target_lengths (n), or (): int32 or int64 numbers of labels that are read, 0 to labels. */
 TDM_API tdm_value tdm_ctc(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                           tdm_value targets, tdm_value input_lengths, tdm_value target_lengths);
+
+/* Computes the CTC loss, with options reduction, blank and zero_infinity. */
 TDM_API tdm_value tdm_ctc_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                tdm_value targets, tdm_value input_lengths, tdm_value target_lengths,
                                const tdm_loss_options *options);

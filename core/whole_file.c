@@ -131,7 +131,7 @@ static tdm_status take_name(const char *name, int *out_descriptor) {
     return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file beside it");
   }
   const bool has_lock = is_locked_now(descriptor);
-  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* cleaning up after it */
+  const bool has_other = !has_lock && errno == EWOULDBLOCK; /* it removes the file as stale */
   if (!has_other && is_named(descriptor, name)) {
     *out_descriptor = descriptor;
     return TDM_OK;

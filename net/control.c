@@ -1,4 +1,4 @@
-/* The life of the control channel, and what other threads ask of it. Invariant: see
+/* Creates and ends the control channel, and serves the calls of other threads. Invariant: see
  * control_state.h; the loop is closed after the last handle. */
 #include "net/control.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- On the loop ---- */
 
-/* This machine's addresses, those of the interface if one is named. */
+/* Finds this machine's addresses, or those of one interface if it is named. */
 static int find_addresses(tdm_control *control) {
   control_addresses *own = &control->addresses[control->rank];
   const char *wanted = control->options.interface;
@@ -24,14 +24,15 @@ static int find_addresses(tdm_control *control) {
   int count = 0;
   const int code = uv_interface_addresses(&found, &count);
   if (code != 0) return code;
-  for (int pass = 0; pass < 2; pass++) { /* those of its own machine last */
+  for (int pass = 0; pass < 2; pass++) { /* loopback addresses last */
     for (int i = 0; i < count && own->count < CONTROL_ADDRESSES; i++) {
       char *text = own->text[own->count];
       const bool old = found[i].address.address4.sin_family == AF_INET;
       if (found[i].is_internal != pass || (wanted && strcmp(found[i].name, wanted) != 0)) continue;
       if (old) (void)uv_ip4_name(&found[i].address.address4, text, CONTROL_ADDRESS_BYTES);
       if (!old) (void)uv_ip6_name(&found[i].address.address6, text, CONTROL_ADDRESS_BYTES);
-      own->count += strncmp(text, "fe80:", 5) != 0; /* good for one link only */
+      own->count += strncmp(text, "fe80:", 5) != 0; /* link-local addresses are valid on one link
+                                                     * only */
     }
   }
   uv_free_interface_addresses(found, count);
@@ -41,7 +42,8 @@ static int find_addresses(tdm_control *control) {
 static void on_listen(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(listen_task, task);
   control_raise_thread();
-  tdm_low_descriptors low; /* libuv ends the process when it is to close one of the lowest three */
+  tdm_low_descriptors low; /* libuv aborts the process when it has to close one of the lowest
+                            * three */
   control->listen_code = UV_EMFILE;
   if (tdm_low_descriptors_hold(&low) == TDM_OK) {
     control->listen_code = find_addresses(control);
@@ -109,12 +111,12 @@ static void close_links(tdm_timer *timer) {
     control_link_close(control->links);
 }
 
-/* The word goes out, and a peer that has read it closes its side. */
+/* Sends the last message; a peer that has read it closes its side. */
 static void on_leave(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(leave_task, task);
   control->leaving = true;
   tdm_loop_timer_stop(control->loop, &control->beat);
-  control->handles++; /* until the end of this function */
+  control->handles++; /* keeps the loop open until the end of this function */
   if (control->listens) uv_close((uv_handle_t *)&control->listener, on_listener_closed);
   if (control->in_order) {
     control_tell_refusal(control, true);
@@ -144,7 +146,7 @@ static bool is_settled(const tdm_control *control, const void *unused) {
          atomic_load(&control->unreachable) >= 0 || atomic_load(&control->failed);
 }
 
-/* timeout_ns 0: without end. False after it. */
+/* Waits until the condition holds. Returns false after timeout_ns (0: no limit). */
 static bool wait_until(tdm_control *control, bool (*holds)(const tdm_control *, const void *),
                        const void *user, uint64_t timeout_ns) {
   const uint64_t begin_ns = tdm_time_ns();
@@ -187,7 +189,7 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   control->rank_count = endpoint->rank_count;
   atomic_store(&control->queue_count, options->queue_count);
   atomic_store(&control->unreachable, -1);
-  (void)pthread_mutex_init(&control->lock, NULL); /* glibc's takes nothing */
+  (void)pthread_mutex_init(&control->lock, NULL); /* glibc's mutexes need no resources */
   control->ranks = tdm_allocate(&options->allocator, count * sizeof(*control->ranks), "ranks");
   control->addresses =
       tdm_allocate(&options->allocator, count * sizeof(*control->addresses), "addresses");
@@ -201,7 +203,7 @@ static tdm_control *create_control(const tdm_endpoint *endpoint,
   return control;
 }
 
-/* What rank 0 draws, everybody has: the engine carries it. */
+/* Distributes the key that rank 0 draws to all ranks, through the engine. */
 static tdm_status share_key(tdm_control *control, tdm_endpoint *endpoint) {
   tdm_net_request *request = &control->request;
   if (control->rank == 0 && uv_random(NULL, NULL, control->key, CONTROL_KEY_BYTES, 0, NULL) != 0)
@@ -210,7 +212,7 @@ static tdm_status share_key(tdm_control *control, tdm_endpoint *endpoint) {
   return tdm_endpoint_wait(endpoint, request, control->options.timeout_ns);
 }
 
-/* What ranks tell one another from here on is the version's own. */
+/* Fails unless all ranks have the same version: later messages depend on it. */
 static tdm_status check_versions(const tdm_control *control, const tdm_endpoint *endpoint) {
   char text[TDM_NET_RANK_TEXT_BYTES];
   const char *first = control->addresses[0].version;
@@ -225,7 +227,7 @@ static tdm_status check_versions(const tdm_control *control, const tdm_endpoint 
   return TDM_OK;
 }
 
-/* The limits that no option gives, by the environment. */
+/* Reads the limits that no option sets from the environment. */
 static tdm_status read_limits(tdm_control *control) {
   tdm_control_options *options = &control->options;
   if (options->stall_ns == 0) TDM_TRY(control_read_stall(&options->stall_ns));
@@ -233,7 +235,7 @@ static tdm_status read_limits(tdm_control *control) {
   return TDM_OK;
 }
 
-/* The largest limit of silence is that of all ranks. */
+/* Applies the largest limit of silence of all ranks. */
 static void take_largest_silence(tdm_control *control) {
   for (int rank = 0; rank < control->rank_count; rank++)
     if (control->addresses[rank].silence_ns > control->options.silence_ns)
@@ -246,8 +248,8 @@ static void listen_at_once(tdm_control *control) {
   (void)wait_until(control, is_set, &control->listened, 0);
 }
 
-/* A rank that can take no part says so here, so that all learn it: one that has failed (able) with
- * the thread's message, or that cannot listen. */
+/* Exchanges the ranks' addresses. A rank that cannot take part sends the reason instead, so that
+ * all ranks report it: it has failed (`able`, with the thread's message), or it cannot listen. */
 static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, tdm_status able) {
   control_addresses *own = &control->addresses[control->rank];
   if (able == TDM_OK)
@@ -272,7 +274,7 @@ static tdm_status share_addresses(tdm_control *control, tdm_endpoint *endpoint, 
   return TDM_OK;
 }
 
-/* The first rank that is not connected. */
+/* Returns the first rank that is not connected. */
 static int missing_rank(const tdm_control *control) {
   const int unreachable = atomic_load(&control->unreachable);
   for (int rank = 0; rank < control->rank_count && unreachable < 0; rank++) {
@@ -309,7 +311,7 @@ static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
   const bool in_time = wait_until(control, is_settled, NULL, control->options.timeout_ns);
   if (atomic_load(&control->connected) >= control->rank_count - 1) return TDM_OK;
   const tdm_status status = fail_connecting(control, endpoint, in_time);
-  tdm_control_give_up(control, status, tdm_last_message()); /* or others would not know why */
+  tdm_control_give_up(control, status, tdm_last_message()); /* tells the others the reason */
   return status;
 }
 
@@ -319,8 +321,8 @@ static tdm_status watch(tdm_control *control) {
   return status;
 }
 
-/* What a rank that others did not come to in time has out with an engine, which may still reach
- * into it. */
+/* Channels whose requests are still outstanding in an engine, because other ranks did not join in
+ * time. The engine may still access their memory. */
 static _Atomic(tdm_control *) forgotten;
 
 static void forget(tdm_control *control) {
@@ -329,7 +331,7 @@ static void forget(tdm_control *control) {
     continue;
 }
 
-/* Nothing of the channel's but its memory is there afterwards. */
+/* Ends everything of the channel except its memory. */
 static void end(tdm_control *control, bool in_order) {
   control_exit_remove(control);
   control_watch_stop(control);
@@ -362,7 +364,7 @@ tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *
   if (status == TDM_OK) status = connect_all(control, endpoint);
   if (status == TDM_OK) status = watch(control);
   if (status != TDM_OK) {
-    end(control, atomic_load(&control->given_up)); /* its words have to go out */
+    end(control, atomic_load(&control->given_up)); /* its messages have to be sent */
     if (endpoint->posted_count > 0)
       forget(control);
     else

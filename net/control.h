@@ -1,14 +1,13 @@
-/* The control channel: whether the other ranks of a job still live, and how far they are. Every two
- * ranks have a TCP connection, on a libuv loop of the library's own. Each rank sends beats with its
- * progress. A rank whose process ends, or that gives up, is a failure at once, which all ranks
- * learn. A silent rank is first suspected, which is logged, and a failure only after a limit.
- * The channel's thread beats on whatever the program does: once all ranks are connected it waits
- * for no lock that another thread holds, allocates nothing, and may run on every core of the
- * process.
- * Invariant: a message counts only if its code (HMAC-SHA-256 by libsodium, with a key that went
- * round by the engine) proves that this job's rank sent it to this rank, and never twice;
- * everything else is dropped and counted. What is sent can be read by others: progress numbers, and
- * reasons. */
+/* The control channel detects whether the other ranks of a job are alive, and how far they are.
+ * Every two ranks have a TCP connection, on a libuv loop of the library's own. Each rank sends
+ * beats with its progress. A rank whose process ends, or that gives up, fails at once, and all
+ * ranks are notified. A silent rank is first suspected, which is logged, and fails only after a
+ * limit. The channel's thread keeps beating whatever the program does. Once all ranks are
+ * connected, it waits for no lock that another thread holds, allocates nothing, and may run on
+ * every core of the process. Invariant: a message counts only once, and only if its code proves
+ * that this job's rank sent it to this rank. The code is HMAC-SHA-256 by libsodium, with a key that
+ * the engine distributed. Everything else is dropped and counted. Messages are not encrypted:
+ * progress numbers and reasons can be read by others. */
 #ifndef TANDEM_NET_CONTROL_H
 #define TANDEM_NET_CONTROL_H
 
@@ -21,16 +20,16 @@ extern "C" {
 
 typedef struct tdm_control tdm_control;
 
-/* The first failure that this rank has learned of. */
+/* The first failure that this rank has detected or received. */
 typedef struct tdm_control_failure {
-  int rank; /* that failed */
+  int rank; /* the rank that failed */
   tdm_control_cause cause;
-  int observer;       /* the rank that noticed; rank itself where it gave up */
-  uint64_t silent_ns; /* between the observer's last message from it and the judgement */
-  tdm_status status;  /* what it gave up with; else TDM_UNAVAILABLE */
-  char reason[TDM_CONTROL_REASON_BYTES]; /* of giving up; else "" */
+  int observer;       /* the rank that detected it; `rank` itself if it gave up */
+  uint64_t silent_ns; /* from the observer's last message of the rank to the detection */
+  tdm_status status;  /* the status it gave up with; otherwise TDM_UNAVAILABLE */
+  char reason[TDM_CONTROL_REASON_BYTES]; /* why it gave up; otherwise "" */
   tdm_rank named;
-  /* The last progress that this rank heard from it. */
+  /* The last progress that this rank received from it. */
   int queue_count;
   uint64_t progress[TDM_CONTROL_QUEUES];
 } tdm_control_failure;
@@ -38,159 +37,166 @@ typedef struct tdm_control_failure {
 typedef struct tdm_control_options {
   size_t struct_size;
   tdm_allocator allocator;
-  uint64_t beat_ns;      /* between beats; 0: 100 ms */
+  uint64_t beat_ns;      /* time between beats; 0: 100 ms */
   uint64_t suspect_ns;   /* silence after which a rank is suspected; 0: 1 s */
-  uint64_t silence_ns;   /* silence after which a rank is lost; the largest of all ranks counts; 0:
-                            TANDEM_NET_SILENCE_SECONDS, or 60 s */
-  uint64_t timeout_ns;   /* for all ranks to be connected; 0: 30 s */
-  uint64_t stall_ns;     /* of a transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
-  const char *interface; /* to be reached by, as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
-  int queue_count; /* that tell their progress from the start, up to TDM_CONTROL_QUEUES; of each
-                      rank its own */
-  /* Reports a rank that is suspected (a warning), and one that is heard again, each line beginning
-   * with this rank; may be NULL. Called on a thread of its own, so it may block. */
+  uint64_t silence_ns;   /* silence after which a rank is lost; the largest value of all ranks
+                          * applies; 0: TANDEM_NET_SILENCE_SECONDS, or 60 s */
+  uint64_t timeout_ns;   /* limit for all ranks to connect; 0: 30 s */
+  uint64_t stall_ns;     /* limit for a stalled transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
+  const char *interface; /* the interface to listen on, such as "eth0"; NULL: TANDEM_NET_INTERFACE,
+                          * or all */
+  int queue_count; /* queues that report progress from the start, up to TDM_CONTROL_QUEUES; may
+                    * differ by rank */
+  /* Logs that a rank is suspected (a warning) and that it is heard again. Each line begins with
+   * this rank. May be NULL. It is called on a thread of its own, so it may block. */
   tdm_log_function log;
   void *log_user;
-  /* Called once, on the channel's thread, for the first failure; may be NULL. It must not block,
-   * nor call what ends the channel. */
+  /* Called once, on the channel's thread, for the first failure; may be NULL. It must not block or
+   * end the channel. */
   void (*failed)(void *user, const tdm_control_failure *failure);
   void *user;
 } tdm_control_options;
 
-/* All ranks call it, each with its endpoint, which has nothing out and is used here for as long as
- * the call lasts. Returns when every rank is connected to every other. UNAVAILABLE: an interface
- * that is not there, or a rank that cannot be reached, which the message names, with its addresses.
- * The endpoint is not needed afterwards. */
+/* Starts the channel and returns when every rank is connected to every other. All ranks call it,
+ * each with its endpoint, which has no outstanding requests and is used only during the call. Fails
+ * with UNAVAILABLE if the interface does not exist or a rank cannot be reached; the message names
+ * the rank with its addresses. */
 tdm_status tdm_control_start(tdm_endpoint *endpoint, const tdm_control_options *options,
                              tdm_control **out_control) TDM_WARN_UNUSED;
-/* Tells all ranks that this one leaves, and waits until all of them have told so, for as long as
- * they live. False: one is lost. Behind it comes tdm_control_leave. */
+/* Announces to all ranks that this one leaves, and waits until all live ranks have announced it
+ * too. Returns false if one is lost. Call tdm_control_leave next. */
 bool tdm_control_part(tdm_control *control);
-/* Leaves in order, which is no failure to the others, and frees. Waits 200 ms at most for the word
- * to go out. Not on the channel's thread; control may be NULL. */
+/* Leaves in order, which is no failure to the others, and frees the channel. Waits at most 200 ms
+ * for the message to be sent. Do not call it on the channel's thread. control may be NULL. */
 void tdm_control_leave(tdm_control *control);
-/* Frees without a word: to the others this rank has ended. */
+/* Frees the channel without a message: the others treat this rank's process as ended. */
 void tdm_control_abandon(tdm_control *control);
 
 /* ---- Any thread, at any time ---- */
 
-/* The queue, of TDM_CONTROL_QUEUES, has passed this command; goes out with the next beat. One
- * store. A number of 2^32 or more tells the run as well: run << 32 | command. */
+/* Records that the queue, of TDM_CONTROL_QUEUES, has passed this command; the next beat sends it.
+ * Costs one store. A number of 2^32 or more also contains the run: run << 32 | command. */
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command);
-/* Has anything failed? One load. *out_failure (may be NULL) is filled if so. */
+/* Returns true if any rank has failed, and then fills *out_failure (may be NULL). Costs one
+ * load. */
 bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure);
-/* Has the rank left in order (-1: has any)? One load until somebody has. *out_rank (may be NULL):
- * which, the lowest. */
+/* Returns true if the rank, or any rank if rank is -1, has left in order. *out_rank (may be NULL)
+ * is the lowest such rank. Costs one load until a rank has left. */
 bool tdm_control_left(tdm_control *control, int rank, int *out_rank);
-/* Tells all ranks at once that this one gives up, with the status and words of why. It is a failure
- * here as well. The first call counts. */
+/* Tells all ranks at once that this one gives up, with a status and the reason. It counts as a
+ * failure here as well. Only the first call has an effect. */
 void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason);
-/* "rank 3 (host b, pid 4711) has not been heard of for 0.7 s; of its queues 0: 4211, 1: 17 were
- * passed" into text of TDM_CONTROL_TEXT_BYTES; answers text. */
+/* Writes "rank 3 (host b, pid 4711) has not been heard of for 0.7 s; of its queues 0: 4211, 1: 17
+ * were passed" to text, of TDM_CONTROL_TEXT_BYTES, and returns text. */
 const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text);
 
-/* What the channel knows of a rank. */
+/* What the channel knows about a rank. */
 typedef struct tdm_control_peer {
-  bool left;         /* in order */
-  uint64_t heard_ns; /* tdm_time_ns of the last message; of this rank itself 0 */
+  bool left;         /* it has left in order */
+  uint64_t heard_ns; /* tdm_time_ns of its last message; 0 for this rank itself */
   int queue_count;
   uint64_t progress[TDM_CONTROL_QUEUES];
-  bool waits;                        /* for the end of something that it has posted */
-  uint64_t posted[TDM_CONTROL_WAYS]; /* how often, to this rank */
-  uint64_t runs;                     /* that it has begun */
-  uint64_t history;                  /* a hash of what these are, in their order */
-  uint32_t under_way;                /* of these, those that have not ended */
+  bool waits;                        /* it waits for something that it has posted */
+  uint64_t posted[TDM_CONTROL_WAYS]; /* number of posts to this rank, per way */
+  uint64_t runs;                     /* number of runs that it has begun */
+  uint64_t history;                  /* a hash of these runs' descriptions, in order */
+  uint32_t under_way;                /* number of runs that have not ended */
 } tdm_control_peer;
 void tdm_control_peer_get(tdm_control *control, int rank, tdm_control_peer *out_peer);
 
-/* Runs while nothing but an engine keeps what is waited for; zeros at first. */
+/* Measures how long only the engine has delayed what is waited for. Initially zeros. */
 typedef struct tdm_control_clock {
-  uint64_t looked_ns;  /* 0: not yet */
-  uint64_t stalled_ns; /* for so long nothing but the engine has kept it */
+  uint64_t looked_ns;  /* time of the last check; 0: none yet */
+  uint64_t stalled_ns; /* accumulated time in which only the engine delayed it */
 } tdm_control_clock;
 
-/* A transfer or collective that is out, in the memory of whoever posted it. */
+/* An outstanding transfer or collective, in the memory of its poster. */
 typedef struct tdm_control_transfer {
-  int peer; /* -1: of all ranks */
+  int peer; /* -1: all ranks */
   tdm_control_way way;
   size_t bytes;
-  uint64_t count; /* it is the peer's so many-th of its way */
+  uint64_t count; /* its number among the transfers of this peer and way, from 1 */
   tdm_control_clock clock;
-  uint64_t moved; /* how much ranks had done when the clock was looked at last */
-  int apart;      /* once TDM_CONTROL_APART: the rank that does something else */
+  uint64_t moved; /* sum of the ranks' progress at the last check */
+  int apart;      /* after TDM_CONTROL_APART: the rank that executes a different order */
 } tdm_control_transfer;
 
 typedef enum tdm_control_stall {
   TDM_CONTROL_MOVES,
-  TDM_CONTROL_STANDS, /* both ends are posted, and nothing comes */
-  TDM_CONTROL_APART, /* the ranks wait for one another in things of which none comes next on both */
+  TDM_CONTROL_STANDS, /* both ends are posted, and no bytes arrive */
+  TDM_CONTROL_APART,  /* the ranks wait for each other in operations that never match */
 } tdm_control_stall;
 
-/* The rank begins a run, which is described by that number, the same on all ranks; between what
- * ranks tell one another outside of plans all have begun as many. */
+/* Records that the rank begins a run. `what` describes the run and is the same on all ranks.
+ * Between communication outside of plans, all ranks have begun equally many runs. */
 void tdm_control_begun(tdm_control *control, uint64_t what);
-/* One of its runs has ended. */
+/* Records that one of the rank's runs has ended. */
 void tdm_control_ended(tdm_control *control);
-/* The rank was asked for its next run in a wrong way, with the status and words of why, and has not
- * begun it. The others, which may have, hear of it with the next beat, or before it leaves. */
+/* Records that a call for the rank's next run was invalid, with a status and the reason, so that
+ * the run has not begun. The other ranks, which may have begun it, are notified by the next beat,
+ * or before this rank leaves. */
 void tdm_control_refuse(tdm_control *control, tdm_status status, const char *reason);
-/* Asked now and then while something is out: has a rank that has no run under way refused one that
- * this rank has begun, or, where ahead, is about to begin, and more often than this rank has
- * itself, for half a second, in which it could have been asked in the right way? *out_rank: which.
- * Time counts as for stalls. One load until any other rank has refused a run. */
+/* Returns true if another rank has refused a run that this rank has begun (or, if `ahead`, is about
+ * to begin), and has no run under way. It must also have refused that run more often than this rank
+ * has. All of that must have held for half a second, the grace period for a valid call. *out_rank
+ * is that rank. Poll it while something is outstanding; time is counted as for stalls. Costs one
+ * load until any other rank has refused a run. */
 bool tdm_control_refused(tdm_control *control, bool ahead, uint64_t now_ns, int *out_rank);
-/* Has the rank refused the run that would be its next? Then text (TDM_CONTROL_TEXT_BYTES) gets why:
- * "INVALID_ARGUMENT: the graph has no input 'x'". */
+/* Returns true if the rank has refused the run that would be its next, and writes the reason to
+ * text (TDM_CONTROL_TEXT_BYTES): "INVALID_ARGUMENT: the graph has no input 'x'". */
 bool tdm_control_refusal_text(tdm_control *control, int rank, char *text);
 
-/* The transfer has been posted, or has settled; each called once for it, in the order of posting.
- * peer, way and bytes are filled. */
+/* Record that the transfer has been posted, or has settled. Call each once per transfer, in the
+ * order of posting. peer, way and bytes are set. */
 void tdm_control_posted(tdm_control *control, tdm_control_transfer *transfer);
 void tdm_control_settled(tdm_control *control);
-/* Asked now and then while the transfer is out: does it stand still? It does when for stall_ns, and
- * 2 us a byte, the other end had been posted, and whoever posted that was waiting for something
- * too, so that both call their engines. A rank that computes waits for nothing. Or when for as long
- * the other end had not been posted, by a rank that waits too, and has begun another run in the
- * place of one of this rank's, or more of them than this rank before what it is told outside of
- * plans; and neither has posted anything meanwhile. Time in which nobody asked counts for 20 ms at
- * most, and time in which the other rank is silent not at all, so a process that did not run is
- * none that stalls. One thread at a time for each transfer.
- */
+/* Returns whether an outstanding transfer is stalled; poll it meanwhile. It is stalled if one of
+ * two conditions has held for stall_ns plus 2 us a byte:
+ * - Both ends were posted, and the other rank was waiting too, so that both ranks call their
+ *   engines. A rank that computes is not waiting.
+ * - The other end was not posted, by a rank that waits too and can never come to it. That rank has
+ *   begun a different run in place of one of this rank's. Or the transfer is outside of plans and
+ *   it has begun more runs than this rank. Neither rank has posted anything meanwhile. Time between
+ *   two polls counts as at most 20 ms, and time in which the other rank is silent does not count.
+ *   So a process that was stopped does not count as stalled. One thread at a time for each
+ *   transfer. */
 tdm_control_stall tdm_control_stalls(tdm_control *control, tdm_control_transfer *transfer,
                                      uint64_t now_ns);
 
-/* The same for what others than this channel post, which know by tdm_control_has_come whether all
- * ends wait. due: is it time to look again? runs_out: for who has just been told so; all_wait: all
- * have waited for it since the last look. One thread at a time for each clock. */
+/* The same for operations that are posted outside of this channel, whose posters find out with
+ * tdm_control_has_come whether all ends wait. _due returns true if it is time to check again. Call
+ * _runs_out after _due has returned true; all_wait is true if all ends have waited since the last
+ * check. One thread at a time for each clock. */
 bool tdm_control_clock_due(const tdm_control_clock *clock, uint64_t now_ns);
 bool tdm_control_clock_runs_out(const tdm_control *control, tdm_control_clock *clock, bool all_wait,
                                 size_t bytes, uint64_t now_ns);
-/* Returns true if the queue of a rank has come to that command, or to a later one, and the rank, if
- * it is another one, is not silent. Numbers of its commands only grow. */
+/* Returns true if the queue of a rank has reached that command or a later one, and the rank, unless
+ * it is this one, is not silent. A rank's command numbers only grow. */
 bool tdm_control_has_come(tdm_control *control, int rank, int queue, uint64_t command);
 
 /* Returns how long the channel may take to name a rank whose process has ended or that gave up. */
 uint64_t tdm_control_naming_ns(const tdm_control *control);
-/* Returns the rank that has been silent for the longest time, at least three beats; -1: none.
- * *out_silent_ns: for how long. */
+/* Returns the rank that has been silent for the longest time, if that is at least three beats;
+ * otherwise -1. *out_silent_ns is that time. */
 int tdm_control_most_silent(tdm_control *control, uint64_t *out_silent_ns);
 
-/* What came and was no message of the job. */
+/* Counts of input that was not a valid message of the job. */
 typedef struct tdm_control_dropped {
-  uint64_t strangers; /* connections that ended, or were ended, before they proved who they are */
-  uint64_t malformed; /* bytes that are no message; the connection is closed */
-  uint64_t forged;    /* messages with a wrong code, or to another rank */
-  uint64_t repeated;  /* messages that had come before */
+  uint64_t strangers; /* connections that ended, or were closed, before they were authenticated */
+  uint64_t malformed; /* bytes that are not a message; the connection is closed */
+  uint64_t forged;    /* messages with a wrong code, or addressed to another rank */
+  uint64_t repeated;  /* messages that had already been received */
 } tdm_control_dropped;
 void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped);
 
 /* For tests: the longest time by which a beat of this rank was late. */
 uint64_t tdm_control_worst_delay_ns(const tdm_control *control);
-/* For tests: where strangers may knock, and a rank that hangs as a stopped process does. */
+/* For tests: the port for unauthenticated connections, and a rank that hangs like a stopped
+ * process. */
 int tdm_control_port(const tdm_control *control);
 void tdm_control_pause(tdm_control *control, bool paused);
-/* What a process that exits says over each of its channels. Once; the channel can still be asked,
- * and left. */
+/* Sends the messages of an exiting process over each of its channels. Call it once. The channel can
+ * still be queried and left. */
 void tdm_control_tell_exit(tdm_control *control);
 
 #ifdef __cplusplus

@@ -1,22 +1,23 @@
-/* What a process that exits in a job says: whoever calls exit, or returns from main, without
- * releasing its context leaves the job all the same, and the others, who may wait for it, are told.
- * Invariant: channels of a process that was forked are none of its child's. */
+/* Notifies a job when a process exits. A process that calls exit, or returns from main, without
+ * releasing its context leaves the job too, and the other ranks, which may wait for it, are
+ * notified. Invariant: a forked child does not own its parent's channels. */
 #include <stdlib.h>
 
 #include "core/process.h"
 #include "net/control_state.h"
 
-#define EXIT_WAIT_NS INT64_C(200000000) /* for the words to go out */
+#define EXIT_WAIT_NS INT64_C(200000000) /* limit for sending the messages */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static tdm_control *channels;
-static _Atomic uint32_t generation; /* of the process whose they are */
+static _Atomic uint32_t generation; /* generation of the process that owns the channels */
 
-/* On the loop. The channel stays as it is: the process still has threads that ask it. */
+/* Runs on the loop. The channel stays usable, because other threads of the process still query
+ * it. */
 static void on_exit_told(tdm_loop_task *task) {
   tdm_control *control = (tdm_control *)((char *)task - offsetof(tdm_control, exit_task));
-  control->leaving = true; /* peers end their side of what has left */
+  control->leaving = true; /* peers close their side after a rank has left */
   tdm_loop_timer_stop(control->loop, &control->beat);
   control_tell_refusal(control, true);
   control_tell_all(control, &(control_message){.kind = CONTROL_LEAVE});
@@ -44,7 +45,7 @@ static void tell_at_exit(void) {
 }
 
 static void register_exit(void) {
-  (void)atexit(tell_at_exit); /* without room for it, the others wait for who exits */
+  (void)atexit(tell_at_exit); /* if registering fails, the others wait for this process */
 }
 
 void control_exit_add(tdm_control *control) {
@@ -52,7 +53,8 @@ void control_exit_add(tdm_control *control) {
   if (generation != tdm_process_generation()) {
     generation = tdm_process_generation();
     channels = NULL;
-    (void)pthread_mutex_init(&lock, NULL); /* a thread that is not here may have held it */
+    (void)pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it at the
+                                            * fork */
   }
   (void)pthread_mutex_lock(&lock);
   control->next = channels;

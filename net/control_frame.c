@@ -1,4 +1,4 @@
-/* Packing and unpacking of the control channel's frames. Invariant: see control_frame.h. */
+/* Packs and unpacks the control channel's frames. Invariant: see control_frame.h. */
 #include "net/control_frame.h"
 
 #include <sodium.h>
@@ -9,8 +9,8 @@
 _Static_assert(CONTROL_KEY_BYTES == crypto_auth_hmacsha256_KEYBYTES, "the key is libsodium's");
 _Static_assert(CONTROL_CODE_BYTES == crypto_auth_hmacsha256_BYTES, "the code is libsodium's");
 enum {
-  BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 4 + 2, /* and 8 a queue */
-  REFUSAL_BYTES = 8 + 4,                                 /* and a failure */
+  BEAT_BYTES = 1 + 8 * TDM_CONTROL_WAYS + 8 + 8 + 4 + 2, /* and 8 per queue */
+  REFUSAL_BYTES = 8 + 4,                                 /* plus the bytes of a failure */
 };
 _Static_assert(BEAT_BYTES + 8 * TDM_CONTROL_QUEUES <= CONTROL_PAYLOAD_BYTES, "a beat fits");
 _Static_assert(REFUSAL_BYTES + TDM_CONTROL_REASON_BYTES <= CONTROL_PAYLOAD_BYTES, "a reason fits");
@@ -125,7 +125,7 @@ static bool get_failure(const unsigned char *payload, size_t bytes, tdm_status *
   if (bytes < 1 || bytes > TDM_CONTROL_REASON_BYTES) return false;
   const uint64_t status = get(&payload, 1);
   *out_status = (tdm_status)status;
-  memcpy(out_reason, payload, bytes - 1); /* zeros follow */
+  memcpy(out_reason, payload, bytes - 1); /* the rest is zeros */
   return status != TDM_OK && strcmp(tdm_status_name((tdm_status)status), "UNKNOWN") != 0;
 }
 

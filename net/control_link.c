@@ -1,6 +1,7 @@
-/* Connections of the control channel: bytes in and out, and who may knock. Invariant: a link that
- * has not proven who it is has little room and little time. Once the channel has its links nothing
- * here allocates: an allocator's lock may be held by a thread that waits for a core. */
+/* Connections of the control channel: bytes in and out, and which connections are accepted.
+ * Invariant: a link that is not authenticated has limited memory and time. Once the channel has its
+ * links, nothing here allocates, because an allocator's lock may be held by a thread that waits for
+ * a core. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -86,7 +87,8 @@ void control_send(control_link *link, const control_message *message) {
   flush(link);
 }
 
-/* A new connection has room for it at once. False: it has failed. */
+/* Sends the first message; a new connection has room for it at once. Returns false if the
+ * connection has failed. */
 static bool greet(control_link *link) {
   unsigned char frame[CONTROL_FRAME_BYTES];
   const size_t bytes = sign(link, &(control_message){.kind = CONTROL_HELLO}, frame);
@@ -103,7 +105,7 @@ static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffe
       uv_buf_init((char *)link->in + link->in_bytes, (unsigned)(sizeof(link->in) - link->in_bytes));
 }
 
-/* Takes the frames that are there; what begins one more stays. */
+/* Handles the complete frames; an incomplete one at the end is kept. */
 void control_link_read(control_link *link, size_t count) {
   tdm_control *control = link->control;
   link->in_bytes += count;
@@ -122,8 +124,7 @@ void control_link_read(control_link *link, size_t count) {
     }
     const bool forged = verdict == CONTROL_FORGED;
     control_count(control, forged ? CONTROL_BAD_CODE : CONTROL_BAD_BYTES);
-    /* Frames go on behind a forged one; of a link that has yet to prove anything it was the last.
-     */
+    /* Frames continue after a forged one, but a link that is not authenticated is closed. */
     if (!forged || !link->adopted) end_link(link, UV_EPROTO);
   }
   if (link->closing) return;
@@ -173,7 +174,7 @@ tdm_status control_make_links(tdm_control *control) {
   return TDM_OK;
 }
 
-/* NULL: none is free. */
+/* Returns a free link, or NULL if there is none. */
 static control_link *take_link(tdm_control *control, int peer) {
   control_link *link = control->free_links;
   if (!link) return NULL;
@@ -198,7 +199,8 @@ static int strangers_now(const tdm_control *control) {
   return count;
 }
 
-/* One too many is accepted, since it would knock again at once, and closed. */
+/* Accepts a connection. If there are too many, accepts and closes it, because a refused peer would
+ * retry at once. */
 void control_let_in(tdm_control *control) {
   uv_stream_t *listener = (uv_stream_t *)&control->listener;
   const bool too_many = strangers_now(control) >= CONTROL_STRANGERS_AT_ONCE + control->rank_count;
@@ -223,7 +225,7 @@ static int bind_any(tdm_control *control) {
   struct sockaddr_in any4;
   (void)uv_ip6_addr("::", 0, &any);
   (void)uv_ip4_addr("0.0.0.0", 0, &any4);
-  /* Both families at once; where there is no IPv6, the old one. */
+  /* Binds to both address families, or to IPv4 alone if there is no IPv6. */
   if (uv_tcp_bind(&control->listener, (const struct sockaddr *)&any, 0) == 0) return 0;
   return uv_tcp_bind(&control->listener, (const struct sockaddr *)&any4, 0);
 }
@@ -277,13 +279,13 @@ static bool is_own_machine(const char *address) {
   return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
 
-/* To all addresses at once; the first that answers is the one. Those of its own machine only where
- * it may be this one, or has no others. */
+/* Connects to all addresses of a rank at once; the first that answers is kept. Loopback addresses
+ * are used only if the rank may be on this machine, or if it has no other addresses. */
 void control_connect(tdm_control *control, int rank) {
   const control_addresses *to = &control->addresses[rank];
   const bool same_host = strcmp(control->ranks[rank].host, control->ranks[control->rank].host) == 0;
   control_peer *peer = &control->peers[rank];
-  peer->attempts = 1; /* this one, until all have begun */
+  peer->attempts = 1; /* counts this function, until all attempts have begun */
   peer->greeted = false;
   tdm_low_descriptors low;
   const bool held = tdm_low_descriptors_hold(&low) == TDM_OK;

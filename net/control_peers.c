@@ -1,6 +1,6 @@
-/* What the control channel's messages mean, beats and silence. Invariant: a peer has one link, the
- * first that proved itself; of each pair of ranks the higher one connects; a failure is recorded
- * once, the first that was learned of. */
+/* Handles the control channel's messages, beats and silence. Invariant: a peer has one link, the
+ * first that was authenticated. Of each pair of ranks the higher one connects. Only the first
+ * failure is recorded. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static control_message own_beat(tdm_control *control) {
   return beat;
 }
 
-/* Of this rank's runs, as they are or were when the lock was free last. */
+/* Adds this rank's runs, now or as of the last time that the lock was free. */
 static void add_history(tdm_control *control, control_message *beat) {
   control_runs *own = &control->own_runs;
   if (pthread_mutex_trylock(&control->lock) == 0) {
@@ -73,7 +73,7 @@ void control_tell_all(tdm_control *control, control_message *message) {
     if (control->peers[rank].link) control_send(control->peers[rank].link, message);
 }
 
-/* This rank has noticed it by itself. */
+/* Records a loss that this rank has detected itself. */
 static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64_t silent_ns) {
   control_peer *peer = &control->peers[rank];
   if (peer->lost || peer->told.peer.left || control->leaving) return;
@@ -91,8 +91,9 @@ static void lose(tdm_control *control, int rank, tdm_control_cause cause, uint64
 
 /* ---- Links ---- */
 
-/* Behind the last: who has taken a connection and ended it is there, and may have been too busy to
- * read the greeting in its time; it is greeted again with the next beat. */
+/* Ends an attempt to connect. After the last one, a peer that accepted a connection and then closed
+ * it counts as reachable: it may have been too busy to read the greeting in time. It is greeted
+ * again with the next beat. */
 void control_give_up_attempt(tdm_control *control, int rank, int code) {
   control_peer *peer = &control->peers[rank];
   peer->last_error = code;
@@ -126,7 +127,7 @@ void control_link_ended(control_link *link, int code) {
   }
 }
 
-/* Other attempts at the same peer end. */
+/* Makes the link its peer's only one, and closes other attempts at the same peer. */
 static void adopt(control_link *link) {
   tdm_control *control = link->control;
   control_peer *peer = &control->peers[link->peer];
@@ -148,7 +149,8 @@ static void adopt(control_link *link) {
 
 /* ---- Messages ---- */
 
-/* Does the message come from whom the link is with? A link without a peer finds one here. */
+/* Returns true if the message comes from the link's peer. A link without a peer gets it from its
+ * greeting. */
 static bool belongs(control_link *link, const control_message *message) {
   tdm_control *control = link->control;
   control_peer *peer = &control->peers[message->from];
@@ -159,7 +161,7 @@ static bool belongs(control_link *link, const control_message *message) {
     control_count(control, CONTROL_BAD_CODE);
     return false;
   }
-  if (hello && peer->link) return false; /* another address of a peer that has come */
+  if (hello && peer->link) return false; /* the peer is already connected by another address */
   if (message->sequence <= peer->sequence) {
     control_count(control, CONTROL_REPEATED);
     return false;
@@ -225,9 +227,8 @@ void control_take(control_link *link, const control_message *message) {
 
 /* ---- Beats ---- */
 
-/* Time in which this process did not run is nobody's silence: what was said in it is yet to be
- * read.
- */
+/* Excludes time in which this process did not run from every peer's silence: messages that arrived
+ * in it are yet to be read. */
 static void forgive(tdm_control *control, uint64_t late_ns) {
   for (control_link *link = control->links; link; link = link->next)
     link->opened_ns += late_ns;
@@ -249,7 +250,7 @@ static void check_silence(tdm_control *control, uint64_t now_ns) {
   }
 }
 
-/* What could not be made known at once. */
+/* Publishes what could not be published at once. */
 static void publish_all(tdm_control *control) {
   for (int rank = 0; rank < control->rank_count; rank++)
     if (control->peers[rank].is_new) control_publish(control, &control->peers[rank]);
@@ -260,7 +261,7 @@ static void note_late(tdm_control *control, uint64_t late_ns) {
     atomic_store_explicit(&control->worst_late_ns, late_ns, memory_order_relaxed);
 }
 
-/* Those that came and said nothing. */
+/* Closes connections that have not authenticated themselves in time. */
 static void end_slow_strangers(tdm_control *control, uint64_t now_ns) {
   control_link *next = NULL;
   for (control_link *link = control->links; link; link = next) {

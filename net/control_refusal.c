@@ -1,13 +1,13 @@
-/* Runs that a rank was asked for in a wrong way, and has not begun, while others may have.
- * Invariant: what all ranks have refused alike is no failure, nor what a rank begins soon
- * afterwards, when it was asked in the right way; only ranks that have a run under way, or are
- * about to, learn that one they wait for has none, and refused this one. */
+/* Runs that a rank has not begun because the call for them was invalid, while other ranks may have
+ * begun them. Invariant: a refusal is no failure if all ranks have refused the run, or if the rank
+ * begins it soon afterwards after a valid call. It is reported only to ranks that have a run under
+ * way, or are about to, and wait for a rank that has none and has refused this one. */
 #include <stdio.h>
 #include <string.h>
 
 #include "net/control_state.h"
 
-static const uint64_t grace_ns = 500000000; /* to be asked in the right way */
+static const uint64_t grace_ns = 500000000; /* grace period for a valid call */
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
@@ -43,14 +43,14 @@ void control_take_refusal(tdm_control *control, const control_message *message) 
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-/* How often this rank has refused its own run of that number. */
+/* Returns how often this rank has refused its own run of that number. */
 static uint64_t own_refusals(const tdm_control *control, uint64_t run) {
   const uint64_t next = control->runs + 1;
   return run <= next && next - run < CONTROL_RUNS ? control->refusals[run % CONTROL_RUNS] : 0;
 }
 
-/* Under the lock. Has it refused a run that it has not begun since? The beat that tells of the one
- * before may be yet to come. */
+/* Returns true if the rank has refused a run that it has not begun since. The beat about the
+ * preceding run may not have arrived yet. The caller holds the lock. */
 static bool has_refused(const control_told *known) {
   return known->refusal.run > known->peer.runs;
 }

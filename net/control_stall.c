@@ -1,19 +1,20 @@
-/* Transfers that stand still. Both ends are posted and the engine has all it needs, yet nothing
- * arrives, since the way that it takes is cut while the channel's is not, or since the engine of a
- * rank does nothing any more. Or the other end is not posted, since its rank waits in something
- * that this one has not come to. Invariant: the clock of a transfer runs only while its other end,
- * by a beat that is not old, waits as well; what a rank has not posted because it computes is no
- * stall, nor is what one waits for that is silent. */
+/* Detects stalled transfers. There are two kinds. Both ends are posted and the engine has all it
+ * needs, yet nothing arrives: the engine's path is cut although the channel's is not, or a rank's
+ * engine has stopped. Or the other end is not posted, because its rank waits in an operation that
+ * this rank never reaches. Invariant: the clock of a transfer runs only while a recent beat of the
+ * other rank says that it is waiting as well. A post that is missing because its rank computes is
+ * not a stall, nor is waiting for a silent rank. */
 #include "core/hash.h"
 #include "net/control_state.h"
 
 enum {
   STALL_SECONDS = 10,
   MOST_STALL_SECONDS = 86400,
-  NS_A_BYTE = 2000, /* a link of 4 Mbit/s is still one */
+  NS_A_BYTE = 2000, /* the slowest supported link has 4 Mbit/s */
 };
-static const uint64_t look_ns = 2000000;       /* between looks at what peers have told */
-static const uint64_t most_look_ns = 20000000; /* that the time since the last one counts for */
+static const uint64_t look_ns = 2000000;       /* between checks of what peers have sent */
+static const uint64_t most_look_ns = 20000000; /* upper limit of what the time since the last check
+                                                * counts for */
 
 tdm_status control_read_stall(uint64_t *out_ns) {
   static const char variable[] = "TANDEM_NET_STALL_SECONDS";
@@ -43,7 +44,7 @@ void tdm_control_settled(tdm_control *control) {
   (void)atomic_fetch_sub_explicit(&control->waits, 1, memory_order_relaxed);
 }
 
-/* Has every other end been posted, by a rank that waits and is heard? */
+/* Returns true if every other end has been posted, by a rank that waits and is heard. */
 static bool is_met(tdm_control *control, const tdm_control_transfer *transfer, uint64_t now_ns) {
   const tdm_control_way way = facing(transfer->way);
   bool met = true;
@@ -77,14 +78,14 @@ void tdm_control_ended(tdm_control *control) {
   (void)pthread_mutex_unlock(&control->lock);
 }
 
-/* Has the rank begun another run where this one has one of its own? */
+/* Returns true if the rank has begun another run in place of one of this rank's. */
 static bool differs(const tdm_control *control, const tdm_control_peer *told) {
   return told->runs <= control->runs && control->runs - told->runs < CONTROL_RUNS &&
          control->histories[told->runs % CONTROL_RUNS] != told->history;
 }
 
-/* Does a rank that waits for something else have the other end before it, and never come to it?
- * *out_moved grows with all that the two do. */
+/* Returns true if the rank waits for something else, has not posted the other end, and will never
+ * come to it. *out_moved grows with all progress of the two ranks. */
 static bool is_apart(const tdm_control *control, const tdm_control_transfer *transfer,
                      const tdm_control_peer *told, uint64_t *out_moved) {
   const bool gathers =
@@ -96,7 +97,7 @@ static bool is_apart(const tdm_control *control, const tdm_control_transfer *tra
   return differs(control, told) || (gathers && told->runs > control->runs);
 }
 
-/* With any of those that the transfer waits for. */
+/* Returns true if is_apart holds for any rank that the transfer waits for. */
 static bool find_apart(tdm_control *control, tdm_control_transfer *transfer, uint64_t now_ns,
                        uint64_t *out_moved) {
   bool apart = false;

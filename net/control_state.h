@@ -1,7 +1,7 @@
-/* What the files of the control channel share. Invariant: everything belongs to the loop's thread,
- * except atomics, what stands under the lock, and what is set before the loop knows of the channel.
- * The loop's thread only tries the lock while it beats: what it cannot publish, or read, at once it
- * publishes, or reads, with the next beat. */
+/* State shared by the files of the control channel. Invariant: everything belongs to the loop's
+ * thread, except atomics, members under the lock, and what is set before the loop knows of the
+ * channel. While the loop's thread beats it only tries the lock: what it cannot publish or read at
+ * once, it publishes or reads with the next beat. */
 #ifndef TANDEM_NET_CONTROL_STATE_H
 #define TANDEM_NET_CONTROL_STATE_H
 
@@ -16,16 +16,16 @@
 #include "net/control_frame.h"
 
 #define CONTROL_ADDRESSES 6
-#define CONTROL_ADDRESS_BYTES 46     /* of an IPv6 address as text */
-#define CONTROL_VERSION_BYTES 24     /* of the library's version as text */
-#define CONTROL_OUT_BYTES 8192       /* that wait for a peer that does not read */
-#define CONTROL_STRANGERS_AT_ONCE 64 /* connections that have yet to prove who they are */
-#define CONTROL_SPARE_LINKS 16       /* that are accepted beyond these, to be closed */
-#define CONTROL_HELLO_NS 2000000000u /* until they have */
-#define CONTROL_LEAVE_NS 200000000u  /* for the last word to go out */
-#define CONTROL_RUNS 64 /* of this rank that are compared with what others have begun */
+#define CONTROL_ADDRESS_BYTES 46     /* size of an IPv6 address as text */
+#define CONTROL_VERSION_BYTES 24     /* size of the library's version as text */
+#define CONTROL_OUT_BYTES 8192       /* buffer for a peer that does not read */
+#define CONTROL_STRANGERS_AT_ONCE 64 /* limit of connections that are not authenticated */
+#define CONTROL_SPARE_LINKS 16       /* accepted beyond that limit, to be closed */
+#define CONTROL_HELLO_NS 2000000000u /* time limit to authenticate */
+#define CONTROL_LEAVE_NS 200000000u  /* time limit to send the last message */
+#define CONTROL_RUNS 64 /* latest runs of this rank that are compared with those of others */
 
-/* What came and was no message of the job; see tdm_control_dropped. */
+/* Kinds of input that was not a valid message of the job; see tdm_control_dropped. */
 typedef enum control_dropped_kind {
   CONTROL_STRANGER,
   CONTROL_BAD_BYTES,
@@ -34,19 +34,19 @@ typedef enum control_dropped_kind {
   CONTROL_DROPPED_KINDS,
 } control_dropped_kind;
 
-/* Where a rank can be reached, and whose words it understands: what goes round by the engine. */
+/* A rank's addresses and version, which the engine distributes. */
 typedef struct control_addresses {
   char version[CONTROL_VERSION_BYTES];
-  char absence[TDM_CONTROL_REASON_BYTES]; /* with port 0: why */
-  uint64_t silence_ns;                    /* the rank's limit */
-  uint16_t port;                          /* 0: it can take no part */
-  uint16_t count;                         /* those of its own machine last */
+  char absence[TDM_CONTROL_REASON_BYTES]; /* if port is 0: the reason */
+  uint64_t silence_ns;                    /* the rank's limit of silence */
+  uint16_t port;                          /* 0: it cannot take part */
+  uint16_t count;                         /* loopback addresses last */
   char text[CONTROL_ADDRESSES][CONTROL_ADDRESS_BYTES];
 } control_addresses;
 
-/* What is sent to a peer. */
+/* Outgoing bytes of a peer. */
 typedef struct control_out {
-  int filling; /* which of bytes takes what comes; the other one is on its way while writing */
+  int filling; /* index of the buffer that is filled; the other one is sent while `writing` */
   size_t count[2];
   unsigned char bytes[2][CONTROL_OUT_BYTES];
 } control_out;
@@ -58,10 +58,10 @@ typedef struct control_link {
   uv_tcp_t tcp;
   uv_connect_t connect;
   uv_write_t write;
-  int peer; /* of incoming ones -1 until they have said it */
+  int peer; /* -1 for an incoming link until its peer is known */
   bool incoming;
-  bool adopted; /* it is its peer's one */
-  bool greeted; /* the peer was there, and was sent our greeting */
+  bool adopted; /* it is its peer's only link */
+  bool greeted; /* it was connected, and our greeting was sent */
   bool closing;
   bool writing;
   uint64_t opened_ns;
@@ -69,39 +69,42 @@ typedef struct control_link {
   unsigned char in[2 * CONTROL_FRAME_BYTES];
 } control_link;
 
-/* What a rank has told. */
+/* What a rank has sent. */
 typedef struct control_told {
   tdm_control_peer peer;
   control_refusal refusal;
 } control_told;
 
 typedef struct control_peer {
-  control_link *link; /* NULL: not connected, or no more */
-  int attempts;       /* connections of ours that may still become that one */
-  bool greeted;       /* one of those that did not was */
-  bool again;         /* they begin anew with the next beat */
-  int last_error;     /* libuv's, of the latest that did not */
-  uint64_t sequence;  /* the highest that came */
+  control_link *link; /* NULL: not connected */
+  int attempts;       /* number of our connections that may still become its link */
+  bool greeted;       /* greeted is set for one of those that did not */
+  bool again;         /* connect again with the next beat */
+  int last_error;     /* libuv's code of the latest failed attempt */
+  uint64_t sequence;  /* the highest sequence number that was received */
   bool lost;
-  control_told told;          /* up to now */
-  bool is_new;                /* known is older */
-  control_told known;         /* the same for other threads: under the lock */
-  control_out out;            /* of the peer's one link */
-  _Atomic uint32_t changes;   /* how often it was suspected, or heard again: odd while suspected */
-  _Atomic uint64_t silent_ns; /* before the latest of these */
-  uint32_t logged;            /* of changes; the watcher's */
-  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* by this rank to it; collectives: its own entry */
+  control_told told;          /* the newest */
+  bool is_new;                /* `known` is older than `told` */
+  control_told known;         /* copy of `told` for other threads, under the lock */
+  control_out out;            /* bytes to send on the peer's link */
+  _Atomic uint32_t changes;   /* how often it became suspected or heard again: odd while
+                               * suspected */
+  _Atomic uint64_t silent_ns; /* silence before the latest change */
+  uint32_t logged;            /* value of `changes` that the watcher has logged */
+  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* posted by this rank to it; collectives: in its own
+                                              * entry */
 } control_peer;
 
-/* What beats tell of this rank's runs. */
+/* What beats report about this rank's runs. */
 typedef struct control_runs {
-  uint64_t count; /* that it has begun */
+  uint64_t count; /* number of runs that it has begun */
   uint64_t history;
   uint32_t under_way;
 } control_runs;
 
 struct tdm_control {
-  tdm_control *next; /* of the process (control_exit.c), or of those that are forgotten */
+  tdm_control *next; /* in the process's list (control_exit.c), or in the list of forgotten
+                      * channels */
   tdm_allocator allocator;
   tdm_control_options options;
   int rank;
@@ -109,103 +112,105 @@ struct tdm_control {
   tdm_rank *ranks;              /* (rank_count) */
   control_addresses *addresses; /* (rank_count) */
   unsigned char key[CONTROL_KEY_BYTES];
-  tdm_net_request request; /* of what goes round by the engine at the start */
+  tdm_net_request request; /* for the exchange through the engine at the start */
 
   tdm_loop *loop;
   uv_tcp_t listener;
   bool listens;
-  bool has_knocked; /* somebody for whom there was no link: libuv takes no others before */
-  int handles;      /* open ones */
+  bool has_knocked; /* a connection waits for a free link; libuv accepts no others before */
+  int handles;      /* number of open handles */
   control_link *links;
-  control_link *all_links; /* (link_count): no connection takes memory once the channel is up */
+  control_link *all_links; /* (link_count): a connection allocates nothing once the channel is up */
   size_t link_count;
-  control_link *free_links; /* of these */
+  control_link *free_links; /* list of the free ones */
   control_peer *peers;      /* (rank_count) */
-  uint64_t sequence;        /* of the last message to anybody */
-  control_runs own_runs;    /* as of the last beat that could read them */
+  uint64_t sequence;        /* of the last message sent to any rank */
+  control_runs own_runs;    /* as of the last beat that could read them under the lock */
   tdm_timer beat;
   tdm_timer parting;
-  bool paused; /* reading is */
+  bool paused; /* reading is paused */
   bool leaving;
   tdm_loop_task listen_task, connect_task, give_up_task, part_task, leave_task, exit_task;
-  int listen_code; /* libuv's */
-  bool in_order;   /* of leaving */
+  int listen_code; /* libuv's result of listening */
+  bool in_order;   /* the rank leaves in order */
 
-  _Atomic int queue_count; /* that tell their progress */
+  _Atomic int queue_count; /* queues that report progress */
   _Atomic uint64_t progress[TDM_CONTROL_QUEUES];
-  _Atomic int waits; /* transfers that are out */
+  _Atomic int waits; /* number of outstanding transfers */
   _Atomic bool failed;
   _Atomic bool given_up;
   _Atomic bool wants_pause;
-  _Atomic int connected;    /* peers that are or were */
+  _Atomic int connected;    /* peers that are or were connected */
   _Atomic int left;         /* peers that have left in order */
-  _Atomic int unreachable;  /* a rank to which no address leads; -1: none */
-  _Atomic bool listened;    /* listen_code is there */
-  _Atomic bool closed;      /* all handles are */
-  _Atomic bool exit_told;   /* the process exits, and the others know */
+  _Atomic int unreachable;  /* a rank that no address reaches; -1: none */
+  _Atomic bool listened;    /* listen_code is set */
+  _Atomic bool closed;      /* all handles are closed */
+  _Atomic bool exit_told;   /* the process exits, and the others were notified */
   _Atomic bool any_refused; /* some other rank has refused a run */
   _Atomic bool watch_ends;
-  tdm_doorbell bell; /* rung when one of those, or whether a peer is suspected, changes */
+  tdm_doorbell bell; /* rung when one of the above, or whether a peer is suspected, changes */
   _Atomic uint64_t worst_late_ns;
   _Atomic uint64_t dropped[CONTROL_DROPPED_KINDS];
   bool watches; /* the watcher's thread has begun */
   pthread_t watcher;
 
-  tdm_control_failure failure; /* does not change once failed is set */
+  tdm_control_failure failure; /* constant after failed is set */
   pthread_mutex_t lock;
-  uint64_t runs;                    /* that this rank has begun */
-  uint64_t histories[CONTROL_RUNS]; /* that up to its run n is in [n % CONTROL_RUNS] */
-  uint32_t under_way;               /* of its runs */
-  uint32_t refusals[CONTROL_RUNS];  /* how often it has refused its run n, in [n % CONTROL_RUNS] */
-  control_refusal refusal;          /* its latest */
-  bool refusal_told;                /* to the others */
-  tdm_control_clock refused_clock;  /* of another's */
+  uint64_t runs;                    /* number of runs that this rank has begun */
+  uint64_t histories[CONTROL_RUNS]; /* hash of the runs up to run n, in [n % CONTROL_RUNS] */
+  uint32_t under_way;               /* number of runs that have not ended */
+  uint32_t refusals[CONTROL_RUNS];  /* how often this rank has refused its run n, in [n %
+                                     * CONTROL_RUNS] */
+  control_refusal refusal;          /* its latest refusal */
+  bool refusal_told;                /* the latest refusal was sent to the others */
+  tdm_control_clock refused_clock;  /* for a refusal of another rank */
   tdm_status given_status;
   char given_reason[TDM_CONTROL_REASON_BYTES];
 };
 
 /* ---- control_link.c: bytes ---- */
 
-/* Links for the whole life of the channel. */
+/* Allocates links for the whole life of the channel. */
 tdm_status control_make_links(tdm_control *control) TDM_WARN_UNUSED;
-int control_listen(tdm_control *control); /* libuv's code */
+int control_listen(tdm_control *control); /* returns libuv's code */
 void control_connect(tdm_control *control, int rank);
-/* Accepts who has knocked. */
+/* Accepts waiting connections. */
 void control_let_in(tdm_control *control);
-/* Signs and queues a message to an adopted link's peer; one for which there is no room is not sent.
- * Beats wait for nothing, so that a peer that does not read for long has room for all others. */
+/* Signs a message and queues it to an adopted link's peer. Drops it if there is no room. Beats
+ * never wait, so a peer that does not read for long still has room for all other messages. */
 void control_send(control_link *link, const control_message *message);
-/* So many bytes more are in link->in, which has room for a whole frame afterwards. */
+/* Handles `count` more bytes in link->in, which has room for a whole frame afterwards. */
 void control_link_read(control_link *link, size_t count);
-/* The system does not end the connection before the limit of silence has passed: by itself it gives
- * up a way that is cut after about a quarter of an hour. */
+/* Keeps the system from ending the connection before the limit of silence has passed. By default it
+ * gives up a path that is cut after about a quarter of an hour. */
 void control_link_keep(control_link *link);
 void control_link_close(control_link *link);
 void control_link_pause(control_link *link, bool paused);
 
 /* ---- control_exit.c: what a process that exits says ---- */
 
-/* A channel that is up, until it ends. */
+/* Adds a channel to those that are notified at exit, until it ends. */
 void control_exit_add(tdm_control *control);
 void control_exit_remove(tdm_control *control);
 
 /* ---- control_peers.c: what messages mean ---- */
 
 void control_take(control_link *link, const control_message *message);
-/* The connection has ended by itself, with libuv's code. */
+/* Handles a connection that has ended by itself, with libuv's code. */
 void control_link_ended(control_link *link, int code);
-/* One connection less may become that to the rank. */
+/* Records that an attempt to connect to the rank has failed, with libuv's code. */
 void control_give_up_attempt(tdm_control *control, int rank, int code);
 void control_beat(tdm_timer *timer);
 void control_tell_all(tdm_control *control, control_message *message);
 void control_fail_first(tdm_control *control, const tdm_control_failure *failure);
 void control_count(tdm_control *control, control_dropped_kind kind);
-/* Makes what the peer has told known to other threads: at once, or with the next beat. */
+/* Publishes what the peer has sent to other threads, at once or with the next beat. */
 void control_publish(tdm_control *control, control_peer *peer);
 
 /* ---- control_refusal.c ---- */
 
-/* What this rank has refused, if the others do not know. waits: for the lock, as at the end. */
+/* Sends this rank's latest refusal, if that was not done yet. waits: block for the lock, as at the
+ * end. */
 void control_tell_refusal(tdm_control *control, bool waits);
 void control_take_refusal(tdm_control *control, const control_message *message);
 
@@ -213,32 +218,32 @@ void control_take_refusal(tdm_control *control, const control_message *message);
 
 /* Returns true if the peer's last message is at most some beats old. */
 bool control_is_heard(const tdm_control *control, const tdm_control_peer *told, uint64_t now_ns);
-/* The peer was heard, or has been silent for so long. */
+/* Record that the peer was heard, or has been silent for that long. */
 void control_note_heard(tdm_control *control, control_peer *peer);
 void control_note_silence(tdm_control *control, control_peer *peer, uint64_t silent_ns);
-/* On the channel's thread: it may run on every core of the process, before what computes where the
- * system allows. */
+/* Lets the channel's thread, which calls it, run on every core of the process, and raises its
+ * priority above computing threads if the system allows it. */
 void control_raise_thread(void);
-/* Begins and ends the thread that logs who is suspected. */
+/* Starts and stops the thread that logs suspected ranks. */
 tdm_status control_watch_start(tdm_control *control) TDM_WARN_UNUSED;
 void control_watch_stop(tdm_control *control);
 /* Reads the limit of silence from the environment. */
 tdm_status control_read_silence(uint64_t *out_ns) TDM_WARN_UNUSED;
-/* Reads a variable of the environment in seconds, least to most; not set: usual. */
+/* Reads an environment variable in seconds, from least to most. The default is `usual`. */
 tdm_status control_read_seconds(const char *variable, double usual, double least, double most,
                                 uint64_t *out_ns) TDM_WARN_UNUSED;
 
 /* ---- control_stall.c ---- */
 
-/* The clock was looked at, and has run since the last look where holds. */
+/* Updates the clock at a check. Time since the last check counts if `holds`. */
 void control_clock_add(tdm_control_clock *clock, bool holds, uint64_t now_ns);
 
-/* After how long a transfer stands still, by the environment. */
+/* Reads the time after which a transfer is stalled from the environment. */
 tdm_status control_read_stall(uint64_t *out_ns);
 
 /* ---- control.c ---- */
 
-/* A handle of the channel has closed. */
+/* Records that a handle of the channel has closed. */
 void control_handle_closed(tdm_control *control);
 
 #endif

@@ -1,6 +1,6 @@
-/* Silence of other ranks: who is suspected and reported, and what keeps this rank's own beats on
- * time. Invariant: the channel's thread only counts changes; the watcher's thread logs them, since
- * a program's log function may block. */
+/* Detects and reports silent ranks, and keeps this rank's own beats on time. Invariant: the
+ * channel's thread only counts changes. The watcher's thread logs them, because a program's log
+ * function may block. */
 #define _GNU_SOURCE /* sched_setaffinity, gettid */
 #include <dirent.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 enum {
   SILENCE_SECONDS = 60,
   MOST_SILENCE_SECONDS = 86400,
-  HEARD_BEATS = 3, /* a message that is older is no sign that its rank runs */
+  HEARD_BEATS = 3, /* an older message does not prove that its rank runs */
   BEAT_NICE = -10,
 };
 
@@ -139,8 +139,8 @@ void control_watch_stop(tdm_control *control) {
 
 /* ---- This rank's beats ----------------------------------------------------------------------- */
 
-/* Every core that some thread of the process may run on: the calling one's creator may be bound to
- * fewer. False: the system does not tell. */
+/* Gets every core that some thread of the process may run on; the thread that created the calling
+ * one may be bound to fewer. Returns false if the system does not provide them. */
 static bool find_cores(cpu_set_t *out_cores) {
   CPU_ZERO(out_cores);
   DIR *threads = opendir("/proc/self/task");
@@ -160,7 +160,7 @@ void control_raise_thread(void) {
   (void)prctl(PR_SET_NAME, "tandem-beats");
   if (find_cores(&cores)) (void)sched_setaffinity(0, sizeof(cores), &cores);
   tdm_thread_run_promptly();
-  /* Needs a right, unlike the line above. */
+  /* Requires a privilege, unlike the line above. */
   (void)setpriority(PRIO_PROCESS, (id_t)gettid(), BEAT_NICE);
   tdm_thread_run_promptly();
 }

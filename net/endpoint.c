@@ -1,6 +1,6 @@
-/* The calls of an endpoint that the rest of the library makes: they check arguments, go through the
- * engine's table and tell its message. Invariant: nothing below checks again, and posted_count is
- * the number of requests that were posted and not handed back. */
+/* The functions of an endpoint that the rest of the library calls. They check arguments, call the
+ * engine's table and set the thread's message. Invariant: lower layers do not check again, and
+ * posted_count is the number of requests that were posted and not returned. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ const char *tdm_endpoint_rank_text(const tdm_endpoint *endpoint, int rank, char 
   return text;
 }
 
-/* "the receive of 400 bytes from rank 1 (host b, pid 4711) on channel 7" into text. */
+/* Writes "the receive of 400 bytes from rank 1 (host b, pid 4711) on channel 7" to text. */
 static void request_text(const tdm_endpoint *endpoint, const tdm_net_request *request, char *text,
                          size_t capacity) {
   static const char *const names[] = {
@@ -105,7 +105,7 @@ static void fill(tdm_net_request *request, tdm_net_kind kind, int peer, uint32_t
   request->bytes = bytes;
 }
 
-/* What became of a post. */
+/* Handles the result of a post. */
 static tdm_status posted(tdm_endpoint *endpoint, const tdm_net_request *request,
                          tdm_status status) {
   if (status == TDM_OK) {

@@ -1,4 +1,4 @@
-/* Which transport a process uses, and its plug-in. Invariant: see launch.h. */
+/* Finds the transport of a process and opens its plug-in. Invariant: see launch.h. */
 #include "net/launch.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 #include "core/plugin.h"
 #include "core/status.h"
 
-/* What launchers leave in the environment of those that they start; first come first. */
+/* Environment variables that launchers set for their processes, in order of precedence. */
 static const struct {
   const char *variable;
   const char *name;

@@ -1,5 +1,5 @@
-/* The life of simnet and of its endpoints, polls, faults and counts. Invariant: see simnet.h and
- * simnet_state.h. */
+/* Creates and ends simnet and its endpoints; polls, faults and counters. Invariant: see simnet.h
+ * and simnet_state.h. */
 #include "net/simnet.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_op
   if (!net) return TDM_OUT_OF_MEMORY;
   net->allocator = *allocator;
   net->options = *options;
-  (void)pthread_mutex_init(&net->lock, NULL); /* glibc's takes nothing */
+  (void)pthread_mutex_init(&net->lock, NULL); /* glibc's mutexes need no resources */
   atomic_init(&net->references, 1);
   net->named = tdm_allocate(allocator, count * sizeof(*net->named), "names of ranks");
   net->ranks = tdm_allocate(allocator, count * sizeof(*net->ranks), "ranks");
@@ -58,7 +58,7 @@ void tdm_simnet_release(tdm_simnet *net) {
   for (size_t i = 0; i < count && net->ranks; i++) {
     sim_rank *rank = &net->ranks[i];
     while (rank->first)
-      sim_operation_remove(net, rank->first); /* eager sends that nobody received */
+      sim_operation_remove(net, rank->first); /* eager sends that no rank has received */
     tdm_release(&net->allocator, rank->sent, count * sizeof(*rank->sent));
     tdm_release(&net->allocator, rank->down, count * sizeof(*rank->down));
     tdm_release(&net->allocator, rank->held, count * sizeof(*rank->held));
@@ -121,7 +121,7 @@ static void abandon_rank(tdm_endpoint *base) {
   free_endpoint(endpoint);
 }
 
-/* What it sent eagerly stays on its way. */
+/* Eager sends of the rank stay in transit. */
 static tdm_status close_rank(tdm_endpoint *base, uint64_t timeout_ns, char *message) {
   (void)timeout_ns;
   sim_endpoint *endpoint = (sim_endpoint *)base;
@@ -144,7 +144,7 @@ static void advance(tdm_simnet *net, sim_rank *rank) {
   const uint64_t now_ns = tdm_time_ns();
   sim_operation *next = NULL;
   for (sim_operation *operation = rank->first; operation; operation = next) {
-    next = operation->next; /* what moves takes away this one, and one of another rank */
+    next = operation->next; /* advancing removes this operation and one of another rank */
     if (operation->round) {
       sim_collective_advance(net, operation, now_ns);
     } else {

@@ -1,8 +1,8 @@
-/* A transport of which all ranks are endpoints of one process, for tests: it delays, reorders what
- * may be reordered, shares a bandwidth, counts, and loses ranks and links on demand. Invariant:
- * what it draws (delays, the order of sums) depends on the seed, the ranks, and the order in which
- * each rank posts, never on how threads meet. Every call may be made by any thread, but for an
- * endpoint's, of which each rank's have a thread of their own if wanted. */
+/* A transport for tests, with all ranks as endpoints of one process. It delays, reorders what may
+ * be reordered, shares a bandwidth, counts, and loses ranks and links on demand. Invariant: random
+ * choices (delays, the order of sums) depend on the seed, the ranks, and each rank's order of
+ * posts, never on thread timing. Any thread may make any call, except that calls of one endpoint
+ * must not overlap; each rank's endpoint may have its own thread. */
 #ifndef TANDEM_NET_SIMNET_H
 #define TANDEM_NET_SIMNET_H
 
@@ -14,71 +14,73 @@ extern "C" {
 
 typedef struct tdm_simnet tdm_simnet;
 
-/* Zeros: the fastest net there is. */
+/* All zeros: a net without delay or limits. */
 typedef struct tdm_simnet_options {
   size_t struct_size;
   int rank_count;
   uint64_t seed;
-  uint64_t delay_ns;         /* each transfer and collective takes 0 to this longer */
-  uint64_t bytes_per_second; /* of the one medium that all ranks share; 0: without limit */
-  uint64_t burst_bytes; /* which the medium lets pass at once when it has rested (a token bucket) */
-  /* Sends of up to so many bytes settle before they are received; longer ones wait for it, and
-   * nothing else does. Endpoints tell it as theirs, and 0 as no limit. */
+  uint64_t delay_ns;         /* each transfer and collective is delayed by 0 to this */
+  uint64_t bytes_per_second; /* bandwidth of the medium that all ranks share; 0: no limit */
+  uint64_t burst_bytes; /* bytes that the medium carries at once after a pause (a token bucket) */
+  /* Sends of at most this size settle before they are received; longer ones wait for the receive.
+   * Endpoints report it as their eager_bytes, and 0 as no limit. */
   size_t eager_bytes;
-  /* A rank that is killed or abandons fails the requests that wait for it, with UNAVAILABLE;
-   * otherwise these wait for ever, as they do in MPI. */
+  /* Requests that wait for a rank that was killed or has abandoned fail with UNAVAILABLE. If false,
+   * they wait forever, as in MPI. */
   bool loss_is_told;
 } tdm_simnet_options;
 
-/* The allocator is that of all endpoints, too. */
+/* Creates a net. All endpoints use its allocator too. */
 tdm_status tdm_simnet_create(const tdm_allocator *allocator, const tdm_simnet_options *options,
                              tdm_simnet **out_net) TDM_WARN_UNUSED;
-/* Endpoints that are still open keep it: the thread that ends a rank last may be one of its own.
- * net may be NULL. */
+/* Releases the net. Open endpoints keep it alive, because the last thread to end a rank may be one
+ * of its own. net may be NULL. */
 void tdm_simnet_release(tdm_simnet *net);
 
-/* What tdm_endpoint_options.job points to. Opening does not wait for the other ranks, nor does
- * closing; each rank is opened once. Hosts are called "sim0", "sim1", ... by rank. */
+/* The target of tdm_endpoint_options.job. Opening and closing do not wait for the other ranks; each
+ * rank is opened once. Hosts are named "sim0", "sim1", ... by rank. */
 typedef struct tdm_simnet_place {
   tdm_simnet *net;
   int rank;
 } tdm_simnet_place;
 
 extern const tdm_transport tdm_simnet_transport;
-/* tdm_endpoint_open of that rank, without time-out. */
+/* Opens the endpoint of that rank, without time-out. */
 tdm_status tdm_simnet_endpoint(tdm_simnet *net, int rank,
                                tdm_endpoint **out_endpoint) TDM_WARN_UNUSED;
 
 /* ---- Faults --------------------------------------------------------------------------------- */
 
-/* From now on the rank's calls fail with UNAVAILABLE and nothing of it moves; only abandon is left
- * to it. */
+/* Kills a rank: its calls fail with UNAVAILABLE and nothing of it moves. Only abandon remains
+ * legal. */
 void tdm_simnet_kill(tdm_simnet *net, int rank);
-/* The same at the rank's post of that number, from 1, which fails; 0: never. */
+/* Kills the rank at its post of that number, counted from 1; that post fails. 0: never. */
 void tdm_simnet_kill_at(tdm_simnet *net, int rank, uint64_t post);
-/* Nothing moves to or from a rank that is stopped, and its polls hand nothing back. */
+/* Stops a rank or lets it continue. While it is stopped, nothing moves to or from it, and its polls
+ * return no requests. */
 void tdm_simnet_stop(tdm_simnet *net, int rank, bool stopped);
-/* The same from the rank's post of that number on, from 1; 0: never. hit (may be NULL) is called
- * then, under a lock: it must not call simnet. */
+/* Stops the rank from its post of that number on, counted from 1; 0: never. hit (may be NULL) is
+ * called then, under a lock, and must not call simnet. */
 void tdm_simnet_stop_at(tdm_simnet *net, int rank, uint64_t post, void (*hit)(void *user),
                         void *user);
-/* Nothing moves between two ranks while the link is down, nor does any collective. Up at first. */
+/* Sets a link up or down. While it is down, nothing moves between the two ranks and no collective
+ * moves. Links are up initially. */
 void tdm_simnet_link(tdm_simnet *net, int a, int b, bool up);
-/* What one rank sends another is held back, for whatever time either of them waits for it. Once it
- * is let go, all of it of which both ends are posted moves within the call, although nobody polls,
- * as with engines that reach into memory by themselves; answers how many transfers did. */
+/* Holds back what one rank sends to another, for as long as needed. tdm_simnet_let_go moves every
+ * held transfer with both ends posted within the call, without any poll, like an engine that
+ * accesses memory by itself. It returns the number of these transfers. */
 void tdm_simnet_hold(tdm_simnet *net, int from, int to);
 size_t tdm_simnet_let_go(tdm_simnet *net, int from, int to);
 
 /* ---- Counts --------------------------------------------------------------------------------- */
 
 typedef struct tdm_simnet_traffic {
-  uint64_t messages; /* sends that were posted */
-  uint64_t bytes;    /* theirs */
+  uint64_t messages; /* number of sends that were posted */
+  uint64_t bytes;    /* their bytes */
 } tdm_simnet_traffic;
 
 tdm_simnet_traffic tdm_simnet_sent(tdm_simnet *net, int from, int to);
-/* Sends, receives and collectives that the rank has posted. */
+/* Returns how many sends, receives and collectives the rank has posted. */
 uint64_t tdm_simnet_posts(tdm_simnet *net, int rank);
 
 #ifdef __cplusplus

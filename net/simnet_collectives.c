@@ -1,13 +1,13 @@
-/* Collectives of simnet: ranks' operations of one number form a round, and the first poll after all
- * have joined and the time has come moves everybody's bytes. Invariant: sums are added in an order
- * that the seed chooses for each round, and every rank receives the same bits; ranks that post
- * different collectives are all told, which no engine does. */
+/* Collectives of simnet. The ranks' operations of one number form a round. The first poll after all
+ * have joined and the time has come moves the bytes of all ranks. Invariant: sums are added in an
+ * order that the seed chooses for each round, and every rank receives the same bits. Ranks that
+ * post different collectives all get an error, which real engines do not report. */
 #include <string.h>
 
 #include "core/status.h"
 #include "net/simnet_state.h"
 
-#define PIECE 256 /* elements that are summed at a time */
+#define PIECE 256 /* elements that are summed at once */
 
 /* ---- Rounds ---- */
 
@@ -28,7 +28,7 @@ static sim_round *find_round(tdm_simnet *net, uint32_t number) {
   return round;
 }
 
-/* An operation that is no part of it any more; the last one takes the round with it. */
+/* Removes an operation from its round; the last one frees the round. */
 static void leave_round(tdm_simnet *net, sim_operation *operation) {
   sim_round *round = operation->round;
   sim_operation_remove(net, operation);
@@ -40,7 +40,7 @@ static void leave_round(tdm_simnet *net, sim_operation *operation) {
   tdm_release(&net->allocator, round, round_bytes(net));
 }
 
-/* What all ranks together send, were all_reduce a ring. */
+/* Returns the bytes that all ranks together send if all_reduce is a ring. */
 static size_t traffic_bytes(const tdm_simnet *net, const sim_operation *operation) {
   const size_t ranks = (size_t)net->options.rank_count;
   const size_t bytes = operation->kind == TDM_NET_ALL_REDUCE
@@ -76,7 +76,7 @@ static tdm_status join(sim_endpoint *endpoint, sim_operation *operation) {
   return TDM_OK;
 }
 
-/* Of count elements of that dtype, or bytes where it has none. */
+/* Posts count elements of that dtype, or bytes if it has none. */
 static tdm_status post(tdm_endpoint *base, tdm_net_request *request, tdm_dtype dtype, size_t count,
                        const void *from, void *to) {
   sim_endpoint *endpoint = (sim_endpoint *)base;
@@ -125,8 +125,8 @@ tdm_status sim_barrier(tdm_endpoint *endpoint, tdm_net_request *request) {
 
 /* ---- Moving ---- */
 
-/* The rank that is added in place `position` of the round's order: the seed chooses where it begins
- * and which way it goes. */
+/* Returns the rank at `position` of the round's order of summation. The seed chooses its start and
+ * direction. */
 static int rank_at(const tdm_simnet *net, const sim_round *round, int position) {
   const uint64_t draw = sim_draw(net, UINT64_MAX, 1, round->number);
   const int count = net->options.rank_count;
@@ -134,7 +134,7 @@ static int rank_at(const tdm_simnet *net, const sim_round *round, int position) 
   return (draw >> 32) % 2 == 0 ? (begin + position) % count : (begin + count - position) % count;
 }
 
-/* Elements from `first` on; both dtypes pass through here, each with sums of its own. */
+/* Sums elements from `first` on, for both dtypes, each in its own precision. */
 static void sum_piece(const tdm_simnet *net, const sim_round *round, size_t first, size_t count) {
   const bool is_double = round->operations[0]->dtype == TDM_FLOAT64;
   const size_t element = is_double ? sizeof(double) : sizeof(float);
@@ -178,7 +178,7 @@ static bool all_are_up(const tdm_simnet *net) {
   return true;
 }
 
-/* A rank is gone without its part in the round. */
+/* Returns true if a rank is gone without its part in the round. */
 static bool is_lost(const tdm_simnet *net, const sim_round *round) {
   for (int rank = 0; rank < net->options.rank_count; rank++)
     if (net->ranks[rank].gone && !round->operations[rank]) return true;

@@ -1,5 +1,5 @@
-/* What simnet does with operations of every kind: lists, chance, time. Invariant: a request is
- * handed back exactly once, by the rank that posted it. */
+/* What simnet's operations of every kind share: lists, random draws, and time. Invariant: a request
+ * is returned exactly once, to the rank that posted it. */
 #include <stdio.h>
 
 #include "core/hash.h"

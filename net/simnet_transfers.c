@@ -1,6 +1,6 @@
-/* Sends and receives of simnet: how they match and when their bytes move. Invariant: operations of
- * one (sender, receiver, channel) match in the order of posting; bytes move once, when both sides
- * are posted, the path is up and the time has come. */
+/* Sends and receives of simnet: matching, and when their bytes move. Invariant: operations of one
+ * (sender, receiver, channel) match in the order of posting. Bytes move once, when both sides are
+ * posted, the path is up and the time has come. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void pair(tdm_simnet *net, sim_operation *send, sim_operation *receive) {
   if (!is_eager(net, send)) send->due_ns = sim_due_ns(net, send->draw, send->bytes);
 }
 
-/* The oldest operation of rank, of that kind, that waits for this peer and channel. */
+/* Returns the oldest operation of rank, of that kind, that waits for this peer and channel. */
 static sim_operation *find_partner(tdm_simnet *net, int rank, tdm_net_kind kind, int peer,
                                    uint32_t channel) {
   sim_operation *found = net->ranks[rank].first;
@@ -29,14 +29,15 @@ static sim_operation *find_partner(tdm_simnet *net, int rank, tdm_net_kind kind,
   return found;
 }
 
-/* Of an operation that nothing will answer. */
+/* Settles an operation whose peer is lost. */
 static void settle_lost(tdm_simnet *net, sim_operation *operation, int peer) {
   if (!net->options.loss_is_told || !net->ranks[peer].gone || operation->match) return;
   sim_settle(net, operation, TDM_UNAVAILABLE);
   sim_operation_remove(net, operation);
 }
 
-/* The bytes are the sender's until they arrive, unless they are few: those it may forget. */
+/* Copies the bytes of an eager send, because the sender may reuse its memory before they arrive.
+ * Longer sends keep the sender's memory until then. */
 static tdm_status copy_eager(sim_endpoint *endpoint, sim_operation *send, const void *memory) {
   tdm_simnet *net = endpoint->net;
   if (!is_eager(net, send)) return TDM_OK;
@@ -125,7 +126,8 @@ tdm_status sim_cancel(tdm_endpoint *base, tdm_net_request *request) {
 
 /* ---- Moving ---- */
 
-/* Larger than was asked for: as engines do, nothing beyond is written. */
+/* If the message is larger than the receive, nothing beyond the receive's memory is written, as in
+ * real engines. */
 static void move(tdm_simnet *net, sim_operation *send, sim_operation *receive) {
   const size_t bytes = send->bytes < receive->bytes ? send->bytes : receive->bytes;
   if (bytes > 0) memcpy(receive->to, send->from, bytes);
@@ -147,7 +149,7 @@ size_t sim_transfers_push(tdm_simnet *net, int from, int to) {
   size_t count = 0;
   sim_operation *next = NULL;
   for (sim_operation *send = net->ranks[from].first; send; send = next) {
-    next = send->next; /* moving takes this one away, and one of the other rank */
+    next = send->next; /* advancing removes this operation and one of the other rank */
     if (send->kind != TDM_NET_SEND || send->peer != to || !send->match) continue;
     move(net, send, send->match);
     count++;
@@ -157,7 +159,7 @@ size_t sim_transfers_push(tdm_simnet *net, int from, int to) {
 
 /* ---- Loss ---- */
 
-/* What another rank posted towards one that is gone. */
+/* Removes what another rank posted towards one that is gone. */
 static void drop_towards(tdm_simnet *net, sim_rank *other, int gone) {
   sim_operation *next = NULL;
   for (sim_operation *operation = other->first; operation; operation = next) {

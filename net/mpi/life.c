@@ -1,6 +1,6 @@
-/* Joining and leaving a job, and the one life that MPI has in a process. Invariant: what waits for
- * other ranks has a limit, except MPI_Init_thread. No memory is released while MPI has a request
- * that may reach into it. */
+/* Joins and leaves a job. MPI can be initialized only once in a process. Invariant: waiting for
+ * other ranks is limited in time, except in MPI_Init_thread. Memory is not released while MPI has a
+ * request that may access it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,12 @@
 
 #include "net/mpi/engine.h"
 
-#define LONGEST_PIECE ((size_t)1 << 30) /* counts of MPI are ints */
+#define LONGEST_PIECE ((size_t)1 << 30) /* MPI's counts are ints */
 
-static bool job_is_lost; /* ranks may be missing: whatever waits for all would hang */
+static bool job_is_lost; /* ranks may be missing: waiting for all would hang */
 
-/* Of which MPI still has a request, into whose memory it may reach when the other ranks come. */
+/* Endpoints of which MPI still has a request: it may access their memory when the other ranks
+ * arrive. */
 static mpi_endpoint *forgotten;
 
 static uint64_t now_ns(void) {
@@ -22,7 +23,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Tests one request until it is done, with sleeps; timeout_ns 0: without end. */
+/* Tests one request until it is done, sleeping in between; timeout_ns 0: no limit. */
 static tdm_status finish(MPI_Request *request, uint64_t timeout_ns, const char *what,
                          char *message) {
   const uint64_t begin_ns = now_ns();
@@ -39,8 +40,8 @@ static tdm_status finish(MPI_Request *request, uint64_t timeout_ns, const char *
   }
 }
 
-/* Whatever is left of the job waits here for the other ranks; where some may be missing the process
- * ends without it. */
+/* Waits for the other ranks and finalizes MPI. If some ranks may be missing, the process ends
+ * without it. */
 static void finalise(void) {
   int done = 0;
   (void)MPI_Finalized(&done);
@@ -58,7 +59,7 @@ static tdm_status begin_mpi(char *message) {
   return TDM_OK;
 }
 
-/* MPI is up, and lets a thread of ours call it. */
+/* Initializes MPI if necessary, and checks that a thread of the library may call it. */
 static tdm_status ensure_mpi(char *message) {
   int begun = 0, ended = 0, provided = MPI_THREAD_SINGLE;
   if (!mpi_is_ours()) {
@@ -97,7 +98,8 @@ static tdm_status duplicate(mpi_endpoint *endpoint, const tdm_endpoint_options *
   (void)MPI_Comm_rank(endpoint->comm, &endpoint->base.rank);
   (void)MPI_Comm_size(endpoint->comm, &endpoint->base.rank_count);
   int *most = NULL, found = 0;
-  (void)MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found); /* no other has it */
+  (void)MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found); /* other communicators lack
+                                                                       * the attribute */
   if (found && *most >= (int)TDM_NET_CHANNELS) return TDM_OK;
   return mpi_refuse(TDM_UNSUPPORTED, message, "tags end at %d", found ? *most : 0);
 }
@@ -119,7 +121,8 @@ static tdm_status name_ranks(mpi_endpoint *endpoint, uint64_t timeout_ns, char *
   return status == TDM_OK ? finish(request, timeout_ns, "MPI_Iallgather", message) : status;
 }
 
-/* Both ends of a message cut it alike, and ranks may have been given limits that differ. */
+/* Exchanges the piece limit: both ends have to cut a message in the same places, and ranks may have
+ * been given different limits. */
 static tdm_status agree_on_limit(mpi_endpoint *endpoint, uint64_t timeout_ns, char *message) {
   MPI_Request *request = &endpoint->pending;
   endpoint->own_limit = mpi_eager_bytes();
@@ -140,9 +143,9 @@ static void free_endpoint(mpi_endpoint *endpoint) {
   mpi_give_back(&allocator, endpoint, sizeof(*endpoint));
 }
 
-/* Ends an endpoint without its ranks. It stays in memory while requests are outstanding. */
+/* Ends an endpoint without the other ranks. Its memory stays while requests are outstanding. */
 static void let_go(mpi_endpoint *endpoint) {
-  job_is_lost = true; /* the others may be waiting for this one, or it for them */
+  job_is_lost = true; /* the others may be waiting for this rank, or it for them */
   if (endpoint->pending == MPI_REQUEST_NULL && endpoint->count == 0) {
     free_endpoint(endpoint);
     return;

@@ -1,15 +1,16 @@
-/* How much an MPI sends to a rank without asking it first, as its control variables say (MPI_T), or
- * UCX's environment where that carries an MPI's messages. Invariant: what an engine does not tell
- * is taken to be little, which is right for any of them. */
+/* Finds the largest message that an MPI sends without a handshake with the receiver, from its
+ * control variables (MPI_T), or from UCX's environment if UCX carries the messages. Invariant: if
+ * an engine does not provide the value, a low value is assumed, which is correct for any engine. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/mpi/engine.h"
 
 enum {
-  /* Of an engine's headers, which its limit may count in: Open MPI's take 56 over TCP, UCX's 8. */
+  /* Upper limit of an engine's headers, which its limit may include: Open MPI's take 56 over TCP,
+   * UCX's 8. */
   HEADER_BYTES = 256,
-  /* UCX 1.13 was seen to choose 19.5 KiB over TCP, by what it knows of the interface. */
+  /* UCX 1.13 was observed to choose 19.5 KiB over TCP, based on the interface. */
   UNTOLD_BYTES = 16 << 10,
   MOST_BYTES = 1 << 30,
   TEXT_BYTES = 1024,
@@ -42,8 +43,8 @@ static size_t ucx_bytes(void) {
 
 /* ---- Control variables ---- */
 
-/* The variable's value into value of capacity; false: there is none of that name, or it is larger.
- * *out_type: what it is. */
+/* Reads the variable into value of capacity, and its type into *out_type. Returns false if it does
+ * not exist or is larger. */
 static bool read_variable(const char *name, MPI_Datatype *out_type, void *value, size_t capacity) {
   int index = 0, count = 0, bytes = 0;
   MPI_T_cvar_handle handle;
@@ -59,7 +60,8 @@ static bool read_variable(const char *name, MPI_Datatype *out_type, void *value,
   return read;
 }
 
-/* A limit in bytes; what is missing, or has no limit of its own (-1), is not told. */
+/* Returns a limit in bytes. A variable that is missing or has no own limit (-1) counts as
+ * unknown. */
 static size_t variable_bytes(const char *name) {
   MPI_Datatype type;
   union {
@@ -75,7 +77,7 @@ static size_t variable_bytes(const char *name) {
 
 #if defined(OPEN_MPI)
 
-/* Between machines Open MPI goes by TCP, unless UCX was asked for. */
+/* Between machines Open MPI uses TCP, unless UCX was requested. */
 static size_t engine_bytes(void) {
   char layer[TEXT_BYTES] = "";
   MPI_Datatype type;
@@ -86,7 +88,7 @@ static size_t engine_bytes(void) {
 
 #else
 
-/* MPICH has variables for all its devices, and names the one that it was built with. */
+/* MPICH has variables for all its devices, and reports the device that it was built with. */
 static size_t engine_bytes(void) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;

@@ -1,5 +1,5 @@
-/* The requests of MPI that are out, an entry a piece, and whose they are. Invariant: the first
- * `count` entries of requests and owners are out, and a request of ours settles with its last
+/* The outstanding MPI requests, one entry per piece, and their owners. Invariant: the first `count`
+ * entries of requests and owners are outstanding, and one of our requests settles with its last
  * piece. */
 #include <limits.h>
 #include <string.h>
@@ -49,7 +49,7 @@ tdm_status mpi_reserve(mpi_endpoint *endpoint, size_t more) {
 
 /* ---- Settling ---- */
 
-/* A piece has ended; code is its own. */
+/* Records the end of a piece; code is the piece's own. */
 static void end_piece(tdm_net_request *request, MPI_Status *of, int code) {
   request->pieces--;
   int cancelled = 0, bytes = 0;
@@ -67,7 +67,7 @@ static void end_piece(tdm_net_request *request, MPI_Status *of, int code) {
   request->status = mpi_status_of(code);
 }
 
-/* The last piece has ended. */
+/* Settles a request after its last piece. */
 static void end_request(tdm_net_request *request) {
   if (request->status == TDM_OK && request->kind == TDM_NET_RECEIVE &&
       request->arrived_bytes != request->bytes)
@@ -75,7 +75,7 @@ static void end_request(tdm_net_request *request) {
   request->next = NULL;
 }
 
-/* Entries that have ended leave their place to those behind them, in order. */
+/* Removes ended entries and keeps the order of the others. */
 static void compact(mpi_endpoint *endpoint) {
   size_t kept = 0;
   for (size_t i = 0; i < endpoint->count; i++) {
@@ -97,7 +97,7 @@ tdm_status mpi_poll(tdm_endpoint *base, tdm_net_request **out_settled) {
   if (code != MPI_SUCCESS) (void)MPI_Error_class(code, &class);
   if (class != MPI_SUCCESS && class != MPI_ERR_IN_STATUS)
     return mpi_check(code, "MPI_Testsome", base->message);
-  if (ended <= 0) return TDM_OK; /* none, or MPI_UNDEFINED */
+  if (ended <= 0) return TDM_OK; /* none ended, or MPI_UNDEFINED */
   tdm_net_request **end = out_settled;
   for (int i = 0; i < ended; i++) {
     tdm_net_request *request = endpoint->owners[endpoint->done[i]];

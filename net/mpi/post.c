@@ -1,13 +1,13 @@
-/* Posting transfers and collectives, and the table. A transfer is one message, or several in order
- * where it is longer than a piece: an MPI matches messages of one (sender, receiver, tag) in their
- * order. Invariant: a post that fails has left nothing out. */
+/* Posts transfers and collectives, and contains the transport's table. A transfer is one message,
+ * or several in order if it is longer than a piece: MPI matches messages of one (sender, receiver,
+ * tag) in order. Invariant: a post that fails has left nothing outstanding. */
 #include <string.h>
 
 #include "net/mpi/engine.h"
 
 typedef struct pieces {
   size_t count;
-  size_t bytes; /* of each but the last */
+  size_t bytes; /* size of each piece except the last */
 } pieces;
 
 static pieces cut(const mpi_endpoint *endpoint, size_t bytes) {
@@ -20,9 +20,9 @@ static int piece_bytes(pieces of, size_t bytes, size_t number) {
   return (int)(left < of.bytes ? left : of.bytes);
 }
 
-/* What MPI answered for a piece of the request. The first failure is the request's; where it is
- * that of the first piece, nothing is out and the post fails, else it settles once the others have.
- */
+/* Adds MPI's result for a piece of the request. The first failure is the request's. If the first
+ * piece fails, nothing is outstanding and the post fails. Otherwise the request settles after its
+ * other pieces. */
 static tdm_status add(mpi_endpoint *endpoint, tdm_net_request *request, MPI_Request handle,
                       int code) {
   if (code == MPI_SUCCESS) {
@@ -38,19 +38,19 @@ static tdm_status add(mpi_endpoint *endpoint, tdm_net_request *request, MPI_Requ
   return status;
 }
 
-/* After the last piece, or the first that failed. */
+/* Returns the result of a post after the last piece, or the first that failed. */
 static tdm_status posted(const tdm_net_request *request) {
   return request->pieces > 0 ? TDM_OK : request->status;
 }
 
-/* Open MPI calls a short send done as soon as it has a copy, which it leaves to its next progress;
- * whoever has posted may compute for long until then, and tests of what is done make none. Asking
- * for a message of a channel that nobody has does. */
+/* Makes Open MPI start a short send. It reports a send as done as soon as it has a copy, which is
+ * sent by its next progress. The poster may compute for long before that, and testing requests that
+ * are done makes no progress. Probing for a message on an unused channel does. */
 static void push(const mpi_endpoint *endpoint) {
   int found = 0;
   const int code = MPI_Iprobe(MPI_ANY_SOURCE, (int)TDM_NET_CHANNELS, endpoint->comm, &found,
                               MPI_STATUS_IGNORE);
-  (void)code; /* a way that is lost shows in what is out */
+  (void)code; /* a lost path is reported by the outstanding requests */
 }
 
 static tdm_status post_send(tdm_endpoint *base, tdm_net_request *request, int peer,
@@ -123,7 +123,7 @@ static tdm_status post_all_reduce(tdm_endpoint *base, tdm_net_request *request, 
   return posted(request);
 }
 
-/* Blocks longer than a piece: those of one rank after another are broadcast. */
+/* For blocks longer than a piece: broadcasts the blocks of one rank after another. */
 static tdm_status gather_in_pieces(mpi_endpoint *endpoint, tdm_net_request *request, char *all,
                                    size_t bytes) {
   const pieces cuts = cut(endpoint, bytes);
@@ -171,7 +171,7 @@ const tdm_transport tdm_transport_plugin = {
     .abi = TDM_TRANSPORT_ABI,
     .name = ENGINE_NAME,
     .version = mpi_version,
-    .ends_together = true, /* launchers miss MPI_Finalize, which waits for all */
+    .ends_together = true, /* launchers require MPI_Finalize, which waits for all ranks */
     .open = mpi_open,
     .close = mpi_close,
     .abandon = mpi_abandon,

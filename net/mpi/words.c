@@ -1,5 +1,5 @@
-/* An MPI's answers as statuses and words, and memory from the endpoint's allocator. Invariant: see
- * engine.h. */
+/* Converts an MPI's results to statuses and text, and allocates with the endpoint's allocator.
+ * Invariant: see engine.h. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 static pthread_once_t version_once = PTHREAD_ONCE_INIT;
 static char version_text[64];
 
-/* "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n...", up to the number's end. */
+/* Extracts the version from "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\n...". */
 static void read_version(void) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;

@@ -1,8 +1,24 @@
-/* Public part of layers/: optimizers, with the options, defaults and numerics of torch.optim, in
- * the forms that update one tensor after the other. Each is a value, made without errors: creating
- * the session checks its settings, and names what is wrong. Set clip_value, clip_norm and maximize
- * in the returned value. States in stores and checkpoints are called "optimizer/PARAMETER/" and
- * what PyTorch calls them (exp_avg, ...). */
+/* Public part of layers/: optimizers with the options, defaults and numerics of torch.optim, in the
+ * forms that update one tensor after the other.
+ *
+ * An optimizer is a value. Its function cannot fail: tdm_session_create checks the settings, and
+ * reports those that are out of range. The fields clip_value, clip_norm, maximize and average_decay
+ * of the returned tdm_optimizer may be set afterwards.
+ * @code
+ * tdm_adam_options options = tdm_adam_options_default();
+ * options.learning_rate = 3e-4;
+ * tdm_optimizer optimizer = tdm_adam_with(&options);
+ * optimizer.clip_norm = 1.0;
+ * @endcode
+ * Each function exists twice: with the learning rate and defaults otherwise, and `_with` options,
+ * where NULL selects all defaults. Learning rates, epsilons and weight decays are finite and 0 or
+ * more. In formulas, p is the parameter, g its gradient, m and v are states that begin with 0, s is
+ * the number of the step from 1, and lr the learning rate. weight_decay p is added to g first,
+ * except where the decay is decoupled: then lr weight_decay p is subtracted from p.
+ *
+ * States in stores and checkpoints have the names "optimizer/PARAMETER/NAME" with PyTorch's NAME
+ * ("exp_avg", ...). Optimizers that keep squares of gradients require these to be in the range of
+ * the dtype: float32 gradients up to 1e19. */
 #ifndef TANDEM_LAYERS_OPTIMIZERS_H
 #define TANDEM_LAYERS_OPTIMIZERS_H
 
@@ -12,14 +28,17 @@
 extern "C" {
 #endif
 
-/* Stochastic gradient descent, with momentum if wanted, Nesterov's too. */
+/* Options of tdm_sgd_with. */
 typedef struct tdm_sgd_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* what gradients are times, before they are taken off; default 1e-3 */
-  double momentum;      /* how much of the sum of gradients so far is kept; 0: there is none */
-  double dampening;     /* the share of a gradient that does not enter that sum */
-  double weight_decay;  /* times the parameter, added to its gradient */
-  bool nesterov;        /* needs momentum and no dampening */
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 1e-3. */
+  /* Factor of the previous update direction, finite and 0 or more. Default 0: no momentum. */
+  double momentum;
+  /* Share of a gradient that does not enter the update direction. Default 0. */
+  double dampening;
+  double weight_decay; /* Default 0. */
+  /* true: Nesterov momentum; requires momentum and no dampening. Default false. */
+  bool nesterov;
 } tdm_sgd_options;
 static inline tdm_sgd_options tdm_sgd_options_default(void) {
   tdm_sgd_options options = TDM_ZEROED;
@@ -27,19 +46,26 @@ static inline tdm_sgd_options tdm_sgd_options_default(void) {
   options.learning_rate = 1e-3;
   return options;
 }
+
+/* Returns stochastic gradient descent: p = p - lr g (torch.optim.SGD). With momentum: m = momentum
+ * m + (1 - dampening) g, where the first m is g, and p = p - lr m; with nesterov, p = p - lr (g +
+ * momentum m). Accepts sparse gradients if momentum and weight decay are 0. */
 TDM_API tdm_optimizer tdm_sgd(double learning_rate);
+
+/* Returns stochastic gradient descent, with options. */
 TDM_API tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options);
 
-/* D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015; adamw: I.
- * Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019. */
+/* Options of tdm_adam_with, tdm_adamw_with and tdm_sparse_adam_with. */
 typedef struct tdm_adam_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 1e-3 */
-  double beta1;         /* default 0.9 */
-  double beta2;         /* default 0.999 */
-  double epsilon;       /* default 1e-8 */
-  double weight_decay;  /* default 0; of tdm_adamw_options_default() 1e-2 */
-  bool amsgrad;         /* by the largest mean of squares so far; not of sparse_adam */
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 1e-3. */
+  double beta1;         /* Decay rate of the mean of gradients, in [0, 1). Default 0.9. */
+  double beta2;         /* Decay rate of the mean of squares, in [0, 1). Default 0.999. */
+  double epsilon;       /* Added to the divisor. Default 1e-8. */
+  double weight_decay;  /* Default 0; 1e-2 in tdm_adamw_options_default(). */
+  /* true: divide by the largest mean of squares so far. Not for tdm_sparse_adam_with. Default
+   * false. */
+  bool amsgrad;
 } tdm_adam_options;
 static inline tdm_adam_options tdm_adam_options_default(void) {
   tdm_adam_options options = TDM_ZEROED;
@@ -50,30 +76,48 @@ static inline tdm_adam_options tdm_adam_options_default(void) {
   options.epsilon = 1e-8;
   return options;
 }
-/* The same with AdamW's weight decay of 1e-2: for tdm_adamw_with. */
+
+/* Returns the default options of tdm_adamw_with: those of tdm_adam_options_default() with a weight
+ * decay of 1e-2. */
 static inline tdm_adam_options tdm_adamw_options_default(void) {
   tdm_adam_options options = tdm_adam_options_default();
   options.weight_decay = 1e-2;
   return options;
 }
+
+/* Returns Adam (D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015;
+ * torch.optim.Adam): m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and p = p - lr m'
+ * / (sqrt(v') + epsilon) with m' = m / (1 - beta1^s) and v' = v / (1 - beta2^s). */
 TDM_API tdm_optimizer tdm_adam(double learning_rate);
+
+/* Returns Adam, with options. */
 TDM_API tdm_optimizer tdm_adam_with(const tdm_adam_options *options);
+
+/* Returns AdamW: Adam with decoupled weight decay, 1e-2 by default (I. Loshchilov, F. Hutter,
+ * "Decoupled weight decay regularization", ICLR 2019; torch.optim.AdamW). */
 TDM_API tdm_optimizer tdm_adamw(double learning_rate);
+
+/* Returns AdamW, with options made by tdm_adamw_options_default(). */
 TDM_API tdm_optimizer tdm_adamw_with(const tdm_adam_options *options);
-/* PyTorch's SparseAdam for sparse gradients; dense ones are refused, as there. */
+
+/* Returns Adam for sparse gradients, which updates only rows that have a gradient
+ * (torch.optim.SparseAdam). Dense gradients are an error. */
 TDM_API tdm_optimizer tdm_sparse_adam(double learning_rate);
+
+/* Returns Adam for sparse gradients, with options. */
 TDM_API tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options);
 
-/* Adam with Nesterov's momentum (T. Dozat, "Incorporating Nesterov momentum into Adam", 2016). */
+/* Options of tdm_nadam_with. */
 typedef struct tdm_nadam_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 2e-3 */
-  double beta1;         /* default 0.9 */
-  double beta2;         /* default 0.999 */
-  double epsilon;       /* default 1e-8 */
-  double weight_decay;
-  double momentum_decay;       /* default 4e-3 */
-  bool decoupled_weight_decay; /* of the parameter itself, as AdamW's */
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 2e-3. */
+  double beta1;         /* Decay rate of the mean of gradients, in [0, 1). Default 0.9. */
+  double beta2;         /* Decay rate of the mean of squares, in [0, 1). Default 0.999. */
+  double epsilon;       /* Added to the divisor. Default 1e-8. */
+  double weight_decay;  /* Default 0. */
+  /* How quickly beta1 approaches its value, finite and 0 or more. Default 4e-3. */
+  double momentum_decay;
+  bool decoupled_weight_decay; /* true: weight decay as AdamW's. Default false. */
 } tdm_nadam_options;
 static inline tdm_nadam_options tdm_nadam_options_default(void) {
   tdm_nadam_options options = TDM_ZEROED;
@@ -85,19 +129,23 @@ static inline tdm_nadam_options tdm_nadam_options_default(void) {
   options.momentum_decay = 4e-3;
   return options;
 }
+
+/* Returns NAdam: Adam with Nesterov momentum (T. Dozat, "Incorporating Nesterov momentum into
+ * Adam", 2016; torch.optim.NAdam). */
 TDM_API tdm_optimizer tdm_nadam(double learning_rate);
+
+/* Returns NAdam, with options. */
 TDM_API tdm_optimizer tdm_nadam_with(const tdm_nadam_options *options);
 
-/* Adam, rectified: without adaptive rates as long as too few steps tell the variance (L. Liu et
- * al., "On the variance of the adaptive learning rate and beyond", ICLR 2020). */
+/* Options of tdm_radam_with. */
 typedef struct tdm_radam_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 1e-3 */
-  double beta1;         /* default 0.9 */
-  double beta2;         /* default 0.999 */
-  double epsilon;       /* default 1e-8 */
-  double weight_decay;
-  bool decoupled_weight_decay; /* of the parameter itself, as AdamW's */
+  size_t struct_size;
+  double learning_rate;        /* Learning rate. Default 1e-3. */
+  double beta1;                /* Decay rate of the mean of gradients, in [0, 1). Default 0.9. */
+  double beta2;                /* Decay rate of the mean of squares, in [0, 1). Default 0.999. */
+  double epsilon;              /* Added to the divisor. Default 1e-8. */
+  double weight_decay;         /* Default 0. */
+  bool decoupled_weight_decay; /* true: weight decay as AdamW's. Default false. */
 } tdm_radam_options;
 static inline tdm_radam_options tdm_radam_options_default(void) {
   tdm_radam_options options = TDM_ZEROED;
@@ -108,17 +156,23 @@ static inline tdm_radam_options tdm_radam_options_default(void) {
   options.epsilon = 1e-8;
   return options;
 }
+
+/* Returns RAdam: Adam without division by v in the first steps, in which the variance of v is too
+ * large (L. Liu et al., "On the variance of the adaptive learning rate and beyond", ICLR 2020;
+ * torch.optim.RAdam). */
 TDM_API tdm_optimizer tdm_radam(double learning_rate);
+
+/* Returns RAdam, with options. */
 TDM_API tdm_optimizer tdm_radam_with(const tdm_radam_options *options);
 
-/* Adam by the largest gradient instead of the mean of squares. */
+/* Options of tdm_adamax_with. */
 typedef struct tdm_adamax_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 2e-3 */
-  double beta1;         /* default 0.9 */
-  double beta2;         /* default 0.999 */
-  double epsilon;       /* default 1e-8 */
-  double weight_decay;
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 2e-3. */
+  double beta1;         /* Decay rate of the mean of gradients, in [0, 1). Default 0.9. */
+  double beta2;         /* Decay rate of the largest gradient, in [0, 1). Default 0.999. */
+  double epsilon;       /* Added to absolute gradients. Default 1e-8. */
+  double weight_decay;  /* Default 0. */
 } tdm_adamax_options;
 static inline tdm_adamax_options tdm_adamax_options_default(void) {
   tdm_adamax_options options = TDM_ZEROED;
@@ -129,16 +183,21 @@ static inline tdm_adamax_options tdm_adamax_options_default(void) {
   options.epsilon = 1e-8;
   return options;
 }
+
+/* Returns Adamax: Adam that divides by v = max(beta2 v, |g| + epsilon), the largest gradient,
+ * instead of the root of the mean of squares (torch.optim.Adamax). */
 TDM_API tdm_optimizer tdm_adamax(double learning_rate);
+
+/* Returns Adamax, with options. */
 TDM_API tdm_optimizer tdm_adamax_with(const tdm_adamax_options *options);
 
-/* M. D. Zeiler, "ADADELTA: an adaptive learning rate method", arXiv:1212.5701, 2012. */
+/* Options of tdm_adadelta_with. */
 typedef struct tdm_adadelta_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 1 */
-  double rho;           /* default 0.9 */
-  double epsilon;       /* default 1e-6 */
-  double weight_decay;
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 1. */
+  double rho;           /* Decay rate of the means of squares, in [0, 1]. Default 0.9. */
+  double epsilon;       /* Added to the means of squares. Default 1e-6. */
+  double weight_decay;  /* Default 0. */
 } tdm_adadelta_options;
 static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
   tdm_adadelta_options options = TDM_ZEROED;
@@ -148,22 +207,31 @@ static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
   options.epsilon = 1e-6;
   return options;
 }
+
+/* Returns Adadelta: v = rho v + (1 - rho) g^2, d = g sqrt(u + epsilon) / sqrt(v + epsilon), u = rho
+ * u + (1 - rho) d^2, and p = p - lr d, where the state u begins with 0 (M. D. Zeiler, "ADADELTA: an
+ * adaptive learning rate method", arXiv:1212.5701, 2012; torch.optim.Adadelta). */
 TDM_API tdm_optimizer tdm_adadelta(double learning_rate);
+
+/* Returns Adadelta, with options. */
 TDM_API tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options);
 
-/* Of a matrix only means of squares of rows and of columns are kept (N. Shazeer, M. Stern,
- * "Adafactor: adaptive learning rates with sublinear memory cost", ICML 2018). Each shard of a
- * sharded table is a matrix of its own: its states load on as many shards. As in the other
- * optimizers that keep them, squares of gradients must be in the range of the dtype: of float32,
- * gradients up to 1e19. */
+/* Options of tdm_adafactor_with. */
 typedef struct tdm_adafactor_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* the largest, and at step s no more than 1 / sqrt(s); default 1e-2 */
-  double beta2_decay;   /* 0 or less; default -0.8 */
-  double epsilon1; /* default TDM_DEFAULT: what the parameter's dtype rounds by (PyTorch's None) */
-  double epsilon2; /* default 1e-3 */
-  double d;        /* 1 or more: the update's root of mean squares is at most this; default 1 */
-  double weight_decay;
+  size_t struct_size;
+  /* Largest learning rate; at step s it is at most 1 / sqrt(s). Default 1e-2. */
+  double learning_rate;
+  /* Exponent by which the decay rate of the means of squares grows, 1 - s^beta2_decay; 0 or less.
+   * Default -0.8. */
+  double beta2_decay;
+  /* Lower bound of the mean of squares. Default TDM_DEFAULT: the machine epsilon of the parameter's
+   * dtype, PyTorch's None. */
+  double epsilon1;
+  /* Lower bound of the parameter's root mean square, by which the update is scaled. Default 1e-3.
+   */
+  double epsilon2;
+  double d;            /* Maximum root mean square of the update, 1 or more. Default 1. */
+  double weight_decay; /* Decoupled. Default 0. */
 } tdm_adafactor_options;
 static inline tdm_adafactor_options tdm_adafactor_options_default(void) {
   tdm_adafactor_options options = TDM_ZEROED;
@@ -175,16 +243,27 @@ static inline tdm_adafactor_options tdm_adafactor_options_default(void) {
   options.d = 1.0;
   return options;
 }
+
+/* Returns Adafactor, which keeps means of squares of the rows and of the columns of a matrix only,
+ * instead of one per element (N. Shazeer, M. Stern, "Adafactor: adaptive learning rates with
+ * sublinear memory cost", ICML 2018; torch.optim.Adafactor). Each shard of a sharded table is a
+ * matrix of its own, so its states can be loaded only into the same number of shards. */
 TDM_API tdm_optimizer tdm_adafactor(double learning_rate);
+
+/* Returns Adafactor, with options. */
 TDM_API tdm_optimizer tdm_adafactor_with(const tdm_adafactor_options *options);
 
+/* Options of tdm_adagrad_with. */
 typedef struct tdm_adagrad_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 1e-2 */
-  double rate_decay;    /* of step s, from 0 on: the rate is divided by 1 + rate_decay s */
-  double weight_decay;
-  double initial_accumulator; /* what the sums of squares begin with */
-  double epsilon;             /* default 1e-10 */
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 1e-2. */
+  /* The rate of the step with number t, from 0, is divided by 1 + rate_decay t; finite and 0 or
+   * more. Default 0. */
+  double rate_decay;
+  double weight_decay; /* Default 0. */
+  /* Initial value of the sums of squares, finite and 0 or more. Default 0. */
+  double initial_accumulator;
+  double epsilon; /* Added to the divisor. Default 1e-10. */
 } tdm_adagrad_options;
 static inline tdm_adagrad_options tdm_adagrad_options_default(void) {
   tdm_adagrad_options options = TDM_ZEROED;
@@ -193,21 +272,27 @@ static inline tdm_adagrad_options tdm_adagrad_options_default(void) {
   options.epsilon = 1e-10;
   return options;
 }
-/* For dense gradients, and without weight decay for sparse ones: rows that no id names keep their
- * values and sums. */
+
+/* Returns Adagrad: v = v + g^2 and p = p - lr g / (sqrt(v) + epsilon) (torch.optim.Adagrad).
+ * Accepts sparse gradients if the weight decay is 0: rows that no id names keep their values and
+ * sums. */
 TDM_API tdm_optimizer tdm_adagrad(double learning_rate);
+
+/* Returns Adagrad, with options. */
 TDM_API tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options);
 
-/* Divides by the root of a moving mean of squares (T. Tieleman, G. Hinton, lecture 6.5 of "Neural
- * networks for machine learning", 2012). */
+/* Options of tdm_rmsprop_with. */
 typedef struct tdm_rmsprop_options {
-  size_t struct_size;   /* set by its initializer */
-  double learning_rate; /* default 1e-2 */
-  double alpha;         /* default 0.99 */
-  double epsilon;       /* default 1e-8 */
-  double weight_decay;
-  double momentum; /* default 0 */
-  bool centered;   /* by an estimate of the variance instead of the mean of squares */
+  size_t struct_size;
+  double learning_rate; /* Learning rate. Default 1e-2. */
+  double alpha;         /* Decay rate of the mean of squares, finite and 0 or more. Default 0.99. */
+  double epsilon;       /* Added to the divisor. Default 1e-8. */
+  double weight_decay;  /* Default 0. */
+  /* Factor of the previous update direction, finite and 0 or more. Default 0. */
+  double momentum;
+  /* true: divide by the root of an estimate of the variance, the mean of squares minus the squared
+   * mean. Default false. */
+  bool centered;
 } tdm_rmsprop_options;
 static inline tdm_rmsprop_options tdm_rmsprop_options_default(void) {
   tdm_rmsprop_options options = TDM_ZEROED;
@@ -217,7 +302,13 @@ static inline tdm_rmsprop_options tdm_rmsprop_options_default(void) {
   options.epsilon = 1e-8;
   return options;
 }
+
+/* Returns RMSprop: v = alpha v + (1 - alpha) g^2 and p = p - lr g / (sqrt(v) + epsilon) (T.
+ * Tieleman, G. Hinton, lecture 6.5 of "Neural networks for machine learning", 2012;
+ * torch.optim.RMSprop). */
 TDM_API tdm_optimizer tdm_rmsprop(double learning_rate);
+
+/* Returns RMSprop, with options. */
 TDM_API tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options);
 
 #ifdef __cplusplus

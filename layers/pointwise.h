@@ -219,7 +219,7 @@ TDM_API tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x
 TDM_API tdm_value tdm_elu(tdm_graph *graph, const char *name, tdm_value x, double alpha);
 
 /* Computes log(1 + e^(beta x)) / beta, and x if beta x is above threshold (torch.nn.Softplus).
- * @param beta PyTorch's default is 1.
+ * @param beta positive; PyTorch's default is 1.
  * @param threshold PyTorch's default is 20. */
 TDM_API tdm_value tdm_softplus(tdm_graph *graph, const char *name, tdm_value x, double beta,
                                double threshold);

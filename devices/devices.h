@@ -1,6 +1,17 @@
-/* Public part of devices/: the context, the devices it found, tensors, and kernels of a user's own.
- * A device is named kind:index (cuda:1); a kind alone means its first (cuda is cuda:0). Nothing
- * here falls back to another device. */
+/* Public part of devices/: the context, its devices, tensors, and registration of kernels.
+ *
+ * A device is named kind:index, such as "cuda:1"; a kind alone means its first device, so that
+ * "cuda" is "cuda:0". The kinds are cpu, cuda, sim (a simulated accelerator) and paper (a device
+ * that is only described). No function falls back to another device.
+ * @code
+ * tdm_context *context = tdm_context_create(NULL);
+ * const char *device = tdm_accelerator(context);
+ * tdm_tensor *x = tdm_tensor_rand(context, device, TDM_FLOAT32, tdm_shape_of(2, 3, 4), 42);
+ * ...
+ * tdm_tensor_release(x);
+ * tdm_context_release(context);
+ * @endcode
+ */
 #ifndef TANDEM_DEVICES_DEVICES_H
 #define TANDEM_DEVICES_DEVICES_H
 
@@ -15,43 +26,54 @@ struct uv_loop_s;
 extern "C" {
 #endif
 
-/* The devices of a program, and all that the library knows of them. Counted references. */
+/* The devices of a program and the state that belongs to them. Most programs create one context.
+ * Reference counted. */
 typedef struct tdm_context tdm_context;
 
-/* A device of a context, which has it as long as it lives: what kernels of one's own are given. */
+/* A device of a context. It lives as long as its context. Kernels of the program's own receive it.
+ */
 typedef struct tdm_device tdm_device;
 
-/* Elements of one dtype in the memory of one device, dense, row-major. Counted references. */
+/* Elements of one dtype in the memory of one device, contiguous in row-major order. Reference
+ * counted. */
 typedef struct tdm_tensor tdm_tensor;
 
-/* ---- Context ------------------------------------------------------------------------------- */
+/* ---- Context --------------------------------------------------------------------------------- */
 
+/* Options of tdm_context_create. */
 typedef struct tdm_context_options {
   size_t struct_size;
-  /* Copied; NULL: tdm_allocator_default(). What it points to lives until all that it gave is given
-   * back: until the last release returns, or, of one on a thread of the context, until later. */
+  /* Allocator of host memory; copied. Default NULL: tdm_allocator_default(). What it points to must
+   * live until all of its memory has been released: until the last release function has returned,
+   * or later if an object is released by a thread of the context. */
   const tdm_allocator *allocator;
-  tdm_log_function log; /* NULL: silent */
-  void *log_user;       /* lives as long as what allocator points to */
-  struct uv_loop_s
-      *loop;       /* completions arrive here; NULL: a loop and thread of the library's own */
-  int cpu_devices; /* 1 to 64; default TDM_FROM_ENVIRONMENT: TANDEM_CPU_DEVICES, else one per NUMA
-                      node */
-  int sim_devices; /* 0 to 64; default TDM_FROM_ENVIRONMENT: TANDEM_DEVICES ("sim=2"), else one
-                      that shares the cpu's cores */
-  const char *sim; /* "latency_us=5,gigabytes_per_second=16,delay_seed=0", and
-                      peer_gigabytes_per_second where it is another; NULL: TANDEM_SIM */
-  /* 1: products of float32 on GPUs may round their factors to TF32, which has ten bits behind the
-   * point instead of 23 and goes through the tensor cores; 0: they may not. Default
-   * TDM_FROM_ENVIRONMENT: TANDEM_TF32 (0 or 1), else they may not. Deterministic sessions, and
-   * other kinds, never do. */
+  tdm_log_function log; /* Receives log messages. Default NULL: none are written. */
+  /* First argument of log. It must live as long as what allocator points to. */
+  void *log_user;
+  /* libuv loop of the caller, on which completions are delivered. Default NULL: the library creates
+   * a loop and a thread for it. */
+  struct uv_loop_s *loop;
+  /* Number of cpu devices, 1 to 64. Default TDM_FROM_ENVIRONMENT: TANDEM_CPU_DEVICES, or else one
+   * per NUMA node. */
+  int cpu_devices;
+  /* Number of sim devices, 0 to 64. Default TDM_FROM_ENVIRONMENT: TANDEM_DEVICES ("sim=2"), or else
+   * one, which shares the cores of the cpu devices. */
+  int sim_devices;
+  /* Properties of sim devices: "latency_us=5,gigabytes_per_second=16,delay_seed=0"; add
+   * peer_gigabytes_per_second if copies between two sim devices have another bandwidth. Default
+   * NULL: TANDEM_SIM. */
+  const char *sim;
+  /* 1: products of float32 on GPUs may round their factors to TF32, which has a mantissa of 10 bits
+   * instead of 23, and use tensor cores. 0: they may not. Deterministic sessions and other kinds of
+   * devices never do. Default TDM_FROM_ENVIRONMENT: TANDEM_TF32 (0 or 1), or else 0. */
   int tf32;
-  /* A file that describes a machine (docs/forecast.md): its devices are paper:0, ..., for which
-   * plans can be made and forecast (tdm_session_forecast), never run. NULL: none. */
+  /* Path of a file that describes a machine (docs/forecast.md). Its devices are paper:0, paper:1,
+   * ... Plans can be made for them and forecast (tdm_session_forecast), but not run. Default NULL:
+   * none. */
   const char *machine;
-  /* Of a job of several ranks: a rank that has been silent for so many seconds, 0.5 to 86400, is
-   * lost, and the job fails on all others. The largest of all ranks counts.
-   * Default TDM_FROM_ENVIRONMENT: TANDEM_NET_SILENCE_SECONDS, else 60. */
+  /* In a job of several ranks: number of seconds, 0.5 to 86400, after which a silent rank is
+   * considered lost and the job fails on all others. The largest value of all ranks is used.
+   * Default TDM_FROM_ENVIRONMENT: TANDEM_NET_SILENCE_SECONDS, or else 60. */
   double silence_seconds;
 } tdm_context_options;
 static inline tdm_context_options tdm_context_options_default(void) {
@@ -64,236 +86,374 @@ static inline tdm_context_options tdm_context_options_default(void) {
   return options;
 }
 
-/* Finds the devices. options may be NULL. NULL on failure. A context is shared by threads. With a
- * caller's loop: call it on the loop's thread. The caller owns one reference.
+/* Creates a context with the devices of this machine. It can be shared by threads.
+ * @param options NULL: all defaults. With a loop of the caller's, call this function on the loop's
+ *     thread.
  *
- * In a process that an MPI launcher has started (docs/several_machines.md) the context is one rank
- * of a job: it waits for the other ranks' contexts, two minutes at most, and has the devices of all
- * of them, host:0/cpu:0, ... A plain name, cpu:0, means this rank's own where a tensor is made or
- * copied, and rank 0's in what describes graphs, which all ranks describe alike: placements, maps
- * and parallel regions. A context with a described machine has no part in the job.
+ * @par Jobs of several ranks
+ * In a process that an MPI launcher has started (docs/several_machines.md), the context is one rank
+ * of a job. The function waits up to two minutes for the contexts of the other ranks. The context
+ * has the devices of all ranks: host:0/cpu:0, ... A plain name, cpu:0, means this rank's own device
+ * where a tensor is created or copied. It means rank 0's device where a graph is described, which
+ * all ranks describe identically: in placements, device maps and parallel regions. A context with a
+ * described machine takes no part in the job.
  *
- * A process that inherited a context by fork has none of its threads. There whatever would use the
- * context, or what belongs to it, fails with UNAVAILABLE and changes nothing; elements of host
- * tensors can be read (tdm_tensor_data), and releasing and closing are legal and do nothing: no
- * callback is called, no memory given back. The child makes a context of its own.
+ * @par fork
+ * A process that inherits a context by fork has none of the context's threads. Functions that would
+ * use the context or its objects fail with UNAVAILABLE and change nothing. Elements of host tensors
+ * can be read (tdm_tensor_data). Releasing and closing are allowed and have no effect: no callback
+ * is called, and no memory is freed. The child process creates a context of its own.
  *
- * Stack: a thread of the program's that calls the library needs 512 KiB, besides what its own
+ * @par Stacks
+ * A thread of the program that calls the library needs 512 KiB of stack, besides what its own
  * callbacks and kernels use. Threads that the library creates have at least 1 MiB each, whatever
- * the process's limit is. Those of OpenMP that share a kernel's work have what OMP_STACKSIZE or the
- * process's limit says; where that is less than 512 KiB, devices do not start (UNAVAILABLE). */
+ * the limit of the process is. OpenMP threads that execute kernels have OMP_STACKSIZE or the
+ * process's limit; if this is less than 512 KiB, devices do not start (UNAVAILABLE). */
 TDM_API tdm_context *tdm_context_create(const tdm_context_options *options);
+
+/* Adds a reference to the context and returns it. */
 TDM_API tdm_context *tdm_context_retain(tdm_context *context);
-/* Gives a reference back. Children (tensors, graphs, sessions) hold references of their own. The
- * last one closes a context that was not closed and joins its threads, unless it is dropped on one
- * of them. In a job of several ranks it waits until all of them drop theirs, for as long as they
- * live, since MPI's launchers end the others when one ends before. NULL is legal. */
+
+/* Gives back a reference to the context. Tensors, graphs and sessions hold references of their own.
+ * Releasing the last reference closes a context that was not closed, and joins its threads, unless
+ * it is released on one of them. In a job of several ranks it waits until all ranks that are alive
+ * have released theirs, because MPI launchers terminate the other ranks when one ends earlier. */
 TDM_API void tdm_context_release(tdm_context *context);
-/* Stops admitting work, lets what is in flight settle, closes the loop's handles; with a caller's
- * loop on its thread and before uv_loop_close. closed (may be NULL) is called when all of it is
- * done: on the caller's loop, later; else before this returns, on this thread, unless that is one
- * of the context's, which then calls it later. Afterwards only release, and reading host tensors,
- * are legal. */
+
+/* Closes the context: no new work is accepted, work in flight is completed or cancelled, and the
+ * handles of the loop are closed. Afterwards only release functions and reading of host tensors are
+ * allowed. A second call has no effect but a warning in the log. With a loop of the caller's, call
+ * it on the loop's thread and before uv_loop_close.
+ * @param closed called when the context is closed; may be NULL. With a loop of the caller's it is
+ *     called on the loop, after this function has returned. Otherwise it is called on this thread
+ *     before this function returns, unless this thread belongs to the context; then it is called
+ *     later.
+ * @param user argument of closed. */
 TDM_API void tdm_context_close(tdm_context *context, void (*closed)(void *user), void *user);
 
-/* This rank of the job, from 0, and how many there are: 0 of 1 where there is no job. */
+/* Returns the number of this rank in its job, from 0; 0 if there is no job. */
 TDM_API int tdm_context_rank(const tdm_context *context);
+
+/* Returns the number of ranks of the job; 1 if there is no job. */
 TDM_API int tdm_context_rank_count(const tdm_context *context);
-/* Every rank tells how something went that each did by itself, and all get the same: TDM_OK where
- * all say so, else the status of the first rank that failed, with its message, "rank 1: ...". All
- * ranks call it, and each waits for the others. Where there is no job: status. */
+
+/* Combines the statuses of all ranks, so that all continue in the same way. All ranks call it, and
+ * each waits for the others.
+ * @param status this rank's result of something that each rank did by itself.
+ * @return TDM_OK if all passed TDM_OK. Otherwise the status of the first rank that failed, with its
+ *     message: "rank 1: ...". status if there is no job. */
 TDM_API tdm_status tdm_context_agree(tdm_context *context, tdm_status status) TDM_WARN_UNUSED;
 
-/* Of all ranks. */
+/* Returns the number of devices of all ranks. */
 TDM_API size_t tdm_device_count(const tdm_context *context);
-/* Borrowed; "cpu:0", ...; NULL past the end. */
+
+/* Returns the name of a device, "cpu:0", ...; borrowed.
+ * @param index 0 to tdm_device_count() - 1; NULL is returned for others. */
 TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index);
-/* How many of this rank's are of a kind ("cuda"); 0 for what is no kind. */
+
+/* Returns the number of this rank's devices of a kind.
+ * @param kind "cuda"; 0 is returned for unknown kinds. */
 TDM_API size_t tdm_device_count_of(const tdm_context *context, const char *kind);
-/* Is there a device of that name? If not, the message tells why ("no driver", ...), and which there
- * are. */
+
+/* Returns true if the context has a device of that name. Otherwise the message says why not ("no
+ * driver", ...) and which devices exist. */
 TDM_API bool tdm_is_available(tdm_context *context, const char *name);
+
+/* Checks that the context has a device of that name. UNAVAILABLE if not; the message is that of
+ * tdm_is_available. */
 TDM_API tdm_status tdm_device_check(tdm_context *context, const char *name) TDM_WARN_UNUSED;
-/* The first GPU if there is one, else this rank's cpu:0, by its plain name. Borrowed; NULL only if
- * context is. The explicit way to say "a GPU if there is one". */
+
+/* Returns the name of the first GPU, or that of this rank's cpu:0 if there is none; borrowed. The
+ * result is NULL only if context is. */
 TDM_API const char *tdm_accelerator(const tdm_context *context);
-/* sim:0, an accelerator that is simulated on the CPU, to try placements and transfers without one;
- * slower than cpu:0. Unlike the plain name, asking here gives it cores of its own if no session
- * exists yet. Its name also where the context was asked to have none, and placing there fails.
- * Borrowed; NULL only if context is. */
+
+/* Returns the name of the simulated accelerator, sim:0, on which placements and transfers can be
+ * tried without a GPU; borrowed. It computes on the CPU and is slower than cpu:0. If no session
+ * exists yet, this call gives it cores of its own; the name alone does not. If the context was
+ * created without sim devices, the name is returned too, but placing a layer there fails. The
+ * result is NULL only if context is. */
 TDM_API const char *tdm_simulator(tdm_context *context);
 
-/* Measures what copies between the devices cost, which takes up to a second or so for each pair,
- * and keeps it in a file for later contexts on this machine: cache_path, or NULL: TANDEM_LINKS,
- * else a name of this machine's in $TANDEM_CACHE, $XDG_CACHE_HOME/tandem or ~/.cache/tandem, which
- * contexts read when they are created, and when tdm_simulator gives cores (TANDEM_LINKS=off:
- * they do not, nor is it written). From then on predicted times of transfers are those of this
- * machine, before they are modelled. Nothing else should run meanwhile; not on a device's thread.
- * IO and UNAVAILABLE: the file could not be written (what stands there and is no regular file is
- * left alone), while this context is calibrated all the same.
- * In a job of several ranks all of them call it, and links between ranks are what is measured, by
- * which plans choose algorithms of summing. Rank 0 has the file, of the job's machines, and tells
- * the others when their contexts are created. A failure is that of all. */
+/* Measures the cost of copies between devices, and writes it to a file for later contexts on this
+ * machine. Takes up to about a second per pair of devices. Nothing else should run meanwhile, and
+ * it must not be called on a thread of a device. Afterwards predicted transfer times are those of
+ * this machine; before, they follow from a model.
+ *
+ * Contexts read the file when they are created and when tdm_simulator assigns cores.
+ * TANDEM_LINKS=off disables reading and writing. IO and UNAVAILABLE mean that the file could not be
+ * written; this context is calibrated nevertheless. An existing path that is not a regular file is
+ * not changed.
+ *
+ * In a job of several ranks all of them call it, and links between ranks are measured, from which
+ * plans choose algorithms that sum gradients. Rank 0 writes the file, for the machines of the job,
+ * and sends its contents to other ranks when their contexts are created. If it fails on one rank,
+ * it fails on all.
+ * @param cache_path path of the file. NULL: TANDEM_LINKS, or else a file named after this machine
+ *     in $TANDEM_CACHE, $XDG_CACHE_HOME/tandem or ~/.cache/tandem. */
 TDM_API tdm_status tdm_context_calibrate(tdm_context *context,
                                          const char *cache_path) TDM_WARN_UNUSED;
 
-/* ---- Tensors: dense, row-major, retained --------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* Memory of shape on device; contents undefined. The caller owns the reference. NULL on failure. */
+/* Functions that create a tensor return NULL on failure. Their parameters:
+ * - device: name of the device, such as "cpu:0".
+ * - dtype: dtype of the elements.
+ * - shape: sizes only. */
+
+/* Creates a tensor whose elements are undefined. */
 TDM_API tdm_tensor *tdm_tensor_create(tdm_context *context, const char *device, tdm_dtype dtype,
                                       tdm_shape shape);
-/* The same on cpu:0, in a staging buffer that lies near the device `near` and is pinned for it:
- * feed it, and its upload needs no detour. Pageable, with a warning in the log, once the staging
- * pool (TANDEM_STAGING_BYTES; a quarter of a node's memory) is full. near "cpu:N": plain memory. */
+
+/* Creates a tensor on cpu:0 in a staging buffer near a device: pinned memory that the device reads
+ * directly. Feed it, and it is copied to the device without an intermediate copy. Elements are
+ * undefined. The memory is pageable, with a warning in the log, if the staging pool is full
+ * (TANDEM_STAGING_BYTES; a quarter of a NUMA node's memory).
+ * @param near device to which it will be copied. "cpu:N": plain memory. */
 TDM_API tdm_tensor *tdm_tensor_staging(tdm_context *context, const char *near, tdm_dtype dtype,
                                        tdm_shape shape);
+
+/* Creates a tensor of zeros. */
 TDM_API tdm_tensor *tdm_tensor_zeros(tdm_context *context, const char *device, tdm_dtype dtype,
                                      tdm_shape shape);
+
+/* Creates a tensor of ones. */
 TDM_API tdm_tensor *tdm_tensor_ones(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape);
-/* Fills a tensor with value. INVALID_ARGUMENT if dtype does not hold it: 0.5 or 2^31 as int32, 2 as
- * bool, 1e300 as float32. */
+
+/* Creates a tensor whose elements are all equal.
+ * @param value INVALID_ARGUMENT if dtype cannot represent it: 0.5 or 2^31 as int32, 2 as bool,
+ *     1e300 as float32. */
 TDM_API tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape, double value);
-/* Uniform in [low, high), keyed by (seed, element index): the same on every device. Elements of an
- * integer dtype are rounded down. INVALID_ARGUMENT if dtype does not hold what can be drawn. */
+
+/* Creates a tensor of random numbers, uniform in [low, high). They depend on seed and the element's
+ * index only, so they are equal on all devices.
+ * @param dtype numbers of an integer dtype are rounded down. INVALID_ARGUMENT if dtype cannot
+ *     represent all numbers that can be drawn.
+ * @param seed seed of the random numbers.
+ * @param low lower bound.
+ * @param high upper bound. */
 TDM_API tdm_tensor *tdm_tensor_uniform(tdm_context *context, const char *device, tdm_dtype dtype,
                                        tdm_shape shape, uint64_t seed, double low, double high);
-/* The same in [0, 1), of a floating dtype. */
+
+/* Creates a tensor of random numbers, uniform in [0, 1) (torch.rand). They depend on seed and the
+ * element's index only.
+ * @param dtype floating. */
 TDM_API tdm_tensor *tdm_tensor_rand(tdm_context *context, const char *device, tdm_dtype dtype,
                                     tdm_shape shape, uint64_t seed);
-/* Normal with mean 0 and deviation 1, keyed likewise; of a floating dtype. */
+
+/* Creates a tensor of normally distributed random numbers with mean 0 and standard deviation 1
+ * (torch.randn). They depend on seed and the element's index only.
+ * @param dtype floating. */
 TDM_API tdm_tensor *tdm_tensor_randn(tdm_context *context, const char *device, tdm_dtype dtype,
                                      tdm_shape shape, uint64_t seed);
-/* start, start + step, ... as far as they are before end: (n). INVALID_ARGUMENT if step leads away
- * from end or is 0, or if dtype does not hold the first or the last element; of an integer dtype
- * start and step are whole numbers. */
+
+/* Creates a tensor (n) of the numbers start, start + step, ... as long as they are before end
+ * (torch.arange).
+ * @param dtype must be able to represent the first and the last number; for an integer dtype, start
+ *     and step are integers.
+ * @param start first number.
+ * @param end upper limit, or lower limit if step is negative.
+ * @param step INVALID_ARGUMENT if it is 0 or leads away from end. */
 TDM_API tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtype dtype,
                                       double start, double end, double step);
-/* (rows, columns): ones where both are the same, zeros elsewhere. */
+
+/* Creates a matrix (rows, columns) with ones on the diagonal and zeros elsewhere (torch.eye). */
 TDM_API tdm_tensor *tdm_tensor_eye(tdm_context *context, const char *device, tdm_dtype dtype,
                                    int64_t rows, int64_t columns);
-/* A tensor on cpu:0 with a copy of data (shape, row-major). */
+
+/* Creates a tensor on cpu:0 with a copy of data.
+ * @param data elements in row-major order. */
 TDM_API tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
                                     const void *data);
-/* A tensor on cpu:0 over memory of the caller's, which outlives the tensor; released (may be NULL)
- * is called once, on any thread, when the last reference is gone. */
+
+/* Creates a tensor on cpu:0 over memory of the caller's, without copying it.
+ * @param data elements in row-major order; the memory must outlive the tensor.
+ * @param released called once, on any thread, when the last reference is gone; may be NULL.
+ * @param user argument of released. */
 TDM_API tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape shape,
                                     void *data, void (*released)(void *user), void *user);
+
+/* Adds a reference to the tensor and returns it. */
 TDM_API tdm_tensor *tdm_tensor_retain(tdm_tensor *tensor);
-/* Any thread, also after the context was closed; NULL is legal. */
+
+/* Gives back a reference to the tensor. Allowed after the context was closed. */
 TDM_API void tdm_tensor_release(tdm_tensor *tensor);
 
-/* What it was made with; the device's name, "cpu:0", is borrowed. Of NULL: none,
- * invalid, 0, NULL. */
+/* Returns the dtype; TDM_DTYPE_NONE if tensor is NULL. */
 TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
+
+/* Returns the shape; an invalid shape if tensor is NULL. */
 TDM_API tdm_shape tdm_tensor_shape(const tdm_tensor *tensor);
+
+/* Returns the number of bytes of all elements. */
 TDM_API size_t tdm_tensor_bytes(const tdm_tensor *tensor);
+
+/* Returns the name of the device, "cpu:0"; borrowed. */
 TDM_API const char *tdm_tensor_device(const tdm_tensor *tensor);
-/* The elements, where the host may read them (cpu devices), never a copy; NULL elsewhere, with a
- * message. */
+
+/* Returns the elements of a tensor on a cpu device, without copying them. NULL with a message if
+ * the tensor is on another device; tdm_tensor_read copies it. */
 TDM_API void *tdm_tensor_data(const tdm_tensor *tensor);
-/* Rows begin <= i < end of dimension 0, sharing storage; NULL when they are not inside. */
+
+/* Returns rows begin <= i < end of dimension 0 as a tensor that shares memory with this one. NULL
+ * if they are out of range. */
 TDM_API tdm_tensor *tdm_tensor_slice(tdm_tensor *tensor, int64_t begin, int64_t end);
-/* The same elements under another shape of the same count, sharing storage. */
+
+/* Returns the same elements in another shape as a tensor that shares memory with this one.
+ * @param shape with the same number of elements. */
 TDM_API tdm_tensor *tdm_tensor_view(tdm_tensor *tensor, tdm_shape shape);
-/* Copies all of the tensor to, or from, host memory of exactly bytes; blocks until it is done. */
+
+/* Copies all elements to host memory. Blocks until it is done.
+ * @param out_data receives the elements in row-major order.
+ * @param bytes must be tdm_tensor_bytes(). */
 TDM_API tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data,
                                    size_t bytes) TDM_WARN_UNUSED;
+
+/* Copies all elements from host memory. Blocks until it is done.
+ * @param data elements in row-major order.
+ * @param bytes must be tdm_tensor_bytes(). */
 TDM_API tdm_status tdm_tensor_write(tdm_tensor *tensor, const void *data,
                                     size_t bytes) TDM_WARN_UNUSED;
-/* Element `index`, in row-major order, as a double, wherever it lies: torch.Tensor.item, of index 0
- * where there is one alone. An integer beyond 2^53 is rounded. NAN, with a message, where there is
- * no such element. Blocks until it is there. */
+
+/* Returns one element as a double, from any device. Blocks until it is available. For a tensor of
+ * one element, index 0 is torch.Tensor.item. An integer beyond 2^53 is rounded.
+ * @param index position in row-major order. NAN is returned, with a message, if there is no such
+ *     element. */
 TDM_API double tdm_tensor_item(tdm_tensor *tensor, int64_t index);
-/* Writes it as PyTorch prints it, with a newline behind: four digits behind the point, powers of
- * ten where elements lie far apart, "..." in place of the middle of more than 1,000 elements, the
- * dtype where it is not float32, int64 or bool, the device where it is not cpu:0:
- *
- *   tensor([[ 0.5000, -1.0000],
- *           [ 2.0000,  0.2500]], device='cuda:0')
- *
- * Reads it from wherever it lies. */
+
+/* Writes a tensor from any device as PyTorch prints it, followed by a newline: with four decimal
+ * places, in scientific notation if the elements differ widely, and with "..." instead of the
+ * middle of more than 1,000 elements. The dtype is added unless it is float32, int64 or bool; the
+ * device is added unless it is cpu:0.
+ * @code
+ * tensor([[ 0.5000, -1.0000],
+ *         [ 2.0000,  0.2500]], device='cuda:0')
+ * @endcode
+ */
 TDM_API tdm_status tdm_tensor_print(const tdm_tensor *tensor, FILE *out) TDM_WARN_UNUSED;
-/* The tensor on device as dtype: the same one, retained, if nothing changes, else a new one; the
- * source is never rewritten. device NULL: where it is. TDM_DTYPE_NONE: as it is. Float to integer
- * truncates and saturates; float16 and bfloat16 are converted from and to others by way of float32,
- * as in PyTorch. Blocks until it is there. */
+
+/* Returns the tensor on another device, in another dtype, or both (torch.Tensor.to). If nothing
+ * changes, the result is the same tensor, retained; otherwise a new one. Blocks until it is
+ * available.
+ *
+ * A conversion from floating to integer truncates, and saturates at the limits of the dtype.
+ * float16 and bfloat16 are converted from and to other dtypes by way of float32, as in PyTorch.
+ * @param device NULL: the tensor's own.
+ * @param dtype TDM_DTYPE_NONE: the tensor's own. */
 TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dtype dtype);
 
-/* ---- Tensors over several devices ----------------------------------------------------------- */
+/* ---- Tensors over several devices ------------------------------------------------------------ */
 
-/* A list of devices is "cuda:0,cuda:1", 1 to 64, where one may stand twice; tensors are 1 to 64 to
- * be put together or summed. All that one call moves is in flight at once, through the devices'
- * queues; it blocks until everything is there. Any thread; it starts the devices. The caller owns
- * what comes back; on failure all of it is NULL, and the tensors given are never changed. What
- * these do in a graph, with gradients, is tdm_split's, tdm_concat's and tdm_data_parallel's. */
+/* The following functions move tensors of several devices. A list of devices is "cuda:0,cuda:1"
+ * with 1 to 64 names; one may occur twice. All copies of a call are in flight at once, through the
+ * queues of the devices, and the call blocks until they are done. On failure all results are NULL.
+ * Arguments are never changed. In a graph, with gradients, use tdm_split, tdm_concat and
+ * tdm_data_parallel. */
+
+/* Maximum number of devices in a list, and of tensors to combine. */
 #define TDM_MAX_DEVICES 64
 
-/* Cuts tensor along dimension (negative: from the end) into chunks that follow one another, chunk i
- * for device i of the list, straight from where it lies. sizes: of every device's chunk, together
- * the whole; NULL: torch.chunk's, ceil(rows / devices) each until they run out, so that there may
- * be fewer chunks than devices. out_chunks (capacity, at least the number of devices);
- * *out_count (may be NULL) gets how many there are. A chunk of dimension 0 that is for tensor's own
- * device is a view. */
+/* Splits a tensor along dimension into consecutive chunks, one per device
+ * (torch.cuda.comm.scatter). A chunk along dimension 0 for the tensor's own device shares its
+ * memory.
+ * @param devices list of devices; chunk i is copied to device i.
+ * @param dimension negative: from the end.
+ * @param sizes one per device; their sum is the tensor's size. NULL: as torch.chunk, ceil(size /
+ *     devices) each until nothing is left, so that there may be fewer chunks than devices.
+ * @param out_chunks (capacity): receives the chunks.
+ * @param capacity at least the number of devices.
+ * @param out_count receives the number of chunks; may be NULL. */
 TDM_API tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dimension,
                                        const int64_t *sizes, tdm_tensor **out_chunks,
                                        size_t capacity, size_t *out_count) TDM_WARN_UNUSED;
-/* Puts tensors, wherever they lie, together along dimension (negative: from the end) on device
- * (NULL: that of the first). Their dtypes and other dimensions agree; scalars become a vector. One
- * tensor alone that lies there is itself, retained. NULL on failure. */
+
+/* Concatenates tensors of any devices along dimension on one device (torch.cuda.comm.gather). A
+ * single tensor that is on this device already is returned itself, retained.
+ * @param tensors (count): of one dtype, with equal sizes in other dimensions; scalars become a
+ *     vector.
+ * @param count 1 to 64.
+ * @param dimension negative: from the end.
+ * @param device NULL: that of the first tensor. */
 TDM_API tdm_tensor *tdm_tensors_gather(tdm_tensor *const *tensors, size_t count, int dimension,
                                        const char *device);
-/* Copies every tensor, wherever it lies, to every device: out_copies (devices, count), row-major,
- * of which there is room for capacity.
- * Where a tensor lies already it is itself, retained. */
+
+/* Copies every tensor to every device (torch.cuda.comm.broadcast_coalesced). A tensor that is on a
+ * device already is returned itself, retained.
+ * @param tensors (count): on any devices.
+ * @param count 1 to 64.
+ * @param devices list of devices.
+ * @param out_copies (devices, count), row-major: receives the copies.
+ * @param capacity number of elements of out_copies, at least devices x count. */
 TDM_API tdm_status tdm_tensors_broadcast(tdm_tensor *const *tensors, size_t count,
                                          const char *devices, tdm_tensor **out_copies,
                                          size_t capacity) TDM_WARN_UNUSED;
-/* tensors (list_count, count), row-major, each list on a device of its own: sum i is that of every
- * list's tensor i, added on device (NULL: that of the first tensor) in the order of the lists. Of
- * float32, float64, int32, int64; shapes and dtypes agree. One list alone is only moved. */
+
+/* Adds lists of tensors, one list per device (torch.cuda.comm.reduce_add_coalesced): sum i is that
+ * of tensor i of every list, in the order of the lists. A single list is only copied.
+ * @param tensors (list_count, count), row-major: float32, float64, int32 or int64. Tensors i of all
+ *     lists have equal shapes and dtypes.
+ * @param list_count number of lists.
+ * @param count number of tensors of each list.
+ * @param device device of the sums. NULL: that of the first tensor.
+ * @param out_sums (count): receives the sums. */
 TDM_API tdm_status tdm_tensors_reduce_add(tdm_tensor *const *tensors, size_t list_count,
                                           size_t count, const char *device,
                                           tdm_tensor **out_sums) TDM_WARN_UNUSED;
 
-/* A list of named tensors: the state of a store, the contents of a file. Names are copied, tensors
- * retained. One thread at a time. */
+/* A list of named tensors: the state of a store, or the contents of a file. Names are copied, and
+ * tensors are retained. One thread at a time may use it. */
 typedef struct tdm_tensor_list tdm_tensor_list;
+
+/* Creates an empty list. */
 TDM_API tdm_tensor_list *tdm_tensor_list_create(tdm_context *context);
-TDM_API void tdm_tensor_list_release(tdm_tensor_list *list); /* NULL is legal */
-/* Appends; a name that is there already is INVALID_ARGUMENT. */
+
+/* Releases the list and its references to tensors. */
+TDM_API void tdm_tensor_list_release(tdm_tensor_list *list);
+
+/* Appends a tensor, which is retained. INVALID_ARGUMENT if the list has a tensor of that name. */
 TDM_API tdm_status tdm_tensor_list_add(tdm_tensor_list *list, const char *name,
                                        tdm_tensor *tensor) TDM_WARN_UNUSED;
-TDM_API size_t tdm_tensor_list_count(const tdm_tensor_list *list);
-TDM_API const char *tdm_tensor_list_name(const tdm_tensor_list *list, size_t index); /* borrowed */
-TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list,
-                                           size_t index); /* borrowed */
-TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list,
-                                         const char *name); /* borrowed */
 
-/* A description of one tensor of a list. Files of other programs may hold tensors of a dtype that
- * Tandem does not support, such as F8_E4M3, or of more than TDM_MAX_RANK dimensions. A list that is
- * read from such a file describes these tensors, but holds no values of them:
- * tdm_tensor_list_tensor and tdm_tensor_list_find return NULL for them, with UNSUPPORTED and a
- * message that names tensor and dtype, and functions that would need their values fail in the same
- * way. All pointers are borrowed from the list. */
+/* Returns the number of tensors. */
+TDM_API size_t tdm_tensor_list_count(const tdm_tensor_list *list);
+
+/* Returns the name of the tensor at index; borrowed. NULL if index is out of range. */
+TDM_API const char *tdm_tensor_list_name(const tdm_tensor_list *list, size_t index);
+
+/* Returns the tensor at index; borrowed. NULL if index is out of range. */
+TDM_API tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list, size_t index);
+
+/* Returns the tensor with that name; borrowed. NULL if there is none. */
+TDM_API tdm_tensor *tdm_tensor_list_find(const tdm_tensor_list *list, const char *name);
+
+/* Description of one tensor of a list. All pointers are borrowed from the list.
+ *
+ * Files of other programs may contain tensors of a dtype that Tandem does not support, such as
+ * F8_E4M3, or of more than TDM_MAX_RANK dimensions. A list that is read from such a file describes
+ * them, but does not contain their values. tdm_tensor_list_tensor and tdm_tensor_list_find return
+ * NULL for them, with UNSUPPORTED and a message that names the tensor and its dtype. Functions that
+ * need the values fail in the same way. */
 typedef struct tdm_listed_tensor {
-  const char *name;       /* NULL: there is no tensor of that index */
-  tdm_tensor *tensor;     /* NULL: unsupported */
-  tdm_dtype dtype;        /* TDM_DTYPE_NONE: a dtype that Tandem does not have */
-  const char *dtype_name; /* "float32"; of other dtypes the format's name: "F8_E4M3" */
-  const tdm_dim *dims;    /* (rank) */
-  int32_t rank;           /* may exceed TDM_MAX_RANK if tensor is NULL */
-  uint64_t bytes;         /* of its values */
+  const char *name;   /* NULL: there is no tensor at that index. */
+  tdm_tensor *tensor; /* NULL: not supported. */
+  tdm_dtype dtype;    /* TDM_DTYPE_NONE: not supported. */
+  /* "float32"; for a dtype that is not supported, its name in the file: "F8_E4M3". */
+  const char *dtype_name;
+  const tdm_dim *dims; /* (rank). */
+  int32_t rank;        /* Number of dimensions. It may exceed TDM_MAX_RANK if tensor is NULL. */
+  uint64_t bytes;      /* Number of bytes of the values. */
 } tdm_listed_tensor;
-/* Returns the description of the tensor at index; {0} if list is NULL or index is out of range. */
+
+/* Returns the description of the tensor at index; all zeros if index is out of range. */
 TDM_API tdm_listed_tensor tdm_tensor_list_entry(const tdm_tensor_list *list, size_t index);
 
-/* ---- Kernels, which tandem/devices/kernel.h describes ---------------------------------------- */
+/* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* Adds a kernel; the struct must outlive the context. A second one for the same (operation,
- * executes, dtype) is INVALID_ARGUMENT. Before the first session that needs it; any thread. */
+/* Adds a kernel of the program's own to the context; devices/kernel.h describes kernels. It must be
+ * added before the first session that needs it. INVALID_ARGUMENT if there is a kernel with the same
+ * operation, executes and dtype.
+ * @param kernel must outlive the context. */
 TDM_API tdm_status tdm_kernel_register(tdm_context *context,
                                        const tdm_kernel *kernel) TDM_WARN_UNUSED;
 

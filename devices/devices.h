@@ -30,8 +30,8 @@ extern "C" {
  * Reference counted. */
 typedef struct tdm_context tdm_context;
 
-/* A device of a context. It lives as long as its context. Kernels of the program's own receive it.
- */
+/* A device of a context. It is opaque and lives as long as its context; functions refer to devices
+ * by name. */
 typedef struct tdm_device tdm_device;
 
 /* Elements of one dtype in the memory of one device, contiguous in row-major order. Reference

@@ -13,8 +13,9 @@ import markdown
 # What the menu shows, in the order in which one reads; pages that it does not name come last.
 MENU = ["README", "first_hour", "tutorial", "concepts", "examples", "pytorch_guide", "layers",
         "performance", "several_machines", "forecast", "timelines", "tool", "messages",
-        "environment", "glossary", "architecture", "building", "changing", "testing", "versions",
-        "CHANGELOG"]
+        "environment", "glossary", "architecture", "overview", "devices", "planning",
+        "parallelism", "running", "memory", "ranks", "kernels", "building", "changing", "testing",
+        "versions", "CHANGELOG"]
 # Folders of pages, as links from other pages name them.
 PAGE_FOLDERS = ("", "docs", "architecture", "docs/architecture")
 CODE = re.compile(r"<code>(.*?)</code>", re.S)

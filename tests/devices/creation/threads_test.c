@@ -1,7 +1,7 @@
-/* The threads of a process, compared with the table in docs/architecture.md: their names, the
- * processing units that they may run on, and their time slices. Two ranks of a job, each with all
- * kinds of devices and a loader, have every thread that the table tells of. Their creator is bound
- * to one unit, so that a thread that is not bound by itself shows. */
+/* Compares the threads of a process with the table in docs/architecture/devices.md: their names,
+ * their processing units, and their time slices. Two ranks of a job, each with all kinds of devices
+ * and a loader, have every thread of the table. Their creator is bound to one unit, so a thread
+ * that is not bound separately is detected. */
 #define _GNU_SOURCE /* affinity */
 #include <ctype.h>
 #include <dirent.h>
@@ -67,7 +67,7 @@ static void read_row(char *line, table *out) {
 
 /* Reads the rows of the section "Threads" whose first cell is a name. */
 static void read_table(table *out) {
-  FILE *file = fopen("docs/architecture.md", "r");
+  FILE *file = fopen("docs/architecture/devices.md", "r");
   assert_non_null(file);
   char line[2000];
   bool inside = false;
@@ -204,7 +204,7 @@ static bool compare_threads(const unit_sets *sets, table *with, char *why) {
       continue;
     if (strncmp(name, "tdm-", 4) != 0 && strncmp(name, "tandem-", 7) != 0) continue;
     table_row *row = find_row(with, name);
-    if (!row) fail_msg("docs/architecture.md has no row for the thread %s", name);
+    if (!row) fail_msg("docs/architecture/devices.md has no row for the thread %s", name);
     row->seen++;
     agrees = is_as_told(sets, task->d_name, row, name, why) && agrees;
   }

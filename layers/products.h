@@ -1,5 +1,6 @@
-/* Public part of layers/: products of matrices, of pairs of vectors, and attention. Included by
- * layers/layers.h, whose rules hold here too. */
+/* Public part of layers/: matrix products, dot products of vectors, and attention. Included by
+ * layers/layers.h. The conventions of functions that build a graph are at the top of
+ * graph/building.h. */
 #ifndef TANDEM_LAYERS_PRODUCTS_H
 #define TANDEM_LAYERS_PRODUCTS_H
 
@@ -9,30 +10,42 @@
 extern "C" {
 #endif
 
-/* a (..., m, k), b (..., k, n) -> (..., m, n), both of two dimensions or more; leading dimensions
- * are broadcast as PyTorch does it: a dimension that is missing, or is the size 1, is repeated. */
+/* Computes matrix products (torch.matmul). Leading dimensions are broadcast: one that is missing,
+ * or is 1, is repeated.
+ * @param a (..., m, k), with two dimensions or more.
+ * @param b (..., k, n), with two dimensions or more.
+ * @return (..., m, n). */
 TDM_API tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
-/* x with two dimensions exchanged (negative: from the end); float32, float64, int32 or int64. */
+
+/* Returns x with two dimensions exchanged (torch.transpose). Negative dimensions count from the
+ * end.
+ * @param x float32, float64, int32 or int64. */
 TDM_API tdm_value tdm_transpose(tdm_graph *graph, const char *name, tdm_value x, int first,
                                 int second);
 
-/* x (batch, vectors, dim) -> (batch, vectors (vectors - 1) / 2): the products of a sample's vectors
- * with those before them, (1,0), (2,0), (2,1), ..., the lower triangle as DLRM takes it; with
- * `with_self` each one's with itself too. vectors is a size of 256 at most. */
+/* Computes the dot products of all pairs of vectors of each sample: (1,0), (2,0), (2,1), ..., the
+ * lower triangle, as DLRM uses it.
+ * @param x (batch, vectors, dim); vectors must be a size of at most 256.
+ * @param with_self true: include the product of each vector with itself.
+ * @return (batch, vectors (vectors - 1) / 2), or (batch, vectors (vectors + 1) / 2) with_self. */
 TDM_API tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_value x,
                                       bool with_self);
 
+/* Options of tdm_attention. */
 typedef struct tdm_attention_options {
   size_t struct_size;
-  int64_t heads;     /* that the last dimensions are shared out to, 1 or more; default 1 */
-  bool causal;       /* query i sees the keys up to i */
-  tdm_value padding; /* bool (batch, keys): true where a key is left out; or invalid */
-  double scale;      /* of the products; default TDM_DEFAULT: 1 / sqrt of a head's share of q */
-  double dropout;    /* probability with which a weight is dropped in runs that train */
-  /* PyTorch's attn_mask: bool, true where a key is left out, or of q's dtype, added to the scaled
-   * products; (queries, keys), (batch heads, queries, keys) or (batch, heads, queries, keys); or
-   * invalid. No gradient flows into it. Into a parallel region (queries, keys) goes as
-   * TDM_BROADCAST. */
+  /* Number of heads into which the last dimensions are divided, 1 or more. Default 1. */
+  int64_t heads;
+  bool causal; /* true: query i attends to keys up to i. Default false. */
+  /* bool (batch, keys), true for keys that are ignored. Default invalid: none. */
+  tdm_value padding;
+  double scale; /* Factor of the products. Default TDM_DEFAULT: 1 / sqrt(dim). */
+  /* Probability with which a weight is dropped in runs that train, 0 to 1. Default 0. */
+  double dropout;
+  /* PyTorch's attn_mask: bool, true for keys that are ignored; or of q's dtype, added to the scaled
+   * products. Its shape is (queries, keys), (batch heads, queries, keys) or (batch, heads, queries,
+   * keys). No gradient flows into it. In a parallel region, (queries, keys) must be TDM_BROADCAST.
+   * Default invalid: none. */
   tdm_value mask;
 } tdm_attention_options;
 static inline tdm_attention_options tdm_attention_options_default(void) {
@@ -43,28 +56,41 @@ static inline tdm_attention_options tdm_attention_options_default(void) {
   return options;
 }
 
-/* Scaled dot-product attention: q (batch, queries, heads dim), k (batch, keys, heads dim), v
- * (batch, keys, heads width) -> (batch, queries, heads width): softmax(scale q k^T) v, head by
- * head. Memory grows with queries + keys: no matrix of weights is kept. A query that sees no key
- * has 0. */
+/* Computes scaled dot-product attention: softmax(scale q k^T) v for each head
+ * (torch.nn.functional.scaled_dot_product_attention). Memory grows with queries + keys: the matrix
+ * of weights is not stored. A query that attends to no key gives 0.
+ * @param q (batch, queries, heads dim).
+ * @param k (batch, keys, heads dim).
+ * @param v (batch, keys, heads width).
+ * @param options NULL: all defaults.
+ * @return (batch, queries, heads width). */
 TDM_API tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k,
                                 tdm_value v, const tdm_attention_options *options);
 
+/* Options of tdm_multi_head_attention. */
 typedef struct tdm_multi_head_attention_options {
   size_t struct_size;
-  bool batch_first;  /* (batch, length, features) instead of (length, batch, features) */
-  bool without_bias; /* of all four products */
-  bool causal;       /* query i sees the keys up to i */
-  tdm_value padding; /* bool (batch, keys): PyTorch's key_padding_mask; or invalid */
+  /* true: operands are (batch, length, features). false: (length, batch, features). Default false.
+   */
+  bool batch_first;
+  bool without_bias; /* true: no bias in any of the four linear layers. Default false. */
+  bool causal;       /* true: query i attends to keys up to i. Default false. */
+  /* bool (batch, keys), true for keys that are ignored: PyTorch's key_padding_mask. Default
+   * invalid: none. */
+  tdm_value padding;
+  /* Probability with which a weight is dropped in runs that train, 0 to 1. Default 0. */
   double dropout;
-  tdm_value mask;     /* as of tdm_attention: PyTorch's attn_mask */
-  bool add_bias_kv;   /* one key and value more, name.bias_k and name.bias_v (1, 1, features):
-                         normal(0, 1/sqrt(features)) */
-  bool add_zero_attn; /* one more of zeros */
-  /* Unless NULL: gets what values are weighted by, (batch, queries, keys), the mean over heads,
-   * after dropout; with weights_by_head (batch, heads, queries, keys). It is a matrix in memory
-   * then, and attention is put together of products and a softmax. */
+  /* PyTorch's attn_mask, as in tdm_attention_options. Default invalid: none. */
+  tdm_value mask;
+  /* true: one further key and value, the parameters name.bias_k and name.bias_v (1, 1, features),
+   * normal(0, 1/sqrt(features)). Default false. */
+  bool add_bias_kv;
+  bool add_zero_attn; /* true: one further key and value of zeros. Default false. */
+  /* Receives the weights of the values after dropout: (batch, queries, keys), the mean over heads.
+   * The weights are then a matrix in memory, and attention is computed by products and a softmax.
+   * Default NULL: not needed. */
   tdm_value *out_weights;
+  /* true: out_weights receives (batch, heads, queries, keys) instead. Default false. */
   bool weights_by_head;
 } tdm_multi_head_attention_options;
 static inline tdm_multi_head_attention_options tdm_multi_head_attention_options_default(void) {
@@ -73,14 +99,23 @@ static inline tdm_multi_head_attention_options tdm_multi_head_attention_options_
   return options;
 }
 
-/* PyTorch's MultiheadAttention: query (queries, batch, features), key and value (keys, batch,
- * features) -> (queries, batch, features). name.in_proj_weight (3 features, features): uniform
- * within sqrt(6 / (4 features)), name.in_proj_bias (3 features): zeros, name.out_proj.weight
- * (features, features): uniform within 1/sqrt(features), name.out_proj.bias: zeros. Where key or
- * value have other features (PyTorch's kdim and vdim): name.q_proj_weight, name.k_proj_weight and
- * name.v_proj_weight (features, theirs) in place of the first, uniform within sqrt(6 / (features +
- * theirs)). One sequence may come without a batch, all three inputs (length, features). options may
- * be NULL. */
+/* Applies multi-head attention: attention between linear layers (torch.nn.MultiheadAttention).
+ * Declares
+ * - `name.in_proj_weight` (3 features, features), uniform within +-sqrt(6 / (4 features)).
+ * - `name.in_proj_bias` (3 features), zeros.
+ * - `name.out_proj.weight` (features, features), uniform within +-1/sqrt(features).
+ * - `name.out_proj.bias` (features), zeros.
+ *
+ * If key or value have other numbers of features (PyTorch's kdim and vdim), it declares
+ * `name.q_proj_weight`, `name.k_proj_weight` and `name.v_proj_weight` (features, n) instead of the
+ * first, uniform within +-sqrt(6 / (features + n)), where n is the number of features of the
+ * operand.
+ * @param query (queries, batch, features), or (queries, features).
+ * @param key (keys, batch, features), or (keys, features).
+ * @param value (keys, batch, features), or (keys, features).
+ * @param heads number of heads; it divides features.
+ * @param options NULL: all defaults.
+ * @return of query's shape. */
 TDM_API tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value query,
                                            tdm_value key, tdm_value value, int64_t heads,
                                            const tdm_multi_head_attention_options *options);

@@ -1,6 +1,6 @@
-/* Public part of layers/ for recurrent layers, included by layers/layers.h: PyTorch's RNN, LSTM and
- * GRU. All functions: one thread (the graph's); an invalid value in gives an invalid value out, the
- * first error sticks to the graph. */
+/* Public part of layers/: recurrent layers, PyTorch's RNN, LSTM and GRU. Included by
+ * layers/layers.h. The conventions of functions that build a graph are at the top of
+ * graph/building.h. */
 #ifndef TANDEM_LAYERS_RECURRENT_H
 #define TANDEM_LAYERS_RECURRENT_H
 
@@ -10,21 +10,27 @@
 extern "C" {
 #endif
 
-/* D, directions, is 2 for bidirectional layers, else 1. States stand layer after layer, in each
- * forward before backward. */
+/* Options of recurrent layers. D, the number of directions, is 2 for bidirectional layers and 1
+ * otherwise. States are ordered by layer, and within a layer forward before backward. */
 typedef struct tdm_rnn_options {
   size_t struct_size;
-  int layers;         /* 1 to 10000; default 1 */
-  bool relu;          /* of tdm_rnn only; else tanh */
-  bool batch_first;   /* x and y are (batch, length, ...) */
-  tdm_value h0;       /* (layers D, batch, hidden); invalid: zeros */
-  tdm_value c0;       /* of tdm_lstm only, likewise */
-  tdm_value lengths;  /* int32 or int64 (batch): row i has lengths[i] steps, 0 to length, as in
-                         PyTorch's packed sequences, in any order; invalid: all of them */
-  bool bidirectional; /* y has (..., 2 hidden): forward, then backward */
-  bool without_bias;
-  double dropout;     /* tdm_dropout's p, of what every layer but the last gives to the next */
-  int64_t projection; /* of tdm_lstm only: PyTorch's proj_size, less than hidden; 0: none */
+  int layers;       /* Number of layers, 1 to 10000. Default 1. */
+  bool relu;        /* For tdm_rnn only: true: relu instead of tanh. Default false. */
+  bool batch_first; /* true: x and the result are (batch, length, ...). Default false. */
+  /* (layers D, batch, hidden): states before the first step. Default invalid: zeros. */
+  tdm_value h0;
+  /* For tdm_lstm only: states of the cells before the first step, as h0. Default invalid: zeros. */
+  tdm_value c0;
+  /* int32 or int64 (batch): row i has lengths[i] steps, 0 to length, as in PyTorch's packed
+   * sequences, in any order. Default invalid: all rows have length steps. */
+  tdm_value lengths;
+  /* true: a second direction reads the steps backward; the result is (..., 2 hidden), forward, then
+   * backward. Default false. */
+  bool bidirectional;
+  bool without_bias; /* true: no biases. Default false. */
+  double dropout;    /* Probability of dropout between layers, 0 to 1. Default 0. */
+  /* For tdm_lstm only: PyTorch's proj_size, less than hidden. Default 0: none. */
+  int64_t projection;
 } tdm_rnn_options;
 static inline tdm_rnn_options tdm_rnn_options_default(void) {
   tdm_rnn_options options = TDM_ZEROED;
@@ -33,24 +39,37 @@ static inline tdm_rnn_options tdm_rnn_options_default(void) {
   return options;
 }
 
-/* x (length, batch, in) -> y (length, batch, D hidden) of the last layer; zeros behind a row's own
- * steps, from the last of which the backward direction begins. *out_h_n, unless NULL, gets the
- * states after the last steps, one value (layers D, batch, hidden) as h0.
- * name.weight_ih_l0 (hidden, in), name.weight_hh_l0 (hidden, hidden), name.bias_ih_l0,
- * name.bias_hh_l0 (hidden), ..._l0_reverse, ..._l1 ...: uniform within 1/sqrt(hidden). in of the
- * layers behind the first is D hidden. One sequence may come without a batch, (length, in), its
- * first and last states without one too, and without lengths. options may be NULL. */
+/* Applies a recurrent layer: h(t) = tanh(x(t) weight_ih^T + bias_ih + h(t-1) weight_hh^T + bias_hh)
+ * (torch.nn.RNN).
+ *
+ * Declares `name.weight_ih_l0` (hidden, in), `name.weight_hh_l0` (hidden, hidden),
+ * `name.bias_ih_l0` (hidden) and `name.bias_hh_l0` (hidden), all uniform within +-1/sqrt(hidden).
+ * The names of the backward direction end with "_reverse"; further layers are l1, l2, ..., and in
+ * is D hidden for them.
+ * @param x (length, batch, in), or (length, in); then states have no batch either, and lengths
+ *     cannot be set.
+ * @param hidden 1 or more.
+ * @param options NULL: all defaults.
+ * @param out_h_n receives the states after the last steps, (layers D, batch, hidden); NULL: not
+ *     needed.
+ * @return (length, batch, D hidden): states of the last layer. Steps after a row's length are
+ *     zeros, and the backward direction begins with the row's last step. */
 TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                           const tdm_rnn_options *options, tdm_value *out_h_n);
-/* The same with weights and biases of four gates (4 hidden, ...): input, forget, cell, output.
- * *out_c_n is as *out_h_n, of the cells' states. With a projection P, what steps and layers give
- * each other, y, h0 and h_n have P in place of hidden: name.weight_hr_l0 (P, hidden),
- * name.weight_hh_l0 (4 hidden, P). A step multiplies by the product of these two, which is made
- * once a run. */
+
+/* Applies an LSTM (torch.nn.LSTM). As tdm_rnn, with weights and biases of four gates (4 hidden,
+ * ...): input, forget, cell and output.
+ *
+ * With a projection P, states and results have P instead of hidden, `name.weight_hh_l0` is (4
+ * hidden, P), and `name.weight_hr_l0` (P, hidden) is declared too. Steps multiply by the product of
+ * these two matrices, which is computed once per run.
+ * @param out_c_n receives the states of the cells after the last steps, (layers D, batch, hidden);
+ *     NULL: not needed. */
 TDM_API tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                            const tdm_rnn_options *options, tdm_value *out_h_n, tdm_value *out_c_n);
-/* The same as tdm_rnn with weights and biases of three gates (3 hidden, ...): reset, update, new.
- */
+
+/* Applies a GRU (torch.nn.GRU). As tdm_rnn, with weights and biases of three gates (3 hidden, ...):
+ * reset, update and new. */
 TDM_API tdm_value tdm_gru(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,
                           const tdm_rnn_options *options, tdm_value *out_h_n);
 

@@ -19,7 +19,7 @@ TDM_API tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, td
 
 /* Returns x with two dimensions exchanged (torch.transpose). Negative dimensions count from the
  * end.
- * @param x float32, float64, int32 or int64. */
+ * @param x any dtype. */
 TDM_API tdm_value tdm_transpose(tdm_graph *graph, const char *name, tdm_value x, int first,
                                 int second);
 

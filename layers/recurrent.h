@@ -60,9 +60,9 @@ TDM_API tdm_value tdm_rnn(tdm_graph *graph, const char *name, tdm_value x, int64
 /* Applies an LSTM (torch.nn.LSTM). As tdm_rnn, with weights and biases of four gates (4 hidden,
  * ...): input, forget, cell and output.
  *
- * With a projection P, states and results have P instead of hidden, `name.weight_hh_l0` is (4
- * hidden, P), and `name.weight_hr_l0` (P, hidden) is declared too. Steps multiply by the product of
- * these two matrices, which is computed once per run.
+ * With a projection P, h0, out_h_n and the result have P instead of hidden; c0 and out_c_n keep
+ * hidden. `name.weight_hh_l0` is (4 hidden, P), and `name.weight_hr_l0` (P, hidden) is declared
+ * too. Steps multiply by the product of these two matrices, which is computed once per run.
  * @param out_c_n receives the states of the cells after the last steps, (layers D, batch, hidden);
  *     NULL: not needed. */
 TDM_API tdm_value tdm_lstm(tdm_graph *graph, const char *name, tdm_value x, int64_t hidden,

@@ -1,11 +1,16 @@
-/* Public part of layers/: learning rates that change with the epoch or the step, as
- * torch.optim.lr_scheduler has them. A schedule is a value; its rate is a function of a number of
- * steps alone, so a run that goes on from a checkpoint needs no state of it:
+/* Public part of layers/: learning rate schedules, as in torch.optim.lr_scheduler.
  *
- *   status = tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
- *
- * sets the rate of the steps that follow; no plan is made anew. Numbers that are not finite are
- * INVALID_ARGUMENT. Any thread. */
+ * A schedule is a value, and its rate is a function of the number of steps only, so it has no state
+ * to save. Its steps may be epochs or training steps. The following sets the rate of the steps that
+ * follow; no plan is made again:
+ * @code
+ * tdm_rate_schedule schedule;
+ * tdm_status status = tdm_rate_schedule_step(0.1, 30, 0.1, &schedule);
+ * ...
+ * status = tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
+ * @endcode
+ * All functions may be called from any thread. `rate` is the base rate. Numbers that are not finite
+ * are INVALID_ARGUMENT. */
 #ifndef TANDEM_LAYERS_SCHEDULES_H
 #define TANDEM_LAYERS_SCHEDULES_H
 
@@ -15,13 +20,13 @@
 extern "C" {
 #endif
 
-/* The factor that a schedule of a user's own multiplies the base rate with after step steps. */
+/* Type of a function that returns the factor of the base rate after `step` steps. */
 typedef double (*tdm_rate_schedule_factor)(void *user, int64_t step);
 
-/* The most steps at which a schedule changes its factor. */
+/* Maximum number of milestones, and of parts of a schedule. */
 #define TDM_RATE_SCHEDULE_MAX_MILESTONES 16
 
-/* Made by the functions below; not to be filled by hand. */
+/* A schedule, which one of the functions below creates. Its members are private. */
 typedef struct tdm_rate_schedule tdm_rate_schedule;
 struct tdm_rate_schedule {
   int kind;
@@ -30,55 +35,83 @@ struct tdm_rate_schedule {
   int64_t steps[2 + TDM_RATE_SCHEDULE_MAX_MILESTONES];
   tdm_rate_schedule_factor factor;
   void *user;
-  const tdm_rate_schedule *parts; /* of what is put together: the caller's */
+  const tdm_rate_schedule *parts; /* Parts of a combined schedule; borrowed. */
 };
 
-/* Times gamma every size steps. */
+/* Creates a schedule that multiplies the rate by gamma every `size` steps (StepLR).
+ * @param size 1 or more. */
 TDM_API tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamma,
                                           tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* Times gamma at each milestone; they ascend, and are TDM_RATE_SCHEDULE_MAX_MILESTONES at most. */
+
+/* Creates a schedule that multiplies the rate by gamma at each milestone (MultiStepLR).
+ * @param milestones (count): numbers of steps, in ascending order.
+ * @param count at most TDM_RATE_SCHEDULE_MAX_MILESTONES. */
 TDM_API tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones,
                                                 size_t count, double gamma,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* Times gamma every step. */
+
+/* Creates a schedule that multiplies the rate by gamma every step (ExponentialLR). */
 TDM_API tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
                                                  tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* Half a cosine from rate down to least in half_period steps, and back up in as many, and so on (I.
- * Loshchilov, F. Hutter, "SGDR", 2017, without restarts). */
+
+/* Creates a schedule that follows half a cosine from rate down to least in half_period steps, and
+ * back up in the same number, and so on (CosineAnnealingLR; I. Loshchilov, F. Hutter, "SGDR", 2017,
+ * without restarts).
+ * @param half_period 1 or more.
+ * @param least lowest rate. */
 TDM_API tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, double least,
                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* From rate times first to rate times last, in equal parts over so many steps; then that. */
+
+/* Creates a schedule that changes the rate linearly from rate first to rate last over `steps`
+ * steps, and keeps it then (LinearLR).
+ * @param first factor at step 0.
+ * @param last factor from step `steps` on. */
 TDM_API tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int64_t steps,
                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
-/* rate times factor for so many steps, then rate: a warm-up, before others in a sequence. */
+/* Creates a schedule with rate factor for `steps` steps, and rate from then on (ConstantLR). Use it
+ * as a warm-up in a sequence. */
 TDM_API tdm_status tdm_rate_schedule_constant(double rate, double factor, int64_t steps,
                                               tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* rate times (1 - step / steps)^power, and 0 from then on. */
+
+/* Creates a schedule with rate (1 - step / steps)^power, and 0 from step `steps` on (PolynomialLR).
+ */
 TDM_API tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* All parts at once: the first one's base rate times what each makes of its own. So is PyTorch's
- * ChainedScheduler, but for a cosine that ends above 0 or has turned, which goes by differences
- * there. parts (count, at most TDM_RATE_SCHEDULE_MAX_MILESTONES) stay the caller's, and must
- * outlive the schedule; the base rates are positive. */
+
+/* Creates a schedule that applies all parts at once: the base rate of the first part times the
+ * factor of each part (ChainedScheduler). PyTorch gives other rates for a cosine with least above
+ * 0, or beyond its half period, because it computes differences there.
+ * @param parts (count): borrowed; they must outlive the schedule. Their base rates are positive.
+ * @param count at most TDM_RATE_SCHEDULE_MAX_MILESTONES. */
 TDM_API tdm_status tdm_rate_schedule_chained(const tdm_rate_schedule *parts, size_t count,
                                              tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* One part after the other: part i + 1 begins at milestones[i] (count - 1), which ascend, with its
- * own step 0. parts as above. */
+
+/* Creates a schedule that applies one part after the other (SequentialLR).
+ * @param parts (count): as in tdm_rate_schedule_chained.
+ * @param count at most TDM_RATE_SCHEDULE_MAX_MILESTONES.
+ * @param milestones (count - 1), in ascending order: part i + 1 begins at step milestones[i], which
+ *     is its own step 0. */
 TDM_API tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t count,
                                                 const int64_t *milestones,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
+/* Options of tdm_rate_schedule_one_cycle. */
 typedef struct tdm_one_cycle_options {
   size_t struct_size;
-  double rising;        /* the share of steps in which the rate rises, 0 to 1; default 0.3 */
-  double first_divisor; /* the first rate is the highest divided by this, positive; default 25 */
-  double last_divisor;  /* the last is the first divided by this, positive; default 1e4 */
-  bool linear;          /* else along half cosines */
-  bool three_phases;    /* down to the first rate as it rose, then to the last */
-  /* What tdm_rate_schedule_momentum_at goes between, the largest where the rate is least. */
-  double base_momentum; /* default 0.85 */
-  double max_momentum;  /* default 0.95 */
+  double rising; /* Share of the steps in which the rate rises, 0 to 1. Default 0.3. */
+  /* The first rate is the highest rate divided by this; positive. Default 25. */
+  double first_divisor;
+  /* The last rate is the first rate divided by this; positive. Default 1e4. */
+  double last_divisor;
+  /* true: the rate changes linearly. false: along half cosines. Default false. */
+  bool linear;
+  /* true: the rate falls to the first rate in as many steps as it rose, and then to the last rate.
+   * Default false. */
+  bool three_phases;
+  /* Lowest momentum, at the highest rate, for tdm_rate_schedule_momentum_at. Default 0.85. */
+  double base_momentum;
+  double max_momentum; /* Highest momentum, at the lowest rate. Default 0.95. */
 } tdm_one_cycle_options;
 static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
   tdm_one_cycle_options options = TDM_ZEROED;
@@ -91,35 +124,42 @@ static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
   return options;
 }
 
-/* Up to highest and down again, once in steps steps (L. N. Smith, N. Topin, "Super-convergence",
- * 2018). PyTorch's cycle_momentum is to set tdm_rate_schedule_momentum_at as well, by
- * tdm_session_set_momentum; else momentum stays what it is. options may be NULL. */
+/* Creates a schedule that rises to `highest` and falls again, once in `steps` steps (OneCycleLR; L.
+ * N. Smith, N. Topin, "Super-convergence", 2018). For PyTorch's cycle_momentum, also pass
+ * tdm_rate_schedule_momentum_at to tdm_session_set_momentum; otherwise the momentum does not
+ * change.
+ * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
                                                const tdm_one_cycle_options *options,
                                                tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
-/* rate times factor(user, step). */
+
+/* Creates a schedule with rate factor(user, step) (LambdaLR). */
 TDM_API tdm_status tdm_rate_schedule_lambda(double rate, tdm_rate_schedule_factor factor,
                                             void *user,
                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
-/* The rate after step steps, from 0 on; negative steps count as 0, and those beyond the end of a
- * cycle as its end. */
+/* Returns the learning rate after `step` steps. A negative step counts as 0; a step beyond the end
+ * of a cycle counts as its end. */
 TDM_API double tdm_rate_schedule_at(const tdm_rate_schedule *schedule, int64_t step);
 
-/* The momentum after step steps, of a cycle (tdm_rate_schedule_one_cycle): down from the largest
- * while the rate rises, and up again as it falls. -1, which no session takes, of other schedules,
- * also of those put together of cycles. */
+/* Returns the momentum after `step` steps of a schedule that tdm_rate_schedule_one_cycle created:
+ * it falls while the rate rises, and rises while the rate falls. Returns -1, which no session
+ * accepts, for other schedules, also for those that are combined of cycles. */
 TDM_API double tdm_rate_schedule_momentum_at(const tdm_rate_schedule *schedule, int64_t step);
 
+/* Options of tdm_rate_plateau_begin. */
 typedef struct tdm_plateau_options {
   size_t struct_size;
-  bool rising;      /* the largest metric is the best, not the least */
-  double factor;    /* 0 to less than 1; default 0.1 */
-  int64_t patience; /* metrics without a better one that are let pass, 0 or more; default 10 */
-  double threshold; /* by how much better it must be, 0 or more; default 1e-4 */
-  bool absolute;    /* the threshold is a distance, and not a share of the best */
-  int64_t cooldown; /* metrics after a reduction in which none are counted */
-  double least;     /* no rate is below */
+  bool rising;   /* true: larger metrics are better. false: smaller ones. Default false. */
+  double factor; /* Factor of a reduction, 0 or more and less than 1. Default 0.1. */
+  /* Number of metrics without improvement that cause no reduction, 0 or more. Default 10. */
+  int64_t patience;
+  double threshold; /* Minimum improvement, 0 or more. Default 1e-4. */
+  /* true: threshold is a difference. false: it is a share of the best metric. Default false. */
+  bool absolute;
+  /* Number of metrics after a reduction that are not counted, 0 or more. Default 0. */
+  int64_t cooldown;
+  double least; /* Lowest rate. Default 0. */
 } tdm_plateau_options;
 static inline tdm_plateau_options tdm_plateau_options_default(void) {
   tdm_plateau_options options = TDM_ZEROED;
@@ -130,21 +170,25 @@ static inline tdm_plateau_options tdm_plateau_options_default(void) {
   return options;
 }
 
-/* PyTorch's ReduceLROnPlateau: what it knows after the metrics so far. Plain memory: it may be
- * copied, and kept in a file. */
+/* State of a schedule that reduces the rate when a metric stops improving (ReduceLROnPlateau). It
+ * is plain memory that may be copied and saved. */
 typedef struct tdm_plateau {
-  tdm_plateau_options options; /* filled in */
-  double rate;                 /* of now */
-  double best;                 /* metric so far */
-  int64_t bad_count;           /* metrics in a row that were no better */
-  int64_t cooldown_left;       /* metrics that are not counted yet */
+  tdm_plateau_options options; /* The options, with defaults filled in. */
+  double rate;                 /* Current learning rate. */
+  double best;                 /* Best metric so far. */
+  int64_t bad_count;           /* Number of metrics in a row that were no better. */
+  int64_t cooldown_left;       /* Number of metrics that are not counted yet. */
 } tdm_plateau;
 
-/* options may be NULL. */
+/* Initializes the state.
+ * @param rate initial learning rate.
+ * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_rate_plateau_begin(double rate, const tdm_plateau_options *options,
                                           tdm_plateau *out_plateau) TDM_WARN_UNUSED;
-/* Takes the metric of an epoch, and answers the rate from then on: times factor once `patience`
- * metrics in a row were no better. A NaN is no better. 0 where plateau is NULL. */
+
+/* Records the metric of an epoch, and returns the learning rate from then on. The rate is
+ * multiplied by factor once more than `patience` metrics in a row were no better. NaN is no
+ * improvement. 0 is returned if plateau is NULL. */
 TDM_API double tdm_rate_plateau_next(tdm_plateau *plateau, double metric);
 
 #ifdef __cplusplus

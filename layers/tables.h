@@ -1,5 +1,5 @@
-/* Public part of layers/: bags of a table's rows. Included by layers/layers.h, whose rules hold
- * here too. */
+/* Public part of layers/: embedding bags. Included by layers/layers.h. The conventions of functions
+ * that build a graph are at the top of graph/building.h. */
 #ifndef TANDEM_LAYERS_TABLES_H
 #define TANDEM_LAYERS_TABLES_H
 
@@ -9,19 +9,31 @@
 extern "C" {
 #endif
 
-/* What a bag's rows become: their mean, their sum, the largest of each element. */
-typedef enum tdm_bag_mode { TDM_BAG_MEAN, TDM_BAG_SUM, TDM_BAG_MAX } tdm_bag_mode;
+/* How the rows of a bag are combined, element by element. */
+typedef enum tdm_bag_mode {
+  TDM_BAG_MEAN, /* Their mean. */
+  TDM_BAG_SUM,  /* Their sum. */
+  TDM_BAG_MAX   /* Their maximum. */
+} tdm_bag_mode;
 
+/* Options of tdm_embedding_bag. */
 typedef struct tdm_embedding_bag_options {
   size_t struct_size;
-  tdm_bag_mode mode; /* default TDM_BAG_MEAN */
-  tdm_value offsets; /* int (bags): where each bag begins in ids of one dimension; or invalid */
-  bool include_last_offset; /* offsets has one more, where the last bag ends */
-  tdm_value scales; /* like ids: PyTorch's per_sample_weights, with their gradient; of sums only */
-  /* In no bag, its row zeros and never trained; negative: from the end. Default TDM_NO_INDEX: none.
-   */
+  tdm_bag_mode mode; /* How the rows of a bag are combined. Default TDM_BAG_MEAN. */
+  /* int32 or int64 (bags): where each bag begins in ids (n). Default invalid: none; ids are (bags,
+   * length). */
+  tdm_value offsets;
+  /* true: offsets has a further element, where the last bag ends. Default false. */
+  bool include_last_offset;
+  /* PyTorch's per_sample_weights, of the shape of ids: each row is multiplied by one. Gradients
+   * flow into them. For TDM_BAG_SUM only. Default invalid: none. */
+  tdm_value scales;
+  /* Id that is ignored, and whose row is initially zeros and never trained; negative: from the end.
+   * Default TDM_NO_INDEX: none. */
   int64_t padding_index;
-  bool sparse; /* the table's gradient as rows; not for maxima */
+  /* true: the gradient of the table consists of rows (tdm_embedding_options.sparse). Not for
+   * TDM_BAG_MAX. Default false. */
+  bool sparse;
 } tdm_embedding_bag_options;
 static inline tdm_embedding_bag_options tdm_embedding_bag_options_default(void) {
   tdm_embedding_bag_options options = TDM_ZEROED;
@@ -31,10 +43,15 @@ static inline tdm_embedding_bag_options tdm_embedding_bag_options_default(void) 
   return options;
 }
 
-/* PyTorch's EmbeddingBag: ids int (bags, length), or (n) with offsets -> (bags, dim), the sum, mean
- * or maximum of a bag's rows; zeros for an empty bag. name.weight (rows, dim), normal(0, 1).
- * options may be NULL: means. Bags of one length can be cut along the batch, in replicas and in
- * micro-batches; bags given by offsets cannot. */
+/* Looks up bags of rows of a trained table and combines each bag into one row
+ * (torch.nn.EmbeddingBag). Declares `name.weight` (rows, dim), normal(0, 1). An empty bag gives
+ * zeros. Bags of one length can be cut along the batch by parallel regions and micro-batches; bags
+ * with offsets cannot.
+ * @param ids int32 or int64: (bags, length), or (n) with options->offsets; each 0 to rows - 1.
+ * @param rows number of rows, 1 or more.
+ * @param dim size of a row, 1 or more.
+ * @param options NULL: all defaults.
+ * @return (bags, dim). */
 TDM_API tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                                     int64_t dim, const tdm_embedding_bag_options *options);
 

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Turns a public header into one with comments in the form that Doxygen reads.
+"""Converts the comments of a public header to the form that Doxygen reads.
 
     filter.py HEADER             prints the header for Doxygen
-    filter.py --check HEADER...  tells names that no comment documents, and members of structs
+    filter.py --check HEADER...  prints the names and struct members that have no comment
 
-A comment above a declaration documents it, and those that follow without an empty line in between;
-a comment behind one documents it alone. A member of a struct is documented by a comment beside it,
-or by one of the struct's that has its name. The first comment of a file documents the file.
+A comment above a declaration documents it and the declarations that follow without an empty line.
+A comment after a declaration documents only that one. A comment beside a struct member documents
+it, and so does a comment of the struct that contains its name. The first comment of a file
+documents the file.
 """
 import re
 import sys
@@ -28,7 +29,7 @@ class Piece:
 
 
 def read_comment(lines, at):
-    """The comment that begins at a line, and the line behind it."""
+    """Returns the comment that begins at a line, and the next line."""
     end = at
     while "*/" not in lines[end]:
         end += 1
@@ -36,7 +37,7 @@ def read_comment(lines, at):
 
 
 def read_declaration(lines, at):
-    """A declaration with its comment behind, and the line behind it."""
+    """Returns a declaration with the comment after it, and the next line."""
     end, depth, in_comment = at, 0, False
     while True:
         line = lines[end]
@@ -55,7 +56,7 @@ def read_declaration(lines, at):
 
 
 def name_of(text):
-    """What a declaration declares."""
+    """Returns the name that a declaration declares, or None."""
     if text.startswith("#define"):
         return MACRO.match(text)[1]
     pointer = NAME_OF_POINTER.search(text) if text.startswith("typedef") else None
@@ -70,7 +71,7 @@ def name_of(text):
 
 
 def pieces_of(text):
-    """The header, piece by piece."""
+    """Returns the pieces of the header."""
     lines, at, comment, is_new = text.split("\n"), 0, None, False
     pieces = []
     while at < len(lines):
@@ -92,8 +93,8 @@ def pieces_of(text):
     return pieces
 
 
-def has_comment_behind(text):
-    """Behind its last token, or, of what has members, inside."""
+def has_own_comment(text):
+    """Returns True if a comment follows the declaration or is inside it."""
     return "/*" in text.split("{")[0] or bool(re.search(r";\s*/\*|\*/\s*$", text)) or "/*" in text
 
 
@@ -101,21 +102,21 @@ INITIALIZER = re.compile(r"tdm_\w+_options_default$")  # core/core.h documents t
 
 
 def undocumented(text):
-    """Names that a user may write, without a comment; forward declarations of opaque types are told
-    of where they are made."""
+    """Returns the public names without a comment. The function that creates an opaque type
+    documents the type."""
     found = []
     for piece in pieces_of(text):
         if piece.kind != "declaration" or not piece.name or GUARD.match(piece.name):
             continue
         if INITIALIZER.match(piece.name):
             continue
-        if not piece.comment and not has_comment_behind(piece.text):
+        if not piece.comment and not has_own_comment(piece.text):
             found.append(piece.name)
     return found
 
 
 def members_of(text):
-    """The members of a struct: (name, stands beside a comment); none of another declaration."""
+    """Returns the members of a struct as (name, has a comment beside it)."""
     found = re.match(r"(?:typedef )?struct \w* ?\{(.*)\}", text, re.S)
     if not found:
         return []
@@ -133,19 +134,20 @@ def members_of(text):
 
 
 def undocumented_members(text):
-    """Members of structs that no comment tells of, as STRUCT.MEMBER."""
+    """Returns the struct members without a comment, as STRUCT.MEMBER."""
     found = []
     for piece in pieces_of(text):
         if piece.kind != "declaration" or not piece.name:
             continue
-        told = (piece.comment or "") + " ".join(re.findall(r"/\*.*?\*/", piece.text, re.S))
+        comments = (piece.comment or "") + " ".join(re.findall(r"/\*.*?\*/", piece.text, re.S))
         found += [f"{piece.name}.{name}" for name, beside in members_of(piece.text)
-                  if not beside and name != "struct_size" and not re.search(rf"\b{name}\b", told)]
+                  if not beside and name != "struct_size"
+                  and not re.search(rf"\b{name}\b", comments)]
     return found
 
 
 def as_doxygen(text):
-    """The same header with Doxygen's comments."""
+    """Returns the header with Doxygen's comments."""
     out, pieces = [], pieces_of(text)
     for number, piece in enumerate(pieces):
         if piece.kind == "comment" and number == 0:

@@ -1,7 +1,7 @@
-"""Turns the pages of the tree, which are Markdown, into HTML beside Doxygen's reference.
+"""Converts the Markdown pages of the tree to HTML, beside Doxygen's reference.
 
-Names of the library in code lead to the reference; links between pages lead from page to page, and
-what leads elsewhere in the tree stays text. A link to a page that is not there is an error.
+Names of the library in code become links to the reference. Links between pages lead to the HTML
+pages; links to other files of the tree become text. A link to a missing page is an error.
 """
 import html
 import os
@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 import markdown
 
-# What the menu shows, in the order in which one reads; pages that it does not name come last.
+# Order of the pages in the menu. Other pages come last.
 MENU = ["README", "first_hour", "tutorial", "concepts", "examples", "pytorch_guide", "layers",
         "performance", "several_machines", "forecast", "timelines", "tool", "messages",
         "environment", "glossary", "architecture", "overview", "devices", "planning",
@@ -48,7 +48,7 @@ td, th { border-bottom: 1px solid #d5dae2; padding: .3em .7em; text-align: left;
 
 
 def names_of(tagfile):
-    """{name: where the reference tells of it}, by the file of tags that Doxygen writes."""
+    """Returns {name: its address in the reference}, from Doxygen's file of tags."""
     found = {}
     for compound in xml.etree.ElementTree.parse(tagfile).getroot():
         if compound.get("kind") == "struct":
@@ -61,13 +61,13 @@ def names_of(tagfile):
 
 
 def title_of(text, name):
-    """The page's first heading."""
+    """Returns the page's first heading."""
     found = HEADING.search(text)
     return found[1].replace("`", "") if found else name
 
 
 def leads_to(target, pages):
-    """What a link leads to in HTML; None: to what is no page."""
+    """Returns the target of a link in HTML, or None if it is not a page."""
     if re.match(r"https?:|#", target):
         return target
     path, _, anchor = target.partition("#")
@@ -80,7 +80,7 @@ def leads_to(target, pages):
 
 
 def body_of(text, pages, names):
-    """A page's HTML."""
+    """Returns a page's HTML."""
     made = markdown.markdown(text, extensions=["tables", "fenced_code", "toc", "sane_lists"])
 
     def link(match):
@@ -103,7 +103,7 @@ def body_of(text, pages, names):
 
 
 def menu_of(pages, here):
-    """The links to all pages, and to the reference."""
+    """Returns the links to all pages and to the reference."""
     order = [name for name in MENU if name in pages]
     order += sorted(name for name in pages if name not in MENU)
     rows = [f'<a href="{name}.html"{" class=here" if name == here else ""}>'

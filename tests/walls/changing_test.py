@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""docs/changing.md names files of the tree and words of its sources; the pages that people begin
-with lead to it; and each of its titles counts the files and lines of its table."""
+"""Checks docs/changing.md: the files and words that it quotes exist, the first pages of the
+documentation link to it, and each title has the number of files and lines of its table."""
 import os
 import re
 import sys
@@ -12,13 +12,13 @@ PAGE = "docs/changing.md"
 LEADING = ("README.md", "docs/architecture.md")
 QUOTED = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[\w.]+(/[\w.]+)+")
-NEW = "NAME"  # stands in the names of files and words that a change makes
+NEW = "NAME"  # the placeholder for the name of a new file or word
 SYMBOL = re.compile(r"[A-Za-z]\w*_\w+|[A-Z][A-Z]+")
 COUNTED = re.compile(r"^## .*: (\d+) files, (\d+) lines$", re.M)
 
 
 def missing_names(text, sources):
-    """Complaints about quoted paths and symbols that are not there."""
+    """Returns complaints about quoted paths and symbols that do not exist."""
     complaints = []
     for quoted in sorted(set(QUOTED.findall(text))):
         if NEW in quoted:
@@ -35,7 +35,7 @@ def missing_names(text, sources):
 
 
 def wrong_counts(text):
-    """Complaints about titles whose numbers are not those of the table below."""
+    """Returns complaints about titles whose numbers differ from the table below."""
     complaints = []
     for section in re.split(r"^(?=## )", text, flags=re.M)[1:]:
         rows = re.findall(r"^\| (`.*?) \| .* \| (\d+) \|$", section, re.M)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Every block of C in a page is C: a program as it stands, a piece of one in a function, behind
-what the comment above it gives, <!-- given: tdm_session *session; -->; dots leave out."""
+"""Compiles every block of C or C++ in a page: as a program, or as the body of a function. A comment
+above the block declares what it uses: <!-- given: tdm_session *session; -->. A line of dots marks
+omitted code."""
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ COMPILERS = {"c": ["cc", "-std=gnu11"], "cpp": ["c++", "-std=c++17"]}
 
 
 def source_of(given, text):
-    """A translation unit of the block."""
+    """Returns a translation unit with the block."""
     text = re.sub(r"^\s*\.\.\.$", "", text, flags=re.M)
     if IS_PROGRAM.search(text):
         return HEAD + text
@@ -25,7 +26,7 @@ def source_of(given, text):
 
 
 def complaint_about(include, language, given, text):
-    """What the compiler says, or nothing."""
+    """Returns the compiler's messages, or nothing if the block compiles."""
     done = subprocess.run(
         COMPILERS[language] + ["-fsyntax-only", "-Wall", "-Werror", "-Wno-unused", "-I", include,
                                "-I", ROOT, "-x", "c" if language == "c" else "c++", "-"],
@@ -35,7 +36,7 @@ def complaint_about(include, language, given, text):
 
 
 def main():
-    """Prints what the compiler says of the blocks that are none."""
+    """Prints the compiler's messages about blocks that do not compile."""
     complaints, blocks = [], 0
     with tempfile.TemporaryDirectory() as include:
         os.symlink(ROOT, os.path.join(include, "tandem"))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Every function, type, macro and member of a struct in the public headers has a comment, by the
-rule that makes the reference (docs/reference/filter.py)."""
+"""Checks that every function, type, macro and struct member in the public headers has a comment,
+by the rule that makes the reference (docs/reference/filter.py)."""
 import os
 import sys
 
@@ -13,7 +13,7 @@ import filter as headers  # noqa: E402
 
 
 def main():
-    """Prints the names without one."""
+    """Prints the names without a comment."""
     os.chdir(ROOT)
     folders = ("checkpoint/", "core/", "data/", "devices/", "graph/", "layers/", "tandem.h")
     texts = build.public_ones([path for path, _ in read_files((".h",)) if path.startswith(folders)])

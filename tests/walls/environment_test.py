@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The environment variables that the library reads, those of docs/environment.md, and those that
-`tandem doctor` knows are the same."""
+"""Checks that the library reads exactly the environment variables that docs/environment.md and
+`tandem doctor` list."""
 import re
 import sys
 
@@ -15,7 +15,7 @@ ROW = re.compile(r"^\| `(TANDEM_[A-Z0-9_]+)` \|", re.M)
 
 
 def main():
-    """Prints which name is missing where."""
+    """Prints each missing name and the list that lacks it."""
     read = {}
     files_count = 0
     for path, text in read_files((".c",)):

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Every test that tests/gpu packs for a machine with a GPU is run there by tools/gpu_check, and no
-other is asked for."""
+"""Checks that tools/gpu_check runs exactly the tests that tests/gpu packs."""
 import os
 import sys
 
@@ -12,7 +11,7 @@ import gpu_check_parts  # noqa: E402
 
 
 def packed():
-    """Names of the tests among the programs of tests/gpu/BUILD, which Python reads as well."""
+    """Returns the names of the tests in tests/gpu/BUILD, which is read as Python."""
     names = {rule: lambda *given, **named: None
              for rule in ("load", "package", "cc_binary", "one_program")}
     exec(read_file("tests/gpu/BUILD"), names)

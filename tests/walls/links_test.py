@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every relative link of a page leads to a file that is there, and to a heading of it."""
+"""Checks that every relative link of a page leads to an existing file, and to a heading of it."""
 import os
 import re
 import sys
@@ -13,13 +13,13 @@ HEADING = re.compile(r"^#+ +(.*)$", re.M)
 
 
 def slug(heading):
-    """The anchor that GitHub gives a heading."""
+    """Returns the anchor that GitHub makes from a heading."""
     text = re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower())
     return text.replace(" ", "-")
 
 
 def anchors(path):
-    """Of all headings of a page; of equal ones the second is numbered."""
+    """Returns the anchors of all headings of a page. A number is added to repeated headings."""
     text = re.sub(r"^```.*?^```$", "", read_file(path), flags=re.M | re.S)
     found = set()
     for heading in HEADING.findall(text):
@@ -31,7 +31,7 @@ def anchors(path):
 
 
 def check(path, text):
-    """The complaints about one page, and how many links it has."""
+    """Returns the complaints about one page, and the number of its links."""
     complaints = []
     links = [link for link in LINK.findall(CODE.sub("", text)) if not re.match(r"\w+:", link)]
     for link in links:
@@ -45,7 +45,7 @@ def check(path, text):
 
 
 def main():
-    """Prints the links that lead nowhere."""
+    """Prints the links without a target."""
     complaints, links = [], 0
     planted = check("docs/x.md", "[a](nowhere.md) [b](tool.md#nowhere) [c](tool.md#pictures)")
     if len(planted[0]) != 2:

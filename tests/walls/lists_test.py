@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Lists that have to name all files of their kind do: a source that one of them lacks would be
-missed in silence."""
+"""Checks that lists of sources are complete. A missing source would be ignored silently."""
 import os
 import re
 import sys
@@ -13,14 +12,14 @@ KERNELS = "devices/cuda/kernels"
 
 
 def compare(where, listed, found):
-    """The complaints about a list, given the names in it and those that there are."""
+    """Returns the complaints about a list, by its names and the names of existing files."""
     return (["%s: lacks %s" % (where, name) for name in sorted(set(found) - set(listed))] +
             ["%s: names %s, and there is none" % (where, name)
              for name in sorted(set(listed) - set(found))])
 
 
 def record_lists():
-    """Every source's list of operations (TDM_RECORDS)."""
+    """Checks the lists of operations (TDM_RECORDS) of all sources."""
     made = []
     for path, text in read_files(C_ENDINGS):
         if path.startswith(("graph/", "layers/")):
@@ -29,7 +28,7 @@ def record_lists():
 
 
 def cuda_sources():
-    """Every source of kernels for GPUs, which several packages compile."""
+    """Checks the sources of kernels for GPUs, which several packages compile."""
     listed = {"__builtins__": {}}
     exec(read_file(KERNELS + "/sources.bzl"), listed)
     there = [name for name in os.listdir(os.path.join(ROOT, KERNELS)) if name.endswith(".cu")]

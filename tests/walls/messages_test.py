@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every message that docs/messages.md tells of is one that the product has."""
+"""Checks that the product contains every message that docs/messages.md lists."""
 import re
 import sys
 
@@ -13,7 +13,7 @@ JOINED = re.compile(r'"\s*\n\s*"')
 
 
 def main():
-    """Prints which message is not there."""
+    """Prints each message that is missing."""
     texts = [JOINED.sub("", text) for path, text in read_files((".c",)) if path.startswith(PRODUCT)]
     rows = [row for row in ROW.findall(read_file(PAGE)) if " " in row]
     complaints = [f"{PAGE}: no message is '{row}'" for row in rows

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tests/parallel/README.md names tests as `file.c:function`; each is one that cmocka is given."""
+"""Checks that cmocka runs every test that tests/parallel/README.md names (`file.c:function`)."""
 import os
 import re
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Pictures of pages are there and small, tell nothing of the machine that made them, and are made
-by a command that the README names."""
+"""Checks that pictures of pages exist, are small, contain nothing about the machine that made them,
+and are made by a command that the README names."""
 import os
 import re
 import sys
@@ -16,7 +16,7 @@ PRIVATE = re.compile(r"(?<![\w./])/(?:home|root|tmp|work|usr|var)/|https?://(?!w
 
 
 def check(picture, maker):
-    """Complaints about one file."""
+    """Returns the complaints about one file."""
     path = os.path.join(ROOT, picture)
     if not os.path.exists(path):
         return ["%s is not there" % picture]
@@ -26,14 +26,14 @@ def check(picture, maker):
     if len(text) >= MOST_BYTES:
         complaints.append("%s has %d bytes" % (picture, len(text)))
     for found in PRIVATE.findall(text):
-        complaints.append("%s tells of a machine: %s" % (picture, found))
+        complaints.append("%s contains a path of a machine: %s" % (picture, found))
     if '"%s"' % os.path.basename(picture) not in maker:
         complaints.append("%s is not made by %s" % (picture, MAKER))
     return complaints
 
 
 def main():
-    """The exit status."""
+    """Checks all pictures; returns the exit status."""
     readme, maker = read_file("README.md"), read_file(MAKER)
     shown = set()
     for path, text in read_files((".md",)):

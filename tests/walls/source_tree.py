@@ -1,4 +1,4 @@
-"""The files of the working tree, for the tests that read them all."""
+"""Reads the files of the working tree."""
 import os
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -7,7 +7,7 @@ TEXT_ENDINGS = C_ENDINGS + (".bzl", ".py", ".sh", ".md", "BUILD", "WORKSPACE", "
 
 
 def read_file(path):
-    """The text of the file at a path from the root."""
+    """Returns the text of a file, by its path from the root."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as handle:
         return handle.read()
 
@@ -23,7 +23,7 @@ def read_files(endings):
 
 
 def verdict(complaints, files_count):
-    """Prints the complaints; the exit status. A test that saw no file has proven nothing."""
+    """Prints the complaints and returns the exit status. Fails also if no file was read."""
     for complaint in complaints:
         print(complaint)
     print("%d files, %d complaints" % (files_count, len(complaints)))

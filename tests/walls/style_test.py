@@ -38,12 +38,12 @@ NOISE = re.compile(
 
 
 def blank_noise(text):
-    """Comments, strings and preprocessor lines become blanks; every line keeps its number."""
+    """Replaces comments, strings and preprocessor lines by blanks; line numbers stay the same."""
     return NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
 
 
 def opens_block(before):
-    """Does a brace after this text open a block, and no initializer or compound literal?"""
+    """Returns True if a brace after this text opens a block, not an initializer or a literal."""
     before = before.rstrip()
     if not before.endswith(")"):
         return bool(re.search(r"\b(else|do)$", before))
@@ -59,7 +59,7 @@ def opens_block(before):
 def measure_functions(text):
     """Yields (first line, lines, deepest nesting) of each function."""
     code = blank_noise(re.sub(r'extern "C" \{', "", text))
-    stack = []  # for each open brace: is it a block?
+    stack = []  # for each open brace: whether it opens a block
     first = nesting = since = 0
     for match in re.finditer(r"[{}]", code):
         line = code.count("\n", 0, match.start()) + 1
@@ -77,7 +77,7 @@ def measure_functions(text):
 
 
 def check_text(path, text):
-    """Complaints that any text file can earn."""
+    """Returns the complaints that apply to any text file."""
     complaints = []
     for number, line in enumerate(text.split("\n"), 1):
         where = "%s:%d: " % (path, number)
@@ -93,7 +93,7 @@ def check_text(path, text):
 
 
 def count_lines(text):
-    """The lines of a file; those of a public header without its comments and empty lines."""
+    """Returns the number of lines; comments and empty lines of a public header do not count."""
     if re.search(r"^TDM_API\b", text, re.MULTILINE):
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
         return sum(1 for line in text.split("\n") if line.strip())
@@ -101,7 +101,7 @@ def count_lines(text):
 
 
 def check_c(path, text):
-    """Complaints about a C file as a whole, and about its functions."""
+    """Returns the complaints about a C file and its functions."""
     complaints = []
     lines_count = count_lines(text)
     if lines_count > FILE_LINES:
@@ -119,14 +119,14 @@ def check_c(path, text):
 
 
 def check_dialect(path, text):
-    """Complaints about what all other files write otherwise."""
+    """Returns the complaints about code that does not follow the dialect."""
     code = blank_noise(text)
     return ["%s:%d: %s" % (path, code.count("\n", 0, match.end()) + 1, otherwise)
             for pattern, otherwise in DIALECT for match in pattern.finditer(code)]
 
 
 def check_cases(path, text):
-    """A case of a test that no list names is never run."""
+    """Returns the test cases that no list contains, and that therefore never run."""
     code = re.sub(r"/\*.*?\*/|//[^\n]*", lambda match: re.sub(r"[^\n]", " ", match.group()), text,
                   flags=re.DOTALL)
     return ["%s:%d: the case %s is never run"
@@ -136,7 +136,7 @@ def check_cases(path, text):
 
 
 def check_limits():
-    """Each limit must bite, or the test could not fail."""
+    """Checks that each limit can fail."""
     deep = "/* x */\nint f(void) {\n" + "if (1) {\n" * 5 + "}\n" * 6
     flat = "/* x */\nint f(void) {\n" + "if (1) {\n" * 4 + "x = (struct x){{1}};\n" + "}\n" * 5
     long = "/* x */\nint f(void) {\n" + ";\n" * FUNCTION_LINES + "}\n"
@@ -161,7 +161,7 @@ def check_limits():
 
 
 def check_script(path, text, executable):
-    """What begins with "#!" is to be started by its name."""
+    """Returns a complaint about a script with "#!" that is not executable."""
     if text.startswith("#!") and not executable:
         return ["%s: begins with #!, but is not executable" % path]
     return []

@@ -1,7 +1,7 @@
-"""Walls between folders, proven by queries over the build graph itself."""
+"""Checks dependencies between folders by queries over the build graph."""
 
 def wall(name, query, scope):
-    """A test that passes when query finds nothing in what scope reaches.
+    """Declares a test that passes if query finds no target.
 
     Args:
       name: the test's name
@@ -24,11 +24,11 @@ def wall(name, query, scope):
     )
 
 def reaches(source, folders):
-    """The targets of folders (a regular expression) that source depends on, however far away."""
+    """Returns a query for all targets of folders (a regular expression) on which source depends."""
     return "filter('^//(%s)[:/]', deps(%s))" % (folders, source)
 
 def uses(source, folder, folders):
-    """The targets of folders that targets of folder, reached from source, name as dependencies."""
+    """Returns a query for direct dependencies on folders, of all targets of folder below source."""
     return "filter('^//(%s)[:/]', labels(deps, filter('^//%s[:/]', deps(%s))))" % (
         folders,
         folder,
@@ -36,7 +36,7 @@ def uses(source, folder, folders):
     )
 
 def rooms_below(rooms, room):
-    """The room, and those that it stands on, however far down."""
+    """Returns the room and all rooms on which it depends, directly or indirectly."""
     below = [room]
     for _ in rooms:
         for other in list(below):
@@ -44,6 +44,6 @@ def rooms_below(rooms, room):
     return below
 
 def rooms_beyond(folder, rooms, room):
-    """The rooms of folder (a regular expression) that room does not stand on, however far down."""
+    """Returns a regular expression of the rooms of folder on which room does not depend."""
     below = rooms_below(rooms, room)
     return "%s/(%s)(/.*)?" % (folder, "|".join([other for other in rooms if other not in below]))

@@ -1,5 +1,5 @@
-/* Public part of devices/: what a context's devices are, how much memory they have, and what copies
- * between them cost. */
+/* Public part of devices/: properties of devices, such as their memory, and the cost of copies
+ * between them. */
 #ifndef TANDEM_DEVICES_PROPERTIES_H
 #define TANDEM_DEVICES_PROPERTIES_H
 
@@ -9,41 +9,68 @@
 extern "C" {
 #endif
 
+/* Properties of a device.
+ * @code
+ * tdm_device_properties properties = {sizeof properties};
+ * tdm_status status = tdm_device_get_properties(context, "cuda:0", &properties);
+ * @endcode
+ */
 typedef struct tdm_device_properties {
-  size_t struct_size; /* sizeof(tdm_device_properties), set by the caller */
-  const char *kind;   /* "cpu", "sim", "cuda", "paper"; static */
-  char model[128];    /* what it is: the processor of what is on the host, a GPU's name, place and
-                         driver; "" where nothing more is known than its kind */
-  int rank;           /* of the job; 0 where there is none */
-  int index;          /* within its rank and kind */
-  int numa_node; /* the system's number of the node nearest to it; -1: several are, or unknown */
-  bool is_here; /* false: of another rank, or of a machine that is described: what follows is 0, but
-                   for the memory that a description tells of */
-  size_t threads; /* that its kernels use at most; 0 of GPUs */
-  uint64_t
-      memory_bytes;    /* in all; 0: unknown. Of what is on the host: that of its node, or of all */
-  uint64_t free_bytes; /* of these, as the system tells at the moment; 0: none, or unknown */
+  size_t struct_size; /* sizeof(tdm_device_properties), set by the caller. */
+  const char *kind;   /* "cpu", "sim", "cuda" or "paper"; static storage. */
+  /* The processor of a device on the host, or name, bus address and driver of a GPU. "" if only the
+   * kind is known. */
+  char model[128];
+  int rank;  /* Rank of the job that the device belongs to; 0 if there is no job. */
+  int index; /* Index within its rank and kind. */
+  /* The operating system's number of the nearest NUMA node. -1: several are equally near, or it is
+   * unknown. */
+  int numa_node;
+  /* false: the device belongs to another rank, or is only described. The following fields are then
+   * 0, except for a memory size that a description states. */
+  bool is_here;
+  size_t threads; /* Maximum number of threads that its kernels use; 0 for GPUs. */
+  /* Size of its memory; 0: unknown. For a device on the host: that of its NUMA node, or of the
+   * whole host. */
+  uint64_t memory_bytes;
+  /* Free part of this memory at the moment, as the operating system or the driver reports it; 0:
+   * none, or unknown. */
+  uint64_t free_bytes;
 } tdm_device_properties;
 
-/* INVALID_ARGUMENT where there is no such device (it names those there are). Any thread. */
+/* Reports the properties of a device. INVALID_ARGUMENT if there is no such device; the message
+ * lists those that exist.
+ * @param device "cuda:0".
+ * @param out_properties receives the properties; struct_size must be set. */
 TDM_API tdm_status tdm_device_get_properties(tdm_context *context, const char *device,
                                              tdm_device_properties *out_properties) TDM_WARN_UNUSED;
 
-/* Of copies from one device to another: latency + bytes / bandwidth. */
+/* Cost of copies from one device to another: latency + bytes / bandwidth. */
 typedef struct tdm_link_properties {
-  size_t struct_size; /* sizeof(tdm_link_properties), set by the caller */
-  bool measured;      /* by tdm_context_calibrate, now or earlier; else a model's */
-  double latency_us;
-  double gigabytes_per_second; /* 10^9 bytes; 0: no limit */
+  size_t struct_size; /* sizeof(tdm_link_properties), set by the caller. */
+  /* true: measured by tdm_context_calibrate, now or earlier. false: estimated by a model. */
+  bool measured;
+  double latency_us;           /* Microseconds. */
+  double gigabytes_per_second; /* 10^9 bytes per second; 0: no limit. */
 } tdm_link_properties;
 
-/* pinned: of the host's end, where one end is the host. UNSUPPORTED where copies go by way of a
- * third device, which the message names: each hop has properties of its own. Any thread. */
+/* Reports the cost of copies from one device to another. UNSUPPORTED if copies pass through a third
+ * device, which the message names; each hop has properties of its own.
+ * @param from device to copy from.
+ * @param to device to copy to.
+ * @param pinned whether memory at the host's end is pinned, if one end is the host.
+ * @param out_properties receives the properties; struct_size must be set. */
 TDM_API tdm_status tdm_link_get_properties(tdm_context *context, const char *from, const char *to,
                                            bool pinned,
                                            tdm_link_properties *out_properties) TDM_WARN_UNUSED;
-/* What one copy of so many bytes is predicted to take, measured sizes corrected for; fails
- * likewise. */
+
+/* Predicts how long one copy takes, with corrections for sizes that were measured. UNSUPPORTED as
+ * tdm_link_get_properties.
+ * @param from device to copy from.
+ * @param to device to copy to.
+ * @param pinned as in tdm_link_get_properties.
+ * @param bytes size of the copy.
+ * @param out_us receives microseconds. */
 TDM_API tdm_status tdm_link_predict(tdm_context *context, const char *from, const char *to,
                                     bool pinned, uint64_t bytes, double *out_us) TDM_WARN_UNUSED;
 

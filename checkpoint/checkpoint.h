@@ -1,17 +1,18 @@
-/* Public part of checkpoint/: training over a loader, and files from which it goes on as if it had
- * never stopped. Stands on graph/ and data/.
+/* Public part of checkpoint/: training with a loader, and checkpoints, from which training
+ * continues as if it had not been interrupted.
  *
- * A checkpoint is one safetensors file: parameters and states under the names they have in the
- * store, and under "checkpoint/" the count of training steps, the seed (with the steps all that
- * dropout's numbers depend on), the learning rate, the optimizer's name, the loader's position, and
- * last "checkpoint/checksums", one a tensor. If several sessions train with the store, these
- * numbers of each are under "checkpoint/sessions/" too (graph/sessions.h). Other programs read the
- * parameters from it as from any such file.
+ * A checkpoint is one safetensors file. It contains parameters and states under the names that they
+ * have in the store. Under "checkpoint/" it contains the number of training steps, the seed (the
+ * random numbers of dropout depend on these two only), the learning rate, the name of the
+ * optimizer, the position of the loader, and, last, "checkpoint/checksums", one per tensor. If
+ * several sessions train with the store, these numbers of each session are also under
+ * "checkpoint/sessions/" (tdm_store_create). Other programs can read the parameters as from any
+ * safetensors file.
  *
- * In a job of several ranks all of them call these functions. Rank 0 alone reads and writes the
- * file: it gets what lives on the others, and they get what it has read. So the file is that of one
- * process, and any number of ranks loads it. What fails on one rank fails on all, with its message,
- * and leaves what stood under path. */
+ * In a job of several ranks all of them call these functions. Only rank 0 reads and writes the
+ * file: it receives what the other ranks store, and sends them what it has read. So the file is
+ * that of a single process, and any number of ranks can load it. A failure on one rank fails on
+ * all, with its message, and leaves the previous file in place. */
 #ifndef TANDEM_CHECKPOINT_CHECKPOINT_H
 #define TANDEM_CHECKPOINT_CHECKPOINT_H
 
@@ -22,46 +23,63 @@
 extern "C" {
 #endif
 
-/* One pass over loader, from the first batch of that epoch: a training step a batch, whose field i
- * is fed as inputs[i], as far as there are `count` names. *out_loss (may be NULL): the mean of the
- * steps' losses, each counted by its rows. Blocks; at the first step that fails it ends with that
- * step's status. What carries states from step to step, or keeps several steps in flight, calls
- * tdm_loader_next and tdm_submit itself. */
+/* Trains for one epoch: one training step for each batch of loader, from the first batch of that
+ * epoch on. Blocks until the epoch is done. It stops at the first step that fails, and returns its
+ * status. Programs that carry states from step to step, or keep several steps in flight, call
+ * tdm_loader_next and tdm_submit instead.
+ * @param inputs (count): names of the inputs to which fields 0, 1, ... of a batch are fed.
+ * @param count number of inputs; further fields are not fed.
+ * @param epoch number of the epoch, from 0.
+ * @param out_loss receives the mean of the steps' losses, weighted by their numbers of rows; may be
+ *     NULL. */
 TDM_API tdm_status tdm_train_epoch(tdm_session *session, tdm_loader *loader,
                                    const char *const *inputs, size_t count, uint64_t epoch,
                                    double *out_loss) TDM_WARN_UNUSED;
 
-/* Writes a checkpoint of session, and of loader unless it is NULL, to path: whole, or path stays
- * untouched, as tdm_safetensors_save. Waits for runs in flight. Between two calls of
- * tdm_loader_next; batches made ahead but not delivered count as not begun. */
+/* Writes a checkpoint of a session and a loader to a file. Waits for runs in flight. path has
+ * either the old or the complete new contents, as with tdm_safetensors_save.
+ * @param loader NULL: none. It must not be used by another thread meanwhile. Batches that were
+ *     prepared but not delivered count as not begun. */
 TDM_API tdm_status tdm_checkpoint_save(tdm_session *session, const tdm_loader *loader,
                                        const char *path) TDM_WARN_UNUSED;
 
-/* Takes session, and loader unless it is NULL, to where path's were: the steps that follow, on the
- * same devices and with the same options, give bitwise what they would have given there. For a
- * session and a loader made as those were; before a session's first step as well as later. A file
- * that is damaged (CORRUPT_DATA) or does not fit (INVALID_ARGUMENT) changes nothing; the message
- * names the tensor. tdm_loader_position and tdm_session_step tell where to go on. */
+/* Restores a session and a loader from a checkpoint. The steps that follow give bitwise the results
+ * that they would have given without interruption, on the same devices and with the same options.
+ * It can be called before the session's first step or later. If the file is damaged (CORRUPT_DATA)
+ * or does not fit (INVALID_ARGUMENT), nothing is changed, and the message names the tensor.
+ * tdm_loader_position and tdm_session_step report where to continue.
+ * @code
+ * tdm_status status = tdm_checkpoint_load(session, loader, "model.checkpoint");
+ * @endcode
+ * @param session created as the one that was saved.
+ * @param loader created as the one that was saved; NULL: none. */
 TDM_API tdm_status tdm_checkpoint_load(tdm_session *session, tdm_loader *loader,
                                        const char *path) TDM_WARN_UNUSED;
 
-/* The same with tensors of the caller's, what else the steps to come depend on: what one step
- * leaves for the next, sums of an epoch. The file has them as "checkpoint/own/NAME". own may be
- * NULL, and its tensors on any device; *out_own, which the caller releases, has them on cpu:0, is
- * empty where there are none, and NULL on failure. */
+/* Writes a checkpoint with tensors of the program's own, which future steps depend on, such as a
+ * recurrent state or the sums of an epoch. Otherwise as tdm_checkpoint_save.
+ * @param own tensors, on any devices; the file contains them as "checkpoint/own/NAME". NULL: none.
+ */
 TDM_API tdm_status tdm_checkpoint_save_with(tdm_session *session, const tdm_loader *loader,
                                             const tdm_tensor_list *own,
                                             const char *path) TDM_WARN_UNUSED;
+
+/* Restores a checkpoint and returns the program's own tensors. Otherwise as tdm_checkpoint_load.
+ * @param out_own receives the tensors on cpu:0; an empty list if there are none. */
 TDM_API tdm_status tdm_checkpoint_load_with(tdm_session *session, tdm_loader *loader,
                                             const char *path,
                                             tdm_tensor_list **out_own) TDM_WARN_UNUSED;
 
-/* A session's parameters and model states in a safetensors file, by PyTorch's names
- * (graph/state_dict.h): tdm_session_state_dict and tdm_session_load_state_dict with a file. Reads
- * what PyTorch's users save of a state_dict, what tdm_state_dict_save and tdm_safetensors_save
- * wrote, and checkpoints. Messages begin with path. options may be NULL. */
+/* Writes a session's parameters and model states to a safetensors file, under PyTorch's names
+ * (tdm_session_state_dict). Messages begin with path.
+ * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_state_dict_save(tdm_session *session, const char *path,
                                        const tdm_state_dict_options *options) TDM_WARN_UNUSED;
+
+/* Sets a session's parameters and model states from a safetensors file
+ * (tdm_session_load_state_dict). It reads state dicts that PyTorch programs have saved, files of
+ * tdm_state_dict_save and tdm_safetensors_save, and checkpoints. Messages begin with path.
+ * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_state_dict_load(tdm_session *session, const char *path,
                                        const tdm_state_dict_options *options) TDM_WARN_UNUSED;
 

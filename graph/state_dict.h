@@ -1,16 +1,16 @@
-/* Public part of graph/: a session's parameters and model states (running statistics; no states of
- * optimizers) by PyTorch's names, as its state_dict and load_state_dict.
+/* Public part of graph/: a session's parameters and model states (running statistics, but no states
+ * of optimizers) under PyTorch's names, as its state_dict and load_state_dict.
  *
- *   name of ours            in files
- *   block2/fc.weight        block2.fc.weight        every '/' is a '.'
+ * In files every '/' of a path is a '.': the parameter "block2/fc.weight" is "block2.fc.weight".
+ * With a rule {"block2.", "encoder.layer.2."} it is "encoder.layer.2.fc.weight": the first rule
+ * whose prefix matches the name is applied. Two parameters with the same name in files are an
+ * error; the message names them.
  *
- * With a rule {"block2.", "encoder.layer.2."} it is encoder.layer.2.fc.weight: of the rules, the
- * first whose prefix begins the name. A tied parameter (tdm_tie) is saved once, under the first of
- * its names in the order of the graph that files have. PyTorch's strict load_state_dict of a model
- * whose modules share a parameter expects every name: every_tied_name saves it under each. Loading
- * accepts any one of its names, or several whose values are equal, as safetensors' load_model and
- * PyTorch's strict load_state_dict together. Two parameters that would have one name in files are
- * an error that names them. */
+ * A tied parameter (tdm_tie) is saved once, under the first of its names that files have, in the
+ * order of the graph. PyTorch's strict load_state_dict expects every name if several modules share
+ * a parameter; every_tied_name saves it under each. Loading accepts any one of its names, or
+ * several with equal values: what PyTorch's strict load_state_dict and safetensors' load_model
+ * accept together. */
 #ifndef TANDEM_GRAPH_STATE_DICT_H
 #define TANDEM_GRAPH_STATE_DICT_H
 
@@ -20,26 +20,33 @@
 extern "C" {
 #endif
 
-/* Names that begin with `model` here begin with `file` in files. Without `file`: parameters that
- * files do not have; they are not saved and keep their values. Without `model`: tensors of files
- * that are nobody's parameters, and are passed over. */
+/* Renames parameters between a session and files. */
 typedef struct tdm_name_rule {
+  /* Prefix of names in the session. NULL: tensors of files with the prefix `file` are ignored,
+   * because they are no parameters. */
   const char *model;
+  /* Prefix of names in files. NULL: parameters with the prefix `model` are not in files: they are
+   * not saved, and keep their values. */
   const char *file;
 } tdm_name_rule;
 
+/* Options of saving and loading a state dict. */
 typedef struct tdm_state_dict_options {
   size_t struct_size;
-  const tdm_name_rule *rules; /* (rule_count) */
-  size_t rule_count;
-  bool allow_missing;    /* parameters that the list does not have keep their values */
-  bool allow_unexpected; /* tensors that are nobody's parameters are passed over */
-  /* Loading converts a tensor of another floating dtype (float64, float32, float16, bfloat16) to
-   * that of its parameter: rounded to the nearest, beyond the largest to infinity, as PyTorch's
-   * copy_ does. false: another dtype is an error. Other dtypes are never converted. */
+  const tdm_name_rule *rules; /* (rule_count): rules for names. Default NULL: none. */
+  size_t rule_count;          /* Number of rules. Default 0. */
+  /* true: parameters that the list lacks keep their values. false: they are an error. Default
+   * false. */
+  bool allow_missing;
+  /* true: tensors that are no parameters are ignored. false: they are an error. Default false. */
+  bool allow_unexpected;
+  /* For loading: true: a tensor of another floating dtype (float64, float32, float16 or bfloat16)
+   * is converted to that of its parameter, rounded to the nearest number, or to infinity beyond the
+   * largest, as by PyTorch's copy_. false: another dtype is an error. Other dtypes are never
+   * converted. Default false. */
   bool convert_dtypes;
-  /* Saving writes a tied parameter under each of its names: for PyTorch's strict load_state_dict
-   * into a model that has the parameter in several modules. false: under its first name. */
+  /* For saving: true: a tied parameter is saved under each of its names. false: under the first
+   * one. Default false. */
   bool every_tied_name;
 } tdm_state_dict_options;
 static inline tdm_state_dict_options tdm_state_dict_options_default(void) {
@@ -48,19 +55,26 @@ static inline tdm_state_dict_options tdm_state_dict_options_default(void) {
   return options;
 }
 
-/* Copies of the session's parameters and model states as host tensors, in the order of the graph;
- * the caller releases the list. Waits for runs in flight. options may be NULL. On failure *out_list
- * is NULL. Any thread. */
+/* Returns copies of the session's parameters and model states as host tensors, in the order of the
+ * graph. Waits for runs in flight.
+ * @param options NULL: all defaults.
+ * @param out_list receives the list. */
 TDM_API tdm_status tdm_session_state_dict(tdm_session *session,
                                           const tdm_state_dict_options *options,
                                           tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
-/* Sets them from list. Besides the names in files it knows the session's own (those with '/'), as
- * tdm_store_save and checkpoints have them; "module." before a name, or a part of it, is passed
- * over where nothing has that name; so are names that begin with "optimizer/" or "checkpoint/". All
- * that is missing, unexpected, or of another shape or dtype is INVALID_ARGUMENT in one message, up
- * to what it holds, and changes nothing. Waits for runs in flight. tdm_state_dict_load and
- * tdm_state_dict_save (checkpoint/checkpoint.h) do the same with files. Any thread. */
+/* Sets the session's parameters and model states from a list. Waits for runs in flight.
+ * tdm_state_dict_load and tdm_state_dict_save (checkpoint/checkpoint.h) work with files.
+ *
+ * - Names may be those of files, or the session's own with '/', as in tdm_store_save and
+ *   checkpoints.
+ * - If no parameter has a given name, the prefix "module." of the name or of one of its parts is
+ *   ignored.
+ * - Names that begin with "optimizer/" or "checkpoint/" are ignored.
+ * - If anything is missing, unexpected, or of another shape or dtype, nothing is changed. The call
+ *   fails with INVALID_ARGUMENT, and one message names as many of these as it can contain.
+ * @param list the tensors.
+ * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_list *list,
                                                const tdm_state_dict_options *options)
     TDM_WARN_UNUSED;

@@ -1,15 +1,29 @@
-/* Tandem: models that live on more than one device.
+/* Tandem: models on several devices. This is the only header that a program includes.
  *
- * The one header a program includes. Describe a graph of layers and say where each lives
- * (layers/layers.h, graph/graph.h), create a session, run it: transfers appear by themselves,
- * overlap with compute, and can be asked what they cost. Devices, tensors and kernels of your own:
- * devices/devices.h; what devices and their links are: devices/properties.h; real files:
- * data/data.h; going on with training: checkpoint/checkpoint.h; statuses, dtypes, shapes:
- * core/core.h. */
+ * A program describes a graph of layers with a device for each (layers/layers.h, graph/graph.h),
+ * creates a session, and runs it. Transfers between devices are inserted automatically and overlap
+ * with computation, and their cost can be reported.
+ * @code
+ * #include <tandem/tandem.h>
+ *
+ * tdm_context *context = tdm_context_create(NULL);
+ * tdm_graph *graph = tdm_graph_create(context);
+ * tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+ * tdm_output(graph, "y", tdm_linear(graph, "fc", x, 2));
+ * tdm_session *session = tdm_session_create(graph, NULL);
+ * @endcode
+ * - core/core.h: conventions of all functions, statuses, dtypes, shapes.
+ * - devices/devices.h: contexts, devices and tensors. devices/properties.h: their properties.
+ *   devices/kernel.h: kernels of the program's own.
+ * - graph/building.h: graphs. graph/sessions.h: sessions and runs. graph/operations.h: operations
+ *   of the program's own. graph/forecasts.h: forecasts.
+ * - layers/layers.h: layers, losses and optimizers.
+ * - data/data.h: datasets and files.
+ * - checkpoint/checkpoint.h: checkpoints. */
 #ifndef TANDEM_H
 #define TANDEM_H
 
-/* Programs of 0.1 had PREFIX/include/tandem itself on the path. */
+/* Detects programs whose include path is PREFIX/include/tandem, as it was for version 0.1. */
 #ifdef __has_include
 #if !__has_include("tandem/core/core.h")
 #error "#include <tandem/tandem.h>, with -I PREFIX/include instead of -I PREFIX/include/tandem"

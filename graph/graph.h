@@ -1,7 +1,8 @@
-/* Public part of graph/: describing a graph, operations of a user's own, the parameter store,
- * sessions and runs. Knows no layer (layers/) and no backend.
- *
- *   graph --(session: passes)--> plan --(run)--> queues of devices
+/* Public part of graph/: describing graphs, operations of the program's own, the parameter store,
+ * sessions and runs. It is independent of layers/ and of the kinds of devices.
+ * @code
+ * graph --(session: passes)--> plan --(run)--> queues of devices
+ * @endcode
  */
 #ifndef TANDEM_GRAPH_GRAPH_H
 #define TANDEM_GRAPH_GRAPH_H

@@ -1,5 +1,6 @@
 /* A number that names the machine. Invariant: it depends on what the process may use (cores,
- * caches, nodes, the processors' model), not on the process, the time or the load. */
+ * caches, nodes, the processors' model), not on the process, the time or the load. The size of a
+ * node's memory is not part of it: virtual machines add and remove memory while they run. */
 #include "core/hash.h"
 #include "devices/topology/topology_state.h"
 
@@ -17,9 +18,8 @@ static uint64_t hash_object(hwloc_obj_t object, uint64_t hash) {
     hash = tdm_hash_mix(hash, object->attr->cache.size);
   }
   if (object->type == HWLOC_OBJ_NUMANODE) {
-    /* In GiB: the kernel keeps a little more or less for itself from boot to boot. */
     hash = tdm_hash_mix(hash, object->os_index);
-    hash = tdm_hash_mix(hash, (object->attr->numanode.local_memory + ((uint64_t)1 << 29)) >> 30);
+    hash = tdm_hash_mix(hash, object->attr->numanode.local_memory > 0);
   }
   const char *model = hwloc_obj_get_info_by_name(object, "CPUModel");
   return !model ? hash : tdm_hash_string(model, hash);

@@ -1,5 +1,5 @@
-// Tandem from C++17: objects that let go of themselves, failures as exceptions, and the C functions
-// as they are. A handle converts to the pointer that those take:
+// Tandem for C++17: objects that release themselves, and failures as exceptions. All functions are
+// those of the C headers; a handle converts to the pointer that they take:
 //
 //   tandem::context context;
 //   tandem::graph graph(context);
@@ -9,7 +9,8 @@
 //   tandem::tensor rows = tandem::tensor_from(context, {3, 4}, numbers);
 //   std::vector<float> y = tandem::elements<float>(tandem::run(session, {{"x", rows}}, {"y"})[0]);
 //
-// Header only. Whatever throws throws tandem::error, or std::bad_alloc of the standard library's.
+// The header has no library of its own. Functions throw tandem::error on failure, or the standard
+// library's std::bad_alloc. The C functions report errors as described in core/core.h.
 #ifndef TANDEM_HPP
 #define TANDEM_HPP
 
@@ -25,10 +26,9 @@
 
 namespace tandem {
 
-// ---- Failures
-// ------------------------------------------------------------------------------------
+// ---- Failures ----
 
-// What a call of the library failed with; what() is its message.
+// Failure of a library call. status() is its status, and what() is its message.
 class error : public std::runtime_error {
 public:
   error(tdm_status status, const char *message) : std::runtime_error(message), status_(status) {}
@@ -40,22 +40,22 @@ private:
   tdm_status status_;
 };
 
-// Throws unless status is TDM_OK.
+// Throws an error with the last message unless status is TDM_OK.
 inline void check(tdm_status status) {
   if (status != TDM_OK) throw error(status, tdm_last_message());
 }
 
-// Throws where a call that answers an object has answered none; else hands it on.
+// Returns made, the result of a function that returns an object. Throws an error with the last
+// status and message if it is NULL.
 template <class object> object *check(object *made) {
   const tdm_status status = tdm_last_status();
   if (!made) throw error(status == TDM_OK ? TDM_INVALID_ARGUMENT : status, tdm_last_message());
   return made;
 }
 
-// ---- Objects
-// -------------------------------------------------------------------------------------
+// ---- Objects ----
 
-// Gives references back.
+// Deleter of std::unique_ptr that calls the object's release function.
 struct releaser {
   void operator()(tdm_context *of) const noexcept {
     tdm_context_release(of);
@@ -98,25 +98,27 @@ struct releaser {
   }
 };
 
-// Owns one reference, or nothing. Moved, not copied: shared() makes another one of what is counted.
+// Owns one reference to an object, or none. It can be moved but not copied; shared() adds a
+// reference to a reference counted object.
 template <class object> class handle {
 public:
   handle() noexcept = default;
-  // Takes over the caller's reference; throws where it is NULL, with the last message.
+  // Takes the caller's reference. Throws an error with the last message if it is NULL.
   explicit handle(object *made) : owned_(check(made)) {}
 
-  // What the C functions take; borrowed.
+  // Returns the pointer that C functions take; borrowed.
   operator object *() const noexcept {
     return owned_.get();
   }
+  // Returns the pointer that C functions take; borrowed. nullptr if the handle is empty.
   object *get() const noexcept {
     return owned_.get();
   }
-  // The reference is the caller's again.
+  // Returns the reference, which the caller then owns.
   object *release() noexcept {
     return owned_.release();
   }
-  // Lets go of what it has, and takes over this reference instead.
+  // Releases the reference, and takes the caller's instead.
   void reset(object *made = nullptr) noexcept {
     owned_.reset(made);
   }
@@ -125,6 +127,7 @@ private:
   std::unique_ptr<object, releaser> owned_;
 };
 
+// Handles of the other objects.
 using tensor = handle<tdm_tensor>;
 using tensor_list = handle<tdm_tensor_list>;
 using sequence = handle<tdm_sequence>;
@@ -135,26 +138,29 @@ using loader = handle<tdm_loader>;
 using words = handle<tdm_words>;
 using vocabulary = handle<tdm_vocabulary>;
 
+// Owns a context; created with default or given options.
 class context : public handle<tdm_context> {
 public:
   using handle::handle;
   context() : handle(tdm_context_create(nullptr)) {}
-  explicit context(tdm_context_options options)
-      : handle(tdm_context_create(&options)) {}
+  explicit context(tdm_context_options options) : handle(tdm_context_create(&options)) {}
 };
 
+// Owns a graph; created empty.
 class graph : public handle<tdm_graph> {
 public:
   using handle::handle;
   explicit graph(const context &of) : handle(tdm_graph_create(of)) {}
 };
 
+// Owns a store; created empty.
 class store : public handle<tdm_store> {
 public:
   using handle::handle;
   explicit store(const context &of) : handle(tdm_store_create(of)) {}
 };
 
+// Owns a session; created with default or given options.
 class session : public handle<tdm_session> {
 public:
   using handle::handle;
@@ -165,7 +171,7 @@ public:
 
 namespace detail {
 
-// Of a handle that owns nothing the last message is about something else.
+// Returns the object of a handle. Throws an error with a message of its own if the handle is empty.
 template <class object> object *full(const handle<object> &of) {
   if (of.get()) return of.get();
   tdm_fail(TDM_INVALID_ARGUMENT, "tandem::shared: the handle owns nothing");
@@ -174,6 +180,7 @@ template <class object> object *full(const handle<object> &of) {
 
 } // namespace detail
 
+// Returns a further handle of the same object. Throws an error if the handle is empty.
 inline context shared(const context &of) {
   return context(tdm_context_retain(detail::full(of)));
 }
@@ -199,16 +206,16 @@ inline vocabulary shared(const vocabulary &of) {
   return vocabulary(tdm_vocabulary_retain(detail::full(of)));
 }
 
-// ---- Building
-// ------------------------------------------------------------------------------------
+// ---- Building ----
 
-// Names made while it lives are prefixed with "name/"; nullptr: the next number.
+// Opens a scope of a graph for its lifetime: names have the prefix "name/"; nullptr selects the
+// next number. See tdm_scope_push.
 class scope {
 public:
   scope(tdm_graph *of, const char *name) : graph_(of) {
     tdm_scope_push(of, name);
   }
-  // With "name/index/", a member of a list.
+  // Opens a scope with the prefix "name/index/", as for a member of a list.
   scope(tdm_graph *of, const char *name, std::int64_t index) : graph_(of) {
     tdm_scope_push_index(of, name, index);
   }
@@ -222,9 +229,9 @@ private:
   tdm_graph *graph_;
 };
 
-// ---- Elements
-// ------------------------------------------------------------------------------------
+// ---- Elements ----
 
+// The dtype of a C++ type.
 template <class element> struct dtype_of;
 template <> struct dtype_of<float> { static constexpr tdm_dtype value = TDM_FLOAT32; };
 template <> struct dtype_of<double> { static constexpr tdm_dtype value = TDM_FLOAT64; };
@@ -232,7 +239,8 @@ template <> struct dtype_of<std::int32_t> { static constexpr tdm_dtype value = T
 template <> struct dtype_of<std::int64_t> { static constexpr tdm_dtype value = TDM_INT64; };
 template <> struct dtype_of<std::uint8_t> { static constexpr tdm_dtype value = TDM_UINT8; };
 
-// A tensor on cpu:0 with a copy of elements, row-major; as many as dims say, else it throws.
+// Returns a tensor on cpu:0 with a copy of elements, in row-major order. Throws an error unless
+// their number is that of the shape dims.
 template <class element>
 tensor tensor_from(const context &of, std::initializer_list<tdm_dim> dims,
                    const std::vector<element> &elements) {
@@ -246,7 +254,8 @@ tensor tensor_from(const context &of, std::initializer_list<tdm_dim> dims,
   return tensor(tdm_tensor_from(of, dtype_of<element>::value, shape, elements.data()));
 }
 
-// A copy of a tensor's elements, wherever it lies; throws where they are of another dtype.
+// Returns a copy of a tensor's elements, from any device. Throws an error if they have another
+// dtype.
 template <class element> std::vector<element> elements(const tensor &of) {
   if (tdm_tensor_dtype(of) != dtype_of<element>::value) {
     tdm_fail(TDM_INVALID_ARGUMENT, "elements of %s are asked for as %s",
@@ -258,10 +267,9 @@ template <class element> std::vector<element> elements(const tensor &of) {
   return copied;
 }
 
-// ---- Running
-// -------------------------------------------------------------------------------------
+// ---- Running ----
 
-// A tensor that an input is fed, borrowed for the call.
+// A tensor that is fed to an input; borrowed during the call.
 struct feed {
   const char *name;
   const tensor &fed;
@@ -287,19 +295,19 @@ inline std::vector<tdm_fetch> fetches_of(std::initializer_list<const char *> nam
 
 } // namespace detail
 
-// The outputs of these names, in their order.
+// Computes outputs and returns them in the order of names. See tdm_run.
 inline std::vector<tensor> run(const session &of, std::initializer_list<feed> feeds,
                                std::initializer_list<const char *> names) {
   const std::vector<tdm_feed> fed = detail::feeds_of(feeds);
   std::vector<tdm_fetch> fetched = detail::fetches_of(names);
-  std::vector<tensor> tensors(fetched.size()); // before there is something that could be lost
+  std::vector<tensor> tensors(fetched.size()); // allocated before the run, so that no output leaks
   check(tdm_run(of, fed.data(), fed.size(), fetched.data(), fetched.size()));
   for (std::size_t i = 0; i < fetched.size(); i++)
     tensors[i].reset(fetched[i].tensor);
   return tensors;
 }
 
-// Forward, backward and update; answers the loss.
+// Runs one training step and returns the loss. See tdm_train_step.
 inline double train_step(const session &of, std::initializer_list<feed> feeds) {
   const std::vector<tdm_feed> fed = detail::feeds_of(feeds);
   double loss = 0;

@@ -2,12 +2,12 @@
  * continues as if it had not been interrupted.
  *
  * A checkpoint is one safetensors file. It contains parameters and states under the names that they
- * have in the store. Under "checkpoint/" it contains the number of training steps, the seed (the
- * random numbers of dropout depend on these two only), the learning rate, the name of the
- * optimizer, the position of the loader, and, last, "checkpoint/checksums", one per tensor. If
- * several sessions train with the store, these numbers of each session are also under
- * "checkpoint/sessions/" (tdm_store_create). Other programs can read the parameters as from any
- * safetensors file.
+ * have in the store. Under "checkpoint/" it contains the number of training steps, the seed, the
+ * learning rate, the name of the optimizer, and the position of the loader. The random numbers of
+ * dropout depend on the first two only. The last tensor is "checkpoint/checksums", with one
+ * checksum per tensor. If several sessions train with the store, these numbers of each session are
+ * also under "checkpoint/sessions/" (tdm_store_create). Other programs can read the parameters as
+ * from any safetensors file.
  *
  * In a job of several ranks all of them call these functions. Only rank 0 reads and writes the
  * file: it receives what the other ranks store, and sends them what it has read. So the file is

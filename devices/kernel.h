@@ -28,7 +28,7 @@ typedef uint32_t tdm_format;
 /* The dense format. */
 #define TDM_FORMAT_DENSE 0u
 
-/* What is known of a value before it is computed. */
+/* Dtype, layout and shape of a value, known before it is computed. */
 typedef struct tdm_spec {
   tdm_dtype dtype;   /* Dtype of its elements. */
   tdm_format format; /* Its layout in memory. */

@@ -13,12 +13,13 @@
  * - `graph` is the graph to append to.
  * - `name` is the name of the layer or function below the innermost scope, at least one character.
  *   It appears in messages and reports, and parameters are found by it: the weight of a layer "fc"
- *   in a scope "block" is "block/fc.weight". NULL selects the next number of the innermost scope:
- *   "0", "1", ... as torch.nn.Sequential numbers its modules. Layers without parameters are counted
- *   too: linear, relu and linear without names have the parameters "0.weight" and "2.weight" and so
- *   on, and load files of a Sequential. A layer that has a name is not counted. So give a name to
- *   what is a function and not a module in PyTorch; otherwise it moves the numbers of the layers
- *   after it. A scope continues to count when it is pushed again. "" is an error.
+ *   in a scope "block" is "block/fc.weight". "" is an error.
+ * - `name` NULL selects the next number of the innermost scope: "0", "1", ... as
+ *   torch.nn.Sequential numbers its modules. Layers without parameters are counted too: linear,
+ *   relu and linear without names have the parameters "0.weight", "2.weight" and so on, and load
+ *   files of a Sequential. A layer that has a name is not counted. So give names to layers that are
+ *   functions and not modules in PyTorch; otherwise they shift the numbers of the layers after
+ *   them. A scope continues to count when it is pushed again.
  * - `x`, `a`, `b` and other values are results of earlier calls on the same graph. An invalid value
  *   is accepted only if the graph has an error already, or if a comment allows it.
  * - Shapes have any number of dimensions unless a comment says otherwise, and a dimension may be a
@@ -336,22 +337,27 @@ static inline tdm_parallel_options tdm_parallel_options_default(void) {
  *
  * @par Losses inside the region
  * A loss may be inside, so that each device computes its share only. Losses, sums and means over
- * the rows are those of the whole batch. The sums of the replicas are added in their order on the
- * output device, and a mean is divided by the count of the whole batch (its targets that are not
- * ignored, their weights, or its elements). A value that is computed from such results only (the
- * sum of two losses) is computed once on the output device. A value that is computed from such a
- * result and from rows (x minus its mean) waits for all replicas. So a loss differs from that of a
- * single device by the rounding of partial sums only. With tdm_session_options.deterministic the
- * choice of devices changes no bit; the number of replicas does. The exception is batch
- * normalization, which normalizes each replica's rows by themselves.
+ * the rows are those of the whole batch:
+ * - The sums of the replicas are added in their order on the output device. A mean is divided by
+ *   the count of the whole batch: its targets that are not ignored, their weights, or its elements.
+ * - A value that is computed from such results only (the sum of two losses) is computed once, on
+ *   the output device.
+ * - A value that is computed from such a result and from rows (x minus its mean) waits for all
+ *   replicas.
+ *
+ * So a loss differs from that of a single device by the rounding of partial sums only. With
+ * tdm_session_options.deterministic the choice of devices changes no bit; the number of replicas
+ * does. The exception is batch normalization, which normalizes the rows of each replica separately.
  *
  * @par Layers that do not fit into a region
- * Other functions of all rows (a maximum or a softmax along them), and functions that depend on the
- * position of a row among the others (slices, sorts, running sums and windows along the rows,
- * reshapes that split them), would be computed from the rows of one replica. A value that depends
- * on such a result cannot leave the region, and cannot be summed or averaged over the rows: the run
- * fails with INVALID_ARGUMENT and a message that names the layer. Put such layers between two
- * regions.
+ * Two kinds of layers would be computed from the rows of one replica only:
+ * - other functions of all rows, such as a maximum or a softmax along them;
+ * - functions that depend on the position of a row among the others: slices, sorts, running sums
+ *   and windows along the rows, and reshapes that split them.
+ *
+ * A value that depends on such a result cannot leave the region, and cannot be summed or averaged
+ * over the rows: the run fails with INVALID_ARGUMENT and a message that names the layer. Put such
+ * layers between two regions.
  *
  * @par spread_homes
  * Each device stores the optimizer states of its own parameters only, and updates these only (stage
@@ -361,12 +367,14 @@ static inline tdm_parallel_options tdm_parallel_options_default(void) {
  * parameters that no session has bound before.
  *
  * @par updated_everywhere
- * Gradients of about this share of the bytes, spread evenly over the parameters in the order in
- * which the region reads them, are summed by a ring algorithm. Every device keeps the optimizer
+ * Gradients of about this share of the bytes are summed by a ring algorithm. They are spread evenly
+ * over the parameters in the order in which the region reads them. Every device keeps the optimizer
  * states of these parameters and updates its own copies. So fewer bytes are sent during the next
  * forward pass and more during the backward pass. About 1/3 is best if both passes take the same
- * time. All gradients go to the homes instead if the session is `deterministic`. If its options set
- * a `collective`, that algorithm is used for all of them, except for parameters that cannot be
+ * time.
+ *
+ * All gradients go to the homes instead if the session is `deterministic`. If its options set a
+ * `collective`, that algorithm is used for all of them, except for parameters that cannot be
  * updated on every device (tdm_collective), whose gradients go to their homes.
  *
  * @par spread_rows
@@ -375,10 +383,12 @@ static inline tdm_parallel_options tdm_parallel_options_default(void) {
  * that are updated everywhere and tables that are looked up by ids. So the same number of bytes is
  * sent in both directions. Outside of the library, also in files, such a parameter is one tensor.
  * Each device assembles it for each of its replicas, which takes memory from where a run first
- * reads it. Parameters are not divided if they are outputs, if their gradients are requested
- * (tdm_gradient_of), if the optimizer's rule is not is_by_element, if clip_norm is used in a
- * deterministic session, or if the store has one of them undivided. Sessions of one store must
- * divide them in the same way; otherwise creating the second fails with INVALID_ARGUMENT. */
+ * reads it.
+ *
+ * A parameter is not divided if it is an output, or if its gradient is requested (tdm_gradient_of).
+ * No parameter of a session is divided if the optimizer's rule is not is_by_element, if clip_norm
+ * is used with deterministic, or if the store has one of them undivided. Sessions of one store must
+ * divide parameters in the same way; otherwise creating the second fails with INVALID_ARGUMENT. */
 TDM_API void tdm_data_parallel(tdm_graph *graph, const char *scope,
                                const tdm_parallel_options *options);
 

@@ -487,7 +487,7 @@ TDM_API tdm_sequence *tdm_sequence_copy(tdm_sequence *sequence);
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
-/* What one run of a plan copies between devices. */
+/* Copies between devices in one run of a plan. */
 typedef struct tdm_traffic {
   uint64_t edge_transfers;     /* Number of copies from one node to another. */
   uint64_t edge_bytes;         /* Bytes of these copies. */
@@ -594,7 +594,7 @@ TDM_API tdm_status tdm_session_report(tdm_session *session, FILE *out) TDM_WARN_
 
 /* Makes the plan for the latest shapes again and writes the result of one pass.
  * @param pass name of a pass, such as "gradient", "place", "transfer", "schedule" or "memory";
- *     docs/architecture/planning.md describes all of them.
+ *     docs/architecture.md describes all of them.
  * @param format format of the result.
  * @param out receives the text. */
 TDM_API tdm_status tdm_session_print_pass(tdm_session *session, const char *pass,

@@ -86,8 +86,13 @@ static inline tdm_adam_options tdm_adamw_options_default(void) {
 }
 
 /* Returns Adam (D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015;
- * torch.optim.Adam): m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and p = p - lr m'
- * / (sqrt(v') + epsilon) with m' = m / (1 - beta1^s) and v' = v / (1 - beta2^s). */
+ * torch.optim.Adam):
+ * @code
+ * m = beta1 m + (1 - beta1) g
+ * v = beta2 v + (1 - beta2) g^2
+ * p = p - lr m' / (sqrt(v') + epsilon)   with m' = m / (1 - beta1^s), v' = v / (1 - beta2^s)
+ * @endcode
+ */
 TDM_API tdm_optimizer tdm_adam(double learning_rate);
 
 /* Returns Adam, with options. */
@@ -208,9 +213,15 @@ static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
   return options;
 }
 
-/* Returns Adadelta: v = rho v + (1 - rho) g^2, d = g sqrt(u + epsilon) / sqrt(v + epsilon), u = rho
- * u + (1 - rho) d^2, and p = p - lr d, where the state u begins with 0 (M. D. Zeiler, "ADADELTA: an
- * adaptive learning rate method", arXiv:1212.5701, 2012; torch.optim.Adadelta). */
+/* Returns Adadelta (M. D. Zeiler, "ADADELTA: an adaptive learning rate method", arXiv:1212.5701,
+ * 2012; torch.optim.Adadelta):
+ * @code
+ * v = rho v + (1 - rho) g^2
+ * d = g sqrt(u + epsilon) / sqrt(v + epsilon)
+ * u = rho u + (1 - rho) d^2
+ * p = p - lr d
+ * @endcode
+ */
 TDM_API tdm_optimizer tdm_adadelta(double learning_rate);
 
 /* Returns Adadelta, with options. */

@@ -106,10 +106,9 @@ static inline tdm_multi_head_attention_options tdm_multi_head_attention_options_
  * - `name.out_proj.weight` (features, features), uniform within +-1/sqrt(features).
  * - `name.out_proj.bias` (features), zeros.
  *
- * If key or value have other numbers of features (PyTorch's kdim and vdim), it declares
- * `name.q_proj_weight`, `name.k_proj_weight` and `name.v_proj_weight` (features, n) instead of the
- * first, uniform within +-sqrt(6 / (features + n)), where n is the number of features of the
- * operand.
+ * If key or value have other numbers of features (PyTorch's kdim and vdim), three parameters
+ * replace the first: `name.q_proj_weight`, `name.k_proj_weight` and `name.v_proj_weight` (features,
+ * n), uniform within +-sqrt(6 / (features + n)). n is the number of features of the operand.
  * @param query (queries, batch, features), or (queries, features).
  * @param key (keys, batch, features), or (keys, features).
  * @param value (keys, batch, features), or (keys, features).

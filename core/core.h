@@ -305,10 +305,10 @@ TDM_API const char *tdm_shape_text(const tdm_shape *shape, char *text, size_t ca
 
 /* ---- Random numbers -------------------------------------------------------------------------- */
 
-/* A stream of random numbers by the counter-based generator Philox4x32-10 (J. K. Salmon, M. A.
- * Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Number
- * `index` of a stream is a pure function of (seed, stream, step, index). So random numbers do not
- * depend on devices, on the number of threads, or on the order of evaluation. */
+/* A stream of random numbers by the counter-based generator Philox4x32-10. Number `index` of a
+ * stream is a pure function of (seed, stream, step, index). So random numbers do not depend on
+ * devices, on the number of threads, or on the order of evaluation. Source: J. K. Salmon, M. A.
+ * Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
 typedef struct tdm_random {
   uint64_t seed;   /* Seed of all streams. */
   uint64_t stream; /* Identifies an operation or parameter: tdm_random_stream of its name. */

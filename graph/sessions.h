@@ -532,7 +532,7 @@ typedef enum tdm_plan_format {
   TDM_PLAN_JSON, /* JSON. */
 } tdm_plan_format;
 
-/* Writes the layers of the latest plan to out, one per line, as Keras and torchinfo do:
+/* Writes the layers of the latest plan to out, one per line, as Keras and torchinfo do.
  * @code
  * layer                  device  output           parameters  bytes  time
  * -----------------------------------------------------------------------

@@ -288,9 +288,9 @@ TDM_API tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, 
 TDM_API tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_value anchor,
                                      tdm_value positive, tdm_value negative);
 
-/* Computes the triplet margin loss, with options reduction, margin (above 0), p, epsilon and swap
- * (V. Balntas et al., "Learning shallow convolutional feature descriptors with triplet losses",
- * 2016). */
+/* Computes the triplet margin loss, with options reduction, margin (above 0), p, epsilon and swap.
+ * Source of swap: V. Balntas et al., "Learning shallow convolutional feature descriptors with
+ * triplet losses", 2016. */
 TDM_API tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value anchor,
                                           tdm_value positive, tdm_value negative,
                                           const tdm_loss_options *options);
@@ -334,8 +334,8 @@ TDM_API tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_v
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
 /* Computes the connectionist temporal classification loss: -log of the probability of the targets,
- * summed over all alignments with the steps, with blanks between labels and labels repeated (A.
- * Graves et al., "Connectionist temporal classification", ICML 2006; torch.nn.CTCLoss).
+ * summed over all alignments with the steps, with blanks between labels and labels repeated
+ * (torch.nn.CTCLoss). Source: A. Graves et al., "Connectionist temporal classification", ICML 2006.
  *
  * Each loss is divided by the number of its labels before the mean is computed. A target that does
  * not fit into its steps has an infinite loss and no gradient. A run with a length or target out of

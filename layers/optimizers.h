@@ -85,8 +85,8 @@ static inline tdm_adam_options tdm_adamw_options_default(void) {
   return options;
 }
 
-/* Returns Adam (D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015;
- * torch.optim.Adam):
+/* Returns Adam (torch.optim.Adam). Source: D. P. Kingma, J. Ba, "Adam: a method for stochastic
+ * optimization", ICLR 2015.
  * @code
  * m = beta1 m + (1 - beta1) g
  * v = beta2 v + (1 - beta2) g^2
@@ -98,8 +98,8 @@ TDM_API tdm_optimizer tdm_adam(double learning_rate);
 /* Returns Adam, with options. */
 TDM_API tdm_optimizer tdm_adam_with(const tdm_adam_options *options);
 
-/* Returns AdamW: Adam with decoupled weight decay, 1e-2 by default (I. Loshchilov, F. Hutter,
- * "Decoupled weight decay regularization", ICLR 2019; torch.optim.AdamW). */
+/* Returns AdamW: Adam with decoupled weight decay, 1e-2 by default (torch.optim.AdamW). Source: I.
+ * Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019. */
 TDM_API tdm_optimizer tdm_adamw(double learning_rate);
 
 /* Returns AdamW, with options made by tdm_adamw_options_default(). */
@@ -135,8 +135,8 @@ static inline tdm_nadam_options tdm_nadam_options_default(void) {
   return options;
 }
 
-/* Returns NAdam: Adam with Nesterov momentum (T. Dozat, "Incorporating Nesterov momentum into
- * Adam", 2016; torch.optim.NAdam). */
+/* Returns NAdam: Adam with Nesterov momentum (torch.optim.NAdam). Source: T. Dozat, "Incorporating
+ * Nesterov momentum into Adam", 2016. */
 TDM_API tdm_optimizer tdm_nadam(double learning_rate);
 
 /* Returns NAdam, with options. */
@@ -163,8 +163,8 @@ static inline tdm_radam_options tdm_radam_options_default(void) {
 }
 
 /* Returns RAdam: Adam without division by v in the first steps, in which the variance of v is too
- * large (L. Liu et al., "On the variance of the adaptive learning rate and beyond", ICLR 2020;
- * torch.optim.RAdam). */
+ * large (torch.optim.RAdam). Source: L. Liu et al., "On the variance of the adaptive learning rate
+ * and beyond", ICLR 2020. */
 TDM_API tdm_optimizer tdm_radam(double learning_rate);
 
 /* Returns RAdam, with options. */
@@ -213,8 +213,8 @@ static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
   return options;
 }
 
-/* Returns Adadelta (M. D. Zeiler, "ADADELTA: an adaptive learning rate method", arXiv:1212.5701,
- * 2012; torch.optim.Adadelta):
+/* Returns Adadelta (torch.optim.Adadelta). Source: M. D. Zeiler, "ADADELTA: an adaptive learning
+ * rate method", arXiv:1212.5701, 2012.
  * @code
  * v = rho v + (1 - rho) g^2
  * d = g sqrt(u + epsilon) / sqrt(v + epsilon)
@@ -256,9 +256,9 @@ static inline tdm_adafactor_options tdm_adafactor_options_default(void) {
 }
 
 /* Returns Adafactor, which keeps means of squares of the rows and of the columns of a matrix only,
- * instead of one per element (N. Shazeer, M. Stern, "Adafactor: adaptive learning rates with
- * sublinear memory cost", ICML 2018; torch.optim.Adafactor). Each shard of a sharded table is a
- * matrix of its own, so its states can be loaded only into the same number of shards. */
+ * instead of one per element (torch.optim.Adafactor). Source: N. Shazeer, M. Stern, "Adafactor:
+ * adaptive learning rates with sublinear memory cost", ICML 2018. Each shard of a sharded table is
+ * a matrix of its own, so its states can be loaded only into the same number of shards. */
 TDM_API tdm_optimizer tdm_adafactor(double learning_rate);
 
 /* Returns Adafactor, with options. */
@@ -314,9 +314,9 @@ static inline tdm_rmsprop_options tdm_rmsprop_options_default(void) {
   return options;
 }
 
-/* Returns RMSprop: v = alpha v + (1 - alpha) g^2 and p = p - lr g / (sqrt(v) + epsilon) (T.
- * Tieleman, G. Hinton, lecture 6.5 of "Neural networks for machine learning", 2012;
- * torch.optim.RMSprop). */
+/* Returns RMSprop: v = alpha v + (1 - alpha) g^2 and p = p - lr g / (sqrt(v) + epsilon)
+ * (torch.optim.RMSprop). Source: T. Tieleman, G. Hinton, lecture 6.5 of "Neural networks for
+ * machine learning", 2012. */
 TDM_API tdm_optimizer tdm_rmsprop(double learning_rate);
 
 /* Returns RMSprop, with options. */

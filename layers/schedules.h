@@ -55,8 +55,8 @@ TDM_API tdm_status tdm_rate_schedule_exponential(double rate, double gamma,
                                                  tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 /* Creates a schedule that follows half a cosine from rate down to least in half_period steps, and
- * back up in the same number, and so on (CosineAnnealingLR; I. Loshchilov, F. Hutter, "SGDR", 2017,
- * without restarts).
+ * back up in the same number, and so on (CosineAnnealingLR). Source: I. Loshchilov, F. Hutter,
+ * "SGDR", 2017, without restarts.
  * @param half_period 1 or more.
  * @param least lowest rate. */
 TDM_API tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, double least,
@@ -124,8 +124,8 @@ static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
   return options;
 }
 
-/* Creates a schedule that rises to `highest` and falls again, once in `steps` steps (OneCycleLR; L.
- * N. Smith, N. Topin, "Super-convergence", 2018). For PyTorch's cycle_momentum, also pass
+/* Creates a schedule that rises to `highest` and falls again, once in `steps` steps (OneCycleLR).
+ * Source: L. N. Smith, N. Topin, "Super-convergence", 2018. For PyTorch's cycle_momentum, also pass
  * tdm_rate_schedule_momentum_at to tdm_session_set_momentum; otherwise the momentum does not
  * change.
  * @param options NULL: all defaults. */

@@ -105,8 +105,7 @@ TDM_API tdm_status tdm_last_status(void);
 /* Sets the calling thread's message and status, and returns status. Kernels, operations and
  * callbacks of the program use it to report why they fail.
  * @code
- * if (count < 1) return tdm_fail(TDM_INVALID_ARGUMENT, "swish: count %d, expected 1 or more",
- * count);
+ * if (count < 1) return tdm_fail(TDM_INVALID_ARGUMENT, "count is %d, expected 1 or more", count);
  * @endcode
  * Allocates no memory. A message that is too long is cut after a word and ends with "...".
  * @param status the status to return.

@@ -18,6 +18,7 @@ NAME_OF_TYPE = re.compile(r"\b(tdm_\w+)\s*(?:\[[^\]]*\])?;\s*(?:/\*.*)?$", re.S)
 MACRO = re.compile(r"#define\s+(\w+)")
 SKIPPED = re.compile(r"#\s*(if|ifdef|ifndef|endif|else|elif|include|error|undef)|extern \"C\"|^}")
 GUARD = re.compile(r"TANDEM_\w+_H$|TANDEM_H$")
+SECTION = re.compile(r"/\* -+\s*(.*?)\s*-*\s*\*/", re.S)
 
 
 class Piece:
@@ -148,16 +149,26 @@ def undocumented_members(text):
 
 def as_doxygen(text):
     """Returns the header with Doxygen's comments."""
-    out, pieces = [], pieces_of(text)
+    out, pieces, section = [], pieces_of(text), ""
     for number, piece in enumerate(pieces):
         if piece.kind == "comment" and number == 0:
             out.append("/** @file\n" + piece.text[2:])
         elif piece.kind == "comment":
             follows = pieces[number + 1] if number + 1 < len(pieces) else None
-            documents = follows and follows.kind == "declaration"
-            out.append("" if documents else piece.text)
+            heading = SECTION.match(piece.text)
+            if heading:
+                section = heading[1]
+                out.append(piece.text)
+            elif follows and follows.kind == "declaration":
+                out.append("")
+            else:
+                out.append(f"/** @file\n@par {section}\n" + piece.text[2:])
+        elif piece.kind == "declaration" and piece.name and GUARD.match(piece.name):
+            out.append("")
         elif piece.kind == "declaration":
-            if piece.comment:
+            if piece.name and INITIALIZER.match(piece.name) and not piece.comes_first:
+                out.append("/** Returns options with all fields set to their defaults. */")
+            elif piece.comment:
                 out.append("/**" + piece.comment[2:])
             members = re.sub(r"^([ \t]+)/\*(?!\*)", r"\1/**", piece.text, flags=re.M)
             out.append(re.sub(r"(\S[ \t]+)/\*(?!\*)", r"\1/**<", members))

@@ -13,7 +13,7 @@ import markdown
 # Order of the pages in the menu. Other pages come last.
 MENU = ["README", "first_hour", "tutorial", "concepts", "placement", "data_parallelism",
         "several_machines", "rank_failures", "examples", "pytorch_guide", "pytorch_tests", "layers",
-        "own_operations", "performance", "forecast", "timelines", "tool", "messages",
+        "custom_operations", "performance", "forecast", "timelines", "tool", "messages",
         "environment", "glossary", "architecture", "overview", "devices", "planning",
         "parallelism", "running", "memory", "ranks", "kernels", "building", "changing", "testing",
         "versions", "CHANGELOG"]

@@ -9,12 +9,12 @@
  *   tdm_last_message() of the calling thread. Comments name the codes that have a special cause;
  *   every function may also return TDM_INVALID_ARGUMENT and TDM_OUT_OF_MEMORY.
  * - NULL: an object, a name or an output parameter that is NULL is TDM_INVALID_ARGUMENT, unless a
- *   comment says what NULL means. Query, retain and release functions accept NULL and return 0,
+ *   comment states what NULL means. Query, retain and release functions accept NULL and return 0,
  *   false, NULL or an empty string.
  * - Ownership: a function that creates, retains, loads or copies an object returns a reference,
  *   which the caller gives back with the matching `_release` function. Other objects and strings
  *   are borrowed: they live as long as the object that they were obtained from. Arguments are
- *   copied or retained by the library, unless a comment says "borrowed" or names a lifetime. An
+ *   copied or retained by the library, unless a comment states "borrowed" or names a lifetime. An
  *   output parameter for an object is set to NULL on failure.
  * - Threads: functions may be called from any thread, and objects may be shared by threads.
  *   Exceptions: a graph, a tensor list, a loader and a tdm_costs are used by one thread at a time.
@@ -74,7 +74,7 @@ typedef enum tdm_status {
   TDM_OK = 0,           /* The call succeeded. */
   TDM_INVALID_ARGUMENT, /* An argument is not legal; the message names it. */
   TDM_OUT_OF_MEMORY,    /* Memory could not be allocated, on the host or on a device. */
-  /* A device or a file does not exist or cannot be used; the message says why. */
+  /* A device or a file does not exist or cannot be used; the message states why. */
   TDM_UNAVAILABLE,
   TDM_UNSUPPORTED,        /* The request is legal, but this device or this build cannot do it. */
   TDM_DEVICE_LOST,        /* A device failed. Nothing can run on it any more. */
@@ -134,7 +134,7 @@ typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *me
  * @endcode
  * - A default that a field's comment does not name is 0, false, NULL or an invalid value.
  * - Fields are literal: 0 means 0, and is an error if it is not legal.
- * - NULL instead of options selects all defaults, unless a comment says otherwise.
+ * - NULL instead of options selects all defaults, unless a comment states otherwise.
  * - A struct that its initializer did not create is TDM_INVALID_ARGUMENT; the message names the
  *   initializer.
  * - A program that was compiled with earlier headers passes a smaller struct. Fields beyond its end
@@ -158,7 +158,7 @@ typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *me
 #endif
 
 /* Values that select a default which depends on more than the options. The comment of a field that
- * accepts one says which default it selects. None of these is a legal value otherwise. */
+ * accepts one states which default it selects. None of these is a legal value otherwise. */
 
 /* A number that the function chooses. */
 #define TDM_DEFAULT (-1.7976931348623157e308)

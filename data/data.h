@@ -302,7 +302,7 @@ TDM_API tdm_tensor *tdm_vocabulary_encode(const tdm_vocabulary *vocabulary,
 /* Paths. tdm_safetensors_load, tdm_safetensors_map and tdm_safetensors_save also take the path of
  * an index, "NAME.safetensors.index.json", as Hugging Face's libraries use it: the tensors are then
  * in several files beside the index, which names them. An index is CORRUPT_DATA if it names files
- * in other folders, or if the files contain other tensors than it says.
+ * in other folders, or if the files contain other tensors than it states.
  *
  * Lists contain tensors of every dtype of the format. Those of a dtype that Tandem does not
  * support, or of more than TDM_MAX_RANK dimensions, are described without values

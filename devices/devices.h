@@ -1,8 +1,8 @@
 /* Public part of devices/: the context, its devices, tensors, and registration of kernels.
  *
- * A device is named kind:index, such as "cuda:1"; a kind alone means its first device, so that
- * "cuda" is "cuda:0". The kinds are cpu, cuda, sim (a simulated accelerator) and paper (a device
- * that is only described). No function falls back to another device.
+ * A device is named kind:index, such as "cuda:1"; a kind without index means its first device, so
+ * that "cuda" is "cuda:0". The kinds are cpu, cuda, sim (a simulated accelerator) and paper (a
+ * device that is only described). No function falls back to another device.
  * @code
  * tdm_context *context = tdm_context_create(NULL);
  * const char *device = tdm_accelerator(context);
@@ -43,12 +43,12 @@ typedef struct tdm_tensor tdm_tensor;
 /* Options of tdm_context_create. */
 typedef struct tdm_context_options {
   size_t struct_size;
-  /* Allocator of host memory; copied. Default NULL: tdm_allocator_default(). What it points to must
-   * live until all of its memory has been released: until the last release function has returned,
-   * or later if an object is released by a thread of the context. */
+  /* Allocator of host memory; copied. Default NULL: tdm_allocator_default(). The object that it
+   * points to must live until all of its memory has been released: until the last release function
+   * has returned, or later if an object is released by a thread of the context. */
   const tdm_allocator *allocator;
   tdm_log_function log; /* Receives log messages. Default NULL: none are written. */
-  /* First argument of log. It must live as long as what allocator points to. */
+  /* First argument of log. It must live as long as the object that allocator points to. */
   void *log_user;
   /* libuv loop of the caller, on which completions are delivered. Default NULL: the library creates
    * a loop and a thread for it. */
@@ -155,7 +155,7 @@ TDM_API const char *tdm_device_name_at(const tdm_context *context, size_t index)
  * @param kind "cuda"; 0 is returned for unknown kinds. */
 TDM_API size_t tdm_device_count_of(const tdm_context *context, const char *kind);
 
-/* Returns true if the context has a device of that name. Otherwise the message says why not ("no
+/* Returns true if the context has a device of that name. Otherwise the message states why not ("no
  * driver", ...) and which devices exist. */
 TDM_API bool tdm_is_available(tdm_context *context, const char *name);
 
@@ -169,7 +169,7 @@ TDM_API const char *tdm_accelerator(const tdm_context *context);
 
 /* Returns the name of the simulated accelerator, sim:0, on which placements and transfers can be
  * tried without a GPU; borrowed. It computes on the CPU and is slower than cpu:0. If no session
- * exists yet, this call gives it cores of its own; the name alone does not. If the context was
+ * exists yet, this call gives it cores of its own; the name by itself does not. If the context was
  * created without sim devices, the name is returned too, but placing a layer there fails. The
  * result is NULL only if context is. */
 TDM_API const char *tdm_simulator(tdm_context *context);

@@ -22,10 +22,10 @@
  *   them. A scope continues to count when it is pushed again.
  * - `x`, `a`, `b` and other values are results of earlier calls on the same graph. An invalid value
  *   is accepted only if the graph has an error already, or if a comment allows it.
- * - Shapes have any number of dimensions unless a comment says otherwise, and a dimension may be a
- *   size or a name, whose size is known when the graph runs. "n must be a size" excludes names.
+ * - Shapes have any number of dimensions unless a comment states otherwise, and a dimension may be
+ *   a size or a name, whose size is known when the graph runs. "n must be a size" excludes names.
  * - Gradients flow from a result to every floating value that it was computed from, unless a
- *   comment says otherwise.
+ *   comment states otherwise.
  *
  * @code
  * tdm_graph *graph = tdm_graph_create(context);
@@ -90,10 +90,11 @@ TDM_API void tdm_output(tdm_graph *graph, const char *name, tdm_value value);
 
 /* Declares an output that is delivered on a given device, wherever value is computed.
  * @param device for example "cuda:1"; "cuda" is the first of that kind. NULL: the device that
- *     computes value, so that it is not copied; with micro-batches, the device of the first one.
+ *     computes value, so that it is not copied. With micro-batches, this is the device of the first
+ *     one.
  *
  * In a job of several ranks, device names a device of rank 0, and every rank receives the output on
- * its own device of the same kind and index. tdm_session_create fails with UNAVAILABLE if a rank
+ * its own device of the same kind and index. Creating a session fails with UNAVAILABLE if a rank
  * has no such device, and with INVALID_ARGUMENT if the device, given or implied by NULL, belongs to
  * another rank than 0. */
 TDM_API void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const char *device);
@@ -291,7 +292,7 @@ typedef struct tdm_scatter {
 typedef struct tdm_parallel_options {
   size_t struct_size;
   /* Devices of the replicas, 1 to 64, as a list: "cuda:0,cuda:1". A device may occur twice.
-   * "cuda:*": all devices of that kind. One device alone changes nothing. In a job of several
+   * "cuda:*": all devices of that kind. A list of one device changes nothing. In a job of several
    * ranks, "host:1/cuda:0" is a device of rank 1 and "*" instead of the 1 stands for every rank. */
   const char *devices;
   /* Device on which results are put together. Default NULL: the first of devices. */

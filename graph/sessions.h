@@ -300,9 +300,10 @@ TDM_API uint64_t tdm_session_step(tdm_session *session);
 #define TDM_CHECKPOINT_PREFIX "checkpoint/"
 
 /* Returns everything that future steps depend on besides the graph, the options and the fed
- * tensors: the result of tdm_store_save with states, and, under names with TDM_CHECKPOINT_PREFIX,
- * the step, the seed, the learning rates, momenta that were set, and the names of the optimizers.
- * Waits for runs in flight. tdm_checkpoint_save writes it to a file.
+ * tensors. The list contains the result of tdm_store_save with states. Under names with
+ * TDM_CHECKPOINT_PREFIX it contains the step, the seed, the learning rates, momenta that were set,
+ * and the names of the optimizers. Waits for runs in flight. tdm_checkpoint_save writes it to a
+ * file.
  * @param out_list receives the list. */
 TDM_API tdm_status tdm_session_save(tdm_session *session,
                                     tdm_tensor_list **out_list) TDM_WARN_UNUSED;

@@ -41,9 +41,9 @@ typedef struct tdm_state_dict_options {
   /* true: tensors that are no parameters are ignored. false: they are an error. Default false. */
   bool allow_unexpected;
   /* For loading: true: a tensor of another floating dtype (float64, float32, float16 or bfloat16)
-   * is converted to that of its parameter, rounded to the nearest number, or to infinity beyond the
-   * largest, as by PyTorch's copy_. false: another dtype is an error. Other dtypes are never
-   * converted. Default false. */
+   * is converted to that of its parameter. It is rounded to the nearest number, or to infinity
+   * beyond the largest, as by PyTorch's copy_. false: another dtype is an error. Other dtypes are
+   * never converted. Default false. */
   bool convert_dtypes;
   /* For saving: true: a tied parameter is saved under each of its names. false: under the first
    * one. Default false. */

@@ -515,9 +515,9 @@ static inline tdm_batch_norm_options tdm_batch_norm_options_default(void) {
  * - Every micro-batch is normalized by its own statistics; all of them move the states, one after
  *   the other, and are counted.
  * - A batch without elements is counted, but moves nothing.
- * - One value per channel (one row, or one image of one pixel) has no variance: a run that trains
- *   fails with INVALID_ARGUMENT if a batch, a micro-batch or a replica's chunk has only that, also
- *   if its size is known only when it runs.
+ * - One value per channel (one row, or one image of one pixel) has no variance. A run that trains
+ *   fails with INVALID_ARGUMENT if a batch, a micro-batch or a replica's chunk has only that. This
+ *   holds also for sizes that are known only when it runs.
  * @param x (n, channels), (n, channels, width), (n, channels, height, width) or (n, channels,
  *     depth, height, width), floating; channels must be a size.
  * @return of x's shape. */

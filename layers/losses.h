@@ -4,7 +4,7 @@
  *
  * A loss has the dtype of its first operand. It is a scalar, the mean over all its elements, unless
  * options select another reduction. With micro-batches and in a parallel region it is the loss of
- * the whole batch. No gradient flows into targets unless a comment says so. A function `_with`
+ * the whole batch. No gradient flows into targets unless a comment states so. A function `_with`
  * options is the function without this ending and options that may be NULL, which selects all
  * defaults.
  * @code

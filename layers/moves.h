@@ -2,7 +2,7 @@
  * elements from positions. Included by layers/layers.h. The conventions of functions that build a
  * graph are at the top of graph/building.h.
  *
- * Operands have any dtype unless a comment says otherwise; gradients flow if it is floating. A
+ * Operands have any dtype unless a comment states otherwise; gradients flow if it is floating. A
  * negative dimension counts from the end. */
 #ifndef TANDEM_LAYERS_MOVES_H
 #define TANDEM_LAYERS_MOVES_H

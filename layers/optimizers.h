@@ -12,9 +12,9 @@
  * @endcode
  * Each function exists twice: with the learning rate and defaults otherwise, and `_with` options,
  * where NULL selects all defaults. Learning rates, epsilons and weight decays are finite and 0 or
- * more. In formulas, p is the parameter, g its gradient, m and v are states that begin with 0, s is
- * the number of the step from 1, and lr the learning rate. weight_decay p is added to g first,
- * except where the decay is decoupled: then lr weight_decay p is subtracted from p.
+ * more. In formulas, p is the parameter, g its gradient, and lr the learning rate. m, v and u are
+ * states that begin with 0, and s is the number of the step from 1. First weight_decay p is added
+ * to g. If the decay is decoupled, lr weight_decay p is subtracted from p instead.
  *
  * States in stores and checkpoints have the names "optimizer/PARAMETER/NAME" with PyTorch's NAME
  * ("exp_avg", ...). Optimizers that keep squares of gradients require these to be in the range of

@@ -2,7 +2,7 @@
  * formulas, defaults and gradients. Included by layers/layers.h. The conventions of functions that
  * build a graph are at the top of graph/building.h.
  *
- * Operands are floating unless a comment says otherwise. The result of an elementwise function of
+ * Operands are floating unless a comment states otherwise. The result of an elementwise function of
  * one value has the dtype and shape of x. */
 #ifndef TANDEM_LAYERS_POINTWISE_H
 #define TANDEM_LAYERS_POINTWISE_H

@@ -72,6 +72,7 @@ typedef struct tdm_execute {
   uint16_t input_count;
   uint16_t output_count;
   uint8_t scalars;       /* which of the flight's */
+  bool is_empty;         /* all outputs are empty (tdm_outputs_are_empty) */
   tdm_operand workspace; /* base ABSENT: none */
   size_t workspace_bytes;
 } tdm_execute;
@@ -202,7 +203,7 @@ void tdm_flight_fail_after_wait(tdm_flight *flight, const tdm_program *program, 
 size_t tdm_operand_bytes(const tdm_spec *spec);
 /* Returns true if all outputs are empty, so that the kernel has nothing to do and is not called: it
  * might loop over the other extents, which may be large. */
-bool tdm_execute_is_empty(const tdm_execute *execute);
+bool tdm_outputs_are_empty(const tdm_spec *outputs, size_t count);
 /* Copies what a failed flight says of itself: its earliest failure, else what it was stopped with.
  * text of TDM_MESSAGE_BYTES. */
 tdm_status tdm_flight_read_failure(tdm_flight *flight, char *text);

@@ -107,9 +107,8 @@ size_t tdm_operand_bytes(const tdm_spec *spec) {
   return bytes < 0 ? 1 : (size_t)bytes;
 }
 
-bool tdm_execute_is_empty(const tdm_execute *execute) {
-  const tdm_spec *outputs = execute->specs + execute->input_count;
-  for (uint32_t i = 0; i < execute->output_count; i++)
+bool tdm_outputs_are_empty(const tdm_spec *outputs, size_t count) {
+  for (size_t i = 0; i < count; i++)
     if (tdm_operand_bytes(&outputs[i]) > 0) return false;
-  return execute->output_count > 0;
+  return count > 0;
 }

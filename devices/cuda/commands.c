@@ -25,7 +25,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
   void *pointers[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
   void *workspace;
   TDM_TRY(tdm_faults_strike(tdm_context_faults(device->context), TDM_FAULT_KERNEL));
-  if (tdm_execute_is_empty(execute)) return TDM_OK;
+  if (execute->is_empty) return TDM_OK;
   const uint32_t count = (uint32_t)execute->input_count + execute->output_count;
   for (uint32_t i = 0; i < count; i++) {
     TDM_TRY(resolve(device, flight, &execute->operands[i], tdm_operand_bytes(&execute->specs[i]),

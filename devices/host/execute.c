@@ -62,7 +62,7 @@ static inline tdm_status run_kernel(const tdm_host_executor *executor, const tdm
   void *pointers[TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS];
   void *workspace;
   TDM_TRY(tdm_faults_strike(executor->faults, TDM_FAULT_KERNEL));
-  if (TDM_UNLIKELY(tdm_execute_is_empty(execute))) return TDM_OK;
+  if (TDM_UNLIKELY(execute->is_empty)) return TDM_OK;
   TDM_TRY(resolve(executor, flight, execute, pointers, &workspace));
   const tdm_kernel_call call = {
       .attributes = execute->attributes,

@@ -200,12 +200,14 @@ static tdm_status fill_execute(tdm_oneshot *oneshot, tdm_oneshot_step *step,
     add_after(step, values[i].ready);
   }
   step->command.kind = TDM_COMMAND_EXECUTE;
-  step->command.execute = (tdm_execute){.kernel = kernel,
-                                        .attributes = attributes,
-                                        .specs = specs,
-                                        .operands = operands,
-                                        .input_count = (uint16_t)input_count,
-                                        .output_count = (uint16_t)output_count};
+  step->command.execute =
+      (tdm_execute){.kernel = kernel,
+                    .attributes = attributes,
+                    .specs = specs,
+                    .operands = operands,
+                    .input_count = (uint16_t)input_count,
+                    .output_count = (uint16_t)output_count,
+                    .is_empty = tdm_outputs_are_empty(specs + input_count, output_count)};
   for (size_t i = input_count; i < count; i++)
     values[i].ready = step;
   return prepare_step(oneshot, step, values[input_count].memory.device, specs, input_count,

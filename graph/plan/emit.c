@@ -224,15 +224,17 @@ static tdm_status emit_execute(emit_state *state, const tdm_ir_node *node,
   for (uint32_t k = 0; k < node->output_count; k++)
     operands[node->input_count + k] = operand_for(state, node->first_output + k);
   command->kind = TDM_COMMAND_EXECUTE;
-  command->execute = (tdm_execute){.kernel = node->kernel,
-                                   .attributes = node->attributes,
-                                   .state = prepared->answer.state,
-                                   .specs = prepared->specs,
-                                   .operands = operands,
-                                   .input_count = node->input_count,
-                                   .output_count = node->output_count,
-                                   .scalars = node->update_group,
-                                   .workspace = {TDM_OPERAND_ABSENT, 0}};
+  command->execute = (tdm_execute){
+      .kernel = node->kernel,
+      .attributes = node->attributes,
+      .state = prepared->answer.state,
+      .specs = prepared->specs,
+      .operands = operands,
+      .input_count = node->input_count,
+      .output_count = node->output_count,
+      .scalars = node->update_group,
+      .is_empty = tdm_outputs_are_empty(prepared->specs + node->input_count, node->output_count),
+      .workspace = {TDM_OPERAND_ABSENT, 0}};
   if (source->workspace == NONE) return TDM_OK;
   command->execute.workspace = state->operand_of[source->workspace];
   command->execute.workspace_bytes = prepared->answer.workspace_bytes;

@@ -4,13 +4,17 @@ the same link, in turns. Run it as
 
     bazel run //bench:distributed -- [--mpi openmpi] [--rounds 3] [PART...]
 
-Parts: links (step times, what they were forecast to be, and bytes at several rates), homes (as much
-computing as communication, with parameters at one home, spread, updated everywhere), processes
-(ranks beside devices of one process, and one rank beside none), lost (until a killed or a stopped
-rank is told). Links are two network namespaces joined by a pair of virtual interfaces with a token
-bucket at each end, which takes root, iproute2 and tc; without them there is the loopback alone.
-Figures are medians of the rounds' medians, ratios medians of the rounds' ratios. Without PyTorch
-links are measured alone.
+Parts:
+- links: step times, their forecasts, and bytes at several rates;
+- homes: equal computation and communication, with parameters at one home, spread, or updated
+  everywhere;
+- processes: ranks compared with devices of one process, and one rank compared with no launcher;
+- lost: time until a killed or stopped rank is reported.
+
+Links are two network namespaces, joined by a pair of virtual interfaces with a token bucket at each
+end. They require root, iproute2 and tc; without these only the loopback is measured. Figures are
+medians of the rounds' medians, ratios medians of the rounds' ratios. Without PyTorch only Tandem is
+measured.
 """
 import argparse
 import contextlib
@@ -78,12 +82,12 @@ class Link:
         self.folder = tempfile.mkdtemp()
 
     def inside(self, rank):
-        """What puts a command where a rank is: its namespace, and a core of its own."""
+        """Returns the words that run a command in a rank's namespace, on its own core."""
         words = ["ip", "netns", "exec", self.names[rank]] if self.names else []
         return words + ["taskset", "-c", str(rank)]
 
     def write_agent(self):
-        """What stands where ssh would: launchers call it with options, a host, and a command."""
+        """Writes a replacement for ssh: launchers call it with options, a host, and a command."""
         path = os.path.join(self.folder, "agent")
         with open(path, "w", encoding="ascii") as handle:
             handle.write("#!/bin/bash\nwhile [[ \"$1\" == -* ]]; do shift; done\n"
@@ -135,7 +139,7 @@ def can_make_links():
 # ---- Programs ----
 
 def launch_words(mpi, link, ranks, eager=EAGER_BYTES):
-    """What begins the command line of a job."""
+    """Returns the beginning of the command line of a job."""
     agent = link.write_agent() if link.names else None
     if mpi == "mpich":
         words = ["mpiexec.mpich", "-disable-auto-cleanup", "-n", str(ranks)]
@@ -227,7 +231,7 @@ def run_theirs(given, link, words, may_fail=False):
             process.kill()  # it may be stopped
         code, out, err = finish(process, line)
         rows.update(read_rows(out))
-        if code != 0 and not may_fail and "step_ns" not in rows:  # what follows is its end alone
+        if code != 0 and not may_fail and "step_ns" not in rows:  # only its end is missing
             sys.exit("%s\nended with %d: %s" % (" ".join(line), code, err))
     return rows
 
@@ -271,7 +275,7 @@ def balanced_rows(given, rate):
 
 
 def measure_link(given, rate, model, rows):
-    """One turn of both, and of Tandem's part of the rows alone."""
+    """Measures one turn of both programs, and of Tandem with only one rank's rows."""
     sizes = ["--rows", str(rows)] if rows else []
     steps = ["--steps", str(steps_of(model, rate, 1500 if rows > 4096 else 10)),
              "--warm", "2" if rows > 4096 else "5"]
@@ -343,7 +347,7 @@ def balanced_bytes(layers):
 
 
 def part_homes(given):
-    """Of as much computing as communication, by the number of layers."""
+    """Measures equal computation and communication, by the number of layers."""
     if not can_make_links():
         print("no links: they take root, ip and tc")
         return
@@ -411,7 +415,7 @@ def part_processes(given):
 # ---- Lost ranks ----
 
 def part_lost(given):
-    os.environ["TANDEM_NET_SILENCE_SECONDS"] = "1"  # a rank that is stopped is told after that
+    os.environ["TANDEM_NET_SILENCE_SECONDS"] = "1"  # a stopped rank is reported after this time
     lines = []
     for how in ("killed", "stopped"):
         ours, theirs, why = [], [], ""

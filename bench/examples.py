@@ -36,7 +36,7 @@ def read_arguments():
 
 
 def run(words, environment=None):
-    """What a program that trains came to: MiB at the highest, items a second, its last line."""
+    """Runs a training program; returns its peak MiB, items per second, and last line."""
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
         output = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)

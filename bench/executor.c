@@ -1,5 +1,5 @@
-/* What the executor promises beside kernels: handing over between two busy cpu devices, an idle
- * context, and a team of threads with a neighbour that burns one core. Prints a line each. */
+/* Measures the executor without kernels: handing over between two busy cpu devices, an idle
+ * context, and a team of threads beside a busy loop on one core. Prints a line for each. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

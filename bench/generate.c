@@ -1,8 +1,7 @@
-/* Writing with examples/gpt: keys and values kept from run to run, beside computing all of the
- * window for every character, with the same parameters and the same text; on one device and over
- * two, one text at a time and several at once, by threads, by runs of several texts, and both.
- * Rounds of kept and anew are taken in turn. Prints medians of characters a second of all texts
- * together. */
+/* Generates text with examples/gpt: keys and values kept from run to run, compared with computing
+ * the whole window for every character. Both have the same parameters and the same text. Uses one
+ * device and two, and one text or several, by threads, by runs of several texts, and by both. The
+ * two ways take turns. Prints medians of characters per second of all texts together. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

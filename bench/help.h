@@ -1,8 +1,8 @@
-/* What a benchmark says of itself when it is asked to. */
+/* The option --help of benchmarks. */
 #ifndef BENCH_HELP_H
 #define BENCH_HELP_H
 
-/* Where --help is among the arguments: prints text and ends the program. */
+/* Prints text and ends the program if --help is among the arguments. */
 void bench_help(int argc, char **argv, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
-"""What the commands that compare Tandem with its peers share: how a program is started, and how
-figures of several rounds become one.
+"""Shared by the commands that compare Tandem with its peers: starts programs, and combines the
+figures of several rounds.
 
-Programs take turns, so that a change of the machine's speed meets all of them alike, and the figure
-of each is the median of its rounds.
+Programs take turns, so that a change of the machine's speed affects all of them. The figure of each
+is the median of its rounds.
 """
 import os
 import statistics
@@ -27,7 +27,7 @@ def command(words, realtime):
 
 
 def run(words, environment=None, realtime=False):
-    """What the program prints; ends this one, with its message, if it fails."""
+    """Returns the output of the program; exits with its message if it fails."""
     done = subprocess.run(command(words, realtime), env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
@@ -36,7 +36,7 @@ def run(words, environment=None, realtime=False):
 
 
 def peer_is_there():
-    """Is there a PyTorch to compare with?"""
+    """Returns True if PyTorch is available."""
     return subprocess.run([PEER_PYTHON, "-c", "import torch"], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, check=False).returncode == 0
 

@@ -228,7 +228,7 @@ static void measure(tdm_context *context, const mixed_model *model) {
   tdm_store_release(store);
 }
 
-/* What the devices' own timestamps say of runs that come one at a time, and of those in flight. */
+/* Prints busy shares by the devices' timestamps, of single runs and of runs in flight. */
 static void show_busy(tdm_context *context, const mixed_model *model) {
   for (size_t w = 0; w < WAYS; w++) {
     subject mine;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a run costs beside its arithmetic, against PyTorch's Python, one thread. Run it as
+"""Compares the overhead of a run with PyTorch in Python, one thread. Run it as
 `bazel run //bench:overhead`.
 """
 import argparse

@@ -1,5 +1,5 @@
-/* What lies around kernels: the cost of one run with no work in it, for each way it can go. Medians
- * of many runs, in nanoseconds. */
+/* Measures the time of one run without work, for each way of submitting it. Prints medians of many
+ * runs, in nanoseconds. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What the passes schedule, memory and verify cost a step, on chains like a model's: medians over
- * many plans. */
+/* Measures the passes schedule, memory and verify for each step, on chains like those of models.
+ * Prints medians over many plans. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What benchmarks of whole runs share: clocks, medians, and ending with the library's message.
+/* Shared by benchmarks of whole runs: clocks, medians, and exit with the library's message.
  * Rows are printed as "name<TAB>nanoseconds"; a peer under bench/peers/ prints rows of the same
  * names. */
 #ifndef BENCH_TIMING_H

@@ -5,8 +5,8 @@ dpkg-shlibdeps computes what each depends on, dpkg-gensymbols what the library o
     tools/package [--out FOLDER]        builds all, and calls this
     debs.py --out FOLDER [--documentation ARCHIVE] [--compression xz]
 
-Which packages there are, packaging/debian/control says; those of a plug-in are made where it was
-built, tandem-doc where there is an ARCHIVE (bazel build //docs).
+packaging/debian/control lists the packages. The package of a plug-in is made if the plug-in was
+built, and tandem-doc if there is an ARCHIVE (bazel build //docs).
 """
 import argparse
 import glob
@@ -24,7 +24,7 @@ HERE = os.getcwd()
 sys.path.insert(0, os.path.join(HERE, "tools"))
 import install  # noqa: E402
 
-# What of the installed files goes where; LIB is Debian's folder of this architecture's libraries.
+# Installed files of each package; LIB is Debian's library folder of this architecture.
 CONTENTS = {
     "libtandem0.3": ["LIB/libtandem.so.*"],
     "libtandem-dev": ["usr/include", "LIB/libtandem.so", "LIB/libtandem.a", "LIB/pkgconfig",
@@ -38,7 +38,7 @@ LIBRARY = "libtandem0.3"
 
 
 def output(*command, **more):
-    """What a command prints; its failure is this program's."""
+    """Returns the output of a command; raises RuntimeError if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           check=False, **more)
     if done.returncode:
@@ -104,7 +104,7 @@ class Packages:
                 compress(path)
 
     def document(self, name):
-        """What Debian wants of every package."""
+        """Writes the files that Debian requires in every package."""
         folder = os.path.join(self.folder(name), "usr/share/doc", name)
         os.makedirs(folder, exist_ok=True)
         shutil.copy(os.path.join(self.work, "debian", "copyright"), folder)
@@ -128,7 +128,7 @@ class Packages:
         return substvars
 
     def offer(self):
-        """What the library offers to packages that are linked with it."""
+        """Writes the symbols of the library, for packages that are linked with it."""
         control = os.path.join(self.folder(LIBRARY), "DEBIAN")
         output("dpkg-gensymbols", "-p" + LIBRARY, "-v" + self.version, "-c0",
                "-P" + self.folder(LIBRARY), "-O" + os.path.join(control, "symbols"), cwd=self.work)

@@ -56,7 +56,7 @@ static void free_arrays(const convolution_arrays *arrays) {
     free(all[i]);
 }
 
-/* What the pass writes, and how many products an element is the sum of. */
+/* The output of a pass, and the number of products that each element sums. */
 typedef struct written {
   const float *data;
   int64_t count;

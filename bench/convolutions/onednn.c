@@ -23,7 +23,7 @@ typedef struct onednn {
   int memory_count;
 } onednn;
 
-/* What a pass reads and writes, in the order of its descriptor. */
+/* An operand of a pass, in the order of its descriptor. */
 typedef struct operand {
   dnnl_memory_desc_t dense;
   dnnl_memory_desc_t wanted; /* as it is asked for */

@@ -39,7 +39,7 @@ typedef struct convolution_arrays {
   float *d_bias;   /* (out) */
 } convolution_arrays;
 
-/* What can be called again and again: run(state). */
+/* A computation that can be repeated: run(state). */
 typedef struct convolution_subject {
   const char *name;
   void (*run)(void *state);

@@ -77,7 +77,7 @@ static tdm_collective read_collective(const char *name) {
   refuse(name);
 }
 
-/* Of an option without a value; false: it is none. */
+/* Reads an option without a value. Returns false if word is no such option. */
 static bool read_flag(const char *word, options *out) {
   if (strcmp(word, "--alone") == 0) return out->model.replicas = NULL, true;
   if (strcmp(word, "--spread-homes") == 0) return out->model.spread_homes = true;
@@ -140,7 +140,7 @@ static options read_options(int count, char **words) {
 
 /* ---- What is counted ---- */
 
-/* What the interfaces of this process' network namespace have sent, its own machine's apart. */
+/* Returns the bytes that the interfaces of this network namespace have sent, except loopback. */
 static double interface_bytes(void) {
   char line[512];
   uint64_t sum = 0;

@@ -1,6 +1,6 @@
-/* The three models: that of examples/distributed_model (its sizes, its optimizer), LeNet, and
- * layers whose arithmetic is proportional to the rows while what crosses is not, so that for any
- * link there is a number of rows at which both take as long. */
+/* The three models: that of examples/distributed_model (its sizes and optimizer), LeNet, and
+ * "balanced". The arithmetic of the last is proportional to the rows, the bytes that are sent are
+ * not. So for every link there is a number of rows at which both take the same time. */
 #include "bench/distributed/models.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
   CLASSES = 10,
 };
 
-/* What describing a model leaves behind; its inputs are called x and y. */
+/* A described model; its inputs are named x and y. */
 typedef struct description {
   tdm_value loss;
   tdm_optimizer optimizer;

@@ -30,7 +30,7 @@ typedef struct opened_model {
 } opened_model;
 
 bool model_is_known(const char *name);
-/* Of a known model. Ends the program where it cannot. */
+/* Opens a known model; ends the program on failure. */
 opened_model model_open(tdm_context *context, const model_request *request);
 tdm_status model_train(opened_model *model);
 void model_close(opened_model *model);

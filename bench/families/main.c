@@ -1,7 +1,7 @@
-/* One family of kernels on one device, forward, each by itself: the device's own time of the layer
- * under test, and the bytes and operations that it cannot do without; and what a run costs that has
- * hardly anything to compute. Rows are one JSON object: {"relu": {"us", "bytes", "flops"}}. Inputs
- * are fed, their upload is not counted. */
+/* Measures each family of kernels on one device, forward only. Prints the device's time of the
+ * layer under test, and the necessary bytes and operations. Also measures a run that computes
+ * almost nothing. Rows are one JSON object: {"relu": {"us", "bytes", "flops"}}. Inputs are fed, and
+ * their upload is not counted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static tdm_value sum(tdm_graph *graph, sizes n) {
   return tdm_sum(graph, TIMED, matrix(graph, "x", n), &last, 1, false);
 }
 
-/* What there is to read and write, each byte once. */
+/* Bytes to read and write, each counted once. */
 static double bytes_of_two(sizes n) {
   return 8.0 * (double)(n.a * n.b);
 }
@@ -195,7 +195,7 @@ static void feed_all(subject *made, tdm_context *context, const tdm_graph *graph
   }
 }
 
-/* Of the plan's steps whose layer is the one under test. */
+/* Returns the time of the plan's steps of the layer under test. */
 static double timed_ns(const tdm_plan *plan) {
   double sum = 0;
   for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {

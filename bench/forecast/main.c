@@ -1,7 +1,7 @@
-/* Forecasts beside measurements: training steps of three models on two one-core CPU devices, each
- * wrapped over both and placed on both. Kernel times are taken where nothing of the forecast plan
- * runs: from the same chunks on one device alone, and on both devices at once, each its own model.
- * Links are calibrated first. Prints medians in milliseconds. */
+/* Compares forecasts with measurements: training steps of three models on two one-core CPU devices,
+ * each wrapped over both and placed on both. Kernel times are measured without the forecast plan:
+ * with the same chunks on only one device, and on both devices at once with a model each. Links are
+ * calibrated first. Prints medians in milliseconds. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum {
   MOST_TRIES = 200,
   CLOCK_TICK_MS = 10
 };
-/* Of one core, that other programs may have in a block. */
+/* Share of one core that other programs may use during a block. */
 static const double QUIET_SHARE = 0.05;
 
 typedef struct subject {
@@ -139,7 +139,7 @@ static double block_beside(group *models) {
   return 0;
 }
 
-/* Answers the median in ms. */
+/* Returns the median in ms. */
 static double block_judged(group *models) {
   double samples_ms[MOST_STEPS];
   train(&models->judged, WARM_STEPS);
@@ -240,7 +240,7 @@ int main(int argc, char **argv) {
       only = argv[i];
   tdm_context_options options = tdm_context_options_default();
   options.cpu_devices = 2;
-  (void)setenv("TANDEM_LINKS", "off", 1); /* what is measured here is kept by nobody */
+  (void)setenv("TANDEM_LINKS", "off", 1); /* measured links are not stored */
   tdm_context *context = tdm_context_create(&options);
   if (!context) bench_fail("context");
   if (tdm_context_calibrate(context, NULL) != TDM_OK)

@@ -1,9 +1,13 @@
-/* model_rows [--threads N] [--device D] [--profile] [--unfused] [ROW...]: times forward runs and
- * training steps of whole models on one device, cpu:0 unless told otherwise, which has N threads
- * (default: as many as the machine). Prints every row whose name begins with one of the words
- * given; none: all, but those that are for GPUs on a GPU only. --profile: prints the plan of each
- * with the median times of its kernels instead. --unfused: elementwise operations are not made one.
- */
+/* Times forward runs and training steps of whole models on one device.
+ *
+ *     model_rows [--threads N] [--device D] [--profile] [--unfused] [ROW...]
+ *
+ * - --device: default cpu:0.
+ * - --threads: threads of the device; default all of the machine.
+ * - ROW: prints the rows whose name begins with one of these words; default all rows, except rows
+ *   for GPUs on other devices.
+ * - --profile: prints the plan of each model with the median times of its kernels instead.
+ * - --unfused: elementwise operations are not fused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 
 enum { MODEL_MAX_FEEDS = 6, MODEL_MAX_BATCHES = 16 };
 
-/* A session on model_device, and what one run of it is fed, from the host's memory. The feeds of a
- * forward run come first; the rest is what the loss wants. */
+/* A session on model_device, and the feeds of one run, from the host's memory. The feeds of a
+ * forward run come first; the rest are those of the loss. */
 typedef struct model {
   tdm_graph *graph;
   tdm_session *session;
@@ -24,9 +24,9 @@ typedef struct model {
 
 /* The device of everything; cpu:0 unless set before models are made. */
 extern const char *model_device;
-/* Do sessions record the times of their kernels? Set before models are made. */
+/* True: sessions record the times of their kernels. Set before models are made. */
 extern bool model_profiles;
-/* Do elementwise operations stay by themselves? The same. */
+/* True: elementwise operations are not fused. Set before models are made. */
 extern bool model_unfused;
 
 /* A graph on model_device, whose forward runs fetch `output`. */
@@ -63,8 +63,9 @@ model model_lstm(tdm_context *context, int64_t rows);
  * 2019): 4 blocks, 512 wide, 8 heads, 1,000 tokens, cross-entropy of each next token, SGD; `rows`
  * texts of 256 tokens. */
 model model_gpt(tdm_context *context, int64_t rows);
-/* Sums of 26 rows of a table of 1,000,000 x 64 alone, and below an MLP 64-512-256-1, mean squared
- * error, SGD, the table's gradient sparse; `rows` bags, other ones in each of 16 runs. */
+/* Sums of 26 rows of a table of 1,000,000 x 64: only these, and before an MLP 64-512-256-1 with
+ * mean squared error and SGD. The table's gradient is sparse. A run has `rows` bags, different ones
+ * in each of 16 runs. */
 model model_bag(tdm_context *context, int64_t rows);
 model model_recommender(tdm_context *context, int64_t rows);
 

@@ -1,6 +1,7 @@
-/* What planning costs a node of the final graph: all passes of a training plan, verify included,
- * kernels' preparation apart; and before it what a layer costs, its parameters' first values
- * included: as much among 100 times as many. The one benchmark that looks inside graph/. */
+/* Measures the time of planning for each node of the final graph: all passes of a training plan
+ * with verify, and the preparation of kernels separately. Before that it measures the time of
+ * describing a layer with the initial values of its parameters, for 100 times as many layers too.
+ * It is the only benchmark that uses internals of graph/. */
 #include <stdio.h>
 
 #include "bench/overhead/rows.h"

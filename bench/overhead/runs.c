@@ -1,5 +1,4 @@
-/* What a run costs beside its arithmetic: models so small that the arithmetic is next to nothing.
- */
+/* Measures the overhead of a run: models so small that their arithmetic takes almost no time. */
 #include "bench/overhead/rows.h"
 
 enum { ROWS = 30, WORDS = 1000, WIDTH = 10, CHAIN = 100 };

@@ -1,6 +1,6 @@
-/* The plain loop: warm-ups and timed copies enqueued behind a kernel that waits for the host, so
- * that launching does not count; events before and after the timed ones. Invariant: everything
- * taken is given back, in the order opposite to its taking, on failure too. */
+/* The plain loop: warm-ups and timed copies are enqueued after a kernel that waits for the host, so
+ * launching does not count. Events enclose the timed copies. Invariant: every resource is released
+ * in reverse order, on failure too. */
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +130,7 @@ static void measure_sample(loop *self, double *out_ns) {
   *out_ns = (double)milliseconds * 1e6;
 }
 
-/* Is the destination full of what the source had? */
+/* Returns true if the destination has the contents of the source. */
 static bool is_right(loop *self) {
   const size_t bytes = self->wanted->bytes;
   const unsigned char expected = is_upload(self, 0) ? 1 : 3;

@@ -1,5 +1,5 @@
-/* What the driver's own copies reach: a plain cudaMemcpyAsync loop on one stream, beside which the
- * library's copies are measured. C interface; a build without the toolkit finds no device. */
+/* Measures the driver's own copies: a plain cudaMemcpyAsync loop on one stream, for comparison with
+ * the library's copies. C interface; a build without the toolkit finds no device. */
 #ifndef BENCH_PEERS_CUDA_COPIES_H
 #define BENCH_PEERS_CUDA_COPIES_H
 

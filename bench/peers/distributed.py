@@ -85,7 +85,7 @@ class Trainer:
 
 
 def interface_bytes():
-    """What the interfaces of this network namespace have sent, the machine's own apart."""
+    """Returns the bytes sent by the interfaces of this namespace, except loopback."""
     with open("/proc/self/net/dev", encoding="ascii") as handle:
         rows = [line.split(":") for line in handle if ":" in line]
     return sum(int(numbers.split()[8]) for name, numbers in rows if name.strip() != "lo")

@@ -5,8 +5,8 @@ of learning rates. Run by Debian's python3 with python3-torch.
     examples.py fashion_cnn --models tests/golden/example_models.py --epochs 1
     examples.py char_lm --models ... --epochs 0 --load written_by_char_lm.safetensors
 
-Loading takes by name what an example saved; the last line then tells how PyTorch's model does with
-it.
+Loading reads the parameters that an example saved, by name. The last line is then the result of
+PyTorch's model with them.
 """
 import argparse
 import gzip

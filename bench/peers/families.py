@@ -18,7 +18,7 @@ def drawn(*shape):
 
 
 def median_us(work):
-    """Of the device's own time."""
+    """Returns the median of the device's own time."""
     for _ in range(5):
         work()
     times = []

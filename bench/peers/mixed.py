@@ -24,7 +24,7 @@ MODELS = {
 
 
 class Carry(torch.autograd.Function):
-    """What a copy between two devices does, both ways."""
+    """A copy between two devices, forward and backward."""
 
     @staticmethod
     def forward(context, rows):

@@ -1,7 +1,7 @@
 // recurrent_rows_dnnl --threads N CELL:IN:HIDDEN:BATCH:LENGTH...: the rows of bench/recurrent with
 // oneDNN's primitives (2.x). CELL is lstm or gru (linear before reset, as PyTorch has it); rows of
 // rnn are passed over. Primitives are made, and weights brought into the layouts they ask for,
-// before anything is timed; a step is the primitives forward and backward alone, without a loss or
+// before anything is timed; a step is only the primitives forward and backward, without a loss or
 // an update, but with the gradient of x.
 #include <omp.h>
 
@@ -62,7 +62,7 @@ void check(const memory &y, const char *word) {
   std::exit(1);
 }
 
-// What one layer's primitives share: the engine, the plain operands, and what was made for them.
+// Shared by the primitives of one layer: the engine, the plain operands, and derived memory.
 class bench {
 public:
   explicit bench(const layer &timed)
@@ -82,7 +82,7 @@ private:
     return {{timed_.length, timed_.batch, timed_.hidden}, memory::data_type::f32, tag::tnc};
   }
   memory::desc bias() const {
-    // Of gru too: one more, of the state's product.
+    // Also used for gru: one more bias, of the state's product.
     return {{1, 1, 4, timed_.hidden}, memory::data_type::f32, tag::ldgo};
   }
   memory::desc of_input() const {

@@ -1,7 +1,7 @@
-/* Trains, infers with changing shapes, saves, cancels, and makes and releases contexts, in threads
- * beside one another, for as long as asked; and says whether what the process holds grows. Every
- * sample is taken when all threads stand between two jobs. The first third is warming up; after it
- * nothing may grow: of each third the least sample counts, which a leak raises and noise does not.
+/* Trains, infers with changing shapes, saves, cancels, and creates and releases contexts in
+ * concurrent threads, for a given time. Reports whether resources of the process grow. A sample is
+ * taken while all threads are between two jobs. The first third of the time is warming up; after it
+ * nothing may grow. The least sample of each third counts: a leak raises it, and noise does not.
  *
  *   bazel run //bench:soak -- --minutes 10
  */
@@ -84,7 +84,7 @@ static void *work(void *user) {
 enum { RESIDENT, HEAP, DESCRIPTORS, TASKS, MAPPINGS, MEASURES };
 static const char *const MEASURE_NAMES[] = {"resident KiB", "heap KiB", "descriptors", "threads",
                                             "mappings"};
-/* What the last third may have more than the one before: a share, and a number. */
+/* Permitted growth of the last third over the one before: a share, and a number. */
 static const double SHARES[] = {0.01, 0.01, 0, 0, 0};
 static const double NUMBERS[] = {1024, 64, 0, 0, 2};
 

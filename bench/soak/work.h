@@ -1,5 +1,5 @@
-/* What the soak does over and over, a job at a time, each job counted. A job leaves nothing behind
- * in flight, so between jobs the process holds what it holds for good. */
+/* The jobs that the soak test repeats and counts. A job ends with nothing in flight, so between
+ * jobs the process has only its permanent resources. */
 #ifndef BENCH_SOAK_WORK_H
 #define BENCH_SOAK_WORK_H
 

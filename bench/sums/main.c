@@ -1,8 +1,8 @@
-/* Sums over devices beside one another: training steps of sixteen layers of 4 MiB over eight
- * simulated devices whose links are modelled, 10 GB/s to the host and 50 GB/s between peers, each
- * algorithm in turn. What is measured is the wall time of a step, kernels of all devices
- * computing on this machine's cores; what a plan moves over the home's links is told by a forecast
- * of the same plan, priced by the kernels that were measured. */
+/* Compares the algorithms for sums over devices: training steps of sixteen layers of 4 MiB over
+ * eight simulated devices. Their links are modelled, with 10 GB/s to the host and 50 GB/s between
+ * peers. The algorithms take turns. The wall time of a step is measured, with the kernels of all
+ * devices on this machine's cores. A forecast of the same plan, with the measured kernels, gives
+ * the time of the copies over the home's links. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ const char *host_memory_name(host_memory kind) {
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-/* What the kernel says can still be taken; 0: it does not say. */
+/* Returns the memory that the kernel reports as available, or 0 if it does not report it. */
 static size_t available_bytes(void) {
   FILE *file = fopen("/proc/meminfo", "r");
   if (!file) return 0;

@@ -24,8 +24,8 @@ typedef struct buffer {
 } buffer;
 
 /* bytes of device's memory. Where device is a cpu device and other is not, of that kind, for copies
- * from or to other. Asks the operating system how much memory is left first: OUT_OF_MEMORY rather
- * than being killed. On failure *out_buffer is empty. */
+ * from or to other. First queries the operating system for available memory, to fail with
+ * OUT_OF_MEMORY instead of being killed. On failure *out_buffer is empty. */
 tdm_status buffer_create(tdm_context *context, tdm_device *device, tdm_device *other,
                          host_memory kind, size_t bytes, buffer *out_buffer) TDM_WARN_UNUSED;
 /* No copy uses it any more. Empty buffers are legal. */

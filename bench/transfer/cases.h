@@ -1,6 +1,6 @@
-/* What is measured: the cases, and for each of them the groups of copies that run together.
- * Invariant: every copy goes through the queue that tdm_direct_queue names, but for the cases that
- * are about another one, and each group's copies are between devices that the filter admits. */
+/* The cases that are measured, and for each of them the groups of copies that run together.
+ * Invariant: every copy uses the queue that tdm_direct_queue returns, except in cases about another
+ * queue, and each group's copies are between devices that the filter admits. */
 #ifndef BENCH_TRANSFER_CASES_H
 #define BENCH_TRANSFER_CASES_H
 

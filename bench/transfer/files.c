@@ -81,8 +81,8 @@ static bool same_matrix(const result *a, const result *b) {
          strcmp(a->memory, b->memory) == 0;
 }
 
-/* Of the case, memory and size of items[first]: rows, columns, medians (null where there are none),
- * their sum. */
+/* Returns the matrix of the case, memory and size of items[first]: rows, columns, medians (null
+ * without a measurement), and their sum. */
 static json_t *matrix_json(const results *list, size_t first) {
   const result *like = &list->items[first];
   json_t *rows = json_array();
@@ -161,7 +161,7 @@ tdm_status json_print(FILE *out, const machine *told, const results *list, bool 
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* A problem's text is quoted, and quotes inside it doubled, as RFC 4180 says. */
+/* Prints the text of a problem in quotes, with quotes inside doubled (RFC 4180). */
 static void print_quoted(FILE *out, const char *text) {
   fputc('"', out);
   for (; *text != '\0'; text++) {

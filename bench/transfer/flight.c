@@ -9,7 +9,7 @@
 
 enum { MOST_STRANDS = MOST_HOPS + 1, SPINS_BEFORE_YIELD = 64, PAUSE_NS = 20000 };
 
-/* What one queue does. */
+/* The work of one queue. */
 typedef struct strand {
   size_t hops[MOST_HOPS]; /* indices into the group (hop_count) */
   size_t hop_count;
@@ -117,7 +117,7 @@ static tdm_command execute(copy_flight *mine, const tdm_kernel *kernel, const vo
                                    .workspace = {.base = TDM_OPERAND_ABSENT}}};
 }
 
-/* What a held program begins with. */
+/* Returns the first command of a held program. */
 static tdm_command first_command(copy_flight *mine, size_t at) {
   if (at == 0) return execute(mine, &hold_kernel, &mine->hold);
   return (tdm_command){.kind = TDM_COMMAND_WAIT, .wait = {.program = 0}};

@@ -20,18 +20,18 @@ typedef struct copy_counts {
   bool held;
 } copy_counts;
 
-/* For each queue of the group: warm_ups copies of every hop of it in turn, then timed ones; twice
- * as many where no hop is counted, so that it stays busy for as long as the others are measured.
- * held: cpu:0 holds all queues back until everything is submitted; else nothing is added. one and
- * ends (hop_count) are borrowed for the flight's life. */
+/* Creates a flight for the group. Each queue makes warm_ups copies of every hop in turn, then timed
+ * copies. A queue without a counted hop makes twice as many, so that it is busy while the others
+ * are measured. held: cpu:0 holds all queues until everything is submitted. one and ends
+ * (hop_count) are borrowed for the flight's life. */
 tdm_status copy_flight_create(tdm_context *context, const group *one, const hop_ends *ends,
                               const copy_counts *counts, copy_flight **out_flight) TDM_WARN_UNUSED;
 void copy_flight_destroy(copy_flight *flight);
 /* Runs it once. out_ns[i] (hop_count) is the time of all timed copies of hop i's queue; 0 for
- * hops that are not counted. A queue of the host notes when its warm-ups and when its timed copies
- * are done. Of others only the end is seen by this thread, spinning, since points on the way may be
- * published late: there is no warm-up in their programs (run it once before), and the time counts
- * from when the queues were let go. */
+ * hops that are not counted. A queue of the host records the end of its warm-ups and of its timed
+ * copies. The end of another queue is observed by this thread, which spins, since points on the way
+ * may be published late. The programs of such queues have no warm-up (run the flight once before),
+ * and their time starts at the release of the queues. */
 tdm_status copy_flight_run(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;
 /* Runs it once; the time from submitting to the end as this thread saw it. */
 tdm_status copy_flight_run_whole(copy_flight *flight, double *out_ns) TDM_WARN_UNUSED;

@@ -42,7 +42,7 @@ static result describe(const measurement *wanted, const hop *copied, const hop_e
   return made;
 }
 
-/* The group cannot be measured here: a result that says so for each counted hop. */
+/* Adds a result with a problem for each counted hop of a group that cannot be measured. */
 static tdm_status add_problem(const measurement *wanted, const group *one, size_t bytes,
                               results *out_results) {
   for (size_t i = 0; i < one->hop_count; i++) {
@@ -54,7 +54,7 @@ static tdm_status add_problem(const measurement *wanted, const group *one, size_
   return TDM_OK;
 }
 
-/* Is it the machine that has no memory or no way, rather than something that went wrong? */
+/* Returns true if the machine lacks memory or a route; other statuses are failures. */
 static bool is_absence(tdm_status status) {
   return status == TDM_OUT_OF_MEMORY || status == TDM_UNAVAILABLE || status == TDM_UNSUPPORTED;
 }
@@ -157,7 +157,7 @@ static tdm_status create_ends(sampling *mine, size_t bytes) {
   return TDM_OK;
 }
 
-/* Is the size to be measured? */
+/* Returns true if the size has to be measured. */
 static bool begin_size(const measurement *wanted, const group *one, size_t bytes,
                        const results *list) {
   const hop *first = &one->hops[0];

@@ -1,8 +1,7 @@
-/* Timing copies that go through the library's queues, after nvbandwidth's method: queues are held
- * back until everything is submitted, 4 copies warm up, the next 16 (more of small ones, so that
- * beginning and ending weigh little) are timed together, and the median of several such samples
- * counts. Invariant: what was measured was copied right; contents are compared after the samples.
- */
+/* Times copies through the library's queues, by nvbandwidth's method. Queues are held until
+ * everything is submitted. 4 copies warm up, and the next 16 are timed together; small copies are
+ * more, so that start and end weigh little. The median of several such samples counts. Invariant:
+ * measured copies were correct; contents are compared after the samples. */
 #ifndef BENCH_TRANSFER_MEASURE_H
 #define BENCH_TRANSFER_MEASURE_H
 
@@ -22,9 +21,9 @@ typedef struct measurement {
   int samples; /* 0: by size */
 } measurement;
 
-/* Measures one group in every size, and appends a result for each counted hop and size. What this
- * machine has no memory or no way for becomes a result with a problem; other failures are failures,
- * contents that differ among them. The calling thread spins while it waits. */
+/* Measures one group in every size, and appends a result for each counted hop and size. A group
+ * for which this machine has no memory or route becomes a result with a problem. Other failures,
+ * such as different contents, are returned. The calling thread spins while it waits. */
 tdm_status measure_group(const measurement *wanted, const group *one,
                          results *out_results) TDM_WARN_UNUSED;
 

@@ -1,7 +1,7 @@
-/* Trains each model for some steps, reads what its plan tells about its transfers, and sets the
- * predicted time beside the measured one. The steps' own time is taken without profiling. All of it
- * is done in rounds, and where links are calibrated, they are before every batch that is profiled:
- * a machine changes, above all one that shares its cores. */
+/* Trains each model for some steps, and compares the predicted and measured times of the transfers
+ * in its plan. The time of a step is measured without profiling. Everything is done in rounds.
+ * Links are calibrated, if requested, before every profiled batch, because the speed of a machine
+ * changes, particularly if its cores are shared. */
 #include "bench/transfer/model.h"
 
 #include <jansson.h>
@@ -156,7 +156,7 @@ static void collect(const model_run *run, json_t *transfers, json_t *runs) {
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* Is there a batch i, and is it wanted? They are in rising order. */
+/* Returns true if batch i exists and is selected. Batches are in rising order. */
 static bool has_batch(const model_case *one, const model_options *given, int i) {
   return i < MOST_BATCHES && one->batches[i] > 0 && one->batches[i] <= given->largest_batch;
 }
@@ -303,8 +303,8 @@ static tdm_status run_round(tdm_context *context, const model_options *given, js
   return status;
 }
 
-/* Who runs a step blocking executes a queue of it, here the accelerator's if that is a cpu device:
- * on whose core that is decides whose caches the bytes to copy lie in. */
+/* A thread with a blocking run executes one of its queues, here the accelerator's if that is a cpu
+ * device. The core of the thread determines whose caches have the bytes to copy. */
 static void bind_to_accelerator(tdm_context *context, const model_options *given) {
   const tdm_device *device =
       given->accelerator ? tdm_context_find_device(context, given->accelerator) : NULL;

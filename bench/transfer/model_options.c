@@ -55,7 +55,7 @@ const option_table model_table = {
     .below = &transfer_table,
 };
 
-/* What only some options together mean. */
+/* Checks combinations of options. */
 static tdm_status check_together(const model_options *out) {
   if (out->model && (out->copies.plot_path || out->copies.csv_path))
     return tdm_fail(TDM_INVALID_ARGUMENT,

@@ -1,4 +1,4 @@
-/* The command line of `tandem bench transfer`, on whose table that of //bench:transfer stands.
+/* The command line of `tandem bench transfer`, whose table //bench:transfer extends.
  * Invariant: strings point into argv; nothing to free. */
 #ifndef BENCH_TRANSFER_OPTIONS_H
 #define BENCH_TRANSFER_OPTIONS_H
@@ -24,14 +24,14 @@ typedef struct transfer_options {
 
 extern const option_table transfer_table;
 
-/* What is left once the table is read: the sizes that are measured unless some were given. */
+/* Sets the defaults after the table is read: the measured sizes, unless some were given. */
 void transfer_options_complete(transfer_options *given);
-/* Is name one of the comma separated list? NULL lists everything. */
+/* Returns true if name is in the comma separated list. NULL contains every name. */
 bool list_has(const char *list, const char *name);
 /* Takes the next name of *cursor into name (capacity); false at the end. */
 bool list_next(const char **cursor, char *name, size_t capacity);
-/* The word behind an option, in *out_text; for rows of kind TAKEN. INVALID_ARGUMENT: there is none.
- */
+/* Sets *out_text to the word after an option; for rows of kind TAKEN. INVALID_ARGUMENT if there is
+ * none. */
 tdm_status read_word(const char *name, char **behind, const char **out_text) TDM_WARN_UNUSED;
 
 #endif

@@ -1,5 +1,5 @@
-/* What one thread's copies reach, by the C library and by stores that go past the caches: the floor
- * that copies between cpu devices are held against. */
+/* Measures copies of one thread, by the C library and by non-temporal stores, for comparison with
+ * copies between cpu devices. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "bench/transfer/results.h"
 #include "devices/context/context.h"
 
-/* What was measured on. */
+/* The machine of a measurement. */
 typedef struct machine {
   char processor[128];
   char devices[256]; /* "cpu:0 cpu:1 cuda:0" */
@@ -22,7 +22,7 @@ void machine_describe(tdm_context *context, machine *out_machine);
 void text_machine(FILE *out, const machine *told);
 
 /* The results from `first` on, which are of one case and memory: a matrix from row to column at the
- * largest size measured, then all sizes. title says what the case is, place how far that is. */
+ * largest size measured, then all sizes. title names the case, place its progress. */
 void text_case(FILE *out, const results *list, size_t first, const char *title, const char *place);
 /* A line for each link: latency and bandwidth as fitted. */
 void text_fits(FILE *out, const results *list);

@@ -1,6 +1,6 @@
-/* What was measured: one record a (case, memory, pair of devices, size), and the statistics made of
- * samples. Invariant: a record either has figures and verified contents, or says what the problem
- * was; none is left out silently. */
+/* Measured results: one record for each (case, memory, pair of devices, size), and statistics of
+ * samples. Invariant: a record has figures and verified contents, or a problem; none is omitted
+ * silently. */
 #ifndef BENCH_TRANSFER_RESULTS_H
 #define BENCH_TRANSFER_RESULTS_H
 
@@ -12,7 +12,7 @@ typedef struct result {
   const char *memory;    /* of the host side: "pageable", ...; "-": there is none */
   char from[24];
   char to[24];
-  int node; /* NUMA node (os index) of the host side; -1: none, or the system does not tell */
+  int node; /* NUMA node (os index) of the host side; -1: none, or unknown */
   size_t bytes;
   int samples;
   double median, low, high; /* over the samples, in unit */
@@ -21,8 +21,8 @@ typedef struct result {
   char problem[192];        /* "": measured, and the contents verified */
 } result;
 
-/* Who follows a measurement. Called before each part of it: next says of what (without figures),
- * weight_ns, a guess, how long it takes beside others. False: it is counted, and not taken. */
+/* Observes a measurement. Called before each part: next describes it (without figures), weight_ns
+ * estimates its relative duration. Returning false counts the part without measuring it. */
 typedef struct results_watch {
   bool (*begins)(void *user, const result *next, double weight_ns);
   void *user;
@@ -32,10 +32,10 @@ typedef struct results {
   result *items;
   size_t count;
   size_t capacity;
-  const results_watch *watch; /* borrowed; NULL: nobody follows */
+  const results_watch *watch; /* borrowed; NULL: no observer */
 } results;
 
-/* Tells who follows what comes next; is it to be measured? */
+/* Notifies the observer of the next part. Returns true if it has to be measured. */
 bool results_begin(const results *list, const result *next, double weight_ns);
 
 /* Appends a copy. */
@@ -48,11 +48,11 @@ void result_summarize(result *out, double *values, int count, bool higher_is_bet
 /* Fits latency + bytes / bandwidth to the median copies of list that are of the same case, memory
  * and pair as list->items[like] (devices/links/fit.h). False with fewer than three sizes. */
 bool results_fit(const results *list, size_t like, tdm_link_estimate *out_fit);
-/* Do two records belong to one link: case, memory, from and to? */
+/* Returns true if two records have the same link: case, memory, from and to. */
 bool results_same_link(const result *a, const result *b);
-/* Is items[index] the first of its link? */
+/* Returns true if items[index] is the first of its link. */
 bool results_first_of_link(const results *list, size_t index);
-/* "1 KiB", "64 MiB", "100 B"; answers text. */
+/* "1 KiB", "64 MiB", "100 B"; returns text. */
 const char *bytes_text(size_t bytes, char *text, size_t capacity);
 
 #endif

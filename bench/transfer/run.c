@@ -1,6 +1,6 @@
-/* The order of a measurement. It is gone through twice: first counted, so that what is left can be
- * told, then taken. Invariant: files on the way hold whole records, and say that they are not
- * complete. */
+/* The order of a measurement. It is executed twice: first counted, so that the remaining time can
+ * be printed, then measured. Invariant: files during the measurement have whole records, and are
+ * marked as incomplete. */
 #include "bench/transfer/run.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct transfer_measuring {
   bool is_counting;
   uint64_t began_ns;
   double total_ns;   /* weights: of all parts, */
-  double done_ns;    /* of those that are behind, */
+  double done_ns;    /* of finished cases, */
   double current_ns; /* and of the one under way */
   double told_ns;    /* total_ns when the last case was counted */
   int part_count;
@@ -96,8 +96,8 @@ void transfer_close_text(FILE *text) {
 
 /* ---- On the way ------------------------------------------------------------------------------ */
 
-/* Writes the files if there are records that they lack, and it is time to. A failure is met again
- * at the end, and told there. */
+/* Writes the files if they lack records and some time has passed. A failure occurs again at the end
+ * and is reported there. */
 static void save_some(transfer_measuring *self) {
   const uint64_t now_ns = tdm_time_ns();
   if (self->measured.count == self->saved_count) return;

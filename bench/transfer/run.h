@@ -9,10 +9,10 @@
 
 /* A line for each case. */
 void transfer_list_cases(const plain_copies *const *plain, FILE *out);
-/* Are there the cases that the options name? INVALID_ARGUMENT, naming one that is not. */
+/* Checks the cases that the options name. INVALID_ARGUMENT names one that does not exist. */
 tdm_status transfer_check_cases(const transfer_options *given,
                                 const plain_copies *const *plain) TDM_WARN_UNUSED;
-/* Are there the devices that they name, and what draws? */
+/* Checks the devices that the options name, and the program that draws. */
 tdm_status transfer_check(tdm_context *context, const transfer_options *given) TDM_WARN_UNUSED;
 /* Where tables go: stdout, unless JSON does; *out_text is closed by transfer_close_text. */
 tdm_status transfer_open_text(const transfer_options *given, FILE **out_text) TDM_WARN_UNUSED;

@@ -58,7 +58,7 @@ static tdm_status make_feeds(const subject *self, int64_t batch, tdm_feed *out_f
   return TDM_OUT_OF_MEMORY;
 }
 
-/* Answers the loss. */
+/* Returns the loss. */
 static tdm_value describe(tdm_graph *graph, const char *accelerator, int64_t rows) {
   const tdm_dim batch = TDM_DIM("batch");
   tdm_embedding_options sparse = tdm_embedding_options_default();

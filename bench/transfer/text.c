@@ -1,5 +1,5 @@
 /* Results as tables: a matrix of sources and destinations for each case, all sizes below it, and at
- * the end what one line a link says. */
+ * the end one line for each link. */
 #include <string.h>
 
 #include "bench/transfer/report.h"

@@ -1,5 +1,4 @@
-"""Tandem for Conan 2, built by Bazel as it is everywhere: the libraries that it stands on are the
-system's.
+"""Tandem for Conan 2, built by Bazel with the libraries of the system.
 
     conan create packaging/conan
 """

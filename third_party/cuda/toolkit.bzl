@@ -4,7 +4,7 @@
 LEAST_VERSION = (12, 5)
 
 def toolkit_version(text):
-    """The version that `nvcc --version` tells.
+    """Returns the version that `nvcc --version` prints.
 
     Args:
       text: what it printed

@@ -6,11 +6,24 @@
  * @code
  * #include <tandem/tandem.h>
  *
- * tdm_context *context = tdm_context_create(NULL);
- * tdm_graph *graph = tdm_graph_create(context);
- * tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
- * tdm_output(graph, "y", tdm_linear(graph, "fc", x, 2));
- * tdm_session *session = tdm_session_create(graph, NULL);
+ * int main(void) {
+ *   const float numbers[3][4] = {{1.0F, 2.0F, 3.0F, 4.0F}};
+ *   tdm_context *context = tdm_context_create(NULL);
+ *   tdm_graph *graph = tdm_graph_create(context);
+ *   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
+ *   tdm_output(graph, "y", tdm_linear(graph, "fc", x, 2));
+ *   tdm_session *session = tdm_session_create(graph, NULL);
+ *   tdm_tensor *rows = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 3, 4), numbers);
+ *   const tdm_feed feed = {"x", rows, false};
+ *   tdm_tensor *y = tdm_run_output(session, &feed, 1, "y");
+ *   if (!y) fprintf(stderr, "%s\n", tdm_last_message());
+ *   tdm_tensor_release(y);
+ *   tdm_tensor_release(rows);
+ *   tdm_session_release(session);
+ *   tdm_graph_release(graph);
+ *   tdm_context_release(context);
+ *   return 0;
+ * }
  * @endcode
  * - core/core.h: conventions of all functions, statuses, dtypes, shapes.
  * - devices/devices.h: contexts, devices and tensors. devices/properties.h: their properties.

@@ -105,7 +105,12 @@ TDM_API tdm_status tdm_last_status(void);
 /* Sets the calling thread's message and status, and returns status. Kernels, operations and
  * callbacks of the program use it to report why they fail.
  * @code
- * if (count < 1) return tdm_fail(TDM_INVALID_ARGUMENT, "count is %d, expected 1 or more", count);
+ * static tdm_status infer(tdm_infer *infer) {
+ *   const int rank = infer->inputs[0].shape.rank;
+ *   if (rank < 2) return tdm_fail(TDM_INVALID_ARGUMENT, "x has rank %d, expected 2 or more", rank);
+ *   ...
+ *   return TDM_OK;
+ * }
  * @endcode
  * Allocates no memory. A message that is too long is cut after a word and ends with "...".
  * @param status the status to return.

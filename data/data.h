@@ -16,7 +16,7 @@ extern "C" {
 
 /* One field of an item. */
 typedef struct tdm_field {
-  const char *name; /* Name of the field in messages. */
+  const char *name; /* Name of the field, in messages and in tdm_loader_options.whole. */
   tdm_dtype dtype;  /* Dtype of its elements. */
   tdm_shape shape;  /* Its shape, without the batch dimension; sizes only. */
 } tdm_field;
@@ -43,6 +43,20 @@ typedef struct tdm_dataset_source {
 } tdm_dataset_source;
 
 /* Creates a dataset from functions of the program.
+ * @code
+ * const tdm_field fields[] = {
+ *     {"image", TDM_FLOAT32, tdm_shape_of(3, 1, 28, 28)},
+ *     {"label", TDM_INT64, tdm_shape_scalar()},
+ * };
+ * const tdm_dataset_source source = {
+ *     .struct_size = sizeof source,
+ *     .length = 60000,
+ *     .fields = fields,
+ *     .field_count = 2,
+ *     .item = read_item,
+ * };
+ * tdm_dataset *dataset = tdm_dataset_create(context, &source);
+ * @endcode
  * @param source copied. */
 TDM_API tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *source);
 
@@ -268,6 +282,11 @@ typedef enum tdm_tokens {
 } tdm_tokens;
 
 /* Creates a vocabulary of the tokens of texts. The texts are not retained.
+ * @code
+ * const char *text = "to be or not to be";
+ * tdm_vocabulary *words = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, &text, 1);
+ * tdm_tensor *numbers = tdm_vocabulary_encode(words, &text, 1, NULL); // 0 1 2 3 0 1
+ * @endcode
  * @param kind how texts are divided.
  * @param texts (count). */
 TDM_API tdm_vocabulary *tdm_vocabulary_create(tdm_context *context, tdm_tokens kind,

@@ -326,7 +326,7 @@ TDM_API double tdm_tensor_item(tdm_tensor *tensor, int64_t index);
  * places, in scientific notation if the elements differ widely, and with "..." instead of the
  * middle of more than 1,000 elements. The dtype is added unless it is float32, int64 or bool; the
  * device is added unless it is cpu:0.
- * @code
+ * @code{.unparsed}
  * tensor([[ 0.5000, -1.0000],
  *         [ 2.0000,  0.2500]], device='cuda:0')
  * @endcode
@@ -357,6 +357,11 @@ TDM_API tdm_tensor *tdm_tensor_to(tdm_tensor *tensor, const char *device, tdm_dt
 /* Splits a tensor along dimension into consecutive chunks, one per device
  * (torch.cuda.comm.scatter). A chunk along dimension 0 for the tensor's own device shares its
  * memory.
+ * @code
+ * tdm_tensor *chunks[2];
+ * size_t count;
+ * tdm_status status = tdm_tensors_scatter(tensor, "cuda:0,cuda:1", 0, NULL, chunks, 2, &count);
+ * @endcode
  * @param devices list of devices; chunk i is copied to device i.
  * @param dimension negative: from the end.
  * @param sizes one per device; their sum is the tensor's size. NULL: as torch.chunk, ceil(size /

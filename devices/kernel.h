@@ -141,10 +141,15 @@ typedef struct tdm_kernel {
  *   const tdm_kernel_call *call = user;
  *   const float *a = call->inputs[0], *b = call->inputs[1];
  *   float *y = call->outputs[0];
- *   for (int64_t i = begin; i < end; i++) y[i] = a[i] + b[i];
+ *   for (int64_t i = begin; i < end; i++)
+ *     y[i] = a[i] + b[i];
  * }
- * ...
- * tdm_team_run(call->team, count, 4096, add_range, (void *)call);
+ *
+ * static tdm_status execute_add(const tdm_kernel_call *call) {
+ *   const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
+ *   tdm_team_run(call->team, count, 4096, add_range, (void *)call);
+ *   return TDM_OK;
+ * }
  * @endcode
  * @param team NULL, or a call inside another body: body is called once, on this thread.
  * @param count number of elements.

@@ -14,12 +14,13 @@
  * - `name` is the name of the layer or function below the innermost scope, at least one character.
  *   It appears in messages and reports, and parameters are found by it: the weight of a layer "fc"
  *   in a scope "block" is "block/fc.weight". "" is an error.
- * - `name` NULL selects the next number of the innermost scope: "0", "1", ... as
- *   torch.nn.Sequential numbers its modules. Layers without parameters are counted too: linear,
- *   relu and linear without names have the parameters "0.weight", "2.weight" and so on, and load
- *   files of a Sequential. A layer that has a name is not counted. So give names to layers that are
- *   functions and not modules in PyTorch; otherwise they shift the numbers of the layers after
- *   them. A scope continues to count when it is pushed again.
+ * - `name` of a layer, loss, function or scope may be NULL, which selects the next number of the
+ *   innermost scope: "0", "1", ... as torch.nn.Sequential numbers its modules. Layers without
+ *   parameters are counted too: linear, relu and linear without names have the parameters
+ *   "0.weight", "2.weight" and so on, and load files of a Sequential. A layer that has a name is
+ *   not counted. So give names to layers that are functions and not modules in PyTorch; otherwise
+ *   they shift the numbers of the layers after them. A scope continues to count when it is pushed
+ *   again. Names of inputs, outputs, parameters and states cannot be NULL.
  * - `x`, `a`, `b` and other values are results of earlier calls on the same graph. An invalid value
  *   is accepted only if the graph has an error already, or if a comment allows it.
  * - Shapes have any number of dimensions unless a comment states otherwise, and a dimension may be
@@ -111,7 +112,13 @@ TDM_API void tdm_place(tdm_graph *graph, const char *device);
 TDM_API void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device);
 
 /* Opens a scope: names of layers have the prefix "name/" until tdm_scope_pop. A placement, dtype or
- * evaluation mode that is set inside ends with the scope. */
+ * evaluation mode that is set inside ends with the scope.
+ * @code
+ * tdm_scope_push(graph, "encoder");
+ * tdm_value y = tdm_linear(graph, "fc", x, 64); // its weight is "encoder/fc.weight"
+ * tdm_scope_pop(graph);
+ * @endcode
+ */
 TDM_API void tdm_scope_push(tdm_graph *graph, const char *name);
 
 /* Opens a scope whose prefix is "name/index/", as PyTorch names the members of a ModuleList. One
@@ -145,7 +152,7 @@ TDM_API void tdm_scope_evaluate(tdm_graph *graph, bool evaluates);
 /* Writes the layers that were appended so far, nested by scope. Each line has the operation, the
  * dtype and shape of the result, the device if one was set, and the number of elements of the
  * parameters that no layer above it reads. The last line is the total.
- * @code
+ * @code{.unparsed}
  * (embedding): embedding -> float32 [length, batch, 32], on cpu:0, 1792 parameters
  * (block):
  *   (fc): linear -> float32 [batch, 10], 330 parameters
@@ -432,6 +439,14 @@ TDM_API size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const c
 /* Applies modules[i] to inputs[i] and stores the result in outputs[i]
  * (torch.nn.parallel.parallel_apply). Modules that do not depend on one another run concurrently.
  * If one fails, the run fails, and its message names the module.
+ * @code
+ * tdm_module replicas[2];
+ * tdm_value parts[2], results[2];
+ * size_t count = tdm_replicate(graph, &module, "cuda:0,cuda:1", replicas, 2);
+ * tdm_split_evenly(graph, "scatter", x, 0, count, parts);
+ * tdm_parallel_apply(graph, replicas, parts, count, results);
+ * tdm_value y = tdm_concat(graph, "gather", results, count, 0);
+ * @endcode
  * @param modules (count): replicas, or modules of their own.
  * @param inputs (count).
  * @param outputs (count): receives the results. */
@@ -443,6 +458,9 @@ TDM_API void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules,
 /* Returns d loss / d value as a value of the graph (torch.autograd.grad). It has the dtype and
  * shape of value. It is computed on the device of value unless it is placed. An unused gradient is
  * not computed.
+ * @code
+ * tdm_output(graph, "slope", tdm_gradient_of(graph, "slope", loss, x));
+ * @endcode
  *
  * In a run that trains, the result is the gradient that the optimizer receives before clipping, bit
  * for bit. In other runs it is the gradient of the model in evaluation mode: dropout drops nothing,
@@ -467,6 +485,12 @@ TDM_API tdm_value tdm_detach(tdm_graph *graph, const char *name, tdm_value x);
 /* Declares a value that persists between consecutive runs of a sequence (tdm_sequence), such as a
  * key/value cache or a recurrent state. A new sequence begins with zeros. Runs that need the value
  * must be runs of a sequence, and cannot train.
+ * @code
+ * tdm_value cache = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, 128, 64));
+ * cache = tdm_keep_rows(graph, "append", cache, rows, position); // rows (n, 64), position (n)
+ * tdm_value state = tdm_kept(graph, "state", TDM_FLOAT32, tdm_shape_of(2, 1, 64));
+ * tdm_keep(graph, "update", state, tdm_rnn_cell(graph, "cell", x, state, 64, NULL));
+ * @endcode
  *
  * The value is stored on one device: the one that a device map names for it, or else that of the
  * innermost scope, or else that of the first node that reads it.
@@ -545,6 +569,9 @@ TDM_API void tdm_shard(tdm_graph *graph, const char *scopes, const tdm_shard_opt
 
 /* Marks a point at which sessions with an observer report the tensor of each run, and returns
  * value. The result must be used instead of value: an unused result is not observed.
+ * @code
+ * tdm_value hidden = tdm_observe(graph, "hidden", tdm_relu(graph, NULL, x));
+ * @endcode
  * @param name path of the point below the innermost scope. Inside a parallel region, every replica
  *     reports its own tensor. */
 TDM_API tdm_value tdm_observe(tdm_graph *graph, const char *name, tdm_value value);

@@ -94,6 +94,12 @@ typedef struct tdm_forecast {
 /* Forecasts a run of the session's latest plan (tdm_session_prepare makes one) on this machine's
  * devices, or on those that tdm_context_options.machine describes. Copies take the time that their
  * links state, calibrated or not.
+ * @code
+ * tdm_forecast *forecast;
+ * if (tdm_session_forecast(session, NULL, &forecast) == TDM_OK)
+ *   printf("%.3f ms\n", forecast->step_ns / 1e6);
+ * tdm_forecast_release(forecast);
+ * @endcode
  *
  * UNSUPPORTED if the time of a kernel is neither in costs nor follows from a description; the
  * message names the kernel. For a plan of identical ranks the forecast is a step of all of them,

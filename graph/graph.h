@@ -1,6 +1,6 @@
 /* Public part of graph/: describing graphs, operations of the program's own, the parameter store,
  * sessions and runs. It is independent of layers/ and of the kinds of devices.
- * @code
+ * @code{.unparsed}
  * graph --(session: passes)--> plan --(run)--> queues of devices
  * @endcode
  */

@@ -4,7 +4,7 @@
  * An operation consists of a record (tdm_operation) with rules, and of kernels (devices/kernel.h)
  * that its name finds. A rule is a function that the library calls while a graph is built or a plan
  * is made, on the thread that does it. Everything that a rule receives is borrowed during the call.
- * A rule reports an error by tdm_fail. docs/custom_operations.md has a complete example. */
+ * A rule reports an error by tdm_fail. docs/own_operations.md has a complete example. */
 #ifndef TANDEM_GRAPH_OPERATIONS_H
 #define TANDEM_GRAPH_OPERATIONS_H
 
@@ -19,7 +19,14 @@ extern "C" {
 /* ---- Operations ------------------------------------------------------------------------------ */
 
 /* Argument of a shape rule: the inputs of a node, and its outputs, of which the rule sets dtype and
- * shape. Formats stay dense. Dimensions may be names or unknown. */
+ * shape. Formats stay dense. Dimensions may be names or unknown.
+ * @code
+ * static tdm_status infer_square(tdm_infer *infer) {
+ *   infer->outputs[0] = infer->inputs[0];
+ *   return TDM_OK;
+ * }
+ * @endcode
+ */
 typedef struct tdm_infer {
   const void *attributes; /* The operation's attribute struct. */
   const tdm_spec *inputs; /* (input_count): an absent optional input has dtype TDM_DTYPE_NONE. */
@@ -173,6 +180,18 @@ typedef struct tdm_operation {
 } tdm_operation;
 
 /* Appends a node to the graph and returns its first output.
+ * @code
+ * static const tdm_operation square = {
+ *     .struct_size = sizeof(tdm_operation),
+ *     .name = "square_of_mine",
+ *     .min_inputs = 1,
+ *     .max_inputs = 1,
+ *     .output_count = 1,
+ *     .infer = infer_square,
+ *     .gradient = square_gradient,
+ * };
+ * tdm_value y = tdm_append(graph, &square, NULL, NULL, &x, 1, NULL);
+ * @endcode
  * @param operation the record; it must outlive the graph.
  * @param name path below the innermost scope; NULL: the scope's next number.
  * @param attributes operation->attribute_bytes bytes, which are copied; NULL if there are none.
@@ -209,6 +228,16 @@ TDM_API bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index);
 
 /* Adds d_input to the adjoint of an input. If it is called several times, or several nodes read the
  * input, the adjoint is the sum.
+ * @code
+ * static tdm_status square_gradient(tdm_gradient *gradient) {
+ *   tdm_graph *graph = tdm_gradient_graph(gradient);
+ *   const char *name = tdm_gradient_name(gradient);
+ *   const tdm_value d_y = tdm_gradient_of_output(gradient, 0);
+ *   const tdm_value slope = tdm_mul_scalar(graph, name, tdm_gradient_input(gradient, 0), 2.0);
+ *   tdm_gradient_set(gradient, 0, tdm_mul(graph, name, d_y, slope));
+ *   return TDM_OK;
+ * }
+ * @endcode
  * @param index number of the input.
  * @param d_input of the input's dtype and shape; otherwise making the plan fails with
  *     INVALID_ARGUMENT. */

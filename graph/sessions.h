@@ -90,7 +90,17 @@ TDM_API tdm_status tdm_store_status(tdm_store *store);
  * each set of shapes by measuring its first runs. */
 #define TDM_MICRO_BATCHES_AUTO (-1)
 
-/* Parameters that are updated by an optimizer of their own, or not at all. */
+/* Parameters that are updated by an optimizer of their own, or not at all.
+ * @code
+ * tdm_optimizer slow = tdm_adam(1e-4);
+ * const tdm_parameter_group groups[] = {
+ *     {"embedding", NULL}, // frozen
+ *     {"encoder", &slow},
+ * };
+ * options.groups = groups;
+ * options.group_count = 2;
+ * @endcode
+ */
 typedef struct tdm_parameter_group {
   /* Paths of parameters, or of layers or scopes above them, separated by commas. '*' stands for any
    * characters: "encoder", "head.weight,tail", "*.bias". */
@@ -345,7 +355,7 @@ TDM_API tdm_status tdm_session_prepare(tdm_session *session, const tdm_feed *fee
 /* Computes outputs and blocks until they are available. It may be called on any thread, also in
  * callbacks on the context's loop.
  * @code
- * tdm_feed feed = {"x", x, false};
+ * tdm_feed feed = {"x", x_tensor, false};
  * tdm_fetch fetch = {"y", NULL};
  * tdm_status status = tdm_run(session, &feed, 1, &fetch, 1);
  * @endcode
@@ -391,6 +401,17 @@ typedef void (*tdm_run_callback)(void *user, tdm_run_result *result);
 /* Starts a run and returns immediately. Runs of a session start in the order of submission. Inputs
  * on the host are copied before the function returns, unless they are handed over. If the function
  * fails, callback is never called.
+ * @code
+ * static void finished(void *user, tdm_run_result *result) {
+ *   if (result->status == TDM_OK) tdm_tensor_release(result->fetches[0].tensor);
+ * }
+ *
+ * static tdm_status start(tdm_session *session, tdm_tensor *x) {
+ *   const tdm_feed feed = {"x", x, false};
+ *   const tdm_fetch fetch = {"y", NULL};
+ *   return tdm_submit(session, false, &feed, 1, &fetch, 1, finished, NULL);
+ * }
+ * @endcode
  * @param training true: a training step.
  * @param feeds (feed_count).
  * @param fetches (fetch_count): names of outputs; their tensors are not used.
@@ -456,6 +477,10 @@ TDM_API void tdm_sequence_release(tdm_sequence *sequence);
 
 /* Computes outputs as tdm_run does, as the next run of the sequence. (tdm_submit_options.sequence
  * submits one.)
+ * @code
+ * tdm_sequence *sequence = tdm_sequence_create(session);
+ * tdm_status status = tdm_sequence_run(sequence, &feed, 1, &fetch, 1);
+ * @endcode
  *
  * INVALID_ARGUMENT if another run of the sequence is in flight. If a run fails in its last phase,
  * in which tdm_keep changes values, the sequence is broken: its runs fail until it is reset or all
@@ -534,7 +559,7 @@ typedef enum tdm_plan_format {
 } tdm_plan_format;
 
 /* Writes the layers of the latest plan to out, one per line, as Keras and torchinfo do.
- * @code
+ * @code{.unparsed}
  * layer                  device  output           parameters  bytes  time
  * -----------------------------------------------------------------------
  * embedding (embedding)  cpu:0   float32 [3, 6]          120   72 B     -

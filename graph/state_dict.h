@@ -65,6 +65,13 @@ TDM_API tdm_status tdm_session_state_dict(tdm_session *session,
 
 /* Sets the session's parameters and model states from a list. Waits for runs in flight.
  * tdm_state_dict_load and tdm_state_dict_save (checkpoint/checkpoint.h) work with files.
+ * @code
+ * const tdm_name_rule rules[] = {{"block2.", "encoder.layer.2."}};
+ * tdm_state_dict_options options = tdm_state_dict_options_default();
+ * options.rules = rules;
+ * options.rule_count = 1;
+ * tdm_status status = tdm_session_load_state_dict(session, list, &options);
+ * @endcode
  *
  * - Names may be those of files, or the session's own with '/', as in tdm_store_save and
  *   checkpoints.

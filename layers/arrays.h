@@ -52,6 +52,10 @@ TDM_API tdm_value tdm_median(tdm_graph *graph, const char *name, tdm_value x, in
  * - Without an arrow, the result has the letters that occur once, in alphabetical order.
  * - "..." stands for dimensions that are broadcast. Without an arrow they come first in the result.
  * - A letter that occurs twice in an operand selects the diagonal; its dimensions must be sizes.
+ * @code
+ * const tdm_value operands[] = {a, b};
+ * tdm_value y = tdm_einsum(graph, "product", "bij,bjk->bik", operands, 2);
+ * @endcode
  *
  * Operands are combined from left to right, two at a time, by batched matrix products. So put small
  * operands first.

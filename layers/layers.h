@@ -255,6 +255,11 @@ static inline tdm_conv_options tdm_conv_options_default(void) {
 /* Applies a two-dimensional convolution (torch.nn.Conv2d). Declares `name.weight` (out_channels,
  * channels / groups, kernel_height, kernel_width) and `name.bias` (out_channels), both uniform
  * within +-1/sqrt(channels / groups kernel_height kernel_width).
+ * @code
+ * tdm_conv_options options = tdm_conv_options_default();
+ * options.padding[0] = options.padding[1] = 1;
+ * tdm_value y = tdm_conv2d(graph, "conv", x, 64, 3, 3, &options);
+ * @endcode
  * @param x (n, channels, height, width) floating.
  * @param out_channels 1 or more.
  * @param kernel_height 1 or more.
@@ -429,6 +434,12 @@ TDM_API tdm_value tdm_max_pool1d_with_indices(tdm_graph *graph, const char *name
 
 /* Places the elements of x at given positions, with zeros elsewhere (torch.nn.MaxUnpool1d, 2d and
  * 3d).
+ * @code
+ * const int64_t sizes[] = {28, 28};
+ * tdm_value indices;
+ * tdm_value pooled = tdm_max_pool2d_with_indices(graph, "pool", x, 2, 2, NULL, &indices);
+ * tdm_value y = tdm_max_unpool(graph, "unpool", pooled, indices, sizes, 2);
+ * @endcode
  * @param x (n, channels, ...) floating, or without n; all dimensions but n must be sizes, and those
  *     that are pooled must not be 0.
  * @param indices of x's shape: the position of each element in its plane, as
@@ -541,6 +552,10 @@ TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_va
 TDM_API tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, double p);
 
 /* Computes sums of x along dimensions.
+ * @code
+ * const int dimensions[] = {-1};
+ * tdm_value sums = tdm_sum(graph, "sums", x, dimensions, 1, false);
+ * @endcode
  * @param dimensions (count): the dimensions to sum over; negative: from the end.
  * @param count 0: all dimensions.
  * @param keep true: these dimensions remain with size 1. false: they are removed. */
@@ -562,6 +577,9 @@ TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);
 
 /* Returns the elements of x, in row-major order, in another shape (torch.reshape).
+ * @code
+ * tdm_value y = tdm_reshape(graph, "y", x, tdm_shape_of(2, TDM_DIM("batch"), TDM_INFER));
+ * @endcode
  * @param shape sizes, names, and at most one TDM_INFER. A name stands for the size of x's dimension
  *     of that name, or else of an input's. So (length x batch, features) can become (length, batch,
  *     features) again. One name that x lacks is computed from the number of elements if all other

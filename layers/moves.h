@@ -21,6 +21,10 @@ extern "C" {
 #define TDM_TO_THE_BEGINNING INT64_MIN
 
 /* Returns a slice of x along dimension: Python's x[..., begin:end:step, ...].
+ * @code
+ * tdm_value last_three = tdm_slice(graph, "tail", x, 0, -3, TDM_TO_THE_END, 1);
+ * tdm_value reversed = tdm_slice(graph, "reversed", x, 0, -1, TDM_TO_THE_BEGINNING, -1);
+ * @endcode
  * @param begin first index; negative: from the end. Limited to the dimension's range.
  * @param end index after the last one, likewise, or TDM_TO_THE_END or TDM_TO_THE_BEGINNING.
  * @param step not 0; may be negative.
@@ -30,6 +34,10 @@ TDM_API tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int
                             int64_t begin, int64_t end, int64_t step);
 
 /* Returns x with its dimensions in another order (torch.permute).
+ * @code
+ * const int order[] = {0, 2, 1};
+ * tdm_value y = tdm_permute(graph, "y", x, order, 3); // (a, b, c) -> (a, c, b)
+ * @endcode
  * @param dimensions (count): dimension i of the result is x's dimensions[i]. Each dimension occurs
  *     once.
  * @param count x's rank. */
@@ -101,6 +109,10 @@ typedef enum tdm_pad_mode {
 } tdm_pad_mode;
 
 /* Adds elements around x (torch.nn.functional.pad).
+ * @code
+ * const int64_t amounts[] = {1, 1, 2, 0}; // last dimension: 1 and 1; the one before it: 2 and 0
+ * tdm_value padded = tdm_pad(graph, "pad", x, amounts, 4, TDM_PAD_CONSTANT, 0.0);
+ * @endcode
  * @param amounts (count): pairs (before, after) of numbers of elements, for the last dimension
  *     first. A negative number removes elements, except with TDM_PAD_REFLECT.
  * @param count even, at most twice x's rank.

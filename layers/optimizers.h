@@ -87,7 +87,7 @@ static inline tdm_adam_options tdm_adamw_options_default(void) {
 
 /* Returns Adam (torch.optim.Adam). Source: D. P. Kingma, J. Ba, "Adam: a method for stochastic
  * optimization", ICLR 2015.
- * @code
+ * @code{.unparsed}
  * m = beta1 m + (1 - beta1) g
  * v = beta2 v + (1 - beta2) g^2
  * p = p - lr m' / (sqrt(v') + epsilon)   with m' = m / (1 - beta1^s), v' = v / (1 - beta2^s)
@@ -215,7 +215,7 @@ static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
 
 /* Returns Adadelta (torch.optim.Adadelta). Source: M. D. Zeiler, "ADADELTA: an adaptive learning
  * rate method", arXiv:1212.5701, 2012.
- * @code
+ * @code{.unparsed}
  * v = rho v + (1 - rho) g^2
  * d = g sqrt(u + epsilon) / sqrt(v + epsilon)
  * u = rho u + (1 - rho) d^2

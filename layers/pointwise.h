@@ -19,7 +19,7 @@ extern "C" {
  * aligned at the last dimension, and a dimension that is 1, or that one of them lacks, is repeated.
  * A named dimension is compatible with the same name and with 1. Gradients are summed over repeated
  * elements.
- * @code
+ * @code{.unparsed}
  * a (batch, 1, 5)          a (batch, 5)    a (batch, 5)
  * b    (3, 5)              b (5)           b ()
  * -> (batch, 3, 5)         -> (batch, 5)   -> (batch, 5)

@@ -67,7 +67,13 @@ static inline tdm_attention_options tdm_attention_options_default(void) {
 TDM_API tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_value k,
                                 tdm_value v, const tdm_attention_options *options);
 
-/* Options of tdm_multi_head_attention. */
+/* Options of tdm_multi_head_attention.
+ * @code
+ * tdm_multi_head_attention_options options = tdm_multi_head_attention_options_default();
+ * options.causal = true;
+ * tdm_value y = tdm_multi_head_attention(graph, "attention", x, x, x, 8, &options);
+ * @endcode
+ */
 typedef struct tdm_multi_head_attention_options {
   size_t struct_size;
   /* true: operands are (batch, length, features). false: (length, batch, features). Default false.

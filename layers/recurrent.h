@@ -41,6 +41,12 @@ static inline tdm_rnn_options tdm_rnn_options_default(void) {
 
 /* Applies a recurrent layer: h(t) = tanh(x(t) weight_ih^T + bias_ih + h(t-1) weight_hh^T + bias_hh)
  * (torch.nn.RNN).
+ * @code
+ * tdm_rnn_options options = tdm_rnn_options_default();
+ * options.layers = 2;
+ * tdm_value last;
+ * tdm_value y = tdm_rnn(graph, "rnn", x, 128, &options, &last);
+ * @endcode
  *
  * Declares `name.weight_ih_l0` (hidden, in), `name.weight_hh_l0` (hidden, hidden),
  * `name.bias_ih_l0` (hidden) and `name.bias_hh_l0` (hidden), all uniform within +-1/sqrt(hidden).

@@ -47,6 +47,12 @@ static inline tdm_embedding_bag_options tdm_embedding_bag_options_default(void) 
  * (torch.nn.EmbeddingBag). Declares `name.weight` (rows, dim), normal(0, 1). An empty bag gives
  * zeros. Bags of one length can be cut along the batch by parallel regions and micro-batches; bags
  * with offsets cannot.
+ * @code
+ * tdm_embedding_bag_options options = tdm_embedding_bag_options_default();
+ * options.mode = TDM_BAG_SUM;
+ * options.offsets = offsets;
+ * tdm_value y = tdm_embedding_bag(graph, "words", ids, 10000, 64, &options);
+ * @endcode
  * @param ids int32 or int64: (bags, length), or (n) with options->offsets; each 0 to rows - 1.
  * @param rows number of rows, 1 or more.
  * @param dim size of a row, 1 or more.

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Compiles every block of C or C++ in a page: as a program, or as the body of a function. A comment
-above the block declares what it uses: <!-- given: tdm_session *session; -->. A line of dots marks
-omitted code."""
+"""Compiles every block of C or C++ in a page, and every @code block in a public header: as a
+program, or as the body of a function. A comment above a block of a page declares what it uses:
+<!-- given: tdm_session *session; -->. Blocks of headers use the declarations of GIVEN. A line of
+dots marks omitted code; @code{.unparsed} marks text that is not C."""
 import os
 import re
 import subprocess
@@ -12,8 +13,17 @@ sys.dont_write_bytecode = True
 from source_tree import ROOT, read_files, verdict  # noqa: E402
 
 BLOCK = re.compile(r"(?:^<!-- given: (.*?) -->\n+)?^```(c|cpp)\n(.*?)^```$", re.M | re.S)
-IS_PROGRAM = re.compile(r"^#include|^(static |int |void |tdm_\w+ \**)\w+\([^;]*\{$", re.M)
+HEADER_BLOCK = re.compile(r"^ \* @code\n(.*?)^ \* @endcode$", re.M | re.S)
+IS_PROGRAM = re.compile(r"^#include|^(static )?(int|void|tdm_\w+) \**\w+\([^;]*\{$", re.M)
 HEAD = "#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n#include <tandem/tandem.h>\n"
+GIVEN = """
+tdm_context *context; tdm_graph *graph; tdm_session *session; tdm_loader *loader;
+tdm_dataset *dataset; tdm_tensor_list *list; tdm_tensor *tensor, *x_tensor, *target_tensor;
+tdm_value x, a, b, ids, offsets, loss, logits, targets, rows, position;
+tdm_module module; tdm_feed feed; tdm_fetch fetch; tdm_session_options options; int64_t epoch;
+tdm_status infer_square(tdm_infer *infer); tdm_status square_gradient(tdm_gradient *gradient);
+tdm_status read_item(void *user, int64_t index, void *const *out_fields);
+"""
 COMPILERS = {"c": ["cc", "-std=gnu11"], "cpp": ["c++", "-std=c++17"]}
 
 
@@ -35,6 +45,17 @@ def complaint_about(include, language, given, text):
     return done.stdout if done.returncode else ""
 
 
+def blocks_of(path, text):
+    """Yields (line, language, declarations, code) for each block of a page or a header."""
+    if path.endswith(".md"):
+        for match in BLOCK.finditer(text):
+            yield text.count("\n", 0, match.start(3)) + 1, match[2], match[1], match[3]
+        return
+    for match in HEADER_BLOCK.finditer(text):
+        code = re.sub(r"^ \* ?", "", match[1], flags=re.M)
+        yield text.count("\n", 0, match.start(1)) + 1, "c", GIVEN, code
+
+
 def main():
     """Prints the compiler's messages about blocks that do not compile."""
     complaints, blocks = [], 0
@@ -42,12 +63,14 @@ def main():
         os.symlink(ROOT, os.path.join(include, "tandem"))
         if not complaint_about(include, "c", "", "tdm_no_such_function();\n"):
             complaints.append("the test would not see a function that is not there")
-        for path, page in read_files((".md",)):
-            for match in BLOCK.finditer(page):
+        _, *planted = next(blocks_of("x.h", " * @code\n * no_such_name;\n * @endcode\n"))
+        if not complaint_about(include, *planted):
+            complaints.append("the test would not see a block of a header")
+        for path, text in read_files((".md", ".h")):
+            for line, *block in blocks_of(path, text):
                 blocks += 1
-                said = complaint_about(include, match[2], match[1], match[3])
+                said = complaint_about(include, *block)
                 if said:
-                    line = page.count("\n", 0, match.start(3)) + 1
                     complaints.append(f"{path}:{line}: {said}")
     return verdict(complaints, blocks)
 

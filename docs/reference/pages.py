@@ -11,10 +11,10 @@ import xml.etree.ElementTree
 import markdown
 
 # Order of the pages in the menu. Other pages come last.
-MENU = ["README", "first_hour", "tutorial", "concepts", "placement", "data_parallelism",
-        "several_machines", "rank_failures", "examples", "pytorch_guide", "pytorch_tests", "layers",
-        "custom_operations", "performance", "forecast", "timelines", "tool", "messages",
-        "environment", "glossary", "architecture", "overview", "devices", "planning",
+MENU = ["README", "first_hour", "tutorial", "concepts", "pytorch_guide", "layers",
+        "custom_operations", "placement", "data_parallelism", "several_machines", "rank_failures",
+        "performance", "timelines", "forecast", "deployment", "messages", "environment", "tool",
+        "examples", "glossary", "pytorch_tests", "architecture", "overview", "devices", "planning",
         "parallelism", "running", "memory", "ranks", "kernels", "building", "changing", "testing",
         "versions", "CHANGELOG"]
 # Folders of pages, as links from other pages name them.

@@ -6,7 +6,7 @@
 
 #include "../core/core.h"
 
-/* What cmocka's fail_msg ends in. */
+/* The function that cmocka's fail_msg calls. */
 void _fail(const char *file, int line) __attribute__((analyzer_noreturn));
 
 #define tdm_fail(status, ...) ((void)tdm_fail(status, __VA_ARGS__), (status))

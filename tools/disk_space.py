@@ -1,28 +1,29 @@
 #!/usr/bin/python3
 """Whether the disk has room for what ./run_tests writes: disk_space.py CONFIGURATION...
 
-Compares what each configuration writes into Bazel's output base with what it has there already: a
-tree in which all is built wants hardly any more. Where there is too little, tells what is missing
-and what can be removed, and exits with 1. `--sandboxes-apart` if they lie on another disk.
+Compares what each configuration writes into Bazel's output base with what it already has there. A
+tree that is completely built needs hardly any more space. If there is too little, prints what is
+missing and what can be removed, and exits with 1. `--sandboxes-apart`: sandboxes are on another
+disk.
 """
 import os
 import shutil
 import subprocess
 import sys
 
-# What a build of everything writes, by the end of the name of the folder in bazel-out: MB, counted
+# MB that a build of everything writes, by the end of the folder's name in bazel-out, measured
 # after ./run_tests. Nine tenths of it count as all.
 NEEDED_MB = {
     "plain": ("-opt", 1100),
     "asan_ubsan": ("-asan_ubsan", 2600),
     "tsan": ("-tsan", 1000),
 }
-# What sandboxes, logs and the tests' own files hold at a time.
+# Space for sandboxes, logs and files of tests.
 AT_WORK_MB = 500
 
 
 def folder_mb(folder):
-    """What the files below a folder take on its disk; links count as themselves."""
+    """Returns the bytes that the files of a folder use on its disk, without following links."""
     blocks = 0
     for parent, folders, files in os.walk(folder, onerror=lambda error: None):
         for name in folders + files:
@@ -42,7 +43,7 @@ def built_folder(output_path, suffix):
 
 
 def wanted_mb(output_path, configurations, sandboxes_apart):
-    """What is still to be written, and the folders that it goes to."""
+    """Returns the MB that are still to be written, and the folders for them."""
     wanted = 0 if sandboxes_apart else AT_WORK_MB
     kept = set()
     for configuration in configurations:
@@ -75,7 +76,7 @@ def removable(output_base, output_path, kept):
 
 
 def check(output_base, output_path, configurations, sandboxes_apart, free_mb):
-    """The lines that tell what is missing; none if all fits."""
+    """Returns the lines of the report, none if there is enough space."""
     wanted, kept = wanted_mb(output_path, configurations, sandboxes_apart)
     if wanted <= free_mb:
         return []

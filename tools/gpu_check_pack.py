@@ -4,7 +4,7 @@ and run, which a machine without Bazel and without this system's libraries can u
 
     gpu_check_pack.py --program PROGRAM --source TREE --out FOLDER [--version WORDS]
 
-What is not here (word lists, Fashion-MNIST) is left out and told; their items fail on the machine.
+Missing data (word lists, Fashion-MNIST) is omitted with a message; its items fail on the machine.
 """
 import argparse
 import gzip

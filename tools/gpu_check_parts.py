@@ -1,6 +1,6 @@
-"""What tools/gpu_check can check and measure: parts, each a list of items that run one program and
-judge what it printed. Invariant: an item passes only if its program ended well and showed what was
-asked of it.
+"""The checks and measurements of tools/gpu_check: parts, each a list of items. An item runs one
+program and judges its output. Invariant: an item passes only if its program succeeded and printed
+the expected output.
 """
 import json
 import os
@@ -31,8 +31,8 @@ class Failed(Exception):
 
 
 class Item:
-    """One thing to run. begin(check, limit_s) answers a line or lines for the report, or fails.
-    alone: it is timed, so that nothing may run beside it."""
+    """One thing to run. begin(check, limit_s) returns a line or lines for the report, or fails.
+    `alone`: it is timed, so nothing else may run at the same time."""
 
     def __init__(self, part, name, limit_s, begin, needs_gpu=True, alone=True):
         self.part, self.name, self.limit_s = part, name, limit_s
@@ -50,7 +50,7 @@ def ended_well(words, code, output):
 
 
 def run(check, words, limit_s, **environment):
-    """What the program printed."""
+    """Returns the output of the program."""
     return ended_well(words, *check.run(words, limit_s, **environment))
 
 
@@ -81,15 +81,15 @@ def find_sanitizer():
     return found
 
 
-# Tests fork children that end by a signal on purpose, which would be told as an error of the
-# program if children were watched. Several run beside each other, by a port each, and may come to
+# Children are not watched: tests fork children that end by a signal on purpose, which would be
+# reported as an error of the program. Several run at the same time, with a port each, and may use
 # CUDA late.
 SANITIZER_OPTIONS = ["--target-processes", "application-only", "--launch-timeout", "120",
                      "--max-connections", "64"]
 
 
 def sanitize(check, tool, name, limit_s):
-    """Every value in memory of its own; initcheck wants it unwritten."""
+    """Runs a test with every value in memory of its own, unwritten for initcheck."""
     zones = "unfilled" if tool == "initcheck" else "filled"
     before = [find_sanitizer(), "--tool", tool, "--error-exitcode", "99"] + SANITIZER_OPTIONS
     return run_test(check, name, limit_s, before, TANDEM_RED_ZONES=zones)
@@ -235,7 +235,7 @@ def family(check, name, limit_s):
                          limit_s / 2)
             peer = read_json(answer)
             check.limits.update(peer.pop("limits"))
-        except Failed as failed:  # what was measured of ours is told all the same
+        except Failed as failed:  # our figures are reported nevertheless
             why = failed
     for row, taken in ours.items():
         told = "%-18s %10.1f us" % (row, taken["us"])
@@ -271,7 +271,7 @@ def model(check, name, limit_s):
             answer = run(check, [sys.executable, check.path("bench", "peers", "models.py"),
                                  "--device", "cuda:0", name], limit_s / 2)
             peer = figures_of(answer)
-        except Failed as failed:  # what was measured of ours is told all the same
+        except Failed as failed:  # our figures are reported nevertheless
             why = failed
     lines = []
     for row, taken in figures_of(ours).items():
@@ -318,7 +318,7 @@ def gpt(check, limit_s):
 
 
 def trace(check, limit_s):
-    """What bounds the main job's steps on the GPU, and its timeline."""
+    """Reports the critical path of the main job's steps on the GPU, and its timeline."""
     words = [check.path("bin", "distributed_model"), "--epochs", "1", "--words-per-language"]
     words += size(check, 5000, 20) + word_options(check)
     words += ["--place", "*=cuda:0", "--trace", os.path.join(check.out, "main_job_trace.json")]

@@ -33,7 +33,7 @@ sys.dont_write_bytecode = True
 
 
 class Check:
-    """What is known of this machine, and what the items had to say."""
+    """The properties of this machine, and the results of the items."""
 
     def __init__(self, folder, out, deadline_s):
         self.folder = folder  # unpacked
@@ -167,8 +167,8 @@ def put(path, text):
 
 
 def keep_gpu_open():
-    """Unless it is told to persist, the driver gives up a GPU that no process has open, and every
-    program would begin by the seconds that it takes to be ready again."""
+    """Keeps the GPU open. Without persistence mode the driver closes a GPU that no process uses,
+    and every program would first wait some seconds until it is ready again."""
     try:
         ctypes.CDLL("libcuda.so.1").cuInit(0)
     except OSError:
@@ -215,14 +215,14 @@ def find_libraries():
 
 
 def run_items(check, items, given, failed):
-    """In their order; those that need not be alone, of one kind in a row, beside each other."""
+    """Runs the items in order. Consecutive items of one kind run concurrently, unless timed."""
     while items:
         alone = items[0].alone
         count = 1 if alone else next((i for i, item in enumerate(items) if item.alone), len(items))
         with concurrent.futures.ThreadPoolExecutor(1 if alone else given.jobs) as pool:
             for item in items[:count]:
                 item.limit_s = min(item.limit_s, given.limit)
-            # Asked for its results, it raises what an item could not even tell of.
+            # Raises an exception that an item did not report itself.
             list(pool.map(lambda item: run_item(check, item, failed), items[:count]))
         items = items[count:]
 

@@ -7,8 +7,8 @@ and CMake ask for.
 
 A program then includes <tandem/tandem.h> and is built with `pkg-config --cflags --libs tandem`.
 --libdir is where libraries lie below the prefix (Debian: lib/x86_64-linux-gnu). --root is put
-before every path that is written, and into none of the files (a package's DESTDIR). What is written
-is everybody's to read, whatever the umask is.
+before every path that is written, but not into the files (a package's DESTDIR). Everybody can read
+the files, whatever the umask is.
 """
 import argparse
 import os
@@ -24,7 +24,7 @@ PLUGINS = ("net/libtandem_mpich.so", "net/libtandem_openmpi.so", "devices/cuda/l
 # Those of docs/first_hour.md.
 EXAMPLES = ("examples/first_model.c", "examples/first_steps/baskets.h",
             "examples/first_hour.c", "examples/first_steps/training.h")
-# Whose headers, libraries and .pc files are found without being told of.
+# Prefixes whose headers, libraries and .pc files are found by default.
 SYSTEM_PREFIXES = ("/usr", "/usr/local")
 INCLUDE = re.compile(r'#include "tandem/([^"]+)"')
 
@@ -149,7 +149,7 @@ def install(to, prefix, libdir="lib"):
 
 
 def let_find(prefix, libdir):
-    """Tells the dynamic linker of what is in the system's prefixes, the caller of other folders."""
+    """Updates the dynamic linker's cache for system prefixes; prints the settings for others."""
     folder = os.path.join(prefix, libdir)
     if prefix not in SYSTEM_PREFIXES:
         print(f"PKG_CONFIG_PATH={shlex.quote(folder + '/pkgconfig')} lets pkg-config find it")

@@ -7,7 +7,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 def _contents(dep):
-    """What dep consists of: (its objects, flags of the linker)."""
+    """Returns (objects, linker flags) of dep."""
     objects = []
     flags = []
     for linked in dep[CcInfo].linking_context.linker_inputs.to_list():

@@ -1,2 +1,2 @@
-/* Installed where programs of 0.1 look for the one header: says what to change, once. */
+/* Installed at the path of the header in version 0.1; prints the necessary change. */
 #error "Tandem's header has moved: #include <tandem/tandem.h> instead of <tandem.h>"

@@ -6,10 +6,10 @@ gone, within a function. Each has a copy of its function's body, at the beginnin
 
     int f(int a) { if (tandem_mutant == 17) { MUTATED } else if ... else { BODY } }
 
-The environment variable TANDEM_MUTANT says which copy runs; without it the program is as it was,
-and marks which faults it comes to, before the statement that each is in: byte 17 of the file that
-TANDEM_MUTANT_MARKS names. The file is mapped, so that it has the marks of all processes that a test
-starts, however they end.
+The environment variable TANDEM_MUTANT selects the copy that runs. Without it the program is
+unchanged, and marks the faults that it reaches before their statement. Fault 17 is byte 17 of the
+file that TANDEM_MUTANT_MARKS names. The file is mapped, so it has the marks of all processes of a
+test, however they end.
 """
 import bisect
 import collections
@@ -30,16 +30,16 @@ ENDS_OPERAND = re.compile(r"[\w)\]]$")
 CALL = re.compile(r"^ +(?!return\b|if\b|for\b|while\b|switch\b|assert\b)[\w>.\[\]-]+\([^;{}]*\);$",
                   re.MULTILINE)
 LABEL = re.compile(r"^ *(?!default\b)(\w+):(?![:\w])", re.MULTILINE)
-# What is passed over on the way from the end of one statement to the next: who jumps to a label
-# must meet the mark.
+# Text between the end of a statement and the next one. The mark comes after labels, so that a jump
+# to a label reaches it.
 SPACE = r"(?:\s|/\*.*?\*/|//[^\n]*)*"
 PAST_SPACE = re.compile(SPACE, re.DOTALL)
 BEFORE_STATEMENT = re.compile(SPACE + r"(?:(?:case\b[^:;{}]*|\w+)\s*:(?!:)%s)*" % SPACE, re.DOTALL)
 
 MARKS = 1 << 16  # bytes of a file of marks
 
-# What a file with faults begins with; on one line, since the next is told to be the first. libc's
-# functions have names of their own here, which no header declares otherwise.
+# The beginning of a file with faults, on one line, because a #line directive makes the next line
+# the first. Functions of libc have other names here, which no header declares.
 CHOOSE = ("extern char *tandem_getenv(const char *) __asm__(\"getenv\"); "
           "extern int tandem_atoi(const char *) __asm__(\"atoi\"); "
           "extern int tandem_open(const char *, int, ...) __asm__(\"open\"); "
@@ -117,7 +117,7 @@ class Source:
                      self.text[self.starts[row - 1]:last].strip(), body, self._mark(begin, body))
 
     def _mark(self, begin, body):
-        """Before the statement at begin, where one may stand there: who draws the fault tries."""
+        """Returns the place of a mark before the statement at begin; it may not compile there."""
         stop = self.stops[bisect.bisect_right(self.stops, begin) - 1]
         mark = BEFORE_STATEMENT.match(self.text, stop).end()
         return mark if mark <= PAST_SPACE.match(self.text, begin).end() else body[0] + 1
@@ -154,7 +154,7 @@ class Source:
 
 
 def other_word(kind, word, before, text, match):
-    """What stands in the place of a word in a fault, or None."""
+    """Returns the replacement of a word in a fault, or None."""
     if kind == "number" and word.isdigit() and before != "case":
         return str(int(word) + 1)
     if kind == "name":

@@ -1,8 +1,8 @@
 """one_program: several programs and tests in one executable, which its name or first word chooses.
 
-What they share is linked once; what is a program's own is linked by itself first, with no symbol
-left but its main, so that two programs may use one name for two things. Objects are those that the
-programs have anyway: nothing is compiled for this.
+Shared code is linked once. A program's own objects are linked first, and only its main stays
+visible, so two programs may use one name for two things. The objects are those of the programs;
+nothing is compiled for this.
 """
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
@@ -60,8 +60,8 @@ def _contents(inputs, patterns):
     return libraries, flags
 
 def _is_own(owner, used, instead):
-    """Is the library one program's alone? What nvcc compiles is C++, whose common symbols must stay
-    global: it is shared always."""
+    """Returns True if only one program has the library. Libraries compiled by nvcc are C++, whose
+    common symbols must stay global, so these are always shared."""
     return owner not in instead and used[owner] == 1 and not owner.endswith("_cu")
 
 def _symbol(label):

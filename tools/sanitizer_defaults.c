@@ -1,17 +1,16 @@
-/* What every program built with a sanitizer starts with; the environment (ASAN_OPTIONS and so on)
- * still has the last word. Linked into each binary by --custom_malloc in .bazelrc, since options in
- * the environment would be lost under `bazel run`, and a suppression file has no path that holds in
- * every sandbox. Only reports from inside other people's libraries are suppressed, never our own.
- */
+/* Default options of every program built with a sanitizer; ASAN_OPTIONS and similar variables
+ * override them. They are linked into each binary by --custom_malloc in .bazelrc. Options in the
+ * environment would be lost under `bazel run`, and a suppression file has no path that is valid in
+ * every sandbox. Only reports from inside libraries of others are suppressed. */
 
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__tsan_default_suppressions(void);
 const char *__ubsan_default_options(void);
 
-/* asan_ubsan has checks of undefined behaviour trap; 2: cmocka would tell less of the signal. Of
- * what was freed the last 16 MiB are kept, not 256: tests free little between a release and a use,
- * and memory that is not used again comes from the kernel page by page. */
+/* In asan_ubsan checks of undefined behaviour trap; 2: cmocka would report less about the signal.
+ * The last 16 MiB of freed memory are kept instead of 256: tests free little between a release and
+ * a use, and memory that is not reused comes from the kernel page by page. */
 const char *__asan_default_options(void) {
   return "detect_leaks=1:strict_string_checks=1:handle_sigill=2:"
          "quarantine_size_mb=16:thread_local_quarantine_size_kb=64";
@@ -21,8 +20,8 @@ const char *__tsan_default_options(void) {
   return "halt_on_error=1:second_deadlock_stack=1";
 }
 
-/* libomp is not instrumented: its own locks look like races, while the order that its regions and
- * barriers give is told to ThreadSanitizer through OMPT (libarcher) and stays visible. */
+/* libomp is not instrumented, so its own locks look like races. ThreadSanitizer learns the order of
+ * its regions and barriers through OMPT (libarcher). */
 const char *__tsan_default_suppressions(void) {
   return "called_from_lib:libomp.so\n";
 }

@@ -12,11 +12,11 @@ import re
 import sys
 import urllib.parse
 
-# cmocka's marks. A failed case is told twice, so it is the started ones that are counted.
+# cmocka's marks. A failed case is printed twice, so the started ones are counted.
 STARTED = re.compile(r"\[ RUN      \] (\S+)")
 PASSED = re.compile(r"\[       OK \] (\S+)")
 SKIPPED = re.compile(r"\[  SKIPPED \] (\S+)")
-# What tests/programs.c says before each of its programs, and of one that fails.
+# Lines of tests/programs.c before each of its programs, and about one that fails.
 PROGRAM = re.compile(r"^== (\w+)$", re.MULTILINE)
 FAILED_PROGRAM = re.compile(r"^== \w+: ", re.MULTILINE)
 

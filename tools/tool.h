@@ -1,5 +1,5 @@
-/* What the subcommands of `tandem` share: how each is found, told about, read and ended, and how it
- * writes JSON and colours. */
+/* Shared by the subcommands of `tandem`: finding a command, its help, its options, its exit status,
+ * JSON and colours. */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
 
@@ -9,7 +9,7 @@
 #include "tandem/tandem.h"
 #include "tools/options/option_table.h"
 
-/* The options of every tool's struct begin with these, and its table stands on tool_table. */
+/* Every tool's struct of options begins with these, and its table extends tool_table. */
 typedef struct tool_options {
   bool help;
 } tool_options;
@@ -19,10 +19,10 @@ typedef struct tool {
   const char *name;  /* "devices", "bench transfer": one word, or two */
   const char *about; /* one line */
   const option_table *table;
-  int (*run)(const void *options); /* answers the exit status: 0; 1 failed; 2 misused */
+  int (*run)(const void *options); /* returns the exit status: 0; 1 failed; 2 misused */
 } tool;
 
-/* Is the first word of its name that one? */
+/* Returns true if the first word of the name is word. */
 bool tool_begins(const tool *self, const char *word);
 /* The other one; NULL: there is none. */
 const char *tool_second_word(const tool *self);
@@ -36,7 +36,7 @@ void tool_log(void *user, tdm_log_level level, const char *message);
 void tool_json_begin(tdm_json_writer *out);
 tdm_status tool_json_end(tdm_json_writer *out) TDM_WARN_UNUSED;
 
-/* May stdout be coloured? On a terminal, unless NO_COLOR is set to something (no-color.org). */
+/* Returns true if stdout may be coloured: a terminal, unless NO_COLOR is set (no-color.org). */
 bool tool_colours(void);
 
 #endif

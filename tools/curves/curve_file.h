@@ -9,7 +9,7 @@ enum { CURVE_NAME = 64 };
 
 typedef struct curve_point {
   int64_t step;
-  double epoch; /* so many are behind */
+  double epoch; /* epochs done */
   double loss;  /* NaN: none, as is the next */
   double score;
   double rate; /* units a second */

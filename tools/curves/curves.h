@@ -1,4 +1,4 @@
-/* `tandem curves FILE...`: what trainings came to on their way, told or drawn. */
+/* `tandem curves FILE...`: prints or plots training curves. */
 #ifndef TOOLS_CURVES_CURVES_H
 #define TOOLS_CURVES_CURVES_H
 

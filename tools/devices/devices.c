@@ -1,4 +1,4 @@
-/* See devices.h. What is told comes from the public headers. */
+/* See devices.h. Uses only the public headers. */
 #include "tools/devices/devices.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static bool describe_link(tdm_context *context, size_t from, size_t to, bool pin
                                  tdm_device_name_at(context, to), pinned, out_properties) == TDM_OK;
 }
 
-/* Pinned memory makes a difference where one end alone is the host. */
+/* Returns true if exactly one end is the host, where pinned memory makes a difference. */
 static bool has_pinned(tdm_context *context, size_t from, size_t to) {
   return (strncmp(tdm_device_name_at(context, from), "cpu", 3) == 0) !=
          (strncmp(tdm_device_name_at(context, to), "cpu", 3) == 0);
@@ -73,7 +73,7 @@ static void each_link(tdm_context *context,
   }
 }
 
-/* Is there none of the kind? Then the last message says why. */
+/* Returns true if there is no device of the kind. The last message then has the reason. */
 static bool is_missing(tdm_context *context, const char *kind) {
   return tdm_device_count_of(context, kind) == 0 && !tdm_is_available(context, kind);
 }

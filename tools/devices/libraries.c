@@ -29,8 +29,8 @@ static void tell_linked(teller *tell, void *user) {
     tell(user, &linked[i]);
 }
 
-/* Of the driver, and of cuBLAS where that is there: without a driver nothing asks for it. What
- * opens stays, as it would where it is used. */
+/* Reports the driver, and cuBLAS if there is a driver. Opened libraries stay open, as they do where
+ * they are used. */
 static void tell_nvidia(teller *tell, void *user) {
   static const char *const products[] = {"libcublas.so.13", "libcublas.so.12"};
   enum {

@@ -1,4 +1,4 @@
-/* The libraries that Tandem stands on, and those that it opens where they are there. */
+/* The libraries that Tandem is linked with, and those that it opens if they exist. */
 #ifndef TOOLS_DEVICES_LIBRARIES_H
 #define TOOLS_DEVICES_LIBRARIES_H
 
@@ -11,7 +11,7 @@ typedef struct library {
   const char *detail; /* its version or where it is; else why it is not there */
 } library;
 
-/* Calls tell for each. Some are opened, to see whether they are there, and not called. */
+/* Calls the function for each. Some libraries are opened to check that they exist. */
 void libraries_each(void (*tell)(void *user, const library *one), void *user);
 
 #endif

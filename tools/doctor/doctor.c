@@ -127,7 +127,7 @@ static void check_huge_pages(doctor *self) {
   }
 }
 
-/* "Mems_allowed_list:\t0-1" of /proc/self/status; "" where it does not tell. */
+/* "Mems_allowed_list:\t0-1" of /proc/self/status; "" if it has none. */
 static void read_allowed_nodes(char *nodes, size_t capacity) {
   static const char key[] = "Mems_allowed_list:";
   nodes[0] = '\0';

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Calls tell for every variable that is set and begins with TANDEM_; known: the library reads it,
- * else meant is the one that it probably should be, or NULL. */
+/* Calls the function for every variable that is set and begins with TANDEM_. known: the library
+ * reads it; otherwise meant is the variable that was probably meant, or NULL. */
 void environment_each(void (*tell)(void *user, const char *name, const char *value, int known,
                                    const char *meant),
                       void *user);

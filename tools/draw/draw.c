@@ -62,8 +62,8 @@ tdm_status plot_check_path(const char *option, const char *path) {
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s takes FILE.svg or FILE.png, not \"%s\"", option, path);
 }
 
-/* By its octal number a character is nothing but itself: gnuplot hands what stands between
- * backquotes to a shell, within these quotes too. */
+/* Writes special characters as octal numbers: gnuplot passes text between backquotes to a shell,
+ * also inside quotes. */
 void plot_string(FILE *out, const char *text) {
   fputc('"', out);
   for (; *text != '\0'; text++) {

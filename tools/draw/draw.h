@@ -16,9 +16,9 @@ typedef struct drawer {
 } drawer;
 
 extern const drawer dot_drawer;     /* reads a graph, writes SVG to stdout */
-extern const drawer gnuplot_drawer; /* reads a script, which says where its picture goes */
+extern const drawer gnuplot_drawer; /* reads a script, which names its picture */
 
-/* Is it in PATH? UNAVAILABLE. */
+/* Checks that the program is in PATH; otherwise UNAVAILABLE. */
 tdm_status draw_check(const drawer *by, const char *option);
 /* Runs it until it ends; what it reads is input, from the beginning. UNAVAILABLE where it is not
  * there, IO where it fails. */
@@ -34,7 +34,7 @@ typedef struct plot_script {
   char partial[4096 + 16];
 } plot_script;
 
-/* "x.svg" or "x.png"? INVALID_ARGUMENT. */
+/* Checks that path ends in ".svg" or ".png"; otherwise INVALID_ARGUMENT. */
 tdm_status plot_check_path(const char *option, const char *path);
 /* Begins a script with the terminal for path, which plot_check_path has passed, of so many pixels.
  */

@@ -1,5 +1,5 @@
-/* Plans a model for 1, 2, 4, ... devices of a described machine and tells what a step would take.
- */
+/* Plans a model for 1, 2, 4, ... devices of a described machine, and prints the predicted time of a
+ * step. */
 #include "tools/forecast/forecast.h"
 
 #include <stdio.h>
@@ -162,7 +162,7 @@ static int run(const void *given) {
   if (status == TDM_OK && self.request->json) {
     self.json = &json;
     tool_json_begin(&json);
-    json.digits = 15; /* links carry more bytes than nine digits tell */
+    json.digits = 15; /* links carry more bytes than nine digits show */
     status = tell(&self);
     if (status == TDM_OK) status = tool_json_end(&json);
   } else if (status == TDM_OK) {

@@ -36,7 +36,7 @@ bool model_is_placed(const char *name) {
   return strcmp(name, "gpt-7b") == 0;
 }
 
-/* What describing a model leaves behind. */
+/* A described model. */
 typedef struct description {
   tdm_value loss;
   tdm_optimizer optimizer;

@@ -24,9 +24,9 @@ typedef struct opened_model {
   tdm_feed feeds[MODEL_FEEDS];
 } opened_model;
 
-/* Names of the models, NULL at the end (tools/forecast/options.c tells what they are). */
+/* Names of the models, NULL at the end (tools/forecast/options.c describes them). */
 extern const char *const model_names[];
-/* Is the model one whose layers are placed over several devices of a rank? */
+/* Returns true if the model's layers are placed over several devices of a rank. */
 bool model_is_placed(const char *name);
 
 /* Describes the model, makes its session and its feeds; on failure *out_model is closed. The plan

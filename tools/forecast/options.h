@@ -12,8 +12,8 @@ typedef struct forecast_request {
   const char *costs;   /* file; NULL: kernels are priced by the description */
   const char *model;
   int64_t batch;   /* rows of a step; with per_device of each device */
-  int64_t devices; /* that the step's details are told for; 0: all of the machine's */
-  int64_t ranks;   /* most alike ranks that are told; 0: the machine's devices in one plan are */
+  int64_t devices; /* number of devices whose step is printed in detail; 0: all of the machine */
+  int64_t ranks;   /* maximum number of identical ranks; 0: the machine's devices in one plan */
   bool per_device;
   int algorithm; /* of the step's details: tdm_collective */
   bool json;

@@ -11,7 +11,7 @@ typedef struct rank_row {
   int64_t batch; /* of all */
   double step_ns;
   double held_bytes; /* of the device that holds most */
-  double room_bytes; /* of a device; 0: not told */
+  double room_bytes; /* of a device; 0: unknown */
   tdm_collective sum;
   char busiest[56]; /* link */
   double busiest_ns;

@@ -9,10 +9,10 @@
 
 #include "core/plugin.h"
 
-/* What launchers are called, and what their --version says. */
+/* Names of launchers, and words of their --version. */
 static const struct {
   const char *text;
-  const char *own_names[3]; /* nobody else's */
+  const char *own_names[3]; /* names of this launcher only */
   const char *version;
 } known[MPI_COUNT] = {
     [OPENMPI] = {"openmpi", {"mpirun.openmpi", "prterun"}, "Open MPI|OpenRTE"},
@@ -34,7 +34,7 @@ bool find_in_path(const char *program, char path[PATH_MAX]) {
   return false;
 }
 
-/* Does its --version have one of the words between the bars? */
+/* Returns true if its --version has one of the words between the bars. */
 static bool says(const char *path, const char *version) {
   char command[PATH_MAX + 32], told[1024];
   (void)snprintf(command, sizeof command, "'%s' --version 2>&1", path);

@@ -16,9 +16,9 @@ typedef struct mpi_found {
 
 /* "openmpi", "mpich", as TANDEM_NET has them. */
 const char *mpi_text(mpi_name name);
-/* Looks for the launcher by its own name (mpirun.openmpi, mpiexec.hydra, ...), then for one named
- * mpirun or mpiexec that says whose it is; and for libtandem_NAME.so in TANDEM_NET_PATH, then where
- * an installed or a built tool has it. */
+/* Searches for the launcher by its own name (mpirun.openmpi, mpiexec.hydra, ...), then for mpirun
+ * or mpiexec whose --version names the implementation. Searches for libtandem_NAME.so in
+ * TANDEM_NET_PATH, then in the folders of an installed or built tool. */
 void mpi_find(mpi_name name, mpi_found *out_found);
 /* The folder of libtandem_NAME.so: one of those in the environment's variable, or where an
  * installed or a built tool has it; false: in none of them. */

@@ -204,7 +204,7 @@ static void add_slurm(const launch_options *options, mpi_name name, words *line)
   words_add(line, name == OPENMPI ? "--mpi=pmix" : "--mpi=pmi2");
 }
 
-/* What ranks find in their environment; where it is printed, in front of the command. */
+/* Adds a variable to the environment of ranks; a printed command begins with it. */
 static void add_variable(const launch_options *options, const char *name, const char *value) {
   if (setenv(name, value, 1) != 0) perror("tandem launch");
   if (!options->prints) return;
@@ -213,9 +213,9 @@ static void add_variable(const launch_options *options, const char *name, const 
   putchar(' ');
 }
 
-/* Over TCP, Open MPI asks before it sends more than 64 KiB and MPICH, through UCX, more than about
- * 19, and the answer waits behind what the receiver sends itself. The limit of what goes at once,
- * unless the user has set one. */
+/* Raises the limit of messages that are sent without a handshake, unless the user has set it. Over
+ * TCP, Open MPI makes a handshake above 64 KiB and MPICH, through UCX, above about 19 KiB. The
+ * reply waits for the data that the receiver sends itself. */
 static void raise_eager_limit(const launch_options *options, mpi_name name) {
   static const char *const names[][2] = {
       [OPENMPI] = {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit"},

@@ -1,5 +1,5 @@
-/* A command line that grows word by word. Invariant: always ended by NULL, as execvp wants it; a
- * word that does not fit is told, and nothing is executed then. */
+/* A command line that grows word by word. Invariant: it always ends with NULL, as execvp requires.
+ * A word that does not fit is reported, and nothing is executed then. */
 #ifndef TOOLS_LAUNCH_WORDS_H
 #define TOOLS_LAUNCH_WORDS_H
 
@@ -20,7 +20,7 @@ void words_addf(words *list, const char *format, ...) __attribute__((format(prin
 void words_free(words *list);
 /* Prints it as a shell would read it. */
 void words_print(const words *list);
-/* The same of one word, without what stands between words. */
+/* Prints one word, without a separator. */
 void words_print_one(const char *word);
 
 #endif

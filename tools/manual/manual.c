@@ -6,8 +6,8 @@
 
 /* ---- The page, for man(7) -------------------------------------------------------------------- */
 
-/* Text as it stands: a hyphen is a minus, so that options can be copied, and no line is a request.
- * Indented lines of a text, tables of it, are kept apart. */
+/* Prints text unchanged: a hyphen is a minus, so that options can be copied, and no line is a
+ * request. Indented lines, which are tables, stay separate. */
 static void print_text(const char *text, FILE *out) {
   bool begins = true;
   for (; *text; text++) {
@@ -83,7 +83,7 @@ static int first_length(const tool *self) {
   return (int)strcspn(self->name, " ");
 }
 
-/* Is the tool before it of the same first word? */
+/* Returns true if the previous tool has the same first word. */
 static bool is_second_of_group(const tool *const *tools, int index) {
   const int length = first_length(tools[index]);
   return index > 0 && first_length(tools[index - 1]) == length &&

@@ -40,7 +40,7 @@ static tdm_status take_value(const option *row, void *options, char **words, int
   return tdm_fail(TDM_INTERNAL, "%s is of no kind", row->name);
 }
 
-/* Of the table or of those below it; *options gets to be what the row's offsets are of. */
+/* Finds a row of the table or of those below it; *options is set to the row's struct. */
 static const option *find_row(const option_table *table, const char *name, void **options) {
   size_t offset = 0;
   for (; table; table = table->below) {
@@ -70,7 +70,7 @@ static void copy_defaults(const option_table *table, void *options) {
   }
 }
 
-/* A word that is no option; *out_ends: nothing is read behind it. */
+/* Reads a word that is no option; *out_ends: nothing after it is read. */
 static tdm_status take_operand(const option_table *table, void *options, char **words,
                                bool is_second, bool *out_ends) {
   const option *operand = table->operand;
@@ -110,7 +110,7 @@ tdm_status option_table_read(const option_table *table, int argc, char **argv, v
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-/* Behind the help text. */
+/* Prints the default after the help text. */
 static void default_text(const option *row, const void *defaults, char *text, size_t capacity) {
   text[0] = '\0';
   if (!defaults) return;
@@ -138,7 +138,7 @@ static const char *help_of(const option_table *first, const option_table *own, c
   return row->help;
 }
 
-/* Returns true if a text says itself what the default is. */
+/* Returns true if a help text contains the default. */
 static bool states_default(const char *help) {
   const size_t length = strlen(help);
   return length > 0 && help[length - 1] == ')';

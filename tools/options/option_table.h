@@ -1,6 +1,6 @@
-/* Command lines read from tables of options, a row an option, which say where a value goes; help,
- * man pages and completion read the same rows. A table may stand on another one, whose rows it has
- * too. Invariant: strings of the filled struct point into argv; nothing to free. */
+/* Command lines that are read by tables of options. A row describes one option and the field for
+ * its value. Help, man pages and completion use the same rows. A table may extend another one.
+ * Invariant: strings of the filled struct point into argv; nothing to free. */
 #ifndef TOOLS_OPTIONS_OPTION_TABLE_H
 #define TOOLS_OPTIONS_OPTION_TABLE_H
 
@@ -15,21 +15,21 @@ typedef enum option_kind {
   OPTION_OUTPUT,  /* const char *: a file that can be written */
   OPTION_INTEGER, /* int64_t, from low to high */
   OPTION_REAL,    /* double above 0 */
-  OPTION_TAKEN,   /* take reads the words behind it */
+  OPTION_TAKEN,   /* take reads the words after it */
   OPTION_HELP,    /* bool: set, and nothing else is read */
-  OPTION_REST,    /* char **: of an operand, which is this word and all behind it, ended by NULL */
+  OPTION_REST,    /* char **: an operand, this word and all after it, ended by NULL */
 } option_kind;
 
 typedef struct option {
   const char *name;  /* "--epochs" */
   const char *value; /* what follows it, as help calls it; NULL: nothing does */
-  const char *help;  /* a default that is legal and not nothing is printed behind it; NULL: another
-                        spelling, of which help does not tell */
+  const char *help;  /* a legal default that is not empty is printed after it; NULL: another
+                        spelling, which help does not list */
   option_kind kind;
   size_t field; /* offset in the options */
   int64_t low;
   int64_t high;
-  size_t given; /* offset of a bool, set where the option is given; 0: nobody asks */
+  size_t given; /* offset of a bool that is set if the option is given; 0: none */
   /* words are what follows, ended by NULL; *out_taken, 1, is how many of them belong to it. */
   tdm_status (*take)(void *options, const char *name, char **words, int *out_taken);
 } option;
@@ -52,7 +52,7 @@ struct option_table {
   size_t help_count;
   const option *operand; /* a word that is no option, of kind TEXT or REST; it must be there.
                             NULL: there is none */
-  /* Whose rows follow; those of a name that is there already are left out. */
+  /* The table whose rows follow, except rows with a name that exists already. */
   const option_table *below;
   size_t below_offset; /* of its options in these */
   /* Checks options that exclude one another once all are read; NULL: none do. */

@@ -1,4 +1,4 @@
-"""What builders of all peers do with the arguments of a sample."""
+"""Converts the arguments of samples, for the builders of all peers."""
 
 import numpy
 

@@ -134,7 +134,7 @@ class Library:
         return function(*converted)
 
     def default(self, name):
-        """What tdm_NAME_default() returns, by its assignments; zeros of other structs."""
+        """Returns the struct of tdm_NAME_default(), by its assignments; zeros for other structs."""
         made = self.types[name]()
         for assignment in re.findall(r"(options\.[^;]+);", self.initializers.get(name, "")):
             *members, value = [part.strip() for part in assignment.split("=")]

@@ -12,11 +12,11 @@ DTYPES = {"float64": "TDM_FLOAT64", "float32": "TDM_FLOAT32", "int64": "TDM_INT6
 
 
 class Refused(Exception):
-    """What the library, or the way from the peer's arguments to its calls, does not take."""
+    """A case that the library, or the conversion of its arguments, does not support."""
 
 
 class Failed(Exception):
-    """What was answered and is wrong."""
+    """A wrong result."""
 
 
 class Graph:
@@ -196,9 +196,11 @@ def first_of(places, found, wanted):
 
 
 class Case:
-    """build(graph) answers values; outputs and gradients are what the peer has. gradients: id of an
-    array -> its gradient, or name of a parameter -> (its value, its gradient). training: outputs
-    are those of a step. kept: name of a state -> what it is behind one."""
+    """A case. build(graph) returns values. outputs and gradients are those of the peer.
+
+    gradients: id of an array -> its gradient, or name of a parameter -> (its value, its gradient).
+    training: outputs are those of a step.
+    kept: name of a state -> its value after a step."""
 
     least = 1e-3  # as compare has it
 
@@ -236,7 +238,7 @@ class Case:
             library.call("graph_release", graph.graph)
 
     def trains(self, graph):
-        """Has one of those with gradients become a parameter?"""
+        """Returns True if a value with a gradient has become a parameter."""
         return any(self.leaf(graph, key, wanted)[0] is not None
                    for key, wanted in self.gradients.items())
 
@@ -302,8 +304,8 @@ class Case:
         library.call("tensor_list_release", tensors)
 
     def slack(self, before):
-        """What a gradient is added to is rounded; and where the cotangents cancel in float32, their
-        own rounding is left of them."""
+        """Returns the tolerance: the value to which a gradient is added is rounded. Cotangents that
+        cancel in float32 leave their own rounding error."""
         slack = 2 * numpy.finfo(before.dtype).eps * numpy.abs(before).max(initial=1)
         if before.dtype == numpy.float32:
             given = [numpy.abs(one).max(initial=0) for one in self.cotangents if one is not None]

@@ -198,7 +198,7 @@ def parts_of(x, count):
 
 
 class Model(nn.Module):
-    """Layers l0, l1, ... one behind the other, and what judges them."""
+    """Layers l0, l1, ... in sequence, and their loss."""
 
     def __init__(self, r):
         super().__init__()
@@ -261,8 +261,8 @@ class Model(nn.Module):
 
     def forward(self, x, micro_batches=1, regions=()):
         """As the library trains it: rows are cut into micro-batches, and those into what the
-        replicas of regions get. Of regions, each in the one before it, the layers and how many
-        replicas they have. Normalizations keep what the first replica of each finds."""
+        replicas of regions get. regions: for each, nested in the one before, its layers and its
+        number of replicas. Normalizations keep the statistics of the first replica of each."""
         everything = range(len(self.layers))
         return torch.cat([self.through(one, everything, regions)
                           for one in parts_of(x, micro_batches)])
@@ -289,5 +289,5 @@ class Model(nn.Module):
         return any(layer.normalizes for layer in self.layers)
 
     def sparse_table(self):
-        """Is l0 a table with sparse gradients, which nothing else makes dense?"""
+        """Returns True if l0 is a table whose gradient stays sparse."""
         return self.integer and getattr(self.layers[0].m, "sparse", False) and not self.tied

@@ -1,5 +1,5 @@
-"""Cases as they were once told to the library, call by call, with what a peer answered: they run
-without the peer, and without anything but Python. freeze.py writes them.
+"""Recorded cases: the calls of the library, with the results of a peer. They run without the peer,
+with Python only. freeze.py writes them.
 
 A file is compressed JSON: {group: [case, ...]}. A case has "calls", each [function, argument, ...]
 after the graph, "loss" (a value, or null), "fed", "loaded" (arrays by name), "outputs" and
@@ -19,7 +19,7 @@ DTYPES = {"float64": "TDM_FLOAT64", "float32": "TDM_FLOAT32", "int64": "TDM_INT6
 
 
 class Differs(Exception):
-    """The library answers something else than when the case was written, or fails."""
+    """The library fails, or returns another result than when the case was written."""
 
 
 def read(path):
@@ -53,7 +53,7 @@ class Values:
         return self.kind.from_buffer_copy(bytes(self.known[number])) if number >= 0 else self.kind()
 
     def take(self, answer, arguments):
-        """What a call has answered, and written to its arguments."""
+        """Adds the result of a call, and the objects that it wrote to its arguments."""
         if isinstance(answer, self.kind):
             self.add(answer)
         for argument in arguments:

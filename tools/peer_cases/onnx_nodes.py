@@ -431,8 +431,8 @@ def topk(g, n):
 
 
 def resize(g, n):
-    """What PyTorch's interpolate does: nearest of the place below, linear and cubic by half
-    pixels or corners, to sizes."""
+    """Builds PyTorch's interpolate: nearest of the position below, linear and cubic by half pixels
+    or corners, to sizes."""
     x, scales, sizes = n.input(0), n.input(2), n.ints("sizes", 3)
     mode, place = n.get("mode", "nearest"), n.get("coordinate_transformation_mode", "half_pixel")
     if n.get("antialias", 0) or n.get("exclude_outside", 0) or n.get("axes"):

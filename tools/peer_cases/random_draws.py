@@ -1,4 +1,4 @@
-"""What a case that is drawn is made of: numbers, shapes and tensors."""
+"""Draws numbers, shapes and tensors for cases."""
 
 import zlib
 

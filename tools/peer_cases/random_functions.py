@@ -246,7 +246,7 @@ def diagonals(r):
 
 
 def cast_to(r):
-    """Of numbers that every dtype holds: beyond, PyTorch leaves it open."""
+    """Draws numbers that every dtype can represent; PyTorch does not define other casts."""
     shape, dtype = r.shape(), r.one_of([*NUMBERS, torch.bool])
     x = r.values(shape, r.one_of(NUMBERS), ("plain", "few"))
     return [x.detach(), dtype], {}

@@ -171,7 +171,7 @@ class Steps:
 # ---- Schedules ----
 
 def schedule(r, rate):
-    """(its name here, arguments behind the rate, PyTorch's of an optimizer)."""
+    """Returns (name here, arguments after the rate, PyTorch's scheduler of an optimizer)."""
     scheduler = optim.lr_scheduler
     steps, gamma = r.number(1, 12), r.one_of([0.1, 0.5, 0.97])
     milestones = sorted(r.number(1, 30) for _ in range(r.number(1, 4)))
@@ -262,7 +262,7 @@ class Cycle:
 
 
 class Plateau:
-    """Rates that fall where metrics stand still."""
+    """Rates that fall if a metric does not improve."""
 
     def __init__(self, r):
         self.rate, patience = r.one_of([0.1, 1e-6]), r.number(0, 4)

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""Runs PyTorch's samples of operations and modules, and ONNX's cases of nodes, through the library:
-for every operation how many passed, were refused (by the library, or for an argument that it does
-not have) and failed, and each failure with its reason.
+"""Runs PyTorch's samples of operations and modules, and ONNX's cases of nodes, with the library.
+Prints for every operation how many cases passed, were refused and failed, and the reason of each
+failure. A case is refused by the library, or for an argument that the library does not have.
 
     bazel build //:libraries
     tools/peer_cases/run.py [--library FILE] [--refusals] [--only NAME,...] [ops] [modules] [onnx]
     tools/peer_cases/run.py [--count CASES] [--seed SEED] [--at NUMBER] ... [random] [training]
 
-The second draws instead: calls (torch_random.py), so many of each operation, module, optimizer and
-schedule; or so many models, which are trained for some steps (torch_training.py). --at makes that
-case alone, as a failure has named it. Needs PyTorch 2 and onnx (pip install torch numpy expecttest
-onnx)."""
+The second form draws cases: calls of each operation, module, optimizer and schedule
+(torch_random.py), or models that are trained for some steps (torch_training.py). --at runs only the
+case with this number, which a failure prints. Requires PyTorch 2 and onnx (pip install torch numpy
+expecttest onnx)."""
 
 import argparse
 import collections

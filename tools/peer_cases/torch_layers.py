@@ -88,8 +88,8 @@ def adaptive(layer, rank):
 
 
 def unpool(rank, distinct):
-    """Where windows share a maximum PyTorch's gradient is not that of its result: its own tests
-    try it of distinct indices alone."""
+    """If windows share a maximum, PyTorch's gradient is not that of its result. PyTorch's own tests
+    use only distinct indices."""
     def build(g, x, indices, kernel_size, stride=None, padding=0, output_size=None):
         if not distinct:
             g.constants(x)

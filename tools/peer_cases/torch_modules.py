@@ -357,7 +357,7 @@ def samples_of(info, builder):
                     made = sample.constructor_input
                     module = info.module_cls(*made.args, **made.kwargs).to(dtype).train(training)
                     if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
-                        module(*sample.forward_input.args)  # now it knows its shapes
+                        module(*sample.forward_input.args)  # initializes its shapes
                     yield label, make_case(builder, module, sample.forward_input, training)
                 except Refused as refused:
                     yield label, refused

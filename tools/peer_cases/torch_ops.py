@@ -23,7 +23,7 @@ def unary(layer, *numbers):
 
 
 def common_dtype(g, a, b):
-    """Of two arrays, or an array and a number, as PyTorch promotes them."""
+    """Promotes two arrays, or an array and a number, as PyTorch does."""
     arrays = [x for x in (a, b) if is_array(x)]
     if not arrays:
         raise Refused("two numbers")

@@ -1,6 +1,6 @@
 """Calls of the library and of PyTorch with options, shapes and values that are drawn: what the
-samples of either do not reach. A case is drawn from (seed, its subject's name, its number) alone.
-PyTorch judges what is legal: what it refuses is no case."""
+samples of either do not reach. A case depends only on (seed, its subject's name, its number). Cases
+that PyTorch refuses do not count."""
 
 import types
 import warnings
@@ -17,7 +17,7 @@ from torch_modules import make_case as module_case
 from torch_ops import BUILDERS
 
 
-# Of float32 numbers that cancel nothing but their rounding is left, in PyTorch and here.
+# float32 numbers that cancel leave only their rounding error, in PyTorch and here.
 ILL_CONDITIONED = ("Norm", "Transformer", "cosine", "rmsprop")
 
 

@@ -1,7 +1,8 @@
-"""Models that are drawn (drawn_models.py), trained for some steps beside PyTorch: placed anywhere,
-in parallel regions and micro-batches, by drawn optimizers for groups of parameters, with rates and
-momenta that change, saved and loaded on the way, some parameters frozen in some steps. After each
-step the loss, all parameters, running statistics and states of the optimizers are compared."""
+"""Trains drawn models (drawn_models.py) for some steps, and compares them with PyTorch. Models are
+placed anywhere, in parallel regions and micro-batches. Parameter groups have drawn optimizers, with
+changing rates and momenta. Models are saved and loaded, and some parameters are frozen in some
+steps. After each step the loss, all parameters, running statistics and optimizer states are
+compared."""
 
 import os
 import warnings
@@ -24,7 +25,7 @@ LARGEST = 1e4  # of a parameter, beyond which nothing is compared
 
 
 class Step:
-    """What one step reads, and what PyTorch has behind it."""
+    """The inputs of one step, and PyTorch's state after it."""
 
     def __init__(self, x, target, frozen, told):
         self.x, self.target, self.frozen, self.told = x, target, frozen, told
@@ -153,7 +154,7 @@ class Training:
         return step
 
     def draw_weights(self, r):
-        """What load_state_dict sets the model to, while its optimizers go on."""
+        """Loads drawn values with load_state_dict, while the optimizers continue."""
         drawn = {name: value + 0.1 * torch.from_numpy(numpy.asarray(r.random.standard_normal(
             value.shape))).to(value.dtype) if value.is_floating_point() else value
             for name, value in self.model.state_dict().items() if not self.is_tied(name)}
@@ -227,8 +228,8 @@ class Training:
                 shadow.release()
 
     def reload(self, library, context, step, run, shadow):
-        """What goes on from what was saved; and, where it lies in the same places, what was saved,
-        of which it has the bits."""
+        """Returns a run that continues from the saved state. If the placement stays the same, also
+        returns the saved run, which must have the same bits."""
         if shadow:
             shadow.release()
         places = self.elsewhere if step.moves else self.places
@@ -261,7 +262,7 @@ class Training:
                     *self.tolerance(10))
 
     def tolerance(self, times=1):
-        """What numbers may be off, and what the largest counts as at least."""
+        """Returns (relative tolerance, lower bound of the largest number)."""
         return (3e-4 * times, 1.0) if self.dtype == torch.float32 else (1e-8 * times, 1e-2)
 
     def is_tied(self, name):

@@ -8,11 +8,11 @@ import torch
 from cases import Failed, Graph, Refused, feeds_of, make_list, read_tensor
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-CALLBACKS = []  # for ever: a run may call its own behind the end of its session
+CALLBACKS = []  # kept permanently: a run may use its callback after the end of its session
 
 
 class Session:
-    """A session, and what it was told last of rates and momentum."""
+    """A session, and its last rates and momentum."""
 
     def __init__(self, run, frozen, store=None):
         library, case = run.library, run.case
@@ -33,7 +33,7 @@ class Session:
         self.store = library.call("session_store", self.session)
 
     def tell(self, told):
-        """told: (factor, {group: rate}, momentum)."""
+        """Sets rates and momentum, given as (factor, {group: rate}, momentum)."""
         if told == self.told:
             return
         library, case = self.run.library, self.run.case
@@ -203,7 +203,7 @@ class Run:
         return found
 
     def read_averages(self, step):
-        """What a session makes of the step's rows that reads averages."""
+        """Returns the results of the step's rows by a session that reads averages."""
         library = self.library
         options = self.graph.options("session_options", store=self.sessions[0].store,
                                      averages=True, micro_batches=self.case.micro_batches,

@@ -1,5 +1,5 @@
-"""A model that is drawn (drawn_models.py), as PyTorch trains it: groups of parameters with an
-optimizer each, clipping, moving averages; and all that there is behind a step."""
+"""Trains a drawn model (drawn_models.py) with PyTorch: groups of parameters with an optimizer each,
+clipping, moving averages. Returns the whole state after a step."""
 
 import torch
 
@@ -26,10 +26,10 @@ class Group:
         else:
             self.kind, self.settings = OPTIMIZERS[name](r)
         if isinstance(self.settings.get("eps"), float):
-            self.settings["eps"] = 0.01  # of less, rounding alone makes steps
+            self.settings["eps"] = 0.01  # with less, rounding errors make steps
 
     def takes(self, name):
-        """By its PyTorch name; patterns are "", "l2" and "*.bias"."""
+        """Returns True for a PyTorch name; patterns are "", "l2" and "*.bias"."""
         if self.pattern == "*.bias":
             return name.endswith(".bias")
         return not self.pattern or name.startswith(self.pattern + ".")
@@ -59,7 +59,7 @@ class Group:
 def draw_group(r, pattern, double, sharp):
     name = r.one_of([None, *OPTIMIZERS] if pattern else list(OPTIMIZERS))
     if name == "adafactor" and not sharp:
-        name = "adamw"  # it makes whole steps of gradients that are rounding alone
+        name = "adamw"  # it would make whole steps from rounding errors
     group = Group(r, pattern, name)
     if name == "rmsprop" and not double:
         group.settings["centered"] = False

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Makes the README's pictures anew, by what is measured on this machine: `bazel run
-//tools/pictures`. Wants graphviz, gnuplot and Debian's word lists."""
+//tools/pictures`. Requires graphviz, gnuplot and Debian's word lists."""
 import argparse
 import os
 import subprocess

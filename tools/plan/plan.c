@@ -53,7 +53,7 @@ static const option_table table = {
 
 /* ---- As text --------------------------------------------------------------------------------- */
 
-/* Of the nodes on one device. */
+/* Totals of the nodes on one device. */
 typedef struct tally {
   uint32_t kernels;
   uint32_t updates;
@@ -93,7 +93,7 @@ static int compare_bytes(const void *a, const void *b) {
   return x->bytes == y->bytes ? strcmp(x->cause, y->cause) : (x->bytes < y->bytes ? 1 : -1);
 }
 
-/* Those of a step behind another, the largest first; in the picture's region. */
+/* Lists the transfers of a step, the largest first, in the picture's region. */
 static tdm_status list_transfers(tdm_picture *picture, const tdm_picture_node ***out_list,
                                  uint32_t *out_count) {
   const tdm_picture_node **list = tdm_region_take(

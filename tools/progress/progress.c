@@ -22,7 +22,7 @@ progress progress_start(void) {
   return (progress){.visible = isatty(STDERR_FILENO) != 0};
 }
 
-/* One that does not tell has as many as terminals used to have. */
+/* Returns the columns of the terminal; 80 if unknown. */
 static int columns_of_terminal(void) {
   struct winsize size;
   const bool told = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -47,8 +47,8 @@ static void rate_text(char *text, size_t capacity, const progress_state *shown) 
   (void)snprintf(text, capacity, "  %s%s left", pace, left_text);
 }
 
-/* No terminal goes on in another line, which the next drawing would leave behind: the bar gives way
- * first, then the end of the text. */
+/* Formats a line that fits the terminal, because the next drawing would not erase a second line.
+ * The bar is shortened first, then the end of the text. */
 void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *shown) {
   const int percent = (int)((double)shown->done * 100 / (double)shown->total);
   const int room = columns - 1 < PROGRESS_LINE - 1 ? columns - 1 : PROGRESS_LINE - 1;
@@ -70,7 +70,7 @@ void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *
            pace);
 }
 
-/* Of what was done since it began to be shown. */
+/* Returns the rate since the bar was first shown. */
 static double rate_of(progress *bar, int64_t done, uint64_t now_ns) {
   if (bar->began_ns == 0) {
     bar->began_ns = now_ns;

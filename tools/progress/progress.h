@@ -9,7 +9,7 @@
 
 typedef struct progress {
   bool visible;
-  bool is_weighed;   /* what is counted are weights of unequal parts: their rate says nothing */
+  bool is_weighed;   /* weights of unequal parts are counted; no rate is shown */
   uint64_t drawn_ns; /* when it was drawn last */
   uint64_t began_ns; /* when what is shown began, with began_done done; 0: with the next */
   int64_t began_done;
@@ -20,7 +20,7 @@ progress progress_start(void);
  * are done a second, and how long the others will take at that rate. */
 void progress_show(progress *bar, const char *label, int64_t done, int64_t total, const char *note);
 
-/* What a line tells. */
+/* The contents of a line. */
 typedef struct progress_state {
   const char *label;
   int64_t done;

@@ -23,18 +23,17 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 
 # Violations that each top-level folder may still have; "." is the files at the root.
 ALLOWED = {
-    ".": 4,
+    ".": 2,
     "checkpoint": 7,
     "core": 10,
     "data": 47,
     "devices": 811,
-    "docs": 60,
+    "docs": 21,
     "examples": 179,
     "graph": 809,
     "layers": 124,
     "net": 15,
     "tests": 1439,
-    "tools": 169,
 }
 
 HEADLESS = re.compile(r"\W*(Of|What|Whatever|Who|Whoever|Whose)\s+\w")

@@ -106,7 +106,7 @@ TDM_API void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *v
  * then.
  * @param dimensions (count); negative: from the end.
  * @param count 0: all dimensions.
- * @param correction PyTorch's default is 1.
+ * @param correction less than the number of elements; PyTorch's default is 1.
  * @param keep true: the dimensions remain with size 1. false: they are removed. */
 TDM_API tdm_value tdm_std(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                           size_t count, double correction, bool keep);
@@ -132,7 +132,7 @@ TDM_API tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x,
                                 int dimension, double epsilon);
 
 /* Computes cumulative products along dimension: each element is the product of those up to it,
- * itself included (torch.cumprod). */
+ * itself included (torch.cumprod). Also for int32 and int64, for which dimension must be a size. */
 TDM_API tdm_value tdm_cumprod(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
 /* Computes the logarithms of cumulative sums of e^x along dimension (torch.logcumsumexp). */

@@ -571,7 +571,7 @@ TDM_API tdm_value tdm_mean(tdm_graph *graph, const char *name, tdm_value x, cons
  * dtype is infinite; tdm_std is not.
  * @param dimensions (count): as in tdm_sum.
  * @param count 0: all dimensions.
- * @param correction PyTorch's default is 1.
+ * @param correction less than the number of elements; PyTorch's default is 1.
  * @param keep as in tdm_sum. */
 TDM_API tdm_value tdm_variance(tdm_graph *graph, const char *name, tdm_value x,
                                const int *dimensions, size_t count, double correction, bool keep);

@@ -58,7 +58,8 @@ typedef struct tdm_loss_options {
   double beta;
   /* For the KL divergence: true: targets are logarithms of probabilities. Default false. */
   bool log_target;
-  /* For losses with a margin. Default TDM_DEFAULT: the value that the loss's comment gives. */
+  /* For losses with a margin; finite. Default TDM_DEFAULT: the value that the loss's comment gives.
+   */
   double margin;
   /* Exponent of tdm_multi_margin, 1 or 2, or norm of tdm_triplet_margin, positive. Default
    * TDM_DEFAULT: 1 and 2. */
@@ -74,7 +75,8 @@ typedef struct tdm_loss_options {
   /* For tdm_poisson_nll: true: the input is the rate. false: it is the rate's logarithm. Default
    * false. */
   bool linear_input;
-  int64_t blank; /* For tdm_ctc: the class that stands for no label. Default 0. */
+  /* For tdm_ctc: the class that means no label, 0 to classes - 1. Default 0. */
+  int64_t blank;
   /* For tdm_ctc: true: a target that is too long for its steps has the loss 0 instead of infinity.
    * Default false. */
   bool zero_infinity;

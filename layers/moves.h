@@ -159,7 +159,8 @@ TDM_API tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids,
 
 /* Creates start, start + step, ... as long as it is before end (torch.arange).
  * @param dtype float32, float64, int32 or int64.
- * @param step not 0.
+ * @param step must lead from start to end; not 0. With an integer dtype, start and step are
+ *     integers.
  * @return (n). */
 TDM_API tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype, double start,
                              double end, double step);

@@ -39,7 +39,7 @@ typedef struct tdm_attention_options {
   bool causal; /* true: query i attends to keys up to i. Default false. */
   /* bool (batch, keys), true for keys that are ignored. Default invalid: none. */
   tdm_value padding;
-  double scale; /* Factor of the products. Default TDM_DEFAULT: 1 / sqrt(dim). */
+  double scale; /* Factor of the products, finite. Default TDM_DEFAULT: 1 / sqrt(dim). */
   /* Probability with which a weight is dropped in runs that train, 0 to 1. Default 0. */
   double dropout;
   /* PyTorch's attn_mask: bool, true for keys that are ignored; or of q's dtype, added to the scaled

@@ -9,8 +9,8 @@
  * ...
  * status = tdm_session_set_learning_rate(session, tdm_rate_schedule_at(&schedule, epoch));
  * @endcode
- * All functions may be called from any thread. `rate` is the base rate. Numbers that are not finite
- * are INVALID_ARGUMENT. */
+ * All functions may be called from any thread. `rate` is the base rate, 0 or more. Numbers that are
+ * not finite are INVALID_ARGUMENT. */
 #ifndef TANDEM_LAYERS_SCHEDULES_H
 #define TANDEM_LAYERS_SCHEDULES_H
 
@@ -44,7 +44,7 @@ TDM_API tdm_status tdm_rate_schedule_step(double rate, int64_t size, double gamm
                                           tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 /* Creates a schedule that multiplies the rate by gamma at each milestone (MultiStepLR).
- * @param milestones (count): numbers of steps, in ascending order.
+ * @param milestones (count): numbers of steps, in ascending order; equal ones are allowed.
  * @param count at most TDM_RATE_SCHEDULE_MAX_MILESTONES. */
 TDM_API tdm_status tdm_rate_schedule_multi_step(double rate, const int64_t *milestones,
                                                 size_t count, double gamma,
@@ -64,18 +64,21 @@ TDM_API tdm_status tdm_rate_schedule_cosine(double rate, int64_t half_period, do
 
 /* Creates a schedule that changes the rate linearly from rate first to rate last over `steps`
  * steps, and keeps it then (LinearLR).
- * @param first factor at step 0.
- * @param last factor from step `steps` on. */
+ * @param first factor at step 0, above 0 and at most 1.
+ * @param last factor from step `steps` on, 0 to 1.
+ * @param steps 1 or more. */
 TDM_API tdm_status tdm_rate_schedule_linear(double rate, double first, double last, int64_t steps,
                                             tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 /* Creates a schedule with rate factor for `steps` steps, and rate from then on (ConstantLR). Use it
- * as a warm-up in a sequence. */
+ * as a warm-up in a sequence.
+ * @param factor 0 to 1.
+ * @param steps 1 or more. */
 TDM_API tdm_status tdm_rate_schedule_constant(double rate, double factor, int64_t steps,
                                               tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
 /* Creates a schedule with rate (1 - step / steps)^power, and 0 from step `steps` on (PolynomialLR).
- */
+ * @param steps 1 or more. */
 TDM_API tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
 
@@ -90,8 +93,8 @@ TDM_API tdm_status tdm_rate_schedule_chained(const tdm_rate_schedule *parts, siz
 /* Creates a schedule that applies one part after the other (SequentialLR).
  * @param parts (count): as in tdm_rate_schedule_chained.
  * @param count at most TDM_RATE_SCHEDULE_MAX_MILESTONES.
- * @param milestones (count - 1), in ascending order: part i + 1 begins at step milestones[i], which
- *     is its own step 0. */
+ * @param milestones (count - 1), above 0 and in strictly ascending order: part i + 1 begins at step
+ *     milestones[i], which is its own step 0. */
 TDM_API tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t count,
                                                 const int64_t *milestones,
                                                 tdm_rate_schedule *out_schedule) TDM_WARN_UNUSED;
@@ -99,7 +102,9 @@ TDM_API tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, 
 /* Options of tdm_rate_schedule_one_cycle. */
 typedef struct tdm_one_cycle_options {
   size_t struct_size;
-  double rising; /* Share of the steps in which the rate rises, 0 to 1. Default 0.3. */
+  /* Share of the steps in which the rate rises, 0 to 1, or to 0.5 with three_phases. Default 0.3.
+   */
+  double rising;
   /* The first rate is the highest rate divided by this; positive. Default 25. */
   double first_divisor;
   /* The last rate is the first rate divided by this; positive. Default 1e4. */
@@ -109,9 +114,11 @@ typedef struct tdm_one_cycle_options {
   /* true: the rate falls to the first rate in as many steps as it rose, and then to the last rate.
    * Default false. */
   bool three_phases;
-  /* Lowest momentum, at the highest rate, for tdm_rate_schedule_momentum_at. Default 0.85. */
+  /* Lowest momentum, at the highest rate, for tdm_rate_schedule_momentum_at; 0 or more. Default
+   * 0.85. */
   double base_momentum;
-  double max_momentum; /* Highest momentum, at the lowest rate. Default 0.95. */
+  /* Highest momentum, at the lowest rate; base_momentum or more, and less than 1. Default 0.95. */
+  double max_momentum;
 } tdm_one_cycle_options;
 static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
   tdm_one_cycle_options options = TDM_ZEROED;
@@ -128,6 +135,8 @@ static inline tdm_one_cycle_options tdm_one_cycle_options_default(void) {
  * Source: L. N. Smith, N. Topin, "Super-convergence", 2018. For PyTorch's cycle_momentum, also pass
  * tdm_rate_schedule_momentum_at to tdm_session_set_momentum; otherwise the momentum does not
  * change.
+ * @param highest highest rate, 0 or more.
+ * @param steps 1 or more.
  * @param options NULL: all defaults. */
 TDM_API tdm_status tdm_rate_schedule_one_cycle(double highest, int64_t steps,
                                                const tdm_one_cycle_options *options,

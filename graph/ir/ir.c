@@ -46,6 +46,7 @@ void tdm_graph_deinit(tdm_graph *graph) {
   tdm_map_deinit(&graph->nameless);
   tdm_map_deinit(&graph->streams);
   TDM_ARRAY_DEINIT(graph, &graph->outputs);
+  TDM_ARRAY_DEINIT(graph, &graph->deliveries);
   TDM_ARRAY_DEINIT(graph, &graph->deriveds);
   TDM_ARRAY_DEINIT(graph, &graph->logs);
   TDM_ARRAY_DEINIT(graph, &graph->row_conditions);

@@ -194,6 +194,13 @@ typedef struct tdm_graph_output {
   int16_t device; /* that it is delivered on; TDM_NO_DEVICE: the one where it is made */
 } tdm_graph_output;
 
+/* A value that runs hand out. */
+typedef struct tdm_graph_delivery {
+  uint32_t value;
+  int16_t
+      device; /* where: TDM_HOST_DEVICE: on that of each rank; TDM_NO_DEVICE: where it is made */
+} tdm_graph_delivery;
+
 typedef struct tdm_graph_derived {
   uint32_t value;  /* of kind DERIVED */
   uint32_t source; /* of kind PERSISTENT */
@@ -282,6 +289,9 @@ struct tdm_graph {
   TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_sharding) shardings;
+  TDM_ARRAY(tdm_graph_delivery)
+  deliveries; /* of a concrete graph: what it is for. After the pass
+                 `transfer` those of every rank, rank after rank */
   TDM_ARRAY(tdm_graph_derived) deriveds;
   TDM_ARRAY(tdm_graph_log) logs;
   TDM_ARRAY(tdm_row_condition) row_conditions;     /* one for any device before those of each */
@@ -306,6 +316,14 @@ static inline tdm_ir_value *tdm_ir_value_at(const tdm_graph *graph, size_t index
 static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) {
   tdm_ir_node *block = graph->nodes.blocks[index / TDM_STABLE_ITEMS];
   return &block[index % TDM_STABLE_ITEMS];
+}
+/* Returns how many values each rank delivers, and (rank, i) the i-th of them. Only of a graph that
+ * has been through the pass `transfer`. */
+static inline size_t tdm_ir_delivery_count(const tdm_graph *graph) {
+  return graph->deliveries.count / (size_t)tdm_context_rank_count(graph->context);
+}
+static inline uint32_t tdm_ir_delivery(const tdm_graph *graph, int rank, size_t i) {
+  return graph->deliveries.items[(size_t)rank * tdm_ir_delivery_count(graph) + i].value;
 }
 /* Does the operation's struct reach that field? Programs built with an older header have shorter
  * ones. */

@@ -95,8 +95,7 @@ void tdm_exchange_outputs(tdm_graph *graph, tdm_ir_node *a, tdm_ir_node *b) {
   tdm_ir_value_at(graph, b->first_output)->producer = b->index;
 }
 
-void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count, uint32_t *deliveries,
-                        size_t delivery_count) {
+void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count) {
   TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->input_count; k++)
       if (node->inputs[k] < count && by[node->inputs[k]])
@@ -106,8 +105,10 @@ void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count, uint
     tdm_ir_value *value = tdm_ir_value_at(graph, v);
     if (value->root < count && by[value->root]) value->root = by[value->root];
   }
-  for (size_t i = 0; i < delivery_count; i++)
-    if (deliveries[i] < count && by[deliveries[i]]) deliveries[i] = by[deliveries[i]];
+  for (size_t i = 0; i < graph->deliveries.count; i++) {
+    uint32_t *value = &graph->deliveries.items[i].value;
+    if (*value < count && by[*value]) *value = by[*value];
+  }
 }
 
 /* ---- Outputs ---- */

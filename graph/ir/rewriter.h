@@ -58,10 +58,9 @@ void tdm_remove_node(tdm_graph *graph, tdm_ir_node *node);
 void tdm_set_input(tdm_graph *graph, tdm_ir_node *node, uint32_t k, uint32_t value);
 /* Exchanges the outputs of two nodes of one output each. */
 void tdm_exchange_outputs(tdm_graph *graph, tdm_ir_node *a, tdm_ir_node *b);
-/* Whoever reads, shows or delivers value v below count means by[v] from now on, unless that is 0.
- */
-void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count, uint32_t *deliveries,
-                        size_t delivery_count);
+/* Replaces every value v below count by by[v], unless that is 0: where it is read, shown or
+ * delivered. */
+void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count);
 /* Sets root, offset and bytes of a node's outputs from views, overwrites and specs. */
 void tdm_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 

@@ -120,38 +120,34 @@ static void make_up_feeds(const tdm_micro_batching *batching, tdm_feed_spec *fee
 
 static tdm_status try_on(tdm_graph *copy, const tdm_micro_batching *batching,
                          const tdm_feed_spec *feeds, const uint32_t *targets, size_t target_count,
-                         bool training, uint32_t *deliveries) {
+                         bool training) {
   const tdm_lowering lowering = {.source = batching->source,
                                  .feeds = feeds,
                                  .targets = targets,
                                  .target_count = target_count,
                                  .training = training,
                                  .batch = batching->batch};
-  const tdm_status status = tdm_lower(&lowering, copy, deliveries);
+  const tdm_status status = tdm_lower(&lowering, copy);
   if (status != TDM_OK) return status == TDM_OUT_OF_MEMORY ? status : TDM_OK;
   tdm_micro_batching two = *batching;
   two.count = 2;
   size_t count;
-  return tdm_pass_micro_batch(copy, &two, deliveries, NULL, target_count, &count);
+  return tdm_pass_micro_batch(copy, &two, &count);
 }
 
 tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
                                  size_t target_count, bool training) {
   const tdm_graph *source = batching->source;
   const size_t feed_bytes = (source->inputs.count + 1) * sizeof(tdm_feed_spec);
-  const size_t delivery_bytes = (target_count + 1) * sizeof(uint32_t);
   tdm_feed_spec *feeds = tdm_allocate(source->allocator, feed_bytes, "micro-batches");
-  uint32_t *deliveries = tdm_allocate(source->allocator, delivery_bytes, "micro-batches");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (feeds && deliveries) {
+  if (feeds) {
     tdm_graph copy;
     make_up_feeds(batching, feeds);
     status = tdm_graph_init(&copy, source->context);
-    if (status == TDM_OK)
-      status = try_on(&copy, batching, feeds, targets, target_count, training, deliveries);
+    if (status == TDM_OK) status = try_on(&copy, batching, feeds, targets, target_count, training);
     tdm_graph_deinit(&copy);
   }
   tdm_release(source->allocator, feeds, feed_bytes);
-  tdm_release(source->allocator, deliveries, delivery_bytes);
   return status;
 }

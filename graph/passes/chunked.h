@@ -90,8 +90,7 @@ tdm_status tdm_ask_replicas(tdm_chunked *chunked, const tdm_parallel_region *reg
  */
 void tdm_rename_entering(const tdm_chunked *chunked, const uint32_t *gathered);
 /* Of what no row reaches, and nothing reads in a later replica, the first replica's is enough. */
-void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count, const uint32_t *deliveries,
-                                size_t delivery_count);
+void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count);
 /* Sorts the nodes before chunked->before: those that were there, then replica after replica, what
  * is made of all of them between their stages. Updates stand behind all. */
 tdm_status tdm_order_replicas(const tdm_chunked *chunked, size_t node_count) TDM_WARN_UNUSED;

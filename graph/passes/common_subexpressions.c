@@ -97,10 +97,12 @@ static void read_firsts(const common_state *state, tdm_ir_node *node) {
       tdm_set_input(state->graph, node, k, state->by[node->inputs[k]]);
 }
 
-static void find_apart(common_state *state, const uint32_t *deliveries, size_t delivery_count) {
+static void find_apart(common_state *state) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < delivery_count; i++)
-    state->apart[deliveries[i]] = state->apart[tdm_ir_value_at(graph, deliveries[i])->root] = true;
+  for (size_t i = 0; i < graph->deliveries.count; i++) {
+    const uint32_t value = graph->deliveries.items[i].value;
+    state->apart[value] = state->apart[tdm_ir_value_at(graph, value)->root] = true;
+  }
   TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->output_count; k++)
       if (node->operation->overwrites[k])
@@ -118,8 +120,7 @@ static void merge_all(common_state *state) {
   }
 }
 
-tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deliveries,
-                                          size_t delivery_count, tdm_common_savings *out_savings) {
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, tdm_common_savings *out_savings) {
   size_t places = 16;
   while (places < 2 * graph->order.count)
     places *= 2;
@@ -133,9 +134,9 @@ tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deli
   state.table = tdm_region_take(&scratch, places * sizeof *state.table, "common subexpressions");
   const bool taken = state.apart && state.by && state.table;
   if (taken) {
-    find_apart(&state, deliveries, delivery_count);
+    find_apart(&state);
     merge_all(&state);
-    if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count, NULL, 0);
+    if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count);
   }
   tdm_region_deinit(&scratch);
   return taken ? TDM_OK : TDM_OUT_OF_MEMORY;

@@ -93,11 +93,10 @@ static void settle_value(const join_state *state, uint32_t value, const uint64_t
   }
 }
 
-static void join_all(join_state *state, uint64_t *offsets, const uint32_t *deliveries,
-                     size_t delivery_count) {
+static void join_all(join_state *state, uint64_t *offsets) {
   const tdm_graph *graph = state->graph;
-  for (size_t i = 0; i < delivery_count; i++)
-    state->delivered[tdm_ir_value_at(graph, deliveries[i])->root] = true;
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    state->delivered[tdm_ir_value_at(graph, graph->deliveries.items[i].value)->root] = true;
   note_uses(state);
   size_t place = 0;
   TDM_EACH_NODE(graph, node) {
@@ -110,8 +109,7 @@ static void join_all(join_state *state, uint64_t *offsets, const uint32_t *deliv
     settle_value(state, v, offsets);
 }
 
-tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries,
-                                    size_t delivery_count) {
+tdm_status tdm_pass_concat_in_place(tdm_graph *graph) {
   join_state state = {.graph = graph};
   const size_t n = graph->values.count;
   tdm_region scratch;
@@ -123,7 +121,7 @@ tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries
   uint64_t *offsets = tdm_region_take(&scratch, n * sizeof *offsets, "parts");
   const bool taken =
       state.wholes && state.delivered && state.last_read && state.last_write && offsets;
-  if (taken) join_all(&state, offsets, deliveries, delivery_count);
+  if (taken) join_all(&state, offsets);
   tdm_region_deinit(&scratch);
   return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
 }

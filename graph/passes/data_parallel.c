@@ -18,8 +18,6 @@
 typedef struct parallel_state {
   tdm_chunked chunked; /* the replicas, before the first node that needs the part; stands first */
   tdm_graph *graph;
-  uint32_t *deliveries;
-  size_t delivery_count;
   uint16_t region_index;
   tdm_parallel_region parallel_region; /* a copy: the list may move */
   uint8_t *sides;                      /* those of chunked */
@@ -317,8 +315,8 @@ static tdm_status gather_all(parallel_state *state) {
   TDM_EACH_NODE(graph, node) {
     if (side_of(state, node) == TDM_SIDE_AFTER) TDM_TRY(gather_node(state, node));
   }
-  for (size_t i = 0; i < state->delivery_count; i++)
-    TDM_TRY(gather(state, &state->deliveries[i]));
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    TDM_TRY(gather(state, &graph->deliveries.items[i].value));
   tdm_rename_entering(&state->chunked, state->gathered);
   return TDM_OK;
 }
@@ -374,7 +372,7 @@ static tdm_status rewrite(parallel_state *state) {
   TDM_TRY(rewrite_nodes(state));
   TDM_TRY(gather_all(state));
   remove_inside(state);
-  tdm_remove_unread_replicas(chunked, state->node_count, state->deliveries, state->delivery_count);
+  tdm_remove_unread_replicas(chunked, state->node_count);
   return tdm_order_replicas(chunked, state->node_count);
 }
 
@@ -441,14 +439,11 @@ static uint16_t next_region(const tdm_graph *graph) {
   return 0;
 }
 
-tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
-                                  size_t delivery_count) {
+tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized) {
   const size_t described = graph->parallel_regions.count;
   for (uint16_t w = next_region(graph); w; w = next_region(graph)) {
     graph->parallel_regions.items[w].done = true;
     parallel_state state = {.graph = graph,
-                            .deliveries = deliveries,
-                            .delivery_count = delivery_count,
                             .region_index = w,
                             .parallel_region = graph->parallel_regions.items[w],
                             .is_described = w < described,

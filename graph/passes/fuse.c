@@ -161,12 +161,12 @@ static void note_view(tdm_fusing *state, const tdm_ir_node *node) {
   if (shown->device != node->device) state->uses[shown->root].leaves = true;
 }
 
-static void note_fixed_uses(tdm_fusing *state, const uint32_t *deliveries, size_t delivery_count) {
+static void note_fixed_uses(tdm_fusing *state) {
   const tdm_graph *graph = state->graph;
   for (size_t v = 0; v < graph->values.count; v++)
     state->uses[v].first = TDM_FUSE_NONE;
-  for (size_t i = 0; i < delivery_count; i++)
-    state->uses[tdm_fuse_value(state, deliveries[i])->root].leaves = true;
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    state->uses[tdm_fuse_value(state, graph->deliveries.items[i].value)->root].leaves = true;
   uint32_t *counts = &state->steps[graph->order.count]; /* per device */
   size_t place = 0;
   TDM_EACH_NODE(graph, node) {
@@ -224,7 +224,7 @@ static tdm_status take_scratch(tdm_fusing *state) {
              : TDM_OUT_OF_MEMORY;
 }
 
-static tdm_status fuse(tdm_fusing *state, uint32_t *deliveries, size_t delivery_count) {
+static tdm_status fuse(tdm_fusing *state) {
   const size_t devices = tdm_device_count(state->graph->context);
   state->kernels = tdm_region_take(&state->scratch, devices * sizeof *state->kernels, "fusing");
   if (!state->kernels) return TDM_OUT_OF_MEMORY;
@@ -234,16 +234,15 @@ static tdm_status fuse(tdm_fusing *state, uint32_t *deliveries, size_t delivery_
   tdm_fuse_group *groups = tdm_region_take(&state->scratch, candidates * sizeof *groups, "fusing");
   if (!groups) return TDM_OUT_OF_MEMORY;
   TDM_TRY(take_scratch(state));
-  note_fixed_uses(state, deliveries, delivery_count);
+  note_fixed_uses(state);
   if (form_groups(state, groups) == 0) return TDM_OK;
-  return tdm_fuse_replace(state, deliveries, delivery_count);
+  return tdm_fuse_replace(state);
 }
 
-tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
-                         size_t delivery_count) {
+tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache) {
   tdm_fusing state = {.graph = graph, .cache = cache};
   tdm_region_init(&state.scratch, graph->allocator);
-  const tdm_status status = fuse(&state, deliveries, delivery_count);
+  const tdm_status status = fuse(&state);
   tdm_region_deinit(&state.scratch);
   return status;
 }

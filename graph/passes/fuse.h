@@ -66,7 +66,6 @@ bool tdm_fuse_add_inputs(const tdm_fusing *state, const tdm_fuse_group *group, u
                          uint32_t joining, uint32_t *inputs, uint32_t *count);
 
 /* Puts one node in the place of every group of several. */
-tdm_status tdm_fuse_replace(tdm_fusing *state, uint32_t *deliveries,
-                            size_t delivery_count) TDM_WARN_UNUSED;
+tdm_status tdm_fuse_replace(tdm_fusing *state) TDM_WARN_UNUSED;
 
 #endif

@@ -140,8 +140,8 @@ static tdm_status replace_groups(tdm_fusing *state) {
   return TDM_OK;
 }
 
-tdm_status tdm_fuse_replace(tdm_fusing *state, uint32_t *deliveries, size_t delivery_count) {
+tdm_status tdm_fuse_replace(tdm_fusing *state) {
   TDM_TRY(replace_groups(state));
-  tdm_replace_values(state->graph, state->moved, state->value_count, deliveries, delivery_count);
+  tdm_replace_values(state->graph, state->moved, state->value_count);
   return TDM_OK;
 }

@@ -80,16 +80,18 @@ static void note_versions(const kept_state *state, const tdm_ir_node *node) {
 }
 
 /* What is delivered shows what it was too; what update phases write is delivered before them. */
-static tdm_status deliver_copies(kept_state *state, uint32_t *deliveries, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const uint32_t version = written_version(state, deliveries[i]);
+static tdm_status deliver_copies(kept_state *state) {
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->deliveries.count; i++) {
+    uint32_t *value = &graph->deliveries.items[i].value;
+    const uint32_t version = written_version(state, *value);
     if (!version || state->writers[version]->role == TDM_ROLE_UPDATE) continue;
-    TDM_TRY(copy_before(state, deliveries[i], 0, &deliveries[i]));
+    TDM_TRY(copy_before(state, *value, 0, value));
   }
   return TDM_OK;
 }
 
-static tdm_status copy_all(kept_state *state, uint32_t *deliveries, size_t count) {
+static tdm_status copy_all(kept_state *state) {
   const tdm_graph *graph = state->graph;
   for (size_t i = 0; i < graph->kepts.count; i++) {
     const uint32_t value = graph->kepts.items[i].value;
@@ -99,10 +101,10 @@ static tdm_status copy_all(kept_state *state, uint32_t *deliveries, size_t count
     TDM_TRY(read_copies(state, node));
     note_versions(state, node);
   }
-  return deliver_copies(state, deliveries, count);
+  return deliver_copies(state);
 }
 
-tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries, size_t delivery_count) {
+tdm_status tdm_pass_kept_reads(tdm_graph *graph) {
   if (graph->kepts.count == 0) return TDM_OK;
   kept_state state = {.graph = graph, .value_count = graph->values.count};
   tdm_region scratch;
@@ -113,8 +115,7 @@ tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries, size_t de
   state.shown = tdm_region_take(&scratch, count * sizeof *state.shown, "kept values");
   state.copies = tdm_region_take(&scratch, count * sizeof *state.copies, "kept values");
   tdm_status status = TDM_OUT_OF_MEMORY;
-  if (state.versions && state.writers && state.shown && state.copies)
-    status = copy_all(&state, deliveries, delivery_count);
+  if (state.versions && state.writers && state.shown && state.copies) status = copy_all(&state);
   tdm_region_deinit(&scratch);
   return status;
 }

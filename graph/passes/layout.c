@@ -154,26 +154,26 @@ static tdm_status fit_inputs(layout_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-static tdm_status lay_out(layout_state *state, uint32_t *deliveries, size_t delivery_count) {
+static tdm_status lay_out(layout_state *state) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
     if (tdm_ir_has_kernel(node)) TDM_TRY(tdm_prepare_node(graph, state->cache, node));
     TDM_TRY(fit_inputs(state, node));
   }
-  for (size_t i = 0; i < delivery_count; i++) {
-    const tdm_ir_value *value = tdm_ir_value_at(graph, deliveries[i]);
+  for (size_t i = 0; i < graph->deliveries.count; i++) {
+    uint32_t *delivered = &graph->deliveries.items[i].value;
+    const tdm_ir_value *value = tdm_ir_value_at(graph, *delivered);
     if (value->spec.format == TDM_FORMAT_DENSE) continue;
-    deliveries[i] = reorder(state, deliveries[i], TDM_FORMAT_DENSE, value->device, NULL);
-    if (!deliveries[i]) return failure_of(state);
+    *delivered = reorder(state, *delivered, TDM_FORMAT_DENSE, value->device, NULL);
+    if (!*delivered) return failure_of(state);
   }
   return TDM_OK;
 }
 
-tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
-                           size_t delivery_count) {
+tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache) {
   TDM_TRY(tdm_find_kernels(graph));
   layout_state state = {.graph = graph, .cache = cache};
-  const tdm_status status = lay_out(&state, deliveries, delivery_count);
+  const tdm_status status = lay_out(&state);
   TDM_ARRAY_DEINIT(graph, &state.reorders);
   TDM_ARRAY_DEINIT(graph, &state.newest);
   return status;

@@ -350,6 +350,18 @@ static tdm_status lower_shardings(lowering_state *state) {
   return TDM_OK;
 }
 
+/* The targets, in their order. */
+static tdm_status lower_targets(const lowering_state *state) {
+  const tdm_lowering *lowering = state->lowering;
+  tdm_graph *out = state->out;
+  TDM_TRY(TDM_ARRAY_RESERVE(out, &out->deliveries, lowering->target_count));
+  for (size_t i = 0; i < lowering->target_count; i++)
+    out->deliveries.items[out->deliveries.count++] = (tdm_graph_delivery){
+        .value = state->map[lowering->targets[i]],
+        .device = lowering->target_devices ? lowering->target_devices[i] : TDM_HOST_DEVICE};
+  return TDM_OK;
+}
+
 static tdm_status lower_all(lowering_state *state) {
   mark_needed(state);
   TDM_EACH_NODE(state->source, node) {
@@ -361,18 +373,17 @@ static tdm_status lower_all(lowering_state *state) {
   TDM_TRY(lower_shardings(state));
   TDM_TRY(lower_nodes(state, false));
   if (state->source->kepts.count > 0) TDM_TRY(lower_nodes(state, true));
+  TDM_TRY(lower_targets(state));
   return lower_regions(state);
 }
 
-tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph, uint32_t *out_targets) {
+tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) {
   lowering_state state = {.lowering = lowering, .source = lowering->source, .out = out_graph};
   const size_t map_bytes = state.source->values.count * sizeof *state.map;
   state.map = tdm_allocate(out_graph->allocator, map_bytes, "lowering");
   if (!state.map) return TDM_OUT_OF_MEMORY;
   out_graph->concrete = true;
   const tdm_status status = lower_all(&state);
-  for (size_t i = 0; status == TDM_OK && i < lowering->target_count; i++)
-    out_targets[i] = state.map[lowering->targets[i]];
   tdm_release(out_graph->allocator, state.map, map_bytes);
   return status;
 }

@@ -48,25 +48,26 @@ static tdm_status fail_torn(const tdm_chunked *chunked, uint32_t value) {
   return tdm_fail_within(tdm_chunked_fail_torn(chunked, value), "micro-batches");
 }
 
-/* Parts are put together where the whole is delivered, each as soon as it is there; device is
- * TDM_NO_DEVICE for where the first is made. */
-static tdm_status deliver(tdm_chunked *chunked, uint32_t *delivery, int16_t device) {
+/* Puts the parts of a delivered value together where it is delivered, each as soon as it is there;
+ * where it stays, on the device that makes the first. */
+static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
   tdm_graph *graph = chunked->graph;
-  const tdm_cut cut = chunked->cuts[*delivery];
-  if (tdm_ir_value_at(graph, *delivery)->kind == TDM_VALUE_INPUT) return TDM_OK;
+  const uint32_t value = delivery->value;
+  const tdm_cut cut = chunked->cuts[value];
+  if (tdm_ir_value_at(graph, value)->kind == TDM_VALUE_INPUT) return TDM_OK;
   if (cut.dimension == -1 || cut.dimension == TDM_CUT_REPEATED) {
-    *delivery = tdm_chunked_version(chunked, *delivery, 0);
+    delivery->value = tdm_chunked_version(chunked, value, 0);
     return TDM_OK;
   }
-  if (cut.dimension == TDM_CUT_TORN) return fail_torn(chunked, *delivery);
-  const tdm_insertion at = {.name = tdm_value_name(graph, *delivery), .device = device};
+  if (cut.dimension == TDM_CUT_TORN) return fail_torn(chunked, value);
+  const tdm_insertion at = {.name = tdm_value_name(graph, value), .device = delivery->device};
   const uint32_t whole =
-      tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, *delivery)->spec.shape, cut,
-                        tdm_chunked_versions(chunked, *delivery), chunked->count);
+      tdm_insert_joined(graph, &at, &tdm_ir_value_at(graph, value)->spec.shape, cut,
+                        tdm_chunked_versions(chunked, value), chunked->count);
   if (!whole) return tdm_graph_status(graph);
-  tdm_chunked_versions(chunked, *delivery)[0] = whole; /* for who delivers it once more */
-  chunked->cuts[*delivery].dimension = -1;
-  *delivery = whole;
+  tdm_chunked_versions(chunked, value)[0] = whole; /* for a second delivery of the value */
+  chunked->cuts[value].dimension = -1;
+  delivery->value = whole;
   return TDM_OK;
 }
 
@@ -246,14 +247,13 @@ static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim
 }
 
 /* A value that several deliver is put together once: where it stays, if it does. */
-static tdm_status deliver_all(tdm_chunked *chunked, uint32_t *deliveries, const int16_t *devices,
-                              size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (devices && devices[i] != TDM_HOST_DEVICE)
-      TDM_TRY(deliver(chunked, &deliveries[i], devices[i]));
-  for (size_t i = 0; i < count; i++)
-    if (!devices || devices[i] == TDM_HOST_DEVICE)
-      TDM_TRY(deliver(chunked, &deliveries[i], TDM_HOST_DEVICE));
+static tdm_status deliver_all(tdm_chunked *chunked) {
+  const tdm_graph *graph = chunked->graph;
+  for (int to_host = 0; to_host < 2; to_host++)
+    for (size_t i = 0; i < graph->deliveries.count; i++) {
+      tdm_graph_delivery *delivery = &graph->deliveries.items[i];
+      if ((delivery->device == TDM_HOST_DEVICE) == to_host) TDM_TRY(deliver(chunked, delivery));
+    }
   return TDM_OK;
 }
 
@@ -268,8 +268,7 @@ static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_d
 }
 
 tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
-                                uint32_t *deliveries, const int16_t *delivery_devices,
-                                size_t delivery_count, size_t *out_count) {
+                                size_t *out_count) {
   const tdm_allocator *allocator = graph->allocator;
   *out_count = 1;
   const int64_t rows = count_rows(graph, batching->source, batching->batch);
@@ -291,8 +290,7 @@ tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batc
   tdm_status status = TDM_OUT_OF_MEMORY;
   if (chunked.versions && chunked.cuts && chunked.parallel_regions)
     status = rewrite(&chunked, batching->source, batching->batch);
-  if (status == TDM_OK)
-    status = deliver_all(&chunked, deliveries, delivery_devices, delivery_count);
+  if (status == TDM_OK) status = deliver_all(&chunked);
   tdm_release(allocator, chunked.versions, version_bytes);
   tdm_release(allocator, chunked.cuts, cut_bytes);
   tdm_release(allocator, chunked.parallel_regions, region_bytes);

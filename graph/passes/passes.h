@@ -1,20 +1,51 @@
-/* The passes from description to plan, in order, each in the file of its name. They rewrite one
- * concrete graph; schedule, memory and verify work on its combinatorial side (schedule.h), and
- * shard, gradient and collectives have rooms of their own (graph/sharding, graph/gradient,
- * graph/collectives).
- *
- *   lower -> micro_batch -> data_parallel -> place -> shard -> sink_gather -> gradient ->
- *   common_subexpressions -> row_refresh -> collectives -> layout -> fuse -> own_feeds ->
- *   kept_reads -> transfer -> concat_in_place -> schedule -> memory -> verify -> emit
- *
- * place stands before gradient (a backward node follows its forward node, and adjoints are summed
- * per device), and gives the nodes that gradient appends their devices as they are appended. */
+/* The passes from description to plan, each in the file of its name. They rewrite one concrete
+ * graph; schedule, memory and verify work on its combinatorial side (schedule.h), and shard,
+ * gradient and collectives have rooms of their own (graph/sharding, graph/gradient,
+ * graph/collectives). */
 #ifndef TANDEM_GRAPH_PASSES_PASSES_H
 #define TANDEM_GRAPH_PASSES_PASSES_H
 
 #include "graph/ir/ir.h"
 #include "graph/ir/prepared.h"
 #include "graph/schedule/schedule.h"
+
+/* The pipeline: every pass in order, with the requests that it applies to (a function of
+ * graph/plan/plan.c). The array of passes there is made from it, and with it reports and
+ * switches; a test compares the table of passes in docs/architecture/planning.md with it.
+ * GRAPH: the pass is tdm_status tdm_pass_NAME(tdm_graph *graph), and requires nothing else.
+ * PLAN: it is run by a function of graph/plan/plan.c.
+ *
+ * place comes before gradient, because a backward node follows its forward node and adjoints are
+ * summed per device. gradient gives the nodes that it appends their devices. */
+#define TDM_PIPELINE(GRAPH, PLAN)                                                                  \
+  PLAN(lower, always)                                                                              \
+  PLAN(micro_batch, has_parts)                                                                     \
+  PLAN(data_parallel, always)                                                                      \
+  PLAN(observe, is_observed)                                                                       \
+  PLAN(place, always)                                                                              \
+  PLAN(shard, always)                                                                              \
+  PLAN(sink_gather, always)                                                                        \
+  PLAN(gradient, always)                                                                           \
+  PLAN(common_subexpressions, merges)                                                              \
+  PLAN(row_refresh, always)                                                                        \
+  PLAN(collectives, always)                                                                        \
+  PLAN(layout, always)                                                                             \
+  PLAN(micro_order, has_parts)                                                                     \
+  PLAN(fuse, fuses)                                                                                \
+  PLAN(own_feeds, has_ranks)                                                                       \
+  GRAPH(kept_reads, always)                                                                        \
+  PLAN(transfer, always)                                                                           \
+  GRAPH(concat_in_place, always)                                                                   \
+  PLAN(schedule, always)                                                                           \
+  PLAN(memory, always)                                                                             \
+  PLAN(verify, always)                                                                             \
+  PLAN(emit, always)                                                                               \
+  PLAN(bind, always)
+
+#define TDM_DECLARE_GRAPH_PASS(name, applies)                                                      \
+  tdm_status tdm_pass_##name(tdm_graph *graph) TDM_WARN_UNUSED;
+#define TDM_DECLARE_NOTHING(name, applies)
+TDM_PIPELINE(TDM_DECLARE_GRAPH_PASS, TDM_DECLARE_NOTHING)
 
 /* ---- lower ---- */
 
@@ -28,8 +59,9 @@ typedef struct tdm_feed_spec {
 
 typedef struct tdm_lowering {
   const tdm_graph *source;
-  const tdm_feed_spec *feeds; /* per input of source; NULL: keep symbolic shapes */
-  const uint32_t *targets;    /* values of source that are wanted */
+  const tdm_feed_spec *feeds;    /* per input of source; NULL: keep symbolic shapes */
+  const uint32_t *targets;       /* values of source that are wanted */
+  const int16_t *target_devices; /* (target_count), as tdm_graph_delivery.device; NULL: the hosts */
   size_t target_count;
   bool training;    /* room is made for a backward pass */
   tdm_dim batch;    /* the name of what is cut into micro-batches; 0: "batch", if anything */
@@ -39,10 +71,9 @@ typedef struct tdm_lowering {
 /* Is the parameter handed out, or its gradient asked for? Then it is whole in every session. */
 bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter);
 
-/* Fills out_graph (initialised) with what the targets need; out_targets gets their new indices. An
- * input that is needed and not fed, or fed with a shape that does not fit, is INVALID_ARGUMENT. */
-tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph,
-                     uint32_t *out_targets) TDM_WARN_UNUSED;
+/* Fills out_graph (initialised) with what the targets need, and its deliveries with the targets.
+ * INVALID_ARGUMENT if an input that is needed is not fed, or fed with a shape that does not fit. */
+tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) TDM_WARN_UNUSED;
 
 /* ---- micro_batch ---- */
 
@@ -61,13 +92,10 @@ tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint3
  * sizes made up for what has a name. Where those fit no shape rule, the first plan finds out. */
 tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
                                  size_t target_count, bool training) TDM_WARN_UNUSED;
-/* Here and below, per delivery: the device that it is handed out on, TDM_HOST_DEVICE for that of
- * each rank, TDM_NO_DEVICE for where it is made. */
-/* Cuts the inputs along the batch's dimension and computes part by part; deliveries are replaced by
- * what stands for the whole. Answers how many parts there are: fewer where there are fewer rows. */
+/* Cuts the inputs along the batch's dimension and computes part by part; what is delivered is put
+ * together. Returns the number of parts, which is lower if there are fewer rows, in out_count. */
 tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
-                                uint32_t *deliveries, const int16_t *delivery_devices,
-                                size_t delivery_count, size_t *out_count) TDM_WARN_UNUSED;
+                                size_t *out_count) TDM_WARN_UNUSED;
 /* Reorders a placed graph in micro-batches, so that devices take turns. Keeps it topological. */
 tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
@@ -77,11 +105,10 @@ tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
  * devices. */
 tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
 
-/* Replaces every parallel region by scatter, replicas, gather. deliveries are values that the graph
- * delivers, replaced where they are gathered. Where shapes are symbolic (not sized) the nodes are
- * only given their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming both. */
-tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized, uint32_t *deliveries,
-                                  size_t delivery_count) TDM_WARN_UNUSED;
+/* Replaces every parallel region by scatter, replicas, gather. If shapes are symbolic (not sized),
+ * the nodes only get their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming
+ * both. */
+tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized) TDM_WARN_UNUSED;
 
 /* ---- place ---- */
 
@@ -121,8 +148,7 @@ tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* Does what works on picked rows of a small table on the table first, if nothing else reads them.
  * Of a placed graph whose shapes are sizes. */
-tdm_status tdm_pass_sink_gather(tdm_graph *graph, const uint32_t *deliveries,
-                                size_t delivery_count) TDM_WARN_UNUSED;
+tdm_status tdm_pass_sink_gather(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- common_subexpressions ---- */
 
@@ -133,8 +159,7 @@ typedef struct tdm_common_savings {
 } tdm_common_savings;
 
 /* Merges nodes that compute the same of the same. Of a placed graph, behind gradient. */
-tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, const uint32_t *deliveries,
-                                          size_t delivery_count,
+tdm_status tdm_pass_common_subexpressions(tdm_graph *graph,
                                           tdm_common_savings *out_savings) TDM_WARN_UNUSED;
 
 /* ---- row_refresh ---- */
@@ -147,9 +172,8 @@ tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_W
 /* ---- layout, transfer ---- */
 
 /* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
- * deliveries (values that a run hands out; changed to their dense form) are dense. */
-tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
-                           size_t delivery_count) TDM_WARN_UNUSED;
+ * deliveries are dense. */
+tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 /* Prepares one node's kernel, which is known; its outputs get the formats and bytes it answers. */
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
                             tdm_ir_node *node) TDM_WARN_UNUSED;
@@ -160,11 +184,8 @@ double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, dou
 double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 /* Inserts one transfer per (value, destination), after the value's producer; parameters read
  * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
- * on its device of every rank: deliveries has room for delivery_count a rank, and is filled rank
- * after rank. */
-tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
-                             const int16_t *delivery_devices,
-                             size_t delivery_count) TDM_WARN_UNUSED;
+ * on its device of every rank. */
+tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective) TDM_WARN_UNUSED;
 /* The device on which a rank hands out a value, wanted there as above. INVALID_ARGUMENT where it is
  * made on another rank than 0 and is to stay there, UNAVAILABLE where the rank has no such device;
  * the message names the value. */
@@ -178,25 +199,13 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
  * transfer. */
 tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
-/* ---- kept_reads ---- */
-
-/* Has who reads what is kept between runs, behind the node that writes it, read a copy that was
- * made before; deliveries too. No pass behind it moves a reader past a write. */
-tdm_status tdm_pass_kept_reads(tdm_graph *graph, uint32_t *deliveries,
-                               size_t delivery_count) TDM_WARN_UNUSED;
-
 /* ---- fuse ---- */
 
 /* Makes one node of elementwise nodes that read one another. Values that others read get new
  * indices, deliveries with them. */
-tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache, uint32_t *deliveries,
-                         size_t delivery_count) TDM_WARN_UNUSED;
+tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
 /* ---- concat_in_place ---- */
-
-/* Lets the parts of concatenations lie in them where that is possible: those then have no step. */
-tdm_status tdm_pass_concat_in_place(tdm_graph *graph, const uint32_t *deliveries,
-                                    size_t delivery_count) TDM_WARN_UNUSED;
 
 /* Does the node read its input k in the memory of another device? Only a sum does, of a term that
  * it reads once, between devices that both compute in the host's memory: what crosses is added as
@@ -226,10 +235,9 @@ typedef struct tdm_lowered {
 } tdm_lowered;
 
 void tdm_lowered_deinit(tdm_lowered *lowered);
-/* Makes the steps of one rank, their accesses and storages. deliveries, that rank's, are EXTERNAL
+/* Makes the steps of one rank, their accesses and storages. What the rank delivers is EXTERNAL
  * storage. A message is a step on either end: one that reads, and one that writes. */
-tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, const uint32_t *deliveries,
-                              size_t delivery_count, uint32_t depth,
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, uint32_t depth,
                               tdm_lowered *out_lowered) TDM_WARN_UNUSED;
 
 #endif

@@ -19,15 +19,14 @@ static bool picks_often(const tdm_graph *graph, const tdm_ir_node *node) {
   return ids / LEAST_GAIN >= table->dims[0];
 }
 
-static bool is_delivered(uint32_t value, const uint32_t *deliveries, size_t delivery_count) {
-  for (size_t i = 0; i < delivery_count; i++)
-    if (deliveries[i] == value) return true;
+static bool is_delivered(const tdm_graph *graph, uint32_t value) {
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    if (graph->deliveries.items[i].value == value) return true;
   return false;
 }
 
 /* The node whose picked rows the node at hand works on, if it is the only one to; NULL: none. */
-static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node,
-                              const uint32_t *deliveries, size_t delivery_count) {
+static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node) {
   if (!node->operation || !node->operation->row_wise) return NULL;
   const uint32_t picked = node->inputs[0];
   tdm_ir_node *pick = tdm_producer(graph, picked);
@@ -36,7 +35,7 @@ static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node,
   if (pick->device != node->device || pick->parallel_region != node->parallel_region ||
       pick->replica != node->replica || pick->micro != node->micro)
     return NULL;
-  return is_delivered(picked, deliveries, delivery_count) ? NULL : pick;
+  return is_delivered(graph, picked) ? NULL : pick;
 }
 
 /* The two change places: node works on the table, and pick, right behind it, picks from what it
@@ -55,10 +54,9 @@ static tdm_status exchange(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *pic
   return TDM_OK;
 }
 
-tdm_status tdm_pass_sink_gather(tdm_graph *graph, const uint32_t *deliveries,
-                                size_t delivery_count) {
+tdm_status tdm_pass_sink_gather(tdm_graph *graph) {
   TDM_EACH_NODE(graph, node) {
-    tdm_ir_node *pick = find_pick(graph, node, deliveries, delivery_count);
+    tdm_ir_node *pick = find_pick(graph, node);
     if (pick) TDM_TRY(exchange(graph, node, pick));
   }
   return TDM_OK;

@@ -234,7 +234,7 @@ static tdm_status add_step(steps_state *state, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
-static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size_t delivery_count) {
+static tdm_status add_steps(steps_state *state) {
   const tdm_graph *graph = state->graph;
   tdm_schedule *schedule = &state->out->schedule;
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->steps,
@@ -246,8 +246,9 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
                             &schedule->storage_capacity, graph->values.count + 1,
                             sizeof *schedule->storages, "plan"));
-  for (size_t i = 0; i < delivery_count; i++) {
-    const uint32_t root = tdm_ir_value_at(graph, deliveries[i])->root;
+  const size_t delivered = tdm_ir_delivery_count(graph);
+  for (size_t i = 0; i < delivered; i++) {
+    const uint32_t root = tdm_ir_value_at(graph, tdm_ir_delivery(graph, state->rank, i))->root;
     const tdm_storage_plan storage = {.kind = TDM_STORAGE_EXTERNAL,
                                       .bytes = tdm_ir_value_at(graph, root)->bytes};
     TDM_TRY(add_root(state, root, storage));
@@ -262,8 +263,7 @@ static tdm_status add_steps(steps_state *state, const uint32_t *deliveries, size
   return TDM_OK;
 }
 
-static tdm_status fill_lowered(steps_state *state, const uint32_t *deliveries,
-                               size_t delivery_count) {
+static tdm_status fill_lowered(steps_state *state) {
   tdm_lowered *out = state->out;
   const tdm_allocator *allocator = out->schedule.allocator;
   out->source_count = state->graph->order.count;
@@ -273,11 +273,11 @@ static tdm_status fill_lowered(steps_state *state, const uint32_t *deliveries,
   out->storage_of = tdm_allocate(allocator, out->value_count * sizeof(uint32_t), "plan");
   if (!out->sources || !out->storage_of) return TDM_OUT_OF_MEMORY;
   memset(out->storage_of, 0xff, out->value_count * sizeof(uint32_t));
-  return add_steps(state, deliveries, delivery_count);
+  return add_steps(state);
 }
 
-tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, const uint32_t *deliveries,
-                              size_t delivery_count, uint32_t depth, tdm_lowered *out_lowered) {
+tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, uint32_t depth,
+                              tdm_lowered *out_lowered) {
   memset(out_lowered, 0, sizeof *out_lowered);
   tdm_schedule_init(&out_lowered->schedule, graph->allocator);
   out_lowered->schedule.depth = depth;
@@ -288,7 +288,7 @@ tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, const uint32_t *
   if (!state.queue_numbers) return TDM_OUT_OF_MEMORY;
   memset(state.queue_numbers, 0xff, numbers * sizeof(uint32_t));
   state.arena_numbers = state.queue_numbers + queue_count;
-  const tdm_status status = fill_lowered(&state, deliveries, delivery_count);
+  const tdm_status status = fill_lowered(&state);
   tdm_release(graph->allocator, state.queue_numbers, numbers * sizeof(uint32_t));
   return status;
 }

@@ -8,8 +8,6 @@
  * when they are old. What a sum adds in passing (add_incoming) crosses into one bucket a device,
  * once the sum has emptied it; between cpu devices it is read where it lies. Invariant: one copy
  * per (value, device). */
-#include <string.h>
-
 #include "devices/context/route.h"
 #include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
@@ -32,9 +30,8 @@ typedef struct transfer_state {
   bool *read_elsewhere; /* per value: by a node on another device */
   uint32_t *copies;     /* per value: head of its list in entries */
   uint32_t *buckets;    /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
-  const int16_t *delivery_devices;
-  bool *delivered; /* per value: the caller reads it on cpu:0 */
-  bool *pushed;    /* per value: its maker's compute queue carries its copy to cpu:0 */
+  bool *delivered;      /* per value: the caller reads it on cpu:0 */
+  bool *pushed;         /* per value: its maker's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
   bool chains;         /* copies of parameters may be made of one another */
   tdm_ir_node *before; /* copies are inserted before it; NULL: behind all */
@@ -384,11 +381,12 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
 }
 
 /* What one rank hands out, values becoming what it hands out of them. */
-static tdm_status deliver_on(transfer_state *state, int rank, uint32_t *deliveries, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const uint32_t value = deliveries[i];
+static tdm_status deliver_on(transfer_state *state, int rank, size_t count) {
+  for (size_t i = (size_t)rank * count; i < ((size_t)rank + 1) * count; i++) {
+    tdm_graph_delivery *delivery = &state->graph->deliveries.items[i];
+    const uint32_t value = delivery->value;
     int16_t device;
-    TDM_TRY(tdm_delivery_device(state->graph, value, state->delivery_devices[i], rank, &device));
+    TDM_TRY(tdm_delivery_device(state->graph, value, delivery->device, rank, &device));
     uint32_t copy = value;
     if (tdm_ir_value_at(state->graph, value)->device != device && value < state->value_count)
       TDM_TRY(copy_to(state, value, device, false, &copy));
@@ -398,7 +396,7 @@ static tdm_status deliver_on(transfer_state *state, int rank, uint32_t *deliveri
       const uint32_t from = pushed ? value : copy;
       TDM_TRY(append_copy(state, from, from, device, TDM_ROLE_BOUNDARY, 0, &copy));
     }
-    deliveries[i] = copy;
+    delivery->value = copy;
     const uint32_t root = tdm_ir_value_at(state->graph, copy)->root;
     tdm_ir_value_at(state->graph, root)->handed_out = true;
   }
@@ -406,23 +404,24 @@ static tdm_status deliver_on(transfer_state *state, int rank, uint32_t *deliveri
 }
 
 /* Every rank hands out all that is delivered. */
-static tdm_status deliver(transfer_state *state, uint32_t *deliveries, size_t count) {
-  tdm_context *context = state->graph->context;
-  const int rank_count = tdm_context_rank_count(context);
-  for (int rank = 1; rank < rank_count; rank++)
-    memcpy(deliveries + (size_t)rank * count, deliveries, count * sizeof *deliveries);
+static tdm_status deliver(transfer_state *state) {
+  tdm_graph *graph = state->graph;
+  const size_t count = graph->deliveries.count;
+  const int rank_count = tdm_context_rank_count(graph->context);
+  TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deliveries, (size_t)rank_count * count));
+  for (size_t i = count; i < (size_t)rank_count * count; i++)
+    graph->deliveries.items[graph->deliveries.count++] = graph->deliveries.items[i - count];
   for (int rank = 0; rank < rank_count; rank++)
-    TDM_TRY(deliver_on(state, rank, deliveries + (size_t)rank * count, count));
+    TDM_TRY(deliver_on(state, rank, count));
   return TDM_OK;
 }
 
 /* All that the updates read stands before the first of them, as the update phase is nothing but
  * updates: copies that their queues fetch too. What is delivered does as well: it shows what the
  * run read. */
-static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first, uint32_t *deliveries,
-                                size_t delivery_count) {
+static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first) {
   state->before = first;
-  TDM_TRY(deliver(state, deliveries, delivery_count));
+  TDM_TRY(deliver(state));
   TDM_EACH_NODE_FROM(first, node) {
     TDM_TRY(read_copies(state, node));
   }
@@ -438,7 +437,7 @@ static tdm_ir_node *behind(const tdm_ir_node *node) {
   return next;
 }
 
-static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t delivery_count) {
+static tdm_status rewrite(transfer_state *state) {
   tdm_graph *graph = state->graph;
   bool delivered = false;
   state->before = graph->order.first;
@@ -447,7 +446,7 @@ static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t de
   TDM_EACH_NODE(graph, node) {
     if (!node->operation) continue; /* a copy of what no node has made */
     if (node->role == TDM_ROLE_UPDATE && !delivered) {
-      TDM_TRY(enter_updates(state, node, deliveries, delivery_count));
+      TDM_TRY(enter_updates(state, node));
       delivered = true;
     }
     state->before = node;
@@ -457,11 +456,10 @@ static tdm_status rewrite(transfer_state *state, uint32_t *deliveries, size_t de
       TDM_TRY(copies_of(state, node->first_output + k));
   }
   state->before = NULL;
-  return delivered ? TDM_OK : deliver(state, deliveries, delivery_count);
+  return delivered ? TDM_OK : deliver(state);
 }
 
-static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t *deliveries,
-                           size_t delivery_count) {
+static tdm_status transfer(transfer_state *state, tdm_region *scratch) {
   const size_t n = state->value_count;
   const size_t device_count = tdm_device_count(state->graph->context);
   state->set_words = (device_count + 63) / 64;
@@ -478,22 +476,22 @@ static tdm_status transfer(transfer_state *state, tdm_region *scratch, uint32_t 
   if (!state->wanted || !state->passing || !state->read_elsewhere || !state->copies ||
       !state->buckets || !state->delivered || !state->pushed || !read_by_host)
     return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < delivery_count; i++)
-    state->delivered[deliveries[i]] |= state->delivery_devices[i] == TDM_HOST_DEVICE;
+  const tdm_graph *graph = state->graph;
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    if (graph->deliveries.items[i].device == TDM_HOST_DEVICE)
+      state->delivered[graph->deliveries.items[i].value] = true;
   find_wanted(state);
   find_pushed(state, read_by_host);
-  return rewrite(state, deliveries, delivery_count);
+  return rewrite(state);
 }
 
-tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective, uint32_t *deliveries,
-                             const int16_t *delivery_devices, size_t delivery_count) {
+tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective) {
   transfer_state state = {.graph = graph,
                           .value_count = graph->values.count,
-                          .delivery_devices = delivery_devices,
                           .chains = collective != TDM_COLLECTIVE_HOME};
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
-  const tdm_status status = transfer(&state, &scratch, deliveries, delivery_count);
+  const tdm_status status = transfer(&state, &scratch);
   TDM_ARRAY_DEINIT(graph, &state.entries);
   tdm_region_deinit(&scratch);
   return status;

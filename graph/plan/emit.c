@@ -167,7 +167,7 @@ static void find_operands(emit_state *state) {
       state->operand_of[storage_of[graph->logs.items[i].value]] =
           (tdm_operand){plan->layout.logs + (uint32_t)i, 0};
   for (size_t i = 0; i < plan->delivery_count; i++) {
-    const uint32_t root = tdm_ir_value_at(graph, plan->deliveries[i])->root;
+    const uint32_t root = tdm_ir_value_at(graph, tdm_plan_delivery(plan, i))->root;
     state->operand_of[storage_of[root]] = (tdm_operand){plan->layout.deliveries + (uint32_t)i, 0};
   }
 }

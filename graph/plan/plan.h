@@ -33,6 +33,12 @@ typedef struct tdm_base_layout {
   uint32_t count;
 } tdm_base_layout;
 
+/* How long a pass took, kernels' preparation excluded. */
+typedef struct tdm_pass_time {
+  uint64_t ns;
+  bool applied; /* to the plan's request; false: it did not run */
+} tdm_pass_time;
+
 /* How a plan brings a derived copy up to date. */
 typedef struct tdm_copy_refresh {
   uint32_t ages; /* as many updates may be made up for by their rows; 0: only the whole is copied */
@@ -85,12 +91,7 @@ typedef struct tdm_plan {
   tdm_device **arena_devices; /* per arena */
   tdm_device *partner;   /* the discrete device that host memory of the plan lies near; or NULL */
   _Atomic bool unpinned; /* staging was refused: what should be pinned is pageable */
-  /* Values that this rank delivers: the targets, then what is observed; until the pass `transfer`
-   * the graph's, of all ranks alike. */
-  uint32_t *deliveries;
-  uint32_t *all_deliveries;  /* (rank_count, delivery_count) */
-  int16_t *delivery_devices; /* (delivery_count), as for the pass `transfer` */
-  size_t delivery_count;
+  size_t delivery_count; /* of each rank: the targets, then what is observed */
   struct tdm_micro_tuning *tuning; /* runs tell it what they took; NULL: none */
   size_t micro_asked;              /* parts that the batch was to be cut into */
   size_t micro_count;              /* parts that the batch is cut into; 1: it is not */
@@ -102,7 +103,7 @@ typedef struct tdm_plan {
   struct tdm_run_state *idle_runs; /* of earlier runs, to be used again */
   tdm_store_copy **copies;         /* per derived of graph */
   bool *logged;                    /* per persistent: the update phase logs its rows */
-  uint64_t *windows;               /* per persistent: its log's window when the plan was made */
+  uint64_t *windows;               /* per persistent: its log's window that the plan is made for */
   tdm_copy_refresh *refreshes;     /* per derived of graph */
   uint32_t *row_copies;         /* per row condition of graph: its derived copy; UINT32_MAX: any */
   tdm_condition_traffic *moved; /* per condition: what its copies move between devices */
@@ -118,6 +119,7 @@ typedef struct tdm_plan {
   tdm_collective_choice sums; /* over devices */
   double touched_bytes;       /* of host memory, by one run: what copies find in caches or not */
   uint64_t made_ns;           /* time of the passes, kernels' prepare apart */
+  tdm_pass_time *pass_times;  /* of tdm_passes */
   tdm_profile profile;        /* by command id, where the session profiles */
   bool records;               /* runs record the times of their commands */
   _Atomic uint32_t kept_runs; /* of which the session keeps a timeline: not evicted */
@@ -153,12 +155,41 @@ typedef struct tdm_plan_request {
   void *user;
 } tdm_plan_request;
 
-/* Runs the passes. On failure *out_plan is NULL. */
+/* Returns the i-th value that this rank delivers. */
+static inline uint32_t tdm_plan_delivery(const tdm_plan *plan, size_t i) {
+  const bool of_all_ranks = plan->graph.deliveries.count > plan->delivery_count;
+  const size_t rank = of_all_ranks ? (size_t)tdm_context_rank(plan->graph.context) : 0;
+  return plan->graph.deliveries.items[rank * plan->delivery_count + i].value;
+}
+
+/* A pass. It reports a failure as its status, or as that of the graph (tdm_graph_status); either
+ * ends planning. */
+typedef struct tdm_pass {
+  const char *name;
+  bool (*applies)(const tdm_plan_request *request);
+  tdm_status (*run)(tdm_plan *plan, const tdm_plan_request *request);
+} tdm_pass;
+
+/* The pipeline (tdm_pass_count): all passes in the order in which they run, made from TDM_PIPELINE
+ * (graph/passes/passes.h). Reports and the documentation's table list them. */
+extern const tdm_pass tdm_passes[];
+extern const size_t tdm_pass_count;
+
+/* Runs the passes that apply to the request. On failure *out_plan is NULL. */
 tdm_status tdm_plan_create(const tdm_plan_request *request, tdm_plan **out_plan) TDM_WARN_UNUSED;
 void tdm_plan_destroy(tdm_plan *plan);
 
-/* Makes the programs of a scheduled, placed graph: the last pass. */
+/* Makes the programs of a scheduled, placed graph. */
 tdm_status tdm_pass_emit(tdm_plan *plan) TDM_WARN_UNUSED;
+
+/* Returns how many rows an update of the plan logs: at least 1, as an update of none is logged. */
+static inline uint64_t tdm_plan_logged_rows(const tdm_plan *plan, const tdm_graph_log *log) {
+  const int64_t rows = tdm_ir_value_at(&plan->graph, log->value)->spec.shape.dims[0];
+  return rows > 0 ? (uint64_t)rows : 1;
+}
+/* Finds or makes in the store what the plan's runs read and write, and the copies that they
+ * refresh (plan_bind.c). */
+tdm_status tdm_plan_bind(tdm_plan *plan, const tdm_plan_request *request) TDM_WARN_UNUSED;
 
 /* ---- In a job of several ranks ---- */
 

@@ -67,9 +67,7 @@ static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_l
 }
 
 tdm_status tdm_plan_lower_rank(const tdm_plan *plan, int rank, tdm_lowered *out_lowered) {
-  const uint32_t *deliveries = plan->all_deliveries + (size_t)rank * plan->delivery_count;
-  TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, deliveries, plan->delivery_count,
-                             plan->lowered.schedule.depth, out_lowered));
+  TDM_TRY(tdm_lower_to_steps(&plan->graph, rank, plan->lowered.schedule.depth, out_lowered));
   return tdm_pass_schedule(&out_lowered->schedule);
 }
 

@@ -55,15 +55,14 @@ static void note_reader(tdm_plan *plan, uint32_t value) {
 /* Copies that routes leave on devices on their way pass; whoever else reads one wants it new. */
 static void note_passing(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  const size_t ranks = (size_t)tdm_context_rank_count(graph->context);
   for (size_t i = 0; i < graph->deriveds.count; i++)
     plan->refreshes[i].passes = !plan->refreshes[i].updated;
   TDM_EACH_NODE(graph, node) {
     for (uint32_t k = 0; k < node->input_count && !is_refresh(graph, node); k++)
       if (node->inputs[k]) note_reader(plan, node->inputs[k]);
   }
-  for (size_t i = 0; i < ranks * plan->delivery_count; i++)
-    note_reader(plan, plan->all_deliveries[i]);
+  for (size_t i = 0; i < graph->deliveries.count; i++)
+    note_reader(plan, graph->deliveries.items[i].value);
 }
 
 static void note_usual(tdm_plan *plan) {

@@ -1,6 +1,7 @@
-/* A plan as JSON: {"training", "traffic", "network", "common_subexpressions", "shards", "pieces",
- * "device_sums", "touched_bytes", "memory", "sources", "commands": [...]}; times in ns, sizes in
- * bytes. What commands read and make are values, by number; sources are those that none makes. */
+/* A plan as JSON: {"training", "passes", "traffic", "network", "common_subexpressions", "shards",
+ * "pieces", "device_sums", "touched_bytes", "memory", "sources", "commands": [...]}; times in ns,
+ * sizes in bytes. What commands read and make are values, by number; sources are those that none
+ * makes. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
@@ -223,11 +224,24 @@ static void put_steps(tdm_json_writer *json, const tdm_plan *plan) {
   }
 }
 
+static void put_passes(tdm_json_writer *json, const tdm_plan *plan) {
+  tdm_json_open(json, "passes", '[');
+  for (size_t i = 0; i < tdm_pass_count; i++) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_put_string(json, "name", tdm_passes[i].name);
+    tdm_json_put_bool(json, "applied", plan->pass_times[i].applied);
+    tdm_json_put_integer(json, "ns", (int64_t)plan->pass_times[i].ns);
+    tdm_json_close(json, '}');
+  }
+  tdm_json_close(json, ']');
+}
+
 tdm_status tdm_explain_json(const tdm_plan *plan, bool nodes_only, FILE *out) {
   tdm_json_writer json;
   tdm_json_writer_init(&json, tdm_json_write_stream, out);
   tdm_json_open(&json, NULL, '{');
   tdm_json_put_bool(&json, "training", plan->training);
+  put_passes(&json, plan);
   put_traffic(&json, &plan->traffic);
   if (!nodes_only && tdm_context_rank_count(plan->graph.context) > 1)
     put_network(&json, &plan->network);

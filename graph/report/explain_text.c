@@ -83,12 +83,29 @@ static void print_pieces(const tdm_plan *plan, FILE *out) {
             count == 1 ? "it is" : "they are");
 }
 
+/* The passes that ran, with their times, in lines of several. */
+static void print_passes(const tdm_plan *plan, FILE *out) {
+  enum { A_LINE = 5 };
+  int printed = 0;
+  for (size_t i = 0; i < tdm_pass_count; i++) {
+    const tdm_pass_time *time = &plan->pass_times[i];
+    if (!time->applied) continue;
+    if (printed % A_LINE == 0)
+      fprintf(out, "%s  %-9s ", printed ? ",\n" : "", printed ? "" : "passes");
+    fprintf(out, "%s%s %.1f us", printed % A_LINE ? ", " : "", tdm_passes[i].name,
+            (double)time->ns / 1000);
+    printed++;
+  }
+  fputc('\n', out);
+}
+
 static void print_head(const tdm_plan *plan, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   fprintf(out, "%s plan: %zu commands on %u queues%s, made in %.0f us\n",
           plan->training ? "training" : "evaluation", schedule->step_count, schedule->queue_count,
           schedule->two_phase ? ", updates in a phase of their own" : "",
           (double)plan->made_ns / 1000);
+  print_passes(plan, out);
   print_count("edges", plan->traffic.edge_transfers, plan->traffic.edge_bytes, out);
   print_count("boundary", plan->traffic.boundary_transfers, plan->traffic.boundary_bytes, out);
   print_count("refresh", plan->traffic.refresh_transfers, plan->traffic.refresh_bytes, out);

@@ -27,7 +27,7 @@ void tdm_plan_memory_use(const tdm_plan *plan, const tdm_device *device, tdm_mem
     if (plan->arena_devices[arena] == device)
       out_use->activations_bytes += schedule->arena_bytes[arena];
   for (size_t i = 0; i < plan->delivery_count; i++) {
-    const tdm_ir_value *output = tdm_ir_value_at(graph, plan->deliveries[i]);
+    const tdm_ir_value *output = tdm_ir_value_at(graph, tdm_plan_delivery(plan, i));
     if (tdm_context_device(graph->context, (size_t)output->device) == device)
       out_use->outputs_bytes += output->bytes;
   }

@@ -261,12 +261,7 @@ static tdm_status lower(summary *it) {
                                  .target_count = source->target_count,
                                  .training = it->plan->training,
                                  .keeps_whole = it->plan->whole_reason != NULL};
-  const size_t bytes = source->target_count * sizeof(uint32_t);
-  uint32_t *targets = tdm_allocate(source->graph->allocator, bytes, "summary");
-  const tdm_status status =
-      targets ? tdm_lower(&lowering, &it->lowered, targets) : TDM_OUT_OF_MEMORY;
-  tdm_release(source->graph->allocator, targets, bytes);
-  return status;
+  return tdm_lower(&lowering, &it->lowered);
 }
 
 static tdm_status fill(summary *it) {

@@ -65,7 +65,7 @@ static tdm_status bind_arena(tdm_run_state *run, uint32_t arena) {
 static tdm_status bind_outputs(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   for (size_t i = 0; i < plan->delivery_count; i++) {
-    const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, plan->deliveries[i]);
+    const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, tdm_plan_delivery(plan, i));
     tdm_device *device = tdm_context_device(run->session->context, (size_t)value->device);
     tdm_device *partner = device->host_addressable ? partner_of(plan) : NULL;
     tdm_storage *storage;

@@ -222,14 +222,13 @@ static void note_kept(tdm_session *session, const tdm_graph *copy) {
 }
 
 /* Outputs that stay on a device: has every rank one, and is it made where it may stay? */
-static tdm_status check_outputs(const tdm_session *session, const tdm_graph *copy,
-                                const uint32_t *targets) {
+static tdm_status check_outputs(const tdm_session *session, const tdm_graph *copy) {
   const int rank_count = tdm_context_rank_count(session->context);
   for (size_t i = 0; i < session->graph->outputs.count; i++)
     for (int rank = 0; rank < rank_count; rank++) {
       int16_t device;
-      TDM_TRY(tdm_delivery_device(copy, targets[i], session->graph->outputs.items[i].device, rank,
-                                  &device));
+      TDM_TRY(tdm_delivery_device(copy, copy->deliveries.items[i].value,
+                                  session->graph->outputs.items[i].device, rank, &device));
     }
   return TDM_OK;
 }
@@ -272,16 +271,16 @@ static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
                                  .keeps_whole = session->whole_reason != NULL};
   if (session->batching.count > 1)
     TDM_TRY(tdm_check_micro_batch(&session->batching, targets, count, session->can_train));
-  TDM_TRY(tdm_lower(&lowering, copy, targets));
-  TDM_TRY(tdm_pass_data_parallel(copy, false, targets, count));
+  TDM_TRY(tdm_lower(&lowering, copy));
+  TDM_TRY(tdm_pass_data_parallel(copy, false));
   TDM_TRY(tdm_pass_place(copy, &session->map));
   tdm_shard_traffic traffic;
-  TDM_TRY(tdm_pass_shard(copy, session->deterministic, targets, count, &traffic));
-  TDM_TRY(check_outputs(session, copy, targets));
+  TDM_TRY(tdm_pass_shard(copy, session->deterministic, &traffic));
+  TDM_TRY(check_outputs(session, copy));
   if (!session->can_train) tdm_drop_persist_inputs(copy);
   TDM_TRY(tdm_device_map_check(&session->map, session->graph));
   const size_t persistents = copy->persistents.count;
-  const tdm_training training = {.loss = targets[count - 1],
+  const tdm_training training = {.loss = copy->deliveries.items[count - 1].value,
                                  .groups = session->can_train ? &session->groups : NULL,
                                  .check_finite = session->check_finite,
                                  .deterministic = session->deterministic,

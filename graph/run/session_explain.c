@@ -1,5 +1,6 @@
 /* Asking a session for its latest plan, and for what one pass of it left behind. Invariant: a plan
  * is printed under the session's lock, so it is not evicted meanwhile. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/report/explain.h"
@@ -27,14 +28,12 @@ typedef struct pass_printer {
   const char *pass;
   tdm_plan_format format;
   FILE *out;
-  bool found;
   tdm_status status;
 } pass_printer;
 
 static void print_pass(void *user, const char *pass, const tdm_plan *plan) {
   pass_printer *printer = user;
-  if (printer->found || strcmp(pass, printer->pass) != 0) return;
-  printer->found = true;
+  if (strcmp(pass, printer->pass) != 0) return;
   printer->status = tdm_explain_print(plan, plan->lowered.schedule.step_count == 0, printer->format,
                                       printer->out);
 }
@@ -88,16 +87,29 @@ static tdm_status plan_again(tdm_session *session, pass_printer *printer) {
   tdm_plan *plan;
   TDM_TRY(tdm_plan_create(&request, &plan));
   tdm_plan_destroy(plan);
-  if (printer->found) return printer->status;
-  return tdm_fail(TDM_INVALID_ARGUMENT, "no pass is named %s", printer->pass);
+  return printer->status;
+}
+
+static tdm_status check_pass(const char *pass) {
+  char names[TDM_MESSAGE_BYTES / 2];
+  size_t used = 0;
+  for (size_t i = 0; i < tdm_pass_count; i++) {
+    if (strcmp(tdm_passes[i].name, pass) == 0) return TDM_OK;
+    const int length =
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", tdm_passes[i].name);
+    if (length > 0 && used + (size_t)length < sizeof names) used += (size_t)length;
+  }
+  return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: pass is %.64s, expected one of %s", pass,
+                  names);
 }
 
 tdm_status tdm_session_print_pass(tdm_session *session, const char *pass, tdm_plan_format format,
                                   FILE *out) {
   if (!session || !pass || !out)
     return tdm_fail(TDM_INVALID_ARGUMENT, "print_pass: no session, pass or file");
+  TDM_TRY(check_pass(pass));
   TDM_TRY(tdm_context_check(session->context));
-  pass_printer printer = {pass, format, out, false, TDM_OK};
+  pass_printer printer = {pass, format, out, TDM_OK};
   tdm_report report;
   tdm_report_begin(&report, out, "the plan");
   pthread_mutex_lock(&session->lock);

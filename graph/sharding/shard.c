@@ -236,10 +236,9 @@ static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) 
   return TDM_OK;
 }
 
-static tdm_status check_deliveries(const tdm_graph *graph, const uint32_t *deliveries,
-                                   size_t delivery_count) {
-  for (size_t i = 0; i < delivery_count; i++) {
-    const tdm_sharding *sharding = sharding_of(graph, deliveries[i]);
+static tdm_status check_deliveries(const tdm_graph *graph) {
+  for (size_t i = 0; i < graph->deliveries.count; i++) {
+    const tdm_sharding *sharding = sharding_of(graph, graph->deliveries.items[i].value);
     if (sharding && sharding->count > 1)
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s, which is sharded by rows, is delivered",
                       tdm_value_name(graph, sharding->table));
@@ -265,11 +264,10 @@ static tdm_status rewrite(tdm_graph *graph, tdm_ir_node *node, tdm_shard_traffic
   return look_up_rows(&self, traffic);
 }
 
-tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, const uint32_t *deliveries,
-                          size_t delivery_count, tdm_shard_traffic *out_traffic) {
+tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, tdm_shard_traffic *out_traffic) {
   memset(out_traffic, 0, sizeof *out_traffic);
   if (graph->shardings.count == 0) return TDM_OK;
-  TDM_TRY(check_deliveries(graph, deliveries, delivery_count));
+  TDM_TRY(check_deliveries(graph));
   TDM_TRY(gather_wholes(graph, deterministic, out_traffic));
   TDM_EACH_NODE(graph, node) {
     TDM_TRY(rewrite(graph, node, out_traffic));

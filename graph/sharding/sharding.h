@@ -25,7 +25,7 @@ typedef struct tdm_shard_traffic {
  * on each device, for each of its replicas, right before the first node there that reads it; with
  * `deterministic` once for all nodes of a replica, on the device of the first, so that where they
  * are does not change the order of sums. */
-tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic, const uint32_t *deliveries,
-                          size_t delivery_count, tdm_shard_traffic *out_traffic) TDM_WARN_UNUSED;
+tdm_status tdm_pass_shard(tdm_graph *graph, bool deterministic,
+                          tdm_shard_traffic *out_traffic) TDM_WARN_UNUSED;
 
 #endif

@@ -136,6 +136,10 @@ tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
 tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
                              tdm_store_copy **out_copy) TDM_WARN_UNUSED;
 
+/* Returns the log's window, which is 0 if there is none. Any thread, without the lock. */
+static inline uint64_t tdm_row_log_window(const tdm_store_entry *entry) {
+  return atomic_load(&entry->log.window);
+}
 /* Where the update from version keeps, or has kept, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
 /* What the entry's log takes at its home; any thread, without a lock, where the log may grow. */

@@ -55,8 +55,7 @@ static const tdm_plan *plan_of(tdm_session *session, bool training) {
 /* What the last three passes make of the graph as it is now. */
 static tdm_status arrange(const tdm_plan *plan) {
   tdm_lowered lowered;
-  tdm_status status = tdm_lower_to_steps(&plan->graph, 0, plan->deliveries, plan->delivery_count,
-                                         plan->lowered.schedule.depth, &lowered);
+  tdm_status status = tdm_lower_to_steps(&plan->graph, 0, plan->lowered.schedule.depth, &lowered);
   if (status == TDM_OK) status = tdm_pass_schedule(&lowered.schedule);
   if (status == TDM_OK) status = tdm_pass_memory(&lowered.schedule);
   if (status == TDM_OK) status = tdm_pass_verify(&lowered.schedule);

@@ -10,9 +10,12 @@
 
 static bool records;
 
-/* Without what differs from one machine or time to another: how long planning took, and what host
- * memory is thought to be worth. */
-static void tell_line(const char *line, FILE *out) {
+/* Writes a line without what differs from one machine or time to another: how long planning and its
+ * passes took, and what host memory is thought to be worth. in_passes: lines of passes go on. */
+static void tell_line(const char *line, bool *in_passes, FILE *out) {
+  *in_passes = strncmp(line, "  passes    ", 12) == 0 ||
+               (*in_passes && strncmp(line, "            ", 12) == 0);
+  if (*in_passes) return;
   const char *made = strstr(line, ", made in ");
   const char *predicted = strstr(line, ", predicted ");
   const char *end = made ? made : predicted && strstr(predicted, "(assumed)") ? predicted : NULL;
@@ -30,8 +33,9 @@ static void tell_plan(tdm_session *session, FILE *out) {
   assert_non_null(in);
   char *line = NULL;
   size_t room = 0;
+  bool in_passes = false;
   while (getline(&line, &room, in) > 0)
-    tell_line(line, out);
+    tell_line(line, &in_passes, out);
   free(line);
   (void)fclose(in);
   free(text);

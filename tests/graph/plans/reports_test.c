@@ -204,8 +204,8 @@ static void tell_part(json_t *part, FILE *out) {
   fputc('\n', out);
 }
 
-/* A line a member, and one an element of its lists, without what host memory is thought to be
- * worth; commands only if in_full. */
+/* Writes a line a member, and one an element of its lists, without the times of passes and what
+ * host memory is thought to be worth; commands only if in_full. */
 static void tell_json(tdm_session *session, bool in_full, FILE *out) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
   json_t *plan = json_loads(text, 0, NULL), *member, *part;
@@ -215,6 +215,7 @@ static void tell_json(tdm_session *session, bool in_full, FILE *out) {
   size_t index;
   json_object_foreach(plan, key, member) {
     if (!in_full && strcmp(key, "commands") == 0) continue;
+    if (strcmp(key, "passes") == 0) continue;
     fprintf(out, "%s%s", key, json_is_array(member) ? "\n" : ": ");
     json_array_foreach(member, index, part) {
       fputs("  ", out);

@@ -82,9 +82,9 @@ static char *report(size_t i) {
   return printed(session, reports[i].print, reports[i].pass, reports[i].format);
 }
 
-/* Of two reports the text up to what a plan that is made anew says of its making. */
+/* Compares two reports, except those of a plan that is made again that tell how long that took. */
 static void assert_same_report(size_t i, const char *a, const char *b) {
-  if (!reports[i].pass || reports[i].format != TDM_PLAN_TEXT) assert_string_equal(a, b);
+  if (!reports[i].pass || reports[i].format == TDM_PLAN_DOT) assert_string_equal(a, b);
 }
 
 static void a_full_device_says_so(void **state) {

@@ -1,5 +1,5 @@
-/* Checkpoints: a session's and a loader's state with checksums, in a safetensors file. Invariant:
- * nothing is changed before everything in the file was found to be whole and to fit. */
+/* Checkpoints: the state of a session and a loader with checksums, in a safetensors file.
+ * Invariant: nothing is changed before the whole file was checked to be complete and to fit. */
 #include "tandem/checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 static const char own_prefix[] = TDM_CHECKPOINT_PREFIX "own/";
 static const char checksums_name[] = TDM_CHECKPOINT_PREFIX "checksums";
 
-/* Of name, dtype, shape and contents; tensor lies on the host. */
+/* Returns the checksum of name, dtype, shape and contents. tensor is on the host. */
 static uint64_t checksum_of(const char *name, const tdm_tensor *tensor) {
   const tdm_shape shape = tdm_tensor_shape(tensor);
   uint64_t hash = tdm_hash_string(name, (uint64_t)tdm_tensor_dtype(tensor));
@@ -44,7 +44,8 @@ static tdm_status add_checksums(tdm_session *session, tdm_tensor_list *list) {
   return status;
 }
 
-/* The caller's own tensors, under names with the prefix; what lies on a device as a copy. */
+/* Adds the caller's own tensors under names with the prefix. Copies those that are on a device to
+ * the host. */
 static tdm_status add_own(const tdm_tensor_list *own, tdm_tensor_list *list) {
   for (size_t i = 0; i < tdm_tensor_list_count(own); i++) {
     char name[512];
@@ -105,13 +106,13 @@ static tdm_status check_sums(const tdm_tensor_list *list) {
   return TDM_OK;
 }
 
-/* Where a loader is taken to. */
+/* The position to which a loader is moved. */
 typedef struct loader_place {
   uint64_t epoch;
   int64_t batch;
 } loader_place;
 
-/* Adds what the file has of the caller's own to own. */
+/* Adds the caller's own tensors in the file to own. */
 static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
   const size_t length = sizeof own_prefix - 1;
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
@@ -122,7 +123,7 @@ static tdm_status take_own(const tdm_tensor_list *list, tdm_tensor_list *own) {
   return TDM_OK;
 }
 
-/* What a rank may find wrong by itself; changes no more than own. */
+/* Checks what a rank can check without the others. Changes only own. */
 static tdm_status check_list(const tdm_loader *loader, const tdm_tensor_list *list,
                              tdm_tensor_list *own, loader_place *out_place) {
   TDM_TRY(check_sums(list));
@@ -132,8 +133,8 @@ static tdm_status check_list(const tdm_loader *loader, const tdm_tensor_list *li
   return own ? take_own(list, own) : TDM_OK;
 }
 
-/* Ranks agree before each step in which they exchange something, or one that has failed would leave
- * the others waiting. */
+/* Ranks agree before each step in which they exchange data. Otherwise a rank that failed would
+ * leave the others waiting. */
 static tdm_status load_list(tdm_session *session, tdm_loader *loader, const tdm_tensor_list *list,
                             tdm_tensor_list *own) {
   tdm_context *context = tdm_session_context(session);

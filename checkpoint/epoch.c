@@ -1,5 +1,5 @@
-/* Training over a loader, step by step. Invariant: a batch's tensors are given back before the next
- * one is asked for. */
+/* Trains over a loader, step by step. Invariant: a batch's tensors are released before the next
+ * batch is requested. */
 #include "core/status.h"
 #include "tandem/checkpoint/checkpoint.h"
 
@@ -10,7 +10,8 @@ static void release_all(tdm_tensor **fields) {
   }
 }
 
-/* One step; *sum grows by its loss times its rows. *out_rows is 0 behind the last batch. */
+/* Executes one step and adds its loss times its rows to *sum. *out_rows is 0 after the last
+ * batch. */
 static tdm_status step(tdm_session *session, tdm_loader *loader, const char *const *inputs,
                        size_t count, int64_t *out_rows, double *sum) {
   tdm_tensor *fields[TDM_DATASET_MAX_FIELDS] = {0};

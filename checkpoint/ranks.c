@@ -1,6 +1,6 @@
-/* Files of a job of several ranks. A list of tensors travels as its size, a table of names, dtypes
- * and shapes, then the values of one tensor after the other. Invariant: see ranks.h; whoever cannot
- * go on says so before the next transfer. */
+/* Files of a job of several ranks. A list of tensors is sent as its size, then a table of names,
+ * dtypes and shapes, then the values tensor by tensor. Invariant: see ranks.h. A rank that cannot
+ * continue reports so before the next transfer. */
 #include "checkpoint/ranks.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "devices/network/network.h"
 #include "devices/tensors/tensor.h"
 
-/* A row of the table. Its name, its dtype's name, both with terminators, and its dimensions follow.
- */
+/* A row of the table. It is followed by its name and its dtype's name, both terminated, and its
+ * dimensions. */
 typedef struct list_row {
   uint64_t bytes; /* size of the tensor's values */
   uint64_t name_bytes;
@@ -32,7 +32,7 @@ typedef struct list_table {
 
 static list_row row_of(const tdm_listed_tensor *listed) {
   list_row row;
-  memset(&row, 0, sizeof row); /* padding travels too */
+  memset(&row, 0, sizeof row); /* padding is sent too */
   row.bytes = listed->bytes;
   row.name_bytes = strlen(listed->name) + 1;
   row.dtype_bytes = strlen(listed->dtype_name) + 1;
@@ -82,7 +82,7 @@ static tdm_status add_row(tdm_context *context, const tdm_listed_tensor *listed,
   return status;
 }
 
-/* A row's dimensions, which lie at no multiple of their size. NULL: out of memory. */
+/* Copies a row's dimensions, which may be unaligned. Returns NULL if memory is short. */
 static tdm_dim *copy_dims(const tdm_allocator *allocator, const char *from, int32_t rank) {
   const size_t bytes = (size_t)rank * sizeof(tdm_dim);
   tdm_dim *dims = tdm_allocate(allocator, bytes, "a shape");
@@ -137,7 +137,7 @@ static tdm_status pass_values(tdm_context *context, const tdm_tensor_list *list)
   return TDM_OK;
 }
 
-/* *list is rank 0's, and on the others becomes one. */
+/* Sends rank 0's *list to the other ranks, whose *list it sets. */
 static tdm_status pass_list(tdm_context *context, tdm_tensor_list **list) {
   const tdm_allocator *allocator = tdm_context_allocator(context);
   list_table table = {.allocator = allocator};

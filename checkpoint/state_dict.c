@@ -1,5 +1,5 @@
-/* Parameters by PyTorch's names in safetensors files. Invariant: nothing is changed unless all of
- * the file fits. */
+/* Parameters by PyTorch's names in safetensors files. Invariant: nothing is changed unless the
+ * whole file fits. */
 #include "tandem/checkpoint/checkpoint.h"
 
 #include "checkpoint/ranks.h"

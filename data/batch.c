@@ -1,4 +1,4 @@
-/* Stacks items into batches. Invariant: a batch is whole or not there at all. */
+/* Stacks items into batches. Invariant: a batch is either complete or not created at all. */
 #include <string.h>
 
 #include "core/allocate.h"
@@ -32,7 +32,8 @@ bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor) {
   return rows->part_is_own[cursor->part];
 }
 
-/* Where an item is another rank's: what stands there, and those fields that are whole. */
+/* Fills the row of another rank's item with placeholder values, and reads those fields that every
+ * rank makes of all rows (`whole`). */
 static tdm_status leave_row(const tdm_dataset *dataset, int64_t item, uint32_t whole,
                             void *const *cursors) {
   void *places[TDM_DATASET_MAX_FIELDS];

@@ -1,5 +1,5 @@
-/* Datasets: a caller's source of items, or the rows of tensors. Invariant: what a dataset hands to
- * a loader was checked when it was created, so that items need no checks of their own. */
+/* Datasets: a caller's source of items, or the rows of tensors. Invariant: what a dataset passes to
+ * a loader was checked when it was created, so that items need no checks. */
 #include "data/dataset.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static tdm_status check_source(const tdm_dataset_source *source) {
   return TDM_OK;
 }
 
-/* Everything but the user's own part. */
+/* Frees everything except the user's own part. */
 static void free_dataset(tdm_dataset *dataset) {
   tdm_context *context = dataset->context;
   const tdm_allocator *allocator = tdm_context_allocator(context);
@@ -58,7 +58,7 @@ static void free_dataset(tdm_dataset *dataset) {
   tdm_context_release(context);
 }
 
-/* Where NULL is returned, user is still the caller's: destroy has not been called. */
+/* If NULL is returned, the caller still owns `user`: destroy has not been called. */
 tdm_dataset *tdm_dataset_create(tdm_context *context, const tdm_dataset_source *given) {
   if (!context || !given) {
     (void)tdm_fail_null("dataset: %s", given ? "context" : "source");
@@ -133,7 +133,7 @@ static void release_rows(void *user) {
   tdm_release(&allocator, from, sizeof(*from));
 }
 
-/* The field that a tensor's rows make; row_count -1: not known yet. */
+/* Describes the field of a tensor's rows. row_count is -1 before the first tensor. */
 static tdm_status field_of_tensor(const char *name, const tdm_tensor *tensor, int64_t row_count,
                                   tdm_field *out_field) {
   if (!name || !tensor) {

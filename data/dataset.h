@@ -1,5 +1,5 @@
-/* Internal side of datasets and batches. Invariant: a dataset's fields never change; whoever holds
- * a reference may ask for items, from one thread at a time. */
+/* Internal side of datasets and batches. Invariant: a dataset's fields never change. Any holder of
+ * a reference may read items, from one thread at a time. */
 #ifndef TANDEM_DATA_DATASET_H
 #define TANDEM_DATA_DATASET_H
 
@@ -14,42 +14,44 @@ struct tdm_dataset {
   int64_t length;
   size_t field_count;
   tdm_field fields[TDM_DATASET_MAX_FIELDS];
-  size_t field_bytes[TDM_DATASET_MAX_FIELDS]; /* of one item */
+  size_t field_bytes[TDM_DATASET_MAX_FIELDS]; /* size of one item's field */
   tdm_status (*item)(void *user, int64_t index, void *const *out_fields);
   void (*destroy)(void *user);
   void *user;
   bool skips_fields;
 };
 
-/* The rows of a batch. Of a loader for the devices of a parallel region a rank makes those of its
- * own; the others hold what cannot be taken for items: bytes of 0xFF (-1, NaN), of bools 0. */
+/* The rows of a batch. In a loader for the devices of a parallel region, a rank reads only the rows
+ * of its own devices. The other rows hold placeholders that cannot be mistaken for items: bytes of
+ * 0xFF (-1, NaN), and 0 for bool. */
 typedef struct tdm_batch_rows {
   const int64_t *items; /* (count) */
   int64_t count;
-  size_t part_count; /* 0: all rows are made */
+  size_t part_count; /* 0: all rows are read */
   int64_t part_sizes[TDM_MAX_DEVICES];
   const bool *part_is_own; /* (part_count) */
-  uint32_t whole;          /* a bit a field that is made of all rows; 0: none */
+  uint32_t whole;          /* one bit per field that is made of all rows; 0: none */
 } tdm_batch_rows;
-/* Is the row made? Rows are asked for in order; *cursor is {0} before the first. */
+/* Returns true if the row is read. Query rows in order; *cursor is {0} before the first. */
 typedef struct tdm_batch_cursor {
   size_t part;
-  int64_t passed; /* rows of that part */
+  int64_t passed; /* rows of that part that are done */
 } tdm_batch_cursor;
 bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor);
 
-/* Makes one tensor a field of the rows, near that device. Looks at abandon now and then, and when
- * it is set answers CANCELLED at once. On failure every out_fields is NULL. */
+/* Creates one tensor per field from the rows, in memory near that device. Checks `abandon`
+ * regularly and returns CANCELLED at once if it is set. On failure every out_fields is NULL. */
 typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, tdm_device *near,
                                       const tdm_batch_rows *rows, const atomic_bool *abandon,
                                       tdm_tensor **out_fields);
 
-/* The usual maker: items stacked along a new dimension 0. */
+/* The default maker: stacks items along a new dimension 0. */
 tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *rows,
                            const atomic_bool *abandon, tdm_tensor **out_fields) TDM_WARN_UNUSED;
-void tdm_batch_release(tdm_tensor **fields, size_t count); /* and sets them to NULL */
+void tdm_batch_release(tdm_tensor **fields, size_t count); /* sets them to NULL */
 
-/* tdm_loader_create with a maker of batches; field_count: how many tensors it makes. */
+/* Like tdm_loader_create, with a custom maker of batches; field_count is the number of tensors it
+ * creates. */
 tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *options,
                                    tdm_batch_maker maker, size_t field_count);
 

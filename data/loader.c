@@ -1,6 +1,6 @@
-/* Loaders: an order of batches, made when asked for or ahead on a thread. Invariant: what next()
- * delivers does not depend on prefetch; after a failure an epoch delivers nothing more, but the
- * same failure again, until it is started anew. */
+/* Loaders: an order of batches, which are created on demand or ahead on a thread. Invariant: the
+ * results of next() do not depend on prefetch. After a failure an epoch delivers only the same
+ * failure again, until it is restarted. */
 #include <string.h>
 
 #include "core/allocate.h"
@@ -17,19 +17,19 @@ struct tdm_loader {
   tdm_loader_options options;
   tdm_batch_maker maker;
   tdm_device *near;  /* NULL: plain memory */
-  size_t part_count; /* of the region that batches are for; 0: none */
+  size_t part_count; /* parts of the region that batches are for; 0: none */
   bool part_is_own[TDM_MAX_DEVICES];
   bool has_weights;
   double weights[TDM_MAX_DEVICES];
-  uint32_t whole; /* a bit a field */
+  uint32_t whole; /* one bit per field */
   size_t field_count;
   tdm_order order;
-  tdm_prefetch *prefetch; /* NULL: batches are made by next() */
-  atomic_bool never;      /* false: what a batch made by next() looks at */
+  tdm_prefetch *prefetch; /* NULL: next() creates batches */
+  atomic_bool never;      /* always false: the `abandon` flag of batches created by next() */
   bool started;
   uint64_t epoch;
   int64_t next_batch;
-  tdm_status failure; /* of this epoch */
+  tdm_status failure; /* failure of this epoch */
   char message[TDM_MESSAGE_BYTES];
 };
 
@@ -73,7 +73,7 @@ static tdm_status check_options(const tdm_loader_options *options) {
   return TDM_OK;
 }
 
-/* The fields that a list names. */
+/* Reads the list of fields that are made of all rows. */
 static tdm_status read_whole(const tdm_dataset *dataset, const char *list, uint32_t *out_whole) {
   *out_whole = 0;
   if (list && !dataset->skips_fields)
@@ -94,7 +94,7 @@ static tdm_status read_whole(const tdm_dataset *dataset, const char *list, uint3
   return TDM_OK;
 }
 
-/* Which parts of a batch are for this rank. */
+/* Determines which parts of a batch belong to this rank. */
 static tdm_status find_parts(tdm_loader *loader) {
   tdm_context *context = loader->dataset->context;
   tdm_device *devices[TDM_MAX_DEVICES];
@@ -114,7 +114,7 @@ static tdm_status find_parts(tdm_loader *loader) {
   return read_whole(loader->dataset, loader->options.whole, &loader->whole);
 }
 
-/* Says in the log what an epoch repeats or leaves out; rank 0 does. */
+/* Logs how many items an epoch repeats or leaves out, on rank 0. */
 static void tell_counts(const tdm_loader *loader) {
   tdm_context *context = loader->dataset->context;
   int64_t padded, dropped;
@@ -125,7 +125,7 @@ static void tell_counts(const tdm_loader *loader) {
                   (long long)(padded + dropped));
 }
 
-/* Fills a loader whose dataset is set. */
+/* Initializes a loader whose dataset is set. */
 static tdm_status init_loader(tdm_loader *loader) {
   const tdm_loader_options *options = &loader->options;
   const tdm_allocator *allocator = tdm_context_allocator(loader->dataset->context);
@@ -261,7 +261,7 @@ void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t 
 
 static const char saved_name[] = "checkpoint/loader";
 
-/* Places in the tensor: the position, and what the order of batches depends on. */
+/* Indices in the saved tensor: the position, and what the order of batches depends on. */
 enum { EPOCH, BATCH, LENGTH, BATCH_SIZE, BATCH_COUNT, SHUFFLE, SEED, SAVED_COUNT };
 
 static void describe(const tdm_loader *loader, int64_t *numbers) {

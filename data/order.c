@@ -1,6 +1,6 @@
-/* Orders of items and batches. Invariant: items is a permutation of the item numbers, but for what
- * replicas are padded with or drop, and batches are disjoint ranges of it that never cross a
- * segment. */
+/* Orders of items and batches. Invariant: items is a permutation of the item numbers, except for
+ * items that replicas repeat as padding or drop. Batches are disjoint ranges of it that never cross
+ * a segment. */
 #include "data/order.h"
 
 #include <stdlib.h>
@@ -8,8 +8,9 @@
 
 #include "core/hash.h"
 
-/* A number in [0, bound): the high half of a 64-bit draw times bound (Lemire, "Fast random integer
- * generation in an interval", 2019, without the rejection: its bias is below bound / 2^64). */
+/* Returns a number in [0, bound): the high half of a 64-bit draw times bound (Lemire, "Fast random
+ * integer generation in an interval", 2019, without the rejection: its bias is below bound /
+ * 2^64). */
 static int64_t draw_below(const tdm_random *random, int64_t index, int64_t bound) {
   uint32_t words[4];
   tdm_random_block(random, (uint64_t)index / 2, words);
@@ -84,13 +85,13 @@ done:
   return status;
 }
 
-/* How many batches a segment gives. */
+/* Returns the number of batches of a segment. */
 static int64_t count_batches(const tdm_order *order, const tdm_order_segment *segment) {
   const int64_t items = segment->end - segment->begin;
   return items / order->batch_size + (items % order->batch_size != 0 && !order->drop_last);
 }
 
-/* Writes them; answers how many. */
+/* Writes the batches of a segment and returns their number. */
 static int64_t cut_segment(const tdm_order *order, const tdm_order_segment *segment,
                            tdm_batch_range *out_batches) {
   int64_t count = 0;
@@ -104,7 +105,7 @@ static int64_t cut_segment(const tdm_order *order, const tdm_order_segment *segm
   return count;
 }
 
-/* Equally many items for each replica. */
+/* Returns how many items are visited: equally many for each replica. */
 static int64_t visited_items(int64_t length, const tdm_order_options *options) {
   if (options->replicas == 0) return length;
   const bool pads = length % options->replicas != 0 && !options->drop_last;
@@ -163,11 +164,11 @@ void tdm_order_counts(const tdm_order *order, int64_t *out_padded, int64_t *out_
   *out_dropped = rows < order->length ? order->length - rows : 0;
 }
 
-/* Deals the items out to replicas, batch by batch. */
+/* Distributes the items to replicas, batch by batch. */
 static void deal(tdm_order *order, int64_t batch_count) {
   for (int64_t b = 0; b < batch_count; b++) {
     const tdm_batch_range range = order->batches[b];
-    const int64_t samples = range.rows / order->replicas; /* of each replica */
+    const int64_t samples = range.rows / order->replicas; /* per replica */
     for (int64_t row = 0; row < range.rows; row++) {
       const int64_t place = range.begin + row % samples * order->replicas + row / samples;
       order->items[range.begin + row] = order->dealt[place % order->length];
@@ -200,7 +201,7 @@ void tdm_order_start(tdm_order *order, bool shuffle, uint64_t seed, uint64_t epo
     tdm_shuffle(order->items + segment.begin, segment.end - segment.begin, &items_random,
                 segment.begin);
   }
-  if (order->segment_count < 2) return; /* so that a short batch comes last */
+  if (order->segment_count < 2) return; /* the short batch stays last */
   const uint64_t batches_stream = tdm_hash_mix(tdm_random_stream("loader.batches"), epoch);
   const tdm_random batches_random = {.seed = seed, .stream = batches_stream};
   shuffle_batches(order->batches, count, &batches_random);

@@ -1,5 +1,5 @@
-/* The prefetching thread and its queue. Invariant: everything but the batch under way is touched
- * under the lock; while paused no batch is under way and none is ready. */
+/* The prefetching thread and its queue. Invariant: everything except the batch in progress is
+ * accessed under the lock. While paused, no batch is in progress and none is ready. */
 #include "data/prefetch.h"
 
 #include <pthread.h>
@@ -18,16 +18,16 @@ struct tdm_prefetch {
   size_t field_count;
   tdm_prefetch_maker maker;
   void *user;
-  atomic_bool abandon; /* the batch under way is not wanted any more */
+  atomic_bool abandon; /* the batch in progress is not needed any more */
   pthread_mutex_t lock;
   pthread_cond_t changed;
   pthread_t thread;
   bool stopping;
   bool paused;
-  bool busy; /* a batch is under way */
+  bool busy; /* a batch is in progress */
   int64_t next_batch;
   int64_t batch_count;
-  tdm_status failure; /* of batch next_batch - 1 */
+  tdm_status failure; /* failure of batch next_batch - 1 */
   char message[TDM_MESSAGE_BYTES];
   ready_batch *ready; /* (depth), a ring */
   size_t depth;
@@ -40,7 +40,7 @@ static bool has_work(const tdm_prefetch *prefetch) {
          prefetch->next_batch < prefetch->batch_count && prefetch->ready_count < prefetch->depth;
 }
 
-/* Called with the lock held; lets go of it while the batch is made. */
+/* Makes one batch. The caller holds the lock, which is released meanwhile. */
 static void make_one(tdm_prefetch *prefetch) {
   const int64_t batch = prefetch->next_batch++;
   ready_batch made = {{NULL}};

@@ -1,4 +1,5 @@
-/* One tensor of a safetensors file. Invariant: nothing of the others is read but their names. */
+/* Loads one tensor of a safetensors file. Invariant: only the names of the other tensors are
+ * read. */
 #include <string.h>
 
 #include "core/choices.h"
@@ -6,7 +7,8 @@
 #include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
 
-/* The entry called name, or the only one; NULL with a message. */
+/* Returns the entry named `name`, or the only entry. If there is none, returns NULL and sets the
+ * message. */
 static const tdm_safetensors_entry *find_entry(const tdm_safetensors_header *header,
                                                const char *name) {
   tdm_choices tensors;

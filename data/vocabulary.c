@@ -13,16 +13,16 @@
 #include "tandem/data/data.h"
 
 enum {
-  TOKEN_BYTES = 256, /* of a token, with the zero behind it */
-  MOST_LISTED = 4096 /* tokens that a message looks for a near one among */
+  TOKEN_BYTES = 256, /* size of a token, including the terminating zero */
+  MOST_LISTED = 4096 /* limit of tokens that a message searches for a similar one */
 };
 
 struct tdm_vocabulary {
   _Atomic uint32_t references;
   tdm_context *context; /* retained */
   tdm_tokens kind;
-  tdm_region region; /* of the tokens' text */
-  tdm_map numbers;   /* token -> its place in tokens, plus 1 */
+  tdm_region region; /* owns the tokens' text */
+  tdm_map numbers;   /* maps a token to 1 + its index in tokens */
   char **tokens;     /* (count), by number */
   size_t capacity;
   size_t count;
@@ -34,8 +34,7 @@ static bool is_space(char letter) {
   return letter == ' ' || (letter >= '\t' && letter <= '\r');
 }
 
-/* Moves *at, of which *left bytes are left, behind the next token, which it copies; "" at the end.
- */
+/* Copies the next token and advances *at past it, within *left bytes. Writes "" at the end. */
 static tdm_status next_token(const tdm_vocabulary *vocabulary, const char **at, size_t *left,
                              char token[TOKEN_BYTES]) {
   const bool words = vocabulary->kind == TDM_TOKENS_WORDS;
@@ -62,7 +61,7 @@ static tdm_status next_token(const tdm_vocabulary *vocabulary, const char **at, 
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-/* A token's number, plus 1; 0: it has none. */
+/* Returns 1 + a token's number, or 0 if it is unknown. */
 static size_t find(const tdm_vocabulary *vocabulary, const char *token) {
   return (size_t)(uintptr_t)tdm_map_get(&vocabulary->numbers, token);
 }
@@ -165,7 +164,7 @@ int64_t tdm_vocabulary_number(const tdm_vocabulary *vocabulary, const char *toke
 
 /* ---- Texts as numbers ------------------------------------------------------------------------ */
 
-/* The numbers of a text's tokens; numbers NULL: they are only counted. */
+/* Encodes a text as token numbers. If numbers is NULL, only counts them. */
 static tdm_status encode_text(const tdm_vocabulary *vocabulary, const char *text, int64_t *numbers,
                               int64_t *count) {
   char token[TOKEN_BYTES];
@@ -179,7 +178,7 @@ static tdm_status encode_text(const tdm_vocabulary *vocabulary, const char *text
   }
 }
 
-/* Fills numbers and, unless NULL, offsets; with both NULL only counts. */
+/* Fills numbers and, unless it is NULL, offsets. If both are NULL, only counts. */
 static tdm_status encode(const tdm_vocabulary *vocabulary, const char *const *texts, size_t count,
                          int64_t *numbers, int64_t *offsets, int64_t *out_length) {
   *out_length = 0;

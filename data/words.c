@@ -1,5 +1,5 @@
-/* Word lists as the caller sees them: creation, classes, encoding. Invariant: ids are 1 to the
- * number of characters, in the order of their code points; 0 pads. */
+/* The public functions of word lists: creation, classes, encoding. Invariant: ids are 1 to the
+ * number of characters, in the order of their code points; 0 is padding. */
 #include "data/words.h"
 
 #include <string.h>
@@ -117,7 +117,8 @@ const char *tdm_words_class_name(const tdm_words *words, size_t index) {
   return !words || index >= words->class_count ? NULL : words->class_names[index];
 }
 
-/* The characters of a word, each known; ids NULL: only counted. */
+/* Encodes the characters of a word, all of which must be known. If ids is NULL, only counts
+ * them. */
 static tdm_status encode(const tdm_words *words, const char *word, int64_t *ids,
                          int64_t *out_count) {
   const size_t size = strlen(word);

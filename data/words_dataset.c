@@ -1,5 +1,5 @@
-/* Words as a dataset, padded, and as a loader of batches of one length. Invariant: both see the
- * same words in the same order of items. */
+/* Words as a padded dataset, and as a loader whose batches each have one length. Invariant: both
+ * use the same words in the same order. */
 #include <string.h>
 
 #include "core/options.h"
@@ -14,7 +14,7 @@ typedef struct words_view {
   const tdm_word_part *part;
 } words_view;
 
-/* Fields: characters (max_length), length (), class (). */
+/* Reads the fields characters (max_length), length (), class (). */
 static tdm_status read_word(void *user, int64_t index, void *const *out_fields) {
   const words_view *view = user;
   const tdm_word *word = &view->part->words[index];
@@ -65,10 +65,10 @@ tdm_dataset *tdm_words_dataset(tdm_words *words, bool training) {
   return dataset;
 }
 
-/* Items of one length: characters (length, rows), class (rows). */
+/* Makes a batch of items of one length: characters (length, rows), class (rows). */
 static tdm_status make_batch(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *listed,
                              const atomic_bool *abandon, tdm_tensor **out_fields) {
-  (void)abandon; /* a batch is microseconds */
+  (void)abandon; /* a batch takes microseconds */
   const int64_t *items = listed->items;
   const int64_t rows = listed->count;
   tdm_batch_cursor reached = {0};

@@ -1,5 +1,5 @@
-/* Reads word lists into a pool. Invariant: the pool holds each folded word once, and knows of each
- * whether it stood in one list or in several. */
+/* Reads word lists into a pool. Invariant: the pool contains each folded word once, and records
+ * whether it was in one list or in several. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static uint32_t hash_word(const tdm_word_pool *pool, const char *text, size_t by
   return (uint32_t)tdm_siphash(&pool->key, text, bytes);
 }
 
-/* The slot where a word stands, or where it would. */
+/* Returns the slot of a word, or the free slot where it belongs. */
 static tdm_word_slot *find_slot(const tdm_word_pool *pool, uint32_t hash, const char *text,
                                 size_t bytes) {
   const size_t mask = pool->slot_count - 1;
@@ -46,7 +46,7 @@ static tdm_word_slot *find_slot(const tdm_word_pool *pool, uint32_t hash, const 
   }
 }
 
-/* Makes the table of slots twice as big. */
+/* Doubles the table of slots. */
 static tdm_status grow_slots(tdm_word_pool *pool) {
   const size_t old_count = pool->slot_count;
   const size_t new_count = old_count == 0 ? FIRST_SLOT_COUNT : old_count * 2;
@@ -66,7 +66,7 @@ static tdm_status grow_slots(tdm_word_pool *pool) {
   return TDM_OK;
 }
 
-/* Makes room for one more word of so many bytes. */
+/* Reserves memory for one more word of that many bytes. */
 static tdm_status reserve_word(tdm_word_pool *pool, size_t bytes) {
   if (pool->word_count == INT32_MAX) {
     return tdm_fail(TDM_UNSUPPORTED, "more than %d words", INT32_MAX);
@@ -78,7 +78,7 @@ static tdm_status reserve_word(tdm_word_pool *pool, size_t bytes) {
   return (pool->word_count + 1) * 2 <= pool->slot_count ? TDM_OK : grow_slots(pool);
 }
 
-/* The word whose text was written just behind the pool's text. */
+/* Adds the word whose text was written after the pool's text. */
 static void put_word(tdm_word_pool *pool, size_t bytes, int64_t characters, int32_t list) {
   const char *text = pool->text + pool->text_bytes;
   const uint32_t hash = hash_word(pool, text, bytes);
@@ -113,7 +113,7 @@ static bool is_blank(uint32_t point) {
   return point == ' ' || point == '\t' || point == '\r' || point == '\n';
 }
 
-/* How many characters a line has if it is a word to keep, else 0. */
+/* Returns the number of characters of a line that is a word to keep, and otherwise 0. */
 static int64_t measure_line(const list_text *line, int64_t max_length) {
   int64_t characters = 0;
   bool has_letter = false;
@@ -149,7 +149,7 @@ static tdm_status take_line(tdm_word_pool *pool, const list_text *whole, size_t 
   return TDM_OK;
 }
 
-/* Is this text at all, and mostly letters? Finds the encoding. */
+/* Checks that this is text and consists mostly of letters. Detects the encoding. */
 static tdm_status check_text(list_text *text, const char *what, const char *path) {
   const char *zero = memchr(text->bytes, '\0', text->size);
   if (zero) {

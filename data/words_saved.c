@@ -1,5 +1,5 @@
-/* The alphabet and the classes as tensors, and back. Invariant: words read back give every
- * character and class the number it had when they were saved. */
+/* Saves the alphabet and the classes as tensors, and loads them. Invariant: loaded words give every
+ * character and class the number that it had when saved. */
 #include <string.h>
 
 #include "data/dataset.h"
@@ -9,14 +9,14 @@
 #include "devices/tensors/tensor.h"
 
 #define CHARACTERS "words.characters" /* int32 (count): code points, ascending */
-#define CLASSES "words.classes"       /* uint8 (bytes): names, each ended by a zero */
+#define CLASSES "words.classes"       /* uint8 (bytes): zero-terminated names */
 
 static tdm_status add_tensor(const tdm_words *words, tdm_tensor_list *list, const char *name,
                              tdm_dtype dtype, int64_t count, tdm_tensor **out_tensor) {
   const tdm_shape shape = tdm_shape_of(1, count);
   TDM_TRY(tdm_host_tensor_create(words->context, NULL, dtype, &shape, out_tensor));
   const tdm_status status = tdm_tensor_list_add(list, name, *out_tensor);
-  tdm_tensor_release(*out_tensor); /* the list holds it */
+  tdm_tensor_release(*out_tensor); /* the list retains it */
   return status;
 }
 
@@ -45,7 +45,7 @@ tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) {
   return TDM_OK;
 }
 
-/* The contents of a saved tensor (count), copied into region. */
+/* Copies the contents of a saved tensor (count) into region. */
 static tdm_status read_tensor(tdm_region *region, const tdm_tensor_list *list, const char *name,
                               tdm_dtype dtype, void **out_data, size_t *out_count) {
   const tdm_tensor *tensor = tdm_tensor_list_find(list, name);

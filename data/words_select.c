@@ -1,6 +1,6 @@
-/* Draws words from a pool: what stands in one list only, a sample of each class, divided into
- * training and evaluation. Invariant: the draw of a class depends on the seed, the class's name and
- * its words alone; the two parts are disjoint. */
+/* Draws words from a pool: words that are in one list only, a sample of each class, divided into
+ * training and evaluation. Invariant: the draw of a class depends only on the seed, the class's
+ * name and its words. The two parts are disjoint. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -36,10 +36,10 @@ static tdm_status take_alphabet(tdm_words *words, const tdm_word_pool *pool) {
   return TDM_OK;
 }
 
-/* A class: which words of the pool are its own, in the order drawn. */
+/* The words of the pool that belong to a class, in the order drawn. */
 typedef struct class_draw {
   int64_t *members; /* word numbers; the first `held` are for evaluation */
-  int64_t count;    /* of all members */
+  int64_t count;    /* number of members */
   int64_t taken;
   int64_t held;
 } class_draw;
@@ -114,7 +114,7 @@ static tdm_status keep_words(tdm_words *words, const tdm_word_pool *pool, const 
   return TDM_OK;
 }
 
-/* Draws every class; the caller's lists name them in messages. */
+/* Draws every class. The caller's lists provide the names in messages. */
 static tdm_status draw_classes(tdm_context *context, class_draw *draws, const tdm_word_list *lists,
                                size_t count, const tdm_words_options *options) {
   for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* Decoding, and the case of letters as ranges of code points (Unicode 15: UnicodeData.txt, simple
- * lower-case mappings). Invariant: folding a folded letter changes nothing. */
+/* Decodes text, and maps letters to lower case by ranges of code points (Unicode 15:
+ * UnicodeData.txt, simple lower-case mappings). Invariant: folding is idempotent. */
 #include "data/text.h"
 
 #include "core/status.h"
@@ -53,7 +53,7 @@ bool tdm_point_is_letter(uint32_t point) {
   return false;
 }
 
-/* Capitals first, first + step, ... up to last become themselves plus shift. */
+/* Maps the capitals first, first + step, ... up to last to themselves plus shift. */
 typedef struct case_range {
   uint32_t first;
   uint32_t last;

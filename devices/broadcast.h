@@ -1,7 +1,7 @@
-/* How operands of several shapes are read as one: NumPy's broadcasting, aligned at the last
- * dimension, where one of 1, or one that is not there, is repeated. Shared by the kinds' kernels.
- * Invariant: neighbouring dimensions that every operand treats alike are one dimension here, and
- * none has the size 1, so that operands of one shape have a single one. */
+/* NumPy's broadcasting for operands of several shapes. Shapes are aligned at the last dimension,
+ * and a dimension that is 1 or missing is repeated. Shared by the kernels of every device kind.
+ * Invariant: neighbouring dimensions that every operand handles the same way are merged into one,
+ * and no dimension has size 1. So operands of one shape have a single dimension. */
 #ifndef TANDEM_DEVICES_BROADCAST_H
 #define TANDEM_DEVICES_BROADCAST_H
 
@@ -15,11 +15,11 @@
 typedef struct tdm_broadcast {
   int rank; /* at least 1 */
   int64_t sizes[TDM_MAX_RANK];
-  /* From one place in a dimension to the next, in elements; 0: repeated. */
+  /* Distance between neighbours of a dimension, in elements; 0: repeated. */
   int64_t steps[TDM_BROADCAST_OPERANDS][TDM_MAX_RANK];
 } tdm_broadcast;
 
-/* Which operands (bit k: operand k) repeat dimension i of the result. */
+/* Returns which operands (bit k: operand k) repeat dimension i of the result. */
 static inline unsigned tdm_broadcast_repeats(const tdm_spec *operands, size_t count,
                                              const tdm_shape *result, int i) {
   unsigned repeats = 0;
@@ -31,7 +31,7 @@ static inline unsigned tdm_broadcast_repeats(const tdm_spec *operands, size_t co
   return repeats;
 }
 
-/* operands: at most TDM_BROADCAST_OPERANDS, whose shapes can be broadcast to result's. */
+/* operands: at most TDM_BROADCAST_OPERANDS, whose shapes can be broadcast to that of the result. */
 static inline tdm_broadcast tdm_broadcast_of(const tdm_spec *operands, size_t count,
                                              const tdm_shape *result) {
   int64_t sizes[TDM_MAX_RANK] = {1}; /* the last dimension first */
@@ -64,13 +64,13 @@ static inline tdm_broadcast tdm_broadcast_of(const tdm_spec *operands, size_t co
   return made;
 }
 
-/* A place on the way through the result: where each operand is read. */
+/* A position in the result, and where each operand is read. */
 typedef struct tdm_broadcast_place {
-  int64_t index[TDM_MAX_RANK]; /* of every dimension but the last */
+  int64_t index[TDM_MAX_RANK]; /* for every dimension except the last */
   int64_t at[TDM_BROADCAST_OPERANDS];
 } tdm_broadcast_place;
 
-/* The beginning of row `row`, a row being what the last dimension holds. */
+/* Finds the beginning of row `row`. A row spans the last dimension. */
 static inline void tdm_broadcast_find_row(const tdm_broadcast *broadcast, size_t count, int64_t row,
                                           tdm_broadcast_place *out_place) {
   memset(out_place, 0, sizeof *out_place);

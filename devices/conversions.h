@@ -1,15 +1,15 @@
-/* How an element of one dtype is made of another's, for the kernels of every kind: through double
- * where that is floating, through int64 where it is an integer or bool, both of which hold every
- * element of what goes through them. Float to integer truncates toward zero and saturates, NaN
- * gives 0; to bool is != 0; integer to a narrower integer wraps. */
+/* How the kernels of every kind convert an element from one dtype to another: through double if the
+ * source is floating, and through int64 if it is an integer or bool. Both represent every such
+ * element. Float to integer truncates toward zero and saturates, and NaN becomes 0. Conversion to
+ * bool is != 0. Integer to a narrower integer wraps. */
 #ifndef TANDEM_DEVICES_CONVERSIONS_H
 #define TANDEM_DEVICES_CONVERSIONS_H
 
 #include <stdint.h>
 
-/* Does X(dtype, element, of a double x, of an int64 x) of every dtype that elements are made of.
- * saturate(x, least, most, top) is the kind's: least and most are whole numbers, most possibly
- * rounded up, from where on the result is top. */
+/* Does X(dtype, element, of a double x, of an int64 x) for every dtype of elements. Each kind
+ * defines saturate(x, least, most, top). least and most are whole numbers, and most may be rounded
+ * up; from most on the result is top. */
 #define TDM_CONVERSIONS(X)                                                                         \
   X(TDM_FLOAT64, double, x, (double)x)                                                             \
   X(TDM_FLOAT32, float, (float)x, (float)x)                                                        \

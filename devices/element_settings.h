@@ -1,11 +1,11 @@
-/* What the formulas of elementwise operations are told beside their operands, whatever attributes
- * the operation has; shared by the kinds' kernels. */
+/* Scalar parameters of elementwise formulas in addition to their operands, in one struct for all
+ * operations. Shared by the kernels of every kind. */
 #ifndef TANDEM_DEVICES_ELEMENT_SETTINGS_H
 #define TANDEM_DEVICES_ELEMENT_SETTINGS_H
 
 #include "devices/operations/pointwise.h"
 
-/* Zeros where the operation has none. */
+/* All zeros if the operation has none. */
 typedef struct tdm_element_settings {
   double first;
   double second;

@@ -1,11 +1,11 @@
-/* The functions of one value alone, element by element: what a line here and the formulas of the
- * kinds (elements.h of each) do not say is the same for all. layers/functions.c makes the record
- * and the public function tdm_NAME of a line; tests take their golden cases and cases of kernels by
- * it. Invariant: every kind has the kernels NAME, x F -> y F, and NAME_gradient. */
+/* The elementwise functions of one value. Everything except a line here and the formulas in each
+ * kind's elements.h is the same for all of them. layers/functions.c generates the record and the
+ * public function tdm_NAME from a line, and tests generate golden cases and kernel cases.
+ * Invariant: every kind has the kernels NAME, x F -> y F, and NAME_gradient. */
 #ifndef TANDEM_DEVICES_FUNCTIONS_H
 #define TANDEM_DEVICES_FUNCTIONS_H
 
-/* DO(name, what NAME_gradient reads behind d_y: X or Y, precision: GIVEN or FLOAT32). */
+/* DO(name, the operand that NAME_gradient reads after d_y: X or Y, precision: GIVEN or FLOAT32). */
 #define TDM_FUNCTIONS(DO)                                                                          \
   DO(abs, X, GIVEN)                                                                                \
   DO(cos, X, GIVEN)                                                                                \

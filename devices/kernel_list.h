@@ -1,6 +1,5 @@
-/* Kernels as their sources list them: each source ends with its own, and a kind's kernels are those
- * of all its sources, one list after another. Invariant: lists and kernels are static and
- * constant. */
+/* Lists of kernels: each source ends with its own list, and a kind's kernels are the concatenation
+ * of the lists of all its sources. Invariant: lists and kernels are static and constant. */
 #ifndef TANDEM_DEVICES_KERNEL_LIST_H
 #define TANDEM_DEVICES_KERNEL_LIST_H
 
@@ -15,10 +14,10 @@ typedef struct tdm_kernel_list {
   size_t count;
 } tdm_kernel_list;
 
-/* What is done with a kernel; whoever goes through lists stops at the first failure. */
+/* Called for each kernel. The iteration stops at the first failure. */
 typedef tdm_status (*tdm_kernel_visitor)(void *user, const tdm_kernel *kernel);
 
-/* Visits every kernel of the lists, of which NULL is behind the last. */
+/* Visits every kernel of the lists, which end with NULL. */
 static inline tdm_status tdm_kernel_lists_each(const tdm_kernel_list *const *lists,
                                                tdm_kernel_visitor visit, void *user) {
   for (; *lists; lists++) {

@@ -1,9 +1,9 @@
-/* What the kernels of every kind share: the state that prepare makes, and sizes read from shapes.
- * What is read of a request stands in one struct an operation, devices/operations/NAME_sizes.h:
- * the extents that its shapes stand for, and the attributes as kernels use them. Each NAME_read
- * fills the struct from operands whose shapes the operation's rule has let through; a kind adds
- * what is its own. Invariant: execute looks at no shape and allocates nothing; sizes are plain
- * values, which CUDA's kernels may be told as they are. */
+/* Shared by the kernels of every kind: the state that prepare creates, and sizes read from shapes.
+ * devices/operations/NAME_sizes.h has one struct per operation for what is read from a request: the
+ * extents in its shapes, and the attributes as kernels use them. Each NAME_read fills the struct
+ * from operands whose shapes the operation's rule has accepted; a kind adds its own fields.
+ * Invariant: execute reads no shape and allocates nothing. Sizes are plain values, which can be
+ * passed to CUDA kernels unchanged. */
 #ifndef TANDEM_DEVICES_KERNEL_STATE_H
 #define TANDEM_DEVICES_KERNEL_STATE_H
 
@@ -12,8 +12,8 @@
 #include "core/status.h"
 #include "tandem/devices/kernel.h"
 
-/* Zeroed memory for a kernel's state, stored in answer->state; NULL with the thread's message set
- * when memory is short. */
+/* Allocates zeroed memory for a kernel's state and stores it in answer->state. If memory is short,
+ * returns NULL and sets the thread's message. */
 static inline void *kernel_state_create(tdm_kernel_answer *answer, size_t bytes) {
   answer->state = calloc(1, bytes);
   if (!answer->state) (void)tdm_fail_memory(bytes, "the state of a kernel");
@@ -32,14 +32,15 @@ static inline int64_t last_dim_of(const tdm_spec *spec) {
   return spec->shape.rank > 0 ? spec->shape.dims[spec->shape.rank - 1] : 1;
 }
 
-/* May a row be taken as one piece of memory, behind each of whose elements `inner` others lie? With
- * `deterministic` only where no dimension stands behind: a batch there may be of one row here, and
- * of several elsewhere, which are taken as columns, in another order. */
+/* Returns true if a row may be processed as one contiguous piece, which requires that its elements
+ * are adjacent (`inner` is 1). With `deterministic` it also requires that no dimension follows
+ * (`is_last`). Otherwise a batch could have one row here and several rows elsewhere, which would be
+ * processed as columns, in another order. */
 static inline bool is_row(const tdm_kernel_request *request, int64_t inner, bool is_last) {
   return inner == 1 && (is_last || !request->deterministic);
 }
 
-/* The product of dimensions first <= i < end. */
+/* Returns the product of dimensions first <= i < end. */
 static inline int64_t dims_product(const tdm_spec *spec, int64_t first, int64_t end) {
   int64_t product = 1;
   for (int64_t i = first; i < end; i++)
@@ -47,7 +48,7 @@ static inline int64_t dims_product(const tdm_spec *spec, int64_t first, int64_t 
   return product;
 }
 
-/* All dimensions but the last, as one. */
+/* Returns the product of all dimensions except the last. */
 static inline int64_t rows_of(const tdm_spec *spec) {
   return dims_product(spec, 0, spec->shape.rank - 1);
 }

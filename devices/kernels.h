@@ -1,10 +1,10 @@
-/* The names of the library's operations and their attribute structs: the one place where layers
- * and backends meet. Operands stand as name (shape), inputs -> outputs; "=" marks an output that
- * overwrites an input in place; [x] is optional. F is float32 or float64, the same for all F
- * operands of a node; ids are int32 or int64. Formulas and conventions are PyTorch's.
+/* The names of the library's operations and their attribute structs, shared by layers and backends.
+ * Operands are written as name (shape), inputs -> outputs; "=" marks an output that overwrites an
+ * input in place; [x] is optional. F is float32 or float64, the same for all F operands of a node;
+ * ids are int32 or int64. Formulas and conventions are PyTorch's.
  *
- * Every attribute struct is plain data without padding that matters: zero it before filling, it is
- * compared and hashed by its bytes. */
+ * Every attribute struct is plain data without significant padding. Zero it before filling, because
+ * it is compared and hashed by its bytes. */
 #ifndef TANDEM_DEVICES_KERNELS_H
 #define TANDEM_DEVICES_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* Which batches of its operands a batch of a product is made of: NumPy's broadcasting of leading
- * dimensions. Shared by the kinds' kernels; a batch is one matrix. */
+/* Which batches of the operands belong to a batch of a product: NumPy's broadcasting of leading
+ * dimensions. Shared by the kernels of every kind. A batch is one matrix. */
 #ifndef TANDEM_DEVICES_MATMUL_BATCHES_H
 #define TANDEM_DEVICES_MATMUL_BATCHES_H
 
@@ -11,7 +11,7 @@ typedef struct tdm_matmul_batches {
   int64_t count; /* of the result */
   int rank;      /* of the result's leading dimensions */
   int64_t dims[TDM_MAX_RANK];
-  int64_t a_steps[TDM_MAX_RANK]; /* from one place in a dimension to the next; 0: repeated */
+  int64_t a_steps[TDM_MAX_RANK]; /* distance between neighbours of a dimension; 0: repeated */
   int64_t b_steps[TDM_MAX_RANK];
 } tdm_matmul_batches;
 
@@ -40,7 +40,7 @@ static inline tdm_matmul_batches tdm_matmul_batches_of(const tdm_shape *a, const
   return batches;
 }
 
-/* A product of matrices, batch by batch. */
+/* A batched matrix product. */
 typedef struct tdm_matmul_sizes {
   tdm_matmul_batches batches;
   int64_t m;
@@ -62,7 +62,7 @@ static inline void tdm_matmul_sizes_read(tdm_matmul_sizes *sizes,
   sizes->batches = tdm_matmul_batches_of(a, &request->inputs[1].shape, y);
 }
 
-/* The batches of a and b that batch of the result is the product of. */
+/* Finds the batches of a and b whose product is `batch` of the result. */
 static inline void tdm_matmul_operands(const tdm_matmul_batches *batches, int64_t batch,
                                        int64_t *out_a, int64_t *out_b) {
   *out_a = 0;

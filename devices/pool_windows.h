@@ -1,5 +1,6 @@
-/* Windows of pooling along one axis, for the kernels of every kind. Invariant: a window lies inside
- * x; adaptive ones share it out as evenly as may be, from floor(i n / m) to ceil((i + 1) n / m). */
+/* Windows of pooling along one axis, for the kernels of every kind. Invariant: a window is inside
+ * x. Adaptive windows divide it as evenly as possible, from floor(i n / m) to ceil((i + 1) n /
+ * m). */
 #ifndef TANDEM_DEVICES_POOL_WINDOWS_H
 #define TANDEM_DEVICES_POOL_WINDOWS_H
 
@@ -32,10 +33,10 @@ typedef struct pool_window {
   int64_t begin;
   int64_t end;
   int64_t step;
-  int64_t counted; /* elements for the divisor where padding counts */
+  int64_t counted; /* elements of the divisor if padding counts */
 } pool_window;
 
-/* Window i along an axis: 0, of rows, or 1, of columns. */
+/* Returns window i along an axis: 0 for rows, 1 for columns. */
 TDM_POOL_FUNCTION pool_window pool_window_at(const pool_sizes *pool, int axis, int64_t i) {
   const tdm_pool_attributes *of = &pool->attributes;
   const int64_t size = pool->size[axis], out = pool->out_size[axis];
@@ -57,7 +58,7 @@ TDM_POOL_FUNCTION pool_window pool_window_at(const pool_sizes *pool, int axis, i
   return window;
 }
 
-/* What the sum over two windows is divided by. */
+/* Returns the divisor of the sum over two windows. */
 TDM_POOL_FUNCTION int64_t pool_divisor(const pool_sizes *pool, pool_window rows,
                                        pool_window columns) {
   const tdm_pool_attributes *of = &pool->attributes;

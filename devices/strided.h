@@ -1,7 +1,7 @@
-/* Copies between tensors that are seen by strides: what slices, permutations, repetitions and
- * padding are to the kernels of every kind. Invariant: plain values, which CUDA's kernels may be
- * told as they are; neighbouring dimensions that lie alike on both sides are one here, and none has
- * the size 1. */
+/* Copies between tensors with strides: slices, permutations, repetitions and padding for the
+ * kernels of every kind. Invariant: plain values, which can be passed to CUDA kernels unchanged.
+ * Neighbouring dimensions with the same layout on both sides are merged into one, and no dimension
+ * has size 1. */
 #ifndef TANDEM_DEVICES_STRIDED_H
 #define TANDEM_DEVICES_STRIDED_H
 
@@ -14,20 +14,20 @@
 typedef struct tdm_strided {
   int rank; /* at least 1 */
   int64_t sizes[TDM_MAX_RANK];
-  int64_t from[TDM_MAX_RANK]; /* to the next place of a dimension, in elements */
+  int64_t from[TDM_MAX_RANK]; /* distance between neighbours of a dimension, in elements */
   int64_t to[TDM_MAX_RANK];
-  int64_t from_begin; /* where the first element lies */
+  int64_t from_begin; /* offset of the first element */
   int64_t to_begin;
-  int64_t count; /* elements that are copied */
+  int64_t count; /* number of elements to copy */
 } tdm_strided;
 
 static inline int64_t tdm_between(int64_t number, int64_t least, int64_t most) {
   return number < least ? least : number > most ? most : number;
 }
 
-/* The elements that begin, end and step name of size ones, as Python's slices do: ends are counted
- * from behind where negative, and moved to where there are elements. Answers their number, and
- * where the first is. step is not 0, and at least -INT64_MAX. */
+/* Returns how many elements begin, end and step select from `size`, as in Python's slices, and
+ * where the first one is. Negative ends count from the end, and out-of-range ends are clamped. step
+ * is not 0, and at least -INT64_MAX. */
 static inline int64_t tdm_slice_count(int64_t size, int64_t begin, int64_t end, int64_t step,
                                       int64_t *out_first) {
   const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1;
@@ -38,7 +38,7 @@ static inline int64_t tdm_slice_count(int64_t size, int64_t begin, int64_t end, 
   return distance > 0 ? (distance - 1) / (step > 0 ? step : -step) + 1 : 0;
 }
 
-/* Steps of a dense tensor. */
+/* Computes the steps of a dense tensor. */
 static inline void tdm_dense_steps(const tdm_shape *shape, int64_t *out_steps) {
   int64_t step = 1;
   for (int i = shape->rank - 1; i >= 0; i--) {
@@ -47,7 +47,7 @@ static inline void tdm_dense_steps(const tdm_shape *shape, int64_t *out_steps) {
   }
 }
 
-/* Adds a dimension behind those that are there. */
+/* Appends a dimension after the existing ones. */
 static inline void tdm_strided_add(tdm_strided *copy, int64_t size, int64_t from, int64_t to) {
   const int last = copy->rank - 1;
   copy->count *= size;
@@ -76,7 +76,7 @@ static inline void tdm_strided_end(tdm_strided *copy) {
   copy->sizes[0] = copy->from[0] = copy->to[0] = 1;
 }
 
-/* Of a node TDM_OP_STRIDED: into a dense y. */
+/* Describes the copy of a node TDM_OP_STRIDED, into a dense y. */
 static inline tdm_strided tdm_strided_of_copy(const tdm_kernel_request *request) {
   const tdm_strided_attributes *wanted = (const tdm_strided_attributes *)request->attributes;
   const tdm_shape *x = &request->inputs[0].shape, *y = &request->outputs[0].shape;
@@ -98,7 +98,7 @@ static inline tdm_strided tdm_strided_of_copy(const tdm_kernel_request *request)
   return copy;
 }
 
-/* Of a node TDM_OP_PAD: out of a dense x. */
+/* Describes the copy of a node TDM_OP_PAD, out of a dense x. */
 static inline tdm_strided tdm_strided_of_pad(const tdm_kernel_request *request) {
   const tdm_pad_attributes *wanted = (const tdm_pad_attributes *)request->attributes;
   const tdm_shape *x = &request->inputs[0].shape, *y = &request->outputs[0].shape;

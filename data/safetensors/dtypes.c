@@ -1,5 +1,5 @@
-/* The dtypes of the safetensors format, version 0.8. Invariant: one row for each dtype of the
- * format, whether or not Tandem supports it. */
+/* The dtypes of the safetensors format, version 0.8. Invariant: each dtype of the format has one
+ * row, whether or not Tandem supports it. */
 #include <string.h>
 
 #include "data/safetensors/safetensors.h"

@@ -1,6 +1,5 @@
-/* Reads a safetensors header and checks all that it claims. Invariant: nothing is believed before
- * it is compared: names are distinct, shapes give the bytes of their offsets, and the offsets tile
- * the data. */
+/* Reads a safetensors header and checks everything in it. Invariant: no value is used unchecked:
+ * names are distinct, shapes match the sizes of their offsets, and the offsets tile the data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +25,9 @@ static tdm_status read_shape(tdm_json *json, tdm_safetensors_entry *entry) {
   return TDM_OK;
 }
 
-/* Returns the number at *at and passes it and the comma or bracket behind it. No 0 terminates the
- * header, but it was read before: digits and that end are there, and the number fits. */
+/* Returns the number at *at and advances *at past it and the comma or bracket after it. The header
+ * is not 0-terminated, but it was checked before: digits and that end exist, and the number
+ * fits. */
 static tdm_dim next_dim(const char **at) {
   const char *text = *at;
   tdm_dim size = 0;
@@ -72,7 +72,7 @@ static tdm_status read_field(tdm_json *json, size_t field, tdm_safetensors_entry
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "%s", field_names[field]);
 }
 
-/* {"dtype": ..., "shape": ..., "data_offsets": ...}, each once, in any order. */
+/* Reads {"dtype": ..., "shape": ..., "data_offsets": ...}, each once, in any order. */
 static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
   const size_t count = TDM_COUNT_OF(field_names);
   unsigned met = 0;
@@ -99,8 +99,8 @@ static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
   return TDM_OK;
 }
 
-/* Multiplies *count by the entry's dimensions other than 0. *out_empty: one of them is 0. Returns
- * false on overflow. */
+/* Multiplies *count by the entry's dimensions other than 0. Sets *out_empty if one of them is 0.
+ * Returns false on overflow. */
 static bool multiply_dims(const tdm_safetensors_entry *entry, int64_t *count, bool *out_empty) {
   const char *at = entry->dims_text;
   *out_empty = false;
@@ -114,8 +114,8 @@ static bool multiply_dims(const tdm_safetensors_entry *entry, int64_t *count, bo
   return true;
 }
 
-/* Computes the bytes of a tensor. Elements of fewer than 8 bits follow one another without gaps,
- * and fill whole bytes. */
+/* Computes the bytes of a tensor. Elements of fewer than 8 bits are packed without gaps and have to
+ * fill whole bytes. */
 static tdm_status count_bytes(const tdm_safetensors_entry *entry, const char *shape,
                               int64_t *out_bytes) {
   const int64_t bits = entry->type->bits;
@@ -160,7 +160,8 @@ static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_b
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-/* The next string, a name that names does not have yet. what it is, for the message. */
+/* Reads a string and adds it to names. Fails if names contains it already. `what` describes it in
+ * the message. */
 static tdm_status read_name(tdm_json *json, tdm_name_set *names, const char *what,
                             char **out_name) {
   bool is_new = false;
@@ -170,7 +171,7 @@ static tdm_status read_name(tdm_json *json, tdm_name_set *names, const char *wha
   return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" stands there twice", what, *out_name);
 }
 
-/* Strings to strings, which nothing here needs; they must still be what they claim to be. */
+/* Checks the metadata, which maps strings to strings, and discards it. */
 static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) {
   tdm_name_set keys;
   tdm_name_set_init(&keys, allocator, json->text);
@@ -189,7 +190,7 @@ static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) 
   return status;
 }
 
-/* One member of the header's object. */
+/* Reads one member of the header's object. */
 static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
                               int64_t data_bytes) {
   char *name = NULL;
@@ -207,8 +208,9 @@ static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, td
   return TDM_OK;
 }
 
-/* The objects that are members of the outer one: as many tensors there are at most. Looks at braces
- * outside of strings alone, and so finds as many as the reader does, as far as that comes. */
+/* Returns the number of objects that are members of the outer one: an upper limit of the number of
+ * tensors. It inspects only braces outside of strings, and finds as many as the parser does, up to
+ * the parser's first failure. */
 static size_t count_objects(const char *text, size_t bytes) {
   size_t count = 0;
   size_t depth = 0;
@@ -226,7 +228,7 @@ static size_t count_objects(const char *text, size_t bytes) {
   return count;
 }
 
-/* Memory for all tensors at once: an array that grows would for a moment be there twice. */
+/* Allocates all entries at once, because a growing array would briefly exist twice. */
 static tdm_status make_entries(tdm_safetensors_header *header, const char *text, size_t bytes) {
   static const char shortest[] = "\"\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,0]},";
   const size_t most = bytes / (sizeof(shortest) - 1) + 1;
@@ -259,7 +261,7 @@ static int compare_places(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* The tensors, by place, must follow each other from 0 to data_bytes. */
+/* Checks that the tensors, sorted by offset, follow each other from 0 to data_bytes. */
 static tdm_status check_tiling(const tdm_safetensors_header *header, int64_t data_bytes) {
   const size_t bytes = header->count * sizeof(const tdm_safetensors_entry *);
   const tdm_safetensors_entry **places =

@@ -1,4 +1,4 @@
-/* The strict JSON reader. Invariant: at never passes bytes, and every byte that was passed has been
+/* The strict JSON reader. Invariant: at never exceeds bytes, and every byte before it has been
  * checked. */
 #include "data/safetensors/json.h"
 
@@ -80,7 +80,7 @@ tdm_status tdm_json_whole_number(tdm_json *json, int64_t *out_number) {
 
 /* ---- Strings -------------------------------------------------------------------------------- */
 
-/* Four hexadecimal digits. */
+/* Reads four hexadecimal digits. */
 static tdm_status read_unit(tdm_json *json, uint32_t *out_unit) {
   *out_unit = 0;
   for (int i = 0; i < 4; i++, json->at++) {
@@ -95,7 +95,7 @@ static tdm_status read_unit(tdm_json *json, uint32_t *out_unit) {
   return TDM_OK;
 }
 
-/* What follows \u; a surrogate must have its partner. */
+/* Reads what follows \u. A surrogate must have its partner. */
 static tdm_status read_escaped_point(tdm_json *json, uint32_t *out_point) {
   const size_t begin = json->at;
   TDM_TRY(read_unit(json, out_point));
@@ -132,8 +132,8 @@ static tdm_status read_escape(tdm_json *json, uint32_t *out_point) {
   return TDM_OK;
 }
 
-/* Passes a string, its quotes included. Writes it, terminated, as far as it fits into capacity > 0
- * bytes; answers the bytes it has. */
+/* Reads a string with its quotes. Writes it, terminated and cut to capacity > 0 bytes, and returns
+ * its uncut size in *out_bytes. */
 static tdm_status read_string(tdm_json *json, char *out_text, size_t capacity, size_t *out_bytes) {
   size_t written = 0;
   *out_bytes = 0;
@@ -164,8 +164,8 @@ static tdm_status read_string(tdm_json *json, char *out_text, size_t capacity, s
   return TDM_OK;
 }
 
-/* A character never has more bytes decoded than it had as an escape, so what is written stays
- * behind what is read, and the terminator finds room where the closing quote was. */
+/* A decoded character is never longer than its escape. So writing never overtakes reading, and the
+ * terminator fits where the closing quote was. */
 tdm_status tdm_json_string(tdm_json *json, char **out_text) {
   *out_text = NULL;
   skip_blanks(json);

@@ -1,7 +1,7 @@
-/* Loads a safetensors file as a mapping: its tensors lie over one private mapping of the file.
- * Invariant: the mapping has one reference for each tensor over it and one for the load itself; the
- * last one unmaps, on whatever thread that is. Nothing here touches a mapped byte, and writing to
- * such a tensor never reaches the file. */
+/* Loads a safetensors file as a mapping: its tensors use one private mapping of the file as their
+ * memory. Invariant: the mapping has one reference for each tensor in it and one for the load
+ * itself. The last one unmaps it, on any thread. This file accesses no mapped byte, and writing to
+ * such a tensor never changes the file. */
 #define _GNU_SOURCE /* MAP_NORESERVE */
 #include <errno.h>
 #include <stdatomic.h>
@@ -45,8 +45,8 @@ static tdm_status map_file(const tdm_safetensors_file *file, mapping **out_map) 
   return TDM_OK;
 }
 
-/* A tensor over the mapping; one read, where it is not aligned for its dtype, has no bytes, or has
- * values that must be looked at. */
+/* Creates a tensor in the mapping. If it is not aligned for its dtype, has no bytes, or has values
+ * that must be checked, reads a copy instead. */
 static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *file,
                               const tdm_safetensors_entry *entry, void *user,
                               tdm_tensor **out_tensor) {
@@ -60,7 +60,7 @@ static tdm_status make_tensor(tdm_context *context, const tdm_safetensors_file *
   *out_tensor = tdm_tensor_wrap(context, dtype, entry->shape, data, release_mapping, map);
   if (*out_tensor) return TDM_OK;
   release_mapping(map);
-  return TDM_OUT_OF_MEMORY; /* all else was checked */
+  return TDM_OUT_OF_MEMORY; /* everything else was checked */
 }
 
 static tdm_status load_mapped(tdm_context *context, const tdm_safetensors_file *file,

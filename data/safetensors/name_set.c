@@ -14,7 +14,7 @@ void tdm_name_set_deinit(tdm_name_set *set) {
   set->slots = NULL;
 }
 
-/* The slot where name stands, or the free one where it belongs. */
+/* Returns the slot of name, or the free slot where it belongs. */
 static uint32_t *find_slot(const tdm_name_set *set, const char *name) {
   const size_t mask = set->capacity - 1;
   size_t at = (size_t)tdm_siphash(&set->key, name, strlen(name)) & mask;

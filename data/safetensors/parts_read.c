@@ -1,5 +1,5 @@
-/* Reads tensors from the files that an index names. Invariant: see parts.h; of each
- * file all or nothing is taken, and of the index too. */
+/* Reads tensors from the files that an index names. Invariant: see parts.h. Either all tensors of
+ * the index are read or none. */
 #include "data/safetensors/parts.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-enum { MOST_NAME = 255 }; /* of a file, as file systems have it */
+enum { MOST_NAME = 255 }; /* limit of a file's name in file systems */
 
 static bool ends_with(const char *text, const char *end) {
   const size_t length = strlen(text), wanted = strlen(end);
@@ -27,7 +27,7 @@ bool tdm_safetensors_is_part_name(const char *name) {
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* *out_map: the object of names and files, which lives as long as root. */
+/* *out_map is the object from names to files; root owns it. */
 static tdm_status check_index(json_t *root, json_t **out_map) {
   *out_map = json_object_get(root, "weight_map");
   if (!json_is_object(*out_map))
@@ -55,11 +55,11 @@ typedef struct parts {
   const char *folder;
   tdm_safetensors_reader reader;
   json_t *map;
-  json_t *taken; /* files, as keys */
+  json_t *taken; /* names of the files that were read, as keys */
   tdm_tensor_list *list;
 } parts;
 
-/* All that the file has, which is what the index says of it. */
+/* Adds all tensors of a file, which must be those that the index lists for it. */
 static tdm_status add_part(parts *self, const char *file, const tdm_tensor_list *part) {
   for (size_t i = 0; i < tdm_tensor_list_count(part); i++) {
     const char *name = tdm_tensor_list_name(part, i);

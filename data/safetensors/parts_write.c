@@ -1,7 +1,7 @@
-/* Saves tensors in several files with an index. Invariant: no file that the index of before names
- * is touched until the new index stands in its place, so that what is there under path is the old
- * set or the new one, whole; then what only the old one named is removed. A save that fails removes
- * what it has written, unless the index that names it stands in its place by then. */
+/* Saves tensors in several files with an index. Invariant: files that the old index names stay
+ * unchanged until the new index has replaced it. So `path` always refers to the whole old set or
+ * the whole new one. Afterwards, files that only the old index named are removed. A failing save
+ * removes what it has written, unless the new index is already in place. */
 #define _GNU_SOURCE /* O_CLOEXEC */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,16 +27,16 @@ typedef struct part_writer {
   size_t *ends; /* (count) tensors before the end of each part */
   size_t capacity;
   size_t count;
-  unsigned set;      /* which of the names that are free */
-  char *name;        /* of a part, with its folder: stem, then the suffix */
-  size_t name_bytes; /* room */
+  unsigned set;      /* number of the set of names in use */
+  char *name;        /* of a part, with its folder: the stem, then the suffix */
+  size_t name_bytes; /* its capacity */
   size_t stem;       /* bytes of name before the suffix */
-  size_t folder;     /* of these, the folder's */
+  size_t folder;     /* bytes of the folder within the stem */
 } part_writer;
 
 /* ---- Which tensor goes where ----------------------------------------------------------------- */
 
-/* Tensors in the list's order, as many a part as it has room for, one at least. */
+/* Distributes the tensors, in the list's order, to parts of at most part_bytes or one tensor. */
 static tdm_status cut(part_writer *self, int64_t part_bytes) {
   const size_t count = tdm_tensor_list_count(self->list);
   self->capacity = count + 1;
@@ -63,7 +63,8 @@ static size_t first_of(const part_writer *self, size_t part) {
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* "model-00001-of-00002.safetensors", of later sets "model-s1-00001-of-...", with the folder. */
+/* Returns a part's name with the folder: "model-00001-of-00002.safetensors", or
+ * "model-s1-00001-of-..." for later sets. */
 static const char *name_part(const part_writer *self, size_t part) {
   char set[16] = "";
   if (self->set > 0) (void)snprintf(set, sizeof set, "-s%u", self->set);
@@ -85,8 +86,8 @@ static tdm_status make_stem(part_writer *self) {
   return tdm_fail(TDM_INVALID_ARGUMENT, "an index is called NAME%s", TDM_SAFETENSORS_INDEX);
 }
 
-/* Makes the set's first file, by which others who save there know that it is taken; *out_taken
- * false: one of them was first. */
+/* Creates the set's first file, which reserves the set. *out_taken is false if another save was
+ * first. */
 static tdm_status take_set(part_writer *self, bool *out_taken) {
   const char *name = name_part(self, 0);
   const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -96,7 +97,7 @@ static tdm_status take_set(part_writer *self, bool *out_taken) {
   return tdm_fail(TDM_IO, "cannot create %s: %s", name, strerror(errno));
 }
 
-/* The first set none of whose files is there. */
+/* Reserves the first set of which no file exists. */
 static tdm_status find_set(part_writer *self) {
   for (self->set = 0; self->set < MOST_SETS; self->set++) {
     bool is_free = true;
@@ -148,7 +149,7 @@ static tdm_status write_map(part_writer *self, tdm_whole_file *file) {
   return tdm_json_writer_finish(&json);
 }
 
-/* *out_in_place: whether path is the new index, which is so after some failures, too. */
+/* *out_in_place is true if path is the new index, which is possible even after a failure. */
 static tdm_status write_index(part_writer *self, bool *out_in_place) {
   tdm_whole_file *file;
   TDM_TRY(tdm_whole_file_create(self->allocator, self->path, &file));
@@ -162,7 +163,8 @@ static tdm_status write_index(part_writer *self, bool *out_in_place) {
 /* ---- The set of before, and all of it
  * ----------------------------------------------------------------------- */
 
-/* What the path's index names; NULL: nothing that can be read, which is no failure. */
+/* Reads the index that is at path. Returns NULL if there is none or it cannot be read, which is no
+ * failure. */
 static json_t *read_old(const part_writer *self) {
   json_t *root = NULL;
   tdm_last_failure before;
@@ -174,7 +176,7 @@ static json_t *read_old(const part_writer *self) {
   return root;
 }
 
-/* Of files with this index's stem alone: others are not its own, whatever it says. */
+/* Removes files of the old index, but only those that begin with this index's stem. */
 static void remove_old(part_writer *self, json_t *old) {
   const char *stem = self->path + self->folder;
   const size_t length = self->stem - self->folder;
@@ -193,7 +195,7 @@ static void remove_old(part_writer *self, json_t *old) {
   }
 }
 
-/* The index of before is read at the last moment: others who save there may have replaced it. */
+/* Reads the old index as late as possible, because another save may have replaced it. */
 static tdm_status write_all(part_writer *self) {
   size_t written = 0;
   bool in_place = false;

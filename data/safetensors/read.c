@@ -1,5 +1,5 @@
-/* Reads safetensors files. Invariant: nothing here maps a file: whatever another process does to it
- * meanwhile, cutting it off too, is a status with a message that names file and tensor. */
+/* Reads safetensors files. Invariant: no file is mapped here. If another process changes or
+ * truncates a file meanwhile, the result is a status and a message that names file and tensor. */
 #include "data/safetensors/safetensors.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- The header ----------------------------------------------------------------------------- */
 
-/* Where the data begins; the header's size is checked against the file's. */
+/* Finds where the data begins, and checks the header's size against the file's. */
 static tdm_status find_data(tdm_safetensors_file *file) {
   unsigned char size[TDM_SAFETENSORS_SIZE_BYTES];
   uint64_t header_bytes = 0;

@@ -5,8 +5,8 @@
  *   (little endian)
  *
  * The header maps each name to {"dtype", "shape", "data_offsets": [begin, end]}, offsets counted
- * from the first byte of data; "__metadata__" maps strings to strings. Invariant: a header that
- * tdm_safetensors_parse accepted describes exactly the bytes that are there. */
+ * from the first byte of data. "__metadata__" maps strings to strings. Invariant: a header that
+ * tdm_safetensors_parse accepted describes exactly the bytes of the file. */
 #ifndef TANDEM_DATA_SAFETENSORS_SAFETENSORS_H
 #define TANDEM_DATA_SAFETENSORS_SAFETENSORS_H
 
@@ -35,7 +35,7 @@ typedef struct tdm_safetensors_entry {
   tdm_shape shape; /* a scalar's if rank exceeds TDM_MAX_RANK */
   int32_t rank;
   const char *dims_text; /* the `rank` dimensions in the header's text: "2,3]" */
-  int64_t begin;         /* in bytes of data */
+  int64_t begin;         /* offset in data, in bytes */
   int64_t end;
 } tdm_safetensors_entry;
 
@@ -46,60 +46,61 @@ typedef struct tdm_safetensors_header {
   size_t capacity;
 } tdm_safetensors_header;
 
-/* Reads and checks a header, whose strings it decodes in place: text holds the names from then on.
- * data_bytes: what follows it in the file. Messages say where in the header, and which tensor and
- * field, but not which file. Takes three times the header's bytes at most. On failure header may be
- * deinited. */
+/* Reads and checks a header. It decodes strings in place: text contains the names from then on.
+ * data_bytes is the size of the file after the header. Messages name the position, the tensor and
+ * the field, but not the file. Uses memory of at most three times the header's size. On failure
+ * header may be passed to deinit. */
 tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_allocator *allocator,
                                  char *text, size_t bytes, int64_t data_bytes) TDM_WARN_UNUSED;
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header);
 
-/* Returns the format's name of a dtype ("F32"); NULL if it has none. */
+/* Returns the format's name of a dtype ("F32"), or NULL if it has none. */
 const char *tdm_safetensors_dtype_name(tdm_dtype dtype);
-/* Returns the dtype of that name; NULL if the format has none. */
+/* Returns the dtype of that name, or NULL if the format has none. */
 const tdm_safetensors_type *tdm_safetensors_type_called(const char *name);
 
-/* Returns true if a tensor can be made of the entry. The others are only listed. */
+/* Returns true if a tensor can be created from the entry. Other entries are only listed. */
 static inline bool tdm_safetensors_is_supported(const tdm_safetensors_entry *entry) {
   return entry->type->dtype != TDM_DTYPE_NONE && entry->rank <= TDM_MAX_RANK;
 }
 /* Writes the entry's dimensions to dims (rank). */
 void tdm_safetensors_dims(const tdm_safetensors_entry *entry, tdm_dim *dims);
 
-/* A file whose header was read and checked; none of its data was. */
+/* An open file whose header was read and checked, and whose data was not read yet. */
 typedef struct tdm_safetensors_file {
   const tdm_allocator *allocator;
   tdm_file file;
-  char *text; /* of the header */
+  char *text; /* text of the header */
   size_t text_bytes;
-  uint64_t data_begin; /* in bytes of the file */
+  uint64_t data_begin; /* offset in the file */
   tdm_safetensors_header header;
 } tdm_safetensors_file;
 
-/* To be closed, on failure too. Messages name the file. */
+/* Opens a file. Close it, on failure too. Messages name the file. */
 tdm_status tdm_safetensors_open(const tdm_allocator *allocator, const char *path,
                                 tdm_safetensors_file *out_file) TDM_WARN_UNUSED;
 void tdm_safetensors_close(tdm_safetensors_file *file);
 
-/* One tensor, read into host memory of its own. UNSUPPORTED if the entry is not supported. Messages
- * name it, but not the file. */
+/* Reads one tensor into its own host memory. Fails with UNSUPPORTED if the entry is not supported.
+ * Messages name the tensor, but not the file. */
 tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetensors_file *file,
                                        const tdm_safetensors_entry *entry,
                                        tdm_tensor **out_tensor) TDM_WARN_UNUSED;
 
-/* How tensors are made of entries: read, or mapped. Messages name the tensor, but not the file. */
+/* Creates a tensor from an entry, by reading or mapping. Messages name the tensor, but not the
+ * file. */
 typedef tdm_status (*tdm_safetensors_maker)(tdm_context *context, const tdm_safetensors_file *file,
                                             const tdm_safetensors_entry *entry, void *user,
                                             tdm_tensor **out_tensor);
-/* All tensors of a file that is open, which was not written to meanwhile. */
+/* Lists all tensors of an open file. Fails if the file was written to meanwhile. */
 tdm_status tdm_safetensors_list(tdm_context *context, const tdm_safetensors_file *file,
                                 const char *path, tdm_safetensors_maker maker, void *user,
                                 tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
-/* All of one file. */
+/* Reads all tensors of one file. */
 tdm_status tdm_safetensors_read_file(tdm_context *context, const char *path,
                                      tdm_tensor_list **out_list) TDM_WARN_UNUSED;
-/* tdm_safetensors_load with a status. */
+/* Like tdm_safetensors_load, but returns a status. */
 tdm_status tdm_safetensors_read(tdm_context *context, const char *path,
                                 tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 

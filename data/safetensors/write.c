@@ -1,5 +1,5 @@
-/* Saves tensors as a safetensors file. Invariant: the file of that name is the old one until the
- * new one is whole and on the disk; a failure leaves no other file behind. */
+/* Saves tensors as a safetensors file. Invariant: the path refers to the old file until the new one
+ * is complete and on the disk. A failure leaves no other file there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static tdm_status append_text(text_buffer *text, const char *more) {
   return append(text, more, strlen(more));
 }
 
-/* A JSON string of valid UTF-8. */
+/* Appends a JSON string; string is valid UTF-8. */
 static tdm_status append_string(text_buffer *text, const char *string) {
   TDM_TRY(append_text(text, "\""));
   for (const char *next = string; *next != '\0'; next++) {
@@ -58,7 +58,8 @@ static tdm_status check_tensor(const char *name, const tdm_tensor *tensor) {
   return TDM_OK;
 }
 
-/* Places of tensors in data: those of wide elements first, so that all lie aligned. */
+/* Assigns each tensor its offset in data: those with wide elements first, so that all are
+ * aligned. */
 static int64_t place_tensors(const tdm_tensor_list *list, int64_t *begins) {
   const size_t count = tdm_tensor_list_count(list);
   int64_t reached = 0;
@@ -91,7 +92,7 @@ static tdm_status append_entry(text_buffer *text, const char *name, const tdm_te
   return append_text(text, part);
 }
 
-/* The size and the header, padded so that data begins at a multiple of 8. */
+/* Builds the size and the header, padded so that data begins at a multiple of 8. */
 static tdm_status build_header(text_buffer *text, const tdm_tensor_list *list,
                                const int64_t *begins) {
   static const char spaces[] = "       ";
@@ -142,7 +143,7 @@ static tdm_status write_tensor(tdm_whole_file *file, const char *name, const tdm
   return status;
 }
 
-/* Header and tensors, in the order of their places. */
+/* Writes the header and the tensors, in the order of their offsets. */
 static tdm_status write_contents(tdm_whole_file *file, const tdm_tensor_list *list,
                                  const text_buffer *header, const tdm_allocator *allocator) {
   TDM_TRY(tdm_whole_file_write(file, header->bytes, header->size));
@@ -187,7 +188,7 @@ tdm_status tdm_safetensors_save(const tdm_tensor_list *list, const char *path) {
     return tdm_safetensors_save_parts(list, path, TDM_SAFETENSORS_PART_BYTES);
   const tdm_status supported = tdm_tensor_list_check_supported(list);
   if (supported != TDM_OK) return tdm_fail_within(supported, "%s", path);
-  /* The list's context is its tensors'; an empty list needs no allocator of its own. */
+  /* The list's tensors provide the context; an empty list needs no allocator. */
   const tdm_tensor *first = tdm_tensor_list_tensor(list, 0);
   const tdm_allocator allocator =
       !first ? tdm_allocator_default() : *tdm_context_allocator(first->storage->context);

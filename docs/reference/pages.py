@@ -4,19 +4,25 @@ Names of the library in code become links to the reference. Links between pages 
 pages; links to other files of the tree become text. A link to a missing page is an error.
 """
 import html
+import json
 import os
 import re
 import xml.etree.ElementTree
 
 import markdown
 
-# Order of the pages in the menu. Other pages come last.
-MENU = ["README", "first_hour", "tutorial", "concepts", "pytorch_guide", "layers",
-        "custom_operations", "placement", "data_parallelism", "several_machines", "rank_failures",
-        "performance", "timelines", "forecast", "deployment", "messages", "environment", "tool",
-        "examples", "glossary", "pytorch_tests", "architecture", "overview", "devices", "planning",
-        "parallelism", "running", "memory", "ranks", "kernels", "building", "changing", "testing",
-        "versions", "CHANGELOG"]
+# Groups of the menu, and the order of their pages. Other pages come last.
+MENU = (
+    ("", ("README", "first_hour", "tutorial")),
+    ("User guide", ("concepts", "pytorch_guide", "custom_operations", "placement",
+                    "data_parallelism", "several_machines", "rank_failures", "performance",
+                    "timelines", "forecast", "deployment", "examples")),
+    ("Reference", ("layers", "messages", "environment", "tool", "glossary")),
+    ("Developer guide", ("architecture", "overview", "devices", "planning", "parallelism",
+                         "running", "memory", "ranks", "kernels", "building", "changing",
+                         "testing", "pytorch_tests")),
+    ("Project", ("versions", "CHANGELOG")),
+)
 # Folders of pages, as links from other pages name them.
 PAGE_FOLDERS = ("", "docs", "architecture", "docs/architecture")
 CODE = re.compile(r"<code>(.*?)</code>", re.S)
@@ -25,12 +31,19 @@ NAME = re.compile(r"\b(?:tdm_\w+|TDM_\w+)\b")
 LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.S)
 PICTURE = re.compile(r'(<img [^>]*src=")docs/(pictures/)')
 HEADING = re.compile(r"^# (.*)$", re.M)
+SECTION = re.compile(r'(?=<h[1-3] id=")')
+SECTION_HEAD = re.compile(r'<h[1-3] id="([^"]*)">(.*?)</h[1-3]>', re.S)
+TAG = re.compile(r"<[^>]*>")
 STYLE = """
 body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #1d2430; background: #fff; }
 nav { position: fixed; top: 0; bottom: 0; width: 13em; overflow: auto; padding: 1.5em;
   background: #f3f5f8; box-sizing: border-box; }
 nav a { display: block; color: #1d2430; text-decoration: none; padding: .15em 0; }
 nav a.here { font-weight: 600; }
+nav b { display: block; margin-top: 1em; color: #5a6474; font-size: 85%; }
+nav input { width: 100%; box-sizing: border-box; padding: .3em; margin-bottom: .8em;
+  font: inherit; }
+#found a { font-size: 90%; }
 main { margin-left: 13em; padding: 1.5em 3em; max-width: 56em; }
 a { color: #0b57a4; }
 pre { background: #f3f5f8; padding: .8em 1em; overflow-x: auto; font-size: 85%; line-height: 1.4; }
@@ -104,25 +117,58 @@ def body_of(text, pages, names):
 
 
 def menu_of(pages, here):
-    """Returns the links to all pages and to the reference."""
-    order = [name for name in MENU if name in pages]
-    order += sorted(name for name in pages if name not in MENU)
-    rows = [f'<a href="{name}.html"{" class=here" if name == here else ""}>'
-            f"{html.escape(title_of(pages[name], name))}</a>" for name in order]
-    rows.append('<a href="reference/globals.html">All public names</a>')
+    """Returns the links to all pages and to the reference, by groups."""
+    named = [name for _, names in MENU for name in names]
+    groups = MENU[:-1] + ((MENU[-1][0], MENU[-1][1] + tuple(sorted(set(pages) - set(named)))),)
+    rows = []
+    for group, names in groups:
+        rows += [f"<b>{group}</b>"] if group else []
+        rows += [f'<a href="{name}.html"{" class=here" if name == here else ""}>'
+                 f"{html.escape(title_of(pages[name], name))}</a>"
+                 for name in names if name in pages]
+        if group == "Reference":
+            rows.append('<a href="reference/globals.html">All public names</a>')
     return "\n".join(rows)
 
 
+def sections_of(body, name, title):
+    """Returns (title, address, text in lower case) of each section of a page's HTML."""
+    sections = []
+    for part in SECTION.split(body):
+        head = SECTION_HEAD.match(part)
+        if head:
+            heading = html.unescape(TAG.sub("", head[2]))
+            where = heading if heading == title else f"{heading} ({title})"
+            words = " ".join(html.unescape(TAG.sub(" ", part)).lower().split())
+            sections.append((where, f"{name}.html#{head[1]}", words))
+    return sections
+
+
 def write(folder, pages, tagfile):
-    """Writes {name: Markdown} as folder/NAME.html, and folder/index.html, which is the README."""
+    """Writes {name: Markdown} as folder/NAME.html, folder/index.html, which is the README, and
+    folder/search_index.js, the sections and names that the search field finds."""
     names = names_of(tagfile)
+    sections = []
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "search.js"),
+              encoding="utf-8") as file:
+        search = file.read()
     for name, text in pages.items():
+        body = body_of(text, pages, names)
+        title = title_of(text, name)
+        sections += sections_of(body, name, title)
         whole = (f"<!doctype html>\n<html lang=en><meta charset=utf-8>"
                  f"<meta name=viewport content='width=device-width'>"
                  f"<link rel=icon href='data:,'>"
-                 f"<title>{html.escape(title_of(text, name))} - Tandem</title>"
-                 f"<style>{STYLE}</style>\n<nav>\n{menu_of(pages, name)}\n</nav>\n"
-                 f"<main>\n{body_of(text, pages, names)}\n</main>\n</html>\n")
+                 f"<title>{html.escape(title)} - Tandem</title>"
+                 f"<style>{STYLE}</style>\n<nav>\n"
+                 f"<input id=search type=search placeholder=Search aria-label=Search>\n"
+                 f"<div id=found></div>\n{menu_of(pages, name)}\n</nav>\n"
+                 f"<main>\n{body}\n</main>\n<script src=search_index.js></script>\n"
+                 f"<script>\n{search}</script>\n</html>\n")
         for file in [name] + (["index"] if name == "README" else []):
             with open(os.path.join(folder, file + ".html"), "w", encoding="utf-8") as out:
                 out.write(whole)
+    sections += [(name, "reference/" + where, name.lower())
+                 for name, where in sorted(names.items())]
+    with open(os.path.join(folder, "search_index.js"), "w", encoding="utf-8") as out:
+        out.write(f"const sections = {json.dumps(sections)};\n")

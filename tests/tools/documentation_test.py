@@ -54,6 +54,11 @@ def complaints_about(folder):
                 found.append(f"{name} leads to {link}, which is not there")
     if not read("index.html").pictures:
         found.append("the first page shows no picture")
+    with open(os.path.join(folder, "search_index.js"), encoding="utf-8") as file:
+        index = file.read()
+    found += [f"the search index lacks {address}"
+              for address in ('"tutorial.html#2-train"', '"reference/sessions_8h.html#')
+              if address not in index]
     if not any("reference/" in link for link in read("tutorial.html").links):
         found.append("names in the tutorial do not lead to the reference")
     return found

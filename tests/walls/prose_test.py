@@ -28,7 +28,7 @@ ALLOWED = {
     "core": 10,
     "data": 47,
     "devices": 811,
-    "docs": 21,
+    "docs": 18,
     "examples": 179,
     "graph": 809,
     "layers": 124,

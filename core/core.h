@@ -165,15 +165,15 @@ typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *me
 /* Values that select a default which depends on more than the options. The comment of a field that
  * accepts one states which default it selects. None of these is a legal value otherwise. */
 
-/* A number that the function chooses. */
+/* A number that the function chooses, such as an epsilon that depends on the dtype. */
 #define TDM_DEFAULT (-1.7976931348623157e308)
-/* A size that the function chooses. */
+/* A size that the function chooses, such as the stride of pooling. */
 #define TDM_DEFAULT_SIZE INT64_C(-1)
-/* No index. */
+/* No index (tdm_embedding_options.padding_index). */
 #define TDM_NO_INDEX INT64_MIN
-/* The value of an environment variable, or else a default. */
+/* The value of an environment variable, or else a default (tdm_context_options). */
 #define TDM_FROM_ENVIRONMENT (-2)
-/* No deadline. */
+/* No deadline (tdm_submit_options.deadline_ns). */
 #define TDM_NO_DEADLINE UINT64_MAX
 
 /* ---- Allocation ------------------------------------------------------------------------------ */

@@ -66,7 +66,7 @@ static inline tdm_embedding_options tdm_embedding_options_default(void) {
 TDM_API tdm_value tdm_embedding(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                                 int64_t dim);
 
-/* Looks up rows of a trained table, with options. */
+/* Looks up rows of a trained table, with options. Otherwise as tdm_embedding. */
 TDM_API tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids,
                                      int64_t rows, int64_t dim,
                                      const tdm_embedding_options *options);
@@ -109,7 +109,7 @@ static inline tdm_layer_norm_options tdm_layer_norm_options_default(void) {
  * @return of x's shape. */
 TDM_API tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
 
-/* Normalizes x over its last dimensions, with options. */
+/* Normalizes x over its last dimensions, with options. Otherwise as tdm_layer_norm. */
 TDM_API tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                                       const tdm_layer_norm_options *options);
 
@@ -136,7 +136,8 @@ static inline tdm_rms_norm_options tdm_rms_norm_options_default(void) {
  * @return of x's shape. */
 TDM_API tdm_value tdm_rms_norm(tdm_graph *graph, const char *name, tdm_value x, int rank);
 
-/* Divides x by its root mean square over its last dimensions, with options. */
+/* Divides x by its root mean square over its last dimensions, with options. Otherwise as
+ * tdm_rms_norm. */
 TDM_API tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int rank,
                                     const tdm_rms_norm_options *options);
 
@@ -163,7 +164,8 @@ static inline tdm_group_norm_options tdm_group_norm_options_default(void) {
  *     and several images give 0 before weight and bias. */
 TDM_API tdm_value tdm_group_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t groups);
 
-/* Normalizes each image over groups of neighbouring channels, with options. */
+/* Normalizes each image over groups of neighbouring channels, with options. Otherwise as
+ * tdm_group_norm. */
 TDM_API tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       int64_t groups, const tdm_group_norm_options *options);
 
@@ -197,7 +199,7 @@ static inline tdm_instance_norm_options tdm_instance_norm_options_default(void) 
  * @return of x's shape. */
 TDM_API tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x);
 
-/* Normalizes each channel of each image, with options. */
+/* Normalizes each channel of each image, with options. Otherwise as tdm_instance_norm. */
 TDM_API tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                          const tdm_instance_norm_options *options);
 
@@ -534,7 +536,7 @@ static inline tdm_batch_norm_options tdm_batch_norm_options_default(void) {
  * @return of x's shape. */
 TDM_API tdm_value tdm_batch_norm(tdm_graph *graph, const char *name, tdm_value x);
 
-/* Normalizes each channel over the batch, with options. */
+/* Normalizes each channel over the batch, with options. Otherwise as tdm_batch_norm. */
 TDM_API tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                                       const tdm_batch_norm_options *options);
 
@@ -556,6 +558,7 @@ TDM_API tdm_value tdm_dropout(tdm_graph *graph, const char *name, tdm_value x, d
  * const int dimensions[] = {-1};
  * tdm_value sums = tdm_sum(graph, "sums", x, dimensions, 1, false);
  * @endcode
+ * @param x floating.
  * @param dimensions (count): the dimensions to sum over; negative: from the end.
  * @param count 0: all dimensions.
  * @param keep true: these dimensions remain with size 1. false: they are removed. */
@@ -599,10 +602,10 @@ TDM_API tdm_value tdm_last_step(tdm_graph *graph, const char *name, tdm_value x)
 /* Returns x (a, b, ...) as (b, a, ...). */
 TDM_API tdm_value tdm_swap_first_dimensions(tdm_graph *graph, const char *name, tdm_value x);
 
-/* Computes e^x / sum(e^x) along dimension (torch.softmax). */
+/* Computes e^x / sum(e^x) along dimension (torch.softmax). x is floating. */
 TDM_API tdm_value tdm_softmax(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
-/* Computes x - log(sum(e^x)) along dimension (torch.log_softmax). */
+/* Computes x - log(sum(e^x)) along dimension (torch.log_softmax). x is floating. */
 TDM_API tdm_value tdm_log_softmax(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
 /* Converts x to another dtype. Gradients flow between floating dtypes. */

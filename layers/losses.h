@@ -101,7 +101,8 @@ static inline tdm_loss_options tdm_loss_options_default(void) {
 TDM_API tdm_value tdm_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                     tdm_value targets);
 
-/* Computes the cross-entropy, with options reduction, weight, ignore_index and label_smoothing. */
+/* Computes the cross-entropy, with options reduction, weight, ignore_index and label_smoothing.
+ * Otherwise as tdm_cross_entropy. */
 TDM_API tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value logits,
                                          tdm_value targets, const tdm_loss_options *options);
 
@@ -112,7 +113,8 @@ TDM_API tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm
 TDM_API tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                           tdm_value targets);
 
-/* Computes the negative log-likelihood, with options reduction, weight and ignore_index. */
+/* Computes the negative log-likelihood, with options reduction, weight and ignore_index. Otherwise
+ * as tdm_nll. */
 TDM_API tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                tdm_value targets, const tdm_loss_options *options);
 
@@ -123,7 +125,8 @@ TDM_API tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log
 TDM_API tdm_value tdm_binary_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                            tdm_value targets);
 
-/* Computes the binary cross-entropy, with options reduction, weight and pos_weight. */
+/* Computes the binary cross-entropy, with options reduction, weight and pos_weight. Otherwise as
+ * tdm_binary_cross_entropy. */
 TDM_API tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name,
                                                 tdm_value logits, tdm_value targets,
                                                 const tdm_loss_options *options);
@@ -136,7 +139,8 @@ TDM_API tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *na
 TDM_API tdm_value tdm_kl_div(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                              tdm_value targets);
 
-/* Computes the Kullback-Leibler divergence, with options reduction and log_target. */
+/* Computes the Kullback-Leibler divergence, with options reduction and log_target. Otherwise as
+ * tdm_kl_div. */
 TDM_API tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                   tdm_value targets, const tdm_loss_options *options);
 
@@ -147,14 +151,14 @@ TDM_API tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value 
 /* Computes the mean squared error: (a - b)^2 (torch.nn.MSELoss). */
 TDM_API tdm_value tdm_mse(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
-/* Computes the squared error, with option reduction. */
+/* Computes the squared error, with option reduction. Otherwise as tdm_mse. */
 TDM_API tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                const tdm_loss_options *options);
 
 /* Computes the mean absolute error: |a - b| (torch.nn.L1Loss). */
 TDM_API tdm_value tdm_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
-/* Computes the absolute error, with option reduction. */
+/* Computes the absolute error, with option reduction. Otherwise as tdm_l1. */
 TDM_API tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                               const tdm_loss_options *options);
 
@@ -162,7 +166,7 @@ TDM_API tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, t
  * otherwise (torch.nn.SmoothL1Loss). beta is 1. */
 TDM_API tdm_value tdm_smooth_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
-/* Computes the smooth L1 loss, with options reduction and beta. */
+/* Computes the smooth L1 loss, with options reduction and beta. Otherwise as tdm_smooth_l1. */
 TDM_API tdm_value tdm_smooth_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                      const tdm_loss_options *options);
 
@@ -170,7 +174,7 @@ TDM_API tdm_value tdm_smooth_l1_with(tdm_graph *graph, const char *name, tdm_val
  * (|d| - beta / 2) otherwise (torch.nn.HuberLoss). beta is 1. */
 TDM_API tdm_value tdm_huber(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);
 
-/* Computes the Huber loss, with options reduction and beta. */
+/* Computes the Huber loss, with options reduction and beta. Otherwise as tdm_huber. */
 TDM_API tdm_value tdm_huber_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                  const tdm_loss_options *options);
 
@@ -185,7 +189,8 @@ TDM_API tdm_value tdm_huber_with(tdm_graph *graph, const char *name, tdm_value a
 TDM_API tdm_value tdm_margin_ranking(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                      tdm_value targets);
 
-/* Computes the margin ranking loss, with options reduction and margin. */
+/* Computes the margin ranking loss, with options reduction and margin. Otherwise as
+ * tdm_margin_ranking. */
 TDM_API tdm_value tdm_margin_ranking_with(tdm_graph *graph, const char *name, tdm_value a,
                                           tdm_value b, tdm_value targets,
                                           const tdm_loss_options *options);
@@ -196,7 +201,8 @@ TDM_API tdm_value tdm_margin_ranking_with(tdm_graph *graph, const char *name, td
 TDM_API tdm_value tdm_hinge_embedding(tdm_graph *graph, const char *name, tdm_value x,
                                       tdm_value targets);
 
-/* Computes the hinge embedding loss, with options reduction and margin. */
+/* Computes the hinge embedding loss, with options reduction and margin. Otherwise as
+ * tdm_hinge_embedding. */
 TDM_API tdm_value tdm_hinge_embedding_with(tdm_graph *graph, const char *name, tdm_value x,
                                            tdm_value targets, const tdm_loss_options *options);
 
@@ -205,7 +211,7 @@ TDM_API tdm_value tdm_hinge_embedding_with(tdm_graph *graph, const char *name, t
 TDM_API tdm_value tdm_soft_margin(tdm_graph *graph, const char *name, tdm_value x,
                                   tdm_value targets);
 
-/* Computes the soft margin loss, with option reduction. */
+/* Computes the soft margin loss, with option reduction. Otherwise as tdm_soft_margin. */
 TDM_API tdm_value tdm_soft_margin_with(tdm_graph *graph, const char *name, tdm_value x,
                                        tdm_value targets, const tdm_loss_options *options);
 
@@ -217,7 +223,8 @@ TDM_API tdm_value tdm_soft_margin_with(tdm_graph *graph, const char *name, tdm_v
 TDM_API tdm_value tdm_multi_margin(tdm_graph *graph, const char *name, tdm_value scores,
                                    tdm_value targets);
 
-/* Computes the multi-margin loss, with options reduction, margin, p and weight. */
+/* Computes the multi-margin loss, with options reduction, margin, p and weight. Otherwise as
+ * tdm_multi_margin. */
 TDM_API tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_value scores,
                                         tdm_value targets, const tdm_loss_options *options);
 
@@ -230,7 +237,8 @@ TDM_API tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_
 TDM_API tdm_value tdm_multilabel_margin(tdm_graph *graph, const char *name, tdm_value scores,
                                         tdm_value targets);
 
-/* Computes the multi-label margin loss, with option reduction. */
+/* Computes the multi-label margin loss, with option reduction. Otherwise as tdm_multilabel_margin.
+ */
 TDM_API tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name, tdm_value scores,
                                              tdm_value targets, const tdm_loss_options *options);
 
@@ -241,7 +249,8 @@ TDM_API tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name,
 TDM_API tdm_value tdm_multilabel_soft_margin(tdm_graph *graph, const char *name, tdm_value logits,
                                              tdm_value targets);
 
-/* Computes the multi-label soft margin loss, with options reduction and weight. */
+/* Computes the multi-label soft margin loss, with options reduction and weight. Otherwise as
+ * tdm_multilabel_soft_margin. */
 TDM_API tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *name,
                                                   tdm_value logits, tdm_value targets,
                                                   const tdm_loss_options *options);
@@ -276,7 +285,8 @@ TDM_API tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_
 TDM_API tdm_value tdm_cosine_embedding(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                        tdm_value targets);
 
-/* Computes the cosine embedding loss, with options reduction and margin. */
+/* Computes the cosine embedding loss, with options reduction and margin. Otherwise as
+ * tdm_cosine_embedding. */
 TDM_API tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_value a,
                                             tdm_value b, tdm_value targets,
                                             const tdm_loss_options *options);
@@ -292,7 +302,7 @@ TDM_API tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_val
 
 /* Computes the triplet margin loss, with options reduction, margin (above 0), p, epsilon and swap.
  * Source of swap: V. Balntas et al., "Learning shallow convolutional feature descriptors with
- * triplet losses", 2016. */
+ * triplet losses", 2016. Otherwise as tdm_triplet_margin. */
 TDM_API tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value anchor,
                                           tdm_value positive, tdm_value negative,
                                           const tdm_loss_options *options);
@@ -312,7 +322,7 @@ TDM_API tdm_value tdm_gaussian_nll(tdm_graph *graph, const char *name, tdm_value
                                    tdm_value targets, tdm_value variance);
 
 /* Computes the negative log-likelihood of a normal distribution, with options reduction, epsilon
- * and full, which adds log(2 pi) / 2. */
+ * and full, which adds log(2 pi) / 2. Otherwise as tdm_gaussian_nll. */
 TDM_API tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
                                         tdm_value targets, tdm_value variance,
                                         const tdm_loss_options *options);
@@ -324,7 +334,8 @@ TDM_API tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_
 TDM_API tdm_value tdm_poisson_nll(tdm_graph *graph, const char *name, tdm_value x,
                                   tdm_value targets);
 
-/* Computes the negative log-likelihood of a Poisson distribution, with options.
+/* Computes the negative log-likelihood of a Poisson distribution, with options. Otherwise as
+ * tdm_poisson_nll.
  * - reduction.
  * - linear_input: x is the rate, and the loss is x - target log(x + epsilon).
  * - epsilon: default 1e-8.
@@ -351,7 +362,7 @@ TDM_API tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_v
 TDM_API tdm_value tdm_ctc(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                           tdm_value targets, tdm_value input_lengths, tdm_value target_lengths);
 
-/* Computes the CTC loss, with options reduction, blank and zero_infinity. */
+/* Computes the CTC loss, with options reduction, blank and zero_infinity. Otherwise as tdm_ctc. */
 TDM_API tdm_value tdm_ctc_with(tdm_graph *graph, const char *name, tdm_value log_probabilities,
                                tdm_value targets, tdm_value input_lengths, tdm_value target_lengths,
                                const tdm_loss_options *options);

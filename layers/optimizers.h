@@ -52,7 +52,7 @@ static inline tdm_sgd_options tdm_sgd_options_default(void) {
  * momentum m). Accepts sparse gradients if momentum and weight decay are 0. */
 TDM_API tdm_optimizer tdm_sgd(double learning_rate);
 
-/* Returns stochastic gradient descent, with options. */
+/* Returns stochastic gradient descent, with options. Otherwise as tdm_sgd. */
 TDM_API tdm_optimizer tdm_sgd_with(const tdm_sgd_options *options);
 
 /* Options of tdm_adam_with, tdm_adamw_with and tdm_sparse_adam_with. */
@@ -95,21 +95,21 @@ static inline tdm_adam_options tdm_adamw_options_default(void) {
  */
 TDM_API tdm_optimizer tdm_adam(double learning_rate);
 
-/* Returns Adam, with options. */
+/* Returns Adam, with options. Otherwise as tdm_adam. */
 TDM_API tdm_optimizer tdm_adam_with(const tdm_adam_options *options);
 
 /* Returns AdamW: Adam with decoupled weight decay, 1e-2 by default (torch.optim.AdamW). Source: I.
  * Loshchilov, F. Hutter, "Decoupled weight decay regularization", ICLR 2019. */
 TDM_API tdm_optimizer tdm_adamw(double learning_rate);
 
-/* Returns AdamW, with options made by tdm_adamw_options_default(). */
+/* Returns AdamW, with options made by tdm_adamw_options_default(). Otherwise as tdm_adamw. */
 TDM_API tdm_optimizer tdm_adamw_with(const tdm_adam_options *options);
 
 /* Returns Adam for sparse gradients, which updates only rows that have a gradient
  * (torch.optim.SparseAdam). Dense gradients are an error. */
 TDM_API tdm_optimizer tdm_sparse_adam(double learning_rate);
 
-/* Returns Adam for sparse gradients, with options. */
+/* Returns Adam for sparse gradients, with options. Otherwise as tdm_sparse_adam. */
 TDM_API tdm_optimizer tdm_sparse_adam_with(const tdm_adam_options *options);
 
 /* Options of tdm_nadam_with. */
@@ -139,7 +139,7 @@ static inline tdm_nadam_options tdm_nadam_options_default(void) {
  * Nesterov momentum into Adam", 2016. */
 TDM_API tdm_optimizer tdm_nadam(double learning_rate);
 
-/* Returns NAdam, with options. */
+/* Returns NAdam, with options. Otherwise as tdm_nadam. */
 TDM_API tdm_optimizer tdm_nadam_with(const tdm_nadam_options *options);
 
 /* Options of tdm_radam_with. */
@@ -167,7 +167,7 @@ static inline tdm_radam_options tdm_radam_options_default(void) {
  * and beyond", ICLR 2020. */
 TDM_API tdm_optimizer tdm_radam(double learning_rate);
 
-/* Returns RAdam, with options. */
+/* Returns RAdam, with options. Otherwise as tdm_radam. */
 TDM_API tdm_optimizer tdm_radam_with(const tdm_radam_options *options);
 
 /* Options of tdm_adamax_with. */
@@ -193,7 +193,7 @@ static inline tdm_adamax_options tdm_adamax_options_default(void) {
  * instead of the root of the mean of squares (torch.optim.Adamax). */
 TDM_API tdm_optimizer tdm_adamax(double learning_rate);
 
-/* Returns Adamax, with options. */
+/* Returns Adamax, with options. Otherwise as tdm_adamax. */
 TDM_API tdm_optimizer tdm_adamax_with(const tdm_adamax_options *options);
 
 /* Options of tdm_adadelta_with. */
@@ -224,7 +224,7 @@ static inline tdm_adadelta_options tdm_adadelta_options_default(void) {
  */
 TDM_API tdm_optimizer tdm_adadelta(double learning_rate);
 
-/* Returns Adadelta, with options. */
+/* Returns Adadelta, with options. Otherwise as tdm_adadelta. */
 TDM_API tdm_optimizer tdm_adadelta_with(const tdm_adadelta_options *options);
 
 /* Options of tdm_adafactor_with. */
@@ -261,7 +261,7 @@ static inline tdm_adafactor_options tdm_adafactor_options_default(void) {
  * a matrix of its own, so its states can be loaded only into the same number of shards. */
 TDM_API tdm_optimizer tdm_adafactor(double learning_rate);
 
-/* Returns Adafactor, with options. */
+/* Returns Adafactor, with options. Otherwise as tdm_adafactor. */
 TDM_API tdm_optimizer tdm_adafactor_with(const tdm_adafactor_options *options);
 
 /* Options of tdm_adagrad_with. */
@@ -289,7 +289,7 @@ static inline tdm_adagrad_options tdm_adagrad_options_default(void) {
  * sums. */
 TDM_API tdm_optimizer tdm_adagrad(double learning_rate);
 
-/* Returns Adagrad, with options. */
+/* Returns Adagrad, with options. Otherwise as tdm_adagrad. */
 TDM_API tdm_optimizer tdm_adagrad_with(const tdm_adagrad_options *options);
 
 /* Options of tdm_rmsprop_with. */
@@ -319,7 +319,7 @@ static inline tdm_rmsprop_options tdm_rmsprop_options_default(void) {
  * machine learning", 2012. */
 TDM_API tdm_optimizer tdm_rmsprop(double learning_rate);
 
-/* Returns RMSprop, with options. */
+/* Returns RMSprop, with options. Otherwise as tdm_rmsprop. */
 TDM_API tdm_optimizer tdm_rmsprop_with(const tdm_rmsprop_options *options);
 
 #ifdef __cplusplus

@@ -12,7 +12,7 @@ extern "C" {
 
 /* Computes matrix products (torch.matmul). Leading dimensions are broadcast: one that is missing,
  * or is 1, is repeated.
- * @param a (..., m, k), with two dimensions or more.
+ * @param a (..., m, k), with two dimensions or more, floating.
  * @param b (..., k, n), with two dimensions or more.
  * @return (..., m, n). */
 TDM_API tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b);

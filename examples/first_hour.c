@@ -1,5 +1,5 @@
-/* The program of docs/first_hour.md: each call trains for an epoch more, from where the call before
- * it stopped; "explain" trains nothing, and tells what a step moves. */
+/* The program of docs/first_hour.md. Each call continues training for one more epoch. "explain"
+ * prints the transfers of a step, without training. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* Layers of capsules with dynamic routing (Sabour, Frosst, Hinton: "Dynamic routing between
- * capsules", NIPS 2017), which the library does not have, made from tandem.h alone. Floating values
- * are float32 or float64. One thread, the graph's; an invalid value in gives an invalid one out. */
+ * capsules", NIPS 2017), which the library does not have. They use only tandem.h. Floating values
+ * are float32 or float64. One thread, the graph's. An invalid input gives an invalid output. */
 #ifndef EXAMPLES_CAPSULE_CAPSULES_H
 #define EXAMPLES_CAPSULE_CAPSULES_H
 

@@ -1,5 +1,5 @@
 /* The kernels of the capsule operations, for float32 and for float64: each of the two sources is
- * compiled twice, CAPSULE_REAL_BITS says for which. Knows tandem.h alone. */
+ * compiled twice, for CAPSULE_REAL_BITS. Uses only tandem.h. */
 #ifndef EXAMPLES_CAPSULE_KERNELS_H
 #define EXAMPLES_CAPSULE_KERNELS_H
 
@@ -7,7 +7,7 @@
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
 
-/* What routing keeps of an image lies on the stack: capsules above, their numbers, iterations. */
+/* Limits of the memory on the stack for an image: capsules above, their numbers, iterations. */
 enum { MOST_ABOVE = 64, MOST_WIDTH = 1024, MOST_ITERATIONS = 8 };
 typedef struct routing_attributes {
   int64_t iterations;

@@ -70,7 +70,7 @@ static tdm_status margin_gradient(tdm_gradient *gradient) {
   return operation_append_gradient(gradient, &margin_gradient_operation);
 }
 
-/* What is itself a part, and is cut once more, knows the rows of the whole already. */
+/* Divides the margin loss into parts. A part that is divided again has the rows of the whole. */
 static tdm_status chunk_margin(tdm_chunked *chunked) {
   enum { MOST_PARTS = 64 };
   margin_attributes attributes = *(const margin_attributes *)tdm_chunked_attributes(chunked);

@@ -1,11 +1,11 @@
-/* What the capsules' operations share: checks of shape rules, and one form of gradient rule. */
+/* Shared by the operations on capsules: checks of shape rules, and a form of gradient rule. */
 #ifndef EXAMPLES_CAPSULE_OPERATIONS_H
 #define EXAMPLES_CAPSULE_OPERATIONS_H
 
 #include <tandem/tandem.h>
 
-/* Is input `index`, which a message calls name, of that rank, of the first input's floating dtype,
- * with sizes in all dimensions but the first? */
+/* Checks that input `index`, named `name` in messages, has that rank, the first input's floating
+ * dtype, and sizes in all dimensions except the first. */
 tdm_status operation_check_input(const tdm_infer *infer, size_t index, const char *name, int rank);
 /* The shape rule of gradient operations: outputs are like the inputs from the second on. */
 tdm_status operation_infer_like_operands(tdm_infer *infer);

@@ -1,6 +1,7 @@
-/* Votes and routing by agreement. What capsule i of the layer below says to capsule j above is its
- * vote; B images, I capsules below of P numbers, J above of Q. Invariant: results do not depend on
- * the team, each image and each capsule's weights are one thread's. */
+/* Votes and routing by agreement. The vote of capsule i of the layer below is its prediction of
+ * capsule j above. There are B images, I capsules below of P numbers, and J above of Q. Invariant:
+ * results do not depend on the team, because one thread computes each image, and one each capsule's
+ * weights. */
 #include <math.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static void couple(const routing_sizes *n, const real *of_capsule, const real *e
     coupling[j] /= sum;
 }
 
-/* What squash multiplies s (Q) by: |s| / (1 + |s|^2). */
+/* Returns the factor of squash for s (Q): |s| / (1 + |s|^2). */
 static real squash_factor(const real *s, int64_t size) {
   const real square = dot(s, s, size);
   return (real)sqrt((double)square) / (1 + square);
@@ -192,7 +193,7 @@ static void routing_gradient_range(void *user, int64_t begin, int64_t end) {
   passage kept;
   for (int64_t b = begin; b < end; b++) {
     const real *image_votes = all_votes + b * n.below * width;
-    real d_later[MOST_WIDTH]; /* at first of the answer alone */
+    real d_later[MOST_WIDTH]; /* initially only that of the result */
     real d_s[MOST_WIDTH];
     route(&n, image_votes, &kept);
     memcpy(d_later, d_v + b * width, (size_t)width * sizeof(real));

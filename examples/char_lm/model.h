@@ -1,6 +1,6 @@
 /* The language model: characters (batch, length) -> embedding -> LSTM -> a score for each character
- * that may follow. What the LSTM remembers comes in and goes out, so a text can be gone through
- * window by window. */
+ * that may follow. The states of the LSTM are inputs and outputs, so a text can be read window by
+ * window. */
 #ifndef EXAMPLES_CHAR_LM_MODEL_H
 #define EXAMPLES_CHAR_LM_MODEL_H
 

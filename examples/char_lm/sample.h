@@ -21,8 +21,8 @@ typedef struct sample_options {
 #define CHAR_LM_SCORES "scores" /* float32 (batch, length, characters) */
 #define CHAR_LM_LOSS "loss"
 
-/* Prints the prompt and what the model goes on with. zeros (layers, 1, hidden) is what it remembers
- * at first. The same seed and parameters write the same text. */
+/* Prints the prompt and the model's continuation. zeros (layers, 1, hidden) is the initial state.
+ * The same seed and parameters give the same text. */
 tdm_status sample(tdm_context *context, tdm_session *session, const text *of,
                   const sample_options *given, tdm_tensor *zeros);
 

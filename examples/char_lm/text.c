@@ -9,7 +9,7 @@
 
 #include "tools/options/command_line.h"
 
-/* All verses of Debian's bible-kjv, each a line that begins with where it stands: "Ge1:1 In". */
+/* All verses of Debian's bible-kjv, each a line that begins with its place: "Ge1:1 In". */
 #define VERSES "bible -f 'gen1:1-rev22:21'"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -162,8 +162,8 @@ tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin,
 
 static const double HELD_OUT_SHARE = 0.05; /* the end of the text */
 
-/* A part of the text has too few characters, which the message is about: tells of which text, and
- * what is enough. */
+/* Reports that a part of the text has too few characters, with the text and the necessary number.
+ */
 static tdm_status fail_short(const text *from, int64_t rows, int64_t length,
                              const char *length_option, bool training) {
   return tdm_fail(

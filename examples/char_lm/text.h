@@ -1,5 +1,5 @@
 /* A text as characters with ids, and windows of it in an order that lets a model carry its state
- * from one batch to the next. One thread, but for what loaders do. */
+ * from one batch to the next. One thread, except loaders. */
 #ifndef EXAMPLES_CHAR_LM_TEXT_H
 #define EXAMPLES_CHAR_LM_TEXT_H
 
@@ -20,7 +20,7 @@ void text_release(text *released);
 /* The characters as a tensor int64 (character_count) of their bytes. */
 tdm_tensor *text_characters(const text *asked, tdm_context *context);
 
-/* Has the text every character of the prompt, and the prompt one? */
+/* Checks that the prompt is not empty, and that the text has all its characters. */
 tdm_status text_check_prompt(const text *of, const char *prompt);
 /* An id drawn with probabilities softmax(scores / temperature): below 1 likelier characters, above
  * wilder ones. scores (count); uniform is in [0, 1). */
@@ -29,22 +29,23 @@ int64_t text_draw(const float *scores, int64_t count, double temperature, double
 /* Fields of a batch. */
 enum { CHARACTERS, TARGETS, TEXT_FIELDS };
 
-/* The text from byte `begin` to `end`, in `rows` streams of equal length, each cut into windows of
- * `length`: item i is of stream i mod rows, so batches of `rows` items, in order, go through all
- * streams at once. "characters" int64 (length), "targets" int64 (length), each the one after. The
- * text is borrowed, and outlives the dataset. NULL on failure. */
+/* Creates a dataset of the text from byte `begin` to `end`. The text is divided into `rows` streams
+ * of equal length, and those into windows of `length`. Item i belongs to stream i mod rows, so
+ * batches of `rows` items, in order, read all streams at once. Fields: "characters" int64 (length),
+ * "targets" int64 (length), the next characters. The text is borrowed, and must outlive the
+ * dataset. Returns NULL on failure. */
 tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin, int64_t end,
                           int64_t rows, int64_t length);
 
-/* What is learnt from a text, [true], and its last twentieth, which is held out, [false]. */
+/* The training part of a text, [true], and its last twentieth, which is held out, [false]. */
 typedef struct text_parts {
   tdm_dataset *sets[2];
   tdm_loader *loaders[2]; /* of batches of `rows` windows, in order */
 } text_parts;
 
-/* Both parts in text_windows of `length`; length_option is the command line's word for it, which
- * the message tells where the text is too short. On failure too *out_parts is to be released,
- * before the text. */
+/* Creates both parts with text_windows of `length`. length_option is the command line's option for
+ * it, which the message names if the text is too short. The caller releases *out_parts before the
+ * text, on failure too. */
 tdm_status text_open_parts(tdm_context *context, const text *from, int64_t rows, int64_t length,
                            const char *length_option, text_parts *out_parts);
 void text_parts_release(text_parts *released);

@@ -1,5 +1,5 @@
-/* Files of models that read a text. Invariant: no parameters are loaded whose numbers stand for
- * other characters than the text's, as far as the file tells. */
+/* Files of models that read a text. Invariant: parameters are not loaded if the file lists other
+ * characters than those of the text. */
 #include "examples/char_lm/text_files.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the examples on Fashion-MNIST share: all but the model. */
+/* Shared by the examples on Fashion-MNIST: everything except the model. */
 #ifndef EXAMPLES_CLOTHES_CLOTHES_H
 #define EXAMPLES_CLOTHES_CLOTHES_H
 
@@ -22,14 +22,14 @@ typedef struct clothes_model {
   const option_table *table;
   /* Adds kernels of the model's own to the context; NULL: it has none. */
   tdm_status (*prepare)(tdm_context *context);
-  /* Describes the model for images float32 (batch, 1, 28, 28) and classes int64 (batch); answers
-   * its loss, and in *out_scores its scores (batch, 10). accelerator, parallel (devices to wrap a
-   * part over): NULL where there is none. */
+  /* Describes the model for images float32 (batch, 1, 28, 28) and classes int64 (batch). Returns
+   * its loss, and in *out_scores its scores (batch, 10). accelerator and parallel (devices over
+   * which a part is wrapped) may be NULL. */
   tdm_value (*describe)(tdm_graph *graph, tdm_value images, tdm_value classes,
                         const char *accelerator, const char *parallel, tdm_value *out_scores);
 } clothes_model;
 
-/* The program: trains, evaluates, saves and tells. Answers its exit code. */
+/* The program: trains, evaluates, saves and reports. Returns its exit code. */
 int clothes_main(const clothes_model *model, int argc, char **argv);
 
 #endif

@@ -10,11 +10,11 @@
 
 enum { MAGIC_OF_CLASSES = 0x801, MAGIC_OF_IMAGES = 0x803, PIXELS = IMAGE_SIZE * IMAGE_SIZE };
 
-/* Of the training part's pixels between 0 and 1. */
+/* Statistics of the training part's pixels, between 0 and 1. */
 static const double PIXEL_MEAN = 0.2860;
 static const double PIXEL_DEVIATION = 0.3530;
 
-/* A file's bytes behind its header, for count items. */
+/* The bytes of a file after its header, for count items. */
 typedef struct item_bytes {
   unsigned char *data;
   int64_t count;

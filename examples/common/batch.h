@@ -1,4 +1,4 @@
-/* What a loader delivers at a time. Invariant: a batch without rows holds no tensors. */
+/* A batch of a loader. Invariant: a batch without rows holds no tensors. */
 #ifndef EXAMPLES_COMMON_BATCH_H
 #define EXAMPLES_COMMON_BATCH_H
 

@@ -10,7 +10,7 @@ typedef struct common_options {
   const char *parallel;  /* devices of the part that is wrapped; NULL: it is not */
   const char *load_path; /* NULL: not asked for; so with all paths */
   const char *save_path;
-  const char *resume_path;     /* a checkpoint to go on from */
+  const char *resume_path;     /* a checkpoint from which training continues */
   const char *checkpoint_path; /* written after every epoch, and as checkpoint_steps say */
   const char *log_path;        /* what training comes to, which `tandem curves` reads */
   const char *plan_path;       /* JSON, which `tandem plan` reads */
@@ -24,7 +24,7 @@ typedef struct common_options {
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t seed;          /* not negative */
   double learning_rate;  /* of the first step; falls to 0 at the last */
-  int rank; /* of the job that the program is one of, which program_open tells: 0 of 1 */
+  int rank; /* rank in its job, set by program_open; 0 without a job */
   int rank_count;
   bool epochs_given;
   bool deterministic;
@@ -32,7 +32,7 @@ typedef struct common_options {
   bool help;
 } common_options;
 
-/* The table of these, which every such example's stands on. */
+/* The table of these options, which every such example extends. */
 extern const option_table common_table;
 /* All of an example's table but its first two fields, from an options struct and two arrays. */
 #define EXAMPLE_TABLE_PARTS(defaults_, rows_, helps_)                                              \

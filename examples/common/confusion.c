@@ -1,4 +1,4 @@
-/* Counting answers by class. */
+/* Counts results by class. */
 #include "examples/common/confusion.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@ typedef struct confusion {
 /* A judge of scores float32 (rows, classes); counted is borrowed. */
 judge confusion_judge(confusion *counted, const char *score_name);
 int64_t confusion_total(const confusion *counted);
-/* The share of right answers; 0 where there are none at all. */
+/* Returns the share of correct results, 0 without results. */
 double confusion_accuracy(const confusion *counted);
 /* The share of the items of one class that were answered right. */
 double confusion_recall(const confusion *counted, int64_t class_index);

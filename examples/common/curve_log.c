@@ -24,7 +24,7 @@ static void keep_lines(FILE *from, FILE *to, int64_t step) {
   }
 }
 
-/* What follows a checkpoint is written anew. */
+/* Removes the lines after a checkpoint, which are written again. */
 static tdm_status cut(const char *path, int64_t step) {
   FILE *old = fopen(path, "re");
   if (!old) return errno == ENOENT ? TDM_OK : fail(path);

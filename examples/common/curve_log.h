@@ -1,6 +1,6 @@
-/* What a training comes to on its way, a line of tab-separated values as soon as it is known, which
- * `tandem curves` draws: losses, scores and rates over steps and epochs. A run that is killed
- * leaves its lines. */
+/* Writes training curves: losses, scores and rates over steps and epochs, as lines of tab-separated
+ * values, which `tandem curves` plots. Each line is written as soon as it is known, so a run that
+ * is killed leaves its lines. */
 #ifndef EXAMPLES_COMMON_CURVE_LOG_H
 #define EXAMPLES_COMMON_CURVE_LOG_H
 
@@ -16,17 +16,17 @@ typedef struct curve_log {
   int64_t rows;      /* of the epoch, when the last line was taken, */
   double loss_sum;   /* with their losses, */
   uint64_t taken_ns; /* and when that was */
-  double loss;       /* what the line under way tells: the mean of its rows, NaN: it has none, */
+  double loss;       /* of the current line: the mean of its rows, NaN without rows, */
   double rate;       /* and units a second */
 } curve_log;
 
-/* Opens what given asks for, to be released by curve_log_end; with `step` steps behind it, lines of
- * up to that one are kept. Rank 0 writes. */
+/* Opens the file that the options name; curve_log_end closes it. Lines up to `step`, the number of
+ * steps done, are kept. Rank 0 writes. */
 tdm_status curve_log_begin(const learner *self, const common_options *given, int64_t step,
                            curve_log *out_log);
-/* An epoch begins, with so many of its rows behind it. */
+/* Begins an epoch, of which so many rows are done. */
 void curve_log_begin_epoch(curve_log *log, int64_t rows, double loss_sum);
-/* Is there a line after this step? The last one of an epoch has its own. */
+/* Returns true if a line follows this step. The last step of an epoch has its own line. */
 bool curve_log_is_due(const curve_log *log, int64_t step);
 /* Takes what is new since the last line: of the epoch are `rows`, and the sum of their losses. */
 void curve_log_take(curve_log *log, int64_t rows, double loss_sum);

@@ -4,13 +4,14 @@
 
 #include "examples/common/learner.h"
 
-/* What is carried at the moment: owned. */
+/* The current carried values; owned. */
 typedef struct carrier {
   tdm_tensor *values[MOST_CARRIED];
 } carrier;
 void carrier_begin(carrier *state, const learner *self);
 void carrier_end(carrier *state, const learner *self);
-/* Feeds for the first field_count fields of a batch, then for what is carried; answers how many.
+/* Makes feeds for the first field_count fields of a batch, then for carried values; returns their
+ * number.
  * out_feeds has room for TDM_DATASET_MAX_FIELDS + MOST_CARRIED. */
 size_t carrier_feeds(const carrier *state, const learner *self, const batch *taken,
                      size_t field_count, bool handed_over, tdm_feed *out_feeds);

@@ -1,5 +1,5 @@
-/* Explaining the plan of a training step. Batches may be of many shapes, each with a plan of its
- * own; the one that most rows go through is told. */
+/* Explains the plan of a training step. Batches may have several shapes, each with a plan of its
+ * own. The plan of the most rows is explained. */
 #include <stdio.h>
 
 #include "examples/common/evaluate.h"

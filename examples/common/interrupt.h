@@ -11,7 +11,7 @@ enum { INTERRUPTED_EXIT_CODE = 130 }; /* a shell's: 128 + SIGINT */
  * ignored (a job in the background of a script) it stays so. */
 void interrupt_watch(void);
 void interrupt_leave(void);
-/* Has it come, ever? Any thread. */
+/* Returns true if an interrupt has arrived. Any thread. */
 bool interrupt_came(void);
 
 #endif

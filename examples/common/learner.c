@@ -16,7 +16,7 @@ typedef struct training {
   const common_options *given;
   progress bar;
   curve_log log;
-  middle from;          /* where an epoch goes on in its middle */
+  middle from;          /* position in an epoch from which training continues */
   int64_t step;         /* submitted, over all epochs */
   int64_t step_count;   /* of all epochs */
   int64_t row_count;    /* trained on so far */
@@ -43,7 +43,7 @@ static tdm_status train_carrying(training *run, steps *counted, carrier *state, 
   return TDM_OK;
 }
 
-/* Of the next step. */
+/* Returns the learning rate of the next step. */
 static double learning_rate_of(const training *run) {
   return run->given->learning_rate * (1.0 - (double)run->step / (double)run->step_count);
 }
@@ -60,7 +60,7 @@ static tdm_status train_batch(training *run, steps *under_way, carrier *state, c
   return steps_submit(under_way, feeds, feed_count, taken->rows, mean_loss);
 }
 
-/* May the next step be taken? */
+/* Returns true if the next step may be made. */
 static bool goes_on(const training *run) {
   return !interrupt_came() && (!run->given->steps || run->step < run->given->steps);
 }
@@ -73,7 +73,7 @@ static bool is_time_for_checkpoint(const training *run, bool is_last, int64_t do
   return is_last || (given->checkpoint_steps && run->step % given->checkpoint_steps == 0);
 }
 
-/* What the options ask to be told of the latest runs. */
+/* Writes the reports of the latest runs that the options request. */
 static tdm_status write_runs(const learner *self, const common_options *given) {
   tdm_status status = TDM_OK;
   if (given->trace_path) status = write_trace(self->session, "--trace", given->trace_path);
@@ -89,7 +89,7 @@ static tdm_status fail_interrupted(const training *run) {
                   path ? path : "");
 }
 
-/* What the first step of the epoch, or of what is left of it, is fed. */
+/* Sets the feeds of the first step of the epoch, or of its rest. */
 static void begin_state(training *run, carrier *state) {
   if (run->from.is_there) {
     *state = run->from.state;
@@ -199,7 +199,7 @@ static tdm_status train_and_judge(training *run, int64_t epoch) {
   return TDM_OK;
 }
 
-/* Goes on from the options' checkpoint: *out_epoch is the first that is left. */
+/* Continues from the options' checkpoint; *out_epoch is the next epoch. */
 static tdm_status resume(training *run, int64_t *out_epoch) {
   const learner *self = run->self;
   const char *path = run->given->resume_path;

@@ -5,18 +5,18 @@
 #include "examples/common/batch.h"
 #include "examples/common/common_options.h"
 
-/* Makes a score of the answers to what was held out. */
+/* Computes a score of the results on held-out data. */
 typedef struct judge {
   const char *score_name;    /* "test accuracy" */
   void (*begin)(void *user); /* before the first batch */
-  /* answers: what the model's output was for the batch. */
+  /* Counts the model's output for the batch. */
   tdm_status (*count)(void *user, const batch *asked, const tdm_tensor *answers);
   double (*score)(const void *user);
   void *user;
 } judge;
 
-/* What one step leaves for the next: the output is fed as the input; `first` (borrowed), before
- * the first step of every epoch. Steps then run one after the other. */
+/* A state that one step passes to the next: the output is fed as the input. `first` (borrowed) is
+ * fed to the first step of every epoch. Steps then run one after the other. */
 typedef struct carried {
   const char *input;
   const char *output;

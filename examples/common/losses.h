@@ -9,7 +9,7 @@ typedef struct losses {
   int64_t batch_count;
 } losses;
 
-/* Of a model whose answers are the loss, float32 (): counts into `counted`, which is borrowed. */
+/* A judge for a model whose output is the loss, float32 (). Counts into `counted`, borrowed. */
 judge losses_judge(const char *score_name, losses *counted);
 double losses_bits(const losses *counted); /* 0 before the first batch */
 

@@ -1,5 +1,5 @@
-/* What an epoch has made so far, besides what a checkpoint has of session and loader: sums of the
- * loss, and what steps carry on. */
+/* The state of an unfinished epoch, in addition to the checkpoint of session and loader: sums of
+ * the loss, and carried values. */
 #ifndef EXAMPLES_COMMON_MIDDLE_H
 #define EXAMPLES_COMMON_MIDDLE_H
 
@@ -13,14 +13,14 @@ tdm_status middle_save(const learner *self, steps *under_way, const carrier *sta
 /* The same at the end of an epoch, where there is nothing but what the learner keeps. */
 tdm_status epoch_save(const learner *self, const char *path);
 
-/* What middle_save has added, of a checkpoint from the middle of an epoch. */
+/* The state that middle_save adds to a checkpoint in an epoch. */
 typedef struct middle {
   bool is_there; /* false: an epoch begins */
   double loss_sum;
   int64_t rows;
   carrier state; /* owned until it is taken */
 } middle;
-/* Goes on from a checkpoint; `from` is filled where it is from the middle of an epoch. */
+/* Loads a checkpoint; `from` is filled if the checkpoint was written in an epoch. */
 tdm_status middle_load(const learner *self, const char *path, middle *from);
 void middle_release(middle *from, const learner *self);
 

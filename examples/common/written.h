@@ -1,5 +1,5 @@
-/* What examples write of a session, each in one go: what is there stays until the new one is whole.
- * Functions fail by tdm_fail, naming the option and the path. */
+/* Files that examples write about a session. An existing file stays until the new one is complete.
+ * Functions fail with tdm_fail; the message names the option and the path. */
 #ifndef EXAMPLES_COMMON_WRITTEN_H
 #define EXAMPLES_COMMON_WRITTEN_H
 

@@ -8,7 +8,7 @@
 
 enum { ROWS = 64, HIDDEN = 32, STEPS = 300, REPORT_EVERY = 100 };
 
-/* linear(1 -> 32), swish, linear(32 -> 1), mean squared error. NULL: the message says why. */
+/* linear(1 -> 32), swish, linear(32 -> 1), mean squared error. NULL on failure, with a message. */
 static tdm_session *create_session(tdm_graph *graph, const char *device_map) {
   const tdm_dim batch = TDM_DIM("batch");
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, batch, 1));
@@ -38,7 +38,7 @@ static void make_points(tdm_context *context, tdm_tensor **out_x, tdm_tensor **o
   *out_y = tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, ROWS, 1), y);
 }
 
-/* Trains on one device; answers the trained parameters, NULL on failure. */
+/* Trains on one device; returns the trained parameters, NULL on failure. */
 static tdm_tensor_list *train(tdm_context *context, const char *device_map) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_session *session = create_session(graph, device_map);
@@ -62,7 +62,7 @@ static tdm_tensor_list *train(tdm_context *context, const char *device_map) {
   return trained;
 }
 
-/* Are all parameters the same, bit for bit? */
+/* Returns true if all parameters are equal, bit for bit. */
 static bool agree(const tdm_tensor_list *a, const tdm_tensor_list *b) {
   for (size_t i = 0; i < tdm_tensor_list_count(a); i++) {
     const tdm_tensor *left = tdm_tensor_list_tensor(a, i);

@@ -1,6 +1,6 @@
-/* What an operation consists of: attributes, a kernel, a shape rule, a gradient rule; and a second
- * operation, which computes the gradient. Neither names a device: a kernel for "cpu" serves every
- * device that executes what a CPU does, and placement is the graph's business. */
+/* An operation: attributes, a kernel, a shape rule, a gradient rule, and a second operation, which
+ * computes the gradient. Neither refers to a device: a kernel for "cpu" serves every device that
+ * executes kernels of the CPU, and the graph determines placement. */
 #include "examples/custom_operation/swish.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static tdm_status execute_swish_gradient(const tdm_kernel_call *call) {
   return TDM_OK;
 }
 
-/* Of some elements: so these operations are computed together with elementwise neighbours. */
+/* Computes some elements, so that these operations can be fused with elementwise neighbours. */
 static tdm_status swish_part(const tdm_kernel_call *call, int64_t begin, int64_t end) {
   swish_range((void *)call, begin, end);
   return TDM_OK;

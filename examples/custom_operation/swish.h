@@ -1,5 +1,5 @@
 /* swish(x) = x sigmoid(beta x), an operation that the library does not have (Ramachandran, Zoph,
- * Le: "Searching for activation functions", 2017), made from tandem.h alone. */
+ * Le: "Searching for activation functions", 2017), made with only tandem.h. */
 #ifndef EXAMPLES_CUSTOM_OPERATION_SWISH_H
 #define EXAMPLES_CUSTOM_OPERATION_SWISH_H
 

@@ -1,5 +1,5 @@
-/* Words and loaders. Invariant: what is held out depends on the lists, the seed and the number of
- * words alone, so two models of one seed are measured on the same words. */
+/* Words and loaders. Invariant: the held-out words depend only on the lists, the seed and the
+ * number of words. So two models with one seed are measured on the same words. */
 #include "examples/distributed_model/data.h"
 
 #include <string.h>

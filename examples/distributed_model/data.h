@@ -11,13 +11,13 @@ tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
 
 enum { MAX_WORD_LENGTH = 24 }; /* characters; longer words are left out */
 
-/* The words of the options' lists, a tenth of each held out. NULL: the message says why. */
+/* The words of the options' lists, a tenth of each held out. NULL on failure, with a message. */
 tdm_words *data_read_words(tdm_context *context, const options *given);
-/* Do both number characters and languages alike? If not, the message tells the file that differs.
- */
+/* Checks that both have the same numbers of characters and languages. The message names the file
+ * that differs. */
 tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_words *saved,
                                   const char *path);
-/* Has the model's alphabet every character of these words? Asked before training, not after. */
+/* Checks, before training, that the model's alphabet has every character of these words. */
 tdm_status data_check_known(tdm_words *words, char *const *asked, int count);
 /* Batches of words of one length, made ahead; a new order every epoch if shuffle. near: the device
  * that they are uploaded to, or NULL. */

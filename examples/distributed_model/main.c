@@ -1,5 +1,5 @@
-/* distributed_model: a model on two devices learns to tell the language of a word. This file is the
- * order of things; options.h tells what can be asked for. */
+/* distributed_model: a model on two devices learns to classify words by language. This file has the
+ * order of the steps, options.h the options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "examples/distributed_model/report.h"
 #include "tools/options/command_line.h"
 
-/* What a run of the program holds; released in one place. */
+/* The resources of the program, released in one place. */
 typedef struct program {
   options given;
   tdm_context *context;
@@ -18,7 +18,7 @@ typedef struct program {
   model made;
 } program;
 
-/* Is it enough to answer questions with a saved model? */
+/* Returns true if a saved model only classifies words, without training. */
 static bool only_answers(const options *given) {
   return given->common.load_path && given->predict && !given->common.epochs_given &&
          !given->dump_path;

@@ -1,5 +1,5 @@
-/* Builds, saves and loads the model. Where it says cpu:0 and accelerator is all it takes to have it
- * live on two devices: the transfers between them appear by themselves. */
+/* Builds, saves and loads the model. The placements cpu:0 and accelerator suffice to use two
+ * devices; transfers between them are inserted automatically. */
 #include "examples/distributed_model/model.h"
 
 #include "examples/common/written.h"
@@ -22,7 +22,7 @@ static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
   tdm_data_parallel(graph, "rnn,last,linear", &wrapped);
 }
 
-/* Describes the model; answers its loss. accelerator, parallel: NULL where there is none. */
+/* Describes the model; returns its loss. accelerator and parallel may be NULL. */
 static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accelerator,
                           const char *parallel) {
   const int64_t languages = (int64_t)tdm_words_class_count(words);

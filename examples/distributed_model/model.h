@@ -13,7 +13,7 @@ typedef struct model {
   const char *accelerator; /* where the recurrent part lives; NULL: elsewhere, as asked for */
 } model;
 
-/* Names of what a run is fed and answers. */
+/* Names of the inputs and outputs of a run. */
 #define MODEL_CHARACTERS "characters"       /* int64 (length, batch) */
 #define MODEL_CLASSES "class"               /* int64 (batch); training only */
 #define MODEL_SCORES "scores"               /* float32 (batch, languages) */

@@ -20,7 +20,7 @@ typedef struct options {
 
 extern const option_table options_table;
 
-/* What is between the options once they are read: default lists, lists enough. */
+/* Checks the options together: default lists, and a sufficient number of lists. */
 tdm_status options_complete(options *given);
 /* Fills out_options from the arguments, defaults where there are none. Fails naming the argument.
  */

@@ -1,4 +1,4 @@
-/* What the program tells at its end. */
+/* The report at the end of the program. */
 #ifndef EXAMPLES_DISTRIBUTED_MODEL_REPORT_H
 #define EXAMPLES_DISTRIBUTED_MODEL_REPORT_H
 

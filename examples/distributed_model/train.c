@@ -1,10 +1,10 @@
-/* What the loops of examples/common are given: the words' loaders, and what they are fed as. */
+/* Connects the words' loaders with the loops of examples/common. */
 #include "examples/distributed_model/train.h"
 
 #include "examples/distributed_model/data.h"
 #include "tools/options/command_line.h"
 
-/* What tdm_words_loader delivers: characters int64 (length, rows), classes int64 (rows). */
+/* The fields of tdm_words_loader: characters int64 (length, rows), classes int64 (rows). */
 static const char *const inputs[] = {MODEL_CHARACTERS, MODEL_CLASSES};
 enum { CHARACTERS, CLASSES, FIELD_COUNT };
 enum { EVALUATION_BATCH = 1024 };
@@ -29,7 +29,7 @@ tdm_status train_model(model *trained, const options *given, confusion *out_last
       .answer = MODEL_SCORES,
       .unit = "words",
       .judging = confusion_judge(out_last, "held-out accuracy"),
-      .kept = tables, /* without them nobody could ask the model that a checkpoint holds */
+      .kept = tables, /* required to use the model of a checkpoint */
   };
   if (status == TDM_OK) status = training ? check_made(held_out) : check_made(training);
   if (status == TDM_OK) status = learner_train(&self, &given->common);

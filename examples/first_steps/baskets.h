@@ -1,5 +1,5 @@
-/* What every step of docs/tutorial.md shares: baskets of five of 900 items, each item of one of
- * three kinds, and a model that tells of which kind a basket has most. */
+/* Shared by the steps of docs/tutorial.md: baskets of five of 900 items, each item of one of three
+ * kinds, and a model that finds the most frequent kind of a basket. */
 #ifndef EXAMPLES_FIRST_STEPS_BASKETS_H
 #define EXAMPLES_FIRST_STEPS_BASKETS_H
 

@@ -12,7 +12,7 @@ int main(void) {
   tdm_loader *loader = make_loader(context);
   train(session, loader, 1, 3);
 
-  /* What a step of these shapes moves, and where its layers are. */
+  /* Prints the transfers of a step with these shapes, and the placement of layers. */
   tdm_tensor *baskets[2];
   make_baskets(context, BATCH, 3, baskets);
   const tdm_feed feeds[] = {{"items", baskets[0], false}, {"kinds", baskets[1], false}};

@@ -1,9 +1,9 @@
-/* Fourth step: training that was stopped goes on, bit by bit as if it had not been. */
+/* Fourth step: stopped training continues with the bits of uninterrupted training. */
 #include <string.h>
 
 #include "examples/first_steps/training.h"
 
-/* Are both parameters the same, bit by bit? */
+/* Returns true if both parameters are equal, bit for bit. */
 static bool agree(tdm_session *one, tdm_session *other, const char *name) {
   tdm_tensor_list *first = tdm_store_save(tdm_session_store(one), false);
   tdm_tensor_list *second = tdm_store_save(tdm_session_store(other), false);

@@ -22,7 +22,7 @@ static inline tdm_graph *describe_training(tdm_context *context, tdm_session_opt
   return graph;
 }
 
-/* The share of 1,000 other baskets whose kind the model tells. */
+/* Returns the share of 1,000 other baskets that the model classifies correctly. */
 static inline double accuracy(tdm_session *session) {
   tdm_tensor *baskets[2];
   make_baskets(tdm_session_context(session), 1000, 2, baskets);

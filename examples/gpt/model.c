@@ -9,7 +9,7 @@ typedef struct gpt {
   const gpt_sizes *sizes;
   int64_t texts;    /* that it writes; 0: it learns */
   tdm_value rows;   /* of the characters that are read, among those kept, (texts n) */
-  tdm_value hidden; /* bool (n, window): which keys lie behind each */
+  tdm_value hidden; /* bool (n, window): keys after each position, which are masked */
 } gpt;
 
 /* Keys or values of all positions so far, for those of x: what is kept of them, while it writes. */

@@ -19,9 +19,9 @@ typedef struct gpt_sizes {
  * the accelerator; NULL: nothing is placed. */
 tdm_value gpt_learns(tdm_graph *graph, const gpt_sizes *sizes, tdm_value characters,
                      const char *accelerator);
-/* Writing so many texts at once: characters int64 (texts, n), which stand at positions int64 (n) of
- * each, of which a sequence has seen those before -> scores (texts, n, characters). Every layer
- * keeps keys and values of the window's positions. */
+/* Generates several texts at once: characters int64 (texts, n), at positions int64 (n) of each text
+ * -> scores (texts, n, characters). The sequence has processed the positions before. Every layer
+ * keeps the keys and values of the window's positions. */
 tdm_value gpt_writes(tdm_graph *graph, const gpt_sizes *sizes, int64_t texts, tdm_value characters,
                      tdm_value positions, const char *accelerator);
 

@@ -30,8 +30,8 @@ static tdm_tensor *last_ids(const writer *self, int64_t length) {
   return last;
 }
 
-/* Scores of the last character of every text, float32, behind the run's other rows; *out_scores is
- * the caller's. */
+/* Reads the scores of the last character of every text, float32, which follow the run's other rows.
+ * The caller owns *out_scores. */
 static tdm_status read_kept(const writer *self, tdm_tensor **out_scores) {
   const double end = (double)self->count;
   tdm_tensor *fed[] = {

@@ -28,8 +28,8 @@ typedef struct gpt_wish {
 tdm_session *gpt_writing_session(tdm_context *context, tdm_store *store, const gpt_sizes *sizes,
                                  const char *accelerator, const char *map, int64_t texts,
                                  int streams);
-/* Writes characters (texts, count) that go on from the prompt to out_text, not terminated: with a
- * sequence of such a session. When the window is full its later half is what is looked back on. Any
+/* Writes characters (texts, count) that continue the prompt to out_text, not terminated, with a
+ * sequence of such a session. When the window is full, its later half becomes the context. Any
  * thread. */
 tdm_status gpt_write(tdm_sequence *sequence, tdm_context *context, const gpt_wish *wish,
                      char *out_text);

@@ -1,4 +1,4 @@
-/* The model that makes clicks; clicks.h says what it is. */
+/* The model that generates clicks; clicks.h defines it. */
 #include "examples/recommender/clicks.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
  *   click   1 with probability sigmoid(-1 + 1.5 d + 2 t + i), where d is a fixed unit vector's
  *           product with x, t the sum of the rows' hidden effects (standard normal) by
  *           1 / sqrt(their number), i the product of the mean effects of tables 0 and 1 by
- *           sqrt(lookups): what only the interaction of two tables can tell.
- * Invariant: a sample depends on the seed and its number alone. */
+ *           sqrt(lookups): the interaction of two tables.
+ * Invariant: a sample depends only on the seed and its number. */
 #ifndef EXAMPLES_RECOMMENDER_CLICKS_H
 #define EXAMPLES_RECOMMENDER_CLICKS_H
 
@@ -22,7 +22,7 @@ typedef struct clicks {
 } clicks;
 
 /* Samples from->first .. + count: fields dense float32 (DENSE), ids int64 (tables lookups), click
- * float32 (1). from is borrowed, and outlives the dataset. NULL: the message says why. */
+ * float32 (1). from is borrowed, and must outlive the dataset. NULL on failure, with a message. */
 tdm_dataset *clicks_dataset(tdm_context *context, const clicks *from, int64_t count);
 enum { CLICKS_DENSE, CLICKS_IDS, CLICKS_CLICK, CLICKS_FIELDS };
 

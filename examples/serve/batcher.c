@@ -1,5 +1,5 @@
-/* The queues of words, one a length, and their way into runs. A uv_check looks after every poll of
- * the loop, when all that has arrived together stands in the queues. Invariant: see batcher.h. */
+/* The queues of words, one for each length, and the runs of them. A uv_check runs after every poll
+ * of the loop, when all words that arrived together are in the queues. Invariant: see batcher.h. */
 #include "examples/serve/batcher.h"
 
 #include <stdlib.h>

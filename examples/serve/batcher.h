@@ -13,10 +13,10 @@ enum { BATCHER_MAX_LENGTH = 24 }; /* characters of a word */
 
 typedef struct batcher batcher;
 
-/* What the model says of one word. */
+/* The model's result for one word. */
 typedef struct verdict {
   const char *word;
-  const char *language; /* the likeliest; NULL: the run failed, and message says why */
+  const char *language; /* the most likely; NULL: the run failed with message */
   double probability;
   const char *message;
 } verdict;

@@ -1,6 +1,6 @@
-/* HTTP/1.1 on a libuv loop: connections, their limits and time-outs; the bytes of a request are
- * http_parser's to read. Invariant: a connection has at most one request in hand; what is pipelined
- * behind it waits in the connection's own memory, of a fixed size. One thread, the loop's. */
+/* HTTP/1.1 on a libuv loop: connections with their limits and timeouts. http_parser reads requests.
+ * Invariant: a connection has at most one current request; pipelined requests wait in the
+ * connection's own memory, of a fixed size. One thread, the loop's. */
 #ifndef EXAMPLES_SERVE_HTTP_H
 #define EXAMPLES_SERVE_HTTP_H
 
@@ -14,8 +14,8 @@ enum { HTTP_MAX_PATH = 256, HTTP_MAX_BODY = 1024, HTTP_MAX_HEADER = 8192, HTTP_M
 typedef struct http_server http_server;
 typedef struct http_connection http_connection;
 
-/* Borrowed for the call; path and body end with a zero. path is the target's alone, without the
- * host that may stand before it and a query behind it. */
+/* Borrowed for the call; path and body end with a zero. path is only that of the target, without
+ * a host before it and a query after it. */
 typedef struct http_request {
   enum http_method method;
   const char *path;
@@ -32,8 +32,8 @@ typedef struct http_options {
       timeout_ms; /* for a request to arrive whole, for an answer to be taken, and to be idle */
   /* Has http_answer called once for the connection, now or later. */
   void (*handle)(void *user, http_connection *connection, const http_request *request);
-  /* Told of every answer: its status, and the time since its request was whole; 0: refused before
-   * that. May be NULL. */
+  /* Called for every response with its status, and the time since its request was complete; 0 if it
+   * was refused before that. May be NULL. */
   void (*answered)(void *user, int status, uint64_t took_ns);
   void *user;
 } http_options;
@@ -42,12 +42,12 @@ typedef struct http_options {
 tdm_status http_server_start(const http_options *given, http_server **out_server);
 int http_server_port(const http_server *server);
 int http_server_connection_count(const http_server *server);
-/* Takes no more connections, closes idle ones, answers what is in hand; then closes what it has
- * on the loop, calls stopped and frees the server. */
+/* Accepts no more connections, closes idle ones, and completes current requests. Then closes its
+ * handles on the loop, calls stopped, and frees the server. */
 void http_server_stop(http_server *server, void (*stopped)(void *user));
 
-/* Answers the connection's request. extra: further header lines, each ended by "\r\n", or "". The
- * client may have gone by now: then nothing is sent. */
+/* Sends the response to the connection's request. extra: further header lines, each ended by
+ * "\r\n", or "". Nothing is sent if the client has disconnected. */
 void http_answer(http_connection *connection, int status, const char *type, const char *extra,
                  const char *body);
 /* The same with a body that stays where it is for as long as the server runs, however long it is.

@@ -80,7 +80,7 @@ static void sent(http_connection *connection) {
     drain(connection);
     return;
   }
-  if (connection->advancing) return; /* it goes on by itself */
+  if (connection->advancing) return; /* advance is already running */
   advance(connection);
 }
 
@@ -90,8 +90,8 @@ static void on_written(uv_write_t *request, int code) {
   sent(connection);
 }
 
-/* Sends output, bytes long, then a body that stands elsewhere: what fits at once, the rest as the
- * client takes it. */
+/* Sends output, bytes long, then a separate body: as much as possible at once, the rest as the
+ * client reads it. */
 static void send_output(http_connection *connection, size_t bytes, const char *body) {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
   const size_t body_bytes = strlen(body), whole = bytes + body_bytes;
@@ -119,7 +119,7 @@ static void send_output(http_connection *connection, size_t bytes, const char *b
   }
 }
 
-/* inside goes into output, behind the header; standing does not. */
+/* inside is copied to output, after the header; standing is sent separately. */
 static void answer(http_connection *connection, int status, const char *type, const char *extra,
                    const char *inside, const char *standing) {
   const http_server *server = connection->server;
@@ -158,7 +158,7 @@ void http_answer_standing(http_connection *connection, int status, const char *t
   answer(connection, status, type, extra, "", body);
 }
 
-/* Answers what cannot be handed on; nothing of this client is read any more. */
+/* Sends the response to an invalid request; nothing more is read from this client. */
 static void refuse(http_connection *connection, int status) {
   char text[64];
   snprintf(text, sizeof text, "%s\n", reason_of(status));
@@ -265,7 +265,7 @@ static int on_headers_complete(http_parser *parser) {
 
 static int on_body(http_parser *parser, const char *at, size_t bytes) {
   http_connection *connection = parser->data;
-  if (connection->body_bytes + bytes > HTTP_MAX_BODY) { /* in chunks, which tell no length */
+  if (connection->body_bytes + bytes > HTTP_MAX_BODY) { /* in chunks, which have no total length */
     connection->refusal = HTTP_STATUS_PAYLOAD_TOO_LARGE;
     return -1;
   }
@@ -283,8 +283,8 @@ static int on_message_complete(http_parser *parser) {
   return 0;
 }
 
-/* Of the target, whatever form it has (RFC 9112, 3.2), the path: what stands behind
- * "http://host:port" and before a query. One that cannot be read stays as it is. */
+/* Reduces the target, in any form (RFC 9112, 3.2), to its path: the part after "http://host:port"
+ * and before a query. A target that cannot be parsed stays unchanged. */
 static void keep_path(http_connection *connection) {
   struct http_parser_url url;
   http_parser_url_init(&url);
@@ -318,8 +318,8 @@ static int status_of_error(const http_connection *connection) {
              : HTTP_STATUS_BAD_REQUEST;
 }
 
-/* Sends 100 Continue. The client does not wait for it for ever, so it is left out where the socket
- * takes nothing; a part of it would spoil the answer. */
+/* Sends 100 Continue. The client waits for it only for a limited time. So it is omitted if the
+ * socket accepts nothing, because a part of it would corrupt the response. */
 static void send_continue(http_connection *connection) {
   static char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
   const uv_buf_t buffer = uv_buf_init(line, sizeof line - 1);
@@ -367,13 +367,13 @@ static void stop_reading(http_connection *connection) {
   connection->reading = false;
 }
 
-/* Reading goes on while a request is in hand, for as long as there is room: to stop and start it
- * each time would cost two calls of the kernel a request. */
+/* Reading continues during a request while there is space: stopping and starting it would cost two
+ * system calls for each request. */
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
   (void)buffer;
   http_connection *connection = stream->data;
   const bool busy = connection->handling || connection->sending;
-  if (bytes == UV_EOF && busy && !connection->draining) { /* it may still want its answers */
+  if (bytes == UV_EOF && busy && !connection->draining) { /* the client may still read responses */
     stop_reading(connection);
     return;
   }
@@ -408,7 +408,7 @@ static void begin_reading(http_connection *connection) {
   if (!connection->reading) http_connection_close(connection);
 }
 
-/* Goes on with what has come, until a request is in hand. */
+/* Parses received bytes until a request is complete. */
 static void advance(http_connection *connection) {
   connection->advancing = true;
   while (!connection->handling && !connection->sending && !connection->draining &&

@@ -41,7 +41,7 @@ struct http_connection {
   size_t expected_bytes;
   bool continues; /* 100 Continue is to be sent before the body comes */
   int host_count; /* fields named Host */
-  int refusal;    /* the status that says why the parser was stopped; 0: it was not by us */
+  int refusal;    /* the status for which we stopped the parser; 0: we did not */
   bool begun;     /* part of a request has arrived */
   bool complete;  /* all of it */
   bool handling;  /* it is answered later, or just now */

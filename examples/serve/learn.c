@@ -1,12 +1,12 @@
-/* The main example's training, and what it learnt carried from one context to another. Invariant:
- * nothing of the context that trained is left behind. */
+/* Trains the main example's model, and copies its parameters from one context to another.
+ * Invariant: nothing of the training context remains. */
 #include "examples/serve/learn.h"
 
 #include "examples/distributed_model/data.h"
 #include "examples/distributed_model/train.h"
 #include "tools/options/command_line.h"
 
-/* What training holds; released in one place. */
+/* The resources of training, released in one place. */
 typedef struct lesson {
   tdm_context *context;
   tdm_words *words;

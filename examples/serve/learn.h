@@ -4,9 +4,9 @@
 
 #include "examples/distributed_model/options.h"
 
-/* Trains the model of given, from the start or from a file, and answers its parameters and tables
- * of words as tensors of context `to`. It happens in a context of its own, with a loop of its own:
- * the caller's does not run yet, and completions of steps need one that does. */
+/* Trains the model of given, from the start or from a file. Returns its parameters and tables of
+ * words as tensors of context `to`. Training has a context and a loop of its own, because the
+ * caller's loop does not run yet, and completions of steps require a running loop. */
 tdm_status learn(const options *given, tdm_log_function log, tdm_context *to,
                  tdm_tensor_list **out_list);
 

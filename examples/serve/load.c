@@ -1,7 +1,6 @@
-/* serve_load: asks a server about words, many at a time, and checks every answer: its status, that
- * it is of the word asked about, and that a word is told the same however often and beside whatever
- * others it is asked about. Prints latencies and throughput; ends with 1 if any answer was wrong.
- */
+/* serve_load: sends concurrent requests about words to a server, and checks every response: its
+ * status, its word, and that a word always has the same result, whatever other words are requested.
+ * Prints latencies and throughput. Exits with 1 if a response was wrong. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +16,14 @@ enum {
   MOST_WORDS = 4096,
   MOST_BYTES = 64,     /* of a word */
   ANSWER_BYTES = 1024, /* of an answer's body */
-  MOST_PROBLEMS = 5,   /* told one by one */
+  MOST_PROBLEMS = 5,   /* printed one by one */
 };
-/* Rows of a batch do not change one another but for rounding. */
+/* Rows of a batch change each other only by rounding. */
 static const double TOLERANCE = 0.001;
 
 typedef struct asked_word {
   char text[MOST_BYTES];
-  char language[MOST_BYTES]; /* "": not told yet */
+  char language[MOST_BYTES]; /* "": unknown */
   double probability;
 } asked_word;
 
@@ -191,7 +190,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Of so many hundredths of the answers, which are sorted by what they took: the nearest rank. */
+/* Returns a percentile of the sorted response times, by the nearest rank. */
 static uint64_t slowest_of_hundredths(const load *self, int64_t hundredths) {
   return self->took_ns[(self->done * hundredths + 99) / 100 - 1];
 }
@@ -211,7 +210,8 @@ static void report(load *self, uint64_t passed_ns) {
 
 /* ---- Words and options ----------------------------------------------------------------------- */
 
-/* Lower-case letters of ASCII alone, 3 to 12 of them: known to any model of European languages. */
+/* Returns true for 3 to 12 lower-case ASCII letters, which all models of European languages have.
+ */
 static bool is_plain(const char *word) {
   const size_t length = strspn(word, "abcdefghijklmnopqrstuvwxyz");
   return word[length] == '\0' && length >= 3 && length <= 12;

@@ -1,5 +1,5 @@
-/* serve: an HTTP server that tells the language of a word, in one libuv loop with the library. This
- * file is the order of things: the model, the listener, the answers, and an orderly end. */
+/* serve: an HTTP server that classifies words by language, in one libuv loop with the library. This
+ * file has the order of the steps: the model, the listener, the responses, and an orderly end. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ typedef struct program {
   tdm_tensor_list *saved; /* parameters and tables of words */
   tdm_words *words;
   model made;
-  tdm_session *session; /* answers; the model's own could train */
+  tdm_session *session; /* for inference; the model's own session can train */
   batcher *questions;
   http_server *server;
   bool ended; /* on_stopped has closed what the loop had */
@@ -127,7 +127,7 @@ static void take_word(program *self, http_connection *connection, const http_req
   tdm_status status = strlen(request->body) == request->body_bytes
                           ? batcher_ask(self->questions, word, connection)
                           : tdm_fail(TDM_INVALID_ARGUMENT, "a word has no zero in it");
-  if (status == TDM_OK) return; /* on_verdict answers */
+  if (status == TDM_OK) return; /* on_verdict sends the response */
   if (status == TDM_UNAVAILABLE)
     answer_error(connection, HTTP_STATUS_SERVICE_UNAVAILABLE, "Retry-After: 1\r\n",
                  tdm_last_message());
@@ -144,8 +144,8 @@ static void answer_metrics(program *self, http_connection *connection) {
   http_answer(connection, HTTP_STATUS_OK, PLAIN, "", page);
 }
 
-/* Returns true for GET, and for HEAD, whose answer http.c sends without its body. Answers all other
- * methods. */
+/* Returns true for GET, and for HEAD, whose response http.c sends without its body. Sends the
+ * response to all other methods. */
 static bool is_get(http_connection *connection, const http_request *request) {
   static const char allow[] = "Allow: GET, HEAD, OPTIONS\r\n";
   if (request->method == HTTP_GET || request->method == HTTP_HEAD) return true;
@@ -267,7 +267,7 @@ static tdm_status run(program *self, int argc, char **argv) {
     option_table_print_help(&serve_table, stdout);
     return TDM_OK;
   }
-  (void)signal(SIGPIPE, SIG_IGN); /* a client that has gone is told by the write */
+  (void)signal(SIGPIPE, SIG_IGN); /* writing reports a client that has disconnected */
   if (uv_loop_init(&self->loop) != 0) return tdm_fail(TDM_UNAVAILABLE, "no loop");
   self->has_loop = true;
   tdm_context_options wanted = tdm_context_options_default();

@@ -1,5 +1,4 @@
-/* What the server counts, and the page that tells it, in the text format that Prometheus reads. One
- * thread. */
+/* The counters of the server, and their page in the text format of Prometheus. One thread. */
 #ifndef EXAMPLES_SERVE_METRICS_H
 #define EXAMPLES_SERVE_METRICS_H
 
@@ -14,12 +13,12 @@ typedef struct metrics {
   uint64_t batched_words;
   uint64_t padded_rows; /* of batches, filled up to a size that has a plan */
   uint64_t largest_batch;
-  uint64_t timed;                /* answers whose time counts, with status 200 */
+  uint64_t timed;                /* responses with status 200, whose time counts */
   uint64_t spans[METRICS_SPANS]; /* of their times: each an eighth of a doubling, from 1 us on */
   uint64_t time_sum_ns;
 } metrics;
 
-/* What is so now, not counted. */
+/* Current values that are not counters. */
 typedef struct metrics_state {
   int connections;
   int queued;
@@ -28,7 +27,7 @@ typedef struct metrics_state {
 
 void metrics_add_answer(metrics *counted, int status, uint64_t took_ns);
 void metrics_add_batch(metrics *counted, int words, int rows);
-/* The time that a share of the answers took at most, to a tenth of itself. */
+/* Returns the longest time of a share of the responses, with an error of at most a tenth. */
 double metrics_quantile_seconds(const metrics *counted, double share);
 /* Writes the page; at most size - 1 bytes. */
 void metrics_print(const metrics *counted, const metrics_state *state, char *out, size_t size);

@@ -1,4 +1,4 @@
-/* See page.h. The page is page.html, whole: a browser is told to run and to load nothing else. */
+/* See page.h. The page is page.html. Its policy lets a browser run and load nothing else. */
 #include "examples/serve/page.h"
 
 #include <stdio.h>

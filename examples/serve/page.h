@@ -4,7 +4,7 @@
 
 #include "examples/serve/http.h"
 
-/* Answers a request with it. */
+/* Sends it as the response. */
 void page_answer(http_connection *connection);
 
 #endif

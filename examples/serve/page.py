@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The page as a string of C, and the policy that its answer has: its own script and style, told by
-their hashes, and nothing else (Content Security Policy Level 3).
+"""Converts the page to a C string, and makes the policy of its response: only its own script and
+style, by their hashes (Content Security Policy Level 3).
 
     page.py PAGE.html    prints them
 """
@@ -11,7 +11,7 @@ import sys
 
 
 def hashes(page, tag):
-    """What a policy calls the contents of the page's tags of a name."""
+    """Returns the hashes of the contents of the page's tags of a name, for the policy."""
     found = re.findall(r"<%s>(.*?)</%s>" % (tag, tag), page, re.DOTALL)
     if not found or len(re.findall(r"<%s\b" % tag, page)) != len(found):
         sys.exit("the page has no <%s>, or one with attributes" % tag)

@@ -1,4 +1,4 @@
-/* A recurrent network reads names letter by letter, and tells which language they are of. */
+/* A recurrent network reads names letter by letter, and classifies them by language. */
 #include "examples/tutorials/tutorial.h"
 
 enum { LANGUAGES = 3, NAMES = 6 };

@@ -1,4 +1,4 @@
-/* A convolutional network tells in which quarter an image is bright. */
+/* A convolutional network finds the bright quarter of an image. */
 #include "examples/tutorials/tutorial.h"
 
 static tdm_value net(tdm_graph *graph, tdm_value x) {

@@ -9,7 +9,7 @@ static void print_shape(const char *name, const tdm_tensor *tensor) {
   printf("%s: %s\n", name, tdm_shape_text(&shape, text, sizeof text));
 }
 
-/* What each replica has seen, one after the other. */
+/* Prints the values of each replica. */
 static void observe(void *user, const tdm_observation *seen) {
   (void)user;
   print_shape(seen->name, seen->tensor);

@@ -1,4 +1,4 @@
-/* An LSTM tells the part of speech of each word of a sentence. */
+/* An LSTM finds the part of speech of each word of a sentence. */
 #include "examples/tutorials/tutorial.h"
 
 enum { SENTENCES = 2 };

@@ -1,4 +1,4 @@
-/* Bags of words of different lengths tell good reviews from bad ones. */
+/* Bags of words of different lengths distinguish good reviews from bad ones. */
 #include "examples/tutorials/tutorial.h"
 
 enum { REVIEWS = 6 };

@@ -1,4 +1,4 @@
-/* What Python does by raising: the tutorials' programs end where something failed. */
+/* The tutorials' programs end at the first failure, as Python does by raising exceptions. */
 #ifndef EXAMPLES_TUTORIALS_TUTORIAL_H
 #define EXAMPLES_TUTORIALS_TUTORIAL_H
 

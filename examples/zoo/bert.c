@@ -1,5 +1,5 @@
-/* BERT (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019) that tells
- * classes of pairs of sentences apart, small; bert.py is the same in PyTorch. */
+/* BERT (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019) that
+ * classifies pairs of sentences, small; bert.py is the same in PyTorch. */
 #include "examples/zoo/zoo.h"
 
 enum { LENGTH = 10, VOCABULARY = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, CLASSES = 3 };

@@ -1,5 +1,5 @@
-"""BERT (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019) that tells
-classes of pairs of sentences apart, small."""
+"""BERT (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019) that
+classifies pairs of sentences, small."""
 
 import torch
 import torch.nn as nn

@@ -17,7 +17,7 @@ static tdm_value attention(tdm_graph *graph, tdm_value state, tdm_value keys) {
   return x;
 }
 
-/* One word: answers its scores, and the next state in *state. */
+/* Decodes one word: returns its scores, and the next state in *state. */
 static tdm_value decode(tdm_graph *graph, tdm_value words, tdm_value *state, tdm_value keys) {
   tdm_scope_push(graph, "decoder");
   const tdm_value parts[] = {tdm_embedding(graph, "embedding", words, WORDS, WIDTH),

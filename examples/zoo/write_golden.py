@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Writes tests/golden/zoo_NAME.safetensors of the models beside this file (of all, or of those that
-are named): the state dict that training begins with, input.NAME, output.NAME as it answers then,
-and losses, those of STEPS training steps. Needs PyTorch 2."""
+"""Writes tests/golden/zoo_NAME.safetensors for the models beside this file, all or those named.
+A file has the initial state dict, input.NAME, output.NAME computed from it, and losses of STEPS
+training steps. Requires PyTorch 2."""
 
 import importlib
 import os

@@ -27,7 +27,7 @@ static size_t feeds_of(const zoo_run *self, tdm_feed *feeds) {
   return count;
 }
 
-/* What the file has besides parameters is nobody's. */
+/* Loads the parameters; other tensors of the file are ignored. */
 static bool load_parameters(const zoo_run *self) {
   static const tdm_name_rule others[] = {{NULL, input_prefix}, {NULL, "output"}, {NULL, "losses"}};
   tdm_state_dict_options options = tdm_state_dict_options_default();

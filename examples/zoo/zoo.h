@@ -1,6 +1,6 @@
-/* Nine known architectures, small, each one C file beside the same model in PyTorch, whose script
- * write_golden.py writes what PyTorch makes of it: tests/golden/zoo_NAME.safetensors. A model file
- * describes its model with tandem.h alone: inputs, the output "output", and how it is trained. */
+/* Nine known architectures, small, each one C file beside the same model in PyTorch.
+ * write_golden.py writes PyTorch's results to tests/golden/zoo_NAME.safetensors. A model file uses
+ * only tandem.h. It describes inputs, the output "output", and the training. */
 #ifndef EXAMPLES_ZOO_ZOO_H
 #define EXAMPLES_ZOO_ZOO_H
 
@@ -36,15 +36,15 @@ typedef struct zoo_run {
   tdm_session *session;
 } zoo_run;
 
-/* All answer false on failure, and tdm_last_message() says why.
+/* All functions return false on failure; tdm_last_message() returns the reason.
  *
  * Reads the golden data in folder, describes the model and loads the parameters that PyTorch's
- * training began with. device_map is the session's; NULL: everything on cpu:0. On failure all that
- * was opened is closed again. */
+ * training began with. device_map is the session's; NULL: everything on cpu:0. On failure
+ * everything is closed again. */
 bool zoo_open(tdm_context *context, const zoo_model *model, const char *folder,
               const char *device_map, zoo_run *out_run);
 void zoo_close(zoo_run *run); /* closed twice, or not opened, is legal */
-/* What the model answers to the golden inputs; the caller releases it. */
+/* Computes the output for the golden inputs; the caller releases it. */
 bool zoo_answer(const zoo_run *run, tdm_tensor **out_answer);
 /* Steps of training on them: losses (ZOO_STEPS). */
 bool zoo_train(const zoo_run *run, double *out_losses);

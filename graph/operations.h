@@ -4,7 +4,7 @@
  * An operation consists of a record (tdm_operation) with rules, and of kernels (devices/kernel.h)
  * that its name finds. A rule is a function that the library calls while a graph is built or a plan
  * is made, on the thread that does it. Everything that a rule receives is borrowed during the call.
- * A rule reports an error by tdm_fail. docs/own_operations.md has a complete example. */
+ * A rule reports an error by tdm_fail. docs/custom_operations.md has a complete example. */
 #ifndef TANDEM_GRAPH_OPERATIONS_H
 #define TANDEM_GRAPH_OPERATIONS_H
 

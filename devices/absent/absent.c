@@ -1,10 +1,10 @@
-/* What absent devices of every origin share. Invariant: see absent.h. */
+/* Absent devices of every origin. Invariant: see absent.h. */
 #include "devices/absent/absent.h"
 
 #include "devices/context/context.h"
 
-/* Between a device's addresses and the next one's, and where the first begin: beyond what the host
- * maps (canonical user addresses end at 2^47 on x86-64, 2^48 on aarch64). */
+/* The distance between two devices' address ranges, and the first address. It is beyond what the
+ * host maps (canonical user addresses end at 2^47 on x86-64, 2^48 on aarch64). */
 static const tdm_address first_address = (tdm_address)1 << 52;
 static const size_t range_bytes = (size_t)1 << 44;
 enum { ALIGNMENT = 64 };
@@ -70,7 +70,7 @@ static tdm_status absent_copy(tdm_device *device, const tdm_copy *copy, tdm_addr
   return refuse(device);
 }
 
-/* tdm_context_submit refuses flights that would come here, so that none is ever lost. */
+/* tdm_context_submit refuses flights for absent devices, so that none is lost here. */
 static void absent_submit(tdm_queue *queue, tdm_submission *submission) {
   (void)queue;
   (void)submission;

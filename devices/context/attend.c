@@ -1,4 +1,4 @@
-/* The way from a thread that waits to who executes the network's queues. */
+/* Forwards calls of waiting threads to the attendant, which executes the network's queues. */
 #include "devices/context/context_state.h"
 
 bool tdm_context_attend(tdm_context *context, tdm_attendance *wait) {

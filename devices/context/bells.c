@@ -1,5 +1,5 @@
-/* Lending the context's bells. Invariant: a bell but the last has one holder; the last is shared,
- * which costs its holders a wake for nothing, never a missed one. */
+/* Lends the context's bells. Invariant: each bell except the last has one holder. The last one is
+ * shared, so its holders may be woken needlessly, but never miss a ring. */
 #include "devices/context/context_state.h"
 
 enum { SHARED_BELL = TDM_MAX_WAITERS - 1 };

@@ -1,12 +1,12 @@
-/* The end of a context: no more work is admitted, what is in flight settles, threads are joined,
- * the loop's handles are closed. A process that inherited the context by fork does none of this:
- * what it lets go stays as it is. Invariant: whoever lets the last user go holds close_mutex while
- * it tells, and whoever finishes takes that mutex first, so that nothing is freed under the teller.
- */
+/* Closes a context: no more work is admitted, work in flight settles, threads are joined, and the
+ * loop's handles are closed. In a process that inherited the context by fork, nothing is closed or
+ * freed. Invariant: the thread that removes the last user holds close_mutex while it notifies. The
+ * closing thread takes that mutex first, so that nothing is freed under the notifier. */
 #include "core/process.h"
 #include "devices/context/context_state.h"
 
-static _Thread_local const tdm_context *thread_context; /* of a device's thread */
+static _Thread_local const tdm_context *thread_context; /* the context of a device's thread; NULL on
+                                                         * other threads */
 
 void tdm_context_thread_begins(tdm_context *context) {
   thread_context = context;
@@ -40,7 +40,7 @@ bool tdm_context_enter(tdm_context *context) {
   return true;
 }
 
-/* Under close_mutex. */
+/* The caller holds close_mutex. */
 static void tell_users_gone(tdm_context *context) {
   if (context->close_in_loop) {
     tdm_loop_post(context->loop, &context->finish_task);
@@ -81,7 +81,7 @@ static void finish(tdm_context *context) {
 
 static void run_finish(tdm_loop_task *task) {
   tdm_context *context = (tdm_context *)((char *)task - offsetof(tdm_context, finish_task));
-  /* The thread that posted this task may still hold the mutex: wait until it has let go. */
+  /* The thread that posted this task may still hold the mutex: wait until it is released. */
   (void)pthread_mutex_lock(&context->close_mutex);
   (void)pthread_mutex_unlock(&context->close_mutex);
   finish(context);
@@ -133,7 +133,7 @@ void tdm_context_release(tdm_context *context) {
     context->destroy(context);
     return;
   }
-  /* This was the last reference: closing takes it over, and gives it back at its end. */
+  /* This was the last reference. Closing takes it over and drops it at its end. */
   atomic_store(&context->references, 1);
   tdm_context_close_begin(context);
 }

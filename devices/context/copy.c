@@ -1,6 +1,6 @@
-/* A blocking copy outside any plan. Invariant: once threads run, memory is only touched through the
- * queues; before, through the same operation on the calling thread, so that a tensor written early
- * does not fix how cores are divided. */
+/* A blocking copy outside any plan. Invariant: after the threads have started, memory is accessed
+ * only through the queues. Before, the same operation runs on the calling thread, so that an early
+ * write to a tensor does not fix the division of cores. */
 #include "devices/context/context_state.h"
 #include "devices/context/route.h"
 
@@ -9,14 +9,14 @@ enum { STAGING_BYTES = 4 << 20 };
 /* ---- One hop ------------------------------------------------------------------------------- */
 
 typedef struct hop_wait {
-  tdm_doorbell *bell; /* of the context, which outlives the ringer */
+  tdm_doorbell *bell; /* a bell of the context, which outlives the ringing thread */
   _Atomic bool settled;
 } hop_wait;
 
 static void hop_settled(tdm_flight *flight) {
   hop_wait *wait = flight->user;
   tdm_doorbell *bell = wait->bell;
-  atomic_store(&wait->settled, true); /* the flight may be gone from here on */
+  atomic_store(&wait->settled, true); /* the flight may be freed from here on */
   tdm_doorbell_ring(bell);
 }
 
@@ -81,7 +81,7 @@ static tdm_status copy_hop(tdm_context *context, const tdm_hop *hop, tdm_address
 
 /* ---- All of them --------------------------------------------------------------------------- */
 
-/* A piece at each device on the way. */
+/* Allocates a piece on each device of the route. */
 static tdm_status take_pieces(const tdm_route *route, size_t bytes, tdm_memory *pieces) {
   for (uint32_t i = 0; i + 1 < route->count; i++) {
     tdm_device *device = route->hops[i].to;
@@ -96,7 +96,7 @@ static void release_pieces(const tdm_route *route, tdm_memory *pieces) {
   }
 }
 
-/* Piece by piece through the devices on the way; at once where there are none. */
+/* Copies piece by piece through the devices of the route, or at once if there are none. */
 static tdm_status copy_along(tdm_context *context, const tdm_route *route, tdm_address from,
                              tdm_address to, size_t bytes) {
   const size_t piece = route->count == 1 || bytes < STAGING_BYTES ? bytes : STAGING_BYTES;

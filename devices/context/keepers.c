@@ -1,4 +1,4 @@
-/* Who keeps memory for later. Invariant: a keeper that is asked stays until it has answered. */
+/* Caches of unused device memory. Invariant: a keeper is not removed while it is being called. */
 #include "devices/context/context_state.h"
 
 void tdm_context_add_keeper(tdm_context *context, tdm_keeper *keeper) {

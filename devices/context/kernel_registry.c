@@ -21,7 +21,7 @@ void tdm_kernel_registry_deinit(tdm_kernel_registry *registry) {
   *registry = (tdm_kernel_registry){0};
 }
 
-/* The slot that holds the kernel, or the free one where it would go. */
+/* Returns the slot of the kernel, or the free slot where it belongs. */
 static size_t find_slot(const tdm_kernel_registry *registry, const char *operation,
                         const char *executes, tdm_dtype dtype) {
   const uint64_t hash = tdm_hash_string(operation, tdm_hash_string(executes, (uint64_t)dtype));

@@ -1,5 +1,5 @@
-/* Looking up what a context holds. Invariant: nothing here changes it, but for registering kernels.
- */
+/* Looks up what a context contains. Invariant: nothing here changes it, except for registering
+ * kernels. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +137,8 @@ size_t tdm_context_queue_count(const tdm_context *context) {
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-/* What the library's own kernels alone may say, and what only the host's can do. */
+/* Checks members that only the library's kernels may set, and that only the host's kernels
+ * support. */
 static tdm_status check_own(const tdm_kernel *kernel) {
   if (kernel->element != 0)
     return tdm_fail(

@@ -1,22 +1,23 @@
-/* Names of devices: kind:index, or kind for its first, of the rank that the caller says;
- * host:RANK/kind:index of any. Invariant: a name that fits no device is told with the reason and
- * the devices that there are. */
+/* Names of devices: kind:index, or kind for its first device, on a rank that the caller chooses;
+ * host:RANK/kind:index on any rank. Invariant: if a name fits no device, the message states the
+ * reason and the existing devices. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/choices.h"
 #include "devices/context/context_state.h"
 
-enum { KIND_BYTES = 41 }; /* of a kind's name in messages, terminator included */
+enum { KIND_BYTES = 41 }; /* size of a kind's name in messages, terminator included */
 
-/* The kind called by the first letters of name; NULL with a message. */
+/* Returns the kind with that name of `length` letters. If there is none, returns NULL and sets the
+ * message. */
 static const tdm_kind *kind_of_name(const char *name, size_t length) {
   char given[KIND_BYTES];
   const size_t kept = length < sizeof given ? length : sizeof given - 1;
   memcpy(given, name, kept);
   given[kept] = '\0';
   tdm_choices kinds;
-  tdm_choices_init(&kinds, NULL); /* gpu is no misspelt cpu */
+  tdm_choices_init(&kinds, NULL); /* no suggestion, because gpu is not a misspelt cpu */
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
     if (strcmp(tdm_device_kinds[i]->name, given) == 0) return tdm_device_kinds[i];
     tdm_choices_add(&kinds, tdm_device_kinds[i]->name);
@@ -26,7 +27,8 @@ static const tdm_kind *kind_of_name(const char *name, size_t length) {
   return NULL;
 }
 
-/* Why a kind that this rank looked for has no device; NULL: it has, or none were asked for. */
+/* Returns why a kind that this rank searched for has no device; NULL if it has, or if none were
+ * requested. */
 static tdm_status find_reason(tdm_context *context, const tdm_kind *kind, const char **out_reason) {
   *out_reason = kind->absent;
   if (kind->absent) return TDM_OK;
@@ -42,7 +44,7 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, int ra
   const char *reason = NULL;
   if (rank == context->rank) TDM_TRY(find_reason(context, kind, &reason));
   tdm_choices there;
-  tdm_choices_init(&there, NULL); /* cpu:1 is no misspelt cpu:0 */
+  tdm_choices_init(&there, NULL); /* no suggestion, because cpu:1 is not a misspelt cpu:0 */
   size_t opened = 0;
   for (size_t i = 0; i < context->device_count; i++) {
     const tdm_device *device = context->devices[i];
@@ -63,10 +65,10 @@ static tdm_status fail_absent(tdm_context *context, const tdm_kind *kind, int ra
 typedef struct device_name {
   int rank;
   bool all_ranks;    /* "host:*" */
-  const char *plain; /* "kind:index"; in lists "kind:*", too */
+  const char *plain; /* "kind:index"; in lists also "kind:*" */
 } device_name;
 
-/* home: the rank that a name without one means. */
+/* home: the rank of a name without one. */
 static tdm_status read_name(const tdm_context *context, const char *name, int home,
                             device_name *out_name) {
   static const char prefix[] = "host:";
@@ -95,19 +97,19 @@ const char *tdm_device_plain_name(const tdm_context *context, const tdm_device *
   return context->rank_count == 1 ? device->name : strchr(device->name, '/') + 1;
 }
 
-/* Is the device called so on its rank, "cuda:1", or "cuda" for the first? */
+/* Returns true if the device has that name on its rank: "cuda:1", or "cuda" for the first. */
 static bool is_called(const tdm_context *context, const tdm_device *device, const char *plain) {
   const char *own = tdm_device_plain_name(context, device);
   return strcmp(own, plain) == 0 || (device->index == 0 && strcmp(device->ops->kind, plain) == 0);
 }
 
-/* Does "kind:*" stand there? */
+/* Returns true if the name is "kind:*". */
 static bool names_all(const char *plain) {
   const size_t letters = strcspn(plain, ":");
   return letters > 0 && strcmp(plain + letters, ":*") == 0;
 }
 
-/* Why a rank has no device of that name. */
+/* Fails with the reason why a rank has no device of that name. */
 static tdm_status fail_unknown(tdm_context *context, const char *name, const char *plain,
                                int rank) {
   const size_t letters = strcspn(plain, ":");
@@ -174,7 +176,7 @@ static tdm_status add_device(device_list *list, const char *name, tdm_device *de
   return TDM_OK;
 }
 
-/* What a name stands for on one rank: a device, or "kind:*" all of the kind. */
+/* Adds the devices of one rank that match the name: one device, or all of the kind for "kind:*". */
 static tdm_status add_of_rank(tdm_context *context, const char *name, const char *plain, int rank,
                               device_list *list) {
   tdm_device *device = NULL;

@@ -1,9 +1,10 @@
-/* Publishing points and asking for them. Invariant: publisher and asker both write, then read what
- * the other writes, all sequentially consistent; so either the asker sees the point when it looks
- * again, or the publisher sees the bit and rings. */
+/* Publishes points and requests rings at them. Invariant: publisher and requester both write, then
+ * read what the other writes, all sequentially consistent. So either the requester sees the point
+ * when it checks again, or the publisher sees the bit and rings. */
 #include "devices/context/context_state.h"
 
-/* What the network waits for is sent by who has made it, not by a thread that has to wake first. */
+/* Wakes a waiter. If the network waits, the publishing thread sends the result itself, because
+ * waking another thread would delay it. */
 static void tell_waiter(tdm_context *context, uint32_t bell) {
   tdm_attendant *attendant = atomic_load_explicit(&context->attendant, memory_order_acquire);
   if (attendant && attendant->bell == bell)
@@ -12,7 +13,7 @@ static void tell_waiter(tdm_context *context, uint32_t bell) {
     tdm_doorbell_ring(tdm_context_bell(context, bell));
 }
 
-/* Rare, and kept out of the path of a queue that nobody waits for. */
+/* Rare, so it is kept out of the fast path of a queue without waiters. */
 static __attribute__((noinline)) void ring_waiters(tdm_queue *queue) {
   uint64_t waiters = atomic_exchange_explicit(&queue->waiters, 0, memory_order_seq_cst);
   while (waiters != 0) {

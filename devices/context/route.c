@@ -21,8 +21,8 @@ tdm_queue *tdm_direct_queue(const tdm_device *from, const tdm_device *to) {
   return NULL;
 }
 
-/* What a device needs of others goes through its rank's cpu:0, which has a queue in common with
- * every device of the rank. */
+/* Routes to other ranks pass through the rank's cpu:0, which has a queue in common with every
+ * device of the rank. */
 static tdm_device *waypoint_of(const tdm_device *device) {
   return tdm_context_host_of(device->context, device->rank);
 }

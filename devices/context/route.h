@@ -1,6 +1,6 @@
 /* Routes: the hops that bytes take from one device to another, each carried by one queue.
- * Invariant: nobody else knows which devices lie between two that have no queue in common; a rule
- * more, or a longer route, is a change of route.c.
+ * Invariant: only route.c determines which devices are between two devices without a common queue.
+ * New rules or longer routes change only that file.
  *
  *   one kind                      from -> to            the destination's peer queue
  *   host and a discrete device    from -> to            the discrete one's upload or download queue
@@ -24,7 +24,7 @@ enum { TDM_ROUTE_MOST_HOPS = 3 };
 typedef struct tdm_hop {
   tdm_device *from;
   tdm_device *to;
-  tdm_queue *queue; /* that carries it; between ranks the one that receives it */
+  tdm_queue *queue; /* the queue that carries it; between ranks the receiving one */
 } tdm_hop;
 
 typedef struct tdm_route {
@@ -32,11 +32,11 @@ typedef struct tdm_route {
   uint32_t count; /* at least 1 */
 } tdm_route;
 
-/* Between two devices of one context. */
+/* Returns the route between two devices of one context. */
 tdm_route tdm_route_between(tdm_device *from, tdm_device *to);
-/* The queue of a route of one hop; NULL where there are more. */
+/* Returns the queue of a route of one hop, or NULL if the route has more hops. */
 tdm_queue *tdm_direct_queue(const tdm_device *from, const tdm_device *to);
-/* Do routes between other devices pass through this one? */
+/* Returns true if routes between other devices pass through this one. */
 bool tdm_is_waypoint(const tdm_device *device);
 
 #endif

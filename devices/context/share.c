@@ -1,10 +1,10 @@
-/* Cores that threads of this process share: those that wait for something, and those that compute.
- * Invariant: a device that has had a core meanwhile was given commands or has passed some since, or
- * is still at it. */
+/* Cores that threads of this process share: waiting threads and computing threads. Invariant: a
+ * device that used a core meanwhile has received or executed commands since, or is still
+ * executing. */
 #include "devices/context/context.h"
 #include "devices/topology/topology.h"
 
-/* Of a device on the host's cores; NULL: it is on none. */
+/* Returns the compute queue of a device on the host's cores, or NULL for other devices. */
 static tdm_queue *compute_queue(tdm_context *context, size_t index) {
   tdm_device *device = tdm_context_device(context, index);
   return tdm_context_cores(context, device) ? device->queues[TDM_QUEUE_COMPUTE] : NULL;
@@ -40,7 +40,8 @@ static uint64_t count_on(tdm_queue *queue) {
          atomic_load_explicit(&queue->completed, memory_order_relaxed);
 }
 
-/* Commands that the host's devices have been given, and have passed. */
+/* Returns the number of commands that the host's devices have received plus those they have
+ * executed. */
 static uint64_t count_commands(tdm_context *context) {
   uint64_t commands = 0;
   const size_t count = tdm_device_count(context);

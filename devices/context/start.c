@@ -1,6 +1,5 @@
-/* Starting and stopping a context's devices. Invariant: they start once, before the first
- * submission, and a context that was stopped does not start again; cores are not divided anew from
- * then on. */
+/* Starts and stops a context's devices. Invariant: they start once, before the first submission,
+ * and a stopped context does not start again. Cores are not divided again after the start. */
 #include "devices/context/context_state.h"
 
 static tdm_status start_devices(tdm_context *context) {

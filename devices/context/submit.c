@@ -1,5 +1,5 @@
-/* Handing flights to queues. Invariant: while the submit lock is held, every program of the flight
- * gets its sequence numbers before any is handed over, since programs wait for one another. */
+/* Passes flights to queues. Invariant: while the submit lock is held, every program of the flight
+ * gets its sequence numbers before any is passed on, because programs wait for each other. */
 #include "devices/context/context_state.h"
 
 static void number(tdm_flight *flight, tdm_submission *submissions, size_t count) {
@@ -18,8 +18,8 @@ static void number(tdm_flight *flight, tdm_submission *submissions, size_t count
   }
 }
 
-/* Hands every submission to its queue, but answers one that the caller can execute itself. After
- * the last one was handed over the flight may be gone, unless one was kept. */
+/* Passes every submission to its queue, but returns one that the caller can execute itself. After
+ * the last one was passed on, the flight may be freed, unless one was returned. */
 static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions, size_t count,
                                  bool adopt) {
   const tdm_program *programs = flight->programs;
@@ -37,7 +37,7 @@ static tdm_submission *hand_over(tdm_flight *flight, tdm_submission *submissions
   return kept;
 }
 
-/* A program of a device that is only described would never end. */
+/* Fails for a program of a described device, which would never end. */
 static tdm_status refuse_described(const tdm_flight *flight, const tdm_submission *submissions,
                                    size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -79,6 +79,6 @@ tdm_status tdm_context_submit(tdm_context *context, tdm_flight *flight, tdm_subm
 
 tdm_status tdm_context_submit_part(tdm_context *context, tdm_flight *flight,
                                    tdm_submission *submissions, size_t count, bool adopt) {
-  TDM_TRY(tdm_context_start(context)); /* a run that devices refuse is told to other ranks */
+  TDM_TRY(tdm_context_start(context)); /* a run that devices refuse is reported to other ranks */
   return submit(context, flight, submissions, count, adopt);
 }

@@ -1,4 +1,4 @@
-/* What holds for every kind: a table without holes. */
+/* Checks and functions for every kind; a table has no empty slot. */
 #include "devices/contract/device.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Failures on demand. Invariant: a site that is not armed costs one relaxed load and counts
- * nothing, so that devices do not share a busy counter in earnest. */
+/* Injects failures. Invariant: a site that is not armed costs one relaxed load and counts nothing,
+ * so that devices do not share a busy counter in production. */
 #include <inttypes.h>
 
 #include "devices/contract/device.h"

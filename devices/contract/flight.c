@@ -1,6 +1,6 @@
-/* A flight's failure record. Invariant: failed_ids[id] is written by whoever executes that command,
- * and binds others only past a point after it; a queue that enqueues ahead of points may read it
- * earlier, and therefore again. `failure` is guarded by failure_lock. */
+/* A flight's failure record. Invariant: the executor of a command writes failed_ids[id]. Other
+ * threads can rely on it only after a later point. A queue that enqueues ahead of points may read
+ * it earlier, and therefore reads it again. `failure` is guarded by failure_lock. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,45 +1,47 @@
-/* How kinds of devices are linked: a table of descriptors that //devices/kinds defines, and Bazel
- * chooses. Invariant: nothing in //devices names a kind but through this table. */
+/* The table of device kinds, which //devices/kinds defines and Bazel selects. Invariant: code in
+ * //devices refers to kinds only through this table. */
 #ifndef TANDEM_DEVICES_CONTRACT_KIND_H
 #define TANDEM_DEVICES_CONTRACT_KIND_H
 
 #include "devices/contract/device.h"
 #include "devices/kernel_list.h"
 
-/* What the context read from its options and the environment for one kind. */
+/* One kind's settings from the context's options and the environment. */
 typedef struct tdm_kind_options {
-  int count;            /* devices asked for; 0: as many as the kind finds. To create: in all */
-  bool none;            /* none of the kind were asked for: it is not looked for, count is 0 */
+  int count;            /* requested devices; 0: as many as the kind finds. For create: the total */
+  bool none;            /* no devices of the kind were requested: it is not searched for, and count
+                         * is 0 */
   const char *settings; /* "latency_us=5,..."; NULL: none. Borrowed for the call */
-  bool tf32;            /* products of float32 may be rounded so, where the kind can */
-  bool nccl;            /* devices may sum with one another by an engine of the kind's */
+  bool tf32;            /* float32 products may be rounded to TF32, if the kind can do so */
+  bool nccl;            /* devices may communicate with each other by the kind's engine */
 } tdm_kind_options;
 
 typedef struct tdm_kind {
   const char *name; /* static storage */
-  /* Why this build has no devices of the kind; NULL if it has, and then all below are set. */
+  /* Why this build has no devices of the kind. If NULL, all members below are set. */
   const char *absent;
-  const char *count_variable;    /* of the environment: how many devices; NULL: none */
-  const char *settings_variable; /* of the environment: tdm_kind_options.settings; NULL: none */
+  const char *count_variable;    /* environment variable for the number of devices; NULL: none */
+  const char *settings_variable; /* environment variable for tdm_kind_options.settings; NULL:
+                                  * none */
   bool on_host;                  /* its devices' threads run on the host's cores */
-  /* How many devices there are. OK with 0 devices is legal; out_reason, which is the
-   * calling thread's until its next call, then says why. */
+  /* Counts the available devices. OK with 0 devices is legal; out_reason, valid on the calling
+   * thread until its next call, is then the reason. */
   tdm_status (*count)(tdm_context *context, const tdm_kind_options *options, size_t *out_count,
                       const char **out_reason);
-  /* One device; ops, context, index, host_addressable and queues are set on return; the context
-   * sets name, context_index, the queues' index and, of kinds on the host, node. The caller
-   * destroys it through its ops. */
+  /* Creates one device; ops, context, index, host_addressable and queues are set on return. The
+   * context sets name, context_index, the queues' index and, for kinds on the host, node. The
+   * caller destroys the device through its ops. */
   tdm_status (*create)(tdm_context *context, const tdm_kind_options *options, int index,
                        tdm_device **out_device);
-  /* Visits the kernels that come with the kind; NULL where another kind's serve. UNAVAILABLE when
-   * there are none that this machine can run. */
+  /* Visits the kernels of the kind; NULL if it uses those of another kind. Fails with UNAVAILABLE
+   * if this machine cannot run any. */
   tdm_status (*each_kernel)(tdm_kernel_visitor visit, void *user);
-  /* Of the host's own kind: the name of the instruction set that its kernels use on this machine,
-   * by which their bits may differ; static. NULL in others. */
+  /* Returns the instruction set of the host's kernels on this machine, on which their result bits
+   * may depend; static. NULL for kinds other than the host's. */
   const char *(*instructions)(void);
 } tdm_kind;
 
-/* In the order in which devices are listed; ends with NULL. The first is the host's. */
+/* In the order in which devices are listed, terminated by NULL. The first one is the host. */
 extern const tdm_kind *const tdm_device_kinds[];
 
 #endif

@@ -1,5 +1,5 @@
-/* The cpu kind: its table of functions. Invariant: an address is a pointer of the host's; any that
- * no other device keeps to itself is legal, since wrapped memory belongs to cpu:0 too. */
+/* The cpu kind's table of functions. Invariant: an address is a pointer of the host. Every address
+ * that is not hidden by another device is legal, because wrapped memory belongs to cpu:0 too. */
 #include "devices/cpu/cpu.h"
 
 #include "core/allocate.h"
@@ -14,9 +14,9 @@
 typedef struct cpu_device {
   tdm_device base;
   tdm_worker *worker;
-  tdm_worker *network; /* of the first in a job of several ranks: sends and receives */
-  tdm_worker *adder;   /* in a job of several ranks: adds what comes from others */
-  size_t large_bytes;  /* of a copy: tdm_copy_large_bytes */
+  tdm_worker *network; /* first device in a job of several ranks: sends and receives */
+  tdm_worker *adder;   /* in a job of several ranks: adds data from other ranks */
+  size_t large_bytes;  /* limit for copies, from tdm_copy_large_bytes */
 } cpu_device;
 _Static_assert(offsetof(cpu_device, base) == 0, "a device is its base");
 
@@ -104,7 +104,7 @@ static tdm_status cpu_copy(tdm_device *device, const tdm_copy *copy, tdm_address
   return TDM_OK;
 }
 
-/* Memory of the same host: no link that anything waits for. */
+/* Devices of one host share memory: nothing waits for a link. */
 static tdm_link cpu_link(const tdm_device *device, const tdm_device *other) {
   (void)device;
   (void)other;

@@ -1,5 +1,5 @@
-/* Taking memory from the system: small blocks from malloc, which keeps their pages, big ones by
- * mmap, so that they can be bound and lie on huge pages. Invariant: see memory.h. */
+/* Allocates memory from the system: small blocks by malloc, which keeps their pages, and large ones
+ * by mmap, so that they can be bound to nodes and use huge pages. Invariant: see memory.h. */
 #include "devices/cpu/memory.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static size_t round_up(size_t bytes, size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/* length is a multiple of the huge page; so is the address. NULL when memory is short. */
+/* Maps memory aligned to huge pages; length is a multiple of the huge page. Returns NULL if memory
+ * is short. */
 static void *map_aligned(size_t length) {
   const size_t reserved = length + HUGE_PAGE_BYTES;
   char *begin = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -36,8 +37,8 @@ tdm_status tdm_cpu_memory_allocate(const tdm_topology *topology, const tdm_core_
     const size_t length = round_up(bytes, HUGE_PAGE_BYTES);
     memory = map_aligned(length);
     if (memory) {
-      /* Asks for huge pages and for the nodes; a system that refuses serves ordinary pages from
-       * anywhere. */
+      /* Requests huge pages and the nodes. If the system refuses, it provides ordinary pages from
+       * any node. */
       (void)madvise(memory, length, MADV_HUGEPAGE);
       (void)tdm_topology_bind_memory(topology, cores, memory, length);
     }

@@ -1,7 +1,6 @@
-/* Creating a context and freeing it: options, the machine, devices, staging, links, kernels, the
- * loop. Invariant: of what can be freed at once the loop comes last, since closing a caller's loop
- * takes that loop's own time; nothing is posted to it before the context is handed out.
- */
+/* Creates and frees a context: options, the machine, devices, staging, links, kernels, the loop.
+ * Invariant: the loop is created last, because closing a caller's loop is asynchronous. Nothing is
+ * posted to it before the context is returned. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #include "devices/staging/pool.h"
 #include "net/launch.h"
 
-#define JOIN_NS (UINT64_C(120) * 1000000000) /* how long to wait for the ranks of a job */
+#define JOIN_NS (UINT64_C(120) * 1000000000) /* time limit for the ranks of a job to join */
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -71,7 +70,7 @@ static tdm_status create_devices(tdm_context *context, const tdm_context_plan *p
   }
   context->primary_count = counts[0];
   context->secondary_count = secondary;
-  /* Devices on the host come first in the list, so that cores[i] is that of device i. */
+  /* Devices on the host are first in the list, so cores[i] belongs to device i. */
   tdm_topology_divide(context->topology, counts[0], secondary, context->secondary_cores,
                       context->cores);
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
@@ -96,7 +95,7 @@ static tdm_status register_kernel(void *context, const tdm_kernel *kernel) {
   return tdm_kernel_registry_add(&((tdm_context *)context)->kernels, kernel);
 }
 
-/* How many devices have their kernels of kind: of this rank, or of any. */
+/* Returns how many devices, of this rank or of any, execute the kernels of kind. */
 static size_t count_executing(const tdm_context *context, const tdm_kind *kind, bool any_rank) {
   size_t count = 0;
   for (size_t i = 0; i < context->device_count; i++) {
@@ -107,8 +106,8 @@ static size_t count_executing(const tdm_context *context, const tdm_kind *kind, 
   return count;
 }
 
-/* Of kinds that some device executes. A rank that has no such device itself wants them to plan for
- * others, and can do other things without. */
+/* Registers the kernels of kinds that some device executes. A rank without such a device uses them
+ * only to plan for other ranks, so it can continue if they are missing. */
 static tdm_status register_kernels(tdm_context *context) {
   for (size_t i = 0; tdm_device_kinds[i]; i++) {
     const tdm_kind *kind = tdm_device_kinds[i];
@@ -145,7 +144,7 @@ static tdm_status build_devices(tdm_context *context, const tdm_context_options 
   return create_devices(context, plan);
 }
 
-/* Behind the devices of all ranks. */
+/* Builds the rest after the devices of all ranks. */
 static tdm_status build_rest(tdm_context *context, const tdm_context_options *options,
                              const tdm_context_plan *plan) {
   (void)plan;
@@ -160,8 +159,9 @@ static tdm_status build_rest(tdm_context *context, const tdm_context_options *op
 typedef tdm_status (*builder)(tdm_context *context, const tdm_context_options *options,
                               const tdm_context_plan *plan);
 
-/* All but what waits for other ranks, which may be of this process, since what others read of the
- * machine for a moment must not be taken for standard input by whoever makes a loop meanwhile. */
+/* Builds everything that does not wait for other ranks, while the lowest descriptors are reserved.
+ * Files that are opened briefly must not get the number of standard input. Waiting is excluded,
+ * because other ranks may be in this process and create a loop meanwhile. */
 static tdm_status build_held(builder build, tdm_context *context,
                              const tdm_context_options *options, const tdm_context_plan *plan) {
   tdm_low_descriptors low;
@@ -183,10 +183,10 @@ static void destroy(tdm_context *context) {
   const tdm_allocator allocator = context->allocator;
   tdm_links_destroy(context->links);
   tdm_groups_destroy(context->groups);
-  tdm_pool_destroy(context->pool); /* before the devices: its memory is pinned for them */
+  tdm_pool_destroy(context->pool); /* before the devices, because its memory is pinned for them */
   for (size_t i = context->device_count; i-- > 0;) {
     tdm_device *device = context->devices[i];
-    if (device) device->ops->destroy(device); /* another rank's may not have been made */
+    if (device) device->ops->destroy(device); /* another rank's device may not have been created */
   }
   tdm_network_destroy(context->network);
   tdm_release(&allocator, context->cores, context->core_capacity * sizeof(tdm_core_range));
@@ -197,7 +197,7 @@ static void destroy(tdm_context *context) {
   }
   tdm_topology_destroy(context->topology);
   tdm_kernel_registry_deinit(&context->kernels);
-  /* glibc allows a lock to be destroyed that was never initialised, as its locks own no memory. */
+  /* glibc allows destroying a lock that was never initialized, because its locks own no memory. */
   (void)pthread_cond_destroy(&context->users_gone);
   (void)pthread_mutex_destroy(&context->close_mutex);
   (void)pthread_mutex_destroy(&context->keepers_mutex);
@@ -206,13 +206,14 @@ static void destroy(tdm_context *context) {
   tdm_release(&allocator, context, sizeof(*context));
 }
 
-/* Of a context that other ranks did not come to have, too: its loop was made before they agreed. */
+/* Destroys a context that was not returned. Its loop may exist: it was created before the ranks
+ * agreed. */
 static void destroy_unmade(tdm_context *context) {
   tdm_loop_close(context->loop, NULL, NULL);
   destroy(context);
 }
 
-/* Reads what is asked for; nothing is to be freed on failure. */
+/* Reads the options; on failure nothing has to be freed. */
 static tdm_status read_options(const tdm_context_options *options, tdm_context_options *out_known,
                                tdm_context_plan *out_plan) {
   TDM_TRY(tdm_context_options_read(options, out_known));
@@ -220,7 +221,7 @@ static tdm_status read_options(const tdm_context_options *options, tdm_context_o
   return tdm_process_watch();
 }
 
-/* Of a rank that will have no context: the others, who wait for it, are told why. */
+/* Leaves the job from a rank whose context failed, and notifies the others, who wait for it. */
 static void leave_job(tdm_network *network) {
   if (network) tdm_network_give_up(network, tdm_last_status());
   tdm_network_destroy(network);
@@ -265,7 +266,7 @@ tdm_context *tdm_context_create_in_job(const tdm_context_options *options,
       options && options->allocator ? *options->allocator : tdm_allocator_default();
   if (endpoint->rank_count == 1) {
     const tdm_status left = tdm_endpoint_close(endpoint, 0);
-    (void)left; /* it is gone either way */
+    (void)left; /* it is freed either way */
     return create(options, NULL);
   }
   tdm_network *network = NULL;

@@ -1,5 +1,5 @@
-/* The reader of a context's options. Invariant: whatever is not understood is an error that names
- * where it stands. */
+/* Reads a context's options. Invariant: input that is not understood is an error that names its
+ * position. */
 #include "devices/creation/context_options.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static tdm_status read_devices_variable(tdm_context_plan *plan) {
       return tdm_fail(TDM_INVALID_ARGUMENT, "%s: there is no kind of device \"%s\"",
                       devices_variable, setting.key);
     }
-    const uint64_t least = kind == 0 ? 1 : 0; /* the host itself is always there */
+    const uint64_t least = kind == 0 ? 1 : 0; /* the host always exists */
     TDM_TRY(read_count(devices_variable, setting.key, setting.value, least, &plan->kinds[kind]));
   }
   return status;
@@ -123,7 +123,7 @@ static tdm_status check_silence(double seconds) {
                   seconds, least_silence_seconds, MOST_SILENCE_SECONDS);
 }
 
-/* The first kind, the host itself, has at least one device. */
+/* The first kind, the host, has at least one device. */
 static tdm_status set_count(tdm_context_plan *plan, const char *kind, int count) {
   if (count == TDM_FROM_ENVIRONMENT) return TDM_OK;
   const size_t index = find_kind(kind);

@@ -1,4 +1,4 @@
-/* The devices of all ranks, and what ranks agree on. Invariant: see job.h; on failure the context
+/* The devices of all ranks, and what ranks agree on. Invariant: see job.h. On failure the context
  * can be destroyed. */
 #include "devices/creation/job.h"
 
@@ -11,9 +11,9 @@
 #include "devices/groups/groups.h"
 #include "devices/network/network.h"
 
-enum { MOST_DEVICES = INT16_MAX }; /* passes count them so */
+enum { MOST_DEVICES = INT16_MAX }; /* passes store indices of devices in int16_t */
 
-/* Another device of the kind, or the same. */
+/* Returns another device of the kind, or the same one if there is none. */
 static const tdm_device *peer_of(const tdm_context *context, const tdm_device *device) {
   for (size_t i = 0; i < context->device_count; i++) {
     const tdm_device *other = context->devices[i];
@@ -29,7 +29,7 @@ static void describe_own(const tdm_context *context, tdm_device_description *tol
   }
 }
 
-/* How many each rank has, and where its own begin among all. */
+/* Computes how many devices each rank has, and the index of each rank's first device. */
 static tdm_status number_ranks(tdm_context *context, uint32_t *out_most) {
   const size_t ranks = (size_t)context->rank_count;
   context->rank_begins =
@@ -56,7 +56,7 @@ static tdm_status number_ranks(tdm_context *context, uint32_t *out_most) {
   return status;
 }
 
-/* Makes room for all, with this rank's own at their place. */
+/* Enlarges the list for all devices, with this rank's own at their place. */
 static tdm_status widen(tdm_context *context) {
   const size_t total = context->rank_begins[context->rank_count];
   const size_t begin = context->rank_begins[context->rank];
@@ -80,8 +80,8 @@ static tdm_status widen(tdm_context *context) {
   return TDM_OK;
 }
 
-/* Whether this rank's devices sum with those of others by themselves: once, of the first that
- * could. */
+/* Logs once whether this rank's devices communicate directly with those of other ranks, for the
+ * first device that could. */
 static void log_engine(tdm_context *context) {
   for (size_t i = context->own_begin; i < context->rank_begins[context->rank + 1]; i++) {
     const tdm_device *device = context->devices[i];

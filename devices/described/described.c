@@ -1,6 +1,6 @@
-/* The described kind: devices to plan for and to forecast, which execute nothing. Invariant: memory
- * of theirs is addresses alone, given out once each and up to the size that is described; the
- * context lets nothing through to their queues. */
+/* The described kind: devices for planning and forecasts, which execute nothing. Invariant: their
+ * memory consists of addresses, each returned once, up to the described size. The context submits
+ * nothing to their queues. */
 #include "devices/described/described.h"
 
 #include "core/allocate.h"
@@ -10,7 +10,7 @@
 
 typedef struct described_device {
   tdm_absent_device absent;
-  const tdm_machine *machine; /* the context's */
+  const tdm_machine *machine; /* the context's machine */
 } described_device;
 _Static_assert(offsetof(described_device, absent) == 0, "a device is its base");
 
@@ -48,14 +48,15 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
       tdm_allocate(tdm_context_allocator(context), sizeof(*described), "a described device");
   if (!described) return TDM_OUT_OF_MEMORY;
   described->machine = tdm_context_machine(context);
-  const tdm_absent_options absent = {
-      .kind = "paper",
-      .executes = "cpu", /* whose kernels say what there is and what they need beside operands */
-      .where = "is only described",
-      .roles = (1u << TDM_QUEUE_OWN_ROLES) - 1,
-      .number = (size_t)index,
-      .destroy = described_destroy,
-      .link = described_link};
+  const tdm_absent_options absent = {.kind = "paper",
+                                     .executes =
+                                         "cpu", /* these kernels define the supported operations and
+                                                 * their memory besides operands */
+                                     .where = "is only described",
+                                     .roles = (1u << TDM_QUEUE_OWN_ROLES) - 1,
+                                     .number = (size_t)index,
+                                     .destroy = described_destroy,
+                                     .link = described_link};
   tdm_absent_init(&described->absent, context, &absent);
   described->absent.base.index = index;
   described->absent.model = described->machine->device.model;

@@ -1,5 +1,5 @@
-/* Finding groups and joining them. Invariant: see groups.h; ranks agree after every step of joining
- * in which one of them may fail. */
+/* Finds groups and joins them. Invariant: see groups.h. Ranks agree after every step of joining in
+ * which one of them may fail. */
 #include "devices/groups/groups.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ tdm_status tdm_groups_create(tdm_context *context, tdm_groups **out_groups) {
   *out_groups = tdm_allocate(allocator, sizeof(tdm_groups), "groups of devices");
   if (!*out_groups) return TDM_OUT_OF_MEMORY;
   (*out_groups)->allocator = allocator;
-  (void)pthread_mutex_init(&(*out_groups)->mutex, NULL); /* glibc's cannot fail */
+  (void)pthread_mutex_init(&(*out_groups)->mutex, NULL); /* glibc's mutexes cannot fail */
   return TDM_OK;
 }
 
@@ -57,12 +57,12 @@ static const char *name_of(tdm_context *context, int16_t device) {
   return tdm_context_device(context, (size_t)device)->name;
 }
 
-/* Does the device's kind know of engines? */
+/* Returns true if the device's kind supports engines. */
 static bool may_have(const tdm_device *device) {
   return device->engine_name[0] != '\0' || device->engine_absence[0] != '\0';
 }
 
-/* One of two that are the same device, divided, or seen by two ranks of a machine. */
+/* Returns true if both are the same physical device, divided, or seen by two ranks of a machine. */
 static bool are_one(const tdm_network *network, const tdm_device *a, const tdm_device *b) {
   const bool together = a->rank == b->rank || strcmp(tdm_network_host(network, a->rank),
                                                      tdm_network_host(network, b->rank)) == 0;
@@ -132,7 +132,7 @@ static int compare_devices(const void *a, const void *b) {
   return first->context_index - second->context_index;
 }
 
-/* Which of its rank's devices that have an engine it is. */
+/* Returns the device's number among its rank's devices with an engine. */
 static uint32_t slot_of(tdm_context *context, const tdm_device *device) {
   uint32_t slot = 0;
   for (int i = 0; i < device->context_index; i++) {
@@ -187,8 +187,8 @@ static tdm_status begin(const tdm_context *context, tdm_group *group, const unsi
   return TDM_OK;
 }
 
-/* Until all members of this rank see all others. Who fails tells the other ranks, which may wait
- * for it for ever. */
+/* Waits until all members of this rank see all others. On failure notifies the other ranks, which
+ * might otherwise wait without limit. */
 static tdm_status await(const tdm_context *context, const tdm_group *group) {
   tdm_messenger *messenger = tdm_context_messenger(context);
   tdm_group_wait wait = {.what = "joining", .name = "the group", .group = group};
@@ -220,7 +220,7 @@ static tdm_status join_alone(tdm_context *context, tdm_group *group) {
   return status;
 }
 
-/* Of one rank, whose threads may plan at once. */
+/* Joins within one rank, whose threads may plan concurrently. */
 static tdm_status join_once(tdm_context *context, tdm_group *group) {
   tdm_groups *groups = tdm_context_groups(context);
   (void)pthread_mutex_lock(&groups->mutex);

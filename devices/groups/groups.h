@@ -1,6 +1,6 @@
-/* Groups of devices that sum together on queues of their own (contract/engine.h): which devices can
- * be one, and how all ranks join one. Invariant: what decides is known alike on all ranks; a
- * context has one group of the same devices, which lives as long as it. */
+/* Groups of devices that communicate on queues of their own (contract/engine.h): which devices can
+ * form one, and how all ranks join it. Invariant: decisions use only data that all ranks have. A
+ * context has at most one group of the same devices, which lives as long as the context. */
 #ifndef TANDEM_DEVICES_GROUPS_GROUPS_H
 #define TANDEM_DEVICES_GROUPS_GROUPS_H
 
@@ -12,24 +12,24 @@ typedef struct tdm_groups tdm_groups;
 #define TDM_GROUP_REASON_BYTES 256
 
 tdm_status tdm_groups_create(tdm_context *context, tdm_groups **out_groups) TDM_WARN_UNUSED;
-/* Leaves all groups; the devices' threads have stopped. NULL is legal. */
+/* Leaves all groups. The devices' threads have stopped. NULL is legal. */
 void tdm_groups_destroy(tdm_groups *groups);
 
-/* Can these devices (count), by their numbers in the context, be a group? By which engine, as "NCCL
- * 2.28.9"; NULL: they cannot, and text (TDM_GROUP_REASON_BYTES) says why, "" where no kind of
- * theirs has an engine. Alike on all ranks. */
+/* Returns the engine, such as "NCCL 2.28.9", if these devices (count), given by index in the
+ * context, can form a group. Otherwise returns NULL and writes the reason to text
+ * (TDM_GROUP_REASON_BYTES), or "" if none of their kinds supports an engine. The result is the same
+ * on all ranks. */
 const char *tdm_group_engine(tdm_context *context, const int16_t *devices, size_t count,
                              char *text);
-/* Fills `exchanges` of the context's devices: where the kind's engine is there, of one version on
- * all devices of all ranks whose kinds have such a thing, and no other device is on the same GPU.
- */
+/* Sets `exchanges` of the context's devices. It requires that the kind's engine is available in one
+ * version on all such devices of all ranks, and that no other device uses the same GPU. */
 void tdm_groups_find_exchanges(tdm_context *context);
-/* The group of these, of which tdm_group_engine has answered an engine; NULL: no memory. Any
- * thread. */
+/* Returns the group of devices for which tdm_group_engine returned an engine. Returns NULL if
+ * memory is short. Any thread. */
 tdm_group *tdm_group_find(tdm_context *context, const int16_t *devices, size_t count);
-/* Joins it, together with all other ranks, which call it for the same groups in the same order;
- * returns when all devices have joined, on all ranks alike. Nothing for one that is joined. Where
- * there is one rank any thread may call it. */
+/* Joins the group together with all other ranks, which call it for the same groups in the same
+ * order. Returns when all devices have joined, with the same result on all ranks. Does nothing for
+ * a joined group. In a job of one rank any thread may call it. */
 tdm_status tdm_group_join(tdm_context *context, tdm_group *group) TDM_WARN_UNUSED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Who is at the network's queues, and for how long. Invariant: see attend.h. */
+/* Assigns the network's queues to threads for a limited time. Invariant: see attend.h. */
 #include "devices/host/attend.h"
 
 #include <stddef.h>
@@ -7,11 +7,12 @@
 #include "devices/host/turn.h"
 
 enum {
-  YIELD_NS = 2000, /* attending longer than this, let others have the core now and then */
+  YIELD_NS = 2000, /* after attending for longer, yields the core now and then */
   LEAST_PATIENCE_NS = 1000000,
-  MOST_PATIENCE_NS = 10000000, /* whose messages take longer parks: the rest is a small part */
-  PATIENCE = 2,                /* times what waits took lately */
-  LATELY = 4,                  /* waits that count, about */
+  MOST_PATIENCE_NS = 10000000, /* a thread whose messages take longer parks: the rest is a small
+                                * part */
+  PATIENCE = 2,                /* patience as a multiple of recent waits */
+  LATELY = 4,                  /* approximate number of waits that are averaged */
   LONGEST_PAUSE_NS = 200000,   /* while another thread attends */
 };
 
@@ -34,7 +35,7 @@ static void give(tdm_worker *worker) {
 
 /* ---- Whether it is worth while --------------------------------------------------------------- */
 
-/* Does the network have nothing to do? */
+/* Returns true if the network has nothing to do. */
 static bool is_idle(const tdm_worker *worker) {
   for (size_t i = 0; i < worker->queue_count; i++) {
     const tdm_host_queue *queue = &worker->queues[i];
@@ -45,7 +46,7 @@ static bool is_idle(const tdm_worker *worker) {
   return true;
 }
 
-/* Messages that are late each time are waited for in vain. */
+/* Returns how long to wait for messages. If they are late each time, waiting is useless. */
 static uint64_t patience_of(const tdm_worker *worker) {
   const uint64_t lately_ns = atomic_load_explicit(&worker->lately_ns, memory_order_relaxed);
   const uint64_t wanted_ns = PATIENCE * lately_ns;
@@ -59,7 +60,7 @@ static void note_wait(tdm_worker *worker, uint64_t took_ns) {
                         memory_order_relaxed);
 }
 
-/* Is the wait young enough, and the core this thread's to wait on? */
+/* Returns true if the wait is short enough so far, and the thread may keep the core. */
 static bool may_go_on(tdm_worker *worker, tdm_attendance *wait) {
   const uint64_t now_ns = tdm_time_ns();
   if (wait->since_ns == 0) {
@@ -93,8 +94,8 @@ static bool attend(tdm_attendant *attendant, tdm_attendance *wait) {
   return true;
 }
 
-/* All that can be done is done, and what is left is looked after: by the worker's thread at its
- * time, or by its bell. Of who has taken the queues. */
+/* Executes what is possible, and returns when the worker's thread must check the rest; its bell
+ * covers the other events. The caller has taken the queues. */
 static uint64_t settle(tdm_worker *worker) {
   do {
     tdm_worker_ask_for_points(worker);
@@ -102,8 +103,8 @@ static uint64_t settle(tdm_worker *worker) {
   return tdm_worker_next_due_ns(worker);
 }
 
-/* Of a thread that goes on with something else. Who has the queues instead may have looked at them
- * before what came since: so the worker's thread looks again. */
+/* Called by a thread that continues with other work. If another thread has taken the queues, it may
+ * have checked them before the latest event, so the worker's thread checks again. */
 static void look(tdm_attendant *attendant) {
   tdm_worker *worker = worker_of(attendant);
   if (tdm_worker_is_attended(worker)) return;
@@ -135,7 +136,7 @@ const tdm_attendant tdm_worker_attendant = {
 
 /* ---- The worker's own ------------------------------------------------------------------------ */
 
-/* For how long to park: -1: until the bell. */
+/* Returns how long to park; -1: until the bell rings. */
 static int64_t pause_until(uint64_t due_ns) {
   const uint64_t now_ns = tdm_time_ns();
   if (due_ns == 0) return -1;

@@ -1,9 +1,9 @@
-/* The queues of a rank's network, which belong to no thread for good: whoever waits for what
- * messages bring takes them on meanwhile, so that a message is noticed at once, by the thread that
- * goes on with it, on the core that it has anyway. While all threads compute, or have waited for
- * long, the worker's own looks after them, now and then. Invariant: one thread at a time is at the
- * queues; as long as something is in them, either a thread attends, or the worker's own wakes at a
- * set time, by its bell, or by the point that is waited for. */
+/* The queues of a rank's network, which no thread owns permanently. A thread that waits for
+ * messages executes them meanwhile, so that the waiting thread notices a message at once, on its
+ * own core. While all threads compute, or have waited for long, the worker's thread polls the
+ * queues now and then. Invariant: one thread at a time executes the queues. While they are not
+ * empty, a thread attends, or the worker's thread will wake at a set time, by its bell, or by the
+ * awaited point. */
 #ifndef TANDEM_DEVICES_HOST_ATTEND_H
 #define TANDEM_DEVICES_HOST_ATTEND_H
 
@@ -11,9 +11,9 @@
 
 extern const tdm_attendant tdm_worker_attendant;
 
-/* What the thread of a network's worker does, until the worker stops and all has ended. */
+/* The loop of a network worker's thread, until the worker stops and all work has ended. */
 void tdm_worker_serve_network(tdm_worker *worker);
-/* Does a thread attend, which sees by itself what is handed over? */
+/* Returns true if a thread attends, which notices new submissions by itself. */
 bool tdm_worker_is_attended(tdm_worker *worker);
 
 #endif

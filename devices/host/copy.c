@@ -1,6 +1,6 @@
-/* Copies that are larger than the caches, by non-temporal stores where the architecture has them.
- * Invariant: such stores are fenced before the function returns, so that a point published
- * afterwards covers them. */
+/* Copies larger than the caches, by non-temporal stores if the architecture has them. Invariant:
+ * such stores are fenced before the function returns, so that a point published afterwards covers
+ * them. */
 #include "devices/host/copy.h"
 
 #include <stdbool.h>

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-/* From how many bytes on a copy's two sides do not both stay in a last cache of cache_bytes (0:
- * unknown), and are worth being stored past the caches. */
+/* Returns the size from which a copy's source and destination do not both fit in a last-level cache
+ * of cache_bytes (0: unknown), so that bypassing the caches pays off. */
 size_t tdm_copy_large_bytes(size_t cache_bytes);
 
-/* As memmove. From large_bytes on, sides that do not overlap are copied by stores that go past the
- * caches, which spares the lines written from being read first. */
+/* Like memmove. From large_bytes on, copies without overlap use stores that bypass the caches,
+ * which avoids reading the written lines first. */
 void tdm_copy_host(void *to, const void *from, size_t bytes, size_t large_bytes);
 
 #endif

@@ -1,6 +1,6 @@
-/* The loop over commands: what lies between two kernels of a run. No locks, no clock unless times
- * are recorded or modelled or other queues wait for the thread, and nothing per command that could
- * be done once. */
+/* The loop over commands, which runs between two kernels of a run. It takes no locks. It reads no
+ * clock unless times are recorded or modelled or other queues wait for the thread. Work that can be
+ * done once is not done per command. */
 #include "devices/host/execute.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static inline tdm_status resolve_host(const tdm_host_executor *executor, tdm_add
   return TDM_OK;
 }
 
-/* Pointers of all operands into pointers, and of the workspace. */
+/* Converts the addresses of all operands and of the workspace to pointers. */
 static inline tdm_status resolve(const tdm_host_executor *executor, const tdm_flight *flight,
                                  const tdm_execute *execute, void **pointers, void **workspace) {
   tdm_device *device = executor->device;
@@ -87,7 +87,7 @@ static tdm_status run_copy(const tdm_host_executor *executor, const tdm_flight *
                                      flight->bases[copy->to.base] + copy->to.offset);
 }
 
-/* Is the command not to be executed? */
+/* Returns true if the command must not be executed. */
 static inline bool is_skipped(const tdm_host_queue *queue, tdm_flight *flight,
                               const tdm_command *command) {
   if (TDM_UNLIKELY(queue->passed_over)) {
@@ -117,7 +117,7 @@ static inline void execute_command(const tdm_host_queue *queue, tdm_flight *flig
   end_command(flight, command, status, begin_ns);
 }
 
-/* At most thirty years, which can be added to a clock. */
+/* Returns at most thirty years, which can be added to a clock. */
 static uint64_t copy_ns(const tdm_host_executor *executor, const tdm_copy *copy) {
   const tdm_device *device = executor->device;
   const tdm_device *other = copy->from_device == device ? copy->to_device : copy->from_device;
@@ -131,8 +131,8 @@ static void begin_copy(tdm_submission *submission, const tdm_flight *flight) {
   submission->begin_ns = tdm_time_ns();
 }
 
-/* Ends a copy: its thread waited for a core in the time that neither the link nor its own work
- * accounts for. link_ns: what the link takes; 0: it is not modelled. */
+/* Ends a copy. The time that neither the link nor the thread's own work explains was spent waiting
+ * for a core. link_ns: modelled time of the link; 0: it is not modelled. */
 static void end_copy(tdm_flight *flight, const tdm_command *command, tdm_status status,
                      const tdm_submission *submission, uint64_t link_ns) {
   end_command(flight, command, status, submission->begin_ns);
@@ -144,7 +144,8 @@ static void end_copy(tdm_flight *flight, const tdm_command *command, tdm_status 
   times->core_wait_ns = took_ns > needed_ns ? took_ns - needed_ns : 0;
 }
 
-/* A copy whose link takes time: begun at its first visit, ended once it is due. False: not yet. */
+/* Advances a copy with a modelled link: begins at the first call and ends when it is due. Returns
+ * false before that. */
 static bool model_copy(tdm_host_queue *queue, tdm_submission *submission, tdm_flight *flight,
                        const tdm_command *command) {
   const tdm_host_executor *executor = queue->executor;
@@ -179,10 +180,10 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-/* How long a message is left alone by the network's own thread, while no other looks after it:
- * longer, the longer it is out, so that waiting for a rank that computes takes no core; and longer
- * while devices of this rank compute, on the core that looking takes (5,000 looks a second took an
- * eighth of it), since several pieces are out and nobody waits. */
+/* Poll interval of the network's own thread for a message while no other thread attends. It grows
+ * with the message's age, so that waiting for a computing rank takes no core. It is longer while
+ * devices of this rank compute, because polling uses their core (5,000 polls a second took an
+ * eighth of it), and several pieces are outstanding while no thread waits. */
 enum { LEAST_POLL_NS = 50000, MOST_POLL_NS = 200000, BUSY = 5, POLLS_OF_AGE = 4 };
 
 static uint64_t next_poll_ns(const tdm_host_executor *executor, uint64_t begin_ns) {
@@ -193,8 +194,8 @@ static uint64_t next_poll_ns(const tdm_host_executor *executor, uint64_t begin_n
   return now_ns + (pause_ns < longer * MOST_POLL_NS ? pause_ns : longer * MOST_POLL_NS);
 }
 
-/* Both ends of a message meet it whatever has failed, so that none is left for a later run. False:
- * it is still out. */
+/* Advances a message. Both ends execute it whatever has failed, so that none is left for a later
+ * run. Returns false while it is outstanding. */
 static bool message_command(const tdm_host_queue *queue, tdm_submission *submission,
                             tdm_flight *flight, const tdm_command *command) {
   if (command->condition != 0 && !flight->conditions[command->condition - 1]) return true;
@@ -234,7 +235,7 @@ static bool wait_command(const tdm_host_queue *queue, tdm_flight *flight,
 
 /* ---- The loop ------------------------------------------------------------------------------ */
 
-/* After kernels that took so long, the thread's other queues have their turn. */
+/* After kernels that took this long, the thread's other queues have their turn. */
 enum { LONG_TURN_NS = 50000 };
 
 tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,

@@ -1,24 +1,25 @@
-/* Executing a submission's commands on a thread of this host. Invariant: a tdm_host_queue belongs
- * to one thread at a time, the one that `owner` names; it alone touches what is not atomic. */
+/* Executes a submission's commands on a thread of this host. Invariant: a tdm_host_queue belongs to
+ * one thread at a time, the one in `owner`; only that thread accesses members that are not
+ * atomic. */
 #ifndef TANDEM_DEVICES_HOST_EXECUTE_H
 #define TANDEM_DEVICES_HOST_EXECUTE_H
 
 #include "devices/contract/device.h"
 
-/* A stretch of addresses that another device keeps to itself. */
+/* A range of addresses that belongs to another device only. */
 typedef struct tdm_hidden_range {
   tdm_address begin;
   size_t bytes;
 } tdm_hidden_range;
 
-/* What the queues of one device share; fixed while they run. */
+/* State shared by the queues of one device; constant while they run. */
 typedef struct tdm_host_executor {
   tdm_device *device;
   tdm_faults *faults;
-  const tdm_hidden_range *hidden; /* (hidden_count): of the context's other devices */
+  const tdm_hidden_range *hidden; /* (hidden_count): ranges of the context's other devices */
   size_t hidden_count;
-  bool models_links;        /* copies take the time that ops->link says */
-  tdm_messenger *messenger; /* NULL where no queue has messages */
+  bool models_links;        /* copies take the time of ops->link */
+  tdm_messenger *messenger; /* NULL if no queue has messages */
 } tdm_host_executor;
 
 typedef struct tdm_worker tdm_worker;
@@ -26,36 +27,36 @@ typedef struct tdm_worker tdm_worker;
 enum { TDM_OWNER_IDLE, TDM_OWNER_WORKER, TDM_OWNER_BORROWED };
 
 typedef struct tdm_host_queue {
-  tdm_queue base; /* first: a tdm_queue of ours is one of these */
+  tdm_queue base; /* has to be first: a tdm_queue of this kind is one of these */
   tdm_worker *worker;
   const tdm_host_executor *executor;
   _Alignas(64) _Atomic uint32_t owner;
-  _Atomic(tdm_submission *) inbox; /* handed over, newest first; pushed under the submit lock */
+  _Atomic(tdm_submission *) inbox; /* submitted, newest first; pushed under the submit lock */
   tdm_submission *head;            /* taken from the inbox, oldest first */
-  /* Of the submission at the head: */
+  /* State of the submission at the head: */
   bool passed_over;   /* a gate found the flight failed */
   bool copies_late;   /* a modelled copy moves its bytes at the end of its time */
-  bool draw_lateness; /* copies_late is drawn anew for each copy */
-  uint64_t random;    /* state of the draws */
+  bool draw_lateness; /* copies_late is drawn again for each copy */
+  uint64_t random;    /* state of the random generator */
   uint64_t held_until_ns;
 } tdm_host_queue;
 
 typedef enum tdm_progress {
   TDM_PROGRESS_END,     /* past the last command, whose point is published */
-  TDM_PROGRESS_LIMIT,   /* `limit` commands done */
-  TDM_PROGRESS_WAITS,   /* for the point that tdm_submission_awaits answers */
-  TDM_PROGRESS_NOT_DUE, /* a modelled copy ends, a message is looked after at due_ns */
+  TDM_PROGRESS_LIMIT,   /* `limit` commands were executed */
+  TDM_PROGRESS_WAITS,   /* waits for the point that tdm_submission_awaits returns */
+  TDM_PROGRESS_NOT_DUE, /* a modelled copy ends, or a message is polled, at due_ns */
 } tdm_progress;
 
 /* Executes up to limit commands from submission->cursor on, fewer (LIMIT) after a long kernel, and
- * moves it; UINT32_MAX: no limit of either kind. team NULL: this thread alone. */
+ * advances the cursor. UINT32_MAX: neither limit applies. team NULL: only this thread. */
 tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submission,
                                     tdm_team *team, uint32_t limit);
-/* The queue and sequence number of the WAIT at the cursor, which the queue is held up by; NULL
- * where there is no run before to wait for. */
+/* Returns the queue and sequence number of the WAIT at the cursor, which blocks the queue, or NULL
+ * if there is no preceding run to wait for. */
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence);
 
-/* A small generator for delays: its quality does not matter, its cost does. */
+/* A small random generator for delays, chosen for its speed, not its quality. */
 static inline uint64_t tdm_draw(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return *state >> 33;

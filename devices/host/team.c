@@ -1,8 +1,8 @@
-/* The team on OpenMP: the only file that opens parallel regions. Every thread begins with the same
- * share of each region, so that it finds in its cache what it has written in the one before; who
- * has done with its own takes pieces from the ends of the others', since a static split waits for
- * the one thread that was held up. Because a region still ends with its last thread, a team that
- * costs more than it gives rests with one thread fewer. */
+/* The team on OpenMP: the only file that opens parallel regions. In each region a thread begins
+ * with the same share, so that its cache holds what it wrote in the previous region. A thread that
+ * is done takes pieces from the ends of the other shares, because a static split would wait for one
+ * delayed thread. Since a region still ends with its last thread, a team that costs more than it
+ * gains drops one thread for a while. */
 #define _GNU_SOURCE /* pthread_getattr_default_np, affinity */
 #include "devices/host/team.h"
 
@@ -17,8 +17,8 @@
 #include "core/status.h"
 #include "core/thread.h"
 
-/* Grains of a region that nobody has taken yet, of one thread's share: the first in the lower half
- * of the word, the end in the upper one. On a cache line of its own. */
+/* Grains of one thread's share of a region that no thread has taken yet: the first in the lower
+ * half of the word, the end in the upper half. Each share has its own cache line. */
 typedef struct share {
   _Alignas(64) _Atomic uint64_t left;
 } share;
@@ -28,32 +28,32 @@ struct tdm_team {
   const tdm_topology *topology;
   const tdm_core_range *range;
   size_t size;
-  share *shares; /* (size) of the region under way */
+  share *shares; /* (size) of the region in progress */
   void *share_memory;
-  /* Only the opening thread looks at these: */
-  bool bound;             /* the threads exist and sit on their cores */
-  size_t active;          /* threads that regions have now */
-  int64_t debt_ns;        /* what the last thread has cost; negative: gained */
+  /* Only the opening thread accesses these: */
+  bool bound;             /* the threads exist and are bound to their cores */
+  size_t active;          /* threads that regions use now */
+  int64_t debt_ns;        /* accumulated cost of the last thread; negative: its gain */
   uint64_t rest_until_ns; /* while active < size */
-  uint64_t rest;          /* of the next rest: times its debt */
+  uint64_t rest;          /* length of the next rest, as a multiple of the debt */
 };
 
-/* A piece is a quarter of what is left of a share: the last ones are small, to even out a thread
- * that was held up, and they are few. */
+/* A piece is a quarter of what is left of a share. So the last ones are small, to balance a delayed
+ * thread, and they are few. */
 enum { PART_OF_LEFT = 4, MOST_PARTS = 32 };
 
-enum { MOST_GRAINS = 1 << 30 }; /* that two halves of a word can count */
+enum { MOST_GRAINS = 1 << 30 }; /* the maximum that half a word can count */
 
 enum {
-  MOST_DEBT_NS = 500000,  /* then the team rests */
-  MOST_LOSS_NS = 4000000, /* the most that one region counts: a longer one was no habit */
-  /* A team begins with this credit, also after a rest: a new thread may wait for its core for a
-   * time slice of another process, and one late region is no habit. */
+  MOST_DEBT_NS = 500000,  /* debt at which the team rests */
+  MOST_LOSS_NS = 4000000, /* maximum that one region counts: a longer one was an exception */
+  /* Initial credit of a team, also after a rest. A new thread may wait for its core for a time
+   * slice of another process, and one late region is an exception. */
   FIRST_CREDIT_NS = MOST_LOSS_NS,
-  MOST_CREDIT_NS = 20000000, /* how much debt earlier gains make up for: some time slices */
-  LEAST_GAIN_NS = 2000000,   /* a team that gains so much rests as short as the first time */
-  LEAST_REST = 20, /* times the loss, so trying again costs a twentieth of the time at most; twice
-                      as long each time that this ends in debt again */
+  MOST_CREDIT_NS = 20000000, /* limit of the debt that earlier gains compensate: some time slices */
+  LEAST_GAIN_NS = 2000000,   /* after this gain the next rest is as short as the first one */
+  LEAST_REST = 20, /* times the loss, so that retrying costs at most a twentieth of the time;
+                    * doubled each time that a retry ends in debt again */
   LONGEST_REST = 160,
 };
 
@@ -61,7 +61,7 @@ enum {
 
 #define LEAST_STACK_BYTES ((size_t)512 << 10)
 
-/* Returns the bytes that an OpenMP size says ("2m", "512", in KiB without a unit); 0: none. */
+/* Returns the bytes of an OpenMP size ("2m", "512", in KiB without a unit); 0: none. */
 static size_t read_size(const char *text) {
   static const char units[] = "bkmg";
   if (!text) return 0;
@@ -70,7 +70,7 @@ static size_t read_size(const char *text) {
   if (end == text || count > UINT32_MAX) return 0;
   while (*end == ' ')
     end++;
-  const char unit = *end ? (char)(*end | 0x20) : 'k'; /* lower case */
+  const char unit = *end ? (char)(*end | 0x20) : 'k'; /* as lower case */
   const char *found = strchr(units, unit);
   return found ? (size_t)count << 10 * (found - units) : 0;
 }
@@ -94,7 +94,7 @@ tdm_status tdm_team_check_stacks(const char *device) {
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-/* With room to align them. */
+/* Returns the size of the shares, with room to align them. */
 static size_t share_bytes(const tdm_team *team) {
   return (team->size + 1) * sizeof(share);
 }
@@ -133,8 +133,8 @@ size_t tdm_team_active(const tdm_team *team) {
   return !team ? 1 : team->active;
 }
 
-/* LLVM's OpenMP gives a thread that calls it for the first time the cores that the process had
- * (KMP_AFFINITY without noreset); this thread keeps those that it has. */
+/* Protects this thread's binding: LLVM's OpenMP sets a thread that calls it for the first time to
+ * the process's cores (KMP_AFFINITY without noreset). */
 static void meet_openmp(void) {
   static _Thread_local bool met;
   if (met) return;
@@ -161,14 +161,14 @@ static void bind_threads(tdm_team *team) {
   if (!team->topology || !team->range) return;
 #pragma omp parallel num_threads((int)team->active)
   {
-    /* The opening thread was bound by its owner, if it wanted to be; where OpenMP has places, it
-     * was bound to the first of them when this region began. */
+    /* The owner has bound the opening thread, if necessary. If OpenMP has places, it bound that
+     * thread to the first one when this region began. */
     if (omp_get_thread_num() != 0 || omp_get_num_places() > 0)
       (void)tdm_topology_bind_thread(team->topology, team->range);
   }
 }
 
-/* One thread fewer, for a time that the loss is small beside. */
+/* Removes one thread, for so long that the loss is small in comparison. */
 static void begin_rest(tdm_team *team, uint64_t now_ns) {
   team->rest_until_ns = now_ns + (uint64_t)(team->debt_ns + FIRST_CREDIT_NS) * team->rest;
   if (team->rest < LONGEST_REST) team->rest *= 2;
@@ -177,16 +177,16 @@ static void begin_rest(tdm_team *team, uint64_t now_ns) {
   team->bound = false;
 }
 
-/* With all threads again; those that had ended are new and have to be bound. */
+/* Restores all threads. Those that had ended are new and have to be bound. */
 static void end_rest(tdm_team *team) {
   team->active = team->size;
   team->debt_ns = -FIRST_CREDIT_NS;
   team->bound = false;
 }
 
-/* How long a region took beside what one thread fewer would have: the processors' time that its
- * pieces took, shared among those. A thread that came late, or that held a piece while it did not
- * run, shows here. */
+/* Compares a region's time with the estimate for one thread fewer: the CPU time of its pieces,
+ * divided among those threads. It exposes a thread that came late, or that held a piece while it
+ * did not run. */
 static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t worked_ns) {
   const int64_t lost_ns = (int64_t)(end_ns - begin_ns) - (int64_t)(worked_ns / (team->active - 1));
   team->debt_ns += lost_ns < MOST_LOSS_NS ? lost_ns : MOST_LOSS_NS;
@@ -198,7 +198,7 @@ static void judge(tdm_team *team, uint64_t begin_ns, uint64_t end_ns, uint64_t w
 typedef struct team_region {
   int64_t count;
   int64_t grain;
-  uint32_t least; /* grains of a piece, unless a share has fewer left */
+  uint32_t least; /* minimum grains of a piece, unless a share has fewer left */
   void (*body)(void *user, int64_t begin, int64_t end);
   void *user;
 } team_region;
@@ -211,7 +211,7 @@ static void deal(tdm_team *team, uint64_t grains) {
   }
 }
 
-/* Takes a piece from the beginning of a share, or from its end; false: nothing is left. */
+/* Takes a piece from the beginning or the end of a share. Returns false if nothing is left. */
 static bool take_piece(share *from, bool last, uint32_t least, uint32_t *out_begin,
                        uint32_t *out_end) {
   uint64_t left = atomic_load_explicit(&from->left, memory_order_relaxed);
@@ -229,7 +229,8 @@ static bool take_piece(share *from, bool last, uint32_t least, uint32_t *out_beg
   }
 }
 
-/* The next piece for that thread: of its own share, then of the others'. False: there is none. */
+/* Executes that thread's next piece: from its own share, then from the others. Returns false if
+ * there is none. */
 static bool run_piece(tdm_team *team, const team_region *region, size_t thread) {
   uint32_t first = 0, end = 0;
   bool took = false;
@@ -243,7 +244,7 @@ static bool run_piece(tdm_team *team, const team_region *region, size_t thread) 
   return true;
 }
 
-/* Answers the processors' time that all pieces took. */
+/* Runs a region and returns the CPU time of all pieces. */
 static uint64_t run_region(tdm_team *team, const team_region *region) {
   _Atomic uint64_t worked_ns = 0;
 #pragma omp parallel num_threads((int)team->active) default(shared)
@@ -263,7 +264,7 @@ void tdm_team_run(tdm_team *team, int64_t count, int64_t grain,
                   void (*body)(void *user, int64_t begin, int64_t end), void *user) {
   if (count <= 0 || !body) return;
   if (grain < 1) grain = 1;
-  /* Within a region the team has its work, which its shares tell of. */
+  /* Within a region the team is busy, and its shares are in use. */
   if (!team || team->size == 1 || count <= grain || omp_in_parallel()) {
     body(user, 0, count);
     return;

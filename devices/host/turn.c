@@ -1,5 +1,5 @@
-/* Turns of a worker's queues. Invariant: whoever hands something over writes the inbox and then
- * rings; who takes turns looks at the inbox and at what a queue waits for in each of them. */
+/* Turns of a worker's queues. Invariant: a submitter writes the inbox and then rings. A turn checks
+ * the inbox, and what each queue waits for. */
 #include "devices/host/turn.h"
 
 #include <sched.h>
@@ -7,8 +7,8 @@
 #include "devices/context/context.h"
 
 enum {
-  SHARED_TURN = 8,          /* commands before the worker looks at its other queues */
-  LONGEST_HOLD_NS = 200000, /* of adversarial delays */
+  SHARED_TURN = 8,          /* commands before the worker serves its other queues */
+  LONGEST_HOLD_NS = 200000, /* for adversarial delays */
 };
 
 void tdm_worker_wake(tdm_worker *worker) {
@@ -23,7 +23,7 @@ void tdm_worker_end_submission(tdm_flight *flight) {
 
 /* ---- One turn of a queue ------------------------------------------------------------------- */
 
-/* Moves what is in the inbox to the head, oldest first. False: nothing, or the queue is lent. */
+/* Moves the inbox to the head, oldest first. Returns false if it is empty or the queue is lent. */
 static bool take_inbox(tdm_host_queue *queue) {
   if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
@@ -41,8 +41,8 @@ static bool take_inbox(tdm_host_queue *queue) {
   return true;
 }
 
-/* The head has ended. The queue is given up before the flight is told, so that whoever waits for
- * the flight finds it idle. */
+/* Removes the head, which has ended. The queue is released before the flight is notified, so that a
+ * thread that waits for the flight finds it idle. */
 static void pop_head(tdm_host_queue *queue) {
   tdm_flight *flight = queue->head->flight;
   queue->head = queue->head->next;
@@ -52,7 +52,7 @@ static void pop_head(tdm_host_queue *queue) {
   tdm_worker_end_submission(flight);
 }
 
-/* Adversarial delays: now and then the queue is held for a while. True: it is held now. */
+/* Adversarial delays: holds the queue for a while at random. Returns true if it is held now. */
 static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
   if (queue->held_until_ns != 0) {
     if (tdm_time_ns() < queue->held_until_ns) return true;
@@ -66,8 +66,8 @@ static bool is_held(tdm_worker *worker, tdm_host_queue *queue) {
   return true;
 }
 
-/* False: nothing could be done. To take something new is to do something: its point was not asked
- * for yet. */
+/* Executes a turn of a queue. Returns false if nothing could be done. Taking a new submission
+ * counts as progress, because its point was not requested yet. */
 static bool turn(tdm_worker *worker, tdm_host_queue *queue, uint32_t limit) {
   if (!queue->head) return take_inbox(queue);
   if (worker->delay_seed != 0 && is_held(worker, queue)) return false;
@@ -120,7 +120,7 @@ void tdm_worker_ask_for_points(tdm_worker *worker) {
     }
     uint64_t sequence;
     tdm_queue *awaited = tdm_submission_awaits(head, &sequence);
-    if (awaited) tdm_queue_ask(awaited, worker->bell); /* else it is only held */
+    if (awaited) tdm_queue_ask(awaited, worker->bell); /* otherwise it is only held */
   }
 }
 

@@ -1,6 +1,6 @@
-/* The worker's thread and the ways into its queues. Invariant: whoever hands something over writes
- * the inbox and then rings; the worker reads its bell, looks at every inbox and awaited point, and
- * only then parks. A borrower writes `owner`, then looks at the inbox; the worker the reverse. */
+/* The worker's thread, and submission to its queues. Invariant: a submitter writes the inbox and
+ * then rings. The worker reads its bell, checks every inbox and awaited point, and only then parks.
+ * A borrower writes `owner`, then checks the inbox; the worker does the reverse. */
 #include "devices/host/worker.h"
 
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "devices/host/turn.h"
 
 enum {
-  ALONE_NS = 2000, /* spinning longer than this, yield to who shares the core */
-  SPIN_NS = 20000, /* about what a futex round trip costs; then park */
-  SOON_NS = 60000, /* a due time so near is not worth parking for */
-  LATE_NS = 20000, /* by which a sleep may end late: a copy that is due is waited for without */
+  ALONE_NS = 2000, /* after spinning for longer, yields to threads that share the core */
+  SPIN_NS = 20000, /* about the cost of a futex round trip; then park */
+  SOON_NS = 60000, /* a due time this near is not worth parking for */
+  LATE_NS = 20000, /* possible lateness of a sleep, so a due copy is awaited without sleeping */
   SPINS_BETWEEN_CLOCKS = 16,
 };
 
@@ -36,18 +36,18 @@ void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
   if (!tdm_worker_is_attended(worker)) tdm_worker_wake(worker);
 }
 
-/* Pushes are made under the lock that the caller holds: an inbox seen empty stays empty, and a
+/* Pushes are made under the lock that the caller holds, so an inbox seen empty stays empty. A
  * worker that emptied it owned the queue before. */
 bool tdm_worker_borrow(tdm_queue *queue) {
   tdm_host_queue *mine = host_queue(queue);
-  if (mine->executor->messenger) return false; /* one thread has the network */
+  if (mine->executor->messenger) return false; /* one thread executes the network */
   if (atomic_load_explicit(&mine->inbox, memory_order_relaxed)) return false;
   uint32_t idle = TDM_OWNER_IDLE;
   return atomic_compare_exchange_strong_explicit(&mine->owner, &idle, TDM_OWNER_BORROWED,
                                                  memory_order_seq_cst, memory_order_relaxed);
 }
 
-/* Until the point is reached, or it is better to park. True: it is. */
+/* Spins until the point is reached, and returns true. Returns false if the thread should park. */
 static bool spin_until(tdm_context *context, tdm_queue *awaited, uint64_t sequence) {
   const uint64_t begin_ns = tdm_time_ns();
   for (;;) {
@@ -57,12 +57,12 @@ static bool spin_until(tdm_context *context, tdm_queue *awaited, uint64_t sequen
     }
     const uint64_t spun_ns = tdm_time_ns() - begin_ns;
     if (spun_ns >= SPIN_NS) return false;
-    /* The thread that would reach the point may be bound to the very core this one spins on. */
+    /* The thread that would reach the point may be bound to the core on which this one spins. */
     if (spun_ns >= ALONE_NS && !tdm_context_yield(context, begin_ns + spun_ns)) return false;
   }
 }
 
-/* The same where messages may bring the point: they are taken on meanwhile. */
+/* Like spin_until, if the point may depend on messages: executes the network's queues meanwhile. */
 static bool attend_until(tdm_context *context, tdm_attendance *wait, tdm_queue *awaited,
                          uint64_t sequence) {
   bool reached = tdm_queue_reached(awaited, sequence);
@@ -115,13 +115,13 @@ typedef struct worker_rest {
   uint64_t since_ns; /* 0: it has just become idle */
   uint32_t spins;
   uint32_t seen;
-  bool asked; /* the bell was read and all points asked for: look once more, then park */
+  bool asked; /* the bell was read and all points were requested: check once more, then park */
 } worker_rest;
 
-/* Returns false if the worker had better park: nothing is due soon, or another thread needs the
- * core. A worker that only copies spins for the last microseconds of a copy. It does not yield,
- * since a kernel on the same core would then run for a whole time slice, some hundred times as long
- * as the copy. */
+/* Returns false if the worker should park: nothing is due soon, or another thread needs the core. A
+ * worker that only copies spins for the last microseconds of a copy. It does not yield, because a
+ * kernel on the same core would then run for a whole time slice, some hundred times as long as the
+ * copy. */
 static bool keeps_spinning(const tdm_worker *worker, bool spins, uint64_t now_ns, uint64_t spun_ns,
                            uint64_t due_ns) {
   if (worker->copies) return due_ns != 0 && due_ns < now_ns + LATE_NS;
@@ -131,7 +131,7 @@ static bool keeps_spinning(const tdm_worker *worker, bool spins, uint64_t now_ns
   return tdm_context_yield(worker->executor.device->context, now_ns) || (due_soon && spins);
 }
 
-/* Does another thread compute on its cores, on a queue that it has borrowed? */
+/* Returns true if another thread computes on its cores, on a queue that it has borrowed. */
 static bool is_lent(const tdm_worker *worker) {
   for (size_t i = 0; i < worker->queue_count; i++)
     if (atomic_load_explicit(&worker->queues[i].owner, memory_order_relaxed) == TDM_OWNER_BORROWED)
@@ -139,7 +139,7 @@ static bool is_lent(const tdm_worker *worker) {
   return false;
 }
 
-/* Can the queue go on, as far as that can be seen? */
+/* Returns true if the queue can continue, as far as that is visible. */
 static bool is_ready(const tdm_host_queue *queue) {
   const tdm_submission *head = queue->head;
   if (!head) return atomic_load_explicit(&queue->inbox, memory_order_relaxed) != NULL;
@@ -150,8 +150,8 @@ static bool is_ready(const tdm_host_queue *queue) {
   return !awaited || tdm_queue_reached(awaited, sequence);
 }
 
-/* Messages bring what the worker waits for, or what comes after them: it takes them on until they
- * have. False: it is better to park. */
+/* Executes the network's queues while the worker's queues depend on messages. Returns false if the
+ * thread should park. */
 static bool attend(tdm_worker *worker, tdm_attendance *wait) {
   tdm_context *context = worker->executor.device->context;
   bool ready = false;
@@ -170,7 +170,7 @@ static int64_t park_ns(const tdm_worker *worker, uint64_t due_ns) {
   return due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
 }
 
-/* Called again and again while nothing can be done: spins, then asks, then parks. */
+/* Called repeatedly while nothing can be done: spins, then requests rings, then parks. */
 static void rest(tdm_worker *worker, worker_rest *state) {
   tdm_doorbell *bell = tdm_context_bell(worker->executor.device->context, worker->bell);
   const uint64_t due_ns = tdm_worker_next_due_ns(worker);
@@ -284,7 +284,7 @@ static tdm_status list_hidden_ranges(tdm_worker *worker) {
   return TDM_OK;
 }
 
-/* Writes the name of the worker's thread, of which the kernel keeps 15 characters. */
+/* Writes the name of the worker's thread, which the kernel cuts to 15 characters. */
 static void name_thread(const tdm_worker *worker, char *text, size_t capacity) {
   const char *device = tdm_device_own_name(worker->executor.device);
   const char *suffix = worker->computes ? "" : worker->copies ? "-copy" : "-sum";
@@ -302,7 +302,7 @@ tdm_status tdm_worker_start(tdm_worker *worker) {
   worker->cores = worker->copies ? tdm_topology_all_cores(worker->topology)
                                  : *tdm_context_cores(device->context, device);
   if (!worker->computes)
-    worker->cores.shared = true; /* with workers that compute, whose cores it does not spin on */
+    worker->cores.shared = true; /* with computing workers, on whose cores it does not spin */
   else
     device->team_size = worker->cores.count;
   if (worker->computes && worker->cores.count > 1) {

@@ -1,5 +1,5 @@
-/* The kinds of devices of this build, as TDM_KINDS tells them (kinds.bzl). Invariant: cpu comes
- * first, being the host itself; a kind that is left out says why. */
+/* The device kinds of this build, as defined by TDM_KINDS (kinds.bzl). Invariant: cpu comes first,
+ * being the host itself. A kind that is left out contains the reason. */
 #include "devices/contract/kind.h"
 
 #define DECLARED(kind) extern const tdm_kind tdm_##kind##_kind;

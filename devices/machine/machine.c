@@ -1,5 +1,5 @@
-/* Reads machine descriptions. Invariant: a description is taken as a whole or not at all; a field
- * that is missing, unknown, of another type or out of bounds is named with where it stands. */
+/* Reads machine descriptions. Invariant: a description is accepted as a whole or not at all. A
+ * field that is missing, unknown, of another type or out of range is reported with its position. */
 #include "devices/machine/machine.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static tdm_status fail(const reader *at, const char *field, const char *wanted) 
 
 /* ---- Fields -------------------------------------------------------------------------------- */
 
-/* A number in [least, most]; where it is missing, *number stays, unless it is required. */
+/* Reads a number in [least, most]. If it is missing and not required, *number is unchanged. */
 static tdm_status read_number(const reader *at, json_t *object, const char *field, bool required,
                               double least, double most, double *number) {
   json_t *value = json_object_get(object, field);
@@ -57,7 +57,7 @@ static tdm_status read_text(const reader *at, json_t *object, const char *field,
   return TDM_OK;
 }
 
-/* Every member is one of names (NULL ends them). */
+/* Checks that every member is one of names (terminated by NULL). */
 static tdm_status check_names(const reader *at, json_t *object, const char *const *names) {
   const char *key;
   json_t *value;
@@ -70,7 +70,7 @@ static tdm_status check_names(const reader *at, json_t *object, const char *cons
   return TDM_OK;
 }
 
-/* *out_object NULL: it is not there. */
+/* *out_object is NULL if the section is missing. */
 static tdm_status read_section(const reader *at, json_t *root, const char *section, bool required,
                                json_t **out_object) {
   *out_object = json_object_get(root, section);
@@ -80,7 +80,7 @@ static tdm_status read_section(const reader *at, json_t *root, const char *secti
 
 /* ---- Sections ------------------------------------------------------------------------------ */
 
-/* {"float32": 1.2e13, ...}: of floating dtypes. */
+/* Reads {"float32": 1.2e13, ...} for floating dtypes. */
 static tdm_status read_flops(const reader *at, json_t *object, tdm_machine_processor *processor) {
   static const char field[] = "flops_per_second";
   json_t *flops = json_object_get(object, field);
@@ -145,7 +145,7 @@ static tdm_status read_port(const char *source, json_t *root, const char *sectio
   return TDM_OK;
 }
 
-/* "sources": ["a data sheet", ...] is for readers. */
+/* Checks "sources": ["a data sheet", ...], which is only for human readers. */
 static tdm_status check_sources(const reader *at, json_t *root) {
   json_t *sources = json_object_get(root, "sources");
   if (!json_is_array(sources) || json_array_size(sources) == 0)

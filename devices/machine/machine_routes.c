@@ -1,6 +1,6 @@
-/* Which links a copy passes on a described machine. Invariant: links are numbered peer ports out
- * and in, host links up and down, network ports out and in, each kind by port; a kind that is not
- * there has none. */
+/* Which links a copy uses on a described machine. Invariant: links are numbered peer ports out and
+ * in, host links up and down, network ports out and in, each kind by port. A kind without ports has
+ * none. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ static const tdm_machine_port *port_of(const tdm_machine *machine, port_kind kin
   return kind == HOST_LINK ? &machine->host_link : &machine->network;
 }
 
-/* Ports of a kind on one host. */
+/* Returns the number of ports of a kind on one host. */
 static uint32_t ports_per_host(const tdm_machine *machine, port_kind kind) {
   const tdm_machine_port *port = port_of(machine, kind);
   if (port->bytes_per_ns <= 0) return 0;
@@ -28,7 +28,8 @@ uint32_t tdm_machine_link_count(const tdm_machine *machine) {
   return 2 * (ports(machine, PEER) + ports(machine, HOST_LINK) + ports(machine, NETWORK));
 }
 
-/* The kind of a link; *link becomes its number within the kind: ports outward, then inward. */
+/* Returns the kind of a link and converts *link to its number within the kind: ports outward, then
+ * inward. */
 static port_kind kind_of(const tdm_machine *machine, uint32_t *link) {
   port_kind kind = PEER;
   while (kind + 1 < PORT_KINDS && *link >= 2 * ports(machine, kind)) {
@@ -54,7 +55,7 @@ const char *tdm_machine_link_name(const tdm_machine *machine, uint32_t link, cha
   const bool inward = link >= count;
   const uint32_t port = inward ? link - count : link;
   const uint32_t per_host = ports_per_host(machine, kind);
-  assert(per_host > 0); /* link is one of machine's */
+  assert(per_host > 0); /* link belongs to machine */
   const uint32_t sharing = port_of(machine, kind)->sharing;
   const uint32_t first = port / per_host * machine->devices_per_host + port % per_host * sharing;
   const uint32_t end = (port / per_host + 1) * machine->devices_per_host;
@@ -84,7 +85,7 @@ static uint32_t host_at(const tdm_machine *machine, int end) {
   return end < 0 ? (uint32_t)(TDM_MACHINE_HOST - end) : (uint32_t)end / machine->devices_per_host;
 }
 
-/* A device at an end, whose network port is the end's. */
+/* Returns a device at an end, whose network port is that of the end. */
 static uint32_t device_at(const tdm_machine *machine, int end) {
   return end < 0 ? host_at(machine, end) * machine->devices_per_host : (uint32_t)end;
 }
@@ -113,6 +114,6 @@ void tdm_machine_find_route(const tdm_machine *machine, int from, int to,
     pass(machine, HOST_LINK, (uint32_t)to, true, out_route);
     out_route->latency_ns += machine->host_link.latency_ns;
   }
-  /* The network's latency is the whole way's. */
+  /* The network's latency covers the whole route. */
   if (from_host != to_host) out_route->latency_ns = machine->network.latency_ns;
 }

@@ -47,11 +47,11 @@ def test_programs(
 
     Args:
       name: of the test
-      programs: source, by the name of the test that it is when it is asked for alone
-      deps: what all of them need, of which nothing may be there twice
+      programs: source by the name of its single test
+      deps: dependencies of all, without duplicates
       size: of the test
-      shards: in how many parts it runs beside itself
-      defines: what is defined in a program's source alone, by the program's name
+      shards: number of concurrent parts
+      defines: definitions for only one program's source, by the program's name
       tags: of all tests
       **kwargs: data and env of all tests
     """

@@ -1,6 +1,6 @@
-/* Runs test programs of one executable, each as a process of its own, so that none meets what
- * another has left; or the one whose name is the first word. Invariant: all that are this shard's
- * have run, and what failed is told at the end. */
+/* Runs the test programs of one executable, each as a process of its own, so that none is affected
+ * by another; or only the program that the first word names. Invariant: all programs of this shard
+ * have run, and failures are printed at the end. */
 #include "tests/programs.h"
 
 #include <errno.h>

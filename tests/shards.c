@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-/* What Bazel tells of shards; without it there is one. */
+/* Reads the numbers of shards that Bazel sets; without Bazel there is one. */
 static int number_of(const char *variable, int otherwise) {
   const char *text = getenv(variable);
   return text ? atoi(text) : otherwise;

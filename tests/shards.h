@@ -11,10 +11,10 @@ typedef struct test_shard {
   int count; /* 1: the process is the whole test */
 } test_shard;
 
-/* This process's; Bazel is told that it is looked after. */
+/* Returns this process's shard, and reports to Bazel that sharding is supported. */
 test_shard test_own_shard(void);
 
-/* Runs those of the cases that are this process's; answers how many failed. */
+/* Runs the cases of this process; returns the number of failures. */
 int test_run_own_cases(const struct CMUnitTest *cases, size_t count);
 
 #endif

@@ -216,7 +216,7 @@ static void matrices(void **state) {
   json_decref(root);
 }
 
-/* Figures on standard output stand alone there. */
+/* Standard output contains only figures. */
 static void standard_output(void **state) {
   (void)state;
   expect("--sizes 2K --samples 3 --case host_to_host --json 2>table.txt >out.json && echo well", 0,
@@ -229,7 +229,7 @@ static void standard_output(void **state) {
   free(table);
 }
 
-/* What is killed on the way has left whole files with what it had measured. */
+/* A run that is killed leaves complete files with the measured figures. */
 static void a_killed_run_leaves_its_figures(void **state) {
   (void)state;
   expect("--sizes 4K,64M --samples 1000 --case host_to_host --device cpu:0 --save part.json "
@@ -247,7 +247,7 @@ static void a_killed_run_leaves_its_figures(void **state) {
   free(csv);
 }
 
-/* More than there is memory for is told, in every output, and does not end the program. */
+/* A size above the available memory is reported in every output, and does not end the program. */
 static void too_large(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_STAGING_BYTES", "65536", 1), 0);

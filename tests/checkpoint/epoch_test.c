@@ -1,5 +1,4 @@
-/* An epoch over a loader: the steps are those of a program's own loop, and what is refused is told.
- */
+/* An epoch over a loader has the steps of a program's own loop, and reports refused arguments. */
 #include "tests/checkpoint/support.h"
 #include "tests/options.h"
 
@@ -76,7 +75,7 @@ static void an_epoch_is_the_steps_of_a_loop(void **state) {
   tdm_context_release(context);
 }
 
-/* Of an epoch without a batch it is 0. */
+/* An epoch without a batch has the mean loss 0. */
 static void the_mean_loss_need_not_be_asked_for(void **state) {
   (void)state;
   tdm_context *context = graph_context();

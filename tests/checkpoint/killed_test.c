@@ -1,5 +1,5 @@
-/* Processes that are killed while they save checkpoints: what is there always loads, and training
- * goes on from it; what killed saves left is gone after the next. */
+/* Processes are killed while they save checkpoints. The existing file always loads, and training
+ * continues from it. Files that a killed save left are removed by the next save. */
 #define _GNU_SOURCE /* usleep */
 #include <dirent.h>
 #include <signal.h>

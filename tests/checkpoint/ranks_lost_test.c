@@ -1,6 +1,6 @@
-/* Ranks of which one is short of memory, or is killed, while all save or load: at every allocation,
- * and at every post, in turn. None waits for ever; what one has no memory for fails on all, and all
- * memory comes back. */
+/* One rank lacks memory, or is killed, while all save or load: at every allocation and at every
+ * post in turn. No rank waits without limit, a failed allocation fails on all ranks, and all memory
+ * is released. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,8 +112,8 @@ static tdm_status live(job_rank *rank) {
   return status;
 }
 
-/* What is told ends with the victim's post or an earlier one of its: the others may have all that
- * they wait for. False: it made fewer posts. */
+/* Kills the victim at a post. The others may then have everything that they wait for. Returns false
+ * if the victim made fewer posts. */
 static bool kill_at_post(task does, int victim, uint64_t at) {
   story of = {.does = does, .victim = victim, .at = at, .kills = true};
   const char *folder = getenv("TEST_TMPDIR");

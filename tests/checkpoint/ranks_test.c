@@ -1,5 +1,5 @@
-/* Files of jobs: what several ranks save is bit by bit what one process saves, any number of ranks
- * goes on from it, and what fails on one rank fails on all, with the old file left. */
+/* Files of jobs: several ranks save the bytes that one process saves, and any number of ranks
+ * continues from the file. A failure on one rank fails on all, and keeps the old file. */
 #define _GNU_SOURCE /* usleep */
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { ROWS = 12, BEFORE = 4, AFTER = 5, MOST = 3, PATH_BYTES = 512 };
 
-/* What every rank does: loads what is named, trains, saves what is named. */
+/* The steps of every rank: load the named file, train, save the named file. */
 typedef struct stages {
   const char *load;
   const char *load_parameters;
@@ -75,7 +75,7 @@ static tdm_status load(job_rank *rank, tdm_session *session, const char *path) {
   return TDM_OK;
 }
 
-/* Of the list that this rank alone has of the whole store. */
+/* Returns a hash of this rank's list of the whole store. */
 static tdm_status hash_of_all(job_rank *rank, tdm_session *session) {
   tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);
   if (!list) return TDM_INTERNAL;
@@ -174,7 +174,7 @@ static void any_number_of_ranks_goes_on(void **state) {
   }
 }
 
-/* The checkpoint is a set of files with an index, as its path says. */
+/* The path of the checkpoint selects a set of files with an index. */
 static void sets_of_files_load_on_any_number_of_ranks(void **state) {
   (void)state;
   char path[PATH_BYTES];
@@ -217,7 +217,7 @@ static tdm_status lose_last(job_rank *rank) {
   return status;
 }
 
-/* Two of three, and one: where a process that lost nobody would be, bit by bit. */
+/* Two of three ranks, and one, have the bits of a process that was not interrupted. */
 static void fewer_ranks_go_on_without_one_that_was_killed(void **state) {
   (void)state;
   char path[PATH_BYTES];
@@ -313,8 +313,8 @@ static void a_rank_that_cannot_save_is_named_to_all(void **state) {
   }
 }
 
-/* What ranks pass to one another goes back to each rank's allocator, by the bytes that it gave:
- * also where the file is not there. */
+/* All bytes of exchanges between ranks are returned to each rank's allocator, also if the file does
+ * not exist. */
 static void ranks_give_their_memory_back(void **state) {
   (void)state;
   char path[PATH_BYTES], missing[PATH_BYTES];

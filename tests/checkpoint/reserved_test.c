@@ -93,7 +93,7 @@ static void a_checkpoint_s_own_names_are_refused(void **unused) {
   }
 }
 
-/* A store that was given all of a checkpoint, its own tensors too, goes on to save and load. */
+/* A store that has loaded a whole checkpoint, with its reserved tensors, can save and load. */
 static void a_store_keeps_nothing_of_a_checkpoint_s_own(void **unused) {
   (void)unused;
   char path[512];

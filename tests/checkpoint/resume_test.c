@@ -1,5 +1,5 @@
-/* Going on from a checkpoint gives bitwise what going on without a stop gives: losses of the steps,
- * parameters, states, statistics; in plain, mixed, wrapped and micro-batched models. */
+/* Training that continues from a checkpoint has the bits of uninterrupted training: losses,
+ * parameters, states and statistics, in plain, mixed, wrapped and micro-batched models. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
@@ -138,7 +138,7 @@ static void what_is_kept_matters(void **unused) {
   trainer_release(&whole);
 }
 
-/* A list that nothing came into is nobody's. */
+/* A load that fails returns no list. */
 static void a_load_that_fails_keeps_no_memory(void **unused) {
   (void)unused;
   tdm_faulty_allocator *counted = tdm_faulty_allocator_create();

@@ -155,7 +155,7 @@ static void rules_change_names(void **unused) {
   tdm_session_release(trained);
 }
 
-/* Everything that does not fit is told at once, and nothing changes. */
+/* Everything that does not fit is reported at once, and nothing changes. */
 static void all_misfits_are_told(void **unused) {
   (void)unused;
   static const char *const texts[] = {
@@ -198,7 +198,7 @@ static void a_file_that_does_not_fit_is_named(void **unused) {
   tdm_session_release(other);
 }
 
-/* What is there is taken, as asked for. */
+/* With the option, existing values are loaded. */
 static void misfits_may_be_allowed(void **unused) {
   (void)unused;
   static const tdm_name_rule renames = {"head.", "tail."};

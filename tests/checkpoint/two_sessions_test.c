@@ -1,5 +1,5 @@
 /* Two sessions that train with one store, as those of a GAN: each counts its own steps, and a
- * checkpoint by either has the numbers of both. What belongs to whom: graph/sessions.h. */
+ * checkpoint by either has the numbers of both. graph/sessions.h describes them. */
 #include <string.h>
 
 #include "tests/checkpoint/support.h"
@@ -128,7 +128,7 @@ static void either_saves_and_loads_both(void **unused) {
   }
 }
 
-/* A program that has created only one of them does not go on with a wrong rate. */
+/* A program that has created only one of them does not continue with a wrong rate. */
 static void a_missing_session_is_refused(void **unused) {
   (void)unused;
   char path[512];
@@ -141,7 +141,7 @@ static void a_missing_session_is_refused(void **unused) {
   assert_message("it has the learning rate of a session that trains \"up: maker/fc.weight, "
                  "maker/fc.bias\"");
   assert_int_equal(tdm_session_step(lone), 0);
-  assert_ok(tdm_state_dict_load(lone, path, NULL)); /* parameters alone are another matter */
+  assert_ok(tdm_state_dict_load(lone, path, NULL)); /* loading only parameters is legal */
   tdm_session_release(lone);
   tdm_session *third = session_of(made.store, JUDGE, true, 0.01);
   assert_status(tdm_checkpoint_load(made.sessions[JUDGE], NULL, path), TDM_INVALID_ARGUMENT);
@@ -171,7 +171,7 @@ static void a_session_that_has_ended_is_not_saved(void **unused) {
   gan_release(&made);
 }
 
-/* What checkpoints of one session, and of versions before, have loads into several. */
+/* Checkpoints of one session, and of earlier versions, load into several sessions. */
 static void files_of_one_session_still_load(void **unused) {
   (void)unused;
   char path[512];

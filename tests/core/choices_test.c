@@ -1,4 +1,4 @@
-/* What messages say beside a name that is not there. */
+/* The part of messages about unknown names. */
 #include "core/choices.h"
 
 #include <setjmp.h>

@@ -3,8 +3,8 @@
 #ifndef TANDEM_TESTS_CORE_COMMA_LOCALE_H
 #define TANDEM_TESTS_CORE_COMMA_LOCALE_H
 
-/* Makes the locale in the test's folder and sets it for the process; fails with what localedef says
- * where that cannot be. */
+/* Makes the locale in the test's folder and sets it for the process. On failure it fails with the
+ * message of localedef. */
 int enter_comma_locale(void **state);
 int leave_comma_locale(void **state);
 

@@ -82,7 +82,7 @@ static void *post_all(void *user) {
   return NULL;
 }
 
-/* Each poster's last task also lets go of the hold it was given. */
+/* Each poster's last task also releases its hold. */
 static void *post_all_and_unhold(void *user) {
   (void)post_all(user);
   tdm_loop_unhold(((numbered_task *)user)->record->loop);
@@ -158,7 +158,7 @@ static void run_closing(tdm_loop_task *base) {
   tdm_loop_close(task->record->loop, count_closed, task->record);
 }
 
-/* The thread that ends goes on to ring after it is seen, so each repeat has a record of its own. */
+/* The ending thread rings after it is seen, so each repetition has a record of its own. */
 static void own_loop_closes_from_its_own_thread(void **state) {
   (void)state;
   enum { REPEATS = 50 };
@@ -177,7 +177,7 @@ static void own_loop_closes_from_its_own_thread(void **state) {
   }
 }
 
-/* The task tells the main thread, which closes while the poster may still be inside its post. */
+/* The task notifies the main thread, which closes while the poster may still be in its post. */
 static void *post_first(void *user) {
   numbered_task *task = user;
   tdm_loop_post(task->record->loop, &task->base);
@@ -213,8 +213,8 @@ int __wrap_uv_async_send(uv_async_t *handle) {
   return code;
 }
 
-/* All threads on one processor: the loop that a post wakes runs before the poster goes on, and the
- * task it finds ends the loop. What the poster then touches, AddressSanitizer sees. */
+/* All threads on one processor: the loop that a post wakes runs before the poster continues, and
+ * its task ends the loop. AddressSanitizer checks the later accesses of the poster. */
 static void the_last_task_may_outrun_its_poster(void **state) {
   (void)state;
   enum { REPEATS = 200 };

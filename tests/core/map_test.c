@@ -106,7 +106,7 @@ static void putting_again_replaces(void **state) {
   assert_ptr_equal(tdm_map_get(&all->map, "key"), &second);
 }
 
-/* A fixed sequence of puts and removals beside an array that says what must be there. */
+/* A fixed sequence of puts and removals, compared with an array. */
 static void removals_leave_the_rest_reachable(void **state) {
   fixture *all = *state;
   enum { USED = 200 };

@@ -122,7 +122,7 @@ static void json_is_well_formed(void **state) {
   assert_string_equal(lines.text, "{\n \"list\": [1,2]\n}");
 }
 
-/* Whichever write fails, finishing says so, and nothing is written behind it. */
+/* After any failed write nothing more is written, and finishing reports the failure. */
 static void a_failed_write_sticks(void **state) {
   (void)state;
   for (size_t fail_at = 1; fail_at <= 3; fail_at++) {

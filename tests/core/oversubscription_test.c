@@ -1,5 +1,5 @@
-/* Who loses a core to something else parks for a while, in proportion to the loss and no longer.
- * Losses are told by a time that lies back, so nothing here depends on who is scheduled when. */
+/* A thread that loses a core to something else sleeps for a time in proportion to the loss. Losses
+ * are simulated by a time in the past, so the test does not depend on scheduling. */
 #include "core/oversubscription.h"
 
 #include <setjmp.h>

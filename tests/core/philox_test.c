@@ -1,5 +1,5 @@
-/* Philox: Random123's known answers, the addressing of words, and the moments of what is made of
- * them. Seeds are fixed, so a moment either holds or it does not. */
+/* Philox: Random123's known results, the addressing of words, and the moments of derived numbers.
+ * Seeds are fixed, so the result is always the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -85,7 +85,7 @@ static void usable_again_after_deinit_and_failure(void **state) {
   tdm_region_deinit(&region);
 }
 
-/* What is between pieces, and behind the last, is nobody's. */
+/* Memory between pieces, and after the last, must not be accessed. */
 static void past_a_piece_nothing_may_be_touched(void **state) {
   (void)state;
 #ifdef IS_POISONED

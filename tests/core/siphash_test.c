@@ -42,8 +42,8 @@ static void keys_are_drawn_anew(void **state) {
 
 enum { KEYS = 3000, KEY_BYTES = 24 };
 
-/* The second word is the one that the plain hash multiplies by zero: what stands before it is lost,
- * so all of these are one number. */
+/* The plain hash multiplies by zero at the second word, so everything before it is lost. All these
+ * keys have one hash. */
 static void make_colliding(char keys[KEYS][KEY_BYTES]) {
   for (int i = 0; i < KEYS; i++)
     (void)snprintf(keys[i], KEY_BYTES, "key%05d\x03\xed\x92\xd1\x32\x4a\xb5\xd1", i);

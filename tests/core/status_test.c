@@ -94,7 +94,7 @@ static void what_is_cut_ends_behind_a_word(void **state) {
   assert_string_equal(tdm_last_message(), whole);
 }
 
-/* Names of files and tensors that anybody may have chosen stand in messages. */
+/* Messages may contain names of files and tensors from untrusted sources. */
 static void messages_are_one_line_of_text(void **state) {
   (void)state;
   (void)tdm_fail(TDM_IO,

@@ -132,7 +132,7 @@ static void writers_beside_one_another_are_killed_too(void **state) {
   assert_int_equal(count_left(".shared.tandem-"), 0);
 }
 
-/* What is written now is nobody's to remove, in this process or in another. */
+/* A file that is being written is not removed, by this process or another. */
 static void a_save_under_way_is_left_alone(void **state) {
   (void)state;
   char path[PATH_BYTES];

@@ -8,10 +8,10 @@
 #include "tests/data/safetensors/files.h"
 #include "tests/options.h"
 
-/* Does one thing; answers whether all of it worked. Everything it took is given back. */
+/* Does one thing and releases all its resources; returns true if everything succeeded. */
 typedef bool (*attempt_function)(tdm_context *context);
 
-/* Lets allocation n fail. Answers whether there was one. */
+/* Lets allocation n fail. Returns true if there was one. */
 static bool fails_well(const data_fixture *fixture, attempt_function attempt, uint64_t n,
                        bool from_on) {
   tdm_faulty_allocator *faulty = fixture->faulty;

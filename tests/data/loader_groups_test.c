@@ -14,7 +14,7 @@ static void fill_groups(int32_t *groups) {
     groups[i] = names[(i + i / 7) % 6];
 }
 
-/* Expects every batch to hold one group; answers the groups of batches in order. */
+/* Expects every batch to have one group; returns the groups of batches in order. */
 static int64_t read_epoch(tdm_loader *loader, const int32_t *groups, int32_t *batch_groups,
                           int *seen) {
   for (int64_t batches = 0;; batches++) {

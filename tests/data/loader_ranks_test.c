@@ -164,7 +164,7 @@ static void rows_of_other_ranks_cannot_be_taken_for_items(void **state) {
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-/* Lines of loaders: rank 0 alone writes them. */
+/* Log lines of loaders: only rank 0 writes them. */
 static void keep_line(void *user, tdm_log_level level, const char *message) {
   (void)level;
   char *kept = user;

@@ -1,4 +1,4 @@
-/* What the tests of data/ share: temporary files, a context, small datasets. Invariant: every path
+/* Shared by the tests of data/: temporary files, a context, small datasets. Invariant: every path
  * lies in the folder that the test runner gives this test. */
 #ifndef TANDEM_TESTS_DATA_SUPPORT_H
 #define TANDEM_TESTS_DATA_SUPPORT_H
@@ -17,10 +17,10 @@
 
 /* A path in the temporary folder; path has PATH_BYTES. */
 const char *temporary_path(char *path, const char *name);
-/* Writes a file there and answers its path. */
+/* Writes a file there and returns its path. */
 const char *write_file(char *path, const char *name, const void *bytes, size_t size);
 const char *write_text(char *path, const char *name, const char *text);
-/* All of a file, with a zero behind it; free() it. NULL where there is none. */
+/* Returns the contents of a file with a terminating zero, or NULL; free() it. */
 char *read_file(const char *path, size_t *out_size);
 /* How many entries of the temporary folder begin with prefix. */
 int count_files(const char *prefix);

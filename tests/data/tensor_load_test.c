@@ -1,4 +1,4 @@
-/* One tensor of a file by its name: what comes back, and what is told where there is none. */
+/* Loads one tensor of a file by its name, and reports missing names. */
 #include <string.h>
 
 #include "tests/data/support.h"

@@ -27,7 +27,7 @@ static void every_code_point_comes_back(void **state) {
 static void malformed_sequences_are_refused(void **state) {
   (void)state;
   static const char *const malformed[] = {
-      "\x80", /* a continuation alone */
+      "\x80", /* only a continuation */
       "\xBF",
       "\xC0\xAF", /* overlong */
       "\xC1\xBF",
@@ -112,8 +112,8 @@ static void letters_of_the_eight_languages(void **state) {
     assert_false(tdm_point_is_letter(others[i]));
 }
 
-/* Where both know a letter, folding agrees with the C library, but for letters beyond the basic
- * scripts that fold leaves alone, and the dotted I. */
+/* Folding agrees with the C library for letters of both, except letters outside of the basic
+ * scripts, which fold does not change, and the dotted I. */
 static void folding_agrees_with_the_c_library(void **state) {
   (void)state;
   locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
@@ -140,7 +140,7 @@ static void folding_agrees_with_the_c_library(void **state) {
   assert_true(capitals > 400);
 }
 
-/* What an alphabet of seen letters has room for. */
+/* The limit of an alphabet of letters. */
 static void letters_lie_below_the_limit(void **state) {
   (void)state;
   for (uint32_t point = 0; point <= 0x10FFFF; point++) {

@@ -1,5 +1,5 @@
-/* Vocabularies: tokens in the order in which they first stand, texts as their numbers, and what is
- * refused. */
+/* Vocabularies: tokens in the order of their first occurrence, texts as numbers, and refused
+ * arguments. */
 #include <string.h>
 
 #include "tests/data/support.h"

@@ -1,5 +1,5 @@
 """Cases of elements in order, einsum, parts and diagonals of arrays, norms and running products.
-The options of a case stand beside its values, as option.LAYER, a list of numbers:
+The options of a case are beside its values, as option.LAYER, a list of numbers:
 tests/layers/arrays_cases.c reads them, so that only this file lists cases."""
 
 import math
@@ -93,7 +93,7 @@ def std_of_equals(case):
 
 
 def norm(case, shape, p, keep, dimensions, zeros=False):
-    """An infinity is told as 1000. With zeros a row is all of them."""
+    """The option 1000 means infinity. With zeros, a whole row is zero."""
     finite = math.copysign(1000, p) if math.isinf(p) else p
     options(case, "norm_of_zeros" if zeros else "norm", finite, keep, *dimensions)
     x = case.parameter("x", *shape)

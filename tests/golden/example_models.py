@@ -1,6 +1,6 @@
-"""The models of examples/ in PyTorch, at small sizes, with what they answer: one file each, of the
-model's state dict, and input.NAME, output.NAME, loss beside it; where nothing is dropped at random,
-also stepped.NAME, the state after one step of SGD with LEARNING_RATE."""
+"""The models of examples/ in PyTorch, at small sizes, with their results. Each has a file with the
+model's state dict, input.NAME, output.NAME and loss. Without dropout the file also has
+stepped.NAME, the state after one step of SGD with LEARNING_RATE."""
 
 import zlib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes, as C, what golden data says of the functions of devices/functions.h: for kernels' cases.
+"""Writes golden data of the functions of devices/functions.h as C, for cases of kernels.
 
     function_values.py pointwise_float64.safetensors > function_values.h
 

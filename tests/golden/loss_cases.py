@@ -1,4 +1,4 @@
-"""Cases of losses over a grid of their options, which stand beside a case's values, as
+"""Cases of losses over a grid of their options, which are beside a case's values, as
 option.BUILDER: tests/layers/loss_cases.c reads them, so that only this file lists cases."""
 
 import itertools
@@ -107,7 +107,7 @@ def signs(case, dtype, *shape):
 
 
 def labels(case, *shape):
-    """Of each row some distinct classes, then -1, then anything."""
+    """Returns rows of some distinct classes, then -1, then any numbers."""
     rows, classes = (1, *shape)[-2:]
     made = torch.empty(rows, classes, dtype=torch.int64)
     for row in range(rows):

@@ -2,9 +2,9 @@
 """Writes the golden data of layers and training beside this file, from Debian's python3-torch.
 
 Every case draws from a seed of its own, in float64, so files change only where a case does. With
---add cases that are in a file already stay as they are, and only those that are not are made: by a
-newer PyTorch, which has optimizers and losses that Debian's has not, other slopes where functions
-have a kink, and rounds otherwise."""
+--add only cases that a file does not have yet are made; the others stay unchanged. A newer PyTorch
+has optimizers and losses that Debian's does not have, other slopes at kinks of functions, and other
+rounding."""
 
 import os
 import sys

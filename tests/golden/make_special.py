@@ -3,7 +3,7 @@
 cases when one element of one operand is NaN, +infinity or -infinity.
 
 Operands are parameters, floating-point inputs and targets. The loss of a judged output is the sum
-of its products with its target here, so that the target is the output's gradient. Of each case:
+of its products with its target here, so that the target is the output's gradient. Each case has:
 
 - special.OPERAND, int32 (n, 2): the element that is replaced, and by what, an index of SPECIALS.
 - classes.OPERAND, int32 (n, words): two bits for each element of the results, from the lowest bit:

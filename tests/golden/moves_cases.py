@@ -1,5 +1,5 @@
 """Cases of what moves elements, repeats them, or makes them of their places. The options of a case
-stand beside its values, as option.LAYER, a list of numbers: tests/layers/moves_cases.c reads them,
+are beside its values, as option.LAYER, a list of numbers: tests/layers/moves_cases.c reads them,
 so that only this file lists cases."""
 
 import torch

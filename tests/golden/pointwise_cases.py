@@ -1,4 +1,4 @@
-"""Cases of mathematics element by element. The options of a case stand beside its values, as
+"""Cases of mathematics element by element. The options of a case are beside its values, as
 option.LAYER, a list of numbers: tests/layers/pointwise_cases.c reads them, so that only this file
 lists cases."""
 
@@ -80,7 +80,7 @@ def tied(case, kind):
 
 
 def remainder_of_tenths(case):
-    """Of quotients that are rounded up to whole numbers."""
+    """A case of quotients that are rounded up to whole numbers."""
     options(case, "two_values_tied", 6, 0)
     a, b = case.parameter("a", 4), case.parameter("b", 4)
     with torch.no_grad():

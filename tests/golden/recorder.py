@@ -66,7 +66,7 @@ class Case:
         self.loss = self.loss + loss
 
     def finish(self):
-        """Records loss and gradients; answers everything by name."""
+        """Records loss and gradients; returns everything by name."""
         self.loss.backward()
         self.record("loss", self.loss)
         for name, value in self.parameters.items():

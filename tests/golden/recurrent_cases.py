@@ -1,4 +1,4 @@
-"""Cases of RNN, LSTM and GRU. The options of a case stand beside its values, as option.recurrent, a
+"""Cases of RNN, LSTM and GRU. The options of a case are beside its values, as option.recurrent, a
 list of numbers: tests/layers/recurrent_cases.c reads them, so that only this file lists cases."""
 
 import itertools

@@ -1,5 +1,5 @@
-"""Learning rates that torch.optim.lr_scheduler sets, one a step: CASE/rates, of the schedule that
-CASE/option.NAME tells by its numbers."""
+"""Learning rates of torch.optim.lr_scheduler, one for each step: CASE/rates. CASE/option.NAME has
+the numbers of the schedule."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def rates_of(make, count, setting="lr"):
 
 
 class Plateau:
-    """Told a metric that falls and rises, the same as tests/layers/schedules_test.c tells."""
+    """Steps with a metric that falls and rises, the same as in tests/layers/schedules_test.c."""
 
     def __init__(self, scheduler):
         self.scheduler = scheduler

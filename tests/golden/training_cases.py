@@ -107,7 +107,7 @@ def table_model(case, make, clip=None, steps=6, average=None, highest=None, valu
 
 
 def main_model(case, make, clip=None, steps=20):
-    """Tells the class of a word: embedding, RNN over its characters, linear of the last step."""
+    """Classifies a word: embedding, RNN over its characters, linear layer of the last step."""
     characters, dim, hidden, classes, batch = 40, 8, 16, 8, 12
     modules = {
         "embedding": case.module("embedding", nn.Embedding(characters, dim)),
@@ -126,7 +126,7 @@ def main_model(case, make, clip=None, steps=20):
 
 
 def adagrad_cases(with_options):
-    """Their settings stand in the file, as option.adagrad and option.rmsprop."""
+    """Their settings are in the file, as option.adagrad and option.rmsprop."""
     cases = {}
     grid = itertools.product((0, 0.1), (0, 0.05), (0, 0.5), (1e-10, 1e-3))
     for number, (rate_decay, decay, initial, epsilon) in enumerate(grid):

@@ -1,5 +1,5 @@
 """Cases of the layers that images are given to, and of what goes with them. The options of a case
-stand beside its values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them,
+are beside its values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them,
 so that only this file lists cases."""
 
 import itertools
@@ -232,7 +232,7 @@ def batch_norm(case, shape, epsilon=1e-5, momentum=0.1, affine=True, statistics=
 
 
 def dropout(case, p):
-    """Nothing is dropped, or everything: what is in between is not PyTorch's to tell."""
+    """Nothing is dropped, or everything; other dropout is not comparable with PyTorch."""
     options(case, "dropout", p)
     x = case.parameter("x", 4, 7)
     case.judge("y", F.dropout(x, p, True))

@@ -1,5 +1,5 @@
-/* What tools/gpu_check asks first: is there a GPU that the library can use? One line that names it,
- * or why there is none. */
+/* Prints one line with the GPU that the library can use, or the reason why there is none;
+ * tools/gpu_check runs it first. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -39,7 +39,7 @@ def output(*command):
 
 
 def soname_version(version):
-    """What of a version breaks programs."""
+    """Returns the part of a version within which programs stay compatible."""
     major, minor, _ = version.split(".")
     return f"{major}.{minor}" if major == "0" else major
 
@@ -63,7 +63,7 @@ def dump(folder, include, names):
 
 
 def changes(folder, before, after):
-    """What of before is another in after, or is not there; None: nothing."""
+    """Returns the incompatible changes from before to after, or None."""
     suppressed = os.path.join(folder, "suppressed")
     with open(suppressed, "w", encoding="utf-8") as file:
         file.write(SUPPRESSED)

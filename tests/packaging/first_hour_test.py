@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """docs/first_hour.md in a Debian root of its own: its commands, in its order, with the packages
-that packaging/debs.py makes. Passed over where such a root cannot be made: it wants root's rights,
+that packaging/debs.py makes. Skipped if such a root cannot be made: it requires root,
 debootstrap, and the archive that this machine's apt uses."""
 import os
 import re
@@ -16,8 +16,8 @@ MIRROR = re.compile(r"^(?:deb(?:\s+\[[^]]*\])?|URIs:)\s+(http\S+/debian)/?(?:\s|
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENOUGH = 2 << 30  # bytes of memory, for a root without a disk beneath
-# In namespaces of its own, whose end takes what is mounted with it; the root is a root there, not a
-# folder, so that the programs in it see a machine.
+# In namespaces of its own, whose end unmounts everything. The root is mounted as the root, so its
+# programs see a machine.
 ENTER = """set -e
 root=$1
 mount --bind "$root" "$root"

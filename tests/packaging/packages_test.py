@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The Debian packages: what is in each, what each depends on, and what lintian says, where that is
-installed."""
+"""Checks the contents and dependencies of the Debian packages, and runs lintian if it is installed.
+"""
 import glob
 import json
 import os

@@ -122,7 +122,7 @@ static void batches_smaller_than_the_devices_train(void **unused) {
   expect_same_steps((const int64_t[]){7, 1, 5, 8, 3, ends}, 1);
 }
 
-/* An empty batch answers nothing, and what comes after it is as if it had not been. */
+/* An empty batch has an empty result and no effect on later batches. */
 static void an_empty_batch_answers_nothing(void **unused) {
   (void)unused;
   for (uint64_t seed = 1; seed <= delayed_seeds; seed++) {
@@ -167,8 +167,8 @@ static void an_empty_batch_is_no_step(void **unused) {
 
 /* ---- Failures ---- */
 
-/* A bad id among the rows of each replica in turn, and of a later one: the earlier is told, with
- * its device; nothing has changed, and the next step is what it would have been. */
+/* A wrong id among the rows of each replica in turn, and of a later one. The earlier is reported
+ * with its device, nothing has changed, and the next step is not affected. */
 static void a_failing_replica_is_told(void **unused) {
   (void)unused;
   for (uint64_t seed = 1; seed <= delayed_seeds; seed++) {

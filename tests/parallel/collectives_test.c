@@ -167,7 +167,7 @@ static tdm_status first_failure(tdm_status a, tdm_status b) {
   return a != TDM_OK ? a : b;
 }
 
-/* One call of each; what fails leaves nothing. Answers the first failure. */
+/* Calls each function once; a failed call leaves nothing. Returns the first failure. */
 static tdm_status call_all(const inputs *given) {
   tdm_tensor *out[12];
   tdm_status status =

@@ -46,7 +46,7 @@ static void broadcast_coalesced(void **unused) {
   release_tensors(tensors, COUNT);
 }
 
-/* More parts than a kernel tells the formats of. */
+/* More parts than those whose formats a kernel can choose. */
 static void gather_of_many_parts(void **unused) {
   (void)unused;
   enum { COUNT = 20, ROWS = 3 };
@@ -244,7 +244,7 @@ static void gather(void **unused) {
   expect_gather(tdm_shape_of(2, 2, 5), tdm_shape_of(2, 2, 5), 0, tdm_shape_of(2, 4, 5));
   expect_gather(tdm_shape_of(2, 3, 5), tdm_shape_of(2, 1, 5), 0, tdm_shape_of(2, 4, 5));
   expect_gather(tdm_shape_scalar(), tdm_shape_scalar(), 0, tdm_shape_of(1, 2));
-  tdm_tensor *one = draw_on(FIRST, tdm_shape_of(1, 3), 1); /* alone: itself */
+  tdm_tensor *one = draw_on(FIRST, tdm_shape_of(1, 3), 1); /* the only term is the result */
   tdm_tensor *same = tdm_tensors_gather(&one, 1, 0, NULL);
   assert_ptr_equal(same, one);
   tdm_tensor_release(same);

@@ -175,7 +175,7 @@ static void parallel_apply_with_different_output_device(void **unused) {
 
 /* ---- Errors ---- */
 
-/* Two replicas of three fail: the first in order is told, with its number, device and cause. */
+/* Two replicas of three fail: the first in order is reported with number, device and cause. */
 static void parallel_apply_rethrows_exception(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -80,7 +80,7 @@ static void parallel_apply_passes_exception(void **unused) {
   assert_message("77");
   assert_null(fetches[0].tensor);
   assert_null(fetches[1].tensor);
-  assert_ok(tdm_run(session, &feed, 1, fetches, 1)); /* the good one alone */
+  assert_ok(tdm_run(session, &feed, 1, fetches, 1)); /* only the valid one */
   tdm_tensor_release(fetches[0].tensor);
   ((int64_t *)tdm_tensor_data(fed))[1] = 7;
   assert_ok(tdm_run(session, &feed, 1, fetches, 2));
@@ -286,7 +286,7 @@ static const test_model *saved_model(void) {
   return &model;
 }
 
-/* A trained wrapped model's file, under the plain model's names; a plain one goes on from it. */
+/* A wrapped model is saved under the plain model's names; a plain model continues from it. */
 static void save_replica_module(void **unused) {
   (void)unused;
   char path[] = "/tmp/tandem_parallel_XXXXXX";

@@ -1,5 +1,5 @@
 /* Wrapped models, by the names and intents of PyTorch's test/distributed/test_data_parallel.py:
- * what a wrapped module answers and learns is what the module does. */
+ * a wrapped module has the results and gradients of the module. */
 #include <stdlib.h>
 
 #include "tests/options.h"
@@ -43,7 +43,7 @@ static void data_parallel(void **unused) {
   static const char *const outputs[] = {NULL, FIRST, SECOND, "cpu:0", "cpu:1"};
   for (size_t i = 0; i < TDM_COUNT_OF(outputs); i++) {
     assert_like_plain(&model, BOTH, outputs[i]);
-    assert_like_plain(&model, FIRST, outputs[i]); /* one device alone */
+    assert_like_plain(&model, FIRST, outputs[i]); /* only one device */
   }
 }
 
@@ -64,7 +64,7 @@ static void data_parallel_module(void **unused) {
   tdm_session_release(session);
 }
 
-/* Devices may be named in any order, twice, alone; lists that are none are refused. */
+/* Devices may be in any order, repeated, or single; invalid lists are refused. */
 static void data_parallel_device_args(void **unused) {
   (void)unused;
   const test_model model = linear_model();

@@ -208,7 +208,7 @@ static tdm_value build_counted(tdm_graph *graph, void *user, tdm_value input) {
   return user ? (tdm_value){input.graph + 1, input.index} : input;
 }
 
-/* Nothing is built of it, nor behind it; of what was built before, the values stay. */
+/* Nothing is built from it or after it; values that were built before stay valid. */
 static void what_cannot_be_applied_is_named(void **unused) {
   (void)unused;
   static const struct {
@@ -284,7 +284,7 @@ static void what_cannot_be_applied_is_named(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* As many replicas as there is room for, each of which says where it is, and which. */
+/* The maximum number of replicas; each reports its device and number. */
 static void replicas_are_told_apart(void **unused) {
   (void)unused;
   const tdm_module module = {.name = "net", .build = build_net, .user = &built};

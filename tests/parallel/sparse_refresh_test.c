@@ -148,7 +148,7 @@ static void copies_learn_what_one_device_learns(void **unused) {
   expect_same_learning(FIRST "," SECOND "," FIRST "," SECOND, FIRST "," FIRST "," FIRST "," FIRST);
 }
 
-/* Training runs in flight behind one another read rows that the run ahead is about to touch. */
+/* Consecutive training runs in flight read rows that the run ahead is about to change. */
 typedef struct flown {
   sem_t done;
   int failed;
@@ -206,7 +206,7 @@ static void runs_in_flight_learn_what_single_ones_learn(void **unused) {
 
 /* ---- Versions: one session trains, another, of the same store, evaluates on copies ---- */
 
-/* What the evaluating session answers is what one that has just copied everything answers. */
+/* Expects the results of a session that has just copied everything. */
 static void expect_right(tdm_session *evaluating, const char *devices) {
   tdm_tensor_list *state = state_of(evaluating);
   tdm_session *fresh = table_session(devices, NULL);

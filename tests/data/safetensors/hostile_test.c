@@ -1,5 +1,5 @@
-/* Safetensors files that lie: each is refused with its status, a message that names file and field,
- * and nothing left behind. */
+/* Invalid safetensors files: each is refused with its status and a message that names file and
+ * field, and no resource is lost. */
 #define _GNU_SOURCE /* mkdir, truncate */
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,7 +216,7 @@ static void bools_are_zero_or_one(void **state) {
   }
 }
 
-/* A file cut anywhere, and one with bytes behind its end. */
+/* A file cut anywhere, and one with bytes after its end. */
 static void no_cut_file_is_read(void **state) {
   const data_fixture *fixture = *state;
   static const char header[] = "{\"__metadata__\":{\"k\":\"v\"},\"a\":" FIELDS(

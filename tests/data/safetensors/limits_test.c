@@ -1,5 +1,5 @@
-/* What reading a safetensors file may cost, and what happens to it meanwhile: memory in proportion
- * to the header, names that are meant to collide, and files that others cut off or write to. */
+/* Limits of reading a safetensors file: memory in proportion to the header, names that are chosen
+ * to collide, and files that others truncate or change meanwhile. */
 #define _GNU_SOURCE /* truncate, mkfifo */
 #include <fcntl.h>
 #include <signal.h>
@@ -80,7 +80,7 @@ static const char *short_name(char name[8], int number) {
 
 static void many_keys_cost_little(void **state) {
   const data_fixture *fixture = *state;
-  /* From counts just behind a doubling of tables up to the 200,000 of a known attack. */
+  /* From counts just after a doubling of tables up to the 200,000 of a known attack. */
   static const int counts[] = {97, 3073, 24577, 98305, MANY};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     large_file file;
@@ -148,7 +148,7 @@ static void braces_cost_nothing(void **state) {
   }
 }
 
-/* Names that are one number to the library's own stable hash (core/siphash_test.c says why). */
+/* Names with one value of the library's own stable hash (see core/siphash_test.c). */
 static void chosen_names_do_not_collide(void **state) {
   (void)state;
   enum { NAMES = 3000, NAME_BYTES = 24 };
@@ -258,7 +258,7 @@ static void changes_while_it_is_read_are_told(void **state) {
       {cut_to_nothing, TDM_CORRUPT_DATA, "changing.safetensors: tensor \"first\": ends"},
       {write_into, TDM_CORRUPT_DATA, "changing.safetensors: was written to while it was read"},
       {grow_longer, TDM_CORRUPT_DATA, "changing.safetensors: was written to while it was read"},
-      {replace_by_another, TDM_OK, ""}, /* whoever saves like this disturbs nobody */
+      {replace_by_another, TDM_OK, ""}, /* saving in this way is harmless */
       {remove_it, TDM_OK, ""},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -354,7 +354,7 @@ static void mapped_tensors_are_those_of_the_file(void **state) {
   assert_message("the context is NULL");
 }
 
-/* A mapping goes by its own pages alone, so a file that was cut does not end the load. */
+/* A mapping uses only its own pages, so a truncated file does not end the load. */
 static void mapping_touches_no_page(void **state) {
   const data_fixture *fixture = *state;
   char path[PATH_BYTES];

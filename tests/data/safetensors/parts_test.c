@@ -133,7 +133,7 @@ static void every_limit_gives_the_same_tensors(void **state) {
   }
 }
 
-/* By the name alone, as whatever saves states and checkpoints does. */
+/* Only by the name, as for states and checkpoints. */
 static void a_path_of_an_index_saves_parts(void **state) {
   const data_fixture *fixture = *state;
   const char *folder = new_folder();
@@ -223,7 +223,7 @@ static void saves_beside_one_another_are_not_mixed(void **state) {
   assert_int_equal(pthread_barrier_destroy(&begin), 0);
 }
 
-/* What stood there before is no index, which is no failure of the save. */
+/* An existing file that is no index does not fail the save. */
 static void an_index_that_cannot_be_read_is_replaced(void **state) {
   const data_fixture *fixture = *state;
   const char *path = within(new_folder(), "x.safetensors.index.json");

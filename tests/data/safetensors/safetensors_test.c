@@ -155,7 +155,7 @@ static void legal_headers_are_read(void **state) {
   }
 }
 
-/* Whatever the place of data in the file, elements lie aligned and hold what the file does. */
+/* Elements are aligned and correct for any position of data in the file. */
 static void unaligned_data_is_copied(void **state) {
   static const char fields[] =
       "{\"pad\":" FIELDS("U8", "[3]", "[0,3]") ",\"x\":" FIELDS("F64", "[2]", "[3,19]") "}";

@@ -37,7 +37,7 @@ static tdm_status save(const data_fixture *fixture, const char *path, double val
   return status;
 }
 
-/* What all tensors of the set have. */
+/* Returns the value of all tensors of the set. */
 static double value_of(const data_fixture *fixture, const char *path) {
   tdm_tensor_list *list = tdm_safetensors_load(fixture->context, path);
   if (!list) fail_msg("%s", tdm_last_message());

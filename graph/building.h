@@ -25,6 +25,13 @@
  *   is accepted only if the graph has an error already, or if a comment allows it.
  * - Shapes have any number of dimensions unless a comment states otherwise, and a dimension may be
  *   a size or a name, whose size is known when the graph runs. "n must be a size" excludes names.
+ * - Dimensions are numbered from 0. A negative number counts from the end: -1 is the last one.
+ *   Functions for any number of dimensions take a list, `dimensions`, and its length, `count`; each
+ *   dimension occurs once. They are the reductions tdm_sum, tdm_mean, tdm_variance, tdm_std,
+ *   tdm_norm, tdm_prod and tdm_logsumexp, and tdm_flip and tdm_permute. In a reduction `count` 0
+ *   selects all dimensions, and `dimensions` may be NULL. All other functions take one `dimension`,
+ *   also tdm_max, tdm_min and tdm_median, which select an element. If `keep` is true, a reduced
+ *   dimension remains with size 1; otherwise it is removed.
  * - Gradients flow from a result to every floating value that it was computed from, unless a
  *   comment states otherwise.
  *
@@ -32,6 +39,8 @@
  * tdm_graph *graph = tdm_graph_create(context);
  * tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
  * tdm_value y = tdm_linear(graph, "fc", x, 2);
+ * tdm_value sums = tdm_sum(graph, NULL, y, (int[]){-1}, 1, false); // (batch)
+ * tdm_value mean = tdm_mean(graph, NULL, y, NULL, 0, false);       // ()
  * tdm_output(graph, "y", y);
  * @endcode
  */

@@ -1,5 +1,6 @@
-/* Extremes, sums of exponentials, products, and running sums and products along one dimension.
- * Invariant: the adjoint of an extreme goes to the element whose index was found, alone. */
+/* Extremes, and running sums and products, along one dimension; sums of exponentials and products
+ * over several, which are merged into one. Invariant: the adjoint of an extreme goes to the element
+ * whose index was found, alone. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -345,22 +346,53 @@ tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int 
   return make_running(graph, "logcumsumexp", &logcumsumexp_operation, name, x, dimension);
 }
 
-tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
-  name = tdm_graph_name(graph, name);
-  tdm_dimension_attributes attributes;
-  const tdm_value invalid = {0, 0};
-  if (!find_dimension(graph, "prod", name, x, dimension, &attributes)) return invalid;
-  attributes.keep = keep;
-  return tdm_append(graph, &prod_operation, name, &attributes, &x, 1, NULL);
+/* ---- Over several dimensions ----------------------------------------------------------------- */
+
+/* Moves the dimensions of the mask behind the first of them, and merges them into one. */
+static tdm_value merge_dimensions(tdm_graph *graph, const char *name, tdm_value x, int64_t mask,
+                                  int *out_dimension) {
+  const int rank = tdm_value_shape(graph, x).rank;
+  int order[TDM_MAX_RANK], count = 0, first = 0, last = -1;
+  while (first < rank && (mask >> first & 1) == 0)
+    order[count++] = first++;
+  *out_dimension = first;
+  if (rank == 0) return tdm_unsqueeze(graph, name, x, 0);
+  for (int reduced = 1; reduced >= 0; reduced--) {
+    for (int i = first; i < rank; i++)
+      if ((mask >> i & 1) == reduced) order[count++] = i;
+    if (reduced) last = count - 1;
+  }
+  x = tdm_permute(graph, name, x, order, (size_t)count);
+  return tdm_value_is_valid(x) ? tdm_flatten(graph, name, x, first, last) : x;
 }
 
-tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
+static tdm_value reduce_over(tdm_graph *graph, const char *function, const tdm_operation *operation,
+                             const char *name, tdm_value x, const int *dimensions, size_t count,
+                             bool keep) {
   name = tdm_graph_name(graph, name);
-  tdm_dimension_attributes attributes;
   const tdm_value invalid = {0, 0};
-  if (!find_dimension(graph, "logsumexp", name, x, dimension, &attributes)) return invalid;
-  attributes.keep = 1; /* so that the gradient subtracts the result from x */
-  const tdm_value y = tdm_append(graph, &logsumexp_operation, name, &attributes, &x, 1, NULL);
-  if (keep || !tdm_value_is_valid(y)) return y;
-  return tdm_squeeze(graph, name, y, (int)attributes.dimension);
+  int64_t mask;
+  if (!tdm_reduced_mask(graph, function, name, x, dimensions, count, &mask)) return invalid;
+  tdm_dimension_attributes attributes = {.keep = 1}; /* the gradient subtracts y from x */
+  int dimension;
+  const tdm_value merged = merge_dimensions(graph, name, x, mask, &dimension);
+  if (!tdm_value_is_valid(merged)) return invalid;
+  attributes.dimension = dimension;
+  tdm_value y = tdm_append(graph, operation, name, &attributes, &merged, 1, NULL);
+  const bool is_one = mask != 0 && (mask & (mask - 1)) == 0;
+  if ((keep && is_one) || !tdm_value_is_valid(y)) return y;
+  y = tdm_squeeze(graph, name, y, dimension);
+  for (int i = 0; keep && i < TDM_MAX_RANK; i++)
+    if ((mask >> i & 1) != 0) y = tdm_unsqueeze(graph, name, y, i);
+  return y;
+}
+
+tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                   size_t count, bool keep) {
+  return reduce_over(graph, "prod", &prod_operation, name, x, dimensions, count, keep);
+}
+
+tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                        size_t count, bool keep) {
+  return reduce_over(graph, "logsumexp", &logsumexp_operation, name, x, dimensions, count, keep);
 }

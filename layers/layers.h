@@ -7,7 +7,7 @@
  * - layers/losses.h: losses.
  * - layers/moves.h: slices, permutations, padding, indexing.
  * - layers/optimizers.h and layers/schedules.h: optimizers and learning rate schedules.
- * - layers/pointwise.h: elementwise functions and reductions along one dimension.
+ * - layers/pointwise.h: elementwise functions and reductions.
  * - layers/products.h: matrix products and attention.
  * - layers/recurrent.h: RNN, LSTM and GRU.
  * - layers/tables.h: embedding bags.

@@ -1,6 +1,6 @@
-/* Public part of layers/: elementwise functions, and reductions along one dimension, with PyTorch's
- * formulas, defaults and gradients. Included by layers/layers.h. The conventions of functions that
- * build a graph are at the top of graph/building.h.
+/* Public part of layers/: elementwise functions and reductions with PyTorch's formulas, defaults
+ * and gradients. Included by layers/layers.h. The conventions of functions that build a graph are
+ * at the top of graph/building.h.
  *
  * Operands are floating unless a comment states otherwise. The result of an elementwise function of
  * one value has the dtype and shape of x. */
@@ -235,10 +235,7 @@ TDM_API tdm_value tdm_prelu(tdm_graph *graph, const char *name, tdm_value x, int
  * @return half as large along dimension. */
 TDM_API tdm_value tdm_glu(tdm_graph *graph, const char *name, tdm_value x, int dimension);
 
-/* ---- Reductions along a dimension ------------------------------------------------------------ */
-
-/* A negative dimension counts from the end. If `keep` is true, the dimension remains with size 1;
- * otherwise it is removed. */
+/* ---- Reductions ------------------------------------------------------------------------------ */
 
 /* Computes the largest element along dimension: the first one of equals, or NaN if there is one.
  * The gradient flows to this element only.
@@ -268,13 +265,19 @@ TDM_API tdm_value tdm_argmin(tdm_graph *graph, const char *name, tdm_value x, in
 TDM_API tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores,
                                tdm_value classes);
 
-/* Computes the product of the elements along dimension; 1 for no elements. */
-TDM_API tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, int dimension,
-                           bool keep);
+/* Computes products of x along dimensions; 1 for no elements (torch.prod).
+ * @param dimensions (count); negative: from the end.
+ * @param count 0: all dimensions.
+ * @param keep true: the dimensions remain with size 1. false: they are removed. */
+TDM_API tdm_value tdm_prod(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
+                           size_t count, bool keep);
 
-/* Computes log(sum(e^x)) along dimension; minus infinity for no elements. */
-TDM_API tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x, int dimension,
-                                bool keep);
+/* Computes log(sum(e^x)) along dimensions; minus infinity for no elements (torch.logsumexp).
+ * @param dimensions (count); negative: from the end.
+ * @param count 0: all dimensions.
+ * @param keep true: the dimensions remain with size 1. false: they are removed. */
+TDM_API tdm_value tdm_logsumexp(tdm_graph *graph, const char *name, tdm_value x,
+                                const int *dimensions, size_t count, bool keep);
 
 /* Computes cumulative sums along dimension: each element is the sum of those up to it, itself
  * included. */

@@ -178,9 +178,9 @@ static tdm_value call_reduced(api *self, const char *name, tdm_value x) {
   case 1:
     return tdm_norm(graph, name, x, api_real(self), dimensions, count, keep);
   case 2:
-    return tdm_prod(graph, name, x, first, keep);
+    return tdm_prod(graph, name, x, dimensions, count, keep);
   case 3:
-    return tdm_logsumexp(graph, name, x, first, keep);
+    return tdm_logsumexp(graph, name, x, dimensions, count, keep);
   case 4:
     return tdm_cumprod(graph, name, x, first);
   case 5:

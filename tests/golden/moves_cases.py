@@ -152,6 +152,20 @@ def logsumexp(case, shape, dimension, keep, scale=1.0):
     case.judge("y", torch.logsumexp(case.parameter("x", *shape, scale=scale), dimension, keep))
 
 
+def over(case, shape, dimensions, keep, product):
+    """A sum of exponentials or a product over several dimensions; none: over all."""
+    options(case, "over", product, keep, *dimensions)
+    x = case.parameter("x", *shape)
+    reduced = sorted(d % len(shape) for d in dimensions) or range(len(shape))
+    if product:
+        others = [d for d in range(len(shape)) if d not in reduced]
+        y = x.permute(*others, *reduced).flatten(len(others)).prod(-1)
+        kept = [1 if d in reduced else shape[d] for d in range(len(shape))]
+        case.judge("y", y.reshape(kept) if keep else y)
+    else:
+        case.judge("y", torch.logsumexp(x, tuple(reduced), keep))
+
+
 def index_cases(cases):
     wide, narrow = torch.int64, torch.int32
     for i, (shape, dimension, index, dtype) in enumerate((
@@ -185,6 +199,13 @@ def index_cases(cases):
         cases["logsumexp_%d" % i] = (logsumexp, dict(
             shape=(3, 4, 5), dimension=dimension, keep=keep, scale=scale
         ))
+    for i, (shape, dimensions, keep) in enumerate((
+            ((3, 4, 5), (0, 1), False), ((3, 4, 5), (-1, 0), True), ((3, 4, 5), (), False),
+            ((2, 3, 1, 4), (3, 1), False), ((), (), True))):
+        for product in (False, True)[:1 + (len(shape) > 0)]:
+            cases["over_%d_%s" % (i, "prod" if product else "logsumexp")] = (over, dict(
+                shape=shape, dimensions=dimensions, keep=keep, product=product
+            ))
 
 
 def slice_cases(cases):

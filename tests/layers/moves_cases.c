@@ -172,16 +172,31 @@ static void one_hot(layer_test *test, const layer_case *options) {
 
 /* dimension, keep */
 static void prod(layer_test *test, const layer_case *options) {
+  const int dimension = (int)options->numbers[0];
   layer_judge(test, "y",
-              tdm_prod(test->graph, "f", layer_parameter(test, "x"), (int)options->numbers[0],
+              tdm_prod(test->graph, "f", layer_parameter(test, "x"), &dimension, 1,
                        options->numbers[1] != 0));
 }
 
 /* dimension, keep */
 static void logsumexp(layer_test *test, const layer_case *options) {
+  const int dimension = (int)options->numbers[0];
   layer_judge(test, "y",
-              tdm_logsumexp(test->graph, "f", layer_parameter(test, "x"), (int)options->numbers[0],
+              tdm_logsumexp(test->graph, "f", layer_parameter(test, "x"), &dimension, 1,
                             options->numbers[1] != 0));
+}
+
+/* a product or a sum of exponentials, keep, dimensions */
+static void over(layer_test *test, const layer_case *options) {
+  int list[TDM_MAX_RANK];
+  const size_t count = options->number_count - 2;
+  for (size_t i = 0; i < count; i++)
+    list[i] = (int)options->numbers[2 + i];
+  const bool keep = options->numbers[1] != 0;
+  const tdm_value x = layer_parameter(test, "x");
+  layer_judge(test, "y",
+              options->numbers[0] != 0 ? tdm_prod(test->graph, "f", x, list, count, keep)
+                                       : tdm_logsumexp(test->graph, "f", x, list, count, keep));
 }
 
 const layer_builder moves_builders[] = {
@@ -191,6 +206,7 @@ const layer_builder moves_builders[] = {
     {"one_hot", {.build = one_hot}},
     {"prod", {.build = prod}},
     {"logsumexp", {.build = logsumexp}},
+    {"over", {.build = over}},
     {"slice", {.build = slice}},
     {"permute", {.build = permute}},
     {"flip", {.build = flip}},

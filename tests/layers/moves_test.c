@@ -71,8 +71,9 @@ static tdm_value build(tdm_graph *graph, const way *chosen) {
   const tdm_value sums = tdm_sum(graph, "sums", masked, (const int[]){1}, 1, false);
   const tdm_value both[] = {picked, sums};
   const tdm_value stacked = tdm_stack(graph, "both", both, 2, 1);
-  const tdm_value products = tdm_prod(graph, "products", tdm_tanh(graph, "small", y), 1, false);
-  const tdm_value spread = tdm_logsumexp(graph, "spread", stacked, 2, false);
+  const tdm_value products =
+      tdm_prod(graph, "products", tdm_tanh(graph, "small", y), (const int[]){1}, 1, false);
+  const tdm_value spread = tdm_logsumexp(graph, "spread", stacked, (const int[]){2}, 1, false);
   return tdm_add(graph, "loss",
                  tdm_mean(graph, "a", tdm_square(graph, "b", spread), NULL, 0, false),
                  tdm_mean(graph, "c", tdm_square(graph, "d", products), NULL, 0, false));

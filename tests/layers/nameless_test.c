@@ -178,7 +178,7 @@ typedef struct given {
   X(tdm_mean(graph, NULL, it->images, (const int[]){1, 3}, 2, false))                              \
   X(tdm_variance(graph, NULL, it->images, (const int[]){2}, 1, 1, false))                          \
   X(tdm_max(graph, NULL, it->x, 1, false, NULL))                                                   \
-  X(tdm_logsumexp(graph, NULL, it->x, 1, false))                                                   \
+  X(tdm_logsumexp(graph, NULL, it->x, (const int[]){1}, 1, false))                                 \
   X(tdm_cumsum(graph, NULL, it->x, 1))                                                             \
   X(tdm_reshape(graph, NULL, it->images, tdm_shape_of(2, TDM_DIM("batch"), TDM_INFER)))            \
   X(tdm_flatten(graph, NULL, it->images, 1, -1))                                                   \

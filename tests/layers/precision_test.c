@@ -68,7 +68,7 @@ static tdm_value normalize(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value logsumexp(tdm_graph *graph, tdm_value x) {
-  return tdm_logsumexp(graph, "f", x, 0, false);
+  return tdm_logsumexp(graph, "f", x, first_dimension, 1, false);
 }
 
 static tdm_value softmax(tdm_graph *graph, tdm_value x) {
@@ -88,7 +88,7 @@ static tdm_value logcumsumexp(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value prod(tdm_graph *graph, tdm_value x) {
-  return tdm_prod(graph, "f", x, 0, false);
+  return tdm_prod(graph, "f", x, first_dimension, 1, false);
 }
 
 static tdm_value cumprod(tdm_graph *graph, tdm_value x) {

@@ -203,7 +203,8 @@ static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
     const tdm_dim rows = way % 2 ? TDM_DIM("rows") : 0;
     const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(3, 2, rows, 3));
     const tdm_value weight = tdm_parameter(graph, "weight", TDM_FLOAT32, tdm_shape_of(1, 3), NULL);
-    const tdm_value y = tdm_logsumexp(graph, "y", tdm_mul(graph, "m", x, weight), 1, way < 2);
+    const tdm_value y =
+        tdm_logsumexp(graph, "y", tdm_mul(graph, "m", x, weight), (const int[]){1}, 1, way < 2);
     const tdm_value loss = tdm_sum(graph, "loss", y, NULL, 0, false);
     tdm_tensor *found = answer(*state, graph, shape, y, loss);
     for (int64_t i = 0; i < 6; i++)

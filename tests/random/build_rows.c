@@ -55,7 +55,7 @@ static tdm_value build_like(tdm_graph *graph, const random_node *what, tdm_value
   case ROWS_LESS_MOST:
     return tdm_sub(graph, "it", x, tdm_max(graph, "most", x, d, true, NULL));
   case ROWS_LESS_LOG_SUM:
-    return tdm_sub(graph, "it", x, tdm_logsumexp(graph, "sum", x, d, true));
+    return tdm_sub(graph, "it", x, tdm_logsumexp(graph, "sum", x, &d, 1, true));
   case ROWS_SCALE:
     return tdm_div(graph, "it", x,
                    tdm_add_scalar(graph, "some", build_norm(graph, "norm", x, 2, d, true), 1));
@@ -82,7 +82,7 @@ static tdm_value build_reduced(tdm_graph *graph, const random_node *what, tdm_va
   case ROWS_VARIANCE:
     return tdm_variance(graph, "it", x, d, 1, 0, what->flag);
   default:
-    return tdm_logsumexp(graph, "it", x, *d, what->flag);
+    return tdm_logsumexp(graph, "it", x, d, 1, what->flag);
   }
 }
 

@@ -58,7 +58,7 @@ static tdm_value less_most(tdm_graph *graph, tdm_value x) {
 }
 
 static tdm_value less_log_sum(tdm_graph *graph, tdm_value x) {
-  return tdm_sub(graph, "y", x, tdm_logsumexp(graph, "torn", x, 0, true));
+  return tdm_sub(graph, "y", x, tdm_logsumexp(graph, "torn", x, (const int[]){0}, 1, true));
 }
 
 static tdm_value sum_of_sorted(tdm_graph *graph, tdm_value x) {

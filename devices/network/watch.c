@@ -87,8 +87,8 @@ static tdm_status fail_apart(const tdm_network *network, const tdm_network_call 
   (void)snprintf(to, sizeof(to), "to %s", network->intent.words);
   return tdm_fail(
       TDM_UNAVAILABLE,
-      "rank %d has waited for %.3g s %s, after %llu runs, for %s, which waits in another "
-      "run, after %llu: all ranks step, evaluate, save and load in the same order",
+      "rank %d has waited for %.3g s %s, having begun %llu runs, for %s, which waits in "
+      "another run, having begun %llu: all ranks step, evaluate, save and load in the same order",
       network->endpoint->rank, (double)transfer->clock.stalled_ns * 1e-9, gathers ? to : "in a run",
       (unsigned long long)own.runs,
       tdm_endpoint_rank_text(network->endpoint, transfer->apart, text),

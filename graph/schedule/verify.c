@@ -129,7 +129,7 @@ static tdm_status fail_unordered(const struct verifier *verifier, uint32_t step,
   return tdm_fail(TDM_INTERNAL,
                   "step %u of run %u touches storage %u, but nothing orders it behind step %zu of "
                   "run %u, which touches storage %u",
-                  step, verifier->run, storage, other_step, run, other_storage);
+                  step, verifier->run + 1, storage, other_step, run + 1, other_storage);
 }
 
 static inline bool knows(const uint32_t *clock, struct event event) {
@@ -222,7 +222,7 @@ static tdm_status check_arena(struct verifier *verifier, const uint32_t *clock, 
     return tdm_fail(TDM_INTERNAL,
                     "step %u of run %u reads storage %u, whose bytes are not written, or are "
                     "overwritten",
-                    step, verifier->run, storage);
+                    step, verifier->run + 1, storage);
   }
   if (whole) {
     TDM_TRY(write_over(verifier, clock, step, storage, storage, self));

@@ -97,7 +97,7 @@ static void expect_apart(tdm_status (*alone)(const job_rank *rank, tdm_session *
   for (int r = 0; r < RANKS; r++) {
     if (ranks[r].number != TDM_UNAVAILABLE || !strstr(ranks[r].message, where) ||
         !strstr(ranks[r].message, "rank 0 has waited for ") ||
-        !strstr(ranks[r].message, "which waits in another run, after 2"))
+        !strstr(ranks[r].message, "which waits in another run, having begun 2"))
       fail_msg("rank %d: %s: %s", r, tdm_status_name((tdm_status)ranks[r].number),
                ranks[r].message);
   }
@@ -105,17 +105,17 @@ static void expect_apart(tdm_status (*alone)(const job_rank *rank, tdm_session *
 
 static void who_evaluates_alone_is_told(void **state) {
   (void)state;
-  expect_apart(evaluate, "to compare a plan before its first run, after 1 runs");
+  expect_apart(evaluate, "to compare a plan before its first run, having begun 1 runs");
 }
 
 static void who_saves_alone_is_told(void **state) {
   (void)state;
-  expect_apart(save, "to save a session, after 1 runs");
+  expect_apart(save, "to save a session, having begun 1 runs");
 }
 
 static void who_agrees_alone_is_told(void **state) {
   (void)state;
-  expect_apart(agree, "to agree, after 1 runs");
+  expect_apart(agree, "to agree, having begun 1 runs");
 }
 
 /* What it loads, all have saved. */

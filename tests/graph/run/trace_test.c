@@ -110,6 +110,8 @@ static void the_latest_runs_are_kept(void **unused) {
   assert_int_equal(timeline.plan_count, 1);
   for (uint32_t i = 0; i < 3; i++)
     assert_int_equal(timeline.runs[i].number, 3 + i);
+  /* Messages of ranks have the same number for the same run: the next one is 6. */
+  assert_int_equal(tdm_context_count_run(context), 6);
   check_timeline(&timeline);
   check_complete(&timeline);
   assert_true(has_row(&timeline, "cpu:0", "compute"));

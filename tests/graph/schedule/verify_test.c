@@ -187,7 +187,7 @@ static void many_storages_side_by_side_are_accepted(void **state) {
   assert_int_equal(schedule_plan(schedule), TDM_OK);
   assert_int_equal(schedule->arena_bytes[0], STORAGES * 64);
   schedule->storages[STORAGES - 1].offset = schedule->storages[STORAGES - 2].offset;
-  assert_refused(&fixture, "step 0 of run 0 touches storage 4094");
+  assert_refused(&fixture, "step 0 of run 1 touches storage 4094");
 }
 
 /* A view of nothing may begin where its storage ends. */
@@ -216,20 +216,20 @@ static void unordered_accesses_are_refused(void **state) {
   (void)state;
   /* The wait gone: the read of x. */
   REFUSES(plan->steps[1].wait_count = 0,
-          "step 1 of run 0 touches storage 0, but nothing orders it behind step 0 of run 0");
+          "step 1 of run 1 touches storage 0, but nothing orders it behind step 0 of run 1");
   /* x lies where step 0 of the next run writes it while this one is read. */
-  REFUSES(plan->slots = 1, "step 0 of run 1 touches storage 0, but nothing orders it behind");
+  REFUSES(plan->slots = 1, "step 0 of run 2 touches storage 0, but nothing orders it behind");
   /* The update on a queue of its own: the next run's reader of w does not wait for it. */
   REFUSES((plan->queue_count = 3, plan->steps[3].queue = 2),
-          "step 1 of run 1 touches storage 3, but nothing orders it behind step 3 of run 0");
+          "step 1 of run 2 touches storage 3, but nothing orders it behind step 3 of run 1");
 }
 
 static void wrong_bytes_are_refused(void **state) {
   (void)state;
   REFUSES(plan->storages[Y].offset = plan->storages[X].offset, "storage 1");
   REFUSES(plan->storages[G].offset = plan->storages[Y].offset, "storage 2");
-  REFUSES(plan->accesses[1].storage = Y, "step 1 of run 0 reads storage 0, whose bytes are not");
-  REFUSES(plan->accesses[1].writes = false, "step 0 of run 0 reads storage 0");
+  REFUSES(plan->accesses[1].storage = Y, "step 1 of run 1 reads storage 0, whose bytes are not");
+  REFUSES(plan->accesses[1].writes = false, "step 0 of run 1 reads storage 0");
 }
 
 static void persistent_writes_stay_in_their_phase(void **state) {

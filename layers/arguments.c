@@ -55,6 +55,16 @@ bool tdm_argument_has_dtype(tdm_graph *graph, const char *layer, const char *nam
   return false;
 }
 
+bool tdm_argument_has_integers(tdm_graph *graph, const char *layer, const char *name,
+                               const char *what, tdm_value x) {
+  if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
+  const tdm_dtype dtype = tdm_value_dtype(graph, x);
+  if (dtype == TDM_INT32 || dtype == TDM_INT64) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s are %s, and must be int32 or int64", layer,
+                 name, what, tdm_dtype_name(dtype));
+  return false;
+}
+
 bool tdm_argument_has_rank(tdm_graph *graph, const char *layer, const char *name, const char *what,
                            tdm_value x, int least, int most) {
   if (!tdm_argument_is_value(graph, layer, name, what, x)) return false;
@@ -82,19 +92,35 @@ bool tdm_argument_has_shape(tdm_graph *graph, const char *layer, const char *nam
   return agrees;
 }
 
-/* ---- In a run -------------------------------------------------------------------------------- */
+bool tdm_argument_has_parameter_dtype(tdm_graph *graph, const char *layer, const char *name,
+                                      const char *what, tdm_value x) {
+  return tdm_argument_is_floating(graph, layer, name, what, x) &&
+         tdm_argument_has_dtype(graph, layer, name, what, x, tdm_graph_dtype(graph));
+}
 
-static bool has_integers(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
-  const tdm_dtype dtype = tdm_value_dtype(graph, x);
-  if (dtype == TDM_INT32 || dtype == TDM_INT64) return true;
-  if (tdm_argument_is_value(graph, argument->layer, argument->name, argument->what, x))
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s are %s, and must be int32 or int64",
-                   argument->layer, argument->name, argument->what, tdm_dtype_name(dtype));
+bool tdm_argument_is_within(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            int64_t number, int position, int64_t least, int64_t most) {
+  char at[32] = "";
+  if (number >= least && number <= most) return true;
+  if (position >= 0) (void)snprintf(at, sizeof at, " at position %d", position);
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %lld%s, expected %lld to %lld", layer,
+                 name, what, (long long)number, at, (long long)least, (long long)most);
   return false;
 }
 
+bool tdm_argument_is_probability(tdm_graph *graph, const char *layer, const char *name,
+                                 const char *what, double number) {
+  if (number >= 0 && number <= 1) return true;
+  tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s is %g, expected a probability, 0 to 1",
+                 layer, name, what, number);
+  return false;
+}
+
+/* ---- In a run -------------------------------------------------------------------------------- */
+
 tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
-  if (!has_integers(graph, argument, x)) return (tdm_value){0, 0};
+  if (!tdm_argument_has_integers(graph, argument->layer, argument->name, argument->what, x))
+    return (tdm_value){0, 0};
   tdm_check_attributes attributes = {.least = argument->least,
                                      .most = argument->most,
                                      .has_ignored = argument->has_ignored,

@@ -34,10 +34,20 @@ bool tdm_argument_is_floating(tdm_graph *graph, const char *layer, const char *n
                               const char *what, tdm_value x);
 bool tdm_argument_has_dtype(tdm_graph *graph, const char *layer, const char *name, const char *what,
                             tdm_value x, tdm_dtype dtype);
+bool tdm_argument_has_integers(tdm_graph *graph, const char *layer, const char *name,
+                               const char *what, tdm_value x);
 bool tdm_argument_has_rank(tdm_graph *graph, const char *layer, const char *name, const char *what,
                            tdm_value x, int least, int most);
+/* Of a layer with parameters: x has their dtype, which is floating. */
+bool tdm_argument_has_parameter_dtype(tdm_graph *graph, const char *layer, const char *name,
+                                      const char *what, tdm_value x);
 bool tdm_argument_has_shape(tdm_graph *graph, const char *layer, const char *name, const char *what,
                             tdm_value x, const tdm_shape *expected);
+/* A number; position: its place in a list, or -1. */
+bool tdm_argument_is_within(tdm_graph *graph, const char *layer, const char *name, const char *what,
+                            int64_t number, int position, int64_t least, int64_t most);
+bool tdm_argument_is_probability(tdm_graph *graph, const char *layer, const char *name,
+                                 const char *what, double number);
 
 /* An argument that is computed with element by element. */
 typedef struct tdm_operand {

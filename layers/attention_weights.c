@@ -34,10 +34,8 @@ static bool fit_inputs(tdm_graph *graph, const tdm_attended *given) {
   const int rank = tdm_value_shape(graph, given->inputs[0]).rank;
   const int batch = given->batch_first ? 0 : 1, length = rank == 2 ? 0 : 1 - batch;
   for (int i = 0; i < 3; i++) {
-    if (!tdm_argument_is_floating(graph, given->layer, given->name, given->names[i],
-                                  given->inputs[i]) ||
-        !tdm_argument_has_dtype(graph, given->layer, given->name, given->names[i], given->inputs[i],
-                                tdm_graph_dtype(graph)) ||
+    if (!tdm_argument_has_parameter_dtype(graph, given->layer, given->name, given->names[i],
+                                          given->inputs[i]) ||
         !has_features(graph, given, i, i > 0 ? rank : 0))
       return false;
     tdm_shape expected = tdm_value_shape(graph, given->inputs[i]);
@@ -84,12 +82,8 @@ bool tdm_attended_check(tdm_graph *graph, const tdm_attended *given) {
   if (!tdm_layer_is_at_least(graph, given->layer, given->name, "heads", given->heads, 1) ||
       !fit_inputs(graph, given))
     return false;
-  if (!(given->dropout >= 0 && given->dropout <= 1)) {
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: dropout is %g, expected a probability, 0 to 1", given->layer,
-                   given->name, given->dropout);
+  if (!tdm_argument_is_probability(graph, given->layer, given->name, "dropout", given->dropout))
     return false;
-  }
   const tdm_shape query = tdm_value_shape(graph, given->inputs[0]);
   const tdm_shape key = tdm_value_shape(graph, given->inputs[1]);
   const int batch = given->batch_first ? 0 : 1, length = query.rank == 2 ? 0 : 1 - batch;

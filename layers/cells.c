@@ -2,6 +2,7 @@
  * so that numbers are the layer's. */
 #include <math.h>
 
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "layers/recurrent_operations.h"
 #include "tandem/layers/layers.h"
@@ -39,24 +40,32 @@ static void make_parameters(const recurrent_cell *self, int64_t in, bool without
   }
 }
 
-/* Is x (batch, in) or (in) with a size for in, and are states of its rank? */
-static bool accepts(recurrent_cell *self, tdm_value x, const tdm_value states[2]) {
-  if (!tdm_layer_accepts(self->graph, self->kind, self->name, x)) return false;
-  tdm_shape shape = tdm_value_shape(self->graph, x);
+static bool accepts_state(const recurrent_cell *self, const char *which, tdm_value state,
+                          const tdm_shape *x) {
+  if (!tdm_value_is_valid(state)) return true;
+  tdm_shape expected = *x;
+  *tdm_shape_last(&expected) = self->hidden;
+  return tdm_argument_has_parameter_dtype(self->graph, self->kind, self->name, which, state) &&
+         tdm_argument_has_shape(self->graph, self->kind, self->name, which, state, &expected);
+}
+
+/* Returns true if x is (batch, in) or (in) with a size for in, and the states go with it. */
+static bool accepts(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c) {
+  tdm_graph *graph = self->graph;
+  if (!tdm_argument_has_parameter_dtype(graph, self->kind, self->name, "x", x)) return false;
+  tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
-  bool legal = (shape.rank == 1 || shape.rank == 2) && tdm_dim_is_size(*tdm_shape_last(&shape)) &&
-               self->hidden > 0 && self->hidden <= INT64_MAX / MOST_GATES;
-  for (int i = 0; i < 2; i++)
-    legal = legal && (!tdm_value_is_valid(states[i]) ||
-                      tdm_value_shape(self->graph, states[i]).rank == shape.rank);
-  if (!legal)
-    tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: x must be [batch, features] or [features], features a size, states "
-                   "likewise, and the state have 1 or more; x is %s, for a state of %lld",
-                   self->kind, self->name, tdm_shape_text(&shape, text, sizeof text),
-                   (long long)self->hidden);
   self->single = shape.rank == 1;
-  return legal;
+  if (shape.rank < 1 || shape.rank > 2 || !tdm_dim_is_size(*tdm_shape_last(&shape))) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
+                   "%s %s: x is %s, expected [batch, features] or [features] with a size for "
+                   "features",
+                   self->kind, self->name, tdm_shape_text(&shape, text, sizeof text));
+    return false;
+  }
+  return tdm_argument_is_within(graph, self->kind, self->name, "hidden", self->hidden, -1, 1,
+                                INT64_MAX / MOST_GATES) &&
+         accepts_state(self, "h", h, &shape) && accepts_state(self, "c", c, &shape);
 }
 
 /* (in) or (batch, in) with `more` dimensions of 1 before, one of them for a batch that lacks. */
@@ -70,10 +79,9 @@ static tdm_value widened(const recurrent_cell *self, tdm_value x, int more) {
 static tdm_value step(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c,
                       const tdm_cell_options *options, tdm_value *out_c) {
   tdm_cell_options chosen;
-  const tdm_value states[2] = {h, c};
   if (out_c) *out_c = invalid;
   if (!tdm_layer_options(self->graph, self->kind, self->name, cell, options, &chosen) ||
-      !accepts(self, x, states))
+      !accepts(self, x, h, c))
     return invalid;
   if (chosen.relu && self->cell != TDM_CELL_TANH)
     return tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option relu",

@@ -1,8 +1,10 @@
 /* Sums of products by an equation, as permutations, sums and batched products of matrices, two
  * operands at a time. Invariant: an operand under way has every label once; a label that neither an
  * operand to come nor the result has is summed over as soon as it can be. */
+#include <stdio.h>
 #include <string.h>
 
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -92,16 +94,25 @@ static int count_letters(const char *text, bool *out_dots) {
   return count;
 }
 
+/* Returns true if the operand is a value of the dtype of the first one. */
+static bool fits_dtype(const einsum *self, const tdm_value *values, size_t index) {
+  char what[32];
+  (void)snprintf(what, sizeof what, "operand %zu", index);
+  return tdm_argument_has_dtype(self->graph, "einsum", self->name, what, values[index],
+                                tdm_value_dtype(self->graph, values[0]));
+}
+
 /* An operand with its labels. */
-static bool read_operand(const einsum *self, const char **text, tdm_value value, term *out) {
+static bool read_operand(const einsum *self, const char **text, tdm_value value, size_t index,
+                         term *out) {
   const tdm_shape shape = tdm_value_shape(self->graph, value);
   char has[TDM_SHAPE_TEXT];
   bool dots;
   const int letters = count_letters(*text, &dots);
   if (dots ? letters > shape.rank : letters != shape.rank) {
     tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT,
-                   "einsum %s: \"%s\": an operand is %s, and has %d letters%s", self->name,
-                   self->equation, tdm_shape_text(&shape, has, sizeof has), letters,
+                   "einsum %s: \"%s\": operand %zu is %s, and has %d letters%s", self->name,
+                   self->equation, index, tdm_shape_text(&shape, has, sizeof has), letters,
                    dots ? " besides \"...\"" : "");
     return false;
   }
@@ -147,9 +158,9 @@ static bool read_equation(const einsum *self, const tdm_value *values, size_t co
   const char *text = self->equation;
   int dotted = 0;
   for (size_t k = 0; k < count; k++) {
-    if (!tdm_layer_accepts(self->graph, "einsum", self->name, values[k])) return false;
+    if (!fits_dtype(self, values, k)) return false;
     if (k > 0 && *text++ != ',') return refuse(self, "it has fewer operands than are given");
-    if (!read_operand(self, &text, values[k], &operands[k])) return false;
+    if (!read_operand(self, &text, values[k], k, &operands[k])) return false;
     for (int i = 0; i < operands[k].rank; i++)
       if (operands[k].labels[i] >= LETTERS && LABELS - operands[k].labels[i] > dotted)
         dotted = LABELS - operands[k].labels[i];
@@ -191,6 +202,25 @@ static bool take_diagonals(const einsum *self, term *of) {
   return true;
 }
 
+static bool refuse_dtype(const einsum *self, tdm_dtype dtype, const char *legal) {
+  char text[96];
+  (void)snprintf(text, sizeof text, "operands are %s, expected %s", tdm_dtype_name(dtype), legal);
+  return refuse(self, text);
+}
+
+/* Returns true if the dtype of the operands can be summed over, which integers cannot. */
+static bool has_sums(const einsum *self, tdm_value x) {
+  const tdm_dtype dtype = tdm_value_dtype(self->graph, x);
+  return tdm_dtype_is_floating(dtype) || dtype == TDM_DTYPE_NONE ||
+         refuse_dtype(self, dtype, "floating ones, since it sums");
+}
+
+static bool has_products(const einsum *self, tdm_value x) {
+  const tdm_dtype dtype = tdm_value_dtype(self->graph, x);
+  return tdm_dtype_is_floating(dtype) || dtype == TDM_INT32 || dtype == TDM_INT64 ||
+         dtype == TDM_DTYPE_NONE || refuse_dtype(self, dtype, "floating ones, int32 or int64");
+}
+
 /* Summed over all labels but those. */
 static void sum_others(const einsum *self, term *of, uint64_t kept) {
   int summed[TDM_MAX_RANK];
@@ -198,7 +228,9 @@ static void sum_others(const einsum *self, term *of, uint64_t kept) {
   for (int i = 0; i < of->rank; i++)
     if ((kept & bit(of->labels[i])) == 0) summed[count++] = i;
   if (count == 0) return;
-  of->value = tdm_sum(self->graph, self->name, of->value, summed, count, false);
+  of->value = has_sums(self, of->value)
+                  ? tdm_sum(self->graph, self->name, of->value, summed, count, false)
+                  : (tdm_value){0, 0};
   for (size_t i = count; i-- > 0;)
     remove_label(of, summed[i]);
 }
@@ -408,7 +440,8 @@ static bool check_sizes(const einsum *self, const term *a, const term *b) {
 static bool join(const einsum *self, term *a, term *b, uint64_t needed, term *out) {
   drop_ones(self, a, b);
   drop_ones(self, b, a);
-  if (!tdm_value_is_valid(a->value) || !tdm_value_is_valid(b->value) || !check_sizes(self, a, b))
+  if (!tdm_value_is_valid(a->value) || !tdm_value_is_valid(b->value) ||
+      !has_products(self, a->value) || !check_sizes(self, a, b))
     return false;
   sum_others(self, a, needed | labels_of(b));
   sum_others(self, b, needed | labels_of(a));
@@ -421,8 +454,8 @@ static bool join(const einsum *self, term *a, term *b, uint64_t needed, term *ou
     b = first;
     labels = sort_labels(a, b, needed);
   }
-  return labels.inner_count == 0 ? multiply(self, &labels, a, b, out)
-                                 : multiply_matrices(self, &labels, a, b, out);
+  if (labels.inner_count == 0) return multiply(self, &labels, a, b, out);
+  return has_sums(self, a->value) && multiply_matrices(self, &labels, a, b, out);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Bags of a table's rows: sums, means and maxima, with dense and sparse gradients, and the gradient
  * of their scales. Invariant: which gradient of the table is meant is the choice between operations
  * of one name, as for the embedding. */
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -276,8 +277,6 @@ static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
 /* NULL, or why options do not go together. */
 static const char *fault_of(const tdm_embedding_bag_options *options) {
   const bool has_offsets = tdm_value_is_valid(options->offsets);
-  if ((int)options->mode < TDM_BAG_MEAN || (int)options->mode > TDM_BAG_MAX)
-    return "there is no such mode";
   if (options->include_last_offset && !has_offsets) return "there are no offsets to include one";
   if (tdm_value_is_valid(options->scales) && options->mode != TDM_BAG_SUM)
     return "scales are for sums only";
@@ -286,13 +285,35 @@ static const char *fault_of(const tdm_embedding_bag_options *options) {
   return NULL;
 }
 
+/* Returns true if ids, offsets and scales have dtypes and shapes that go together. */
+static bool fit_values(tdm_graph *graph, const char *name, tdm_value ids,
+                       const tdm_embedding_bag_options *options) {
+  static const char layer[] = "embedding_bag";
+  const bool has_offsets = tdm_value_is_valid(options->offsets);
+  const tdm_shape shape = tdm_value_shape(graph, ids);
+  if (!tdm_argument_has_rank(graph, layer, name,
+                             has_offsets ? "ids with offsets" : "ids without offsets", ids,
+                             has_offsets ? 1 : 2, has_offsets ? 1 : 2))
+    return false;
+  if (has_offsets &&
+      (!tdm_argument_has_integers(graph, layer, name, "offsets", options->offsets) ||
+       !tdm_argument_has_rank(graph, layer, name, "offsets", options->offsets, 1, 1)))
+    return false;
+  return !tdm_value_is_valid(options->scales) ||
+         (tdm_argument_has_parameter_dtype(graph, layer, name, "scales", options->scales) &&
+          tdm_argument_has_shape(graph, layer, name, "scales", options->scales, &shape));
+}
+
 tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, int64_t rows,
                             int64_t dim, const tdm_embedding_bag_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_embedding_bag_options chosen;
   const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "embedding_bag", name, embedding_bag, options, &chosen) ||
-      !tdm_layer_accepts(graph, "embedding_bag", name, ids))
+      !tdm_argument_has_integers(graph, "embedding_bag", name, "ids", ids) ||
+      !tdm_argument_is_within(graph, "embedding_bag", name, "mode", (int)chosen.mode, -1,
+                              TDM_BAG_MEAN, TDM_BAG_MAX) ||
+      !fit_values(graph, name, ids, &chosen))
     return invalid;
   const char *fault = fault_of(&chosen);
   if (fault) return refuse(graph, name, fault);
@@ -304,7 +325,10 @@ tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, i
     const int64_t padding =
         chosen.padding_index + (chosen.padding_index < 0 && rows > 0 ? rows : 0);
     if (padding < 0 || padding >= rows)
-      return refuse(graph, name, "the padding index is outside the table's rows");
+      return tdm_graph_fail(
+          graph, TDM_INVALID_ARGUMENT,
+          "embedding_bag %s: padding_index is %lld, expected one of its %lld rows", name,
+          (long long)chosen.padding_index, (long long)rows);
     attributes.padding_index = padding;
   }
   const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1.0, attributes.padding_index};

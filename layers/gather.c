@@ -271,11 +271,9 @@ tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int d
 
 tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids, int64_t classes) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "one_hot", name, ids)) return invalid;
-  if (classes < 1)
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "one_hot %s: %lld classes, and there must be one at least", name,
-                          (long long)classes);
+  if (!tdm_layer_accepts(graph, "one_hot", name, ids) ||
+      !tdm_layer_is_at_least(graph, "one_hot", name, "classes", classes, 1))
+    return invalid;
   const tdm_one_hot_attributes attributes = {.classes = classes};
   return tdm_append(graph, &one_hot_operation, name, &attributes, &ids, 1, NULL);
 }

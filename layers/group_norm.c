@@ -1,21 +1,27 @@
 /* Normalization over groups of channels, over each channel, and over neighbouring channels, put
  * together of layer normalization and pooling. Invariant: an image is normalized by itself. */
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 static const tdm_value invalid = {0, 0};
 
-/* Is x (n, channels, ...) with all dimensions but the first sizes? False with the graph's error. */
-static bool has_channels(tdm_graph *graph, const char *layer, const char *name,
-                         const tdm_shape *x) {
-  bool fits = x->rank >= 2;
-  for (int i = 1; fits && i < x->rank; i++)
-    fits = tdm_dim_is_size(x->dims[i]);
+/* Returns true if x is floating, of the parameters' dtype where there are some, and (n, channels,
+ * ...) with sizes for all dimensions but the first; otherwise the graph has its error. */
+static bool has_channels(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
+                         bool has_parameters) {
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  if (has_parameters ? !tdm_argument_has_parameter_dtype(graph, layer, name, "x", x)
+                     : !tdm_argument_is_floating(graph, layer, name, "x", x))
+    return false;
+  bool fits = shape.rank >= 2;
+  for (int i = 1; fits && i < shape.rank; i++)
+    fits = tdm_dim_is_size(shape.dims[i]);
   if (fits) return true;
   char text[TDM_SHAPE_TEXT];
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                  "%s %s: x is %s, and must be (n, channels, ...), all sizes but the first", layer,
-                 name, tdm_shape_text(x, text, sizeof text));
+                 name, tdm_shape_text(&shape, text, sizeof text));
   return false;
 }
 
@@ -54,8 +60,10 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
   char text[TDM_SHAPE_TEXT];
   if (groups < 1 || shape.dims[1] % groups != 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "%s %s: x is %s, whose channels %lld groups do not divide", layer, name,
-                          tdm_shape_text(&shape, text, sizeof text), (long long)groups);
+                          "%s %s: groups is %lld, expected a divisor of the %lld channels of x, "
+                          "which is %s",
+                          layer, name, (long long)groups, (long long)shape.dims[1],
+                          tdm_shape_text(&shape, text, sizeof text));
   int64_t elements = shape.dims[1] / groups;
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements))
@@ -82,10 +90,8 @@ tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
   name = tdm_graph_name(graph, name);
   tdm_group_norm_options chosen;
   if (!tdm_layer_options(graph, "group_norm", name, group_norm, options, &chosen) ||
-      !tdm_layer_accepts(graph, "group_norm", name, x))
+      !has_channels(graph, "group_norm", name, x, !chosen.without_affine))
     return invalid;
-  const tdm_shape shape = tdm_value_shape(graph, x);
-  if (!has_channels(graph, "group_norm", name, &shape)) return invalid;
   return normalize(graph, "group_norm", name, x, groups, chosen.epsilon, !chosen.without_affine);
 }
 
@@ -98,10 +104,9 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
   name = tdm_graph_name(graph, name);
   tdm_instance_norm_options chosen;
   if (!tdm_layer_options(graph, "instance_norm", name, instance_norm, options, &chosen) ||
-      !tdm_layer_accepts(graph, "instance_norm", name, x))
+      !has_channels(graph, "instance_norm", name, x, chosen.affine || chosen.track_statistics))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  if (!has_channels(graph, "instance_norm", name, &shape)) return invalid;
   if (shape.rank == 2)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "instance_norm %s: x has two dimensions, and so one element a channel; "
@@ -136,13 +141,11 @@ tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x) {
 tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t size,
                                   double alpha, double beta, double k) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "local_response_norm", name, x)) return invalid;
+  if (!has_channels(graph, "local_response_norm", name, x, false) ||
+      !tdm_argument_is_within(graph, "local_response_norm", name, "size", size, -1, 1,
+                              TDM_LAYER_WINDOW_MAX))
+    return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  if (!has_channels(graph, "local_response_norm", name, &shape)) return invalid;
-  if (!tdm_layer_is_window(size, 1))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "local_response_norm %s: %lld channels, 1 to %lld can be", name,
-                          (long long)size, (long long)TDM_LAYER_WINDOW_MAX);
   int64_t elements = 1; /* of a channel; TDM_INFER would not do for an empty batch */
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements)) elements = TDM_INFER;

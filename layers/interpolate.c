@@ -1,6 +1,7 @@
 /* Images of another size: a dimension after the other, each element that of the nearest place, or
  * of the two or four around it by their distances. Invariant: places are numbers that the graph
  * counts, so that nothing is fed for them. */
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -114,16 +115,16 @@ static tdm_value resize_by(const resizing *resize, tdm_value x, tdm_interpolatio
 tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x, const int64_t *sizes,
                           size_t count, tdm_interpolation mode, bool align_corners) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "interpolate", name, x)) return invalid;
+  if (!tdm_argument_is_floating(graph, "interpolate", name, "x", x)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   tdm_shape_text(&shape, text, sizeof text);
-  if (count < 1 || shape.rank != (int)count + 2 || !sizes ||
-      !tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
-    return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "interpolate %s: %zu sizes of x, which is %s: one a dimension behind (n, "
-                          "channels), and x floating",
-                          name, sizes ? count : 0, text);
+  if (count < 1 || shape.rank != (int)count + 2 || !sizes)
+    return tdm_graph_fail(
+        graph, TDM_INVALID_ARGUMENT,
+        "interpolate %s: sizes has %zu numbers, expected one for each dimension of "
+        "x behind (n, channels); x is %s",
+        name, sizes ? count : 0, text);
   if (mode == TDM_INTERPOLATE_CUBIC && count != 2)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "interpolate %s: %zu sizes, and the cubic mode takes two", name, count);
@@ -136,11 +137,14 @@ tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x, const
                           name);
   for (size_t i = 0; i < count; i++) {
     const tdm_dim from = shape.dims[2 + i];
-    if (!tdm_dim_is_size(from) || from < 1 || !tdm_layer_is_window(sizes[i], 1))
-      return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                            "interpolate %s: x is %s, and dimension %zu is to be %lld: both must "
-                            "be sizes, 1 or more",
-                            name, text, 2 + i, (long long)sizes[i]);
+    if (!tdm_argument_is_within(graph, "interpolate", name, "sizes", sizes[i], (int)i, 1,
+                                TDM_LAYER_WINDOW_MAX))
+      return invalid;
+    if (!tdm_dim_is_size(from) || from < 1)
+      return tdm_graph_fail(
+          graph, TDM_INVALID_ARGUMENT,
+          "interpolate %s: x is %s, expected a size of 1 or more as dimension %zu", name, text,
+          2 + i);
     const resizing resize = {graph, name, (int)i + 2, from, sizes[i], align_corners};
     x = resize_by(&resize, x, mode);
   }

@@ -110,23 +110,18 @@ static tdm_status chunk_layer_norm(tdm_chunked *chunked) {
   return rows < first ? tdm_chunked_each(chunked, NULL) : tdm_chunked_rows(chunked, rows, X);
 }
 
-static const tdm_operation layer_norm_operation = {
-    .struct_size = sizeof(tdm_operation),
-    .name = TDM_OP_LAYER_NORM,
-    .attribute_bytes = sizeof(tdm_layer_norm_attributes),
-    .min_inputs = 1,
-    .max_inputs = 3,
-    .output_count = 3,
-    .infer = infer_layer_norm,
-    .gradient = append_gradient,
-    .chunk = chunk_layer_norm,
-    .work = tdm_work_streams,
-    .precision = TDM_PRECISION_FLOAT32,
-};
+#define LAYER_NORM                                                                                 \
+  .struct_size = sizeof(tdm_operation), .name = TDM_OP_LAYER_NORM,                                 \
+  .attribute_bytes = sizeof(tdm_layer_norm_attributes), .min_inputs = 1, .max_inputs = 3,          \
+  .output_count = 3, .infer = infer_layer_norm, .gradient = append_gradient,                       \
+  .chunk = chunk_layer_norm, .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
+
+static const tdm_operation layer_norm_operation = {LAYER_NORM};
+static const tdm_operation group_norm_operation = {LAYER_NORM, .layer = "group_norm"};
 
 TDM_RECORDS(layer_norm,
-            {.operation = &layer_norm_operation,
-             .functions = "tdm_layer_norm tdm_rms_norm tdm_group_norm tdm_instance_norm"},
+            {.operation = &layer_norm_operation, .functions = "tdm_layer_norm tdm_rms_norm"},
+            {.operation = &group_norm_operation, .functions = "tdm_group_norm tdm_instance_norm"},
             {.operation = &layer_norm_gradient}, {.operation = &layer_norm_parameter_gradient});
 
 /* ---- Public ---------------------------------------------------------------------------------- */
@@ -159,7 +154,8 @@ static tdm_value append_norm(tdm_graph *graph, const char *function, const char 
   if (has_weight) operands[WEIGHT] = tdm_layer_parameter(graph, name, ".weight", normalized, &ones);
   if (has_weight && has_bias)
     operands[BIAS] = tdm_layer_parameter(graph, name, ".bias", normalized, &zeros);
-  return tdm_append(graph, &layer_norm_operation, name, attributes, operands, 3, NULL);
+  return tdm_append(graph, attributes->is_grouped ? &group_norm_operation : &layer_norm_operation,
+                    name, attributes, operands, 3, NULL);
 }
 
 tdm_value tdm_normalize_groups(tdm_graph *graph, const char *name, tdm_value x, double epsilon) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "layers/arguments.h"
 #include "layers/common.h"
 #include "layers/recurrent_operations.h"
 #include "tandem/layers/layers.h"
@@ -243,17 +244,36 @@ static tdm_value make_layers(const recurrent_layers *layers, tdm_value x, last_s
 /* ---- What is asked for -------------------------------------------------------------------------
  */
 
-/* Does a first state, if there is one, serve all layers and directions? */
-static bool accepts_state(const recurrent_layers *layers, const char *which, tdm_value states) {
+/* Returns true if there is no first state, or it has one of that size for each layer, direction and
+ * row. */
+static bool accepts_state(const recurrent_layers *layers, const char *which, tdm_value states,
+                          tdm_dim batch, int64_t size) {
   if (!tdm_value_is_valid(states)) return true;
-  const tdm_shape shape = tdm_value_shape(layers->graph, states);
-  const int count = layers->options.layers * layers->directions;
-  if (shape.rank == 3 && tdm_dim_agree(shape.dims[0], count)) return true;
-  char text[TDM_SHAPE_TEXT];
-  tdm_graph_fail(layers->graph, TDM_INVALID_ARGUMENT,
-                 "%s %s: %s must be [%d, batch, hidden], is %s", layers->kind, layers->name, which,
-                 count, tdm_shape_text(&shape, text, sizeof text));
-  return false;
+  const tdm_shape expected =
+      tdm_shape_of(3, layers->options.layers * layers->directions, batch, size);
+  return tdm_argument_has_parameter_dtype(layers->graph, layers->kind, layers->name, which,
+                                          states) &&
+         tdm_argument_has_shape(layers->graph, layers->kind, layers->name, which, states,
+                                &expected);
+}
+
+static bool accepts_lengths(const recurrent_layers *layers, tdm_dim batch) {
+  const tdm_value lengths = layers->options.lengths;
+  if (!tdm_value_is_valid(lengths)) return true;
+  const tdm_shape expected = tdm_shape_of(1, batch);
+  return tdm_argument_has_integers(layers->graph, layers->kind, layers->name, "lengths", lengths) &&
+         tdm_argument_has_shape(layers->graph, layers->kind, layers->name, "lengths", lengths,
+                                &expected);
+}
+
+/* Returns true if all values of the options fit x, (length, batch, features) or batch first. */
+static bool accepts_values(const recurrent_layers *layers, const tdm_shape *x) {
+  const tdm_rnn_options *options = &layers->options;
+  const tdm_dim batch = x->dims[options->batch_first ? 0 : 1];
+  const int64_t given = options->projection > 0 ? options->projection : layers->hidden;
+  return accepts_state(layers, "h0", options->h0, batch, given) &&
+         accepts_state(layers, "c0", options->c0, batch, layers->hidden) &&
+         accepts_lengths(layers, batch);
 }
 
 /* The name of an option that this kind does not have, or NULL. */
@@ -265,39 +285,34 @@ static const char *stray_option(const recurrent_layers *layers) {
   return tdm_value_is_valid(layers->options.c0) && !has_cells ? "c0" : NULL;
 }
 
-/* Is x (length, batch, features) with a size for features, and do the options go with it? */
+/* Returns true if x is (length, batch, features) with a size for features, and the options go with
+ * it. */
 static bool accepts(const recurrent_layers *layers, tdm_value x) {
   const tdm_rnn_options *options = &layers->options;
   tdm_graph *graph = layers->graph;
-  if (!tdm_layer_accepts(graph, layers->kind, layers->name, x)) return false;
+  const char *kind = layers->kind, *name = layers->name;
+  if (!tdm_argument_has_parameter_dtype(graph, kind, name, "x", x)) return false;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (shape.rank != 3 || !tdm_dim_is_size(shape.dims[2])) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: x must be %s with a size for features, x is %s", layers->kind,
-                   layers->name,
+                   "%s %s: x must be %s with a size for features, x is %s", kind, name,
                    options->batch_first ? "[batch, length, features]" : "[length, batch, features]",
                    tdm_shape_text(&shape, text, sizeof text));
     return false;
   }
   const char *stray = stray_option(layers);
-  if (options->layers < 1 || options->layers > MOST_LAYERS)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: layers is %d, expected 1 to %d",
-                   layers->kind, layers->name, options->layers, MOST_LAYERS);
-  else if (layers->hidden < 1 || layers->hidden > INT64_MAX / MOST_GATES)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: a state of %lld", layers->kind,
-                   layers->name, (long long)layers->hidden);
-  else if (options->projection < 0 || options->projection >= layers->hidden)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "%s %s: a projection of %lld, and it must be less than the state of %lld",
-                   layers->kind, layers->name, (long long)options->projection,
-                   (long long)layers->hidden);
-  else if (stray)
-    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option %s", layers->kind,
-                   layers->name, stray);
-  else
-    return accepts_state(layers, "h0", options->h0) && accepts_state(layers, "c0", options->c0);
-  return false;
+  if (stray) {
+    tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option %s", kind, name, stray);
+    return false;
+  }
+  return tdm_argument_is_within(graph, kind, name, "layers", options->layers, -1, 1, MOST_LAYERS) &&
+         tdm_argument_is_within(graph, kind, name, "hidden", layers->hidden, -1, 1,
+                                INT64_MAX / MOST_GATES) &&
+         tdm_argument_is_within(graph, kind, name, "projection", options->projection, -1, 0,
+                                layers->hidden - 1) &&
+         tdm_argument_is_probability(graph, kind, name, "dropout", options->dropout) &&
+         accepts_values(layers, &shape);
 }
 
 /* ---- One sequence without a batch ------------------------------------------------------------ */

@@ -13,28 +13,35 @@ static tdm_value flat(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_value_is_valid(x) ? tdm_flatten(graph, name, x, 2, -1) : invalid;
 }
 
-/* Are the sizes sizes, and x one of that many dimensions, with indices like it? Writes whether x
- * has no n, and how large a plane of the result is; false with the graph's error. */
-static bool read_sizes(tdm_graph *graph, const char *name, const tdm_shape *x,
-                       const tdm_shape *indices, const int64_t *sizes, size_t count,
-                       bool *out_single, int64_t *out_plane) {
-  bool legal = sizes && count >= 1 && count <= MOST_AXES && indices->rank == x->rank &&
-               (x->rank == (int)count + 1 || x->rank == (int)count + 2);
+/* Returns true if x is (n, channels, ...), or without n, with as many dimensions behind the
+ * channels as there are sizes; writes whether n lacks, and how large a plane of the result is.
+ * Otherwise the graph has its error. */
+static bool read_sizes(tdm_graph *graph, const char *name, tdm_value x, const int64_t *sizes,
+                       size_t count, bool *out_single, int64_t *out_plane) {
+  static const char layer[] = "max_unpool";
+  if (!tdm_argument_is_within(graph, layer, name, "the number of sizes", sizes ? (int64_t)count : 0,
+                              -1, 1, MOST_AXES) ||
+      !tdm_argument_is_floating(graph, layer, name, "x", x) ||
+      !tdm_argument_has_rank(graph, layer, name, "x", x, (int)count + 1, (int)count + 2))
+    return false;
+  const tdm_shape shape = tdm_value_shape(graph, x);
+  *out_single = shape.rank == (int)count + 1;
   *out_plane = 1;
-  *out_single = x->rank == (int)count + 1;
-  for (size_t i = 0; legal && i < count; i++)
-    legal = sizes[i] > 0 && !__builtin_mul_overflow(*out_plane, sizes[i], out_plane);
-  for (int i = *out_single ? 0 : 1; legal && i < x->rank; i++)
-    legal = tdm_dim_is_size(x->dims[i]) && x->dims[i] > 0 && indices->dims[i] == x->dims[i];
-  char text[TDM_SHAPE_TEXT], indices_text[TDM_SHAPE_TEXT];
-  if (!legal)
+  for (size_t i = 0; i < count; i++) {
+    const int64_t most = INT64_MAX / *out_plane;
+    if (!tdm_argument_is_within(graph, layer, name, "sizes", sizes[i], (int)i, 1, most))
+      return false;
+    *out_plane *= sizes[i];
+  }
+  bool sized = true;
+  for (int i = *out_single ? 0 : 1; i < shape.rank; i++)
+    sized = sized && tdm_dim_is_size(shape.dims[i]) && shape.dims[i] > 0;
+  char text[TDM_SHAPE_TEXT];
+  if (!sized)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                   "max_unpool %s: x is %s, indices are %s: both must be (n, channels, ...) alike, "
-                   "or without n, all but n sizes, and the result have 1 to %d sizes above 0, as "
-                   "many as x has behind its channels; there are %zu",
-                   name, tdm_shape_text(x, text, sizeof text),
-                   tdm_shape_text(indices, indices_text, sizeof indices_text), MOST_AXES, count);
-  return legal;
+                   "max_unpool %s: x is %s, expected sizes of 1 or more as all dimensions but n",
+                   name, tdm_shape_text(&shape, text, sizeof text));
+  return sized;
 }
 
 /* x (n, channels, elements) -> (n, channels, plane). */
@@ -60,12 +67,10 @@ tdm_value tdm_max_unpool(tdm_graph *graph, const char *name, tdm_value x, tdm_va
   name = tdm_graph_name(graph, name);
   bool single;
   int64_t plane;
-  if (!tdm_layer_accepts(graph, "max_unpool", name, x) ||
-      !tdm_layer_accepts(graph, "max_unpool", name, indices))
-    return invalid;
   tdm_shape shape = tdm_value_shape(graph, x);
-  const tdm_shape indexed = tdm_value_shape(graph, indices);
-  if (!read_sizes(graph, name, &shape, &indexed, sizes, count, &single, &plane)) return invalid;
+  if (!read_sizes(graph, name, x, sizes, count, &single, &plane) ||
+      !tdm_argument_has_shape(graph, "max_unpool", name, "indices", indices, &shape))
+    return invalid;
   const tdm_argument places = {
       .layer = "max_unpool", .name = name, .what = "indices", .most = plane - 1};
   indices = tdm_argument_check(graph, &places, indices);

@@ -131,9 +131,10 @@ static tdm_status infer_keep(tdm_infer *infer) {
 
 const tdm_operation tdm_operation_index_copy =
     INTRINSIC(TDM_OP_INDEX_COPY, 3, 3, 1, infer_index_copy, put_rows_work, GIVEN, .overwrites = {1},
-              .has_effects = true);
-const tdm_operation tdm_operation_keep = INTRINSIC(TDM_OP_CAST, 2, 2, 1, infer_keep, tdm_work_moves,
-                                                   GIVEN, .overwrites = {2}, .has_effects = true);
+              .has_effects = true, .layer = "keep_rows");
+const tdm_operation tdm_operation_keep =
+    INTRINSIC(TDM_OP_CAST, 2, 2, 1, infer_keep, tdm_work_moves, GIVEN, .overwrites = {2},
+              .has_effects = true, .layer = "keep");
 /* Reads alone; what it answers is not written, and read by nobody. */
 const tdm_operation tdm_operation_check_finite = INTRINSIC(
     TDM_OP_CHECK_FINITE, 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .has_effects = true);

@@ -24,20 +24,21 @@ static void test_what_does_not_fit(void **state) {
   (void)state;
   const error_case error_cases[] = {
       {OPTIONS(tdm_embedding_bag_options, o.mode = (tdm_bag_mode)3), 2, false, false,
-       "embedding_bag bag: there is no such mode"},
+       "embedding_bag bag: mode is 3, expected 0 to 2"},
       {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 1, false, false,
-       "ids without offsets must have 2 dimensions"},
+       "ids without offsets is [n], expected 2 dimensions"},
       {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 2, true, false,
-       "ids with offsets must have 1 dimensions"},
+       "ids with offsets is [n, 4], expected 1 dimensions"},
       {OPTIONS(tdm_embedding_bag_options, o.include_last_offset = true), 2, false, false,
        "there are no offsets to include one"},
       {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_MEAN), 2, false, true,
        "scales are for sums only"},
       {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_SUM), 1, true, true,
-       "ids is [n], scales is [n, 4]"},
+       "scales is [n, 4], expected [n]"},
       {OPTIONS(tdm_embedding_bag_options, o.mode = TDM_BAG_MAX, o.sparse = true), 2, false, false,
        "maxima cannot be sparse"},
-      {OPTIONS(tdm_embedding_bag_options, o.padding_index = 7), 2, false, false, "padding index"},
+      {OPTIONS(tdm_embedding_bag_options, o.padding_index = 7), 2, false, false,
+       "padding_index is 7"},
   };
   tdm_context *context = tdm_context_create(NULL);
   for (size_t i = 0; i < sizeof error_cases / sizeof error_cases[0]; i++) {

@@ -187,10 +187,15 @@ CASE(encoder_heads, tdm_transformer_encoder_layer(graph, "it", steps, 4, NULL))
 CASE(decoder_of_none, tdm_transformer_decoder_layer(graph, "it", steps, none, 2, NULL))
 CASE(heads_of_ranks,
      tdm_multi_head_attention(graph, "it", steps, tdm_select(graph, "s", x, 1, 0), steps, 2, NULL))
+CASE(heads_with_other_mask,
+     tdm_multi_head_attention(graph, "it", steps, steps, steps, 2,
+                              WITH(tdm_multi_head_attention_options, o.mask = steps)))
 CASE(causal_and_masked,
      tdm_multi_head_attention(graph, "it", steps, steps, steps, 2,
                               WITH(tdm_multi_head_attention_options, o.causal = true,
-                                   o.mask = steps, o.add_zero_attn = true)))
+                                   o.mask = tdm_input(graph, "mask", TDM_BOOL,
+                                                      tdm_shape_of(2, 5, 5)),
+                                   o.add_zero_attn = true)))
 CASE(same_and_strided,
      tdm_conv1d(graph, "it", x, 3, 3,
                 WITH(tdm_conv_options, o.same = true, o.stride[0] = o.stride[1] = 2)))
@@ -225,7 +230,10 @@ CASE(pool_padding, tdm_avg_pool3d(graph, "it", volume, KERNEL(2, 2, 2),
 CASE(pool_without_sizes, tdm_adaptive_max_pool3d(graph, "it", volume, NULL))
 CASE(pool_to_none, tdm_adaptive_avg_pool3d(graph, "it", volume, KERNEL(0, 2, 2)))
 CASE(unpool_without_sizes, tdm_max_unpool(graph, "it", x, x, NULL, 1))
-CASE(unpool_of_others, tdm_max_unpool(graph, "it", x, steps, KERNEL(5), 1))
+CASE(unpool_of_others,
+     tdm_max_unpool(graph, "it", x,
+                    tdm_input(graph, "at", TDM_INT64, tdm_shape_of(3, TDM_DIM("batch"), 5, 6)),
+                    KERNEL(5), 1))
 CASE(unpool_to_none, tdm_max_unpool(graph, "it", volume, volume, KERNEL(4, 0, 4), 3))
 CASE(unpool_by_numbers, tdm_max_unpool(graph, "it", x, x, KERNEL(12), 1))
 CASE(cubic_of_one, tdm_interpolate(graph, "it", x, KERNEL(2), 1, TDM_INTERPOLATE_CUBIC, false))
@@ -238,7 +246,7 @@ static void what_is_refused_is_named(void **state) {
       {"no option relu", cell_with_relu},
       {"tdm_cell_options_default()", cell_unsized},
       {"no option projection", projected_gru},
-      {"a projection of 4", projected_wide},
+      {"projection is 4, expected 0 to 3", projected_wide},
       {"has no lengths", sequence_with_lengths},
       {"as many dimensions", bilinear_of_two},
       {"bilinear", bilinear_of_none},
@@ -246,8 +254,9 @@ static void what_is_refused_is_named(void **state) {
       {"feedforward is -1", encoder_narrow},
       {"4 heads divide", encoder_heads},
       {"transformer_decoder_layer", decoder_of_none},
-      {"dimensions", heads_of_ranks},
-      {"mask is [5, batch, 6]", causal_and_masked},
+      {"key is [batch, 6], expected 3 dimensions", heads_of_ranks},
+      {"mask is [5, batch, 6], expected [?, 5, 5]", heads_with_other_mask},
+      {"let the mask be causal", causal_and_masked},
       {"strides are 1", same_and_strided},
       {"no padding is given", same_and_padded},
       {"strides are 1", same_and_strided_deep},
@@ -265,9 +274,9 @@ static void what_is_refused_is_named(void **state) {
       {"half the kernel", pool_padding},
       {"is NULL", pool_without_sizes},
       {"no size", pool_to_none},
-      {"there are 1", unpool_without_sizes},
-      {"alike", unpool_of_others},
-      {"sizes above 0", unpool_to_none},
+      {"the number of sizes is 0, expected 1 to 3", unpool_without_sizes},
+      {"indices is [batch, 5, 6], expected [batch, 4, 6]", unpool_of_others},
+      {"sizes is 0 at position 1", unpool_to_none},
       {"indices are float32", unpool_by_numbers},
       {"takes two", cubic_of_one},
   };

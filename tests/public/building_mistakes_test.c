@@ -311,7 +311,7 @@ static const mistake mistakes[] = {
     {recurrent_of_images,
      "lstm lstm: x must be [length, batch, features] with a size for features, "
      "x is [batch, 3, 8, 8]"},
-    {recurrent_with_other_state, "gru gru: h0 must be [batch, 4], is [batch, 5]"},
+    {recurrent_with_other_state, "gru gru: h0 is [1, batch, 5], expected [1, batch, 4]"},
     {dropout_of_more_than_all,
      "dropout drop: its probability is 1.5, and must lie between 0 and 1"},
     {attention_of_uneven_heads,

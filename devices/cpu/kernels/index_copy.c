@@ -49,7 +49,7 @@ static tdm_status index_copy_execute(const tdm_kernel_call *call) {
                         .indices = {call->inputs[2], state->count, state->wide},
                         .from = call->inputs[1],
                         .to = call->outputs[0]};
-  TDM_TRY(tdm_cpu_ids_check(&job.indices, state->rows));
+  TDM_TRY(tdm_cpu_indices_check(&job.indices, state->rows));
   if (state->row_bytes > 0)
     tdm_team_run(state->splits ? call->team : NULL, state->count, 256, put_rows, &job);
   return TDM_OK;

@@ -37,7 +37,8 @@ static __global__ void index_copy(const word *from, const void *indices, bool wi
 template <class word> static tdm_status run_index_copy(const tdm_kernel_call *call) {
   const index_copy_state *state = state_of<index_copy_state>(call);
   const id_list indices = {call->inputs[2], state->count, state->wide};
-  TDM_TRY(tdm_cuda_ids_check(call, &indices, state->rows, static_cast<int64_t *>(call->workspace)));
+  TDM_TRY(
+      tdm_cuda_indices_check(call, &indices, state->rows, static_cast<int64_t *>(call->workspace)));
   return kernel_launch(call, "index_copy", index_copy<word>, blocks_for(state->elements), BLOCK,
                        input_of<word>(call, 1), call->inputs[2], state->wide, state->rows,
                        state->row, output_of<word>(call, 0), state->elements);

@@ -15,7 +15,7 @@
 static char data_parallel[4096];
 static char data_parallel_block[4096];
 
-/* What a step of `rows` rows prints, in chunks of at most `chunk`. */
+/* Writes the expected output of a step of `rows` rows, in chunks of at most `chunk`. */
 static size_t expected_step(char *text, size_t room, int rows, int chunk) {
   size_t used = 0;
   for (int begin = 0; begin < rows; begin += chunk) {

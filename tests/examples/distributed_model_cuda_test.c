@@ -1,6 +1,5 @@
-/* distributed_model on emulated GPUs, for a few words: it learns what it learns on the CPU, every
- * transfer is pinned or staged. And the program as
- * it is built here, asked for a GPU that is not there, says why. */
+/* distributed_model on emulated GPUs, with a few words: it learns as on the CPU, and every transfer
+ * is pinned or staged. The program as it is built here reports why a requested GPU is missing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +27,7 @@ static int make_lists(void **state) {
   return 0;
 }
 
-/* Of the only epoch. */
+/* Returns the loss of the only epoch. */
 static double loss_of(const char *arguments) {
   outcome ended = program_run(arguments);
   if (ended.exit_code != 0) fail_msg("%s\nended with %d", ended.output, ended.exit_code);

@@ -1,5 +1,5 @@
-/* distributed_model as a user runs it: training, saving, asking, explaining. Two made-up languages
- * without a common letter, so that every word can be told. */
+/* distributed_model as a user runs it: training, saving, classifying, explaining. Two made-up
+ * languages without a common letter, so every word can be classified. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 #define LISTS "--words low=low.txt --words high=high.txt "
 #define SMALL LISTS "--words-per-language 300 --epochs 3 "
-#define TINY LISTS "--words-per-language 100 --epochs 1 " /* where nobody asks how well it learns  \
+#define TINY LISTS "--words-per-language 100 --epochs 1 " /* for tests without accuracy            \
                                                            */
 
 enum { HELD_OUT_WORDS = 60 };
@@ -34,7 +34,7 @@ static void run_well(const char *arguments, outcome *out_ended) {
     fail_msg("%s\nended with %d:\n%s", arguments, out_ended->exit_code, out_ended->output);
 }
 
-/* The accuracy that the last line tells. */
+/* Returns the accuracy in the last line. */
 static double accuracy_of(const outcome *ended) {
   double accuracy = -1;
   int words = 0;

@@ -1,5 +1,5 @@
-/* fashion_cnn on a little of the real data: it goes on from what it saved, on other devices; what
- * cannot work is refused by name. That it learns is learning_test's. */
+/* fashion_cnn on a part of the real data: it continues from its saved state on other devices, and
+ * refuses illegal options by name. learning_test checks that it learns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

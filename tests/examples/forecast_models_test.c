@@ -1,7 +1,7 @@
-/* What whole models would take on a described machine none of whose kernels was measured: a
- * convolutional network, a block of a transformer and the recommender. The machine computes one
- * flop a nanosecond and moves bytes in no time, so that the busy time of its devices is the sum of
- * products that closed formulas give. */
+/* Forecasts of whole models on a described machine without measured kernels: a convolutional
+ * network, a block of a transformer and the recommender. The machine computes one flop a nanosecond
+ * and moves bytes in no time. So the busy time of its devices is a sum of products by closed
+ * formulas. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ typedef struct model_input {
 } model_input;
 
 typedef struct model {
-  tdm_value (*describe)(tdm_graph *graph, const tdm_value *inputs); /* answers the loss */
+  tdm_value (*describe)(tdm_graph *graph, const tdm_value *inputs); /* returns the loss */
   model_input inputs[MOST_FEEDS];
   size_t input_count;
   double forward_flops;
@@ -124,7 +124,7 @@ static tdm_value describe_network(tdm_graph *graph, const tdm_value *inputs) {
   return fashion_network_describe(graph, &sizes, inputs[0], inputs[1], "paper:0", NULL, &scores);
 }
 
-/* A step makes every product three times, but that of the images, whose gradient nobody wants. */
+/* A step makes every product three times, except that of the images, which need no gradient. */
 static void a_convolutional_network_is_forecast(void **state) {
   (void)state;
   const double quarter = SECOND * (IMAGE / 4) * (IMAGE / 4);
@@ -193,7 +193,7 @@ static tdm_value describe_recommender(tdm_graph *graph, const tdm_value *inputs)
                               &logits);
 }
 
-/* Of each pair of vectors a product, and for the gradient one for each of both. */
+/* Each pair of vectors has one product, and the gradient one for each vector. */
 static void the_recommender_is_forecast(void **state) {
   (void)state;
   const double pairs = (TABLES + 1) * TABLES / 2.0;

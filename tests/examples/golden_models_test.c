@@ -31,7 +31,7 @@ typedef struct golden_model {
   const char *const *inputs; /* the last is only fed when training; ended by NULL */
   const char *const *outputs;
   tdm_status (*prepare)(tdm_context *context);
-  /* Declares the outputs; answers the loss. */
+  /* Declares the outputs; returns the loss. */
   tdm_value (*describe)(tdm_graph *graph, const tdm_value *inputs, const char *accelerator,
                         const char *parallel, tdm_value *out_outputs);
 } golden_model;

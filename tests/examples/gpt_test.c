@@ -1,6 +1,6 @@
-/* gpt on a text of one sentence, over and over: it learns it, also over two devices, and writes the
- * same text with keys and values kept as when it computes all of its window anew, past the end of
- * the window too; what cannot work is refused by name. */
+/* gpt on a text of one repeated sentence: it learns it, also over two devices. With kept keys and
+ * values it writes the text that it writes when it computes its whole window again, also past the
+ * end of the window. Illegal options are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int make_text(void **state) {
   return 0;
 }
 
-/* What a run that must succeed writes, from its prompt on; freed by the caller. */
+/* Returns the output of a successful run from its prompt on; freed by the caller. */
 static char *text_of(const char *arguments) {
   char all[512];
   (void)snprintf(all, sizeof all, SMALL "%s", arguments);
@@ -103,7 +103,7 @@ static void a_text_depends_on_its_seed_alone(void **state) {
   outcome_free(&three);
 }
 
-/* As many characters, of which one is another: the file tells them. */
+/* The file lists its characters; the text has as many, and one differs. */
 static void a_text_of_other_characters_is_refused(void **state) {
   (void)state;
   outcome made = program_run_as("tr . ! < text > other");

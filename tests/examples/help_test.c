@@ -1,4 +1,4 @@
-/* Every program says what it is when it is asked with --help, and ends well. */
+/* Every program prints a description with --help, and succeeds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

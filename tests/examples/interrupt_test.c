@@ -22,7 +22,7 @@
 #define SENTENCE "The quick brown fox jumps over a lazy dog. "
 #define WITHOUT_END " --epochs 100000 "
 
-enum { PATIENCE_SECONDS = 200 }; /* a program that goes on is ended by another signal */
+enum { PATIENCE_SECONDS = 200 }; /* a program that continues is ended by another signal */
 enum { KEPT_BYTES = 4096 };
 
 typedef struct example {
@@ -66,8 +66,8 @@ static _Noreturn void become(const char *path, const char *arguments, int output
   _exit(127);
 }
 
-/* Starts it, sends SIGINT when it has told of its first epoch, and keeps what it said (a string of
- * capacity bytes at most); its status as wait tells it. */
+/* Starts a program, sends SIGINT after it has reported its first epoch, and keeps its output (a
+ * string of at most capacity bytes). Returns its status of wait. */
 static int run_and_interrupt(const char *path, const char *arguments, char *said, size_t capacity) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
@@ -97,7 +97,7 @@ static int run_and_interrupt(const char *path, const char *arguments, char *said
   return status;
 }
 
-/* Was it told after how many steps? */
+/* Returns the number of steps in the output. */
 static long long steps_told(const char *name, int status, const char *said) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 130)
     fail_msg("%s: status %d, not exit code 130:\n%s", name, status, said);

@@ -1,5 +1,5 @@
-/* recommender on a few small tables: it learns, alike on other devices, wrapped and in
- * micro-batches; goes on from what it saved; what cannot work is refused by name. */
+/* recommender on a few small tables: it learns in the same way on other devices, wrapped and in
+ * micro-batches, continues from its saved state, and refuses illegal options by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

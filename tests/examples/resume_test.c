@@ -1,5 +1,5 @@
-/* Examples that stop in the middle of an epoch and go on from a checkpoint: what they save and tell
- * at the end is bitwise what a run that did not stop saves and tells. */
+/* Examples stop in an epoch and continue from a checkpoint. Their final files and reports have the
+ * bits of an uninterrupted run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 typedef struct example {
   const char *name;
   const char *arguments; /* of two epochs, each of more than 7 steps */
-  const char *second;    /* goes on from the first epoch into the second */
+  const char *second;    /* continues from the first epoch into the second */
 } example;
 
 static const example examples[] = {
@@ -60,7 +60,7 @@ static char *run(const example *tested, const char *more) {
   return ended.output;
 }
 
-/* What printed tells of the second epoch, without its speed. */
+/* Copies the line of the second epoch, without its speed. */
 static void epoch_line(const char *printed, char line[256]) {
   const char *found = strstr(printed, "epoch 2/2  loss ");
   if (!found) fail_msg("no second epoch: %s", printed);
@@ -86,8 +86,8 @@ static void assert_same_end(const example *tested, const char *printed, const ch
   free(whole);
 }
 
-/* Stopped in the first epoch, after a step behind the last of those that --checkpoint-every asks
- * for, then in the second. */
+/* Stopped in the first epoch, one step after the last checkpoint of --checkpoint-every, then in the
+ * second. */
 static void what_is_left_of_an_epoch_is_bitwise_the_same(void **state) {
   (void)state;
   for (size_t i = 0; i < EXAMPLE_COUNT; i++) {

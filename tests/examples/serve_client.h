@@ -1,6 +1,5 @@
-/* Starting examples/serve, and talking to it byte by byte. Invariant: at most one server runs,
- * which `running` tells of; every helper fails the running test when something is not as it says.
- */
+/* Starts examples/serve, and sends it single bytes. Invariant: at most one server runs, which
+ * `running` describes. Every helper fails the running test if its expectation is wrong. */
 #ifndef TESTS_EXAMPLES_SERVE_CLIENT_H
 #define TESTS_EXAMPLES_SERVE_CLIENT_H
 
@@ -23,13 +22,13 @@ void start_server(const char *serve, const char *timeout_ms, const char *connect
 /* By SIGTERM. The exit code, -1 if it did not end by itself; the last line it printed in
  * out_line. */
 int stop_server(char *out_line, int size);
-/* The same for one that has been told to stop. A second signal, while it ends, would kill it. */
+/* Waits for a server that is stopping. A second signal, while it ends, would kill it. */
 int await_server(char *out_line, int size);
 
 int connect_client(void);
 void send_bytes(int client, const char *bytes, size_t count);
-/* Reads until `answers` answers have come, or the end where that is 0. Says how many came. out:
- * ANSWER_BYTES, here and below. */
+/* Reads until `answers` responses have arrived, or to the end if that is 0. Returns the number of
+ * responses. out has ANSWER_BYTES, here and below. */
 int read_answers(int client, char *out, int answers);
 int status_of(const char *answer);
 /* Sends the bytes on a connection of their own, and reads one answer: its status. */

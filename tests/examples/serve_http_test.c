@@ -1,5 +1,6 @@
-/* The listener of examples/serve where memory is short: whoever knocks is let in and sent away, and
- * it goes on listening. Memory is short when the test says so: the linker has calloc go by here. */
+/* The listener of examples/serve without memory: connections are accepted and closed, and it
+ * continues to listen. The test decides when memory is short, because the linker redirects calloc
+ * to it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>

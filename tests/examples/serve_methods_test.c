@@ -1,5 +1,5 @@
-/* Methods and expectations of HTTP that examples/serve answers besides GET and POST. Two made-up
- * languages, as in serve_test.c. */
+/* Responses of examples/serve to other methods than GET and POST, and to expectations of HTTP. Two
+ * made-up languages, as in serve_test.c. */
 #define _GNU_SOURCE /* popen, realpath */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int tear_down(void **state) {
   return stop_server(line, sizeof line);
 }
 
-/* HEAD has the header of GET, or of the error, and no body; the connection goes on. */
+/* HEAD has the header of GET, or of the error, and no body; the connection stays open. */
 static void answers_to_head_have_no_body(void **state) {
   (void)state;
   static const struct {

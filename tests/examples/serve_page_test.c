@@ -1,5 +1,5 @@
-/* The server's page in a browser: a link asks a word, figures come by themselves, and what a client
- * says is text. Two made-up languages, as in serve_test.c. */
+/* The server's page in a browser: a link classifies a word, figures are updated, and text of
+ * clients is shown as text. Two made-up languages, as in serve_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

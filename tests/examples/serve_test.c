@@ -1,5 +1,6 @@
-/* examples/serve as its clients meet it: answers, load, malformed and slow clients, limits, and an
- * orderly end. Two made-up languages, so that a model of a second tells them apart. */
+/* examples/serve from the side of its clients: responses, load, malformed and slow clients, limits,
+ * and an orderly end. Two made-up languages, which a model distinguishes after a second of
+ * training. */
 #include <limits.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -126,7 +127,7 @@ static void pipelined_requests_are_answered_in_order(void **state) {
              strlen(words[i]), words[i]);
   const int client = connect_client();
   send_bytes(client, requests, strlen(requests));
-  assert_int_equal(shutdown(client, SHUT_WR), 0); /* no more questions, but it wants the answers */
+  assert_int_equal(shutdown(client, SHUT_WR), 0); /* ends requests, not responses */
   char answers[ANSWER_BYTES];
   assert_int_equal(read_answers(client, answers, 0), 5);
   const char *at = answers;
@@ -322,8 +323,8 @@ static void a_trickling_request_is_answered_in_time(void **state) {
   close(client);
 }
 
-/* Half a request, a byte now and then: told so, and left. One that says nothing is left as well;
- * others are served meanwhile. */
+/* A client that sends half a request, a byte at a time, gets an error and is disconnected. A silent
+ * client is disconnected as well. Others are served meanwhile. */
 static void slow_clients_are_left(void **state) {
   (void)state;
   static const char half[] = "POST /language HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab";
@@ -370,7 +371,7 @@ static void clients_that_go_are_forgotten(void **state) {
     if (post("abcd", answer) == 200 && metric("connections") == 1) break;
     (void)poll(NULL, 0, 10);
   }
-  assert_true(metric("connections") == 1); /* the one that asks */
+  assert_true(metric("connections") == 1); /* that of the request itself */
   assert_true(metric("queued_words") == 0);
   assert_true(metric("batches_in_flight") == 0);
 }
@@ -401,7 +402,7 @@ static void what_is_in_hand_is_answered_at_the_end(void **state) {
   assert_int_equal(strncmp(line, "served ", 7), 0);
 }
 
-/* Up to its last moment: whoever asks twice gets the same orderly end. */
+/* Further signals, up to the last moment, lead to the same orderly end. */
 static void more_signals_do_not_kill_it(void **state) {
   (void)state;
   assert_serves();

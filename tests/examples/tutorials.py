@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""tutorials.py GUIDE FILE...: every block of C and Python in the guide is one of the sources, each
-source but headers stands there, and behind each program of C what it prints. A program of NAME.c is
-called WORD_NAME. Words are the same; numbers, which are sums of another order on another processor,
-nearly."""
+"""Compares a guide with its programs: tutorials.py GUIDE FILE...
+
+Every block of C and Python in the guide is one of the sources. The guide contains each source
+except headers, and after each C program its output. A program of NAME.c is called WORD_NAME. Words
+must be equal. Numbers must be nearly equal, because sums have another order on another processor.
+"""
 
 import os
 import re

@@ -1,5 +1,5 @@
-/* The zoo's models beside PyTorch's: parameters load by PyTorch's names, answers and the losses of
- * 20 training steps are PyTorch's, on every placement of the kind that the argument names. */
+/* Compares the zoo's models with PyTorch: parameters load by PyTorch's names, and outputs and the
+ * losses of 20 training steps agree, on every placement of the kind that the argument names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

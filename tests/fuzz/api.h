@@ -49,12 +49,11 @@ tdm_dtype api_dtype(api *self);
 tdm_value api_value(api *self);
 /* "" or one of some devices, seldom one that is not there. */
 const char *api_device(api *self);
-/* Of one or several: "cpu:0,sim:0". */
+/* Draws one or several devices: "cpu:0,sim:0". */
 const char *api_devices(api *self);
 /* A name that is new, mostly; text has API_NAME_BYTES. */
 const char *api_name(api *self, char *text);
-/* Are so many elements more than a test should take, and less than no device has? Then a session
- * would get them. */
+/* Returns true if a session could allocate so many elements, but a test should not. */
 bool api_takes_memory(int64_t elements);
 /* Keeps a value to be drawn from. */
 void api_keep(api *self, tdm_value value);
@@ -69,7 +68,7 @@ void api_call_block(api *self, const char *name);
 void api_call_graph(api *self);
 /* Makes one call of graph/ that describes. */
 void api_call_building(api *self);
-/* Creates sessions of what was built, runs and trains them, and asks them everything. */
+/* Creates sessions of the graph, runs and trains them, and calls all their queries. */
 void api_run(api *self);
 
 #endif

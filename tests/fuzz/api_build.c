@@ -142,7 +142,7 @@ static void make_input(api *self) {
     *added = (api_input){.dtype = dtype, .shape = shape};
     memcpy(added->name, name, sizeof name);
   } else {
-    self->too_large = true; /* nobody feeds it */
+    self->too_large = true; /* it is not fed */
   }
 }
 

@@ -1,5 +1,5 @@
-/* The API: bytes become calls of tandem.h. Invariant: a graph that was accepted runs or says why
- * not, with any status but INTERNAL, and in the end nothing of it is left. */
+/* The API: bytes become calls of tandem.h. Invariant: an accepted graph runs or fails with a
+ * message and a status other than INTERNAL, and finally all its resources are released. */
 #include "tests/fuzz/api.h"
 
 #include <time.h>
@@ -38,7 +38,7 @@ static void program(const uint8_t *data, size_t size) {
   tdm_graph_release(self.graph);
 }
 
-/* What a device's thread is about to give back may come a moment later. */
+/* Waits for memory that a device's thread is about to release. */
 static int64_t settled_outstanding(int64_t wanted) {
   for (int i = 0; i < MOST_WAITS && fuzz_outstanding() > wanted; i++)
     (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);

@@ -4,7 +4,7 @@
 
 enum { MOST_OPERANDS = 4 };
 
-/* As many as it answers, at most MOST_OPERANDS. */
+/* Draws values; returns their number, at most MOST_OPERANDS. */
 static uint32_t draw_values(api *self, tdm_value *values) {
   const uint32_t count = fuzz_below(&self->input, MOST_OPERANDS + 1);
   for (uint32_t i = 0; i < count; i++)

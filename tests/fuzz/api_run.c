@@ -94,7 +94,7 @@ static bool make_feeds(api *self, feeds *out) {
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* What a fetch was given is there, all of it. */
+/* Checks and releases the result of every fetch. */
 static void take_fetches(tdm_status status, tdm_fetch *fetches, size_t count) {
   for (size_t i = 0; i < count; i++) {
     tdm_tensor *tensor = fetches[i].tensor;
@@ -312,7 +312,7 @@ static void use_session(api *self, tdm_session *session) {
               delivered.calls);
 }
 
-/* Of all layers, as the graph's description sums them up. */
+/* Returns the parameters of all layers, by the graph's description. */
 static int64_t count_parameters(const api *self) {
   char *text = NULL;
   size_t bytes = 0;

@@ -101,7 +101,7 @@ static void edit(part *changed, fuzz_input *input) {
   free(text);
 }
 
-/* What checkpoint.c computes: of name, dtype, shape and contents. */
+/* Computes the checksum of checkpoint.c: over name, dtype, shape and contents. */
 static uint64_t checksum_of(const tdm_safetensors_entry *entry, const char *data) {
   uint64_t hash = tdm_hash_string(entry->name, (uint64_t)entry->type->dtype);
   for (int i = 0; i < entry->shape.rank; i++)
@@ -168,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_expect(load(&kept, write_checkpoint(1, &saved), true), "what was saved does not load");
   }
   fuzz_expect(fuzz_outstanding() <= before, "memory is lost");
-  if ((flags & 0xF0) == 0xF0) { /* before the first step, which asks for the states */
+  if ((flags & 0xF0) == 0xF0) { /* before the first step, which creates the states */
     trainer fresh = make_trainer(context);
     if (load(&fresh, path, true)) (void)fuzz_judge(train(&fresh));
     release_trainer(&fresh);

@@ -1,7 +1,7 @@
-/* Bytes on connections of the control channel: noise, and frames that are signed, with or without a
- * fault. Invariant: without a signed frame nobody is believed; a peer has one connection at most,
- * its own; numbers of messages only grow; what failed is a rank of the job. Connections lead
- * nowhere: what is sent is signed and dropped. */
+/* Bytes on connections of the control channel: noise, and signed frames with or without a fault.
+ * Invariant: unsigned frames have no effect, a peer has at most one connection, numbers of messages
+ * only grow, and a reported failure is of a rank of the job. Connections are doubles: sent frames
+ * are signed and dropped. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>

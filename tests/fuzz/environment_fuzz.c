@@ -15,7 +15,7 @@
 
 enum { VALUE_BYTES = 512 };
 
-/* What putenv is given lies here: setenv would keep every value that ever was. */
+/* Memory for putenv; setenv would keep every earlier value. */
 typedef struct variable {
   const char *name;
   char text[VALUE_BYTES + 32]; /* NAME=VALUE */

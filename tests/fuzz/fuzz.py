@@ -2,9 +2,9 @@
 """Runs the fuzz targets: bazel run //tests/fuzz -- --seconds 60 [TARGET ...]
 
 Builds them with --config=fuzz, then runs one after the other for so many seconds each, from the
-inputs in tests/fuzz/corpus. What is found is kept under --keep (a folder that stays, so that a
-later run goes on from it): NAME/ has the inputs that reach something new, and findings/ those that
-failed. Ends with a table, and with 1 if anything failed.
+inputs in tests/fuzz/corpus. Inputs are kept under --keep, a
+permanent folder from which a later run continues: NAME/ has the inputs that reach new code, and
+findings/ those that failed. Prints a table, and exits with 1 if anything failed.
 """
 import argparse
 import glob
@@ -38,7 +38,7 @@ def read_arguments():
 
 
 def read_options(name):
-    """What libFuzzer is told beside the defaults."""
+    """Returns the options of libFuzzer in addition to the defaults."""
     options = []
     path = os.path.join(FOLDER, name + ".options")
     if os.path.exists(path):
@@ -49,7 +49,7 @@ def read_options(name):
 
 
 def run_target(name, given, keep):
-    """Answers (executions, executions a second, features, whether it failed)."""
+    """Returns (executions, executions per second, features, whether it failed)."""
     inputs = os.path.join(keep, name)
     findings = os.path.join(keep, "findings", name + "-")
     os.makedirs(inputs, exist_ok=True)
@@ -57,8 +57,8 @@ def run_target(name, given, keep):
                "-print_final_stats=1", "-max_total_time=%d" % given.seconds,
                "-runs=%d" % given.runs, "-artifact_prefix=" + findings]
     command += read_options(name) + [inputs, os.path.join(FOLDER, "corpus", name)]
-    # A small quarantine stays in the caches. Where blocks were allocated is not kept, which took
-    # up to half of the time: the replay test tells it of an input that failed.
+    # A small quarantine stays in the caches. Stacks of allocations are not recorded, because that
+    # took up to half of the time. The replay test reports them for a failing input.
     os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=1:thread_local_quarantine_size_kb=64:"
                           "malloc_context_size=0:max_allocation_size_mb=512:"
                           "allocator_may_return_null=1")

@@ -20,7 +20,7 @@ static void check_estimate(const tdm_link_estimate *estimate) {
   }
 }
 
-/* Of all of the context's links. */
+/* Checks all links of the context; returns a hash. */
 static uint64_t check_links(tdm_context *context) {
   uint64_t calibrated = 0;
   const size_t count = tdm_device_count(context);

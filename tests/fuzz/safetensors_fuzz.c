@@ -1,5 +1,5 @@
-/* Safetensors files: the first byte says how the file is made of the rest. Invariant: what was
- * accepted describes bytes that are there; all of it can be read, and nothing stays allocated. */
+/* Safetensors files: the first byte selects how the file is made from the rest. Invariant: an
+ * accepted file describes existing bytes, all of it can be read, and all memory is released. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void load(const uint8_t *bytes, size_t size) {
               (long long)(fuzz_outstanding() - before));
 }
 
-/* The header's size is that of the text up to the separator, all behind which is data. */
+/* The header is the text up to the separator, and the data is the rest. */
 static void load_sized(fuzz_input *input) {
   size_t bytes = 0;
   char *header = fuzz_text(input, &bytes);

@@ -1,5 +1,5 @@
-/* Rules between names of parameters and names in files. Invariant: what a session gives by some
- * rules it takes back by the same; what is refused is told, and changes no parameter. */
+/* Rules between names of parameters and names in files. Invariant: a session loads
+ * what it saved with the same rules. Refused names are reported, and change no parameter. */
 #include <stdlib.h>
 #include <string.h>
 

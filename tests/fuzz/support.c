@@ -1,5 +1,5 @@
-/* See support.h. What is kept between inputs (files, the context) has no state that an input could
- * change and another see. */
+/* See support.h. Objects that are kept between inputs (files, the context) have no state that one
+ * input could change for another. */
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/fuzz/support.h"
 #include "tests/options.h"

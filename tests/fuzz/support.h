@@ -1,13 +1,13 @@
-/* What fuzz targets share: a judge that ends the program, a reader of input bytes, a file in
- * memory, a context that is kept, and memory that is counted. Invariant: a target answers the same
- * for the same input, whatever was run before. */
+/* Shared by fuzz targets: a check that ends the program, a reader of input bytes, a file in memory,
+ * a permanent context, and counted memory. Invariant: the result of a target depends only on its
+ * input, not on earlier inputs. */
 #ifndef TANDEM_TESTS_FUZZ_SUPPORT_H
 #define TANDEM_TESTS_FUZZ_SUPPORT_H
 
 #include "core/allocate.h"
 #include "tandem/devices/devices.h"
 
-/* What libFuzzer calls, and replay.c: one input. */
+/* Processes one input; called by libFuzzer and replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Ends the program with what was expected, unless it holds. */
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
   } while (0)
 _Noreturn void fuzz_found(const char *file, int line, const char *format, ...) TDM_PRINTF(3, 4);
 
-/* A failure has a message and is not INTERNAL; answers whether status is TDM_OK. */
+/* Checks that a failure has a message and is not INTERNAL; returns true if status is TDM_OK. */
 bool fuzz_judge(tdm_status status);
 /* The same of a constructor: made, or NULL with a message. */
 bool fuzz_judge_made(const void *made);
@@ -34,11 +34,11 @@ uint8_t fuzz_byte(fuzz_input *input);
 /* 0 to bound - 1. */
 uint32_t fuzz_below(fuzz_input *input, uint32_t bound);
 uint64_t fuzz_number(fuzz_input *input); /* eight bytes, little endian */
-/* Up to the next byte 0x1E (ASCII's record separator), which is passed, or to the end: so texts of
- * any length stand in one input, and mutations of one leave the others alone. The caller frees it;
- * it ends with a zero, and may hold others. */
+/* Reads to the next byte 0x1E (ASCII's record separator), which is skipped, or to the end. So an
+ * input can have texts of any length, and mutations of one do not affect the others. The caller
+ * frees the text; it ends with a zero, and may contain zeros. */
 char *fuzz_text(fuzz_input *input, size_t *out_bytes);
-/* The same into room of capacity, cut; answers text. */
+/* The same into text of capacity, truncated; returns text. */
 char *fuzz_word(fuzz_input *input, char *text, size_t capacity);
 
 /* ---- Files, contexts, memory --------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/* A double of the parts of libuv that examples/serve uses: its handles live in a table, nothing
- * happens by itself, and whoever drives it says what does: a client knocks, bytes arrive, a timer
- * ends, a write goes through. Invariant: callbacks come in an order that libuv can give; each of a
- * write, a shutdown or a close exactly once. */
+/* A double of the parts of libuv that examples/serve uses. Its handles are in a table. The caller
+ * triggers every event: a client connects, bytes arrive, a timer ends, a write completes.
+ * Invariant: callbacks have an order that is possible with libuv; each callback of a write,
+ * shutdown or close is called exactly once. */
 #ifndef TANDEM_TESTS_FUZZ_UV_DOUBLE_H
 #define TANDEM_TESTS_FUZZ_UV_DOUBLE_H
 
@@ -11,8 +11,8 @@
 
 enum { UV_DOUBLE_MOST_STREAMS = 8 };
 
-/* What the next uv_try_write does: sends so many bytes, or fails with a code below 0; INT32_MAX:
- * sends everything. It stays until it is set again. */
+/* Sets the result of the next calls of uv_try_write: they send so many bytes, everything
+ * (INT32_MAX), or fail with a code below 0. */
 void uv_double_set_sending(int bytes_or_code);
 /* A client at the listener; false where there is no room for one more. */
 bool uv_double_knock(void);
@@ -27,7 +27,7 @@ void uv_double_end(uv_stream_t *stream, int code);
 bool uv_double_fire_timer(uv_stream_t *stream);
 /* Ends the stream's oldest write, or its shutdown if there is none, with code. */
 bool uv_double_finish_write(uv_stream_t *stream, int code);
-/* Calls what is due for handles that were closed; answers how many there were. */
+/* Calls the callbacks of closed handles; returns their number. */
 int uv_double_close_handles(void);
 /* Handles that are open. */
 int uv_double_open_handles(void);

@@ -11,15 +11,15 @@
 #include "tandem/tandem.h"
 #include "tests/options.h"
 
-/* What a mistake is made with: x float32 (batch, 8), ids int64 (batch), image float32 (batch, 3, 8,
- * 8), steps float32 (5, batch, 8). */
+/* The inputs of a mistake: x float32 (batch, 8), ids int64 (batch), image float32 (batch, 3, 8, 8),
+ * steps float32 (5, batch, 8). */
 typedef struct values {
   tdm_value x, ids, image, steps;
 } values;
 
 typedef struct mistake {
   void (*make)(tdm_graph *graph, const values *given);
-  const char *says; /* stands in the message */
+  const char *says; /* expected in the message */
 } mistake;
 
 #define MISTAKE(name) static void name(tdm_graph *graph, const values *given)

@@ -14,7 +14,7 @@ OBJECTS = {
     "tdm_tensor": "tensor", "tdm_tensor_list": "list", "tdm_costs": "costs",
     "tdm_loader": "loader", "tdm_dataset": "dataset", "tdm_sequence": "sequence",
 }
-# What a pointer to one of these gets: an answer, or a few of them.
+# Variables for pointers to these types: one result, or several.
 ANSWERS = {"uint64_t", "size_t", "int64_t", "uint32_t", "double", "bool", "tdm_value", "tdm_shape",
            "tdm_traffic", "tdm_memory_use"}
 NUMBERS = {"int", "size_t", "int64_t", "uint64_t", "uint32_t", "tdm_dim", "bool"}
@@ -114,7 +114,7 @@ def judge(answer, name):
 
 
 def released(name, parameters):
-    """The member of givens that a call lets go of; "": none."""
+    """Returns the member of givens that a call releases, or ""."""
     plain = parameters[0].replace("const", "").replace("*", "").strip() if parameters else ""
     return OBJECTS.get(plain, "") if name.endswith("_release") else ""
 

@@ -11,7 +11,7 @@ typedef enum call_way {
   WITH_OBJECTS, /* objects and numbers, but no name and no list */
   WITH_NAMES,   /* names and numbers, but no object and no list */
   WITH_BOTH,    /* objects, names and numbers, but no list and no options */
-  WITH_ALL_BUT, /* the same with room for answers, but for one argument */
+  WITH_ALL_BUT, /* the same with variables for results, except for one argument */
   CALL_WAYS
 } call_way;
 
@@ -22,7 +22,7 @@ typedef struct call {
   char complaint[512]; /* "" : none */
 } call;
 
-/* What calls are given; made anew for each, for a graph keeps its first error. */
+/* Arguments of calls; created again for each, because a graph keeps its first error. */
 typedef struct givens {
   call *call;
   tdm_context *context;
@@ -49,7 +49,7 @@ typedef struct public_call {
 void givens_make(givens *given, call *self);
 void givens_end(givens *given);
 
-/* A failure, and an answer of nothing, tell why. */
+/* Checks that a failure and an empty result have a message. */
 void judge_status(givens *given, tdm_status status);
 void judge_value(givens *given, tdm_value value);
 void judge_pointer(givens *given, const void *answer);

@@ -1,5 +1,5 @@
-/* Every public function is called without what it needs: none crashes, whatever fails says so in
- * a message of its own, and nothing is taken for an object that is not there. */
+/* Every public function is called without its arguments: none crashes, each failure has a message
+ * of its own, and no missing object is used. */
 #include "tests/options.h"
 #include "tests/public/null_calls.h"
 
@@ -11,7 +11,7 @@
 
 static const char stale[] = "the message of an earlier failure";
 
-/* Answers that are nothing without being failures, as their headers say. */
+/* Functions whose empty result is no failure, as their headers document. */
 static const char *const harmless[] = {
     "tdm_context_retain",   "tdm_graph_retain",       "tdm_session_retain",
     "tdm_sequence_retain",  "tdm_store_retain",       "tdm_tensor_retain",
@@ -23,7 +23,7 @@ static const char *const harmless[] = {
     "tdm_chunked_whole",    "tdm_chunked_output",     "tdm_update_parameter",
     "tdm_update_gradient",  "tdm_update_indices",     "tdm_update_rows_count"};
 
-/* Those that say what they are told to, or what was said before. */
+/* Returns true for functions that return a message of the caller, or the last message. */
 static bool passes_on(const char *name) {
   return strcmp(name, "tdm_fail") == 0 || strcmp(name, "tdm_graph_fail_message") == 0 ||
          strcmp(name, "tdm_last_status") == 0;
@@ -104,7 +104,7 @@ void judge_status(givens *given, tdm_status status) {
   if (status != TDM_OK && is_stale()) complain(given, "fails without a message of its own");
 }
 
-/* A graph keeps its error, and tells it when asked. */
+/* Checks that a graph keeps its error and returns it. */
 void judge_value(givens *given, tdm_value value) {
   if (tdm_value_is_valid(value) || passes_on(given->call->name)) return;
   if (given->graph) (void)tdm_graph_status(given->graph);
@@ -145,7 +145,7 @@ static void nothing_crashes_and_failures_say_why(void **unused) {
   assert_true(CALLS > 250);
 }
 
-/* Building needs no check per call, though there is no context: the cause is told at the end. */
+/* Building without a context needs no check of each call: the cause is reported at the end. */
 static void the_first_failure_is_told(void **unused) {
   (void)unused;
   const tdm_context_options options = OPTIONS(tdm_context_options, o.cpu_devices = -3);
@@ -158,7 +158,7 @@ static void the_first_failure_is_told(void **unused) {
   assert_null(session);
   assert_message("tdm_session_create: the graph is NULL");
   assert_message("cpu_devices is -3");
-  /* As the README's program goes on, and others. */
+  /* Later calls of the README's program, and others. */
   assert_null(tdm_tensor_from(none, TDM_FLOAT32, tdm_shape_of(1, (int64_t)1), &(float){1}));
   assert_message("the context is NULL; the failure before it: ");
   assert_message("cpu_devices is -3");

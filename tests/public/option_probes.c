@@ -75,7 +75,7 @@ static void end_with(probe *self, tdm_value y) {
   end(self);
 }
 
-/* What is in the store under a name. */
+/* Adds the tensor of the store with a name. */
 static void add_stored(probe *self, tdm_session *session, const char *name) {
   tdm_tensor_list *list = tdm_store_save(tdm_session_store(session), true);
   tdm_tensor *tensor = tdm_tensor_list_find(list, name);
@@ -190,7 +190,7 @@ PROBE(embedding_bag) {
 
 /* ---- Losses ---------------------------------------------------------------------------------- */
 
-/* Of x (2, 4), by the loss that reads the field. */
+/* Returns the loss of x (2, 4) that uses the field. */
 static tdm_value loss_of(tdm_graph *graph, tdm_value x, const char *field,
                          const tdm_loss_options *options) {
   const tdm_value flipped = tdm_flip(graph, "flipped", x, (const int[]){1}, 1);

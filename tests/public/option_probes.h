@@ -7,7 +7,7 @@
 
 enum { PROBE_NUMBERS = 24 };
 
-/* What a use of options gave. */
+/* The result of using options. */
 typedef struct probe_result {
   bool refused;
   char message[512]; /* of the refusal */

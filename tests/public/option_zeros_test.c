@@ -2,8 +2,8 @@
  * message that names it. Structs and fields come from the headers, so that a new one fails here
  * until it has an initializer, a probe, and a row for each number whose default is not 0.
  *
- * Numbers come from PyTorch 2.15 in float64, for the same inputs (option_probes.c), unless a row
- * says otherwise. */
+ * Numbers are those of PyTorch 2.15 in float64 for the same inputs (option_probes.c), except where
+ * a row has a note. */
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static const field_row fields[] = {
 
 enum { MOST_BYTES = 1024, MOST_NUMBERS = 12 };
 
-/* What 0 does in a field whose default is another number. No numbers: it is refused. */
+/* The effect of 0 in a field whose default is another number. No numbers: it is refused. */
 typedef struct zero_row {
   const char *name, *field;
   const char *elsewhere; /* the test that shows it; NULL: this one */
@@ -302,7 +302,7 @@ static void what_no_initializer_made_is_refused(void **state) {
     }
 }
 
-/* Of an earlier header, in which only struct_size stood; behind it is anything. */
+/* A struct of an earlier header with only struct_size; the bytes after it are arbitrary. */
 static void smaller_structs_keep_defaults(void **state) {
   (void)state;
   for (size_t i = 0; i < TDM_COUNT_OF(structs); i++) {

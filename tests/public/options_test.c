@@ -1,5 +1,6 @@
-/* Every number of the public options has a legal range, which is checked and told; a count needs
- * its list; names are UTF-8 when something is built with them, and what is UTF-8 is saved. */
+/* Every number of the public options has a legal range, which is checked and reported. A count
+ * requires its list. Names must be UTF-8 when something is built with them, and UTF-8 names are
+ * saved. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ typedef struct program {
 
 typedef struct mistake {
   void (*make)(program *self);
-  const char *says; /* stands in the message */
+  const char *says; /* expected in the message */
 } mistake;
 
 #define MISTAKE(name) static void name(program *self)

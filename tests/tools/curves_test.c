@@ -1,5 +1,5 @@
-/* What examples write by --log, and what `tandem curves` makes of it: whole lines as they come,
- * which go on where training does, and pictures where gnuplot is installed. */
+/* The files that examples write with --log, and `tandem curves`: complete lines as they are made,
+ * which continue with the training, and pictures if gnuplot is installed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void train(const char *arguments) {
   outcome_free(&ended);
 }
 
-/* Steps rise from line to line, below one heading; answers how many lines have a score. */
+/* Checks that steps rise, below one heading; returns the number of lines with a score. */
 static int check_log(const char *path) {
   char *text = read_whole(path, NULL);
   assert_int_equal(strncmp(text, HEADING, strlen(HEADING)), 0);
@@ -86,8 +86,7 @@ static void a_training_is_logged(void **state) {
   must_print("curves --json whole.tsv", 0, "\"name\":\"whole\",\"steps\":");
 }
 
-/* What was written behind the checkpoint is written anew; the end is that of a run that was never
- * stopped. */
+/* Lines after the checkpoint are written again; the end is that of an uninterrupted run. */
 static void a_log_goes_on_where_training_does(void **state) {
   (void)state;
   train(TRAINING "--log whole.tsv");
@@ -111,8 +110,9 @@ static void a_log_goes_on_where_training_does(void **state) {
   free(got);
 }
 
-/* Files do not get the number of an output that is closed, nor what is printed to it, whose loss is
- * told. */
+/* Files do not get the number of a closed output, nor the text printed to it, whose loss is
+ * reported.
+ */
 static void a_closed_output_spoils_no_file(void **state) {
   (void)state;
   static const char *const outputs[] = {">&-", ">/dev/full"};
@@ -140,7 +140,7 @@ static void what_is_no_log_is_refused(void **state) {
       HEADING "1\t1\t1\t1\t1\t1\t1\n", HEADING "x\t1\t1\t1\t1\t1\n", HEADING "-1\t1\t1\t1\t1\t1\n",
       HEADING "1.5\t1\t1\t1\t1\t1\n", HEADING "1\tinf\t1\t1\t1\t1\n",
       HEADING "1\t1\tlow\t1\t1\t1\n", HEADING,
-      /* the last is told as a line that is too long */
+      /* the last is reported as a line that is too long */
       HEADING
       "1\t1\t1\t1\t1\t                                                                    "
       "                                                                                   "
@@ -159,7 +159,7 @@ static void what_is_no_log_is_refused(void **state) {
   must_print("curves --to no/such/x.svg x.tsv", 2, "folder");
 }
 
-/* Gnuplot would let a shell run what stands between backquotes. */
+/* Gnuplot passes text between backquotes to a shell. */
 static void names_are_no_commands(void **state) {
   (void)state;
   if (!is_program_here("gnuplot")) skip();

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tools/disk_space.py asks for what is not built yet, and for nothing where all is built."""
+"""tools/disk_space.py requires space for parts that are not built yet, and none otherwise."""
 import os
 import subprocess
 import sys

@@ -26,7 +26,7 @@ static void run(const char *line) {
 
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Is python3-markdown there, which makes the pages? */
+/* Returns true if python3-markdown is installed, which makes the pages. */
 static bool has_markdown(void) {
   outcome ended = program_run_as("/usr/bin/python3 -c 'import markdown'");
   const bool found = ended.exit_code == 0;

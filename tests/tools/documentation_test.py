@@ -14,7 +14,7 @@ import tempfile
 
 
 class Page(html.parser.HTMLParser):
-    """What a page leads to, and what in it can be led to."""
+    """The links, pictures and anchors of a page."""
 
     def __init__(self, path):
         super().__init__()

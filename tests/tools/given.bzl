@@ -1,4 +1,4 @@
-"""Tests that are given files: what a script or a program is told, and what it needs."""
+"""Tests with files as arguments, and with files that they need."""
 
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 

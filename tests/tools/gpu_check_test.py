@@ -16,7 +16,7 @@ GOOD = "#!/bin/sh\necho '[  PASSED  ] 3 test(s).'\n"
 BAD = "#!/bin/sh\necho '[  FAILED  ] 1 test(s)'\nexit 1\n"
 SILENT = "#!/bin/sh\nexit 0\n"
 SLOW = "#!/bin/sh\nsleep 600 &\nsleep 600\n"
-# What it starts is of another process group, as what compute-sanitizer watches is.
+# Its children are of another process group, like those of compute-sanitizer.
 SLOW_APART = "#!/bin/bash\nset -m\nsleep 600 &\necho $! >>$OUT/apart\nsleep 600\n"
 TELLS_MUCH = ("#!/bin/sh\necho the beginning; yes 'an error, and where it was' | head -100000\n"
               "echo '[  PASSED  ] 1 test(s).'\n")
@@ -105,7 +105,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual((code, results[0]["verdict"]), (1, "failed"), printed)
 
     def test_a_test_that_does_not_end(self):
-        """It is ended, its children too, and what comes behind it is told as not run."""
+        """A slow test and its children are ended, and later tests are reported as not run."""
         self.pack(device_kernels_cuda_test=SLOW, resume_cuda_test=GOOD)
         # The first begins if 20 s are left, of which a busy machine may be short at once.
         for deadline in "22", "40", "80":
@@ -146,7 +146,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertIn("0.9 on the GPU, 0.5 on the cpu", printed)
 
     def test_libraries_that_were_found_already(self):
-        """libcuda may be known by LD_LIBRARY_PATH alone."""
+        """libcuda may be found only by LD_LIBRARY_PATH."""
         self.pack(device_kernels_cuda_test=TELLS)
         self.run_it("kernels", LD_LIBRARY_PATH="/driver/of/this/machine")
         with open(os.path.join(self.folder, "out", "log.txt"), encoding="utf-8") as handle:

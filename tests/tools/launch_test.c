@@ -94,7 +94,7 @@ static void the_mpi_that_is_there_is_taken(void **state) {
          TEXTS("TANDEM_NET=mpich ", " mpiexec -n 1"));
 }
 
-/* What the user has set stays. */
+/* Settings of the user are kept. */
 static void messages_over_tcp_go_at_once(void **state) {
   (void)state;
   expect(

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""peer_cases_test.py LIBRARY HEADER... SUITE...: the cases of PyTorch and ONNX that are kept here
-(tools/peer_cases/freeze.py) pass, of each operation as many as the list beside them says."""
+"""Runs recorded cases of PyTorch and ONNX: peer_cases_test.py LIBRARY HEADER... SUITE...
+
+tools/peer_cases/freeze.py wrote the cases. For each operation as many pass as the list beside them
+requires."""
 
 import os
 import sys

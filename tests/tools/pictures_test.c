@@ -1,5 +1,5 @@
-/* What `tandem plan` and `tandem trace` make of the files that a session writes is what the session
- * tells itself, and a browser draws its pages without a complaint. */
+/* The reports of `tandem plan` and `tandem trace` from the files of a session are those of the
+ * session, and a browser draws its pages without an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -194,7 +194,7 @@ static void what_is_none_is_refused(void **state) {
   must_print("plan", 2, "missing FILE");
 }
 
-/* Whoever wrote the file chose its names. */
+/* Names in a file are untrusted. */
 static void names_are_shown_as_text(void **state) {
   (void)state;
   write_text(

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Several test programs in one executable: all run, what fails is told; one runs by its name."""
+"""Several test programs in one executable: all run, failures are reported; one runs by name."""
 import os
 import re
 import subprocess

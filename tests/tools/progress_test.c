@@ -15,7 +15,7 @@
 
 #include "tools/progress/progress.h"
 
-/* What a bar draws on a terminal of so many columns, without what moves the cursor. */
+/* Returns the text of a bar on a terminal of so many columns, without cursor movements. */
 static void drawn_on(int columns, int64_t done, char *out, size_t capacity) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   assert_true(terminal >= 0);
@@ -61,7 +61,7 @@ static void the_bar_gives_way_before_the_text(void **state) {
   char drawn[1024];
   drawn_on(200, 100, drawn, sizeof drawn);
   assert_string_equal(drawn, "epoch 3/10 [###############...............]  50%  loss 0.612");
-  drawn_on(0, 100, drawn, sizeof drawn); /* a terminal that does not tell */
+  drawn_on(0, 100, drawn, sizeof drawn); /* a terminal of unknown width */
   assert_string_equal(drawn, "epoch 3/10 [###############...............]  50%  loss 0.612");
   drawn_on(41, 200, drawn, sizeof drawn);
   assert_string_equal(drawn, "epoch 3/10 [##########] 100%  loss 0.612");

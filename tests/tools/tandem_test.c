@@ -47,7 +47,7 @@ static void a_folder_that_is_gone_is_named(void **state) {
   outcome_free(&ended);
 }
 
-/* What the command prints, which ends as it must; freed by outcome_free. */
+/* Runs the command, which must have the exit code; freed by outcome_free. */
 static outcome run(const char *arguments, int exit_code) {
   char line[PATH_MAX + 512];
   (void)snprintf(line, sizeof line, "TANDEM_LINKS=off '%s' %s", command, arguments);
@@ -111,7 +111,7 @@ static void devices_and_links_are_told(void **state) {
   must_print("devices > /dev/full", 1, (const char *const[]){"cannot write", NULL});
 }
 
-/* Of the tables that help prints: every command, and an option of one. */
+/* Checks the tables that help prints: every command, and an option of one. */
 static void the_manual_and_the_completion_know_all(void **state) {
   (void)state;
   must_print("--help > /dev/full", 1, (const char *const[]){"cannot write", NULL});
@@ -150,7 +150,7 @@ static void the_manual_and_the_completion_know_all(void **state) {
 
 #define SMALL_COPIES "bench transfer --sizes 1K,4K --samples 3 --case host_to_device "
 
-/* What a JSON reader of somebody else's makes of it. */
+/* An independent JSON reader accepts the output. */
 static void json_is_json(void **state) {
   (void)state;
   char line[4 * PATH_MAX];
@@ -209,7 +209,7 @@ static void the_doctor_tells_what_is_wrong(void **state) {
   }
 }
 
-/* What the command prints on a terminal. */
+/* Runs the command on a terminal. */
 static outcome run_on_terminal(const char *arguments) {
   char line[PATH_MAX + 512];
   (void)snprintf(line, sizeof line,
@@ -219,7 +219,7 @@ static outcome run_on_terminal(const char *arguments) {
   return program_run_as(line);
 }
 
-/* A model whose blocks are placed is placed over the devices that its forecast is told of. */
+/* A model with placed blocks is placed over the devices of its forecast. */
 static void forecasts_are_of_what_is_asked_for(void **state) {
   (void)state;
   static const char text[] =
@@ -362,8 +362,7 @@ static void tensors_of_every_dtype_are_listed(void **state) {
                                    NULL});
 }
 
-/* Whoever wrote the file chose its names: none of them moves a cursor, or makes a line of its own.
- */
+/* Names in a file are untrusted: none of them moves the cursor or makes a line of its own. */
 static void names_of_files_are_shown_as_text(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

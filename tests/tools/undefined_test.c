@@ -1,5 +1,5 @@
-/* Builds that check for undefined behaviour end the program at it and tell the line, in a case of
- * cmocka too; whichever way they do, which .bazelrc decides. */
+/* Builds that check for undefined behaviour end the program and report the line, in a case of
+ * cmocka too, in the way that .bazelrc selects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

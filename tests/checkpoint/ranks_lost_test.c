@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/allocate.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
 #include "tests/options.h"
 #include "tests/shards.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { RANKS = 2, ROWS = 12, PATH_BYTES = 512 };
 

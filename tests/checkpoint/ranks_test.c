@@ -11,6 +11,7 @@
 #include "graph/store/store.h"
 #include "tests/graph/job.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 12, BEFORE = 4, AFTER = 5, MOST = 3, PATH_BYTES = 512 };
 

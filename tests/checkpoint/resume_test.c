@@ -3,6 +3,7 @@
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { BEFORE = 4, AFTER = 9 }; /* steps; an epoch has six */
 

@@ -1,9 +1,9 @@
 /* Parameters by PyTorch's names: what a file has, what loads, what rules of names change, and what
  * is refused, all of it in one message. */
-#include "core/allocate.h"
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* A model with parts in parts; first: what its first layer is called. */
 static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) {

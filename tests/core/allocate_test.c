@@ -11,6 +11,7 @@
 
 #include "core/allocate.h"
 #include "core/map.h"
+#include "tests/support/faulty_allocator.h"
 
 static int create_faulty(void **state) {
   *state = tdm_faulty_allocator_create();

@@ -17,9 +17,9 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "core/allocate.h"
 #include "core/loop.h"
 #include "core/park.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { POSTERS = 4, TASKS_EACH = 2000 };
 

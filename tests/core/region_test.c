@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "tests/support/faulty_allocator.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

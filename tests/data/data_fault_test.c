@@ -7,6 +7,7 @@
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* Does one thing and releases all its resources; returns true if everything succeeded. */
 typedef bool (*attempt_function)(tdm_context *context);

@@ -1,6 +1,7 @@
 /* Temporary files and contexts for the tests of data/. */
 #include "tests/data/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 #include <dirent.h>
 #include <stdio.h>

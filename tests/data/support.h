@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/allocate.h"
 #include "tandem/data/data.h"
+#include "tests/support/faulty_allocator.h"
 
 #define PATH_BYTES 512
 

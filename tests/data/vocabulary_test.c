@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/data/support.h"
+#include "tests/support/faulty_allocator.h"
 
 static const char *const texts[] = {"the tide comes in ", "\tand the\n\ntide goes out", ""};
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/fuzz/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define TANDEM_TESTS_GRAPH_JOB_H
 
 #include "net/control.h"
-#include "net/simnet.h"
 #include "tests/graph/support.h"
+#include "tests/support/simnet.h"
 
 enum { JOB_MOST_RANKS = 8 };
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "tests/net/control_job.h"
+#include "tests/support/faulty_allocator.h"
 
 /* ---- Not reached ---- */
 

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include "tests/support/faulty_allocator.h"
+
 static void on_failure(void *user, const tdm_control_failure *failure) {
   (void)failure;
   atomic_fetch_add(&((rank *)user)->failures, 1);

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "core/allocate.h"
 #include "core/park.h"
 #include "net/control_state.h"
-#include "net/simnet.h"
+#include "tests/support/faulty_allocator.h"
+#include "tests/support/simnet.h"
 
 #define MOST 3
 #define NEVER_NS UINT64_C(300000000000)

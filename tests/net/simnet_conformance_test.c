@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "net/simnet.h"
 #include "tests/net/conformance.h"
+#include "tests/support/simnet.h"
 
 #define MOST_RANKS 5
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "core/allocate.h"
 #include "core/park.h"
-#include "net/simnet.h"
+#include "tests/support/faulty_allocator.h"
+#include "tests/support/simnet.h"
 
 #define RANKS 3
 

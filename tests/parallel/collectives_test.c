@@ -4,6 +4,7 @@
 
 #include "tests/options.h"
 #include "tests/parallel/support.h"
+#include "tests/support/faulty_allocator.h"
 
 /* ---- What is refused ---- */
 

@@ -6,6 +6,7 @@
 
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { MUTATIONS = 20000, HEADER_LIMIT = 2048, DATA_BYTES = 49 };
 

@@ -9,6 +9,7 @@
 
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
+#include "tests/support/faulty_allocator.h"
 
 typedef struct hostile {
   const char *header;

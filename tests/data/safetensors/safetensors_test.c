@@ -7,6 +7,7 @@
 
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
+#include "tests/support/faulty_allocator.h"
 
 static const tdm_dtype dtypes[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   TDM_INT64,
                                    TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE /* pthread_setattr_default_np */
 #include <pthread.h>
 
-#include "core/allocate.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { REFUSED = 2 * TDM_MAX_WAITERS };
 

@@ -7,6 +7,7 @@
 
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 static int set_up(void **state) {
   *state = test_context(NULL);

@@ -6,6 +6,7 @@
 #include "devices/topology/topology.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 static tdm_context *create(const tdm_context_options *options) {
   tdm_context *context = tdm_context_create(options);

@@ -7,9 +7,10 @@
 
 #include "devices/creation/job.h"
 #include "net/control.h"
-#include "net/simnet.h"
+#include "tests/support/faulty_allocator.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/simnet.h"
 
 enum { RANKS = 2, SHORT_RANK = 1, MOST_ALLOCATIONS = 400 };
 

@@ -14,8 +14,8 @@
 #include "devices/cpu/cpu.h"
 #include "devices/creation/job.h"
 #include "devices/sim/sim.h"
-#include "net/simnet.h"
 #include "tests/options.h"
+#include "tests/support/simnet.h"
 
 /* ---- The kind -------------------------------------------------------------------------------- */
 

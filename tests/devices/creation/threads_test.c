@@ -17,10 +17,10 @@
 #include "devices/creation/job.h"
 #include "devices/topology/topology.h"
 #include "net/control.h"
-#include "net/simnet.h"
 #include "tandem/data/data.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/simnet.h"
 
 enum { RANKS = 2, ITEMS = 4, MOST_ROWS = 32, CELLS = 6 };
 enum { SHORT_SLICE_NS = 100000, WHY_TEXT = 200 };

@@ -7,6 +7,7 @@
 #include "tests/devices/support.h"
 #include "tests/devices/support_cuda.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* ---- What a kernel reports ------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "devices/context/context.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* Two hosts of three devices, of a million bytes each. */
 static const char two_hosts[] =

@@ -10,6 +10,7 @@
 #include "devices/links/table.h"
 #include "devices/links/trial.h"
 #include "tests/graph/job.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { MOST_BYTES = 64 << 10, PATH_BYTES = 512 };
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "devices/links/table.h"
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 typedef struct log_record {
   int count;

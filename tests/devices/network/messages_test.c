@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "devices/network/network_state.h"
-#include "net/simnet.h"
 #include "tests/devices/support.h"
+#include "tests/support/simnet.h"
 
 enum { ENOUGH_TURNS = 100000 };
 #define PIECE_BYTES ((size_t)8192 - 64)

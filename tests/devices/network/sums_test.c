@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "devices/network/network_state.h"
-#include "net/simnet.h"
 #include "tests/devices/support.h"
+#include "tests/support/simnet.h"
 
 enum { RANKS = 3, ENOUGH_TURNS = 1000000, MOST = 2 * TDM_SUM_PIECE_BYTES / 8 + 3, BEHIND = 4 };
 

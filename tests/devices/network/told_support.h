@@ -7,8 +7,8 @@
 
 #include "devices/network/network.h"
 #include "net/control.h"
-#include "net/simnet.h"
 #include "tests/devices/support.h"
+#include "tests/support/simnet.h"
 
 /* Of three ranks the last gives up; the others have something out to one another by then. */
 enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "devices/network/network.h"
-#include "net/simnet.h"
 #include "tests/devices/support.h"
+#include "tests/support/simnet.h"
 
 enum { MOST_RANKS = 5, BYTES = 3000 };
 

@@ -2,6 +2,7 @@
  * have tests of their own. */
 #include "tests/devices/staging/pool_support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 #include <stdio.h>
 #include <stdlib.h>

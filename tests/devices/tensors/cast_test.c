@@ -5,6 +5,7 @@
 
 #include "tests/devices/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 3, WIDTH = 2, STATE = 7, WORKSPACE = 1000 };
 

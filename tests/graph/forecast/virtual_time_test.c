@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "graph/forecast/virtual_time.h"
+#include "tests/support/faulty_allocator.h"
 
 struct fixture {
   tdm_allocator allocator;

@@ -2,6 +2,7 @@
  * that are wanted, which are of this graph, and of the dtype and shape that they must have. */
 #include "graph/ir/gradient_rule.h"
 #include "tests/graph/group.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { TABLE = 1, OTHER, Y, Z, ROWS, MORE, NARROW, WHOLE, FLAT, IDS, FEW, COUNT, HALF, VALUES };
 

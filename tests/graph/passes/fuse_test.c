@@ -2,11 +2,11 @@
  * of a fused node; and what is left behind when memory is short. */
 #include <stdlib.h>
 
-#include "core/allocate.h"
 #include "devices/fused.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 4, WIDTH = 6 };
 

@@ -2,10 +2,10 @@
  * formats differ, once per value, and what leaves a device or the plan is dense. */
 #include <stdlib.h>
 
-#include "core/allocate.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { BLOCKED = 7, LANES = 4, ROWS = 6, COLUMNS = 5 };
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/allocate.h"
 #include "tests/graph/job.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* ---- Making plans ---- */
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/allocate.h"
 #include "tests/core/comma_locale.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 static tdm_status print_pass(tdm_session *session, const char *what, tdm_plan_format format,
                              FILE *out) {

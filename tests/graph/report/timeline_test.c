@@ -1,6 +1,7 @@
 /* Timelines put in order, added up, walked back along. Every number here is computed on paper from
  * the times of made_timeline.h. */
 #include "tests/graph/report/made_timeline.h"
+#include "tests/support/faulty_allocator.h"
 
 static const tdm_timeline_event *event_of(const tdm_timeline *timeline, uint32_t run,
                                           uint32_t node) {

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/allocate.h"
 #include "core/park.h"
 #include "graph/run/session.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 /* What a callback writes down for one run. */
 typedef struct witness {

@@ -3,11 +3,11 @@
  * with its cause arrives, and in the end every byte has been given back. */
 #include <stdlib.h>
 
-#include "core/allocate.h"
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 typedef struct memory_sweep {
   tdm_status (*play)(tdm_context *context); /* makes objects, uses them, and lets all of them go */

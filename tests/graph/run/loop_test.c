@@ -4,10 +4,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/allocate.h"
 #include "tests/graph/clogged.h"
 #include "tests/graph/run_tally.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 static void hundreds_of_steps_are_those_of_blocking_runs(void **unused) {
   (void)unused;

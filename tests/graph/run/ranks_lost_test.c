@@ -12,6 +12,7 @@
 #include "graph/run/session.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/job.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 12, REPLICAS = 4 };
 

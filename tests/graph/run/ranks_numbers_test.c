@@ -7,6 +7,7 @@
 #include "graph/run/life.h"
 #include "graph/run/session.h"
 #include "tests/graph/job.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 12, RANKS = 2 };
 

@@ -2,11 +2,11 @@
  * than the first thousand, nor do shapes that no run had before. */
 #include <unistd.h>
 
-#include "core/allocate.h"
 #include "tests/devices/sanitized.h"
 #include "tests/graph/run/counter_model.h"
 #include "tests/graph/run_tally.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 static int run_count(void) {
   return test_is_sanitized() ? 10000 : 100000;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/graph/schedule/random_schedule.h"
+#include "tests/support/faulty_allocator.h"
 
 struct description {
   size_t steps, accesses, storages;

@@ -10,6 +10,7 @@
 
 #include "graph/schedule/verify_ranks.h"
 #include "tests/graph/schedule/random_schedule.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { COMPUTE = 0, SEND = 1, RECEIVE = 2 };
 enum { MANY_RANKS = 100, MANY_MESSAGES = 900, MANY_OF_ALL = 100, STEPS = 1000 };

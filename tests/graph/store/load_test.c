@@ -1,9 +1,9 @@
 /* What a store is loaded with: values that no session has asked for yet, and loads that fail
  * half-way. */
-#include "core/allocate.h"
 #include "graph/store/store.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { WIDTH = 4 };
 

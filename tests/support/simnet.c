@@ -1,13 +1,13 @@
 /* Creates and ends simnet and its endpoints; polls, faults and counters. Invariant: see simnet.h
  * and simnet_state.h. */
-#include "net/simnet.h"
+#include "tests/support/simnet.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "core/park.h"
 #include "core/status.h"
-#include "net/simnet_state.h"
+#include "tests/support/simnet_state.h"
 
 /* ---- The net ---- */
 

@@ -1,9 +1,9 @@
 /* The allocator of the failure sweeps. Invariant: the outstanding bytes are those allocated minus
  * those released, so a release with a size other than that of its allocation is visible. */
+#include "tests/support/faulty_allocator.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "core/allocate.h"
 
 struct tdm_faulty_allocator {
   tdm_allocator under;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "net/simnet_state.h"
+#include "tests/support/simnet_state.h"
 
 #define PIECE 256 /* elements that are summed at once */
 

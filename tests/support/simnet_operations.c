@@ -4,7 +4,7 @@
 
 #include "core/hash.h"
 #include "core/park.h"
-#include "net/simnet_state.h"
+#include "tests/support/simnet_state.h"
 
 void sim_lose(tdm_simnet *net, int rank) {
   net->ranks[rank].gone = true;

@@ -2,14 +2,14 @@
  * all of it, including the memory of requests, is read and written under the net's lock. An
  * operation is in the list of the rank that posted it until its request has settled and its bytes
  * are not needed. */
-#ifndef TANDEM_NET_SIMNET_STATE_H
-#define TANDEM_NET_SIMNET_STATE_H
+#ifndef TANDEM_TESTS_SUPPORT_SIMNET_STATE_H
+#define TANDEM_TESTS_SUPPORT_SIMNET_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/allocate.h"
-#include "net/simnet.h"
+#include "tests/support/simnet.h"
 
 /* One collective of the job: the ranks' operations with the same number. */
 typedef struct sim_round {

@@ -3,8 +3,8 @@
  * choices (delays, the order of sums) depend on the seed, the ranks, and each rank's order of
  * posts, never on thread timing. Any thread may make any call, except that calls of one endpoint
  * must not overlap; each rank's endpoint may have its own thread. */
-#ifndef TANDEM_NET_SIMNET_H
-#define TANDEM_NET_SIMNET_H
+#ifndef TANDEM_TESTS_SUPPORT_SIMNET_H
+#define TANDEM_TESTS_SUPPORT_SIMNET_H
 
 #include "net/transport.h"
 

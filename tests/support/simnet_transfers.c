@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/park.h"
-#include "net/simnet_state.h"
+#include "tests/support/simnet_state.h"
 
 /* ---- Matching ---- */
 

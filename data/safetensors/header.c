@@ -1,11 +1,11 @@
 /* Reads a safetensors header and checks everything in it. Invariant: no value is used unchecked:
  * names are distinct, shapes match the sizes of their offsets, and the offsets tile the data. */
+#define _GNU_SOURCE /* qsort_r */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/safetensors/json.h"
-#include "data/safetensors/name_set.h"
 #include "data/safetensors/safetensors.h"
 
 /* ---- One tensor ----------------------------------------------------------------------------- */
@@ -158,45 +158,73 @@ static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_b
   return TDM_OK;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------ */
+static tdm_status fail_twice(const char *what, const char *name) {
+  return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" stands there twice", what, name);
+}
 
-/* Reads a string and adds it to names. Fails if names contains it already. `what` describes it in
- * the message. */
-static tdm_status read_name(tdm_json *json, tdm_name_set *names, const char *what,
-                            char **out_name) {
-  bool is_new = false;
-  TDM_TRY(tdm_json_string(json, out_name));
-  TDM_TRY(tdm_name_set_add(names, (size_t)(*out_name - json->text), &is_new));
-  if (is_new) return TDM_OK;
-  return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" stands there twice", what, *out_name);
+/* ---- Metadata -------------------------------------------------------------------------------- */
+
+/* The keys of the metadata, as places in the decoded text: 4 bytes each, since a key may take 7
+ * bytes of a header. */
+typedef struct metadata_keys {
+  uint32_t *places;
+  size_t capacity;
+  size_t count;
+} metadata_keys;
+
+static int compare_keys(const void *left, const void *right, void *text) {
+  const char *begin = text;
+  return strcmp(begin + *(const uint32_t *)left, begin + *(const uint32_t *)right);
+}
+
+/* Reports a key that is there twice. Sorts: no header can make that slow. */
+static tdm_status check_keys(metadata_keys *keys, char *text) {
+  if (keys->count > 0) qsort_r(keys->places, keys->count, sizeof *keys->places, compare_keys, text);
+  for (size_t i = 1; i < keys->count; i++) {
+    if (compare_keys(&keys->places[i - 1], &keys->places[i], text) == 0)
+      return fail_twice("key", text + keys->places[i]);
+  }
+  return TDM_OK;
+}
+
+static tdm_status add_key(metadata_keys *keys, const tdm_allocator *allocator, size_t place) {
+  TDM_TRY(tdm_array_reserve(allocator, (void **)&keys->places, &keys->capacity, keys->count + 1,
+                            sizeof *keys->places, "the names of a header"));
+  keys->places[keys->count++] = (uint32_t)place;
+  return TDM_OK;
 }
 
 /* Checks the metadata, which maps strings to strings, and discards it. */
 static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) {
-  tdm_name_set keys;
-  tdm_name_set_init(&keys, allocator, json->text);
+  metadata_keys keys = {.count = 0};
   bool more = false;
   tdm_status status = tdm_json_expect(json, '{');
   if (status == TDM_OK) more = !tdm_json_accept(json, '}');
   while (more && status == TDM_OK) {
     char *key = NULL;
     char value[1];
-    status = read_name(json, &keys, "key", &key);
+    status = tdm_json_string(json, &key);
+    if (status == TDM_OK) status = add_key(&keys, allocator, (size_t)(key - json->text));
     if (status == TDM_OK) status = tdm_json_expect(json, ':');
     if (status == TDM_OK) status = tdm_json_word(json, value, sizeof(value));
     if (status == TDM_OK) status = tdm_json_more(json, '}', &more);
   }
-  tdm_name_set_deinit(&keys);
+  if (status == TDM_OK) status = check_keys(&keys, json->text);
+  tdm_release(allocator, keys.places, keys.capacity * sizeof *keys.places);
   return status;
 }
 
+/* ---- All of it ------------------------------------------------------------------------------ */
+
 /* Reads one member of the header's object. */
-static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
-                              int64_t data_bytes) {
+static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, int64_t data_bytes,
+                              bool *has_metadata) {
   char *name = NULL;
-  TDM_TRY(read_name(json, names, "the name", &name));
+  TDM_TRY(tdm_json_string(json, &name));
   TDM_TRY(tdm_json_expect(json, ':'));
   if (strcmp(name, TDM_SAFETENSORS_METADATA) == 0) {
+    if (*has_metadata) return fail_twice("the name", name);
+    *has_metadata = true;
     const tdm_status status = read_metadata(json, header->allocator);
     return status == TDM_OK ? TDM_OK : tdm_fail_within(status, TDM_SAFETENSORS_METADATA);
   }
@@ -239,18 +267,24 @@ static tdm_status make_entries(tdm_safetensors_header *header, const char *text,
   return header->entries ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, tdm_name_set *names,
-                               int64_t data_bytes) {
+static tdm_status read_members(tdm_safetensors_header *header, tdm_json *json, int64_t data_bytes) {
   if (json->bytes == 0 || json->text[0] != '{') {
     return tdm_fail(TDM_CORRUPT_DATA, "header byte 0: expected '{'");
   }
   json->at = 1;
+  bool has_metadata = false;
   bool more = !tdm_json_accept(json, '}');
   while (more) {
-    TDM_TRY(read_member(header, json, names, data_bytes));
+    TDM_TRY(read_member(header, json, data_bytes, &has_metadata));
     TDM_TRY(tdm_json_more(json, '}', &more));
   }
   return tdm_json_end(json);
+}
+
+static int compare_names(const void *left, const void *right) {
+  const tdm_safetensors_entry *a = *(const tdm_safetensors_entry *const *)left;
+  const tdm_safetensors_entry *b = *(const tdm_safetensors_entry *const *)right;
+  return strcmp(a->name, b->name);
 }
 
 static int compare_places(const void *left, const void *right) {
@@ -261,47 +295,58 @@ static int compare_places(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Checks that the tensors, sorted by offset, follow each other from 0 to data_bytes. */
-static tdm_status check_tiling(const tdm_safetensors_header *header, int64_t data_bytes) {
-  const size_t bytes = header->count * sizeof(const tdm_safetensors_entry *);
-  const tdm_safetensors_entry **places =
-      tdm_allocate(header->allocator, bytes, "the places of tensors");
-  if (!places) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; i < header->count; i++)
-    places[i] = &header->entries[i];
-  qsort(places, header->count, sizeof(*places), compare_places);
-  tdm_status status = TDM_OK;
+/* Reports a name that two of the tensors (count) have. Sorts them by name. */
+static tdm_status check_names(const tdm_safetensors_entry **tensors, size_t count) {
+  qsort(tensors, count, sizeof(*tensors), compare_names);
+  for (size_t i = 1; i < count; i++) {
+    if (compare_names(&tensors[i - 1], &tensors[i]) == 0)
+      return fail_twice("the name", tensors[i]->name);
+  }
+  return TDM_OK;
+}
+
+/* Reports tensors (count) that do not follow each other from 0 to data_bytes. Sorts them by place.
+ */
+static tdm_status check_tiling(const tdm_safetensors_entry **tensors, size_t count,
+                               int64_t data_bytes) {
+  qsort(tensors, count, sizeof(*tensors), compare_places);
   int64_t reached = 0;
-  for (size_t i = 0; i < header->count && status == TDM_OK; i++) {
-    if (places[i]->begin != reached) {
-      status = tdm_fail(TDM_CORRUPT_DATA,
-                        "tensor \"%.80s\": data_offsets: begins at %lld, leaving %s with what "
-                        "ends at %lld",
-                        places[i]->name, (long long)places[i]->begin,
-                        places[i]->begin > reached ? "a hole" : "an overlap", (long long)reached);
+  for (size_t i = 0; i < count; i++) {
+    if (tensors[i]->begin != reached) {
+      return tdm_fail(TDM_CORRUPT_DATA,
+                      "tensor \"%.80s\": data_offsets: begins at %lld, leaving %s with what "
+                      "ends at %lld",
+                      tensors[i]->name, (long long)tensors[i]->begin,
+                      tensors[i]->begin > reached ? "a hole" : "an overlap", (long long)reached);
     }
-    reached = places[i]->end;
+    reached = tensors[i]->end;
   }
-  if (status == TDM_OK && reached != data_bytes) {
-    status = tdm_fail(TDM_CORRUPT_DATA,
-                      "the tensors end at byte %lld of the data, a hole before "
-                      "its end at %lld",
-                      (long long)reached, (long long)data_bytes);
-  }
-  tdm_release(header->allocator, places, bytes);
+  if (reached == data_bytes) return TDM_OK;
+  return tdm_fail(TDM_CORRUPT_DATA,
+                  "the tensors end at byte %lld of the data, a hole before its end at %lld",
+                  (long long)reached, (long long)data_bytes);
+}
+
+static tdm_status check_tensors(const tdm_safetensors_header *header, int64_t data_bytes) {
+  const size_t bytes = header->count * sizeof(const tdm_safetensors_entry *);
+  const tdm_safetensors_entry **tensors =
+      tdm_allocate(header->allocator, bytes, "the places of tensors");
+  if (!tensors) return TDM_OUT_OF_MEMORY;
+  for (size_t i = 0; i < header->count; i++)
+    tensors[i] = &header->entries[i];
+  tdm_status status = check_names(tensors, header->count);
+  if (status == TDM_OK) status = check_tiling(tensors, header->count, data_bytes);
+  tdm_release(header->allocator, tensors, bytes);
   return status;
 }
 
 tdm_status tdm_safetensors_parse(tdm_safetensors_header *header, const tdm_allocator *allocator,
                                  char *text, size_t bytes, int64_t data_bytes) {
   *header = (tdm_safetensors_header){.allocator = allocator};
-  tdm_name_set names;
-  tdm_name_set_init(&names, allocator, text);
   tdm_json json = {.text = text, .bytes = bytes};
   tdm_status status = make_entries(header, text, bytes);
-  if (status == TDM_OK) status = read_members(header, &json, &names, data_bytes);
-  tdm_name_set_deinit(&names);
-  return status == TDM_OK ? check_tiling(header, data_bytes) : status;
+  if (status == TDM_OK) status = read_members(header, &json, data_bytes);
+  return status == TDM_OK ? check_tensors(header, data_bytes) : status;
 }
 
 void tdm_safetensors_header_deinit(tdm_safetensors_header *header) {

@@ -1,60 +1,44 @@
-/* The table of kernels: open addressing with linear probing. Invariant: see the header. */
+/* See devices/context/kernel_registry.h. */
 #include "devices/context/kernel_registry.h"
 
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/status.h"
 
 tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry, const tdm_allocator *allocator) {
   *registry = (tdm_kernel_registry){0};
   if (pthread_mutex_init(&registry->mutex, NULL) != 0) {
     return tdm_fail(TDM_OUT_OF_MEMORY, "no mutex for the table of kernels");
   }
-  registry->allocator = allocator;
+  tdm_table_init(&registry->table, allocator);
+  registry->ready = true;
   return TDM_OK;
 }
 
 void tdm_kernel_registry_deinit(tdm_kernel_registry *registry) {
-  if (!registry->allocator) return;
-  tdm_release(registry->allocator, registry->slots, registry->capacity * sizeof(tdm_kernel *));
+  if (!registry->ready) return;
+  tdm_table_deinit(&registry->table);
   (void)pthread_mutex_destroy(&registry->mutex);
   *registry = (tdm_kernel_registry){0};
 }
 
-/* Returns the slot of the kernel, or the free slot where it belongs. */
-static size_t find_slot(const tdm_kernel_registry *registry, const char *operation,
-                        const char *executes, tdm_dtype dtype) {
-  const uint64_t hash = tdm_hash_string(operation, tdm_hash_string(executes, (uint64_t)dtype));
-  size_t slot = (size_t)hash & (registry->capacity - 1);
-  for (;; slot = (slot + 1) & (registry->capacity - 1)) {
-    const tdm_kernel *kernel = registry->slots[slot];
-    if (!kernel) return slot;
-    if (kernel->dtype == dtype && strcmp(kernel->operation, operation) == 0 &&
-        strcmp(kernel->executes, executes) == 0) {
-      return slot;
-    }
-  }
+/* The place of a kernel. */
+typedef struct kernel_key {
+  const char *operation;
+  const char *executes;
+  tdm_dtype dtype;
+} kernel_key;
+
+static uint64_t hash_of(const kernel_key *key) {
+  return tdm_hash_string(key->operation, tdm_hash_string(key->executes, (uint64_t)key->dtype));
 }
 
-static void put(tdm_kernel_registry *registry, const tdm_kernel *kernel) {
-  registry->slots[find_slot(registry, kernel->operation, kernel->executes, kernel->dtype)] = kernel;
-}
-
-static tdm_status reserve_one(tdm_kernel_registry *registry) {
-  if ((registry->count + 1) * 4 <= registry->capacity * 3) return TDM_OK;
-  const size_t capacity = registry->capacity == 0 ? 256 : registry->capacity * 2;
-  const size_t bytes = capacity * sizeof(tdm_kernel *);
-  const tdm_kernel **slots = tdm_allocate(registry->allocator, bytes, "the table of kernels");
-  if (!slots) return TDM_OUT_OF_MEMORY;
-  const tdm_kernel **old_slots = registry->slots;
-  const size_t old_capacity = registry->capacity;
-  registry->slots = slots;
-  registry->capacity = capacity;
-  for (size_t i = 0; i < old_capacity; i++) {
-    if (old_slots[i]) put(registry, old_slots[i]);
-  }
-  tdm_release(registry->allocator, old_slots, old_capacity * sizeof(tdm_kernel *));
-  return TDM_OK;
+static bool is_at(const void *key, const void *sought) {
+  const tdm_kernel *kernel = key;
+  const kernel_key *at = sought;
+  return kernel->dtype == at->dtype && strcmp(kernel->operation, at->operation) == 0 &&
+         strcmp(kernel->executes, at->executes) == 0;
 }
 
 tdm_status tdm_kernel_check(const tdm_kernel *kernel) {
@@ -79,28 +63,26 @@ tdm_status tdm_kernel_check(const tdm_kernel *kernel) {
 tdm_status tdm_kernel_registry_add(tdm_kernel_registry *registry, const tdm_kernel *kernel) {
   TDM_TRY(tdm_kernel_check(kernel));
   (void)pthread_mutex_lock(&registry->mutex);
-  tdm_status status = reserve_one(registry);
-  if (status != TDM_OK) goto done;
-  const size_t slot = find_slot(registry, kernel->operation, kernel->executes, kernel->dtype);
-  if (registry->slots[slot]) {
+  const kernel_key key = {kernel->operation, kernel->executes, kernel->dtype};
+  const uint64_t hash = hash_of(&key);
+  tdm_status status =
+      tdm_table_reserve(&registry->table, registry->table.count + 1, "the table of kernels");
+  if (status == TDM_OK && tdm_table_find(&registry->table, hash, &key, is_at)) {
     status = tdm_fail(TDM_INVALID_ARGUMENT, "%s has a kernel of %s for %s already",
                       kernel->executes, kernel->operation, tdm_dtype_name(kernel->dtype));
-    goto done;
   }
-  registry->slots[slot] = kernel;
-  registry->count++;
-done:
+  if (status == TDM_OK) tdm_table_put(&registry->table, hash, kernel, NULL);
   (void)pthread_mutex_unlock(&registry->mutex);
   return status;
 }
 
 const tdm_kernel *tdm_kernel_registry_find(tdm_kernel_registry *registry, const char *operation,
                                            const char *executes, tdm_dtype dtype) {
-  const tdm_kernel *kernel = NULL;
+  const kernel_key key = {operation, executes, dtype};
+  const uint64_t hash = hash_of(&key);
   (void)pthread_mutex_lock(&registry->mutex);
-  if (registry->capacity > 0) {
-    kernel = registry->slots[find_slot(registry, operation, executes, dtype)];
-  }
+  const tdm_table_slot *slot = tdm_table_find(&registry->table, hash, &key, is_at);
+  const tdm_kernel *kernel = slot ? slot->key : NULL;
   (void)pthread_mutex_unlock(&registry->mutex);
   return kernel;
 }

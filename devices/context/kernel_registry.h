@@ -5,18 +5,16 @@
 
 #include <pthread.h>
 
-#include "core/allocate.h"
+#include "core/table.h"
 #include "tandem/devices/devices.h"
 
 typedef struct tdm_kernel_registry {
-  const tdm_allocator *allocator;
+  bool ready; /* initialized */
   pthread_mutex_t mutex;
-  const tdm_kernel **slots; /* (capacity), a power of two, at most three quarters full */
-  size_t capacity;
-  size_t count;
+  tdm_table table;
 } tdm_kernel_registry;
 
-/* Initializes a registry. deinit accepts a zeroed registry, whose allocator is NULL. */
+/* Initializes a registry. deinit accepts a zeroed registry. */
 tdm_status tdm_kernel_registry_init(tdm_kernel_registry *registry,
                                     const tdm_allocator *allocator) TDM_WARN_UNUSED;
 void tdm_kernel_registry_deinit(tdm_kernel_registry *registry);

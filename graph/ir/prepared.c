@@ -1,5 +1,5 @@
-/* The cache of prepared kernels: a chained hash table. Its table only grows, as far as the plans
- * that were there at once have had it. */
+/* The cache of prepared kernels. Its table only grows, to the size that the plans which existed at
+ * the same time required. */
 #include "graph/ir/prepared.h"
 
 #include <stddef.h>
@@ -8,15 +8,12 @@
 #include "core/allocate.h"
 #include "core/hash.h"
 #include "core/park.h"
+#include "core/table.h"
 #include "core/untold.h"
-
-#define FIRST_BUCKETS 256
 
 struct tdm_prepared_cache {
   const tdm_allocator *allocator;
-  tdm_prepared **buckets;
-  size_t bucket_count; /* a power of two */
-  size_t count;
+  tdm_table table;
   uint64_t prepare_ns;
   bool deterministic;
 };
@@ -28,19 +25,14 @@ tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool determ
   if (!cache) return TDM_OUT_OF_MEMORY;
   cache->allocator = allocator;
   cache->deterministic = deterministic;
-  cache->buckets = tdm_allocate(allocator, FIRST_BUCKETS * sizeof(void *), "kernel cache");
-  if (!cache->buckets) {
-    tdm_prepared_cache_destroy(cache);
-    return TDM_OUT_OF_MEMORY;
-  }
-  cache->bucket_count = FIRST_BUCKETS;
+  tdm_table_init(&cache->table, allocator);
   *out_cache = cache;
   return TDM_OK;
 }
 
 void tdm_prepared_cache_destroy(tdm_prepared_cache *cache) {
   if (!cache) return;
-  tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
+  tdm_table_deinit(&cache->table);
   tdm_release(cache->allocator, cache, sizeof *cache);
 }
 
@@ -69,7 +61,9 @@ static bool same_spec(const tdm_spec *a, const tdm_spec *b) {
   return a->dtype == b->dtype && a->format == b->format && tdm_shape_equal(&a->shape, &b->shape);
 }
 
-static bool same_key(const tdm_prepared *entry, const tdm_prepare_key *key) {
+static bool is_prepared_for(const void *prepared, const void *sought) {
+  const tdm_prepared *entry = prepared;
+  const tdm_prepare_key *key = sought;
   if (entry->kernel != key->kernel || entry->attribute_bytes != key->attribute_bytes ||
       entry->input_count != key->input_count || entry->output_count != key->output_count ||
       entry->team_size != key->team_size)
@@ -79,22 +73,6 @@ static bool same_key(const tdm_prepared *entry, const tdm_prepare_key *key) {
   for (size_t i = 0; i < key->input_count + key->output_count; i++)
     if (!same_spec(&entry->offered[i], &key->specs[i])) return false;
   return true;
-}
-
-static tdm_status grow(tdm_prepared_cache *cache) {
-  const size_t count = cache->bucket_count * 4;
-  tdm_prepared **buckets = tdm_allocate(cache->allocator, count * sizeof(void *), "kernel cache");
-  if (!buckets) return TDM_OUT_OF_MEMORY;
-  for (size_t i = 0; cache->buckets && i < cache->bucket_count; i++)
-    for (tdm_prepared *entry = cache->buckets[i], *next; entry; entry = next) {
-      next = entry->next;
-      entry->next = buckets[entry->hash & (count - 1)];
-      buckets[entry->hash & (count - 1)] = entry;
-    }
-  tdm_release(cache->allocator, (void *)cache->buckets, cache->bucket_count * sizeof(void *));
-  cache->buckets = buckets;
-  cache->bucket_count = count;
-  return TDM_OK;
 }
 
 /* What lies densely has as many bytes as its shape says. */
@@ -189,15 +167,14 @@ tdm_status tdm_prepared_get(tdm_prepared_cache *cache, const tdm_prepare_key *ke
                             tdm_prepared **out_prepared) {
   *out_prepared = NULL;
   const uint64_t hash = hash_key(key);
-  for (tdm_prepared *entry = cache->buckets[hash & (cache->bucket_count - 1)]; entry;
-       entry = entry->next)
-    if (entry->hash == hash && same_key(entry, key)) {
-      entry->users++;
-      *out_prepared = entry;
-      return TDM_OK;
-    }
-  if (cache->count > 2 * cache->bucket_count) TDM_TRY(grow(cache));
-  tdm_prepared *entry = make_entry(cache, key);
+  tdm_prepared *entry = tdm_table_get(&cache->table, hash, key, is_prepared_for);
+  if (entry) {
+    entry->users++;
+    *out_prepared = entry;
+    return TDM_OK;
+  }
+  TDM_TRY(tdm_table_reserve(&cache->table, cache->table.count + 1, "kernel cache"));
+  entry = make_entry(cache, key);
   if (!entry) return TDM_OUT_OF_MEMORY;
   const tdm_status status = ask_kernel(cache, entry);
   if (status != TDM_OK) {
@@ -206,21 +183,14 @@ tdm_status tdm_prepared_get(tdm_prepared_cache *cache, const tdm_prepare_key *ke
   }
   entry->users = 1;
   entry->hash = hash;
-  entry->next = cache->buckets[hash & (cache->bucket_count - 1)];
-  cache->buckets[hash & (cache->bucket_count - 1)] = entry;
-  cache->count++;
+  tdm_table_put(&cache->table, hash, entry, entry);
   *out_prepared = entry;
   return TDM_OK;
 }
 
 void tdm_prepared_let_go(tdm_prepared *prepared) {
-  tdm_prepared_cache *cache = prepared->cache;
   if (--prepared->users > 0) return;
-  tdm_prepared **place = &cache->buckets[prepared->hash & (cache->bucket_count - 1)];
-  while (*place != prepared)
-    place = &(*place)->next;
-  *place = prepared->next;
-  cache->count--;
+  tdm_table_remove(&prepared->cache->table, prepared->hash, prepared);
   if (prepared->kernel->release) prepared->kernel->release(prepared->answer.state);
   free_entry(prepared);
 }

@@ -10,7 +10,6 @@ typedef struct tdm_prepared tdm_prepared;
 typedef struct tdm_prepared_cache tdm_prepared_cache;
 
 struct tdm_prepared {
-  tdm_prepared *next; /* in its bucket */
   tdm_prepared_cache *cache;
   uint64_t hash;
   uint64_t users; /* how often it was got, and is not let go of yet */

@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/table.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 typedef struct common_state {
   tdm_graph *graph;
-  bool *apart;         /* per value: delivered, or memory that somebody overwrites */
-  uint32_t *by;        /* per value: what stands for it; 0: itself */
-  tdm_ir_node **table; /* of the first nodes of their kind, by hash; NULL: free */
-  size_t mask;         /* places in the table, less one */
+  bool *apart;      /* per value: delivered, or memory that somebody overwrites */
+  uint32_t *by;     /* per value: what stands for it; 0: itself */
+  tdm_table firsts; /* the first nodes of their kind */
   tdm_common_savings *savings;
 } common_state;
 
@@ -59,7 +59,13 @@ static bool same_outputs(const tdm_graph *graph, const tdm_ir_node *a, const tdm
   return true;
 }
 
-static bool is_same(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
+typedef struct alike {
+  const tdm_graph *graph;
+  const tdm_ir_node *node;
+} alike;
+
+static bool is_same(const void *key, const void *sought) {
+  const tdm_ir_node *a = key, *b = ((const alike *)sought)->node;
   return a->operation == b->operation && a->device == b->device && a->role == b->role &&
          a->replica == b->replica && a->micro == b->micro && a->update_group == b->update_group &&
          a->parallel_region == b->parallel_region && a->input_count == b->input_count &&
@@ -67,16 +73,17 @@ static bool is_same(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_n
          memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0 &&
          (a->attributes == b->attributes ||
           memcmp(a->attributes, b->attributes, a->operation->attribute_bytes) == 0) &&
-         same_outputs(graph, a, b);
+         same_outputs(((const alike *)sought)->graph, a, b);
 }
 
-/* The node that stands for this one, which does so itself if it is the first of its kind. */
+/* Returns an earlier node that computes the same, or adds the node as the first of its kind and
+ * returns NULL. */
 static const tdm_ir_node *first_like(common_state *state, tdm_ir_node *node) {
-  size_t place = hash_of(node) & state->mask;
-  while (state->table[place] && !is_same(state->graph, state->table[place], node))
-    place = (place + 1) & state->mask;
-  if (!state->table[place]) state->table[place] = node;
-  return state->table[place];
+  const uint64_t hash = hash_of(node);
+  const alike sought = {state->graph, node};
+  const tdm_ir_node *first = tdm_table_get(&state->firsts, hash, &sought, is_same);
+  if (!first) tdm_table_put(&state->firsts, hash, node, node);
+  return first;
 }
 
 static void merge(common_state *state, tdm_ir_node *node, const tdm_ir_node *first) {
@@ -116,28 +123,28 @@ static void merge_all(common_state *state) {
     read_firsts(state, node);
     if (!may_merge(state, node)) continue;
     const tdm_ir_node *first = first_like(state, node);
-    if (first != node) merge(state, node, first);
+    if (first) merge(state, node, first);
   }
 }
 
 tdm_status tdm_pass_common_subexpressions(tdm_graph *graph, tdm_common_savings *out_savings) {
-  size_t places = 16;
-  while (places < 2 * graph->order.count)
-    places *= 2;
   *out_savings = (tdm_common_savings){0};
-  common_state state = {.graph = graph, .mask = places - 1, .savings = out_savings};
+  common_state state = {.graph = graph, .savings = out_savings};
+  tdm_table_init(&state.firsts, graph->allocator);
   tdm_region scratch;
   tdm_region_init(&scratch, graph->allocator);
   const size_t count = graph->values.count;
   state.apart = tdm_region_take(&scratch, count * sizeof *state.apart, "common subexpressions");
   state.by = tdm_region_take(&scratch, count * sizeof *state.by, "common subexpressions");
-  state.table = tdm_region_take(&scratch, places * sizeof *state.table, "common subexpressions");
-  const bool taken = state.apart && state.by && state.table;
+  const bool taken =
+      state.apart && state.by &&
+      tdm_table_reserve(&state.firsts, graph->order.count, "common subexpressions") == TDM_OK;
   if (taken) {
     find_apart(&state);
     merge_all(&state);
     if (out_savings->nodes > 0) tdm_replace_values(graph, state.by, count);
   }
+  tdm_table_deinit(&state.firsts);
   tdm_region_deinit(&scratch);
   return taken ? TDM_OK : TDM_OUT_OF_MEMORY;
 }

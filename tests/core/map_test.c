@@ -1,4 +1,5 @@
-/* The hash and the map: spread, put, replace, growth, removal against a plain model, failure. */
+/* The hash, the map and its table: spread, put, replace, growth, removal against a plain model,
+ * failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "core/hash.h"
 #include "core/map.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { KEYS = 3000 };
 
@@ -77,10 +78,9 @@ static void sizes_and_seeds_tell_hashes_apart(void **state) {
 static void what_was_put_is_found(void **state) {
   fixture *all = *state;
   assert_null(tdm_map_get(&all->map, "layer0.bias"));
-  assert_null(tdm_map_remove(&all->map, "layer0.bias"));
   for (int i = 0; i < KEYS; i++) {
     assert_int_equal(tdm_map_put(&all->map, all->keys[i], all->keys[i]), TDM_OK);
-    assert_int_equal(all->map.count, i + 1);
+    assert_int_equal(all->map.table.count, i + 1);
   }
   for (int i = 0; i < KEYS; i++) {
     char key[24]; /* another text of equal characters */
@@ -102,36 +102,53 @@ static void putting_again_replaces(void **state) {
   int second = 0;
   assert_int_equal(tdm_map_put(&all->map, "key", &first), TDM_OK);
   assert_int_equal(tdm_map_put(&all->map, "key", &second), TDM_OK);
-  assert_int_equal(all->map.count, 1);
+  assert_int_equal(all->map.table.count, 1);
   assert_ptr_equal(tdm_map_get(&all->map, "key"), &second);
 }
 
-/* A fixed sequence of puts and removals, compared with an array. */
+static bool is_equal(const void *key, const void *sought) {
+  return strcmp(key, sought) == 0;
+}
+
+/* A fixed sequence of puts and removals, compared with an array. Keys share few hashes, so that
+ * most entries are not in their own slots. */
 static void removals_leave_the_rest_reachable(void **state) {
   fixture *all = *state;
-  enum { USED = 200 };
+  tdm_table *table = &all->map.table;
+  enum { USED = 200, HASHES = 50 };
   bool present[USED] = {false};
   size_t count = 0;
   uint64_t random = 1;
   for (int step = 0; step < 20000; step++) {
     random = tdm_hash_mix(random, (uint64_t)step);
     const size_t i = random % USED;
-    if (random >> 63 != 0) {
-      assert_int_equal(tdm_map_put(&all->map, all->keys[i], all->keys[i]), TDM_OK);
-      count += present[i] ? 0 : 1;
-      present[i] = true;
+    char *key = all->keys[i];
+    const uint64_t hash = UINT64_MAX - i % HASHES; /* the last slots, and the first after them */
+    assert_int_equal(tdm_table_reserve(table, count + 1, "a table"), TDM_OK);
+    if (!present[i]) {
+      assert_null(tdm_table_find(table, hash, key, is_equal));
+      tdm_table_put(table, hash, key, key);
+      count++;
     } else {
-      void *removed = tdm_map_remove(&all->map, all->keys[i]);
-      assert_ptr_equal(removed, present[i] ? all->keys[i] : NULL);
-      count -= present[i] ? 1 : 0;
-      present[i] = false;
+      assert_ptr_equal(tdm_table_get(table, hash, key, is_equal), key);
+      tdm_table_remove(table, hash, key);
+      count--;
     }
-    assert_int_equal(all->map.count, count);
+    present[i] = !present[i];
+    assert_int_equal(table->count, count);
     if (step % 100 != 0) continue;
     for (size_t j = 0; j < USED; j++) {
-      assert_ptr_equal(tdm_map_get(&all->map, all->keys[j]), present[j] ? all->keys[j] : NULL);
+      void *found = tdm_table_get(table, UINT64_MAX - j % HASHES, all->keys[j], is_equal);
+      assert_ptr_equal(found, present[j] ? all->keys[j] : NULL);
     }
   }
+}
+
+/* The limit of what can be addressed. */
+static void a_table_refuses_more_than_memory(void **state) {
+  fixture *all = *state;
+  assert_int_equal(tdm_table_reserve(&all->map.table, SIZE_MAX / 8, "a table"), TDM_OUT_OF_MEMORY);
+  assert_int_equal(all->map.table.capacity, 0);
 }
 
 static void a_failed_put_changes_nothing(void **state) {
@@ -144,7 +161,7 @@ static void a_failed_put_changes_nothing(void **state) {
     if (status == TDM_OK) continue;
     failures++;
     assert_int_equal(status, TDM_OUT_OF_MEMORY);
-    assert_int_equal(all->map.count, i);
+    assert_int_equal(all->map.table.count, i);
     assert_null(tdm_map_get(&all->map, all->keys[i]));
     for (int j = 0; j < i; j++) {
       assert_ptr_equal(tdm_map_get(&all->map, all->keys[j]), all->keys[j]);
@@ -161,6 +178,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_was_put_is_found, create_map, destroy_map),
       cmocka_unit_test_setup_teardown(putting_again_replaces, create_map, destroy_map),
       cmocka_unit_test_setup_teardown(removals_leave_the_rest_reachable, create_map, destroy_map),
+      cmocka_unit_test_setup_teardown(a_table_refuses_more_than_memory, create_map, destroy_map),
       cmocka_unit_test_setup_teardown(a_failed_put_changes_nothing, create_map, destroy_map),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

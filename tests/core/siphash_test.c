@@ -52,8 +52,9 @@ static void make_colliding(char keys[KEYS][KEY_BYTES]) {
 static size_t longest_run(const tdm_map *map) {
   size_t longest = 0;
   size_t run = 0;
-  for (size_t i = 0; i < 2 * map->capacity; i++) {
-    run = map->entries[i & (map->capacity - 1)].key ? run + 1 : 0;
+  const tdm_table *table = &map->table;
+  for (size_t i = 0; i < 2 * table->capacity; i++) {
+    run = table->slots[i & (table->capacity - 1)].key ? run + 1 : 0;
     if (run > longest) longest = run;
   }
   return longest;

@@ -1,5 +1,5 @@
-/* Limits of reading a safetensors file: memory in proportion to the header, names that are chosen
- * to collide, and files that others truncate or change meanwhile. */
+/* Limits of reading a safetensors file: memory in proportion to the header, and files that others
+ * truncate or change meanwhile. */
 #define _GNU_SOURCE /* truncate, mkfifo */
 #include <fcntl.h>
 #include <signal.h>
@@ -11,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/hash.h"
-#include "data/safetensors/name_set.h"
 #include "data/safetensors/safetensors.h"
 #include "devices/context/context.h"
 #include "tests/data/safetensors/files.h"
+#include "tests/support/faulty_allocator.h"
 
 /* ---- Large headers -------------------------------------------------------------------------- */
 
@@ -146,35 +145,6 @@ static void braces_cost_nothing(void **state) {
     end_file(&file, path, "braces.safetensors");
     assert_opens_within(fixture, path, &file, TDM_CORRUPT_DATA, 0);
   }
-}
-
-/* Names with one value of the library's own stable hash (see core/siphash_test.c). */
-static void chosen_names_do_not_collide(void **state) {
-  (void)state;
-  enum { NAMES = 3000, NAME_BYTES = 24 };
-  static char text[NAMES * NAME_BYTES];
-  const tdm_allocator allocator = tdm_allocator_default();
-  tdm_name_set set;
-  tdm_name_set_init(&set, &allocator, text);
-  for (int pass = 0; pass < 2; pass++) {
-    for (size_t i = 0; i < NAMES; i++) {
-      char *name = text + i * NAME_BYTES;
-      (void)snprintf(name, NAME_BYTES, "key%05zu\x03\xed\x92\xd1\x32\x4a\xb5\xd1", i);
-      assert_true(tdm_hash_string(name, 0) == tdm_hash_string(text, 0));
-      bool is_new;
-      assert_int_equal(tdm_name_set_add(&set, i * NAME_BYTES, &is_new), TDM_OK);
-      assert_int_equal(is_new, pass == 0);
-    }
-  }
-  assert_int_equal(set.count, NAMES);
-  size_t run = 0;
-  size_t longest = 0;
-  for (size_t i = 0; i < 2 * set.capacity; i++) {
-    run = set.slots[i % set.capacity] != 0 ? run + 1 : 0;
-    if (run > longest) longest = run;
-  }
-  assert_true(longest < NAMES / 4);
-  tdm_name_set_deinit(&set);
 }
 
 /* ---- Files that change ---------------------------------------------------------------------- */
@@ -372,7 +342,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_key_twice_among_many_is_found, set_up, tear_down),
       cmocka_unit_test_setup_teardown(many_tensors_cost_little, set_up, tear_down),
       cmocka_unit_test_setup_teardown(braces_cost_nothing, set_up, tear_down),
-      cmocka_unit_test(chosen_names_do_not_collide),
       cmocka_unit_test_setup_teardown(changes_while_it_is_read_are_told, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_process_that_cuts_files_ends_no_other, set_up, tear_down),
       cmocka_unit_test_setup_teardown(pipes_and_devices_are_refused_at_once, set_up, tear_down),

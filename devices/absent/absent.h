@@ -18,7 +18,7 @@ typedef struct tdm_absent_device {
   _Atomic size_t cursor;     /* addresses that were used up */
 } tdm_absent_device;
 
-/* What distinguishes one absent device from others. */
+/* The properties that differ between absent devices. */
 typedef struct tdm_absent_options {
   const char *kind; /* these three live as long as the device */
   const char *executes;

@@ -1,15 +1,15 @@
-/* The contract that every kind of device keeps; one conformance suite (tests/devices/conformance)
- * is its definition.
+/* The contract of every kind of device, defined by one conformance suite
+ * (tests/devices/conformance).
  *
  *   context --- device --- queue: in order, asynchronous, numbered
  *                  |          \
  *                memory        submission = (program, flight): a stretch of commands of one run
  *
- * A point is (queue, sequence number): it is reached once the queue has passed that command. A
- * WAIT command holds its queue until a point of any queue is reached. A flight is one run's
- * passage through its programs: where its operands lie, and which of its commands failed. Failure
- * travels along the dependencies that commands name: a command whose dependency failed is not
- * executed and has failed too; everything else runs. Points are reached either way. */
+ * A point is (queue, sequence number). It is reached when the queue has passed that command. A WAIT
+ * command holds its queue until a point of any queue is reached. A flight is one run's passage
+ * through its programs: where its operands are, and which of its commands failed. Failure follows
+ * the dependencies of commands: a command whose dependency failed is not executed and has failed
+ * too. Everything else runs. Points are reached either way. */
 #ifndef TANDEM_DEVICES_CONTRACT_DEVICE_H
 #define TANDEM_DEVICES_CONTRACT_DEVICE_H
 
@@ -248,10 +248,10 @@ struct tdm_messenger {
   /* Reports that this rank cannot take part any more. Operations that wait for it fail on all
    * ranks, with status and the thread's message. Any thread. */
   void (*give_up)(tdm_messenger *messenger, tdm_status status);
-  /* For commands of groups (contract/engine.h), called by their device. begun: the device with this
-   * number, from 0, among the rank's devices with an engine has reached the command at position and
-   * waits for its other members. check_group: fails with UNAVAILABLE, and notifies all ranks, if a
-   * command is stalled although all its members have reached it and are alive. */
+  /* For commands of groups (contract/engine.h), called by their device. begun records that a device
+   * has reached the command at position and waits for its other members. `slot` is its number, from
+   * 0, among the rank's devices with an engine. check_group fails with UNAVAILABLE, and notifies
+   * all ranks, if a command is stalled although all its members have reached it and are alive. */
   void (*begun)(tdm_messenger *messenger, uint32_t slot, uint64_t position);
   tdm_status (*check_group)(tdm_messenger *messenger, tdm_group_wait *wait);
   /* Longest time until check names a lost rank; 0: it never does. */

@@ -1,5 +1,5 @@
-/* Anchors and spans. Invariant: see clock.h; `users` is changed under the clock's mutex alone, the
- * events of a span by its queue's thread alone. */
+/* Anchors and spans. Invariant: see clock.h. `users` is changed only under the clock's mutex, and
+ * the events of a span only by its queue's thread. */
 #include "devices/cuda/clock.h"
 
 #include "core/park.h"
@@ -7,9 +7,9 @@
 
 enum {
   ANCHOR_TRIES = 8,
-  ANCHOR_CLOSE_NS = 20000, /* known that exactly, an anchor is tried no more */
+  ANCHOR_CLOSE_NS = 20000, /* an anchor with this precision is not tried again */
 };
-/* An older anchor is recorded anew: the clocks may have drifted apart, and a float of milliseconds
+/* An older anchor is recorded again: the clocks may have drifted apart, and a float of milliseconds
  * no longer resolves a microsecond. */
 #define ANCHOR_OLD_NS 8000000000u
 
@@ -38,7 +38,7 @@ void tdm_cuda_clock_deinit(tdm_cuda_clock *clock) {
 
 /* ---- Anchors --------------------------------------------------------------------------------- */
 
-/* Records the anchor once; *out_width_ns: how exactly the host saw it. */
+/* Records the anchor once. *out_width_ns is the uncertainty of its time on the host. */
 static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event event,
                                 uint64_t *out_host_ns, uint64_t *out_width_ns) {
   const tdm_cuda_api *api = clock->api;
@@ -56,7 +56,7 @@ static tdm_cuda_code try_anchor(const tdm_cuda_clock *clock, tdm_cuda_event even
   return code;
 }
 
-/* Keeps the try that the host saw most exactly; `spare` holds the next try's event meanwhile. */
+/* Keeps the most precise try; `spare` holds the next try's event meanwhile. */
 static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor) {
   const tdm_cuda_api *api = clock->api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
@@ -84,7 +84,8 @@ static tdm_cuda_code record_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor *ancho
   return code;
 }
 
-/* The newest anchor, with one user more; recorded anew when it is old and the other one is free. */
+/* Returns the newest anchor with one more user. It is recorded again if it is old and the other one
+ * is free. */
 static tdm_cuda_code take_anchor(tdm_cuda_clock *clock, tdm_cuda_anchor **out_anchor) {
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
   (void)pthread_mutex_lock(&clock->mutex);
@@ -140,9 +141,9 @@ tdm_cuda_code tdm_cuda_span_end(const tdm_cuda_clock *clock, const tdm_cuda_span
   return clock->api->event_record(span->events[1], stream);
 }
 
-/* The anchor's time on the host. A span is as long as the GPU says and lies within what the host
- * saw; where it does not, the host saw the anchor late or early, and the anchor is corrected for
- * later spans too. */
+/* Returns the anchor's time on the host. A span has the duration that the GPU measured, and is
+ * within the host's observation. If it is not, the host observed the anchor late or early, and the
+ * anchor is corrected for later spans too. */
 static int64_t corrected_anchor_ns(tdm_cuda_clock *clock, tdm_cuda_anchor *anchor,
                                    const int64_t passed_ns[2], uint64_t from_ns,
                                    uint64_t until_ns) {
@@ -171,7 +172,7 @@ tdm_cuda_code tdm_cuda_span_read(tdm_cuda_clock *clock, tdm_cuda_span *span,
         corrected_anchor_ns(clock, span->anchor, passed_ns, span->enqueued_ns, now_ns);
     const uint64_t begin_ns = (uint64_t)(host_ns + passed_ns[0]);
     const uint64_t end_ns = (uint64_t)(host_ns + passed_ns[1]);
-    /* A span begins after the one before, even where the anchor was corrected in between. */
+    /* A span begins after the previous one, even if the anchor was corrected in between. */
     span->times->begin_ns = begin_ns > *in_out_until_ns ? begin_ns : *in_out_until_ns;
     span->times->end_ns = end_ns > span->times->begin_ns ? end_ns : span->times->begin_ns;
     *in_out_until_ns = span->times->end_ns;

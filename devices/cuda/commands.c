@@ -1,5 +1,5 @@
-/* Kernels and copies put on a stream. Invariant: what cannot be enqueued fails its command and
- * leaves the stream as it was; bytes of pageable memory never meet CUDA. */
+/* Enqueues kernels and copies on a stream. Invariant: a command that cannot be enqueued fails and
+ * leaves the stream unchanged. Pageable memory is never passed to CUDA. */
 #include "devices/cuda/commands.h"
 
 #include "core/untold.h"
@@ -47,7 +47,7 @@ static tdm_status run_kernel(tdm_cuda_queue *queue, const tdm_flight *flight,
   return tdm_fail_untold(execute->kernel->execute(&call), told);
 }
 
-/* Every command is given a report of its own; one that its kernel did not ask for is used again. */
+/* Every command gets its own report. If its kernel did not request it, the next command uses it. */
 static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *flight,
                                   const tdm_command *command) {
   const size_t index = queue->reports_taken % TDM_CUDA_REPORTS;
@@ -62,7 +62,7 @@ static tdm_status execute_command(tdm_cuda_queue *queue, const tdm_flight *fligh
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* The pointers of a copy's ends. */
+/* Gets the pointers of a copy's ends. */
 static tdm_status resolve_copy(const tdm_copy *copy, tdm_address from, tdm_address to,
                                void **out_from, void **out_to) {
   *out_to = NULL;
@@ -79,7 +79,7 @@ static const char *const copy_names[] = {[TDM_CUDA_TO_DEVICE] = "an upload",
                                          [TDM_CUDA_TO_HOST] = "a download",
                                          [TDM_CUDA_ON_DEVICE] = "a copy between GPUs"};
 
-/* Between GPUs, or from or to pinned memory. */
+/* Copies between GPUs, or from or to pinned memory. */
 static tdm_status copy_directly(const tdm_cuda_queue *queue, const tdm_copy *copy, void *to,
                                 const void *from) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
@@ -108,7 +108,7 @@ tdm_status tdm_cuda_copy_now(const tdm_cuda_api *api, const tdm_copy *copy, tdm_
   return tdm_cuda_check(api, api->copy(end, begin, copy->bytes, direction), copy_names[direction]);
 }
 
-/* One end is pageable memory of the host. */
+/* Returns true if one end is pageable memory of the host. */
 static bool is_staged(const tdm_cuda_queue *queue, const tdm_copy *copy, const void *to,
                       const void *from) {
   const tdm_cuda_direction direction = direction_of(copy);
@@ -128,10 +128,10 @@ static tdm_status copy_staged(tdm_cuda_queue *queue, const tdm_submission *submi
                                  submission->base + submission->cursor);
 }
 
-/* Answers false while the copy is held up. The fault strikes once, when the copy really begins. A
- * staged upload reads the host's bytes at once, without waiting for its stream: only the host
- * writes pageable memory (a staged download does so too), and it has done so before the point that
- * this queue has passed. */
+/* Returns false while the copy is blocked. The fault strikes once, when the copy really begins. A
+ * staged upload reads the host's bytes at once, without waiting for its stream. That is safe
+ * because only the host writes pageable memory (a staged download does so too), and did so before
+ * the point that this queue has passed. */
 static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission,
                          const tdm_copy *copy, tdm_status *out_status) {
   const tdm_flight *flight = submission->flight;
@@ -163,8 +163,8 @@ static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission
 
 /* ---- Either ---------------------------------------------------------------------------------- */
 
-/* Is the command not to be executed? Another feeder may be telling of failures just now; what is
- * overlooked here is found when the mark behind this command is retired. */
+/* Returns true if the command must not be executed. Another feeder may be recording failures
+ * concurrently; one that is missed here is found when the mark after this command is retired. */
 static bool is_skipped(const tdm_cuda_queue *queue, tdm_flight *flight,
                        const tdm_command *command) {
   if (queue->passed_over) {
@@ -174,7 +174,7 @@ static bool is_skipped(const tdm_cuda_queue *queue, tdm_flight *flight,
   return !tdm_cuda_command_works(flight, command) || tdm_flight_spoiled(flight, command);
 }
 
-/* What a profiler is told of a command. */
+/* Returns the name of a command for a profiler. */
 static const char *name_of(const tdm_command *command) {
   if (command->name) return command->name;
   return command->kind == TDM_COMMAND_EXECUTE ? command->execute.kernel->operation : "copy";

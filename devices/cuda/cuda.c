@@ -1,6 +1,6 @@
-/* The cuda kind: its devices and its table of functions. Invariant: no pointer to a GPU's memory
- * leaves through host_pointer; opening a context asks the driver what there is and no more, a GPU
- * is first used when memory of it is. */
+/* The cuda kind: its devices and its table of functions. Invariant: host_pointer never returns a
+ * pointer to a GPU's memory. Opening a context only queries which GPUs exist. A GPU is first used
+ * when its memory is allocated. */
 #include "devices/cuda/cuda.h"
 
 #include <stdio.h>
@@ -18,10 +18,10 @@
 
 enum { MOST_LOGICAL = 16 };
 
-/* Until links are measured: a PCIe link of the fourth generation, and memory of one's own. */
+/* Assumed before links are measured: a PCIe link of the fourth generation, and dedicated memory. */
 static const tdm_link assumed_link = {.latency_ns = 10000, .bytes_per_ns = 20};
 
-/* Which queues share a thread. */
+/* The queues that share a thread. */
 static const unsigned feeder_roles[TDM_CUDA_FEEDERS] = {
     1u << TDM_QUEUE_COMPUTE | 1u << TDM_QUEUE_PEER | 1u << TDM_QUEUE_SUM, 1u << TDM_QUEUE_UPLOAD,
     1u << TDM_QUEUE_DOWNLOAD};
@@ -45,7 +45,7 @@ static void cuda_stop(tdm_device *device) {
     tdm_cuda_feeder_stop(cuda->feeders[i]);
   if (!cuda->clock.stream) return;
   const bool entered = tdm_cuda_gpu_enter(&cuda->gpu) == TDM_OK;
-  tdm_cuda_clock_close(&cuda->clock); /* also where the GPU is lost: what is the host's is freed */
+  tdm_cuda_clock_close(&cuda->clock); /* also if the GPU is lost: frees the host's part */
   if (entered) tdm_cuda_gpu_leave(&cuda->gpu);
 }
 
@@ -95,7 +95,7 @@ static tdm_status cuda_translate(tdm_device *device, tdm_address address, size_t
   return TDM_UNLIKELY(!*out) ? tdm_device_not_its_memory(device, address, bytes) : TDM_OK;
 }
 
-/* At once, on the calling thread. */
+/* Copies at once, on the calling thread. */
 static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_address from,
                             tdm_address to) {
   if (copy->from_device != device && copy->to_device != device)
@@ -107,7 +107,7 @@ static tdm_status cuda_copy(tdm_device *device, const tdm_copy *copy, tdm_addres
   return status;
 }
 
-/* Pinned for every GPU of the process. */
+/* Pins for every GPU of the process. */
 static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
   tdm_cuda_device *cuda = tdm_cuda_device_of(device);
   const tdm_cuda_api *api = cuda->gpu.api;
@@ -123,7 +123,7 @@ static tdm_status cuda_pin(tdm_device *device, void *memory, size_t bytes) {
   return status;
 }
 
-/* Also where the GPU can no longer be entered: the pages are the host's. */
+/* Unpins even if the GPU can no longer be entered, because the pages belong to the host. */
 static tdm_status cuda_unpin(tdm_device *device, void *memory, size_t bytes) {
   tdm_cuda_device *cuda = tdm_cuda_device_of(device);
   const tdm_cuda_api *api = cuda->gpu.api;
@@ -145,7 +145,8 @@ static bool cuda_borrow(tdm_queue *queue) {
 }
 
 static void cuda_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_cuda_feeder_submit(queue, submission); /* nothing borrows; were it called, this is right */
+  tdm_cuda_feeder_submit(queue, submission); /* borrow always fails, so this is not called; it would
+                                              * be correct */
 }
 
 /* ---- The kind -------------------------------------------------------------------------------- */
@@ -170,7 +171,7 @@ static const tdm_device_ops cuda_ops = {
     .unpin = cuda_unpin,
 };
 
-/* Logical devices of each GPU: TANDEM_CUDA_LOGICAL. */
+/* Reads the number of logical devices of each GPU: TANDEM_CUDA_LOGICAL. */
 static tdm_status read_logical(const tdm_kind_options *options, uint64_t *out_logical) {
   *out_logical = 1;
   if (!options->settings || options->settings[0] == '\0') return TDM_OK;
@@ -214,7 +215,7 @@ static tdm_status cuda_each_kernel(tdm_kernel_visitor visit, void *user) {
   return library ? library->each_kernel(visit, user) : tdm_fail(TDM_UNAVAILABLE, "%s", reason);
 }
 
-/* What measured links are kept by. */
+/* Sets the identity under which measured links are stored. */
 static tdm_status identify(tdm_cuda_device *cuda) {
   const tdm_cuda_api *api = cuda->gpu.api;
   TDM_TRY(tdm_cuda_check(api, api->properties(cuda->gpu.ordinal, &cuda->properties),

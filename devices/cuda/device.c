@@ -1,4 +1,4 @@
-/* What queues ask of their device. Invariant: see device.h. */
+/* Functions of a device for its queues. Invariant: see device.h. */
 #include "devices/cuda/device.h"
 
 #include "devices/context/context.h"

@@ -1,5 +1,6 @@
-/* The walk over a submission's commands: kernels and copies go on the stream, waits become waits of
- * the stream or hold the walk. Invariant: a command that is skipped enqueues nothing. */
+/* The walk over a submission's commands: kernels and copies are enqueued on the stream, and waits
+ * become waits of the stream or block the walk. Invariant: a command that is skipped enqueues
+ * nothing. */
 #include "devices/cuda/enqueue.h"
 
 #include "devices/context/context.h"
@@ -9,7 +10,7 @@
 
 /* ---- Waits and gates ------------------------------------------------------------------------- */
 
-/* Where times are recorded: from here on the queue, or its stream, waits. */
+/* Records, if times are recorded, that the queue or its stream waits from here on. */
 static void note_wait(tdm_flight *flight, uint32_t id, tdm_queue *awaited, uint64_t sequence) {
   if (TDM_UNLIKELY(flight->times != NULL) && flight->times[id].wait_ns == 0 &&
       !tdm_queue_reached(awaited, sequence)) {
@@ -21,7 +22,8 @@ static bool is_ours(const tdm_cuda_queue *queue, const tdm_queue *other) {
   return tdm_device_same_kind(queue->base.device, other->device);
 }
 
-/* False: the walk is held up. Once a wait has struck, due_ns keeps it from striking again. */
+/* Returns false if the walk is blocked. After a fault has struck a wait, due_ns keeps it from
+ * striking again. */
 static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
                          const tdm_program *program) {
   tdm_flight *flight = submission->flight;
@@ -39,7 +41,7 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
     answer = TDM_CUDA_WAIT_DONE;
   }
   if (answer == TDM_CUDA_WAIT_UNMARKED) return false;
-  if (submission->due_ns != 0) { /* the wait failed before, and may now be passed */
+  if (submission->due_ns != 0) { /* the wait has already failed and may now be passed */
     submission->due_ns = 0;
     return true;
   }
@@ -55,7 +57,8 @@ static bool wait_command(tdm_cuda_queue *queue, tdm_submission *submission,
   return tdm_queue_reached(awaited, sequence);
 }
 
-/* Every mark is retired after what it waited for, so this queue's own last one stands for all. */
+/* Every mark is retired after the points that it waited for, so waiting for this queue's last mark
+ * is enough. */
 static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission) {
   const uint32_t cursor = submission->cursor;
   if (queue->marked_cursor < cursor) tdm_cuda_queue_mark(queue, cursor, false);
@@ -68,7 +71,7 @@ static bool gate_command(tdm_cuda_queue *queue, const tdm_submission *submission
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* False: held up. */
+/* Returns false if the walk is blocked. */
 static bool one_command(tdm_cuda_queue *queue, tdm_submission *submission,
                         const tdm_program *program) {
   const tdm_command *command = &program->commands[submission->cursor];
@@ -114,7 +117,7 @@ bool tdm_cuda_queue_advance(tdm_cuda_queue *queue) {
     if (submission->cursor < program->count || !tdm_cuda_queue_has_room(queue)) {
       if (queue->marked == queue->retired && submission->cursor > queue->marked_cursor &&
           !tdm_cuda_queue_has_room(queue)) {
-        /* No report is left: a mark here lets those of the commands above come back. */
+        /* No report is free: a mark here lets those of the commands above be reused. */
         tdm_cuda_queue_mark(queue, submission->cursor, false);
       }
       return moved || submission->cursor != before;

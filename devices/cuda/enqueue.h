@@ -4,9 +4,9 @@
 
 #include "devices/cuda/stream.h"
 
-/* Goes on with the head as far as it can without blocking. True: something was done. */
+/* Advances the head without blocking. Returns true if anything was done. */
 bool tdm_cuda_queue_advance(tdm_cuda_queue *queue);
-/* Asks, on `bell`, for whatever the head is held up by, and for nothing else. */
+/* Requests a ring of `bell` for the event that blocks the head, and for nothing else. */
 void tdm_cuda_queue_ask(tdm_cuda_queue *queue, uint32_t bell);
 
 #endif

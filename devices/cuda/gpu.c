@@ -1,9 +1,10 @@
-/* Entering a GPU and leaving it. Invariant: see gpu.h. */
+/* Enters and leaves a GPU. Invariant: see gpu.h. */
 #include "devices/cuda/gpu.h"
 
 #include "devices/cuda/library/errors.h"
 
-/* Two threads that come first at once get the same context: it is the device's only one. */
+/* Two threads that call it first at the same time get the same context, because the device has only
+ * one. */
 static tdm_status find_context(tdm_cuda_gpu *gpu, tdm_cuda_context *out_context) {
   *out_context = atomic_load_explicit(&gpu->context, memory_order_acquire);
   if (*out_context) return TDM_OK;

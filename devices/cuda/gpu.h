@@ -1,5 +1,5 @@
-/* A GPU as threads use it that are not its feeders. Invariant: it is opened when it is first
- * entered, and no other is, whatever the thread had chosen before. */
+/* A GPU for threads other than its feeders. Invariant: it is opened when it is first entered, and
+ * no other one is opened, whichever device the thread had selected before. */
 #ifndef TANDEM_DEVICES_CUDA_GPU_H
 #define TANDEM_DEVICES_CUDA_GPU_H
 
@@ -10,11 +10,11 @@
 
 typedef struct tdm_cuda_gpu {
   const tdm_cuda_api *api;
-  int ordinal;                       /* among those visible */
-  _Atomic(tdm_cuda_context) context; /* NULL: not entered yet; kept as long as the process */
+  int ordinal;                       /* number among the visible GPUs */
+  _Atomic(tdm_cuda_context) context; /* NULL: not entered yet; kept until the process ends */
 } tdm_cuda_gpu;
 
-/* Makes the GPU the calling thread's until leave, which gives the thread back what it had. */
+/* Makes the GPU the calling thread's until leave, which restores the thread's previous device. */
 tdm_status tdm_cuda_gpu_enter(tdm_cuda_gpu *gpu) TDM_WARN_UNUSED;
 void tdm_cuda_gpu_leave(const tdm_cuda_gpu *gpu);
 

@@ -1,5 +1,5 @@
-/* Addresses and arenas. Invariant: see memory.h; an arena's map says of every unit whether a block
- * holds it, and an arena that is one big block goes back to the GPU with it. */
+/* Addresses and arenas. Invariant: see memory.h. An arena's map records for every unit whether a
+ * block uses it. An arena with one large block is freed together with the block. */
 #include "devices/cuda/memory.h"
 
 #include <string.h>
@@ -10,18 +10,18 @@
 
 enum { UNIT_BYTES = 512, ARENA_UNITS = 16384 };
 static const size_t arena_bytes = (size_t)UNIT_BYTES * ARENA_UNITS;
-static const size_t shared_block_bytes = (size_t)UNIT_BYTES * ARENA_UNITS / 8; /* at most */
+static const size_t shared_block_bytes = (size_t)UNIT_BYTES * ARENA_UNITS / 8; /* upper limit */
 static const size_t least_range_bytes = (size_t)32 << 30;
-enum { RANGE_TIMES = 4 }; /* as many addresses as the GPU has memory */
+enum { RANGE_TIMES = 4 }; /* address space as a multiple of the GPU's memory */
 static const size_t granule_bytes = (size_t)1 << TDM_CUDA_GRANULE_BITS;
 
 struct tdm_cuda_arena {
   tdm_cuda_arena *next;
-  char *memory; /* of the GPU */
+  char *memory; /* on the GPU */
   size_t bytes;
-  bool alone;                /* of red zones: one block, of whatever size */
-  uint32_t used_count;       /* units */
-  uint8_t used[ARENA_UNITS]; /* of a shared arena; one big block needs no map */
+  bool alone;                /* with red zones: contains one block, of any size */
+  uint32_t used_count;       /* number of used units */
+  uint8_t used[ARENA_UNITS]; /* for a shared arena; one large block needs no map */
 };
 
 /* ---- Arenas ---------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ static void arena_destroy(tdm_cuda_memory *memory, tdm_cuda_arena *arena) {
   tdm_release(memory->allocator, arena, sizeof(*arena));
 }
 
-/* The first run of free units; NULL: there is none. */
+/* Returns the first run of free units, or NULL if there is none. */
 static char *arena_take(tdm_cuda_arena *arena, size_t units) {
   if (!is_shared(arena) || arena->used_count + units > ARENA_UNITS) return NULL;
   size_t run = 0;
@@ -82,8 +82,8 @@ static char *arena_take(tdm_cuda_arena *arena, size_t units) {
   return NULL;
 }
 
-/* Fills a fresh block, and returns once that is done: its begin from the host, then as much again
- * from what is filled. A copy takes the host the same time whatever its size. */
+/* Fills a fresh block and returns when that is done. The host fills the beginning, which is then
+ * copied and doubled. A copy costs the host the same time whatever its size. */
 static tdm_status fill(tdm_cuda_memory *memory, char *block, size_t bytes) {
   const tdm_cuda_api *api = memory->gpu->api;
   unsigned char pattern[4096];
@@ -99,7 +99,7 @@ static tdm_status fill(tdm_cuda_memory *memory, char *block, size_t bytes) {
   return tdm_cuda_check(api, code, "filling memory of a GPU");
 }
 
-/* To the byte, so that nothing lies behind the block that may be touched. */
+/* Allocates exactly that many bytes, so that no accessible memory follows the block. */
 static tdm_status take_alone(tdm_cuda_memory *memory, size_t bytes, char **out) {
   tdm_cuda_arena *arena;
   TDM_TRY(arena_create(memory, bytes, &arena));
@@ -120,7 +120,7 @@ static tdm_status take_block(tdm_cuda_memory *memory, size_t bytes, char **out) 
   tdm_cuda_arena *arena;
   if (memory->red_zones != TDM_RED_ZONES_NONE) return take_alone(memory, bytes, out);
   if (bytes > shared_block_bytes) {
-    /* An arena of one block never has the size of a shared one: the size tells them apart. */
+    /* An arena of one block never has the size of a shared one, so the size distinguishes them. */
     size_t whole = units_of(bytes) * UNIT_BYTES;
     if (whole == arena_bytes) whole += UNIT_BYTES;
     TDM_TRY(arena_create(memory, whole, &arena));
@@ -173,7 +173,7 @@ tdm_status tdm_cuda_memory_init(tdm_cuda_memory *memory, tdm_cuda_gpu *gpu, size
   memory->has_mutex = true;
   memory->begin = (tdm_address)reserve(range_bytes, PROT_NONE);
   if (memory->begin == 0) return tdm_fail_memory(range_bytes, "the addresses of a cuda device");
-  /* Zero pages that nobody touches cost nothing. */
+  /* Zero pages that are never touched cost nothing. */
   const size_t table_bytes = memory->granule_count * sizeof(tdm_cuda_granule);
   memory->granules = reserve(table_bytes, PROT_READ | PROT_WRITE);
   if (!memory->granules) return tdm_fail_memory(table_bytes, "the table of a cuda device");
@@ -191,7 +191,8 @@ void tdm_cuda_memory_deinit(tdm_cuda_memory *memory) {
   *memory = (tdm_cuda_memory){0};
 }
 
-/* A run of free granules in [from, to); SIZE_MAX: there is none. Under the mutex. */
+/* Returns a run of free granules in [from, to), or SIZE_MAX if there is none. The caller holds the
+ * mutex. */
 static size_t find_run(const tdm_cuda_memory *memory, size_t count, size_t from, size_t to) {
   size_t run = 0;
   for (size_t i = from; i < to; i++) {
@@ -202,7 +203,7 @@ static size_t find_run(const tdm_cuda_memory *memory, size_t count, size_t from,
   return SIZE_MAX;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static tdm_status allocate_locked(tdm_cuda_memory *memory, size_t bytes, tdm_address *out_address) {
   const size_t size = bytes == 0 ? 1 : bytes;
   const size_t count = (size + granule_bytes - 1) / granule_bytes;

@@ -1,5 +1,5 @@
-/* Peer access. Invariant: only GPUs that copies go between are let reach each other; a refusal is
- * told in the log, and copies are right either way. */
+/* Peer access. Invariant: it is enabled only between GPUs with copies between them. A refusal is
+ * logged, and copies are correct either way. */
 #include "devices/cuda/peers.h"
 
 #include "devices/context/context.h"

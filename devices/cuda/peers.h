@@ -4,9 +4,9 @@
 
 #include "devices/contract/device.h"
 
-/* Before a copy to device from other, which is of another GPU. On the thread that feeds device; the
- * first copy between the two lets device reach the memory of other's GPU where that is possible,
- * which opens that GPU; elsewhere the driver takes copies through the host. The log says which. */
+/* Prepares copies to device from other, on another GPU. Call it on the thread that feeds device.
+ * The first call for a pair lets device access the memory of other's GPU if possible, which opens
+ * that GPU; otherwise the driver copies through the host. The log reports which. */
 void tdm_cuda_peers_meet(tdm_device *device, const tdm_device *other);
 
 #endif

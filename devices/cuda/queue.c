@@ -1,6 +1,6 @@
-/* A thread that feeds streams of one GPU: takes what is submitted, enqueues it, and watches the
- * events behind it. Invariant: whoever hands something over writes the inbox and then rings; the
- * thread reads its bell, looks at every inbox and awaited point, and only then parks. */
+/* A thread that feeds streams of one GPU: it takes submissions, enqueues them, and polls the events
+ * after them. Invariant: a submitter writes the inbox and then rings. The thread reads its bell,
+ * checks every inbox and awaited point, and only then parks. */
 #include "devices/cuda/queue.h"
 
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "devices/topology/topology.h"
 
 enum {
-  SPIN_NS = 20000, /* about what a futex round trip costs; then park */
+  SPIN_NS = 20000, /* about the cost of a futex round trip; then park */
   SPINS_BETWEEN_CLOCKS = 16,
-  /* Between looks at events that are on their way: a 32nd of the time since something moved, which
-   * is then the most that looking adds to what a GPU takes, within these. */
+  /* Interval between polls of pending events: a 32nd of the time since something moved, within
+   * these limits. That is the most that polling adds to the time of the GPU. */
   LOOKS_SHARE = 32,
   LOOK_NS = 30000,
   MOST_LOOK_NS = 1000000,
@@ -32,7 +32,7 @@ struct tdm_cuda_feeder {
   int ordinal;
   bool tf32;
   uint32_t bell;
-  bool opened; /* the thread has tried to make the streams */
+  bool opened; /* the thread has tried to create the streams */
   tdm_cuda_refusal refusal;
   bool running; /* there is a thread to join */
   pthread_t thread;
@@ -82,7 +82,7 @@ static void open_queues(tdm_cuda_feeder *feeder) {
   close_queues(feeder);
 }
 
-/* Moves what is in the inbox behind the head, oldest first. */
+/* Moves the inbox after the head, oldest first. */
 static bool take_inbox(tdm_cuda_queue *queue) {
   if (!atomic_load_explicit(&queue->inbox, memory_order_seq_cst)) return false;
   tdm_submission *newest = atomic_exchange_explicit(&queue->inbox, NULL, memory_order_acquire);
@@ -114,7 +114,7 @@ static bool turn_all(tdm_cuda_feeder *feeder) {
   return moved;
 }
 
-/* Is there something that no bell tells of? */
+/* Returns true if an event has to be polled, because no bell will be rung for it. */
 static bool must_look(const tdm_cuda_feeder *feeder) {
   for (size_t i = 0; i < feeder->queue_count; i++) {
     const tdm_cuda_queue *queue = &feeder->queues[i];
@@ -136,18 +136,19 @@ typedef struct feeder_rest {
   uint64_t since_ns; /* 0: it has just become idle */
   uint32_t spins;
   uint32_t seen;
-  bool asked;  /* the bell was read and all points asked for: look once more, then park */
-  bool parked; /* and has parked, so that there is no use in spinning again */
+  bool asked;  /* the bell was read and all points were requested: check once more, then park */
+  bool parked; /* it has parked, so spinning again is useless */
 } feeder_rest;
 
-/* How long to park at most; for ever, if a bell tells of all that may come. */
+/* Returns the longest time to park in nanoseconds, or -1 if every possible event rings a bell. */
 static int64_t park_ns(const tdm_cuda_feeder *feeder, uint64_t since_ns) {
   if (!must_look(feeder)) return -1;
   const int64_t share_ns = (int64_t)(tdm_time_ns() - since_ns) / LOOKS_SHARE;
   return share_ns < LOOK_NS ? LOOK_NS : share_ns > MOST_LOOK_NS ? MOST_LOOK_NS : share_ns;
 }
 
-/* Called again and again while nothing can be done: spins, then asks and parks in turn. */
+/* Called repeatedly while nothing can be done: spins, then alternates between requesting rings and
+ * parking. */
 static void rest(tdm_cuda_feeder *feeder, feeder_rest *state) {
   tdm_doorbell *bell = tdm_context_bell(feeder->device->context, feeder->bell);
   if (!state->asked) {
@@ -172,11 +173,11 @@ static void *feeder_main(void *user) {
   tdm_cuda_feeder *feeder = user;
   tdm_context *context = feeder->device->context;
   tdm_context_thread_begins(context);
-  /* Near to the GPU, and to the staging buffers that it fills and reads. Not to be is no failure.
-   */
+  /* Binds the thread near the GPU, and near the staging buffers that it fills and reads. Failing to
+   * bind is no error. */
   (void)tdm_topology_bind_thread_to(tdm_context_topology(context), feeder->device->node);
   tdm_thread_run_promptly();
-  tdm_thread_sleep_exactly(); /* LOOK_NS is less than what a sleep may otherwise last longer */
+  tdm_thread_sleep_exactly(); /* LOOK_NS is less than the default lateness of a sleep */
   feeder_rest state = {0};
   for (;;) {
     if (turn_all(feeder)) {

@@ -1,5 +1,5 @@
-/* Chunks on their way through staging buffers. Invariant: see staging.h; where CUDA refuses, the
- * stream is waited for before buffers go back, since it may use them still. */
+/* Copies chunks through staging buffers. Invariant: see staging.h. If CUDA fails, the stream is
+ * awaited before buffers are returned, because it may still use them. */
 #include "devices/cuda/staging.h"
 
 #include <assert.h>
@@ -8,11 +8,11 @@
 #include "devices/context/context.h"
 #include "devices/cuda/library/errors.h"
 
-enum { SPIN_NS = 50000 }; /* longer, and the thread sleeps */
+enum { SPIN_NS = 50000 }; /* after a longer time the thread sleeps */
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-/* One buffer is enough to go on with. */
+/* One buffer is enough to continue. */
 static tdm_status take_buffers(tdm_cuda_staging *staging, tdm_device *device, uint32_t wanted) {
   for (uint32_t i = 0; i < wanted; i++) {
     tdm_staging *buffer = NULL;
@@ -36,7 +36,7 @@ tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
     if (status != TDM_OUT_OF_MEMORY || out_staging->piece_bytes <= TDM_CUDA_LEAST_PIECE_BYTES) {
       return status;
     }
-    out_staging->piece_bytes /= 4; /* the pool's cap is low, or others hold the most of it */
+    out_staging->piece_bytes /= 4; /* the pool's cap is low, or others hold most of it */
   }
 }
 
@@ -52,7 +52,7 @@ void tdm_cuda_staging_drop(tdm_cuda_staging *staging) {
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* The copy of one piece, and an event behind it. */
+/* Enqueues the copy of one piece, and an event after it. */
 static tdm_status enqueue_piece(tdm_cuda_queue *queue, uint32_t index, void *to, const void *from,
                                 size_t bytes, tdm_cuda_direction direction) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
@@ -94,7 +94,7 @@ static tdm_status upload_pieces(tdm_cuda_queue *queue, const tdm_cuda_staging *s
   return TDM_OK;
 }
 
-/* Downloads: as many pieces are in flight as there are buffers. */
+/* Downloads with as many pieces in flight as there are buffers. */
 static tdm_status download_pieces(tdm_cuda_queue *queue, const tdm_cuda_staging *staging, char *to,
                                   const char *from, size_t bytes) {
   assert(staging->count > 0);

@@ -1,6 +1,6 @@
-/* Copies between pageable host memory and a GPU, through pinned buffers of the pool: while one
- * buffer is copied by the GPU, the other is filled or emptied by the host. Invariant: a buffer goes
- * back to the pool with the point after which nothing uses it. */
+/* Copies between pageable host memory and a GPU through pinned buffers of the pool. While the GPU
+ * copies one buffer, the host fills or empties the other. Invariant: a buffer is returned to the
+ * pool together with the point after which it is unused. */
 #ifndef TANDEM_DEVICES_CUDA_STAGING_H
 #define TANDEM_DEVICES_CUDA_STAGING_H
 
@@ -9,7 +9,7 @@
 
 enum {
   TDM_CUDA_PIECE_BYTES = 4 << 20,
-  TDM_CUDA_LEAST_PIECE_BYTES = 64 << 10, /* where the pool has no more to give */
+  TDM_CUDA_LEAST_PIECE_BYTES = 64 << 10, /* if the pool has no more */
 };
 
 typedef struct tdm_cuda_staging {
@@ -19,15 +19,15 @@ typedef struct tdm_cuda_staging {
   size_t piece_bytes;
 } tdm_cuda_staging;
 
-/* Takes buffers for a copy of `bytes` > 0 bytes; never waits, count tells. */
+/* Takes buffers for a copy of `bytes` > 0 bytes. Never waits; count is the number of buffers. */
 tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
                                  tdm_cuda_staging *out_staging) TDM_WARN_UNUSED;
-/* Gives buffers back that nothing uses. */
+/* Returns unused buffers. */
 void tdm_cuda_staging_drop(tdm_cuda_staging *staging);
 
-/* Both give the buffers back, and are of the queue's thread. to and from: the GPU's pointer and the
- * host's. upload returns once the host's bytes have been read; the last buffers are in use until
- * sequence of queue. download returns once all bytes have arrived. */
+/* Both return the buffers, and run on the queue's thread. to and from are the GPU's pointer and the
+ * host's. upload returns after the host's bytes have been read; the last buffers are in use until
+ * sequence of queue. download returns after all bytes have arrived. */
 tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
                                    const void *from, size_t bytes,
                                    uint64_t sequence) TDM_WARN_UNUSED;

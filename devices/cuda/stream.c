@@ -1,5 +1,5 @@
-/* Marks: points between an event recorded and a point published. Invariant: see stream.h; nothing
- * of CUDA is called inside a callback of the driver, since there are none. */
+/* Marks: points between the recording of an event and its publication. Invariant: see stream.h. No
+ * function of CUDA is called inside a callback of the driver, because no callbacks are used. */
 #include "devices/cuda/stream.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ tdm_status tdm_cuda_queue_open(tdm_cuda_queue *queue, const tdm_cuda_api *api, t
                          api->allocate_pinned(&reports, TDM_CUDA_REPORTS * sizeof(tdm_cuda_report)),
                          "pinned memory for reports"));
   queue->reports = reports;
-  /* Others wait for sums, which have few blocks, behind the many that compute. */
+  /* Others wait for sums, whose few blocks would otherwise be scheduled after the many of
+   * computations. */
   const bool urgent = queue->base.role == TDM_QUEUE_SUM;
   return tdm_cuda_check(api, api->stream_create(&queue->kernel_stream.stream, urgent),
                         "making a stream");
@@ -66,7 +67,8 @@ bool tdm_cuda_command_works(const tdm_flight *flight, const tdm_command *command
   return command->condition == 0 || flight->conditions[command->condition - 1];
 }
 
-/* Commands [first, end) may not have been executed: all that were not known to fail fail now. */
+/* Fails all commands in [first, end) that had not failed, because they may not have been
+ * executed. */
 static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
   tdm_flight *flight = mark->submission->flight;
   const tdm_program *program = &flight->programs[mark->submission->program];
@@ -79,14 +81,15 @@ static void fail_range(const tdm_cuda_mark *mark, tdm_status status) {
   }
 }
 
-/* The same, and with it the sums under way, without which the stream would not come to an end. */
+/* Like fail_range, and also ends the sums in progress, without which the stream would not
+ * complete. */
 static void fail_stream(tdm_cuda_queue *queue, const tdm_cuda_mark *mark, tdm_status status) {
   if (queue->end_sums) queue->end_sums(queue, status);
   fail_range(mark, status);
 }
 
-/* Passes failures on to the commands that depend on them, where a kernel reported them only after
- * these were enqueued. */
+/* Propagates failures to dependent commands, which were enqueued before a kernel reported the
+ * failure. */
 static void spoil_range(const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
   if (atomic_load_explicit(&flight->failed, memory_order_acquire) == 0) return;
@@ -123,7 +126,7 @@ tdm_status tdm_cuda_queue_time(tdm_cuda_queue *queue, tdm_command_times *times) 
                         "an event before a timed command");
 }
 
-/* The event of a mark's place is made when the place is first used. */
+/* Records the mark's event, which is created when its slot is first used. */
 static tdm_cuda_code record(tdm_cuda_queue *queue, tdm_cuda_mark *mark) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_code code = TDM_CUDA_SUCCESS;
@@ -160,7 +163,7 @@ void tdm_cuda_queue_mark(tdm_cuda_queue *queue, uint32_t end, bool ends) {
   if (code != TDM_CUDA_SUCCESS) {
     fail_stream(queue, mark, tdm_cuda_fail(api, code, "recording an event"));
     (void)api->stream_synchronize(
-        queue->kernel_stream.stream); /* what was enqueued is over, or lost */
+        queue->kernel_stream.stream); /* what was enqueued has ended, or is lost */
   }
   queue->marked_cursor = end;
   ring_mark_waiters(queue);
@@ -174,7 +177,7 @@ static const tdm_command *command_of_id(const tdm_cuda_mark *mark, uint32_t id) 
   return i < mark->end ? &program->commands[i] : NULL;
 }
 
-/* What a kernel found wrong counts only if what it read was right. */
+/* Reads reports. A kernel's report counts only if its inputs were right. */
 static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
   tdm_flight *flight = mark->submission->flight;
   for (; queue->reports_read < mark->report_end; queue->reports_read++) {
@@ -188,7 +191,7 @@ static void read_reports(tdm_cuda_queue *queue, const tdm_cuda_mark *mark) {
   }
 }
 
-/* The flight may be freed by the call of settled. */
+/* settled may free the flight. */
 static void end_submission(tdm_flight *flight) {
   if (atomic_fetch_sub_explicit(&flight->remaining, 1, memory_order_acq_rel) == 1) {
     flight->settled(flight);
@@ -203,7 +206,7 @@ static bool is_reached(const tdm_cuda_mark *mark, tdm_cuda_code code) {
   return true;
 }
 
-/* Works on a copy of the mark: once `retired` has passed it, another may lie in its place. */
+/* Works on a copy of the mark: after `retired` has passed it, its slot may be reused. */
 static void retire_one(tdm_cuda_queue *queue, tdm_cuda_mark mark, tdm_cuda_code code) {
   const tdm_cuda_api *api = queue->kernel_stream.api;
   tdm_cuda_span *span = span_of(queue, queue->retired);
@@ -248,7 +251,7 @@ tdm_cuda_wait_answer tdm_cuda_queue_await(tdm_cuda_queue *queue, tdm_cuda_queue 
   for (uint64_t i = awaited->retired; i != awaited->marked; i++) {
     const tdm_cuda_mark *mark = &awaited->marks[i % TDM_CUDA_MARKS];
     if (mark->submission->base + mark->end <= sequence) continue;
-    if (!mark->recorded) break; /* reached before long */
+    if (!mark->recorded) break; /* will be reached soon */
     const tdm_cuda_code code = api->stream_wait(queue->kernel_stream.stream, mark->event);
     answer = TDM_CUDA_WAIT_DONE;
     queue->waits[queue->wait_count++] =

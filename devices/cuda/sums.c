@@ -1,5 +1,5 @@
-/* Groups of GPUs: joining them, the sums and transfers on a queue, and what ends these when a rank
- * is lost. Invariant: see sums.h; a member that has failed has no communicator any more. */
+/* Groups of GPUs: joining, the sums and transfers on a queue, and ending them when a rank is lost.
+ * Invariant: see sums.h. A member that has failed has no communicator. */
 #include "devices/cuda/sums.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 _Static_assert(TDM_ENGINE_KEY_BYTES == (int)TDM_NCCL_ID_BYTES, "a key is NCCL's id");
 
-/* A sum that is on the stream: from is the queue's first point that tells that it has come to it,
- * end the one behind it. */
+/* A sum on the stream. from is the queue's first point that shows that the stream has reached it;
+ * end is the point after it. */
 typedef struct sum_under_way {
   uint64_t from;
   uint64_t end;
@@ -27,15 +27,15 @@ struct tdm_member {
   tdm_group *group;                   /* NULL: nothing was put on the stream yet */
   tdm_nccl_communicator communicator; /* NULL: it has failed */
   bool in_progress;                   /* a sum is being enqueued */
-  tdm_member *next;                   /* of the queue's with sums under way */
+  tdm_member *next;                   /* in the queue's list of members with sums in progress */
   bool listed;
   sum_under_way sums[TDM_CUDA_MARKS]; /* number i at i modulo its size */
-  uint64_t ended;                     /* those before have ended, */
-  uint64_t begun;                     /* those before have begun, */
-  uint64_t made;                      /* and so many are there in all */
+  uint64_t ended;                     /* number of sums that have ended, */
+  uint64_t begun;                     /* that have begun, */
+  uint64_t made;                      /* and that were enqueued */
   uint64_t left_ns;
-  uint64_t failing_ns; /* since when NCCL says that it has failed; 0: it does not */
-  tdm_nccl_code code;  /* what it says then */
+  uint64_t failing_ns; /* since when NCCL reports a failure; 0: it does not */
+  tdm_nccl_code code;  /* the code of that failure */
   tdm_status failure;
   char words[TDM_MESSAGE_BYTES];
 };
@@ -67,7 +67,7 @@ static bool is_begun(tdm_nccl_code code) {
   return code == TDM_NCCL_SUCCESS || code == TDM_NCCL_IN_PROGRESS;
 }
 
-/* What has become of what was begun; fails with it. */
+/* Gets the result of what was begun; fails if it has failed. */
 static tdm_status progress(tdm_member *member, const char *what, bool *out_over) {
   tdm_nccl_code error = TDM_NCCL_SUCCESS;
   const tdm_nccl_code code = member->api->async_error(member->communicator, &error);
@@ -78,11 +78,11 @@ static tdm_status progress(tdm_member *member, const char *what, bool *out_over)
   return fail_code(member->api, member->communicator, error, what);
 }
 
-/* How long a GPU whose peer has failed waits for what the peer failed with, in one process. */
+/* How long a GPU whose peer has failed waits for the peer's reason, within one process. */
 enum { TOLD_NS = 100000000 };
 
-/* NCCL says of a peer that is lost only that something is: is there still time for whoever says
- * more, the control channel or the peer's own thread? */
+/* NCCL reports a lost peer only as an unspecified failure. Returns true while the control channel
+ * or the peer's own thread may still report the reason. */
 static bool may_be_named(tdm_member *member) {
   const tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   const uint64_t now_ns = tdm_time_ns();
@@ -101,7 +101,8 @@ static tdm_status make_key(tdm_device *device, unsigned char *out_key) {
 static void leave(tdm_member *member) {
   if (!member) return;
   if (member->communicator) {
-    /* Its GPU is the thread's: NCCL goes back to what the thread had, and so would open another. */
+    /* Makes the GPU current: NCCL restores the thread's previous device, and would open another
+     * one. */
     tdm_cuda_gpu *gpu = &tdm_cuda_device_of(member->device)->gpu;
     const bool entered = tdm_cuda_gpu_enter(gpu) == TDM_OK;
     (void)member->api->abort(member->communicator);
@@ -176,7 +177,7 @@ void tdm_cuda_engine_find(tdm_device *device, bool allowed) {
 
 /* ---- Failing --------------------------------------------------------------------------------- */
 
-/* The member's sums among commands [first, end) fail in its words. */
+/* Fails the member's sums among commands [first, end) with its reason. */
 static void fail_sums(const tdm_member *member, const tdm_submission *submission, uint32_t first,
                       uint32_t end) {
   const tdm_program *program = &submission->flight->programs[submission->program];
@@ -188,8 +189,8 @@ static void fail_sums(const tdm_member *member, const tdm_submission *submission
   }
 }
 
-/* With the thread's message: whatever of the member's is under way ends, and all of it fails. The
- * other ranks are told, unless they know, and this one's other members see it. */
+/* Fails a member with the thread's message: ends its operations in progress and fails all of them.
+ * Notifies the other ranks, unless they were notified, and this rank's other members detect it. */
 static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status status) {
   member->failure = status;
   (void)snprintf(member->words, sizeof(member->words), "%s", tdm_last_message());
@@ -211,7 +212,7 @@ static void fail_member(tdm_cuda_queue *queue, tdm_member *member, tdm_status st
   if (queue->head) fail_sums(member, queue->head, queue->marked_cursor, queue->head->cursor);
 }
 
-/* The queue's end_sums. */
+/* Implements the queue's end_sums. */
 static void lose_sums(tdm_cuda_queue *queue, tdm_status status) {
   char words[TDM_MESSAGE_BYTES];
   if (!queue->summing) return;
@@ -243,7 +244,7 @@ static tdm_nccl_code call(const tdm_member *member, const tdm_command *command, 
                          message->bytes / tdm_dtype_bytes(message->dtype), message->dtype, stream);
 }
 
-/* From when it is put on the stream until it has ended. */
+/* Records a sum from its enqueuing until it has ended. */
 static void note_sum(tdm_member *member, const tdm_submission *submission,
                      const tdm_command *command) {
   const tdm_message *message = &command->message;
@@ -286,8 +287,8 @@ static tdm_status begin_sum(tdm_cuda_queue *queue, const tdm_submission *submiss
   return TDM_OK;
 }
 
-/* May a sum be put on the stream? Before it stands a mark, by which it is known when the stream has
- * come to it: until then the GPU computes, or waits for what does. */
+/* Returns true if a sum may be put on the stream, which requires a mark before it. The mark shows
+ * when the stream has reached the sum; until then the GPU computes, or waits for other work. */
 static bool is_marked(tdm_cuda_queue *queue, const tdm_submission *submission,
                       const tdm_member *member) {
   if (queue->marked_cursor < submission->cursor)
@@ -295,8 +296,8 @@ static bool is_marked(tdm_cuda_queue *queue, const tdm_submission *submission,
   return tdm_cuda_queue_has_room(queue) && member->made - member->ended < TDM_CUDA_MARKS;
 }
 
-/* What its members cannot make fails, and so does the vote; what was not made is summed all the
- * same, since the others wait for it. */
+/* Enqueues a sum. If its members' inputs were not computed, it is summed all the same, because the
+ * others wait for it. The vote then fails. */
 bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submission,
                           const tdm_command *command) {
   tdm_flight *flight = submission->flight;
@@ -307,7 +308,7 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
   tdm_status status = TDM_OK;
   if (member->in_progress) {
     status = progress(member, what_of(command), &over);
-    if (status != TDM_OK) return false; /* tdm_cuda_sums_look sees to it */
+    if (status != TDM_OK) return false; /* tdm_cuda_sums_look handles it */
     member->in_progress = !over;
     return over;
   }
@@ -327,7 +328,7 @@ bool tdm_cuda_sum_enqueue(tdm_cuda_queue *queue, const tdm_submission *submissio
   return true;
 }
 
-/* Which of the member's sums have begun and ended by now; tells of the newest that has. */
+/* Finds which of the member's sums have begun and ended, and reports the newest that has begun. */
 static void note_begun(tdm_cuda_queue *queue, tdm_member *member) {
   const uint64_t completed = atomic_load(&queue->base.completed);
   const uint64_t before = member->begun;
@@ -340,7 +341,7 @@ static void note_begun(tdm_cuda_queue *queue, tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   if (!messenger || member->begun == before) return;
   const sum_under_way *newest = &member->sums[(member->begun - 1) % TDM_CUDA_MARKS];
-  if (newest->from < queue->summing_from) return; /* another group's was behind it */
+  if (newest->from < queue->summing_from) return; /* a sum of another group was after it */
   queue->summing_from = newest->from;
   const tdm_group *group = newest->wait.group;
   size_t own = 0;
@@ -349,7 +350,7 @@ static void note_begun(tdm_cuda_queue *queue, tdm_member *member) {
   messenger->begun(messenger, group->slots[own], newest->wait.position);
 }
 
-/* Will the member's sums never end? */
+/* Fails if the member's sums will never end. */
 static tdm_status check_member(tdm_member *member) {
   tdm_messenger *messenger = tdm_context_messenger(member->device->context);
   bool over;

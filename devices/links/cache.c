@@ -6,11 +6,11 @@
  *      "distances": [1048576, 8388608, 33554432],
  *      "knots": [[1024, 1.0, 1.1, 2.3, 2.9], [2048, 0.98, 1.1, 2.2, 2.7], ...]}, ...]}
  *
- * A job's has an all-reduce over its ranks, too, from and to "all ranks", and of links between
- * ranks "both_ways": 1.6, unless it was written before that was measured.
+ * A job's file also has an all-reduce over its ranks, from and to "all ranks". Its links between
+ * ranks have "both_ways": 1.6, unless the file was written before that was measured.
  *
- * Invariant: a file is taken as a whole or not at all; every other field is there, all are of their
- * types and within bounds, no field is there that is not known, and no link twice. */
+ * Invariant: a file is accepted as a whole or not at all. All other fields are required and have to
+ * be of their types and within bounds. Unknown fields and duplicate links are errors. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) {
   const char *const shared = getenv("XDG_CACHE_HOME");
   const char *const home = getenv("HOME");
   if (is_set(own)) return put_path(path, capacity, own, "", key);
-  /* One that is not absolute is to be ignored (XDG Base Directory Specification). */
+  /* A path that is not absolute has to be ignored (XDG Base Directory Specification). */
   if (is_set(shared) && shared[0] == '/') return put_path(path, capacity, shared, "/tandem", key);
   if (is_set(home)) return put_path(path, capacity, home, "/.cache/tandem", key);
   return tdm_fail(TDM_UNAVAILABLE,
@@ -140,7 +140,7 @@ static tdm_status fail_system(const char *what, const char *path) {
   return tdm_fail(TDM_IO, "%s cannot be %s: %s", path, what, strerror(errno));
 }
 
-/* Makes every folder above the file. */
+/* Creates every folder above the file. */
 static tdm_status make_folders(const char *path) {
   char folder[4096];
   if (strlen(path) >= sizeof(folder)) return tdm_fail(TDM_INVALID_ARGUMENT, "too long a name");
@@ -177,7 +177,7 @@ static tdm_status read_number(const json_t *object, const char *field, double le
   return fail_field(field);
 }
 
-/* 0 or a limit. */
+/* Reads 0 or a rate within bounds. */
 static tdm_status read_rate(const json_t *object, const char *field, double *out_rate) {
   TDM_TRY(read_number(object, field, 0, most_bytes, out_rate));
   return *out_rate == 0 || *out_rate >= TDM_LEAST_BYTES_PER_NS ? TDM_OK : fail_field(field);
@@ -192,10 +192,10 @@ static tdm_device *read_device(tdm_context *context, const json_t *object, const
   return NULL;
 }
 
-/* count numbers within bounds. */
+/* Reads exactly `count` numbers within bounds. */
 static bool read_numbers(const json_t *list, size_t count, double least, double most,
                          double *out_numbers) {
-  if (json_array_size(list) != count) return false; /* 0 for what is no array */
+  if (json_array_size(list) != count) return false; /* 0 if it is not an array */
   for (size_t i = 0; i < count; i++) {
     const json_t *value = json_array_get(list, i);
     out_numbers[i] = json_number_value(value);
@@ -247,7 +247,7 @@ static bool is_all_ranks(const json_t *object, const char *field) {
   return name && strcmp(name, all_ranks) == 0;
 }
 
-/* Whose estimate a link of the file is, between two devices or over all ranks of a job. */
+/* Finds the estimate for a link of the file, between two devices or over all ranks of a job. */
 static tdm_status find_place(tdm_context *context, const json_t *object, tdm_link_set *set,
                              tdm_link_estimate **out_place) {
   const json_t *pinned = json_object_get(object, "pinned");
@@ -286,7 +286,8 @@ static tdm_status read_link(tdm_context *context, const json_t *object, tdm_link
   return TDM_OK;
 }
 
-/* A file of links of any machine's: its key, and the list, both borrowed. */
+/* Checks the frame of a file of links of any machine, and returns its key and its list, both
+ * borrowed. */
 static tdm_status read_frame(const json_t *root, const char **out_key, const json_t **out_list) {
   const char *format = json_string_value(json_object_get(root, "format"));
   const json_t *version = json_object_get(root, "version");

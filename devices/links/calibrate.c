@@ -1,5 +1,5 @@
-/* Measuring links: copies of every doubling of the size, in turns, timed as plans' copies are.
- * Invariant: a link's measurement owns the memory at both ends; nothing is published before all
+/* Measures links: copies of every doubling of the size, in turns, timed like copies of plans.
+ * Invariant: a link's measurement owns the memory at both ends. Nothing is published before all
  * links are measured. */
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +15,23 @@
 enum {
   LEAST_COPIES = 5,
   DEFAULT_COPIES = 15,
-  DISTANT_COPIES = 5, /* of one size and distance; each has to wait for the caches to be filled */
+  DISTANT_COPIES = 5, /* of one size and distance; each waits for the caches to be filled */
   ASSUMED_CACHE_BYTES = 32 << 20,
   BENDS_FROM_BYTES = 256 << 10,
   BENDS_TO_BYTES = 8 << 20,
   PIECE_BYTES = 4096,
-  /* Source and target do not begin at the same offset of a page, as they hardly ever do in a plan:
-   * loads would wait for stores whose addresses only look the same. */
+  /* Source and target begin at different offsets of a page, as in nearly all plans. Otherwise loads
+   * would wait for stores to addresses that only look equal. */
   TARGET_SHIFT_BYTES = 4096 * 37 + 64 * 17,
 };
 
-/* One side of the copies. A device of the host has one block in which each size has a piece of its
- * own, as values lie in an arena; of pinned memory, and on other devices, all sizes share one
- * piece. */
+/* One side of the copies. A device of the host has one block with a separate piece for each size,
+ * like values in an arena. Pinned memory and other devices have one piece for all sizes. */
 typedef struct link_end {
   tdm_device *device;
   tdm_memory block;
   tdm_address pinned; /* instead of it; 0: none */
-  bool apart;         /* sizes lie apart */
+  bool apart;         /* each size has its own piece */
 } link_end;
 
 typedef struct state_samples {
@@ -44,12 +43,12 @@ typedef struct measurement {
   tdm_context *context;
   tdm_links_calibration options;
   link_end ends[2];     /* from, to */
-  tdm_staging *staging; /* of the host's end where that is pinned; else NULL */
+  tdm_staging *staging; /* of the host's end if it is pinned; otherwise NULL */
   tdm_memory between;   /* touched between use and copy; bytes 0: copies have no distances */
   double distances[TDM_LINK_DISTANCES];
-  size_t most_bytes;                   /* of the memory there is */
-  size_t sizes[TDM_LINK_MOST_KNOTS];   /* bytes, rising (size_count) */
-  size_t offsets[TDM_LINK_MOST_KNOTS]; /* of each size's piece in a block */
+  size_t most_bytes;                   /* largest size that fits */
+  size_t sizes[TDM_LINK_MOST_KNOTS];   /* bytes, ascending (size_count) */
+  size_t offsets[TDM_LINK_MOST_KNOTS]; /* offset of each size's piece in the block */
   size_t size_count;
   state_samples measured[TDM_LINK_STATES];
   uint64_t spent_ns[TDM_LINK_MOST_KNOTS];
@@ -81,7 +80,7 @@ static void release_ends(measurement *measured) {
   }
 }
 
-/* As much pinned memory, up to most_bytes, as the pool's cap allows; none where it is refused. */
+/* Allocates pinned memory up to most_bytes within the pool's cap, or none if it is refused. */
 static tdm_status take_pinned(measurement *measured, tdm_device *discrete) {
   tdm_pool *pool = tdm_context_pool(measured->context);
   tdm_status status = TDM_OUT_OF_MEMORY;
@@ -114,8 +113,8 @@ static tdm_status allocate_end(measurement *measured, link_end *end, bool pinned
   return TDM_OK;
 }
 
-/* The distances: hardly anything but the copy's own sides; more than a core's own caches hold; as
- * much as the last cache holds. */
+/* Sets the distances: only the copy's own sides; more than a core's own caches hold; as much as the
+ * last cache holds. */
 static tdm_status choose_distances(measurement *measured) {
   tdm_device *to = measured->ends[1].device;
   memset(measured->distances, 0, sizeof(measured->distances));
@@ -134,7 +133,7 @@ static tdm_status choose_distances(measurement *measured) {
   return TDM_OK;
 }
 
-/* Writes the source: reading pages that were never written is quicker than reading others. */
+/* Writes the source, because reading pages that were never written is faster. */
 static tdm_status fill_source(measurement *measured) {
   const link_end *from = &measured->ends[0];
   const link_end *to = &measured->ends[1];
@@ -149,7 +148,7 @@ static tdm_status fill_source(measurement *measured) {
   return tdm_link_trial_run(&back, &ns);
 }
 
-/* Every doubling; where caches end also what lies half way between. */
+/* Chooses every doubling, and also the middle between sizes near the ends of caches. */
 static void choose_sizes(measurement *measured) {
   size_t offset = 0;
   size_t count = 0;
@@ -199,12 +198,12 @@ static tdm_status measure_size(measurement *measured, size_t index, size_t state
   return TDM_OK;
 }
 
-/* Is a copy of this size larger than the last cache, so that all states cost the same? */
+/* Returns true if a copy of this size exceeds the last cache, so that all states cost the same. */
 static bool is_beyond_caches(const measurement *measured, size_t index) {
   return (double)measured->sizes[index] >= measured->distances[TDM_LINK_DISTANCES - 1] / 2;
 }
 
-/* One copy of a size in every state that is wanted. */
+/* Makes one copy of a size in every requested state. */
 static tdm_status measure_states(measurement *measured, size_t index, bool distant) {
   TDM_TRY(measure_size(measured, index, 0));
   const state_samples *near = &measured->measured[0];
@@ -229,9 +228,8 @@ static void shuffle(uint8_t *order, size_t count, uint64_t *random) {
   }
 }
 
-/* Measures sizes and states in turns, so that a bad moment of the machine falls on all of them a
- * little, and in another order each time, so that none always finds the caches as the largest left
- * them. */
+/* Measures sizes and states in turns, so that a disturbance affects each a little. The order
+ * differs each time, so that no size always finds the caches as the largest one left them. */
 static tdm_status measure(measurement *measured) {
   const tdm_links_calibration *options = &measured->options;
   const size_t sizes = measured->size_count;
@@ -274,7 +272,7 @@ static tdm_status calibrate_link(measurement *measured, tdm_link_set *set, bool 
   tdm_status status = TDM_OK;
   if (pinned) {
     status = take_pinned(measured, from->host_addressable ? to : from);
-    /* Refused, or a cap too small for two sizes: the pool has told. */
+    /* Refused, or a cap too small for two sizes: the pool has logged it. */
     if (!measured->staging) return status == TDM_OUT_OF_MEMORY ? TDM_OK : status;
   }
   if (status == TDM_OK) status = prepare_ends(measured, pinned);

@@ -1,6 +1,6 @@
-/* The context's side of links: reading the machine's file when it is created and when its cores are
- * divided anew, or a job's when all ranks have come, calibrating when it is asked to. Invariant: a
- * file that cannot be used is told in the log, and links stay modelled. */
+/* The context's part of links. Reads the machine's file when the context is created and when its
+ * cores are divided again, or a job's file when all ranks have joined. Calibrates on request.
+ * Invariant: an unusable file is logged, and links stay modelled. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ bool tdm_context_all_reduce(tdm_context *context, tdm_link_estimate *out_estimat
   return true;
 }
 
-/* Of this machine with cores of their own for devices on the host that have none yet, which they
- * may be given before the start. */
+/* Returns true if the file belongs to this machine with separate cores for devices on the host,
+ * which they may still get before the start. */
 static bool is_for_own_cores(tdm_context *context, const char *path) {
   if (!tdm_context_divide_cores(context, true)) return false;
   const uint64_t key = tdm_links_key(context);
@@ -48,13 +48,13 @@ static bool is_for_own_cores(tdm_context *context, const char *path) {
   return tdm_links_file_has_key(context, path, key);
 }
 
-/* Only memory that is short is a failure. */
+/* Only a lack of memory is a failure. */
 static tdm_status read_machines_file(tdm_context *context) {
   char path[PATH_BYTES];
   const bool asked_for = getenv("TANDEM_LINKS") != NULL;
   tdm_last_failure before, failure;
   tdm_last_failure_keep(&before);
-  /* Where there is no folder, or links are off, there is nothing to read. */
+  /* Without a folder, or with links off, there is nothing to read. */
   tdm_status status = tdm_links_path(context, path, sizeof(path));
   const bool has_path = status == TDM_OK;
   if (has_path) status = tdm_links_load(context, path);
@@ -76,7 +76,7 @@ tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) {
 
 void tdm_links_read_again(tdm_links *links) {
   tdm_context *context = tdm_links_context(links);
-  if (tdm_context_rank_count(context) > 1) return; /* it has read nothing of this machine's */
+  if (tdm_context_rank_count(context) > 1) return; /* it has not read this machine's file */
   tdm_links_forget(links);
   if (read_machines_file(context) != TDM_OK)
     tdm_context_log(context, TDM_LOG_WARNING, "links are modelled, not calibrated: %s",
@@ -88,7 +88,7 @@ tdm_status tdm_links_join(tdm_context *context) {
   return tdm_links_tell(context, read);
 }
 
-/* Writes what is calibrated, unless nothing is to be kept. */
+/* Writes what was calibrated, unless saving is off. */
 static tdm_status keep(tdm_context *context, const char *cache_path) {
   char path[PATH_BYTES];
   const char *off = getenv("TANDEM_LINKS");

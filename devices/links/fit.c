@@ -1,4 +1,4 @@
-/* Medians, the line of least absolute relative deviations, its spread. Invariant: see fit.h. */
+/* Medians, the line of least absolute relative deviations, and its spread. Invariant: see fit.h. */
 #include "devices/links/fit.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ enum { RESAMPLES = 200, SPREAD_LEAST = 2, SPREAD_MOST = 197 /* the central 98 of
 static const double normal_scale = 1.4826; /* a normal's standard deviation over its MAD */
 static const double outlier_deviations = 3;
 
-/* The samples of one size, and the median of those that are no outliers. */
+/* The samples of one size, and the median of those that are not outliers. */
 typedef struct size_group {
   double bytes;
   double median_ns;
@@ -92,7 +92,7 @@ static tdm_status group_by_size(fitting *fit, tdm_link_sample *samples, size_t c
 
 /* ---- Bounds -------------------------------------------------------------------------------- */
 
-/* They are round numbers, so that rounding, as files do, leads beyond none. */
+/* The limits are round numbers, so that rounding, as in files, never exceeds them. */
 
 static double bounded_ratio(double ratio) {
   return fmin(fmax(ratio, TDM_LINK_LEAST_RATIO), TDM_LINK_MOST_RATIO);
@@ -102,7 +102,7 @@ static double bounded_ns(double ns) {
   return fmin(ns, TDM_LINK_MOST_NS);
 }
 
-/* 0: no limit, as of a line that hardly rises. */
+/* Returns 0, no limit, for a line that hardly rises. */
 static double rate_of(double ns_per_byte) {
   const double rate = ns_per_byte > 0 ? 1 / ns_per_byte : 0;
   if (rate == 0 || rate > TDM_LINK_MOST_BYTES) return 0;
@@ -201,8 +201,8 @@ static double middle(double a, double b, double c) {
   return fmax(fmin(a, b), fmin(fmax(a, b), c));
 }
 
-/* Ratios of measured to line, by running medians of three (J. W. Tukey): a size that fell into a
- * bad moment is no feature of the link. */
+/* Computes the ratios of measurement to line, smoothed by running medians of three (J. W. Tukey): a
+ * disturbed size is not a property of the link. */
 static void put_ratios(const fitting *fit, tdm_link_estimate *estimate, size_t state) {
   double ratios[TDM_LINK_MOST_KNOTS];
   for (size_t i = 0; i < fit->count; i++)
@@ -279,9 +279,9 @@ void tdm_link_set_latency(tdm_link_estimate *estimate, tdm_link_latency latency)
 
 /* ---- Both ways at once ----------------------------------------------------------------------- */
 
-/* A link that is shared takes twice as long both ways. Of one that carries both at once short
- * trains were seen to take 1.5 times as long at 50 Mbit/s (TCP may still have been finding its
- * rate), and the messages of steps hardly longer at all. */
+/* A shared link takes twice as long with traffic both ways. On a link that carries both directions
+ * at once, short trains took 1.5 times as long at 50 Mbit/s (TCP may still have been finding its
+ * rate). Messages of steps took hardly any longer. */
 static const double shared_ratio = 1.6;
 
 void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns) {
@@ -291,13 +291,13 @@ void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double
 
 /* ---- Predicting ---------------------------------------------------------------------------- */
 
-/* Where `at` lies between low and high, by its logarithm: 0 to 1. */
+/* Returns the position of `at` between low and high, by logarithm: 0 to 1. */
 static double share_between(double low, double high, double at) {
   if (at <= low) return 0;
   return at >= high ? 1 : log(at / low) / log(high / low);
 }
 
-/* Between two sizes the ratio changes with the logarithm of the size. */
+/* Interpolates the ratio between two sizes by the logarithm of the size. */
 static double ratio_at(const tdm_link_estimate *estimate, double bytes, size_t state) {
   const tdm_link_knot *knots = estimate->knots;
   const uint32_t count = estimate->knot_count;
@@ -315,8 +315,8 @@ double tdm_link_predict_ns(const tdm_link_estimate *estimate, double bytes) {
   return straight_ns(&estimate->link, bytes) * ratio_at(estimate, bytes, 0);
 }
 
-/* Between two distances the ratio changes likewise. A stale source costs more only once it has left
- * the last cache, not yet once it has left its core's own. */
+/* Interpolates between two distances in the same way. A stale source costs more only after it has
+ * left the last cache, not when it has only left its core's own. */
 double tdm_link_predict_after_ns(const tdm_link_estimate *estimate, double bytes,
                                  double touched_bytes, bool stale) {
   const double *distances = estimate->distances;

@@ -1,14 +1,14 @@
-/* Fitting latency + bytes / bandwidth to measured copies. Invariant: a pure function of its
- * samples: the resampling that gives the uncertainty draws from a fixed seed.
+/* Fits latency + bytes / bandwidth to measured copies. Invariant: a pure function of its samples:
+ * the resampling for the uncertainty uses a fixed seed.
  *
- * A size's copies are reduced to their median, after those are rejected that lie further from it
- * than three times the median absolute deviation, scaled to a normal's (the rule of F. R. Hampel).
- * The line has least absolute relative deviations from these medians, so that small copies count as
- * much as large ones and a size measured in a bad moment does not bend it; such a line goes through
- * two of the points (P. Bloomfield and W. L. Steiger, Least Absolute Deviations, 1983), here also
- * through one and the origin, or one and level, since neither parameter is negative. The
- * uncertainty is the spread of the fits to samples drawn anew from each size's (B. Efron's
- * bootstrap). */
+ * A size's copies are reduced to their median without outliers. An outlier is further from the
+ * median than three times the median absolute deviation, scaled to a normal's (the rule of F. R.
+ * Hampel). The line has least absolute relative deviations from these medians. So small copies
+ * count as much as large ones, and a size measured during a disturbance does not bend the line.
+ * Such a line passes through two of the points (P. Bloomfield and W. L. Steiger, Least Absolute
+ * Deviations, 1983). Here it may also pass through one point and the origin, or be level through
+ * one point, because neither parameter is negative. The uncertainty is the spread of the fits to
+ * samples resampled from each size's (B. Efron's bootstrap). */
 #ifndef TANDEM_DEVICES_LINKS_FIT_H
 #define TANDEM_DEVICES_LINKS_FIT_H
 
@@ -21,32 +21,31 @@ typedef struct tdm_link_sample {
 
 enum { TDM_LINK_MOST_SAMPLES_OF_SIZE = 64 };
 
-/* samples (count) in any order; of at least 2 and at most TDM_LINK_MOST_KNOTS sizes, else
- * INVALID_ARGUMENT, as for a size with more than TDM_LINK_MOST_SAMPLES_OF_SIZE. Sorts them. What
- * comes of them is within the bounds of an estimate, however wild they are. About a millisecond or
- * two for 17 sizes. */
+/* Fits a line to samples (count) in any order, which are sorted. Fails with INVALID_ARGUMENT unless
+ * they have 2 to TDM_LINK_MOST_KNOTS sizes of at most TDM_LINK_MOST_SAMPLES_OF_SIZE samples each.
+ * The results are within the bounds of an estimate, whatever the samples are. Takes about one or
+ * two milliseconds for 17 sizes. */
 tdm_status tdm_link_fit(tdm_link_sample *samples, size_t count,
                         tdm_link_estimate *out_estimate) TDM_WARN_UNUSED;
-/* What a message takes by itself. */
+/* The time of a single message. */
 typedef struct tdm_link_latency {
-  double ns; /* 0: no flight was noted yet */
+  double ns; /* 0: no flight was recorded yet */
   double error_ns;
 } tdm_link_latency;
 
-/* Notes the trips of one flight (count), which it sorts. What else runs on two machines only makes
- * messages slower, so the quickest third counts, of which the middle and the spread are taken; and
- * a flight in which a rank has just lost its core is slow from its first trip to its last, so the
- * quickest flight counts of those noted in latency. */
+/* Adds the trips of one flight (count), which are sorted. Other activity on two machines only slows
+ * messages down, so only the quickest third counts, of which the middle and the spread are used. If
+ * a rank loses its core, all trips of a flight are slow, so the quickest flight in latency
+ * counts. */
 void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency);
-/* Of an estimate fitted to what each message takes of a train of them: the line's latency becomes
- * that of a message by itself, which it takes longer by, and the ratios go on saying what its bytes
- * take. */
+/* Corrects an estimate that was fitted to messages of a train: the line's latency becomes that of a
+ * single message, and the ratios keep describing the time of its bytes. */
 void tdm_link_set_latency(tdm_link_estimate *estimate, tdm_link_latency latency);
-/* Sets what bytes take while as many go the other way, by what a train takes alone and beside one
- * that goes the other way, both above 0. Less than 1.6 times as long counts as not any longer. */
+/* Sets the effect of opposite traffic from the time of a train without it and with it, both above
+ * 0. A factor below 1.6 counts as no effect. */
 void tdm_link_set_both_ways(tdm_link_estimate *estimate, double alone_ns, double both_ns);
-/* Sets what the estimate, which was fitted, says of one state (1 to TDM_LINK_STATES - 1), by copies
- * of the same sizes made in it. Its line stays. */
+/* Sets one state (1 to TDM_LINK_STATES - 1) of a fitted estimate from copies of the same sizes in
+ * that state. Its line is unchanged. */
 tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t state,
                               tdm_link_estimate *estimate) TDM_WARN_UNUSED;
 

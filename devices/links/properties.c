@@ -1,5 +1,5 @@
-/* What devices and links tell of themselves to programs. Invariant: nothing is changed, and no
- * device is started. */
+/* Properties of devices and links for programs. Invariant: nothing is changed, and no device is
+ * started. */
 #include "tandem/devices/properties.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "devices/links/links.h"
 #include "devices/topology/topology.h"
 
-/* The device of that name; INVALID_ARGUMENT, as all that is wrong with what is asked for here. */
+/* Finds the device of that name. All failures, including this one, are INVALID_ARGUMENT. */
 static tdm_status find_device(tdm_context *context, const char *name, tdm_device **out_device) {
   *out_device = tdm_context_find_device(context, name);
   return *out_device ? TDM_OK : tdm_fail(TDM_INVALID_ARGUMENT, "%s", tdm_last_message());

@@ -1,9 +1,9 @@
-/* All-reduces over the ranks of a job, in one flight of one program on each. Invariant: the calling
- * thread waits for the end, so that whatever the flight refers to lies on its stack. */
+/* All-reduces over the ranks of a job, in one flight of one program on each rank. Invariant: the
+ * calling thread waits for the end, so everything that the flight refers to may be on its stack. */
 #include "devices/context/context.h"
 #include "devices/links/trial.h"
 
-enum { IDS = TDM_RANK_TRAIN_MOST_MESSAGES + 1 }; /* the one ahead is the first */
+enum { IDS = TDM_RANK_TRAIN_MOST_MESSAGES + 1 }; /* plus the first one, which is not timed */
 
 tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) {
   tdm_command commands[IDS] = {{0}};

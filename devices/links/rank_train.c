@@ -20,8 +20,8 @@ enum {
   WAIT_ASKED,
   AHEAD,
   FIRST_MESSAGE,
-  MOST_COMMANDS = FIRST_MESSAGE + TDM_RANK_TRAIN_MOST_MESSAGES, /* of a program */
-  OUTWARD = MOST_COMMANDS, /* ids of the train that the rank which leads sends begin there */
+  MOST_COMMANDS = FIRST_MESSAGE + TDM_RANK_TRAIN_MOST_MESSAGES, /* per program */
+  OUTWARD = MOST_COMMANDS, /* the leading rank's own train has ids from here on */
   IDS = 2 * MOST_COMMANDS,
 };
 
@@ -34,7 +34,7 @@ static void add(tdm_program *program, const tdm_command *command) {
   program->commands[program->count++] = *command;
 }
 
-/* Where a train comes in while another one goes out. */
+/* Returns where a train is received while another one is sent. */
 static size_t second_half(const tdm_rank_train *asked) {
   if (!asked->both_ways) return 0;
   return asked->ahead_bytes > asked->bytes ? asked->ahead_bytes : asked->bytes;

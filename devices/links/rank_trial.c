@@ -1,12 +1,12 @@
-/* Round trips between two ranks, in one flight on each:
+/* Round trips between two ranks, in one flight on each rank:
  *
  *     leads    sends     0 ----.        .-> wait, 2 ----.
  *              receives         \   .--'   1             \  ...
  *     follows  receives          `-/---> 0                `-> 2
  *              sends              `----- wait, 1
  *
- * Invariant: the calling thread waits for the end, so that whatever the flight refers to lies on
- * its stack. */
+ * Invariant: the calling thread waits for the end, so everything that the flight refers to may be
+ * on its stack. */
 #include "devices/context/context.h"
 #include "devices/links/trial.h"
 
@@ -45,7 +45,7 @@ static void add_message(const tdm_rank_trial *trial, tdm_program *program, tdm_c
           .message = {.number = number, .peer = (uint32_t)trial->peer, .bytes = trial->bytes}});
 }
 
-/* Of the receive of a trip, which is the one command of it on its queue. */
+/* Adds a wait for the receive of a trip, which is the trip's only command on its queue. */
 static void add_wait(tdm_program *program, uint32_t trip, uint32_t received) {
   add(program, &(tdm_command){.kind = TDM_COMMAND_WAIT,
                               .id = send_id(trip) + 2,
@@ -54,7 +54,7 @@ static void add_wait(tdm_program *program, uint32_t trip, uint32_t received) {
 
 static void make_programs(const tdm_rank_trial *trial, trips *made) {
   const tdm_device *host = tdm_context_host(trial->context);
-  const uint32_t back = trial->leads ? 1 : 0; /* which of a trip's messages comes here */
+  const uint32_t back = trial->leads ? 1 : 0; /* which of a trip's messages is received here */
   for (uint32_t i = 0; i < PROGRAMS; i++)
     made->programs[i] =
         (tdm_program){.queue = host->queues[i == SENDS ? TDM_QUEUE_SEND : TDM_QUEUE_RECEIVE],

@@ -1,11 +1,12 @@
 /* Links between the ranks of a job: measured, or read by rank 0 from the file of a former job on
- * the same machines. What a message takes before its bytes do is measured by single round trips,
- * what a sum does by single sums. What bytes take is measured by trains, of every fourth size,
- * behind one that is not timed: a link with a limit lets some pass at once when it has rested,
- * which a plan's messages are not given. Trains that meet one the other way tell whether either
- * direction has a rate of its own. Invariant: all ranks come to the same figures, by which
- * all plan alike: who measured or read them tells the others, and where one rank fails nothing
- * changes on any. */
+ * the same machines. Invariant: all ranks get the same figures, by which all make the same plans.
+ * The rank that measured or read them sends them to the others, and if one rank fails, nothing
+ * changes on any.
+ *
+ * Latency is measured by single round trips, and for a sum by single sums. The time of bytes is
+ * measured by trains of every fourth size, after a message that is not timed: a rate-limited link
+ * lets some bytes pass at once after a pause, which messages of a plan do not benefit from. Trains
+ * in both directions at once show whether each direction has its own rate. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +23,27 @@ enum {
   DEFAULT_MOST_BYTES = 16 << 20,
   GROWTH = 4,
   LEAST_SIZES = 3,
-  AHEAD_BYTES = 256 << 10, /* of the message that is ahead of a train */
-  TRAIN_BYTES = 256 << 10, /* of all messages of a train, if these are no larger themselves */
+  AHEAD_BYTES = 256 << 10, /* of the message that precedes a train */
+  TRAIN_BYTES = 256 << 10, /* total of a train's messages, unless one of them is larger */
   LEAST_MESSAGES = 2,
-  TRIP_FLIGHTS = 5, /* enough that in one of them both ranks keep their cores */
+  TRIP_FLIGHTS = 5, /* enough that both ranks keep their cores in one of them */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
-  BOTH_TRAINS = 3,           /* of either kind, in turns */
-  BOTH_LENGTH = 2,           /* times a train: TCP takes some round trips to find its rate */
-  SIZE_NS = 200000000,       /* for the trains of a size, if more than the least fit */
-  MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is left out */
+  BOTH_TRAINS = 3,           /* of each kind, in turns */
+  BOTH_LENGTH = 2,           /* length as a multiple of a train: TCP takes some round trips to find
+                              * its rate */
+  SIZE_NS = 200000000,       /* time for the trains of a size, if more than the minimum fit */
+  MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is skipped */
 };
 _Static_assert(TRAIN_BYTES / LEAST_BYTES <= TDM_RANK_TRAIN_MOST_MESSAGES, "a train has its room");
 
 typedef enum order_kind { END, TRIPS, TRAIN, BOTH_WAYS } order_kind;
 
-/* What the rank that leads tells the other one. */
+/* What the leading rank sends to the other one to begin. */
 typedef struct order {
   uint64_t kind;
   uint64_t bytes;
-  uint64_t count; /* of trips or messages */
+  uint64_t count; /* number of trips or messages */
   uint64_t ahead_bytes;
 } order;
 
@@ -49,9 +51,8 @@ typedef struct ranks_links {
   tdm_context *context;
   tdm_network *network;
   int rank_count;
-  tdm_link_estimate
-      *pairs; /* (rank_count, rank_count): from the lower rank to the higher; and an */
-  tdm_link_estimate *all_reduce; /* behind them */
+  tdm_link_estimate *pairs;      /* (rank_count, rank_count): from the lower rank to the higher */
+  tdm_link_estimate *all_reduce; /* after them */
   void *memory;                  /* (most_bytes); NULL: nothing is measured */
   size_t most_bytes;
   tdm_link_sample samples[TDM_LINK_MOST_KNOTS * MOST_TRAINS];
@@ -117,7 +118,7 @@ static tdm_status make_set(const ranks_links *links, tdm_link_set *set) {
   return TDM_OK;
 }
 
-/* On all ranks or, where memory is short on one, on none. */
+/* Publishes on all ranks, or on none if memory is short on one of them. */
 static tdm_status publish(const ranks_links *links) {
   tdm_link_set set = {.estimates = NULL};
   const tdm_status made = make_set(links, &set);
@@ -153,7 +154,7 @@ static tdm_status make_train(const ranks_links *links, int peer, bool leads, con
   return tdm_rank_train_run(&train, out_ns);
 }
 
-/* out_ns (TDM_RANK_TRIAL_MOST_TRIPS): of trips each, of a train the first is all of it. */
+/* out_ns (TDM_RANK_TRIAL_MOST_TRIPS): one time per trip; for a train only the first, its total. */
 static tdm_status make(const ranks_links *links, int peer, bool leads, const order *asked,
                        double *out_ns) {
   const tdm_status status =
@@ -175,7 +176,7 @@ static int compare_ns(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* What a message takes by itself, between two that rest. */
+/* Measures the latency of a single message on an idle link. */
 static tdm_status lead_trips(ranks_links *links, int peer, tdm_link_latency *out_latency) {
   const order asked = {.kind = TRIPS, .bytes = LEAST_BYTES, .count = TDM_RANK_TRIAL_MOST_TRIPS};
   for (int flight = 0; flight < TRIP_FLIGHTS; flight++) {
@@ -186,7 +187,7 @@ static tdm_status lead_trips(ranks_links *links, int peer, tdm_link_latency *out
   return TDM_OK;
 }
 
-/* A train of so many messages as fill TRAIN_BYTES. */
+/* Describes a train whose messages fill TRAIN_BYTES. */
 static order train_of(const ranks_links *links, uint64_t bytes) {
   const uint64_t fill = TRAIN_BYTES / bytes;
   return (order){.kind = TRAIN,
@@ -195,14 +196,13 @@ static order train_of(const ranks_links *links, uint64_t bytes) {
                  .ahead_bytes = ahead_bytes(links)};
 }
 
-/* As many trains as there is time for, by what the first has taken. */
+/* Returns how many trains fit into the time, judging by the first. */
 static size_t choose_trains(double first_ns) {
   return (size_t)fmax(LEAST_TRAINS, fmin(MOST_TRAINS, SIZE_NS / first_ns));
 }
 
-/* A train of which this rank noticed late that the message ahead had come seems quicker than it
- * was, and what else runs makes others slower: the middle third counts. Answers what a message
- * takes. */
+/* Returns the time per message from the middle third. A train seems too fast if this rank noticed
+ * late that the preceding message had arrived, and other activity makes trains slower. */
 static double keep_middle(ranks_links *links, const order *asked, double *ns, size_t count) {
   qsort(ns, count, sizeof(double), compare_ns);
   for (size_t i = count / 3; i < count - count / 3; i++)
@@ -211,7 +211,7 @@ static double keep_middle(ranks_links *links, const order *asked, double *ns, si
   return ns[count / 2] / (double)asked->count;
 }
 
-/* Is there a size behind, of which a message of the size before took last_ns? */
+/* Returns true if there is a next size, given that a message of the previous size took last_ns. */
 static bool has_next(const ranks_links *links, uint64_t bytes, int sizes, double last_ns) {
   if (bytes > links->most_bytes) return false;
   return sizes < LEAST_SIZES || LEAST_MESSAGES * GROWTH * last_ns <= MOST_TRAIN_NS;
@@ -240,8 +240,8 @@ static tdm_status lead_sizes(ranks_links *links, int peer, uint64_t *out_largest
   return TDM_OK;
 }
 
-/* Trains of the largest messages alone, and both ways at once, in turns, so that what else runs
- * makes either as slow. */
+/* Measures trains of the largest messages in one direction and in both, in turns, so that other
+ * activity affects both equally. */
 static tdm_status lead_both_ways(ranks_links *links, int peer, uint64_t largest,
                                  double *out_alone_ns, double *out_both_ns) {
   double alone_ns[BOTH_TRAINS], both_ns[BOTH_TRAINS];
@@ -302,7 +302,7 @@ static tdm_status sum_once(const ranks_links *links, const order *asked, double 
   return status;
 }
 
-/* Rank 0 says how often. */
+/* Rank 0 determines how often. */
 static tdm_status sum_size(ranks_links *links, const order *asked, double *out_last_ns) {
   double ns[MOST_TRAINS];
   uint64_t wanted = MOST_TRAINS;
@@ -317,7 +317,7 @@ static tdm_status sum_size(ranks_links *links, const order *asked, double *out_l
   return TDM_OK;
 }
 
-/* What a sum takes by itself, behind one that has let all ranks come together. */
+/* Measures a single sum, after one that synchronizes all ranks. */
 static tdm_status sum_alone(const ranks_links *links, tdm_link_latency *out_latency) {
   double ns[TDM_RANK_TRIAL_MOST_TRIPS];
   const order asked = {.bytes = LEAST_BYTES, .count = 1, .ahead_bytes = LEAST_BYTES};
@@ -357,7 +357,7 @@ static bool same_hosts(const ranks_links *links, int a, int b, int c, int d) {
          strcmp(tdm_network_host(network, b), tdm_network_host(network, d)) == 0;
 }
 
-/* A pair before (a, b) of ranks on the same two machines; NULL: there is none. */
+/* Returns a pair of ranks before (a, b) on the same two machines, or NULL if there is none. */
 static const tdm_link_estimate *find_alike(const ranks_links *links, int a, int b) {
   for (int c = 0; c <= a; c++)
     for (int d = c + 1; d < (c == a ? b : links->rank_count); d++)
@@ -366,7 +366,7 @@ static const tdm_link_estimate *find_alike(const ranks_links *links, int a, int 
   return NULL;
 }
 
-/* One pair at a time, so that none disturbs another; all ranks take part. */
+/* Measures one pair at a time, so that pairs do not disturb each other. All ranks take part. */
 static tdm_status measure_pair(ranks_links *links, int a, int b) {
   const int rank = tdm_context_rank(links->context);
   tdm_status status = TDM_OK;
@@ -414,8 +414,8 @@ tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) {
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-/* What rank 0 has read. Links of its file that differ among devices of one pair of ranks, which it
- * does not write, are those of the ranks' first devices. */
+/* Uses what rank 0 has read. If its file has different links for devices of one pair of ranks,
+ * which is not written here, those of the ranks' first devices are used. */
 static bool take_read(ranks_links *links) {
   tdm_context *context = links->context;
   bool any = false;

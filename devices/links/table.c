@@ -1,4 +1,4 @@
-/* Keeping the links. Invariant: see links.h; estimates are read and replaced under the mutex. */
+/* Stores the links. Invariant: see links.h; estimates are read and replaced under the mutex. */
 #include "devices/links/table.h"
 
 #include <pthread.h>
@@ -16,8 +16,8 @@ struct tdm_links {
   tdm_context *context;
   size_t device_count;
   tdm_link_estimate *estimates; /* (2 * device_count ^ 2): from, to, pinned */
-  tdm_link_estimate all_reduce; /* over the ranks of a job; modelled: it was not measured */
-  pthread_mutex_t mutex;        /* of estimates */
+  tdm_link_estimate all_reduce; /* over the ranks of a job; modelled: not measured */
+  pthread_mutex_t mutex;        /* protects estimates */
 };
 
 static size_t estimate_count(const tdm_links *links) {
@@ -34,13 +34,13 @@ static size_t estimate_index(const tdm_links *links, const tdm_device *from, con
   return 2 * pair + (pinned && crosses(from, to) ? 1 : 0);
 }
 
-/* What a link between ranks is taken to be, on every rank alike: 1 Gbit/s. */
+/* The assumed link between ranks, the same on every rank: 1 Gbit/s. */
 static const tdm_link between_ranks = {.latency_ns = 50000, .bytes_per_ns = 0.125};
 
 static tdm_link_estimate modelled(const tdm_device *from, const tdm_device *to) {
   if (from->rank != to->rank)
     return (tdm_link_estimate){.link = between_ranks, .origin = TDM_LINK_MODELLED};
-  /* The model of a link is the discrete device's, where one end is the host. */
+  /* If one end is the host, the link is modelled by the discrete device. */
   const tdm_device *teller = to->host_addressable ? from : to;
   const tdm_device *other = teller == to ? from : to;
   return (tdm_link_estimate){.link = teller->ops->link(teller, other), .origin = TDM_LINK_MODELLED};
@@ -97,7 +97,8 @@ void tdm_links_forget(tdm_links *links) {
 
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate) {
-  if (from->rank != to->rank && from->exchanges && to->exchanges) { /* by their machines' network */
+  if (from->rank != to->rank && from->exchanges && to->exchanges) { /* over their machines'
+                                                                     * network */
     from = tdm_context_host_of(links->context, from->rank);
     to = tdm_context_host_of(links->context, to->rank);
   }

@@ -1,7 +1,7 @@
-/* The context's links: an estimate for every pair of devices with a direct route and, where one of
- * the two is the host, for pinned and pageable memory. Invariant: what was not calibrated is what
- * the devices' models say; calibrating or loading replaces all that it knows at once, or nothing.
- */
+/* The context's links: an estimate for every pair of devices with a direct route. If one of the two
+ * is the host, there is one for pinned and one for pageable memory. Invariant: links that were not
+ * calibrated are modelled by the devices. Calibrating or loading replaces all estimates that it
+ * contains at once, or none. */
 #ifndef TANDEM_DEVICES_LINKS_TABLE_H
 #define TANDEM_DEVICES_LINKS_TABLE_H
 
@@ -9,95 +9,98 @@
 
 typedef struct tdm_links tdm_links;
 
-/* All modelled; then the machine's file, if there is one and nothing in it is wrong, but for a rank
- * of a job. out_links is where tdm_context_links finds them. */
+/* Creates modelled links and reads the machine's file, if there is a valid one. A rank of a job
+ * reads no file. out_links is where tdm_context_links finds them. */
 tdm_status tdm_links_open(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
-/* The same of links that are open, when the cores have been divided anew, which makes it another
- * machine; nothing in a job. Where memory is short the links are modelled, and the log tells. */
+/* Reads the file again for open links after the cores were divided anew, which counts as a
+ * different machine. Does nothing in a job. If memory is short, the links are modelled and the log
+ * reports it. */
 void tdm_links_read_again(tdm_links *links);
-/* All modelled. */
+/* Creates links that are all modelled. */
 tdm_status tdm_links_create(tdm_context *context, tdm_links **out_links) TDM_WARN_UNUSED;
 void tdm_links_destroy(tdm_links *links); /* NULL is legal */
 tdm_context *tdm_links_context(const tdm_links *links);
-void tdm_links_forget(tdm_links *links); /* all modelled again */
+void tdm_links_forget(tdm_links *links); /* makes all modelled again */
 
-/* Any thread. pinned counts where just one of the two is the host. */
+/* Gets an estimate. Any thread. pinned is relevant only if exactly one of the two is the host. */
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate);
-/* What an all-reduce over the ranks of a job takes; its origin tells whether it was measured. */
+/* Gets the estimate of an all-reduce over the ranks of a job; its origin shows whether it was
+ * measured. */
 void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate);
 
 /* ---- A set of them, being made ------------------------------------------------------------- */
 
-/* What one calibration or one file knows. */
+/* The links of one calibration or one file. */
 typedef struct tdm_link_set {
   tdm_links *links;
-  tdm_link_estimate *estimates; /* (from, to, pinned); those not known are modelled */
-  tdm_link_estimate all_reduce; /* modelled: not known */
+  tdm_link_estimate *estimates; /* (from, to, pinned); missing ones are modelled */
+  tdm_link_estimate all_reduce; /* modelled: missing */
   size_t known_count;
 } tdm_link_set;
 
 tdm_status tdm_link_set_init(tdm_link_set *set, tdm_links *links) TDM_WARN_UNUSED;
 void tdm_link_set_deinit(tdm_link_set *set);
-/* The place of a link, to be read or written; NULL where there is no such link: no direct route, or
- * pinned memory between two devices that are both the host, or both not. */
+/* Returns the estimate of a link for reading or writing. Returns NULL if there is no such link: no
+ * direct route, or pinned memory if both devices or neither are the host. */
 tdm_link_estimate *tdm_link_set_at(tdm_link_set *set, const tdm_device *from, const tdm_device *to,
                                    bool pinned);
-/* Makes the set's known links the context's. */
+/* Publishes the set's links in the context. */
 void tdm_link_set_publish(tdm_link_set *set);
 
 /* ---- Calibrating --------------------------------------------------------------------------- */
 
 typedef struct tdm_links_calibration {
-  size_t least_bytes, most_bytes; /* doublings from the one to the other; 0: 1 KiB, 64 MiB */
+  size_t least_bytes, most_bytes; /* sizes double from least to most; 0: 1 KiB, 64 MiB */
   uint32_t copies;                /* of one size, 5 to 64; 0: 15 */
-  uint64_t budget_ns;             /* a link; beyond it a size gets 5 copies. 0: 100 ms */
-  /* Between two devices of the host: what is touched at most to drive a copy's sides out of the
-   * caches; the last cache's size if that is less. 0: 64 MiB. */
+  uint64_t budget_ns;             /* per link; beyond it a size gets 5 copies. 0: 100 ms */
+  /* Between two devices of the host: the most memory that is touched to evict a copy's sides from
+   * the caches, limited to the last cache's size. 0: 64 MiB. */
   size_t most_touched_bytes;
 } tdm_links_calibration;
 
-/* Copies along every link, through the devices' queues, and fits what their times say. Starts the
- * devices; other work in flight disturbs it. Where the driver refuses to pin, pinned links stay
- * modelled. options NULL: all defaults. On failure nothing changes. */
+/* Copies along every link, through the devices' queues, and fits the times. Starts the devices.
+ * Other work in flight disturbs it. If the driver refuses to pin, pinned links stay modelled.
+ * options NULL: all defaults. On failure nothing changes. */
 tdm_status tdm_links_calibrate(tdm_context *context, const tdm_links_calibration *options,
                                size_t *out_known_count) TDM_WARN_UNUSED;
 
 /* ---- Between the ranks of a job -------------------------------------------------------------- */
 
-/* All ranks call each of these, and have the same links afterwards. Links within a rank, of which
- * others know nothing, stay modelled. */
+/* All ranks call each of these, and have the same links afterwards. Links within a rank, which
+ * other ranks do not have, stay modelled. */
 
-/* Sends messages between ranks, to and fro and in trains, one pair of machines after the other,
- * through the queues that plans use, and has the engine sum over all of them; ranks whose machines
- * have the same names share what was measured. Messages have 1 KiB to most_bytes (0: 16 MiB, or
- * less where such a message would take long). Starts the devices. On failure nothing changes on any
+/* Calibrates links between ranks: sends messages as round trips and in trains, one pair of machines
+ * after the other, through the queues of plans, and sums over all ranks by the engine. Ranks whose
+ * machines have the same names share results. Messages have 1 KiB to most_bytes (0: 16 MiB, or less
+ * if such a message would take long). Starts the devices. On failure nothing changes on any
  * rank. */
 tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) TDM_WARN_UNUSED;
-/* Once, when the context is made: rank 0 reads the job's file, if there is one, and tells. */
+/* Called once, when the context is created: rank 0 reads the job's file, if there is one, and sends
+ * it. */
 tdm_status tdm_links_join(tdm_context *context) TDM_WARN_UNUSED;
-/* Makes what rank 0 has, if it has calibrated links, that of all. read: how rank 0 came by it; a
- * failure is that of all. */
+/* Distributes rank 0's links to all ranks if they are calibrated. read: the status of how rank 0
+ * got them; a failure is returned on all ranks. */
 tdm_status tdm_links_tell(tdm_context *context, tdm_status read) TDM_WARN_UNUSED;
 
 /* ---- The cache file ------------------------------------------------------------------------ */
 
-/* Names this machine with these devices: its cores, caches, nodes, the devices' names, what they
- * are and where; in a job also the ranks' machines, and what connects them. Times measured under
- * another key are not told here. */
+/* Returns a hash of this machine with these devices: its cores, caches, nodes, the devices' names,
+ * identities and places. In a job it includes the ranks' machines and the transport. Times measured
+ * under another key are not used here. */
 uint64_t tdm_links_key(tdm_context *context);
-/* Where the file is looked for: TANDEM_LINKS, else a name made of the key in $TANDEM_CACHE,
- * $XDG_CACHE_HOME/tandem or ~/.cache/tandem. UNAVAILABLE where none of them is set, or TANDEM_LINKS
- * is "off". */
+/* Gets the path of the file: TANDEM_LINKS, or else a name composed from the key in $TANDEM_CACHE,
+ * $XDG_CACHE_HOME/tandem or ~/.cache/tandem. Fails with UNAVAILABLE if none of them is set, or
+ * TANDEM_LINKS is "off". */
 tdm_status tdm_links_path(tdm_context *context, char *path, size_t capacity) TDM_WARN_UNUSED;
-/* Writes what is calibrated to another name in the same folder, then renames it. Makes the folder
- * (make_folder) where it is missing. */
+/* Writes calibrated links to another name in the same folder, then renames it. With make_folder it
+ * creates a missing folder. */
 tdm_status tdm_links_save(tdm_context *context, const char *path, bool make_folder) TDM_WARN_UNUSED;
-/* UNAVAILABLE: there is no file, or it is of another machine. CORRUPT_DATA: it is not one of ours,
- * or says what cannot be. IO: it cannot be read, or is no regular file. On failure nothing changes.
- */
+/* Loads the links of a file. Fails with UNAVAILABLE if there is no file or it is of another
+ * machine, CORRUPT_DATA if it is not a valid file of links, and IO if it cannot be read or is not a
+ * regular file. On failure nothing changes. */
 tdm_status tdm_links_load(tdm_context *context, const char *path) TDM_WARN_UNUSED;
-/* Whether that is a file of links under that key, of any machine's. */
+/* Returns true if it is a file of links with that key, of any machine. */
 bool tdm_links_file_has_key(tdm_context *context, const char *path, uint64_t key);
 
 #endif

@@ -1,8 +1,8 @@
-/* A trial is a flight of up to three programs: the target's device reads the target and touches
- * other memory, the source's device writes the source (before that, if it is to be stale), and the
- * queue of the route copies. So the copy begins as it does in a plan, with the worker at its queue
- * and awake. Invariant: the calling thread waits for the end, so that whatever the flight refers to
- * lies on its stack. */
+/* A trial is a flight of up to three programs. The target's device reads the target and touches
+ * other memory. The source's device writes the source (before that, if it is to be stale). The
+ * queue of the route copies. So the copy begins as in a plan, with the worker awake at its queue.
+ * Invariant: the calling thread waits for the end, so everything that the flight refers to may be
+ * on its stack. */
 #include "devices/links/trial.h"
 
 #include <assert.h>
@@ -12,8 +12,7 @@
 
 enum { MOST_PROGRAMS = TDM_TRIAL_MOST_PROGRAMS, MOST_COMMANDS = 3 };
 
-/* Command ids, each with times of its own to write, the waits of programs too; and bases of
- * operands. */
+/* Command ids, each with its own times, including the waits of programs; and bases of operands. */
 enum {
   READ_TARGET,
   TOUCH_BETWEEN,
@@ -42,7 +41,7 @@ typedef struct flying {
 
 /* ---- Touching ------------------------------------------------------------------------------ */
 
-/* A byte of every cache line is enough: lines travel whole. */
+/* Touches one byte of every cache line, because lines are transferred whole. */
 static tdm_status touch_memory(const tdm_kernel_call *call) {
   const touch *asked = call->attributes;
   volatile char *memory = call->outputs[0]; /* (bytes) */
@@ -141,11 +140,11 @@ typedef struct ending {
 static void trial_settled(tdm_flight *flight) {
   ending *end = flight->user;
   tdm_doorbell *bell = end->bell;
-  atomic_store(&end->settled, true); /* the flight may be gone from here on */
+  atomic_store(&end->settled, true); /* the flight may be freed from here on */
   tdm_doorbell_ring(bell);
 }
 
-/* As who waits for a run does. */
+/* Waits like a thread that waits for a run. */
 static void await_settled(tdm_context *context, ending *end) {
   tdm_attendance wait = {.has_cores = false};
   while (!atomic_load(&end->settled) && tdm_context_attend(context, &wait))
@@ -189,7 +188,7 @@ double tdm_trial_ns(uint64_t begin_ns, uint64_t end_ns) {
 
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) {
   flying made = {.program_count = 0};
-  assert((trial->from | trial->to) % LINE == 0); /* as what plans copy */
+  assert((trial->from | trial->to) % LINE == 0); /* as in copies of plans */
   make_programs(trial, &made);
   tdm_address bases[BASES] = {trial->from, trial->to, trial->between};
   uint8_t failed_ids[COMMANDS] = {0};

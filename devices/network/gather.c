@@ -1,6 +1,6 @@
-/* What ranks tell one another outside of plans, blocking. Invariant: calls, and the bytes that they
- * send and receive, lie in the network's memory, which outlives a failure: an engine may reach into
- * it long after whoever asked has gone. */
+/* Blocking communication between ranks outside of plans. Invariant: calls and their bytes are in
+ * the network's memory, which outlives a failure: an engine may access it long after the caller has
+ * returned. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -24,7 +24,7 @@ static void intend(tdm_network *network, size_t bytes) {
                  network->intends ? network->intends : "agree");
 }
 
-/* Does the other rank tell what this one expects? What follows is not taken else. */
+/* Checks that the other rank's purpose is the same. Otherwise the data that follows is not used. */
 static tdm_status check_intent(tdm_network *network, int peer) {
   const tdm_network_intent *own = &network->intent, *other = &network->intents[peer];
   if (other->bytes == own->bytes && strncmp(other->words, own->words, TDM_INTENT_BYTES) == 0)
@@ -75,7 +75,8 @@ static tdm_status await(tdm_network *network, tdm_network_call *call) {
   }
 }
 
-/* Until calls [begin, end) have settled, or one never will; the first failure. */
+/* Waits until calls [begin, end) have settled, or one of them never will. Returns the first
+ * failure. */
 static tdm_status await_calls(tdm_network *network, size_t begin, size_t end) {
   tdm_status first = TDM_OK;
   tdm_last_failure why = {0};
@@ -89,8 +90,9 @@ static tdm_status await_calls(tdm_network *network, size_t begin, size_t end) {
   return first;
 }
 
-/* The first `intents` of the posted calls are looked at first, and all of them before one that does
- * something else is told of, which gets this rank's words so. Nothing need come behind those. */
+/* Checks the first `intents` posted calls first. All of them are checked before a call with a
+ * different purpose is reported, so that the other rank gets this rank's purpose. The calls after
+ * them need not arrive in that case. */
 static tdm_status await_intents(tdm_network *network, size_t intents) {
   const tdm_status status = await_calls(network, 0, intents);
   for (size_t i = 0; i < intents; i++) {
@@ -101,7 +103,7 @@ static tdm_status await_intents(tdm_network *network, size_t intents) {
   return status;
 }
 
-/* What is out reaches into the room, whatever has failed before it. */
+/* Waits for outstanding calls, which access the room, even after a failure. */
 static tdm_status await_behind(tdm_network *network, tdm_status status, size_t begin, size_t end) {
   tdm_last_failure why;
   tdm_last_failure_keep(&why);
@@ -115,8 +117,8 @@ static tdm_status await_all(tdm_network *network, size_t intents, size_t posted)
   return await_behind(network, await_intents(network, intents), intents, posted);
 }
 
-/* After a post that failed: others would wait for what is not posted. A rank that has gone may have
- * told before that it does something else. */
+/* Handles a failed post: other ranks would wait for what was not posted. A rank that is gone may
+ * have sent before that it has a different purpose. */
 static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t intents,
                                 size_t posted) {
   tdm_last_failure why;
@@ -129,22 +131,24 @@ static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t 
   return await_behind(network, status, intents, posted);
 }
 
-/* May the room be written to? */
+/* Checks that the room may be written. */
 static tdm_status check_room(const tdm_network *network) {
   if (!network->stuck) return TDM_OK;
-  TDM_TRY(tdm_network_check_ranks(network)); /* which mostly knows why */
+  TDM_TRY(tdm_network_check_ranks(network)); /* which usually has the reason */
   return tdm_fail(TDM_UNAVAILABLE, "what ranks tell one another has failed before");
 }
 
 /* ---- Of all, to all -------------------------------------------------------------------------- */
 
-/* What a rank sends stands first in the room, then what it receives, a slot a rank. */
+/* Returns a slot of the room. The rank's outgoing data comes first, then one slot per rank for
+ * incoming data. */
 static unsigned char *slot_of(const tdm_network *network, size_t slot) {
   const size_t ranks = (size_t)network->endpoint->rank_count;
   return network->room + slot * (network->room_bytes / (ranks + 1));
 }
 
-/* What all of it is for, or it itself: the first is looked at before the second. */
+/* Posts the exchange of the purpose, or of the data itself. The first is checked before the
+ * second. */
 static tdm_status post_gather(tdm_network *network, bool intent, size_t bytes, size_t *posted) {
   for (int r = 0; r < network->endpoint->rank_count; r++) {
     if (r == network->endpoint->rank) continue;
@@ -154,8 +158,7 @@ static tdm_status post_gather(tdm_network *network, bool intent, size_t bytes, s
   return TDM_OK;
 }
 
-/* As many bytes as a slot has, at most; in `all` a rank's stand `stride` behind the one's before.
- */
+/* Gathers at most the bytes of a slot. In `all` the ranks' pieces are `stride` apart. */
 static tdm_status gather_piece(tdm_network *network, const unsigned char *own, size_t bytes,
                                unsigned char *all, size_t stride) {
   size_t posted = 0;
@@ -206,7 +209,7 @@ static bool receives(const tdm_network *network, int from, int to) {
   return rank != from && (to < 0 || to == rank);
 }
 
-/* As post_gather. */
+/* Like post_gather. */
 static tdm_status post_pass(tdm_network *network, bool intent, int from, int to, size_t bytes,
                             size_t *posted) {
   if (receives(network, from, to))
@@ -218,7 +221,7 @@ static tdm_status post_pass(tdm_network *network, bool intent, int from, int to,
   return TDM_OK;
 }
 
-/* As many bytes as the room has, at most. */
+/* Passes at most the bytes of the room. */
 static tdm_status pass_piece(tdm_network *network, int from, int to, unsigned char *memory,
                              size_t bytes) {
   size_t posted = 0;

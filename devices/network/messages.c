@@ -1,7 +1,7 @@
-/* Messages of a rank's queues, in pieces, several of which are out at a time. Invariant: a queue
- * has at most one message; both ends post all of its pieces, whatever has failed on a rank, and it
- * ends when all of them are over, so no piece is left for a later message. Where the engine fails,
- * or another message comes than is expected, none follows. */
+/* Messages of a rank's queues, sent in pieces, several of which are outstanding at a time.
+ * Invariant: a queue has at most one message. Both ends post all of its pieces, whatever has failed
+ * on a rank, and it ends when all of them are done, so no piece is left for a later message. If the
+ * engine fails, or an unexpected message arrives, no message follows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,22 +9,23 @@
 #include "devices/network/network_state.h"
 
 enum {
-  WORDS_BYTES = TDM_MESSAGE_BYTES, /* of why there is nothing, for which every message has room */
-  /* With its header a piece goes without asking: two ranks that send one another larger ones at
-   * once are asked behind what the other sends. */
-  LEAST_PIECE_BYTES = 4 << 10, /* less is not worth what a piece costs */
+  WORDS_BYTES = TDM_MESSAGE_BYTES, /* for the reason why there is no data; every message has room
+                                    * for it */
+  /* With its header a piece is sent without a handshake. If two ranks send each other larger ones
+   * at once, the handshakes wait for the outgoing data. */
+  LEAST_PIECE_BYTES = 4 << 10, /* smaller pieces are not worth their cost */
   MOST_PIECE_BYTES = 1 << 20,
   PIECE_ALIGNMENT = 64,
 };
 
-/* What stands before a message's first piece. */
+/* Precedes a message's first piece. */
 typedef struct message_header {
   uint64_t plan;
-  uint64_t run; /* of which run it is, and of which step of training */
+  uint64_t run; /* number of the run, and of the training step */
   uint64_t step;
   uint64_t bytes;
   uint32_t number;
-  uint32_t status; /* tdm_status; not OK: words of why follow, instead of what should be sent */
+  uint32_t status; /* tdm_status; if not OK, the reason follows instead of the data */
 } message_header;
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
@@ -45,12 +46,12 @@ static size_t piece_bytes(const tdm_network *network, const tdm_message *message
   return left < network->piece_bytes ? left : network->piece_bytes;
 }
 
-/* Where a piece's bytes begin in its buffer. */
+/* Returns where a piece's bytes begin in its buffer. */
 static size_t header_bytes(size_t number) {
   return number == 0 ? sizeof(message_header) : 0;
 }
 
-/* What the transport carries of a piece: the first has room for words. */
+/* Returns the size of a piece on the transport: the first one has room for a reason. */
 static size_t carried_bytes(const tdm_network *network, const tdm_message *message, size_t number) {
   const size_t bytes = piece_bytes(network, message, number);
   return header_bytes(number) + (number == 0 && bytes < WORDS_BYTES ? WORDS_BYTES : bytes);
@@ -60,7 +61,7 @@ static tdm_message_piece *piece_of(tdm_message_progress *progress, size_t number
   return &progress->pieces[number % TDM_PIECES_OUT];
 }
 
-/* Room for a piece, and for a header and words in its place when the buffer is used again. */
+/* Reserves memory for a piece, and for a header and a reason if the buffer is reused for them. */
 static tdm_status reserve(const tdm_network *network, tdm_message_piece *piece, size_t bytes) {
   const size_t wanted = sizeof(message_header) + (bytes < WORDS_BYTES ? WORDS_BYTES : bytes);
   if (piece->capacity >= wanted) return TDM_OK;
@@ -72,7 +73,8 @@ static tdm_status reserve(const tdm_network *network, tdm_message_piece *piece, 
   return TDM_OK;
 }
 
-/* For all pieces that will be out at a time: memory is short before the first of them, or never. */
+/* Reserves memory for all pieces that will be outstanding at once, so that a lack of memory is
+ * detected before the first one. */
 static tdm_status reserve_all(const tdm_network *network, tdm_message_progress *progress,
                               const tdm_message *message) {
   const size_t count = count_pieces(network, message);
@@ -88,7 +90,7 @@ void tdm_message_free(const tdm_network *network, tdm_message_progress *progress
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-/* words (WORDS_BYTES) are written where there is nothing to send. */
+/* Writes a reason to words (WORDS_BYTES) if there is nothing to send. */
 static message_header header_of(const tdm_message *message, tdm_flight *flight, bool spoiled,
                                 char *words) {
   message_header header = {.plan = message->plan,
@@ -100,7 +102,7 @@ static message_header header_of(const tdm_message *message, tdm_flight *flight, 
   return header;
 }
 
-/* Is it the message that is expected? If not, no more of it may come than its first piece. */
+/* Checks that it is the expected message. Otherwise only its first piece may have arrived. */
 static tdm_status check_message(tdm_network *network, const tdm_message *message,
                                 const message_header *header) {
   if (header->plan == message->plan && header->number == message->number &&
@@ -117,7 +119,8 @@ static tdm_status check_message(tdm_network *network, const tdm_message *message
   return status;
 }
 
-/* Is it of this run, with what was made? words (WORDS_BYTES) follow the header. */
+/* Checks that it belongs to this run and that its data was computed. words (WORDS_BYTES) follow the
+ * header. */
 static tdm_status check_run(const tdm_message *message, const message_header *header,
                             const char *words, const tdm_flight *flight) {
   if (header->run != flight->number || header->step != flight->scalars->step) {
@@ -135,7 +138,7 @@ static tdm_status check_run(const tdm_message *message, const message_header *he
 
 /* ---- Posting --------------------------------------------------------------------------------- */
 
-/* The next piece, of words and zeros where what should be sent was not made. */
+/* Posts the next piece; if the data was not computed, a reason and zeros. */
 static tdm_status post_send(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                             bool spoiled) {
   const size_t number = network->sending.posted;
@@ -161,8 +164,8 @@ static tdm_status post_receive(tdm_network *network, const tdm_message *message)
                                   piece->buffer, carried_bytes(network, message, number));
 }
 
-/* As many pieces as may be out. Where the job has lost a rank, the engine may still have the
- * buffers: they are left alone. */
+/* Posts as many pieces as may be outstanding. If the job has lost a rank, the engine may still use
+ * the buffers, so they are not touched. */
 static tdm_status post_some(tdm_network *network, const tdm_command *command,
                             tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
                             bool *moved) {
@@ -183,14 +186,14 @@ static tdm_status post_some(tdm_network *network, const tdm_command *command,
 
 /* ---- Passing --------------------------------------------------------------------------------- */
 
-/* Told when the rest of the message has come. */
+/* Keeps a failure until the rest of the message has arrived. */
 static void note_failure(tdm_message_progress *progress, tdm_status status) {
   if (status == TDM_OK) return;
   progress->status = status;
   (void)snprintf(progress->text, sizeof(progress->text), "%s", tdm_last_message());
 }
 
-/* The piece that passed last has arrived. Fails where no other of the message may come. */
+/* Handles the piece that arrived last. Fails if no other piece of the message can arrive. */
 static tdm_status take_piece(tdm_network *network, const tdm_message *message, tdm_flight *flight,
                              bool spoiled) {
   tdm_message_progress *progress = &network->receiving;
@@ -209,8 +212,7 @@ static tdm_status take_piece(tdm_network *network, const tdm_message *message, t
   return TDM_OK;
 }
 
-/* What is over of the pieces that are out, the oldest first. Fails where the rest of them may never
- * be. */
+/* Handles the outstanding pieces that are done, oldest first. Fails if the rest may never be. */
 static tdm_status pass_some(tdm_network *network, const tdm_command *command,
                             tdm_message_progress *progress, tdm_flight *flight, bool spoiled,
                             bool *moved) {
@@ -233,7 +235,7 @@ static tdm_status pass_some(tdm_network *network, const tdm_command *command,
 
 /* ---- A turn ---------------------------------------------------------------------------------- */
 
-/* The message is over; what it has left out, no message follows. */
+/* Ends the message. If it leaves pieces outstanding, no message follows. */
 static tdm_status end(tdm_message_progress *progress, tdm_status status) {
   progress->stuck = progress->passed < progress->posted;
   if (status == TDM_OK && progress->status != TDM_OK)
@@ -243,10 +245,10 @@ static tdm_status end(tdm_message_progress *progress, tdm_status status) {
   return status;
 }
 
-/* Is the queue good for a message? */
+/* Checks that the queue can carry a message. */
 static tdm_status check_queue(const tdm_network *network, const tdm_message_progress *progress) {
   if (!progress->stuck) return TDM_OK;
-  TDM_TRY(tdm_network_check_ranks(network)); /* which mostly knows why */
+  TDM_TRY(tdm_network_check_ranks(network)); /* which usually has the reason */
   return tdm_fail(TDM_UNAVAILABLE, "a message of this rank has failed before");
 }
 
@@ -257,7 +259,8 @@ tdm_status tdm_network_message(tdm_network *network, const tdm_command *command,
   const size_t count = count_pieces(network, &command->message);
   *out_ended = true;
   TDM_TRY(check_queue(network, progress));
-  /* No more turns than there are pieces out: a queue beside it, and its thread, have theirs. */
+  /* Makes at most as many turns as there are outstanding pieces, so that another queue and its
+   * thread get theirs. */
   bool moved = true;
   for (int turn = 0; turn < TDM_PIECES_OUT && moved; turn++) {
     moved = false;
@@ -265,7 +268,8 @@ tdm_status tdm_network_message(tdm_network *network, const tdm_command *command,
     if (status != TDM_OK) return end(progress, status);
     if (progress->passed == count) return end(progress, TDM_OK);
     status = post_some(network, command, progress, flight, spoiled, &moved);
-    tdm_network_give_up(network, status); /* what is not passed, the next message would meet */
+    tdm_network_give_up(network, status); /* pieces that are not handled would be taken for the next
+                                           * message's */
     if (status != TDM_OK) return end(progress, status);
   }
   *out_ended = false;

@@ -1,4 +1,4 @@
-/* The endpoint, and the network's life. Invariant: see network.h. */
+/* The endpoint, and the network's creation and end. Invariant: see network.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 enum { ROOM_BYTES = 1 << 20 };
 static const uint64_t close_ns = 5000000000u;
 
-/* What a job that has lost a rank left to an engine that may still reach into it. */
+/* Networks of jobs that have lost a rank. An engine may still access their memory. */
 static _Atomic(tdm_network *) forgotten;
 
 /* ---- The endpoint ---------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static tdm_status poll_locked(tdm_network *network) {
   tdm_net_request *settled = NULL;
   const tdm_status status = tdm_endpoint_poll(network->endpoint, &settled);
@@ -26,8 +26,8 @@ static tdm_status poll_locked(tdm_network *network) {
   return status;
 }
 
-/* Fails with the thread's message, and names a rank that is silent: the way to it may be cut, as
- * the engine's is, which cannot wait for the limit of silence. */
+/* Fails with the thread's message and names a silent rank. The path to it may be cut, as the
+ * engine's is, and the engine cannot wait for the limit of silence. */
 static tdm_status fail_with_silent(const tdm_network *network, tdm_status status) {
   uint64_t silent_ns = 0;
   const int rank = tdm_control_most_silent(network->control, &silent_ns);
@@ -38,9 +38,10 @@ static tdm_status fail_with_silent(const tdm_network *network, tdm_status status
                   tdm_endpoint_rank_text(network->endpoint, rank, text), (double)silent_ns * 1e-9);
 }
 
-/* The engine has failed with the call. An engine tells that a way is lost, and not who: for as long
- * as the control channel may take to name a rank that has ended, *out_settled is false. Whatever
- * the engine has failed with, all ranks are told, since they may wait for this one. */
+/* Handles a failure of the engine for the call. An engine reports that a path is lost, but not to
+ * which rank. So *out_settled is false for as long as the control channel may need to name a rank
+ * that has ended. All ranks are notified of any failure of the engine, because they may wait for
+ * this one. */
 static tdm_status tell_engine_failure(tdm_network *network, tdm_network_call *call,
                                       tdm_status status, bool *out_settled) {
   char words[TDM_MESSAGE_BYTES];
@@ -63,7 +64,7 @@ static tdm_status tell_engine_failure(tdm_network *network, tdm_network_call *ca
   return status;
 }
 
-/* Whether a rank is lost is asked first: what the rank has sent before that is seen by the poll,
+/* Checks for lost ranks before polling. So the poll sees everything that the rank has sent before,
  * even if this thread loses its core in between. */
 tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, bool *out_settled) {
   const bool lost = tdm_network_has_lost(network);
@@ -85,8 +86,8 @@ tdm_status tdm_network_look_after(tdm_network *network, tdm_network_call *call, 
   return tdm_network_check_stall(network, call);
 }
 
-/* Under the lock, before another poll: what became of the post. One that the engine refuses since a
- * way is lost is looked after as if it were out, and so told as one that was. */
+/* Records the result of a post, under the lock, before another poll. If the engine refuses it
+ * because a path is lost, it is monitored and reported like an outstanding one. */
 static tdm_status note_post(tdm_network *network, tdm_network_call *call, tdm_status status,
                             int peer, tdm_control_way way, size_t bytes) {
   if (!network->control) return status;
@@ -179,7 +180,7 @@ static tdm_status advance(tdm_messenger *messenger, const tdm_command *command, 
   return tdm_network_message(network, command, flight, spoiled, out_ended);
 }
 
-/* The endpoint is gone already. */
+/* The endpoint is already closed. */
 static void free_network(tdm_network *network, size_t ranks) {
   (void)pthread_mutex_destroy(&network->mutex);
   const tdm_allocator allocator = network->allocator;
@@ -213,7 +214,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
                                        .check_group = tdm_network_check_group};
   network->endpoint = endpoint;
   network->piece_bytes = tdm_message_piece_bytes(endpoint->eager_bytes);
-  (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's cannot fail */
+  (void)pthread_mutex_init(&network->mutex, NULL); /* glibc's mutexes cannot fail */
   const size_t ranks = (size_t)endpoint->rank_count;
   network->gathering =
       tdm_allocate(allocator, TDM_GATHER_CALLS * ranks * sizeof(tdm_network_call), "gathers");
@@ -235,7 +236,7 @@ tdm_status tdm_network_watch(tdm_network *network, const tdm_control_options *op
   tdm_control_options known = *options;
   known.queue_count = TDM_WATCHED_DEVICES;
   TDM_TRY(tdm_control_start(network->endpoint, &known, &network->control));
-  /* One that has left is named when its last messages have had their time. */
+  /* A rank that has left is named after its last messages have had time to arrive. */
   const uint64_t naming_ns = tdm_control_naming_ns(network->control);
   const uint64_t left_ns = TDM_LEFT_GRACE_NS + TDM_LEFT_GRACE_NS / 2;
   network->messenger.naming_ns = naming_ns > left_ns ? naming_ns : left_ns;
@@ -246,8 +247,8 @@ tdm_control *tdm_network_control(tdm_network *network) {
   return network->control;
 }
 
-/* The endpoint is gone afterwards. Answers whether an engine may still reach into the buffers. The
- * thread's message stays: whoever leaves since something has failed tells that. */
+/* Closes the endpoint. Returns true if an engine may still access the buffers. The thread's message
+ * is kept, because it is the reason for leaving after a failure. */
 static bool leave(tdm_network *network) {
   char words[TDM_MESSAGE_BYTES];
   const tdm_status before = tdm_last_status();
@@ -261,7 +262,7 @@ static bool leave(tdm_network *network) {
     tdm_endpoint_abandon(network->endpoint);
   } else {
     const tdm_status left = tdm_endpoint_close(network->endpoint, close_ns);
-    if (left != TDM_OK && before != TDM_OK) (void)tdm_fail(before, "%s", words); /* it is gone */
+    if (left != TDM_OK && before != TDM_OK) (void)tdm_fail(before, "%s", words); /* it is closed */
   }
   return out;
 }

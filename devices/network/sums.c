@@ -1,14 +1,14 @@
-/* What the engine sums over all ranks: gradients, and whether a step has failed anywhere, or was
- * told to update otherwise.
- * Invariant: a queue has at most one sum, of which at most one piece is out; every rank makes the
- * same ones in the same order, and who cannot make one takes part in none that follows. */
+/* Sums by the engine over all ranks: gradients, and whether a step has failed on any rank or has
+ * different settings. Invariant: a queue has at most one sum, of which at most one piece is
+ * outstanding. Every rank makes the same sums in the same order. A rank that cannot make one takes
+ * part in no later one. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/number.h"
 #include "devices/network/network_state.h"
 
-/* Ends the sum when status is a failure, or all of it has passed. */
+/* Ends the sum if status is a failure, or all of it is done. */
 static tdm_status go_on(tdm_sum_progress *progress, tdm_status status, size_t bytes,
                         bool *out_ended) {
   *out_ended = status != TDM_OK || (!progress->out && progress->passed == bytes);
@@ -20,7 +20,7 @@ static tdm_status go_on(tdm_sum_progress *progress, tdm_status status, size_t by
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* Who has not made what is summed takes part all the same; the vote tells the others. */
+/* A rank that has not computed its input takes part all the same; the vote notifies the others. */
 static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
                                const tdm_flight *flight, bool spoiled) {
   tdm_sum_progress *progress = &network->reducing;
@@ -34,7 +34,7 @@ static tdm_status reduce_piece(tdm_network *network, const tdm_message *sum,
       tdm_network_post_sum(network, &progress->call, sum->dtype, progress->buffer,
                            progress->piece / tdm_dtype_bytes(sum->dtype));
   progress->out = status == TDM_OK;
-  tdm_network_give_up(network, status); /* what is not posted, others would wait for */
+  tdm_network_give_up(network, status); /* others would wait for what is not posted */
   return status;
 }
 
@@ -61,9 +61,9 @@ tdm_status tdm_network_sum(tdm_network *network, const tdm_command *command,
 
 /* ---- Votes ----------------------------------------------------------------------------------- */
 
-/* A ballot is whether the rank's flight has failed, then each part of its settings and that part's
- * square. Sums of these are exact up to 4,096 ranks, and alike on all, so all find alike whether
- * settings are. */
+/* A ballot contains whether the rank's flight has failed, then each part of its settings and that
+ * part's square. Sums of these are exact up to 4,096 ranks and identical on all ranks, so all ranks
+ * agree on whether settings are equal. */
 enum { PART_BITS = 12 };
 
 static void fill_ballot(const tdm_flight *flight, bool failed, double *ballot) {
@@ -75,8 +75,8 @@ static void fill_ballot(const tdm_flight *flight, bool failed, double *ballot) {
   }
 }
 
-/* Numbers are alike if the square of their sum is the sum of their squares, times how many they
- * are. */
+/* Returns true if the numbers are equal: the square of their sum equals the sum of their squares
+ * times their count. */
 static bool are_alike(const double *ballot, int rank_count) {
   bool alike = true;
   for (int i = 0; i < TDM_NETWORK_SETTING_PARTS; i++)

@@ -1,6 +1,6 @@
-/* Whether what is waited for can still come: ranks that are lost, that have left, transfers that
- * stand still, and ranks that wait in different things. Invariant: who finds that out first tells
- * all ranks. */
+/* Checks whether an awaited event can still happen: lost ranks, ranks that have left, stalled
+ * transfers, and ranks that wait in different operations. Invariant: the rank that detects it first
+ * notifies all ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +42,8 @@ tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left
   if (now_ns - *left_ns < TDM_LEFT_GRACE_NS) return TDM_OK;
   atomic_store(&network->left, left + 1);
   const tdm_status status = fail_left(network, left);
-  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for us */
+  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for this
+                                                                      * rank */
   return status;
 }
 
@@ -53,7 +54,9 @@ tdm_status tdm_network_check_refused(tdm_network *network, const tdm_network_cal
   if (!network->control || !tdm_control_refused(network->control, ahead, tdm_time_ns(), &rank))
     return TDM_OK;
   char text[TDM_NET_RANK_TEXT_BYTES], why[TDM_CONTROL_TEXT_BYTES];
-  if (!tdm_control_refusal_text(network->control, rank, why)) return TDM_OK; /* it begins it now */
+  if (!tdm_control_refusal_text(network->control, rank, why))
+    return TDM_OK; /* it begins the run
+                    * now */
   const tdm_status status = tdm_fail(
       TDM_UNAVAILABLE, "%s was asked for the run in a wrong way, and takes no part in it: %s",
       tdm_endpoint_rank_text(network->endpoint, rank, text), why);
@@ -75,7 +78,7 @@ static tdm_status fail_still(const tdm_network *network, const tdm_network_call 
                   (double)transfer->clock.stalled_ns * 1e-9);
 }
 
-/* Two ranks wait, each for what the other will not come to before its own. */
+/* Fails if two ranks wait, each for an operation that the other one reaches only after its own. */
 static tdm_status fail_apart(const tdm_network *network, const tdm_network_call *call) {
   const tdm_control_transfer *transfer = &call->transfer;
   const bool gathers =
@@ -120,7 +123,8 @@ void tdm_network_refuse_run(tdm_network *network, tdm_status status) {
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-/* One of more devices than beats have room for is not watched. */
+/* Returns true if beats report the device's progress; they have room for a limited number of
+ * devices. */
 static bool is_told(uint32_t slot) {
   return slot < TDM_CONTROL_QUEUES - TDM_WATCHED_DEVICES;
 }

@@ -1,6 +1,6 @@
-/* The allocator behind sim's addresses. Invariant: see memory.h; a page of the table is mapped once
- * and stays, since translate looks at it without a lock, but it is given back to the system (it
- * then reads as free) whenever nothing in it lives and the cursor has left it. */
+/* The allocator of sim's addresses. Invariant: see memory.h. A page of the table stays mapped,
+ * because translate reads it without a lock. But its memory is returned to the system (it then
+ * reads as free) when no block lives in it and the cursor has left it. */
 #include "devices/sim/memory.h"
 
 #include <sys/mman.h>
@@ -12,8 +12,8 @@ static const size_t range_bytes = (size_t)1 << TDM_SIM_RANGE_BITS;
 static const size_t granule_count = (size_t)1 << (TDM_SIM_RANGE_BITS - TDM_SIM_GRANULE_BITS);
 static const size_t page_granules = (size_t)1 << TDM_SIM_PAGE_BITS;
 
-/* Addresses that no process can have: on x86-64 their upper bits differ from one another; on
- * aarch64, which ignores the uppermost eight, bit 55 is not that of a user's address. */
+/* Addresses that no process can have. On x86-64 their upper bits differ from each other; on
+ * aarch64, which ignores the uppermost eight, bit 55 differs from that of a user's address. */
 static const tdm_address first_address = (tdm_address)0x8080 << 48;
 _Static_assert(sizeof(tdm_address) == 8, "sim's addresses are beyond those of 32 bits");
 
@@ -52,8 +52,8 @@ void tdm_sim_memory_deinit(tdm_sim_memory *memory) {
 
 /* ---- Under the mutex ----------------------------------------------------------------------- */
 
-/* A run of free granules in [from, to); SIZE_MAX: there is none. A page that is not there, or in
- * which nothing lives, is passed as a whole. */
+/* Returns a run of free granules in [from, to), or SIZE_MAX if there is none. A page that is
+ * missing or has no live block is skipped as a whole. */
 static size_t find_run(const tdm_sim_memory *memory, size_t count, size_t from, size_t to) {
   size_t free_count = 0;
   for (size_t i = from; i < to;) {
@@ -73,7 +73,7 @@ static size_t find_run(const tdm_sim_memory *memory, size_t count, size_t from, 
   return SIZE_MAX;
 }
 
-/* The pages of granules [first, first + count) are there. */
+/* Creates the pages of granules [first, first + count) that are missing. */
 static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
   for (size_t i = first / page_granules; i <= (first + count - 1) / page_granules; i++) {
     if (page_of(memory, i * page_granules)) continue;
@@ -84,14 +84,14 @@ static bool make_pages(tdm_sim_memory *memory, size_t first, size_t count) {
   return true;
 }
 
-/* Gives a page of the table back once no block lives in it and the cursor has left it. */
+/* Returns a page of the table to the system if no block lives in it and the cursor has left it. */
 static void drop_page(const tdm_sim_memory *memory, size_t index) {
   tdm_sim_granule *page = page_of(memory, index * page_granules);
   if (!page || memory->live[index] != 0 || memory->cursor / page_granules == index) return;
   (void)madvise(page, page_bytes(), MADV_DONTNEED);
 }
 
-/* SIZE_MAX: the addresses, or the memory for the table, are used up. */
+/* Returns SIZE_MAX if the addresses, or the memory for the table, are used up. */
 static size_t take_granules(tdm_sim_memory *memory, size_t count) {
   size_t first = find_run(memory, count, memory->cursor, granule_count);
   if (first == SIZE_MAX) first = find_run(memory, count, 0, granule_count);

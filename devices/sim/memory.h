@@ -1,15 +1,15 @@
-/* Memory that the host cannot reach by its address. Addresses are numbers beyond what any process
- * can map, so they cost nothing; the bytes are mapped a block at a time, and a table, which grows
- * with the addresses in use, tells where each granule's are:
+/* Memory that the host cannot access by its address. Addresses are numbers beyond what any process
+ * can map, so they cost nothing. Bytes are mapped one block at a time. A table, which grows with
+ * the addresses in use, contains the place of each granule's bytes:
  *
- *   addresses  |  block  |       |  block  |  ...      no memory, whoever reads one is stopped
+ *   addresses  |  block  |       |  block  |  ...      no memory, reading one is a fault
  *                   |                 |
  *   table      [ granule ... ] [ granule ... ]         a page of it for 2^30 bytes of addresses
  *                   |                 |
  *   bytes      |  block  |       |  block  |           mapped while the block lives
  *
- * Invariant: a granule of addresses belongs to one block at most; a released address is not given
- * out again before the cursor has gone through the whole range. */
+ * Invariant: a granule of addresses belongs to at most one block. A released address is not used
+ * again before the cursor has passed through the whole range. */
 #ifndef TANDEM_DEVICES_SIM_MEMORY_H
 #define TANDEM_DEVICES_SIM_MEMORY_H
 
@@ -20,37 +20,37 @@
 
 enum {
   TDM_SIM_GRANULE_BITS = 16,
-  TDM_SIM_PAGE_BITS = 14, /* granules that a page of the table tells of */
+  TDM_SIM_PAGE_BITS = 14, /* granules per page of the table */
   TDM_SIM_RANGE_BITS = 38,
   TDM_SIM_PAGES = 1 << (TDM_SIM_RANGE_BITS - TDM_SIM_PAGE_BITS - TDM_SIM_GRANULE_BITS)
 };
 
 typedef struct tdm_sim_granule {
   _Atomic size_t remain;  /* from the granule's begin to its block's end; 0: free */
-  _Atomic(char *) memory; /* of the granule's begin */
+  _Atomic(char *) memory; /* at the granule's begin */
 } tdm_sim_granule;
 
 typedef struct tdm_sim_memory {
   tdm_address begin;                               /* of 2^TDM_SIM_RANGE_BITS addresses */
-  _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of it was given out yet */
+  _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of it was allocated yet */
   size_t live[TDM_SIM_PAGES];                      /* granules in use */
   size_t cursor;                                   /* granule where the next search begins */
-  pthread_mutex_t mutex; /* of live and cursor, and of giving out granules */
+  pthread_mutex_t mutex; /* protects live, cursor, and the allocation of granules */
   bool has_mutex;
 } tdm_sim_memory;
 
-/* The addresses of the device of this index; devices of one context have different ones. Maps
- * nothing. deinit accepts a zeroed one; no memory of it is out. */
+/* Reserves the addresses of the device with this index, distinct from those of the context's other
+ * devices. Maps nothing. deinit accepts a zeroed struct; no memory is allocated then. */
 tdm_status tdm_sim_memory_init(tdm_sim_memory *memory, size_t index) TDM_WARN_UNUSED;
 void tdm_sim_memory_deinit(tdm_sim_memory *memory);
 
-/* Blocks of zeros. OUT_OF_MEMORY names the device by its name. */
+/* Allocates blocks of zeros. OUT_OF_MEMORY names the device `name`. */
 tdm_status tdm_sim_memory_allocate(tdm_sim_memory *memory, const char *name, size_t bytes,
                                    tdm_address *out_address) TDM_WARN_UNUSED;
 void tdm_sim_memory_release(tdm_sim_memory *memory, tdm_address address);
 
-/* A pointer to the bytes of [address, address + bytes); NULL, without a message, when that is not
- * inside one live block. Any thread, without a lock. */
+/* Returns a pointer to the bytes of [address, address + bytes), or NULL, without a message, if that
+ * is not inside one live block. Any thread, without a lock. */
 static inline void *tdm_sim_memory_translate(const tdm_sim_memory *memory, tdm_address address,
                                              size_t bytes) {
   const size_t offset = address - memory->begin;

@@ -1,5 +1,5 @@
-/* The sim kind: its settings and its table of functions. Invariant: no pointer to its memory leaves
- * through host_pointer; operands of another device, and dead ones, are refused. */
+/* The sim kind: its settings and its table of functions. Invariant: host_pointer never returns a
+ * pointer to its memory. Operands of another device, and released ones, are refused. */
 #include "devices/sim/sim.h"
 
 #include <stdio.h>
@@ -19,13 +19,13 @@ typedef struct sim_settings {
   double latency_us;
   double gigabytes_per_second;      /* 0: no limit */
   double peer_gigabytes_per_second; /* between sim devices; negative: the same */
-  uint64_t delay_seed;              /* 0: no delays beyond the links' */
+  uint64_t delay_seed;              /* 0: no delays in addition to the links' */
 } sim_settings;
 
 typedef struct sim_device {
   tdm_device base;
   tdm_worker *worker;
-  tdm_worker *copier; /* where links are modelled: copies take their time beside the kernels */
+  tdm_worker *copier; /* if links are modelled: copies take their time concurrently with kernels */
   tdm_sim_memory memory;
   tdm_pins pins;
   sim_settings settings;
@@ -40,7 +40,7 @@ static sim_device *sim_of(tdm_device *device) {
 
 static const char source[] = "the settings of sim";
 
-/* 0, no limit, or at least the least. */
+/* Reads 0, no limit, or at least the minimum. */
 static tdm_status read_rate(const tdm_setting *setting, double *out_rate) {
   static const double least = TDM_LEAST_BYTES_PER_NS, most = 1e6;
   TDM_TRY(tdm_setting_number(source, setting->key, setting->value, 0, most, out_rate));
@@ -122,7 +122,7 @@ static void sim_release(tdm_device *device, tdm_memory *memory) {
   *memory = (tdm_memory){0};
 }
 
-/* The host's, which its bytes lie in. */
+/* Gets the host's memory, which contains the device's bytes. */
 static tdm_status sim_memory(tdm_device *device, uint64_t *out_bytes, uint64_t *out_free_bytes) {
   tdm_topology_memory(tdm_context_topology(device->context), device->node, out_bytes,
                       out_free_bytes);
@@ -164,14 +164,15 @@ static tdm_status sim_unpin(tdm_device *device, void *memory, size_t bytes) {
   return tdm_pins_remove(&sim_of(device)->pins, device->name, memory, bytes);
 }
 
-/* Its queues have one owner, as a discrete device's have. */
+/* Its queues have one owner, as those of a discrete device do. */
 static bool sim_borrow(tdm_queue *queue) {
   (void)queue;
   return false;
 }
 
 static void sim_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_worker_submit(queue, submission); /* nothing borrows; were it called, this is right as well */
+  tdm_worker_submit(queue, submission); /* borrow always fails, so this is not called; it would be
+                                         * correct */
 }
 
 /* ---- The kind ------------------------------------------------------------------------------ */
@@ -204,13 +205,13 @@ static tdm_status sim_count(tdm_context *context, const tdm_kind_options *option
   return TDM_OK;
 }
 
-/* A thread that executes a kernel ends no copy meanwhile: where copies take time, they have a
- * thread of their own. */
+/* A thread that executes a kernel completes no copy meanwhile. So if copies take time, they have
+ * their own thread. */
 static tdm_status create_workers(sim_device *sim) {
   const sim_settings *settings = &sim->settings;
   const bool models_links = settings->latency_us > 0 || settings->gigabytes_per_second > 0 ||
                             settings->peer_gigabytes_per_second > 0;
-  /* Devices of one seed do not draw alike. */
+  /* Devices with one seed draw different numbers. */
   const uint64_t seed =
       settings->delay_seed == 0 ? 0 : settings->delay_seed * 1000003 + (uint64_t)sim->base.index;
   tdm_worker_options kernels = {.models_links = models_links, .delay_seed = seed};

@@ -17,7 +17,7 @@ void tdm_pins_deinit(tdm_pins *pins) {
   *pins = (tdm_pins){0};
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static tdm_status add(tdm_pins *pins, const char *device, tdm_pin pin) {
   for (size_t i = 0; i < pins->count; i++) {
     const tdm_pin *other = &pins->pins[i];
@@ -43,7 +43,7 @@ tdm_status tdm_pins_add(tdm_pins *pins, const char *device, void *memory, size_t
   return status;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static bool remove_pin(tdm_pins *pins, tdm_pin pin) {
   for (size_t i = 0; i < pins->count; i++) {
     if (pins->pins[i].begin != pin.begin || pins->pins[i].bytes != pin.bytes) continue;

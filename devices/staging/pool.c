@@ -1,6 +1,6 @@
-/* Taking staging buffers and giving them back. Invariant: see pool.h; memory is made, verified and
- * freed without the mutex, its bytes counted before it is made and until it is gone, so that the
- * cap holds at every moment. */
+/* Takes staging buffers and returns them. Invariant: see pool.h. Memory is allocated, verified and
+ * freed without the mutex. Its bytes are counted from before the allocation until after the
+ * release, so that the cap holds at every moment. */
 #include "devices/staging/pool.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const char cap_variable[] = "TANDEM_STAGING_BYTES";
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-/* A quarter of the memory of the smallest node that a device is near to. */
+/* Returns a quarter of the memory of the smallest node that is near a device. */
 static size_t default_cap(const tdm_context *context) {
   const tdm_topology *topology = tdm_context_topology(context);
   uint64_t least = 0;
@@ -128,7 +128,7 @@ static tdm_status add_buffer(tdm_pool *pool, tdm_device *device, size_t bytes,
   return TDM_OK;
 }
 
-/* Takes the mutex: frees a buffer, which is the caller's, with its memory. */
+/* Takes the mutex and frees a buffer, which belongs to the caller, with its memory. */
 static void remove_buffer(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const bool had_memory = buffer->staging.memory != NULL;
   tdm_pool_buffer_free(pool, buffer);
@@ -149,7 +149,8 @@ static void remove_buffer(tdm_pool *pool, tdm_pool_buffer *buffer) {
 
 typedef enum take_step { TAKE_REUSE, TAKE_MAKE, TAKE_EVICT, TAKE_WAIT, TAKE_FAIL } take_step;
 
-/* What a take does next, and with which buffer, which is then the caller's. Under the mutex. */
+/* Determines the next step of a take, and the buffer for it, which then belongs to the caller. The
+ * caller holds the mutex. */
 static take_step next_step(tdm_pool *pool, tdm_device *device, size_t bytes,
                            tdm_pool_buffer **out_buffer, tdm_status *out_status) {
   const size_t cap = pool->counters.cap_bytes;
@@ -176,8 +177,8 @@ static take_step next_step(tdm_pool *pool, tdm_device *device, size_t bytes,
   return TAKE_EVICT;
 }
 
-/* Asks every queue whose point a buffer waits for to ring; false if one is reached by now. Under
- * the mutex, after the bell was read. */
+/* Requests a ring from every queue whose point a buffer waits for. Returns false if one is already
+ * reached. Called under the mutex, after the bell was read. */
 static bool ask_queues(const tdm_pool *pool, uint32_t bell) {
   for (size_t i = 0; i < pool->count; i++) {
     const tdm_pool_buffer *buffer = pool->buffers[i];
@@ -188,8 +189,8 @@ static bool ask_queues(const tdm_pool *pool, uint32_t bell) {
   return true;
 }
 
-/* Waits until some buffer may have become ready, or is gone. The mutex is held on entry and exit.
- */
+/* Waits until some buffer may have become ready or been freed. The mutex is held on entry and
+ * exit. */
 static void wait_for_change(tdm_pool *pool, uint32_t bell) {
   tdm_doorbell *doorbell = tdm_context_bell(pool->context, bell);
   tdm_pool_waiter waiter = {.next = pool->waiters, .bell = bell};
@@ -205,7 +206,7 @@ static void wait_for_change(tdm_pool *pool, uint32_t bell) {
   *link = waiter.next;
 }
 
-/* Under the mutex; leaves it. Waits with a bell of the context's. */
+/* Waits with a bell of the context. The mutex is held on entry, and released. */
 static void wait_a_turn(tdm_pool *pool, bool first) {
   const uint32_t bell = tdm_context_bell_acquire(pool->context);
   if (first) pool->counters.waited++;
@@ -214,7 +215,7 @@ static void wait_a_turn(tdm_pool *pool, bool first) {
   tdm_context_bell_release(pool->context, bell);
 }
 
-/* Without the mutex: the buffer becomes the user's, or is freed. */
+/* Without the mutex: passes the buffer to the user, or frees it. */
 static tdm_status finish_take(tdm_pool *pool, tdm_pool_buffer *buffer, bool reused,
                               tdm_staging **out_staging) {
   const tdm_status status = reused ? TDM_OK : tdm_pool_buffer_make(pool, buffer);

@@ -1,6 +1,6 @@
-/* One staging buffer's memory: mapped, bound, touched, its place verified, pinned. Invariant:
- * memory that the system placed elsewhere than it granted is counted and tried once more; what lies
- * elsewhere again is told, and not pinned. */
+/* One staging buffer's memory: mapped, bound, touched, verified, pinned. Invariant: memory that the
+ * system placed on another node than it granted is counted and tried once more. If the second try
+ * is wrong too, it is logged and not pinned. */
 #include <stdint.h>
 #include <sys/mman.h>
 
@@ -13,7 +13,8 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 /* ---- The machine --------------------------------------------------------------------------- */
 
-/* The address is a multiple of the huge page, so that all that fits lies on huge pages. */
+/* Returns an address that is a multiple of the huge page, so that as much as possible is in huge
+ * pages. */
 static char *map_aligned(size_t bytes) {
   const size_t reserved = bytes + HUGE_PAGE_BYTES;
   char *begin = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +39,7 @@ static void *machine_map(void *user, size_t bytes, int node, bool *out_bound) {
   }
   if (!memory) return NULL;
   *out_bound = tdm_topology_bind_memory_to(topology, node, memory, bytes);
-  /* Asks for huge pages; a system that refuses serves ordinary ones. */
+  /* Requests huge pages; if the system refuses, it provides ordinary ones. */
   if (bytes >= HUGE_PAGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -84,7 +85,7 @@ static void count(tdm_pool *pool, uint64_t *counter) {
   (void)pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Counts a refusal; true for the one that is to be told. */
+/* Counts a refusal. Returns true if it should be logged. */
 static bool count_refusal(tdm_pool *pool, uint64_t *counter, bool *told) {
   (void)pthread_mutex_lock(&pool->mutex);
   ++*counter;
@@ -109,15 +110,15 @@ static void tell_misplaced(tdm_pool *pool, const tdm_pool_buffer *buffer) {
                   several ? wanted : buffer->staging.node);
 }
 
-/* Memory on the device's node. What lies elsewhere at first is kept until the second try, so that
- * the system does not answer with the same pages again. */
+/* Allocates memory on the device's node. Memory on a wrong node is kept until the second try, so
+ * that the system does not return the same pages again. */
 static tdm_status place(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const tdm_pool_system *system = &pool->system;
   tdm_staging *staging = &buffer->staging;
   const int wanted = buffer->device->node;
   for (size_t tries = 0; tries < TRIES; tries++) {
     void *memory = system->map(system->user, staging->bytes, wanted, &buffer->bound);
-    if (!memory && staging->memory) break; /* the first will have to do */
+    if (!memory && staging->memory) break; /* the first one has to suffice */
     if (!memory) return tdm_fail_memory(staging->bytes, "a staging buffer");
     if (staging->memory) system->unmap(system->user, staging->memory, staging->bytes);
     staging->memory = memory;

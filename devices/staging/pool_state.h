@@ -1,5 +1,5 @@
-/* The pool's own fields, for the files of this room that make it up. Invariant: a buffer is in the
- * list from before it is made until after it is gone, and `bytes` counts each of them. */
+/* The pool's fields, for the files that implement it. Invariant: a buffer is in the list from
+ * before its allocation until after its release, and `bytes` counts all of them. */
 #ifndef TANDEM_DEVICES_STAGING_POOL_STATE_H
 #define TANDEM_DEVICES_STAGING_POOL_STATE_H
 
@@ -8,19 +8,19 @@
 #include "devices/context/context.h"
 #include "devices/staging/pool.h"
 
-/* A buffer's fields are read under the mutex unless one thread has it to itself. */
+/* A buffer's fields are read under the mutex, unless the buffer belongs to one thread. */
 typedef enum tdm_buffer_state {
-  TDM_BUFFER_MAKING,  /* one thread's: it is being made */
-  TDM_BUFFER_OUT,     /* with a user; device, memory, bytes and pinned are fixed */
-  TDM_BUFFER_GIVEN,   /* given back; ready once its point is reached */
-  TDM_BUFFER_LEAVING, /* one thread's: it is being freed */
+  TDM_BUFFER_MAKING,  /* belongs to one thread: it is being allocated */
+  TDM_BUFFER_OUT,     /* in use; device, memory, bytes and pinned are constant */
+  TDM_BUFFER_GIVEN,   /* returned; ready after its point is reached */
+  TDM_BUFFER_LEAVING, /* belongs to one thread: it is being freed */
 } tdm_buffer_state;
 
 typedef struct tdm_pool_buffer {
-  tdm_staging staging; /* first: a tdm_staging of ours is one of these */
+  tdm_staging staging; /* has to be first: a tdm_staging of the pool is one of these */
   tdm_device *device;
-  bool bound;     /* the system granted device->node, and the memory lies there */
-  bool misplaced; /* it granted the node, and the memory lies elsewhere */
+  bool bound;     /* the system granted device->node, and the memory is there */
+  bool misplaced; /* it granted the node, and the memory is elsewhere */
   tdm_buffer_state state;
   tdm_queue *queue; /* of the last use; NULL: it is over */
   uint64_t sequence;
@@ -39,7 +39,7 @@ struct tdm_pool {
   bool exact;
   size_t page_bytes;
 
-  pthread_mutex_t mutex;     /* everything below */
+  pthread_mutex_t mutex;     /* protects everything below */
   tdm_pool_buffer **buffers; /* (count) */
   size_t count;
   size_t capacity;
@@ -48,15 +48,15 @@ struct tdm_pool {
   bool told_pin, told_bind, told_misplaced;
 };
 
-/* The machine's memory, through the context's topology. */
+/* Returns the machine's memory functions, through the context's topology. */
 tdm_pool_system tdm_pool_machine(tdm_context *context);
-/* A size as the pool hands it out; 0: too large to be one. */
+/* Returns the size that the pool would allocate; 0: too large. */
 size_t tdm_pool_size(const tdm_pool *pool, size_t bytes);
 
-/* Gives buffer (device and staging.bytes are set) its memory, placed, touched and pinned. Without
- * the mutex. On failure it has none. */
+/* Allocates the memory of buffer (device and staging.bytes are set), placed, touched and pinned.
+ * Without the mutex. On failure it has none. */
 tdm_status tdm_pool_buffer_make(tdm_pool *pool, tdm_pool_buffer *buffer) TDM_WARN_UNUSED;
-/* Does it, taken again, still lie where it was put? Looks at some of its pages. */
+/* Returns true if a reused buffer is still on its node. Checks some of its pages. */
 bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer);
 /* Unpins and unmaps; legal without memory. Without the mutex. */
 void tdm_pool_buffer_free(tdm_pool *pool, tdm_pool_buffer *buffer);

@@ -1,4 +1,4 @@
-/* Chooses between a device's own memory and the staging pool. Invariant: memory->staging tells
+/* Chooses between a device's own memory and the staging pool. Invariant: memory->staging records
  * which of the two it was. */
 #include "devices/staging/staged_memory.h"
 
@@ -9,14 +9,14 @@
 #include "devices/context/context.h"
 #include "devices/staging/pool.h"
 
-/* Is it the pool's cap that stands in the way? */
+/* Returns true if the pool's cap prevents the allocation. */
 static bool is_full(tdm_pool *pool, size_t bytes) {
   tdm_pool_counters counters;
   tdm_pool_counters_read(pool, &counters);
   return bytes > counters.cap_bytes || counters.bytes > counters.cap_bytes - bytes;
 }
 
-/* *out_memory stays empty where the pool is full. */
+/* *out_memory stays empty if the pool is full. */
 static tdm_status take_staging(tdm_device *device, tdm_device *partner, size_t bytes,
                                tdm_memory *out_memory) {
   tdm_context *context = device->context;
@@ -49,7 +49,7 @@ static tdm_status take(tdm_device *device, tdm_device *partner, size_t bytes,
   return device->ops->allocate(device, bytes, out_memory);
 }
 
-/* What was short on the way is no failure where there is memory in the end. */
+/* A shortage on the way is no failure if memory is found in the end. */
 tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
                            tdm_memory *out_memory) {
   tdm_last_failure before;

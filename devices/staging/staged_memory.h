@@ -1,20 +1,20 @@
-/* Memory of a device, or, for one that the host addresses, a staging buffer that lies near a
- * discrete partner and is pinned for it, so that copies between the two need no detour. Invariant:
- * what was taken here is given back here. */
+/* Memory of a device. For a device that the host addresses, it may be a staging buffer near a
+ * discrete partner and pinned for it, so that copies between the two are direct. Invariant: memory
+ * taken here is returned here. */
 #ifndef TANDEM_DEVICES_STAGING_STAGED_MEMORY_H
 #define TANDEM_DEVICES_STAGING_STAGED_MEMORY_H
 
 #include "devices/contract/device.h"
 
-/* Memory of at least `bytes` bytes; where the device is full, what others keep there and do not use
- * makes room. With a partner, from the context's staging pool; where that is
- * full, the log is told and the memory is the device's own, pageable. Any thread. */
+/* Takes memory of at least `bytes` bytes; if the device is full, unused cached memory is released
+ * first. With a partner, it comes from the context's staging pool. If that is full, it is logged,
+ * and the memory is the device's own, pageable. Any thread. */
 tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
                            tdm_memory *out_memory) TDM_WARN_UNUSED;
-/* Nobody uses the memory any more. Any thread; also after the context was closed. */
+/* Returns unused memory. Any thread; also after the context was closed. */
 void tdm_memory_give_back(tdm_memory *memory);
 
-/* Is the memory pinned for discrete devices? */
+/* Returns true if the memory is pinned for discrete devices. */
 bool tdm_memory_is_pinned(const tdm_memory *memory);
 
 #endif

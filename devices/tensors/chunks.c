@@ -1,9 +1,9 @@
-/* Sharing rows out. Invariant: the sizes add up to the rows, whatever is rounded. */
+/* Divides rows. Invariant: the sizes add up to the rows, whatever is rounded. */
 #include "devices/tensors/chunks.h"
 
 #include <math.h>
 
-/* The nearest whole number of rows to that share of them; never more than there are. */
+/* Returns the share of the rows rounded to the nearest whole number, at most all. */
 static int64_t rows_of_share(int64_t rows, double share) {
   const double end = round((double)rows * share);
   return end < (double)rows ? (int64_t)end : rows;

@@ -1,6 +1,6 @@
-/* Tensors over several devices: scatter, gather, broadcast, sums. Invariant: one submission a call,
- * so that all its copies are in flight together; elements are moved by copies where they lie one
- * after the other, else cut and put together by the kernels of the device that has them all. */
+/* Tensors over several devices: scatter, gather, broadcast, sums. Invariant: each call makes one
+ * submission, so that all its copies are in flight together. Contiguous elements are moved by
+ * copies; others are cut and joined by the kernels of the device that has the whole. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void release_all(tdm_tensor **tensors, size_t count) {
   }
 }
 
-/* Runs the submission if all is well so far; what it made is released if not. */
+/* Runs the submission if nothing has failed so far. On failure releases the new tensors. */
 static tdm_status finish(tdm_oneshot *oneshot, tdm_tensor **made, size_t count) {
   const tdm_status status = tdm_oneshot_run(oneshot);
   tdm_oneshot_deinit(oneshot);
@@ -40,7 +40,7 @@ static tdm_status finish(tdm_oneshot *oneshot, tdm_tensor **made, size_t count) 
   return status;
 }
 
-/* A new tensor of spec on device; NULL: the submission has failed. */
+/* Returns a new tensor of spec on device, or NULL if the submission has failed. */
 static tdm_tensor *make(tdm_oneshot *oneshot, const tdm_device *device, const tdm_spec *spec) {
   if (oneshot->status != TDM_OK) return NULL;
   tdm_tensor *tensor = tdm_tensor_create(oneshot->context, device->name, spec->dtype, spec->shape);
@@ -48,7 +48,7 @@ static tdm_tensor *make(tdm_oneshot *oneshot, const tdm_device *device, const td
   return tensor;
 }
 
-/* The tensor on device: itself, retained, or a copy under way. */
+/* Returns the tensor on device: itself, retained, or a copy in progress. */
 static tdm_tensor *bring(tdm_oneshot *oneshot, tdm_tensor *tensor, const tdm_device *device) {
   if (tdm_tensor_owner(tensor) == device) return tdm_tensor_retain(tensor);
   const tdm_spec spec = spec_of(tensor);
@@ -70,7 +70,7 @@ static tdm_status check_tensors(tdm_tensor *const *tensors, size_t count) {
   return TDM_OK;
 }
 
-/* The device of that name; NULL: where tensor is. */
+/* Returns the device of that name; NULL: that of the tensor. */
 static tdm_status find_target(const tdm_tensor *tensor, const char *name, tdm_device **out_device) {
   *out_device = tdm_tensor_owner(tensor);
   if (!name) return TDM_OK;
@@ -79,7 +79,7 @@ static tdm_status find_target(const tdm_tensor *tensor, const char *name, tdm_de
   return TDM_OK;
 }
 
-/* Makes *dimension count from the front. */
+/* Converts *dimension to a count from the front. */
 static tdm_status settle_dimension(const tdm_shape *shape, int *dimension) {
   const int found = *dimension < 0 ? *dimension + shape->rank : *dimension;
   char text[TDM_SHAPE_TEXT];
@@ -90,7 +90,7 @@ static tdm_status settle_dimension(const tdm_shape *shape, int *dimension) {
   return TDM_OK;
 }
 
-/* Do parts along dimension lie one after the other in the whole? */
+/* Returns true if parts along dimension are consecutive in the memory of the whole. */
 static bool follow_one_another(const tdm_shape *shape, int dimension) {
   for (int d = 0; d < dimension; d++)
     if (shape->dims[d] != 1) return false;
@@ -107,7 +107,7 @@ typedef struct cut {
   tdm_tensor *whole;
   int dimension;
   tdm_device *devices[TDM_MAX_DEVICES];
-  size_t count; /* of chunks */
+  size_t count; /* number of chunks */
   int64_t sizes[TDM_MAX_DEVICES];
 } cut;
 
@@ -139,7 +139,7 @@ static tdm_spec chunk_spec(const cut *made, size_t index) {
   return spec;
 }
 
-/* Chunks are stretches of the whole's memory: views where it lies, copies elsewhere. */
+/* Chunks are contiguous in the whole's memory: views on the same device, and copies elsewhere. */
 static void cut_stretches(tdm_oneshot *oneshot, const cut *made, tdm_tensor **out_chunks) {
   size_t offset = made->whole->offset_bytes;
   for (size_t i = 0; i < made->count && oneshot->status == TDM_OK; i++) {
@@ -153,7 +153,7 @@ static void cut_stretches(tdm_oneshot *oneshot, const cut *made, tdm_tensor **ou
   }
 }
 
-/* The whole's device cuts; chunks for others then travel. */
+/* The whole's device cuts; chunks for other devices are then copied. */
 static void cut_by_kernel(tdm_oneshot *oneshot, const cut *made, tdm_tensor **out_chunks) {
   tdm_device *home = tdm_tensor_owner(made->whole);
   tdm_oneshot_value operands[1 + TDM_MAX_DEVICES] = {value_of(made->whole)};
@@ -209,7 +209,7 @@ tdm_status tdm_tensors_scatter(tdm_tensor *tensor, const char *devices, int dime
 
 /* ---- Gather -------------------------------------------------------------------------------- */
 
-/* A scalar counts as a vector of one. */
+/* A scalar counts as a vector of one element. */
 static tdm_spec part_spec(const tdm_tensor *tensor) {
   tdm_spec spec = spec_of(tensor);
   if (spec.shape.rank == 0) spec.shape = (tdm_shape){.rank = 1, .dims = {1}};
@@ -234,7 +234,7 @@ static tdm_status add_part(tdm_spec *whole, const tdm_spec *part, int dimension,
       tdm_dtype_name(whole->dtype), tdm_shape_text(&whole->shape, a, sizeof(a)), dimension);
 }
 
-/* Every part travels to its stretch of the whole. */
+/* Copies every part to its place in the whole. */
 static void join_stretches(tdm_oneshot *oneshot, tdm_tensor *const *tensors, size_t count,
                            const tdm_tensor *whole) {
   tdm_memory memory = tdm_tensor_memory(whole);
@@ -246,7 +246,7 @@ static void join_stretches(tdm_oneshot *oneshot, tdm_tensor *const *tensors, siz
   }
 }
 
-/* Parts travel to the whole's device, which puts them together. */
+/* Copies parts to the whole's device, which joins them. */
 static void join_by_kernel(tdm_oneshot *oneshot, tdm_tensor *const *tensors, size_t count,
                            int dimension, const tdm_tensor *whole) {
   tdm_device *home = tdm_tensor_owner(whole);
@@ -338,7 +338,7 @@ static tdm_status check_terms(tdm_tensor *const *tensors, size_t list_count, siz
   return TDM_OK;
 }
 
-/* The term on the sum's device, made there by a copy if it is not there. */
+/* Returns the term on the sum's device, copied there if necessary. */
 static tdm_oneshot_value bring_term(tdm_oneshot *oneshot, const tdm_tensor *tensor,
                                     tdm_device *home) {
   const tdm_oneshot_value term = value_of(tensor);
@@ -349,8 +349,8 @@ static tdm_oneshot_value bring_term(tdm_oneshot *oneshot, const tdm_tensor *tens
   return tdm_oneshot_copy(oneshot, &term, &here.memory);
 }
 
-/* Each addition runs as soon as its term has arrived. Partial sums alternate between two places, so
- * that no kernel writes what it reads; the last is the result's. */
+/* Each addition runs as soon as its term has arrived. Partial sums alternate between two buffers,
+ * so that no kernel overwrites its input; the last one is the result's. */
 static void add_terms(tdm_oneshot *oneshot, tdm_tensor *const *tensors, size_t list_count,
                       size_t stride, const tdm_tensor *sum) {
   tdm_device *home = tdm_tensor_owner(sum);

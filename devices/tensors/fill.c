@@ -1,5 +1,5 @@
-/* Tensors whose contents are told by numbers. Invariant: they are computed by the host, once for
- * all kinds, so that they are the same everywhere. */
+/* Tensors filled with computed numbers. Invariant: the host computes them for all kinds, so that
+ * they are the same everywhere. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-/* C leaves a conversion that does not fit undefined; here it saturates, and NaN gives 0. */
+/* Converts with saturation, and NaN to 0; a C conversion out of range is undefined. */
 static int64_t saturate(double value, int64_t least, int64_t most) {
   if (isnan(value)) return 0;
   if (value <= (double)least) return least;
@@ -40,11 +40,12 @@ void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value) {
   case TDM_FLOAT16:
   case TDM_BFLOAT16:
   case TDM_DTYPE_COUNT:
-    break; /* nobody fills them */
+    break; /* not filled */
   }
 }
 
-/* A tensor to fill on the host: the one asked for, or one of cpu:0 that finish_fill moves. */
+/* Returns a tensor to fill on the host: the result itself, or one on cpu:0 that finish_fill
+ * moves. */
 static tdm_tensor *begin_fill(tdm_context *context, const char *device, tdm_dtype dtype,
                               tdm_shape shape) {
   if (dtype == TDM_FLOAT16 || dtype == TDM_BFLOAT16) {
@@ -91,8 +92,8 @@ tdm_tensor *tdm_tensor_full(tdm_context *context, const char *device, tdm_dtype 
 }
 
 /* Returns true if elements of dtype can be drawn from [low, high): its width is finite, and dtype
- * holds both ends; of an integer dtype, whose elements are rounded down, the least and the largest
- * that can be drawn. */
+ * holds both ends. For an integer dtype, whose elements are rounded down, it has to hold the
+ * smallest and the largest number that can be drawn. */
 static bool is_range(tdm_dtype dtype, double low, double high) {
   if (!(low <= high && isfinite(low) && high - low <= DBL_MAX)) return false;
   if (tdm_dtype_is_floating(dtype))
@@ -106,7 +107,7 @@ static double uniform_element(const tdm_random *random, tdm_dtype dtype, int64_t
   const uint64_t element = (uint64_t)index;
   if (dtype == TDM_FLOAT32) {
     const double value = low + (high - low) * (double)tdm_random_uniform_float32(random, element);
-    /* Rounding to float32 may reach high, which is outside. */
+    /* Rounding to float32 may yield high, which is excluded. */
     if ((double)(float)value < high || !(low < high)) return value;
     return (double)nextafterf((float)high, (float)low);
   }
@@ -155,7 +156,7 @@ tdm_tensor *tdm_tensor_arange(tdm_context *context, const char *device, tdm_dtyp
     return NULL;
   }
   tdm_tensor *tensor = begin_fill(context, device, dtype, tdm_shape_of(1, count));
-  if (dtype == TDM_INT64) { /* whose elements may be beyond 2^53 */
+  if (dtype == TDM_INT64) { /* may exceed 2^53 */
     for (int64_t i = 0; tensor && i < count; i++)
       ((int64_t *)tdm_tensor_data(tensor))[i] = (int64_t)start + i * (int64_t)step;
   } else {

@@ -1,5 +1,5 @@
-/* float16 and bfloat16 as numbers of the host. Invariant: every conversion rounds to the nearest,
- * ties to even, keeps infinities, and keeps NaN a NaN, as PyTorch does. */
+/* Converts float16 and bfloat16 on the host. Invariant: every conversion rounds to the nearest,
+ * ties to even, and preserves infinities and NaN, as PyTorch does. */
 #ifndef TANDEM_DEVICES_TENSORS_HALF_H
 #define TANDEM_DEVICES_TENSORS_HALF_H
 

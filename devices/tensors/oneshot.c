@@ -1,6 +1,5 @@
-/* One-off submissions: steps become one program a queue, waits where a step reads what another
- * queue makes, one flight. Invariant: its memory is given back once that flight has settled, not
- * before. */
+/* One-off submissions: steps become one program per queue in one flight, with waits for the results
+ * of other queues. Invariant: its memory is released after that flight has settled. */
 #include "devices/tensors/oneshot.h"
 
 #include <string.h>
@@ -12,15 +11,15 @@ struct tdm_oneshot_step {
   tdm_oneshot_step *next;
   tdm_queue *queue;
   tdm_command command;
-  tdm_oneshot_step **after; /* (after_count) that make what it reads */
+  tdm_oneshot_step **after; /* (after_count) steps whose results it reads */
   uint32_t after_count;
   uint32_t first_base;
   tdm_address *addresses; /* (address_count) of its operands */
   uint32_t address_count;
   const tdm_kernel *kernel; /* NULL: a copy */
   void *state;
-  bool splits;      /* gains from the device's team */
-  uint32_t program; /* once numbered */
+  bool splits;      /* uses the device's team */
+  uint32_t program; /* set when numbered */
   uint32_t position;
 };
 
@@ -30,7 +29,7 @@ struct tdm_oneshot_memory {
 };
 
 typedef struct oneshot_wait {
-  tdm_doorbell *bell; /* of the context, which outlives the ringer */
+  tdm_doorbell *bell; /* of the context, which outlives the ringing thread */
   _Atomic bool settled;
 } oneshot_wait;
 
@@ -83,7 +82,8 @@ tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm
   return value;
 }
 
-/* Appends a step on queue with room for its addresses and for what it comes after. NULL: failed. */
+/* Appends a step on queue with room for its addresses and its predecessors. Returns NULL on
+ * failure. */
 static tdm_oneshot_step *add_step(tdm_oneshot *oneshot, tdm_queue *queue, uint32_t address_count) {
   tdm_oneshot_step *step = take_bytes(oneshot, sizeof(*step));
   tdm_address *addresses = take_bytes(oneshot, address_count * sizeof(*addresses));
@@ -148,7 +148,7 @@ tdm_oneshot_value tdm_oneshot_copy(tdm_oneshot *oneshot, const tdm_oneshot_value
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
 
-/* Asks the kernel, which may change what step->command.execute says of memory. */
+/* Prepares the kernel, which may change the memory requirements in step->command.execute. */
 static tdm_status prepare_step(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm_device *device,
                                const tdm_spec *specs, size_t input_count, size_t output_count) {
   const tdm_kernel *kernel = step->command.execute.kernel;
@@ -250,7 +250,7 @@ typedef struct oneshot_flight {
 static void settled(tdm_flight *flight) {
   oneshot_wait *wait = flight->user;
   tdm_doorbell *bell = wait->bell;
-  atomic_store(&wait->settled, true); /* the flight may be gone from here on */
+  atomic_store(&wait->settled, true); /* the flight may be freed from here on */
   tdm_doorbell_ring(bell);
 }
 
@@ -261,7 +261,7 @@ static uint32_t program_on(oneshot_flight *made, tdm_queue *queue) {
   return made->program_count++;
 }
 
-/* Is the program's command at this position awaited already by an earlier wait? */
+/* Returns true if an earlier wait already covers the program's command at this position. */
 static bool is_awaited(const tdm_program *program, uint32_t awaited, uint32_t position) {
   for (uint32_t i = 0; i < program->count; i++) {
     const tdm_command *command = &program->commands[i];
@@ -272,7 +272,7 @@ static bool is_awaited(const tdm_program *program, uint32_t awaited, uint32_t po
   return false;
 }
 
-/* The step, after waits for what other queues make for it. Room for them was taken. */
+/* Appends the step, after waits for the results of other queues. Room was reserved. */
 static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot_step *step) {
   uint32_t *dependencies = take_bytes(oneshot, step->after_count * sizeof(*dependencies));
   TDM_TRY(oneshot->status);
@@ -295,7 +295,7 @@ static tdm_status append(tdm_oneshot *oneshot, oneshot_flight *made, tdm_oneshot
   return TDM_OK;
 }
 
-/* Gives every queue its program, with room for its commands and their waits. */
+/* Allocates every queue's program, with room for its commands and their waits. */
 static tdm_status make_programs(tdm_oneshot *oneshot, oneshot_flight *made) {
   const size_t queue_count = tdm_context_queue_count(oneshot->context);
   made->programs = take_bytes(oneshot, queue_count * sizeof(*made->programs));

@@ -1,5 +1,5 @@
-/* Tensors as PyTorch prints them (torch/_tensor_str.py with its default options). Invariant: the
- * width of an element is one for all that are shown. */
+/* Prints tensors like PyTorch (torch/_tensor_str.py with its default options). Invariant: all
+ * elements shown have the same width. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -22,14 +22,14 @@ typedef struct printer {
   tdm_dtype dtype; /* of data */
   tdm_dtype shown; /* the tensor's: float16 and bfloat16 are printed as float32 */
   const void *data;
-  bool shortened; /* the middle of long dimensions is left out */
+  bool shortened; /* the middle of long dimensions is omitted */
   style style;
   int width;
-  double smallest, largest; /* absolute values of what is neither zero nor infinite */
+  double smallest, largest; /* absolute values of elements that are neither zero nor infinite */
   bool whole;               /* all of these are whole numbers */
-  bool any;                 /* there are any */
-  int column;               /* where the next character goes */
-  int counted;              /* columns of the last line, once suffixes are written */
+  bool any;                 /* there are such elements */
+  int column;               /* column of the next character */
+  int counted;              /* columns of the last line, including suffixes */
 } printer;
 
 /* ---- Elements ---- */
@@ -54,7 +54,7 @@ static int64_t integer_at(const printer *self, int64_t index) {
   }
 }
 
-/* The element without what fills it up to the width. */
+/* Writes the element without padding. */
 static int write_element(const printer *self, int64_t index, char *text) {
   if (self->dtype == TDM_BOOL)
     return snprintf(text, ELEMENT_BYTES, "%s", integer_at(self, index) ? "True" : "False");
@@ -75,7 +75,7 @@ static bool leaves_out(const printer *self, int64_t extent) {
   return self->shortened && extent > 2 * EDGE_ITEMS;
 }
 
-/* The next index of a dimension that is shown, behind i. */
+/* Returns the next shown index of a dimension after i. */
 static int64_t next_shown(const printer *self, int64_t extent, int64_t i) {
   return leaves_out(self, extent) && i == EDGE_ITEMS - 1 ? extent - EDGE_ITEMS : i + 1;
 }
@@ -141,7 +141,7 @@ static void put_element(printer *self, int64_t index) {
   put(self, text);
 }
 
-/* The last dimension, in lines of so many elements as fit. */
+/* Prints the last dimension, with as many elements per line as fit. */
 static void put_row(printer *self, int indent, int64_t base) {
   const int64_t extent = self->shape->dims[self->shape->rank - 1];
   const int fitting = (LINE_WIDTH - indent) / (self->width + 2);
@@ -240,7 +240,7 @@ static void print(printer *self, const char *device) {
   put(self, ")\n");
 }
 
-/* Prints tensor, whose elements lie at data, as one of dtype `shown`. */
+/* Prints tensor, whose elements are at data, with dtype `shown`. */
 static tdm_status print_elements(const tdm_tensor *tensor, tdm_dtype shown, const void *data,
                                  const char *device, FILE *out) {
   printer self = {.out = out,
@@ -256,7 +256,7 @@ static tdm_status print_elements(const tdm_tensor *tensor, tdm_dtype shown, cons
   return ferror(out) ? tdm_fail(TDM_IO, "tdm_tensor_print: the file cannot be written") : TDM_OK;
 }
 
-/* Their float32 numbers are exact, and printed by the same rules. */
+/* Prints the exact float32 values by the same rules. */
 static tdm_status print_half(const tdm_tensor *tensor, FILE *out) {
   tdm_tensor *wide = tdm_tensor_to((tdm_tensor *)tensor, "cpu:0", TDM_FLOAT32);
   if (!wide) return tdm_last_status();

@@ -1,5 +1,6 @@
-/* Tensors and the storage under them. Invariant: a tensor holds one reference to its storage, a
- * storage one to its context; both may be released on any thread, also after the context closed. */
+/* Tensors and the storage of their memory. Invariant: a tensor holds one reference to its storage,
+ * and a storage one to its context. Both may be released on any thread, also after the context was
+ * closed. */
 #include "devices/tensors/tensor.h"
 
 #include "core/allocate.h"
@@ -19,7 +20,7 @@ static void dispose_device_memory(tdm_storage *storage) {
   free_storage(storage);
 }
 
-/* A storage that holds the context and no memory yet. */
+/* Returns a storage that retains the context and has no memory yet. */
 static tdm_storage *make_storage(tdm_context *context, void (*dispose)(tdm_storage *)) {
   tdm_storage *storage =
       tdm_allocate(tdm_context_allocator(context), sizeof(*storage), "a tensor's storage");
@@ -95,7 +96,7 @@ static tdm_tensor *over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dty
   return status == TDM_OK ? tensor : NULL;
 }
 
-/* Is it a legal tensor? The answer's bytes otherwise are -1, with a message. */
+/* Checks a tensor's parameters. Returns its bytes, or -1 with a message if they are invalid. */
 static int64_t check_tensor(tdm_context *context, tdm_dtype dtype, const tdm_shape *shape) {
   if (tdm_context_check(context) != TDM_OK) return -1;
   if (tdm_dtype_bytes(dtype) == 0) {
@@ -172,7 +173,7 @@ tdm_tensor *tdm_tensor_wrap(tdm_context *context, tdm_dtype dtype, tdm_shape sha
   wrapped->storage.dispose = dispose_wrapped;
   tdm_tensor *tensor = over(&wrapped->storage, 0, dtype, &shape);
   if (tensor) {
-    wrapped->released = released; /* only from here on is it ours to call */
+    wrapped->released = released; /* released may be called only from here on */
     wrapped->user = user;
   }
   tdm_storage_release(&wrapped->storage);

@@ -1,12 +1,12 @@
-/* Internal side of tensors. Invariant: a storage is released to its device after its last tensor.
- */
+/* Internal side of tensors. Invariant: a storage is released to its device after its last
+ * tensor. */
 #ifndef TANDEM_DEVICES_TENSORS_TENSOR_H
 #define TANDEM_DEVICES_TENSORS_TENSOR_H
 
 #include "devices/contract/device.h"
 
-/* Retained memory. Made by tdm_storage_create, or by an owner that reuses blocks: `dispose` is
- * called instead of freeing when the last reference goes. */
+/* Reference-counted memory. It is created by tdm_storage_create, or by an owner that reuses blocks:
+ * `dispose` is called instead of freeing when the last reference is released. */
 typedef struct tdm_storage tdm_storage;
 struct tdm_storage {
   _Atomic uint32_t references;
@@ -25,27 +25,29 @@ struct tdm_tensor {
   tdm_storage *storage;
 };
 
-/* Device memory of at least bytes; contents undefined. partner: see tdm_memory_take, or NULL. */
+/* Allocates device memory of at least bytes, with undefined contents. partner: see tdm_memory_take,
+ * or NULL. */
 tdm_status tdm_storage_create(tdm_context *context, tdm_device *device, tdm_device *partner,
                               size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
 void tdm_storage_retain(tdm_storage *storage);
 void tdm_storage_release(tdm_storage *storage);
 
-/* A tensor over storage (retained) at offset_bytes; shape is concrete. */
+/* Creates a tensor in storage (retained) at offset_bytes; shape is concrete. */
 tdm_status tdm_tensor_over(tdm_storage *storage, size_t offset_bytes, tdm_dtype dtype,
                            const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
-/* A dense tensor on cpu:0, contents undefined: tdm_tensor_create with a status. near: a device that
- * it will be copied to, tdm_tensor_staging's; NULL: none. */
+/* Like tdm_tensor_create, for a dense tensor on cpu:0 with undefined contents, but returns a
+ * status. near: a device that it will be copied to, as in tdm_tensor_staging; NULL: none. */
 tdm_status tdm_host_tensor_create(tdm_context *context, tdm_device *near, tdm_dtype dtype,
                                   const tdm_shape *shape, tdm_tensor **out_tensor) TDM_WARN_UNUSED;
 
 static inline tdm_address tdm_tensor_address(const tdm_tensor *tensor) {
   return tensor->storage->memory.address + tensor->offset_bytes;
 }
-/* Writes element index of data on the host. What an integer cannot have becomes the nearest that it
- * has, and NaN 0; nothing is written of halves. */
+/* Writes element index of data on the host. For an integer dtype, a number out of range becomes the
+ * nearest in range, and NaN becomes 0. Nothing is written for halves. */
 void tdm_tensor_put(tdm_dtype dtype, void *data, int64_t index, double value);
-/* Appends a description of a tensor without values; what `tensor` points to is copied. */
+/* Appends a description of a tensor without values. Everything that `tensor` points to is
+ * copied. */
 tdm_status tdm_tensor_list_add_unsupported(tdm_tensor_list *list,
                                            const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
 /* Appends a tensor of another list, supported or not. */
@@ -53,15 +55,15 @@ tdm_status tdm_tensor_list_add_listed(tdm_tensor_list *list,
                                       const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
 /* Fails with UNSUPPORTED, naming the tensor and its dtype or number of dimensions. */
 tdm_status tdm_listed_tensor_refuse(const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
-/* Returns the tensor at index, which exists. UNSUPPORTED, naming tensor and dtype, if the list
- * holds no values of it. */
+/* Returns the tensor at index, which exists. Fails with UNSUPPORTED, naming tensor and dtype, if
+ * the list has no values for it. */
 tdm_status tdm_tensor_list_use(const tdm_tensor_list *list, size_t index,
                                tdm_tensor **out_tensor) TDM_WARN_UNUSED;
-/* The same for all tensors of the list. */
+/* Checks that tdm_tensor_list_use would succeed for all tensors of the list. */
 tdm_status tdm_tensor_list_check_supported(const tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* Returns true if the list has a tensor of that name, supported or not. */
 bool tdm_tensor_list_has(const tdm_tensor_list *list, const char *name);
-/* tdm_tensor_data without a message: NULL where the host may not read. */
+/* Like tdm_tensor_data without a message: returns NULL if the host may not read it. */
 void *tdm_tensor_host_data(const tdm_tensor *tensor);
 static inline tdm_device *tdm_tensor_owner(const tdm_tensor *tensor) {
   return tensor->storage->memory.device;

@@ -1,6 +1,6 @@
-/* Tensors' contents: reading, writing, moving, converting. Invariant: what leaves or enters a
- * device does so by tdm_context_copy; conversions are computed by the host, once for all kinds, so
- * that their numbers are the same everywhere. */
+/* Tensors' contents: reading, writing, moving, converting. Invariant: data enters and leaves a
+ * device only by tdm_context_copy. The host computes conversions for all kinds, so that the numbers
+ * are the same everywhere. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static tdm_context *context_of(const tdm_tensor *tensor) {
   return tensor->storage->context;
 }
 
-/* Memory of the host's that is no tensor, as the host's device sees it. */
+/* Describes host memory outside of tensors, as seen by the host's device. */
 static tdm_memory host_memory(tdm_context *context, const void *data, size_t bytes) {
   return (tdm_memory){
       .device = tdm_context_host(context), .address = (tdm_address)data, .bytes = bytes};
@@ -36,7 +36,7 @@ tdm_status tdm_tensor_read(const tdm_tensor *tensor, void *out_data, size_t byte
   TDM_TRY(check_size(tensor, out_data, bytes));
   if (bytes == 0) return TDM_OK;
   const void *data = tdm_tensor_host_data(tensor);
-  if (data) { /* also legal once the context is closed */
+  if (data) { /* also legal after the context was closed */
     memcpy(out_data, data, bytes);
     return TDM_OK;
   }
@@ -69,7 +69,7 @@ tdm_tensor *tdm_tensor_from(tdm_context *context, tdm_dtype dtype, tdm_shape sha
 
 /* ---- Moving and converting ----------------------------------------------------------------- */
 
-/* A new tensor with the same elements on device. */
+/* Returns a new tensor with the same elements on device. */
 static tdm_tensor *move(const tdm_tensor *tensor, const tdm_device *device) {
   tdm_tensor *moved =
       tdm_tensor_create(context_of(tensor), device->name, tensor->dtype, tensor->shape);
@@ -114,7 +114,7 @@ static tdm_status run_cast(const tdm_kernel *kernel, const tdm_tensor *from, tdm
   return status;
 }
 
-/* The tensor in memory of the host: the same one, retained, or a copy on host. */
+/* Returns the tensor in host memory: the same one, retained, or a copy on host. */
 static tdm_tensor *bring_to_host(tdm_tensor *tensor, const tdm_device *host) {
   return tdm_tensor_owner(tensor)->host_addressable ? tdm_tensor_retain(tensor)
                                                     : move(tensor, host);
@@ -125,7 +125,7 @@ static const tdm_kernel *find_cast(const tdm_tensor *tensor, const tdm_device *h
   return tdm_context_find_kernel(context_of(tensor), TDM_OP_CAST, host->ops->executes, dtype);
 }
 
-/* A new tensor of dtype on host, a device of the host's, by the kernel of casts. */
+/* Converts to a new tensor of dtype on host, a device of the host, by the cast kernel. */
 static tdm_tensor *cast_by_kernel(tdm_tensor *tensor, const tdm_device *host, tdm_dtype dtype) {
   const tdm_kernel *kernel = find_cast(tensor, host, dtype);
   if (!kernel) {
@@ -144,7 +144,7 @@ static tdm_tensor *cast_by_kernel(tdm_tensor *tensor, const tdm_device *host, td
   return result;
 }
 
-/* The same between float32 and one of float16 and bfloat16, without a kernel. */
+/* Converts between float32 and float16 or bfloat16, without a kernel. */
 static tdm_tensor *convert_half(tdm_tensor *tensor, const tdm_device *host, tdm_dtype dtype) {
   tdm_tensor *source = bring_to_host(tensor, host);
   if (!source) return NULL;
@@ -158,8 +158,9 @@ static tdm_tensor *convert_half(tdm_tensor *tensor, const tdm_device *host, tdm_
   return result;
 }
 
-/* A new tensor of dtype, which is not tensor's, on a device of the host's: `device` if it is one,
- * else cpu:0. Between float16 or bfloat16 and others it passes through float32, as in PyTorch. */
+/* Returns a new tensor of dtype, which differs from that of tensor. It is on a device of the host:
+ * `device` if it is one, otherwise cpu:0. Conversions between float16 or bfloat16 and other dtypes
+ * pass through float32, as in PyTorch. */
 static tdm_tensor *cast_on_host(tdm_tensor *tensor, const tdm_device *device, tdm_dtype dtype) {
   const tdm_device *host = device->host_addressable ? device : tdm_context_host(context_of(tensor));
   const bool from_half = tdm_is_half(tensor->dtype), to_half = tdm_is_half(dtype);

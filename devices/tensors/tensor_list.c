@@ -1,6 +1,6 @@
-/* Lists of named tensors. Invariants: names are distinct; the list owns a copy of each name, one
- * reference to each tensor and one to its context; an entry's place never changes. An entry has
- * either a tensor or the description of one that is not supported. */
+/* Lists of named tensors. Invariants: names are distinct. The list owns a copy of each name, one
+ * reference to each tensor and one to its context. An entry's index never changes. An entry has
+ * either a tensor or the description of an unsupported one. */
 #include <string.h>
 
 #include "core/allocate.h"
@@ -8,7 +8,7 @@
 #include "devices/context/context.h"
 #include "devices/tensors/tensor.h"
 
-/* A tensor without values; its dims and the name of its dtype follow in the same block. */
+/* A tensor without values. Its dims and the name of its dtype follow in the same block. */
 typedef struct unsupported_tensor {
   size_t block_bytes;
   tdm_dtype dtype;
@@ -28,7 +28,7 @@ struct tdm_tensor_list {
   list_entry *entries;  /* (count of capacity) */
   size_t count;
   size_t capacity;
-  tdm_map places; /* name -> place + 1, as a pointer */
+  tdm_map places; /* maps a name to index + 1, as a pointer */
 };
 
 static void release_unsupported(const tdm_allocator *allocator, unsupported_tensor *tensor) {
@@ -64,7 +64,7 @@ void tdm_tensor_list_release(tdm_tensor_list *list) {
   tdm_context_release(context);
 }
 
-/* Appends one of tensor, which it retains, and unsupported, which it takes unless it fails. */
+/* Appends either tensor, which is retained, or unsupported, which is taken over on success. */
 static tdm_status add_entry(tdm_tensor_list *list, const char *name, tdm_tensor *tensor,
                             unsupported_tensor *unsupported) {
   if (tdm_map_get(&list->places, name)) {
@@ -170,7 +170,7 @@ tdm_tensor *tdm_tensor_list_tensor(const tdm_tensor_list *list, size_t index) {
   return tdm_tensor_list_use(list, index, &tensor) == TDM_OK ? tensor : NULL;
 }
 
-/* The place of the tensor of that name, from 1; 0: there is none. */
+/* Returns 1 + the index of the tensor of that name, or 0 if there is none. */
 static size_t place_of(const tdm_tensor_list *list, const char *name) {
   return list && name ? (uintptr_t)tdm_map_get(&list->places, name) : 0;
 }

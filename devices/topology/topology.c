@@ -1,5 +1,5 @@
-/* Reading the machine with hwloc and dividing it. Invariant: `cores` and `units` list what the
- * process may use in the same order, node by node, so that a range of either is compact. */
+/* Reads the machine with hwloc and divides it. Invariant: `cores` and `units` list what the process
+ * may use in the same order, node by node, so that a range of either is compact. */
 #include <assert.h>
 #include <omp.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Devices on the PCI bus, for the nodes that they are near to, where a description has them. On
- * this machine they are looked up one by one when they are asked for: listing them reads the
- * configuration of each, which takes longer than all the rest. The plugin that also lists them
- * opens a library that never gives its memory back. */
+/* Reads PCI devices, for the nodes near them, from a description. On this machine they are looked
+ * up one by one on demand: listing them reads the configuration of each, which takes longer than
+ * everything else. Moreover, the plug-in that lists them opens a library that never frees its
+ * memory. */
 static int read_pci(hwloc_topology_t hwloc) {
   (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
   (void)hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux:pci");
@@ -38,12 +38,12 @@ static tdm_status load(tdm_topology *topology, const char *description) {
     return tdm_fail(TDM_UNAVAILABLE, "hwloc cannot read the machine's topology");
   }
   topology->loaded = true;
-  /* hwloc also answers with what HWLOC_XMLFILE describes, which need not be this machine. */
+  /* hwloc also reads the description in HWLOC_XMLFILE, which may be another machine's. */
   topology->is_this_machine = !description && hwloc_topology_is_thissystem(topology->hwloc) != 0;
   return TDM_OK;
 }
 
-/* The processing units of a place of OpenMP's; false where memory is short. */
+/* Adds the processing units of an OpenMP place. Returns false if memory is short. */
 static bool add_place(const tdm_topology *topology, int place, hwloc_bitmap_t set) {
   const size_t count = (size_t)omp_get_place_num_procs(place);
   int *units = tdm_allocate(topology->allocator, (count + 1) * sizeof(*units), "a place's units");
@@ -56,9 +56,10 @@ static bool add_place(const tdm_topology *topology, int place, hwloc_bitmap_t se
   return added;
 }
 
-/* Where OpenMP's runtime is to bind threads (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY), it has
- * bound the program's first one to a place before main began: what the process was given are all
- * places together. A program that has bound itself otherwise since then means what it did. */
+/* Adds the units of all OpenMP places. If OpenMP's runtime binds threads (OMP_PROC_BIND,
+ * OMP_PLACES, GOMP_CPU_AFFINITY), it has bound the program's first thread to a place before main
+ * began. So the process's units are those of all places together. If the program has bound itself
+ * differently since then, its choice is kept. */
 static tdm_status widen_to_places(const tdm_topology *topology, hwloc_bitmap_t allowed) {
   hwloc_bitmap_t all = hwloc_bitmap_alloc(), one = hwloc_bitmap_alloc();
   bool read = all && one, is_bound_to_one = false;
@@ -74,14 +75,14 @@ static tdm_status widen_to_places(const tdm_topology *topology, hwloc_bitmap_t a
   return read ? TDM_OK : tdm_fail(TDM_OUT_OF_MEMORY, "out of memory for OpenMP's places");
 }
 
-/* Takes out what the process may not run on; a topology that cannot be restricted stays whole. */
+/* Removes what the process may not run on. A topology that cannot be restricted stays whole. */
 static tdm_status restrict_to_affinity(tdm_topology *topology) {
   hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
   if (!allowed) return tdm_fail(TDM_OUT_OF_MEMORY, "out of memory for the process's units");
   tdm_status status = TDM_OK;
   if (hwloc_get_cpubind(topology->hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
     status = widen_to_places(topology, allowed);
-    /* PCI devices stay in the topology even where no core beside them is left. */
+    /* PCI devices stay in the topology even if no core near them is left. */
     if (status == TDM_OK)
       (void)hwloc_topology_restrict(topology->hwloc, allowed, HWLOC_RESTRICT_FLAG_ADAPT_IO);
   }
@@ -90,7 +91,7 @@ static tdm_status restrict_to_affinity(tdm_topology *topology) {
 }
 
 /* Appends the objects of one type whose memory comes from node, in order, to list. Other nodes may
- * be near to them as well: HBM beside DRAM, an expander beside all. */
+ * be near them as well: HBM in addition to DRAM, or an expander near all of them. */
 static size_t append_of(const tdm_topology *topology, hwloc_obj_t node, hwloc_obj_type_t type,
                         hwloc_obj_t *list, size_t count) {
   hwloc_obj_t object = NULL;
@@ -199,7 +200,7 @@ static tdm_core_range cpu_part(const tdm_topology *topology, bool units, size_t 
   return part((tdm_core_range){.count = (uint32_t)count, .units = units}, index, cpu_count);
 }
 
-/* Divides by cores or by units; false when a device would be left without one. */
+/* Divides by cores or by units. Returns false if a device would get none. */
 static bool divide_by(const tdm_topology *topology, bool units, size_t cpu_count,
                       size_t sims_with_cores, tdm_core_range *out_ranges) {
   const size_t count = units ? topology->unit_count : topology->core_count;
@@ -231,7 +232,7 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
   }
   for (size_t i = 0; i < sim_count && !sims_have_cores; i++) {
     tdm_core_range range = out_ranges[i % cpu_count];
-    range.first += range.count - 1; /* the last core: the first is the one a cpu worker is on */
+    range.first += range.count - 1; /* the last core, because a cpu worker is on the first one */
     range.count = 1;
     range.shared = true;
     out_ranges[cpu_count + i] = range;
@@ -240,7 +241,7 @@ void tdm_topology_divide(const tdm_topology *topology, size_t cpu_count, size_t 
 
 /* ---- Binding ------------------------------------------------------------------------------- */
 
-/* The range's processing units; NULL when memory is short. */
+/* Returns the range's processing units, or NULL if memory is short. */
 static hwloc_bitmap_t range_set(const tdm_topology *topology, const tdm_core_range *range) {
   hwloc_bitmap_t set = hwloc_bitmap_alloc();
   if (!set) return NULL;

@@ -1,6 +1,6 @@
-/* A number that names the machine. Invariant: it depends on what the process may use (cores,
- * caches, nodes, the processors' model), not on the process, the time or the load. The size of a
- * node's memory is not part of it: virtual machines add and remove memory while they run. */
+/* Computes a number that identifies the machine. Invariant: it depends on what the process may use
+ * (cores, caches, nodes, the processors' model), not on the process, the time or the load. The size
+ * of a node's memory is not part of it: virtual machines add and remove memory while they run. */
 #include "core/hash.h"
 #include "devices/topology/topology_state.h"
 

@@ -1,6 +1,6 @@
-/* Which NUMA node is near to what, and asking the system to place memory there. Invariant: a node
- * with memory is preferred to one without, ordinary memory to special (HBM, CXL), a node that is
- * near to few cores to one that is near to more, the lower os index last. */
+/* Finds the NUMA node near something, and requests memory from it. Invariant: preferences are, in
+ * order: a node with memory, ordinary memory over special memory (HBM, CXL), a node near fewer
+ * cores, and the lower os index. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 /* ---- Nearest nodes ------------------------------------------------------------------------- */
 
-/* hwloc names what is not ordinary memory: by a subtype (HBM, MCDRAM, NVM, GPUMemory, CXL-DRAM), or
- * by how Linux attached it. */
+/* hwloc identifies memory that is not ordinary by a subtype (HBM, MCDRAM, NVM, GPUMemory,
+ * CXL-DRAM), or by how Linux attached it. */
 static bool is_special(hwloc_obj_t node) {
   if (node->subtype && strcmp(node->subtype, "DRAM") != 0) return true;
   return hwloc_obj_get_info_by_name(node, "DAXDevice") != NULL;
@@ -39,7 +39,7 @@ hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_
   return best;
 }
 
-/* Cores can be near to several nodes; a range's memory comes from the best of each core. */
+/* Cores can be near several nodes; a range's memory comes from the best node of each core. */
 static bool add_range_nodes(const tdm_topology *topology, const tdm_core_range *range,
                             hwloc_nodeset_t set) {
   const hwloc_obj_t *objects = range->units ? topology->units : topology->cores;
@@ -61,8 +61,8 @@ int tdm_topology_range_node(const tdm_topology *topology, const tdm_core_range *
   return index;
 }
 
-/* Whether bus_id can be one, and no path that leads elsewhere; then the path of what Linux tells of
- * that device under this name. */
+/* Returns false unless bus_id is well-formed, so that it cannot be a path to another place.
+ * Composes the path of Linux's file `name` about that device. */
 static bool pci_path(const char *bus_id, const char *name, char *path, size_t capacity) {
   if (strspn(bus_id, "0123456789abcdefABCDEF:.") != strlen(bus_id)) return false;
   const bool has_domain = strchr(bus_id, ':') != strrchr(bus_id, ':');
@@ -71,8 +71,8 @@ static bool pci_path(const char *bus_id, const char *name, char *path, size_t ca
   return true;
 }
 
-/* What Linux says where hwloc's tree cannot: a container may hide the cores next to the device, but
- * leave the memory there. */
+/* Returns Linux's information for cases where hwloc's tree has none: a container may hide the cores
+ * near the device, but not the memory. */
 static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   char path[96];
   int node = TDM_NODE_UNKNOWN;
@@ -85,8 +85,8 @@ static int linux_pci_node(const tdm_topology *topology, const char *bus_id) {
   return node;
 }
 
-/* The smallest object that all cores next to the device are in, as far as the process may run on
- * them; NULL: there is no such device, or no such core. */
+/* Returns the smallest object with all cores near the device that the process may use, or NULL if
+ * there is no such device or core. */
 static hwloc_obj_t object_near_pci(const tdm_topology *topology, const char *bus_id) {
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology->hwloc, bus_id);
   if (device) return hwloc_get_non_io_ancestor_obj(topology->hwloc, device);
@@ -123,7 +123,7 @@ uint64_t tdm_topology_node_bytes(const tdm_topology *topology, int node) {
   return !object ? 0 : object->attr->numanode.local_memory;
 }
 
-/* The number behind name in a file of "NAME: N kB" lines, in bytes; 0: there is none. */
+/* Returns the number after name in a file of "NAME: N kB" lines, in bytes; 0: there is none. */
 static uint64_t read_kilobytes(const char *path, const char *name) {
   FILE *file = fopen(path, "re");
   if (!file) return 0;
@@ -138,8 +138,8 @@ static uint64_t read_kilobytes(const char *path, const char *name) {
   return bytes;
 }
 
-/* Linux tells what it could give of all nodes; of one, what is free and what files could give back
- * at once. */
+/* Linux reports the available memory of all nodes. For one node, it is the free memory plus what
+ * files could release at once. */
 static uint64_t read_free_bytes(int node) {
   if (node < 0) return read_kilobytes("/proc/meminfo", "MemAvailable");
   char path[64];
@@ -154,7 +154,7 @@ void tdm_topology_memory(const tdm_topology *topology, int node, uint64_t *out_b
                              : hwloc_get_root_obj(topology->hwloc)->total_memory;
   uint64_t free_bytes = 0;
   if (topology->is_this_machine) {
-    /* What a node says of itself may leave out memory that was added since. */
+    /* A node's own information may omit memory that was added later. */
     const uint64_t told = node < 0 ? read_kilobytes("/proc/meminfo", "MemTotal") : 0;
     if (told > 0) bytes = told;
     free_bytes = read_free_bytes(node);
@@ -172,7 +172,7 @@ const char *tdm_topology_processor(const tdm_topology *topology) {
 
 /* ---- Threads near to memory ---------------------------------------------------------------- */
 
-/* Units that may be used and are near to the node; NULL where there are none. */
+/* Returns the usable units near the node, or NULL if there are none. */
 static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {
   if (node < 0) return NULL;
   const hwloc_obj_t object = hwloc_get_numanode_obj_by_os_index(topology->hwloc, (unsigned)node);
@@ -205,7 +205,7 @@ static bool bind_area(const tdm_topology *topology, hwloc_const_nodeset_t nodes,
 bool tdm_topology_bind_memory(const tdm_topology *topology, const tdm_core_range *range,
                               void *memory, size_t bytes) {
   if (!topology->is_this_machine) return false;
-  if (topology->node_count <= 1) return true; /* there is no other place */
+  if (topology->node_count <= 1) return true; /* there is no other node */
   hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
   const bool bound =
       nodes && add_range_nodes(topology, range, nodes) && bind_area(topology, nodes, memory, bytes);

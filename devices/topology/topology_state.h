@@ -1,5 +1,5 @@
-/* The topology's own fields, for the files of this room that read it. Invariant: see topology.h;
- * nothing changes once tdm_topology_create returns. */
+/* The topology's fields, for the files that implement it. Invariant: see topology.h; constant after
+ * tdm_topology_create. */
 #ifndef TANDEM_DEVICES_TOPOLOGY_TOPOLOGY_STATE_H
 #define TANDEM_DEVICES_TOPOLOGY_TOPOLOGY_STATE_H
 
@@ -21,7 +21,7 @@ struct tdm_topology {
   size_t capacity;          /* of the three arrays */
 };
 
-/* The best node among those that an object is near to (its nodeset); NULL where there is none. */
+/* Returns the best node of an object's nodeset, or NULL if there is none. */
 hwloc_obj_t tdm_topology_nearest_node(const tdm_topology *topology, hwloc_const_nodeset_t nodes);
 
 #endif

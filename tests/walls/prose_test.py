@@ -25,7 +25,7 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 ALLOWED = {
     ".": 2,
     "core": 10,
-    "devices": 636,
+    "devices": 352,
     "docs": 18,
     "graph": 806,
     "layers": 124,

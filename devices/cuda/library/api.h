@@ -1,6 +1,7 @@
-/* Every call of the CUDA runtime and of cuBLAS that the kind makes, as one table of functions over
- * opaque types, so that only its filling needs a toolkit. Invariant: nothing else in devices/cuda
- * calls CUDA; codes are cudaError_t's own numbers, those of cuBLAS lie above TDM_CUDA_BLAS. */
+/* Every call of the CUDA runtime and of cuBLAS that the kind uses, as one table of functions over
+ * opaque types, so that only filling it requires a toolkit. Invariant: no other file in
+ * devices/cuda calls CUDA. Codes are cudaError_t's own numbers; those of cuBLAS are above
+ * TDM_CUDA_BLAS. */
 #ifndef TANDEM_DEVICES_CUDA_LIBRARY_API_H
 #define TANDEM_DEVICES_CUDA_LIBRARY_API_H
 
@@ -40,7 +41,7 @@ typedef struct tdm_cuda_context_opaque *tdm_cuda_context;
 
 typedef struct tdm_cuda_properties {
   char name[256];
-  char pci_bus_id[32]; /* "0000:3b:00.0": what locality goes by */
+  char pci_bus_id[32]; /* "0000:3b:00.0", for locality */
   size_t memory_bytes;
   int major;
   int minor;
@@ -58,18 +59,18 @@ typedef struct tdm_cuda_launch {
   void **arguments;             /* (argument_count) */
   const size_t *argument_bytes; /* (argument_count) */
   size_t argument_count;
-  /* Where kernels are compiled for the host, which arguments are pointers (bit i: argument i), and
-   * what calls function with its arguments, once a thread. Else 0 and NULL. */
+  /* For kernels compiled for the host: which arguments are pointers (bit i: argument i), and the
+   * function that calls `function` with its arguments, once per thread. Otherwise 0 and NULL. */
   uint64_t pointer_arguments;
   void (*call)(const void *function, void **arguments);
   const char *name;
   uint32_t blocks;
-  uint32_t threads; /* of a block */
+  uint32_t threads; /* per block */
   tdm_cuda_stream stream;
 } tdm_cuda_launch;
 
-/* c (m, n) = a (m, k) b (k, n) + beta c, row-major, each side possibly stored transposed; of
- * dtype, float32 or float64. Leading dimensions are the stored rows' lengths. */
+/* c (m, n) = a (m, k) b (k, n) + beta c, row-major, where a and b may be stored transposed. dtype
+ * is float32 or float64. Leading dimensions are the lengths of the stored rows. */
 typedef struct tdm_cuda_product {
   tdm_dtype dtype;
   bool transpose_a; /* a is stored (k, m) */
@@ -84,29 +85,30 @@ typedef struct tdm_cuda_product {
 
 typedef struct tdm_cuda_api {
   const char *(*error_text)(tdm_cuda_code code); /* static */
-  /* Devices. driver_version: the newest CUDA that the driver serves, 13000 for 13.0; 0 where none
-   * is installed. runtime_version: the CUDA that this build needs. */
+  /* Devices. driver_version: the newest CUDA version that the driver supports, 13000 for 13.0; 0 if
+   * no driver is installed. runtime_version: the CUDA version that this build requires. */
   tdm_cuda_code (*driver_version)(int *out_version);
   int (*runtime_version)(void);
   tdm_cuda_code (*device_count)(int *out_count);
   tdm_cuda_code (*properties)(int ordinal, tdm_cuda_properties *out_properties);
-  /* Opens the device and makes it the calling thread's, for threads of our own. */
+  /* Opens the device and makes it the calling thread's; for the library's threads. */
   tdm_cuda_code (*device_set)(int ordinal);
-  /* For other threads: retain opens the device; between push and pop it is the calling thread's,
-   * and afterwards the thread has what it had before, which may be no device at all. */
+  /* For other threads: retain opens the device. Between push and pop it is the calling thread's
+   * device. Afterwards the thread has its previous device again, possibly none. */
   tdm_cuda_code (*context_retain)(tdm_cuda_context *out, int ordinal);
   tdm_cuda_code (*context_push)(tdm_cuda_context context);
   tdm_cuda_code (*context_pop)(void);
   tdm_cuda_code (*peer_possible)(int *out_possible, int ordinal, int peer);
   tdm_cuda_code (*peer_enable)(int peer); /* for the calling thread's device; opens the peer */
-  /* In all, and what is free; of the calling thread's device. */
+  /* Gets the total and the free memory of the calling thread's device. */
   tdm_cuda_code (*memory)(size_t *out_bytes, size_t *out_free_bytes);
-  /* Memory of the calling thread's device, and pinned memory that every device may write. */
+  /* Allocate memory of the calling thread's device, and pinned memory that every device may
+   * write. */
   tdm_cuda_code (*allocate)(void **out, size_t bytes);
   tdm_cuda_code (*release)(void *memory);
   tdm_cuda_code (*allocate_pinned)(void **out, size_t bytes);
   tdm_cuda_code (*release_pinned)(void *memory);
-  /* Pins memory that is there already, for every device; whole pages. */
+  /* Pins existing memory, whole pages, for every device. */
   tdm_cuda_code (*pin)(void *memory, size_t bytes);
   tdm_cuda_code (*unpin)(void *memory);
   /* Blocks until the bytes have arrived. */
@@ -116,37 +118,39 @@ typedef struct tdm_cuda_api {
   tdm_cuda_code (*copy_peer_async)(void *to, int to_ordinal, const void *from, int from_ordinal,
                                    size_t bytes, tdm_cuda_stream stream);
   tdm_cuda_code (*fill_async)(void *to, int byte, size_t bytes, tdm_cuda_stream stream);
-  /* Streams that do not synchronise with the null stream, and events without times. urgent: its
-   * blocks of threads come first where the GPU has room for some again. */
+  /* Streams that do not synchronize with the null stream, and events without times. urgent: blocks
+   * of its kernels are scheduled first when the GPU has free space. */
   tdm_cuda_code (*stream_create)(tdm_cuda_stream *out, bool urgent);
   tdm_cuda_code (*stream_destroy)(tdm_cuda_stream stream);
   tdm_cuda_code (*stream_synchronize)(tdm_cuda_stream stream);
-  tdm_cuda_code (*stream_query)(tdm_cuda_stream stream); /* NOT_READY: there is work left */
+  tdm_cuda_code (*stream_query)(tdm_cuda_stream stream); /* NOT_READY: work is left */
   tdm_cuda_code (*stream_wait)(tdm_cuda_stream stream, tdm_cuda_event event);
   tdm_cuda_code (*event_create)(tdm_cuda_event *out);
-  /* One that has a time, too. */
+  /* Creates an event that records its time. */
   tdm_cuda_code (*event_create_timed)(tdm_cuda_event *out);
-  /* Time of the device between two such events that are reached; negative: end came before. */
+  /* Gets the device's time between two such events that are reached; negative if end came before
+   * begin. */
   tdm_cuda_code (*event_elapsed)(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end);
   tdm_cuda_code (*event_destroy)(tdm_cuda_event event);
   tdm_cuda_code (*event_record)(tdm_cuda_event event, tdm_cuda_stream stream);
   tdm_cuda_code (*event_query)(tdm_cuda_event event);       /* NOT_READY: not yet */
   tdm_cuda_code (*event_synchronize)(tdm_cuda_event event); /* sleeps until it is reached */
   tdm_cuda_code (*launch)(const tdm_cuda_launch *launch);
-  /* cuBLAS. absence: why it cannot be opened here, of the calling thread until its next call; NULL:
-   * it can. Where create fails, *out_reason, of the thread as well, may say why. tf32: its products
-   * may round factors of float32 to TF32. */
+  /* cuBLAS. absence returns why it cannot be opened here, valid on the calling thread until its
+   * next call, or NULL if it can. If create fails, *out_reason may contain the reason, equally
+   * valid on the thread. tf32: products may round float32 factors to TF32. */
   const char *(*blas_absence)(void);
   tdm_cuda_code (*blas_create)(tdm_cuda_blas *out, bool tf32, const char **out_reason);
   tdm_cuda_code (*blas_destroy)(tdm_cuda_blas blas);
   tdm_cuda_code (*blas_set_stream)(tdm_cuda_blas blas, tdm_cuda_stream stream);
   tdm_cuda_code (*blas_product)(tdm_cuda_blas blas, const tdm_cuda_product *product);
-  /* A named range of the calling thread in a profiler's timeline; next to nothing without one. */
+  /* Begins a named range of the calling thread in a profiler's timeline; costs almost nothing
+   * without a profiler. */
   void (*range_begin)(const char *name);
   void (*range_end)(void);
 } tdm_cuda_api;
 
-/* The table that is linked in: of the real runtime, or of the tests' emulation. */
+/* Returns the table that is linked in: the real runtime, or the tests' emulation. */
 const tdm_cuda_api *tdm_cuda_api_linked(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* The table filled by NVIDIA's runtime, linked statically, and by cuBLAS, opened at first use: a
- * program built with this starts on a machine that has neither a driver nor cuBLAS. Invariant:
- * thin; no function here decides anything but how CUDA is called. */
+/* The table filled by NVIDIA's runtime, linked statically, and by cuBLAS, opened at first use. So a
+ * program built with this starts on a machine without a driver and cuBLAS. Invariant: functions
+ * here only translate calls and make no decisions. */
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -11,8 +11,8 @@
 
 #include "devices/cuda/library/api.h"
 
-/* The runtime remembers a failure until it is asked for; asking here keeps it from being taken for
- * the failure of a later call. */
+/* Clears the runtime's last error, which it keeps until it is read. Otherwise it could be mistaken
+ * for the failure of a later call. */
 static tdm_cuda_code code_of(cudaError_t error) {
   if (error != cudaSuccess) (void)cudaGetLastError();
   return (tdm_cuda_code)error;
@@ -66,9 +66,9 @@ static tdm_cuda_code device_set(int ordinal) {
   return code_of(cudaSetDevice(ordinal));
 }
 
-/* Entering and leaving a device goes through the driver's stack of contexts: cudaSetDevice would
- * open the device that it goes back to, which nobody may use. The functions are the driver's; their
- * codes have cudaError_t's numbers, and cudaGetDeviceCount has initialised the driver. */
+/* Entering and leaving a device uses the driver's stack of contexts. cudaSetDevice would also open
+ * the device that it restores, which may be unused. The functions belong to the driver. Their codes
+ * have cudaError_t's numbers, and cudaGetDeviceCount has initialized the driver. */
 static tdm_cuda_code driver_call(const char *name, void **out_function) {
   enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   const cudaError_t error =
@@ -77,8 +77,8 @@ static tdm_cuda_code driver_call(const char *name, void **out_function) {
   return found == cudaDriverEntryPointSuccess ? TDM_CUDA_SUCCESS : TDM_CUDA_INSUFFICIENT_DRIVER;
 }
 
-/* The context is never released: the runtime keeps state in it as well, and whoever else uses the
- * device in this process would lose that. */
+/* The context is never released: it also holds the runtime's state, which other users of the device
+ * in this process would lose. */
 static tdm_cuda_code context_retain(tdm_cuda_context *out, int ordinal) {
   __typeof__(&cuDevicePrimaryCtxRetain) retain = NULL;
   *out = NULL;
@@ -152,7 +152,7 @@ static enum cudaMemcpyKind kind_of(tdm_cuda_direction direction) {
   }
 }
 
-/* cudaMemcpy returns early for some directions; the wait makes all alike. */
+/* cudaMemcpy returns early for some directions; the wait makes all of them synchronous. */
 static tdm_cuda_code copy(void *to, const void *from, size_t bytes, tdm_cuda_direction direction) {
   const cudaError_t error = cudaMemcpy(to, from, bytes, kind_of(direction));
   if (error != cudaSuccess) return code_of(error);
@@ -177,7 +177,7 @@ static tdm_cuda_code fill_async(void *to, int byte, size_t bytes, tdm_cuda_strea
 
 /* ---- Streams, events, launches --------------------------------------------------------------- */
 
-/* The least of priorities, 0, is a stream's unless it is told another one. */
+/* A stream's default priority is 0, the lowest. */
 static tdm_cuda_code stream_create(tdm_cuda_stream *out, bool urgent) {
   int least = 0, greatest = 0;
   *out = NULL;
@@ -248,7 +248,7 @@ static tdm_cuda_code launch(const tdm_cuda_launch *wanted) {
 
 /* ---- cuBLAS ---------------------------------------------------------------------------------- */
 
-/* Calls are made through the library's own symbols, whose types the header gives. */
+/* Calls use the library's own symbols, with the types of the header. */
 struct tdm_cuda_blas_opaque {
   void *library;
   cublasHandle_t handle;
@@ -276,7 +276,7 @@ static tdm_cuda_code blas_destroy(tdm_cuda_blas blas) {
   return blas_code(status);
 }
 
-/* False: a symbol is missing. */
+/* Returns false if a symbol is missing. */
 static bool find_symbols(tdm_cuda_blas blas) {
   const struct {
     const char *name;
@@ -296,8 +296,8 @@ static bool find_symbols(tdm_cuda_blas blas) {
   return true;
 }
 
-/* Once opened, the library stays: closing it would unmap code that the driver and exiting threads
- * still call. NULL: dlerror's words are the calling thread's. */
+/* The library stays open: closing it would unmap code that the driver and exiting threads still
+ * call. If it returns NULL, dlerror has the calling thread's reason. */
 static void *open_library(void) {
   return dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 }
@@ -325,7 +325,7 @@ static tdm_cuda_code blas_open(tdm_cuda_blas blas, bool tf32, const char **out_r
     return TDM_CUDA_UNKNOWN;
   }
   cublasStatus_t status = blas->create(&blas->handle);
-  /* The default mode rounds nothing to TF32; NVIDIA_TF32_OVERRIDE is the user's to set. */
+  /* The default mode rounds nothing to TF32; the user may set NVIDIA_TF32_OVERRIDE. */
   if (status == CUBLAS_STATUS_SUCCESS) {
     status =
         blas->set_math_mode(blas->handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
@@ -351,8 +351,8 @@ static tdm_cuda_code blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream)
   return blas_code(blas->set_stream(blas->handle, (cudaStream_t)(void *)stream));
 }
 
-/* cuBLAS goes down columns: read so, a row-major matrix is its transpose, and
- * c' (n, m) = b' (n, k) a' (k, m). */
+/* cuBLAS is column-major. Read that way, a row-major matrix is its transpose, and c' (n, m) = b'
+ * (n, k) a' (k, m). */
 static tdm_cuda_code blas_product(tdm_cuda_blas blas, const tdm_cuda_product *product) {
   const cublasOperation_t a = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;

@@ -1,5 +1,5 @@
-/* The one file that knows what CUDA's codes mean for a caller. Invariant: no driver, no device, no
- * memory, a lost device and a bad call are told apart. */
+/* Translates CUDA's codes, and is the only file that interprets them. Invariant: a missing driver,
+ * a missing device, a lack of memory, a lost device and a bad call result in different statuses. */
 #include "devices/cuda/library/errors.h"
 
 #include <stdio.h>
@@ -29,17 +29,18 @@ bool tdm_cuda_is_lost(tdm_cuda_code code) {
   }
 }
 
-/* Does the machine, as it is set up, let nobody use the device, or not us? */
+/* Returns true if the machine's configuration prevents any use of the device, or use by this
+ * process. */
 static bool does_not_begin(tdm_cuda_code code) {
   switch (code) {
-  case 3:   /* the driver and the runtime do not start */
+  case 3:   /* the driver and the runtime fail to start */
   case 34:  /* a stub in place of the driver */
   case 36:  /* a driver that lacks the call */
-  case 46:  /* devices busy, or kept for another process */
-  case 102: /* no licence for the device */
-  case 127: /* the runtime does not start */
-  case 216: /* kept for another thread */
-  case 218: /* kernels that the driver was to compile, and could not: */
+  case 46:  /* devices are busy, or reserved for another process */
+  case 102: /* no license for the device */
+  case 127: /* the runtime fails to start */
+  case 216: /* reserved for another thread */
+  case 218: /* kernels that the driver should compile and could not: */
   case 221:
   case 222:
   case 223:
@@ -95,13 +96,13 @@ tdm_status tdm_cuda_fail(const tdm_cuda_api *api, tdm_cuda_code code, const char
                   code);
 }
 
-/* "13.0" of 13000. */
+/* Writes "13.0" for 13000. */
 static void print_version(int version, char out_text[16]) {
   (void)snprintf(out_text, 16, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* Which driver is here and which is needed. Within one major version of CUDA the driver of the
- * oldest serves all, and nvidia-smi names drivers by release. */
+/* Returns a text about the installed and the required driver. Within one major version of CUDA the
+ * driver of the oldest release suffices, and nvidia-smi lists drivers by release. */
 static const char *old_driver(const tdm_cuda_api *api, int version) {
   static _Thread_local char words[160];
   char has[16], needs[16];
@@ -114,7 +115,7 @@ static const char *old_driver(const tdm_cuda_api *api, int version) {
   return words;
 }
 
-/* The driver is there, and answers nothing but this. */
+/* Returns a text for a driver that exists but fails every call with this code. */
 static const char *silent_driver(const tdm_cuda_api *api, tdm_cuda_code code) {
   static _Thread_local char words[200];
   (void)snprintf(words, sizeof(words), "%s: %.120s (code %d)",

@@ -1,4 +1,5 @@
-/* Enqueuing on a stream. Invariant: no code of CUDA's leaves this file untranslated. */
+/* Enqueues work on a stream. Invariant: every CUDA code is translated before it leaves this
+ * file. */
 #include "devices/cuda/library/kernel_stream.h"
 
 #include <stdio.h>
@@ -31,12 +32,12 @@ tdm_status tdm_cuda_kernel_stream_copy(tdm_cuda_kernel_stream *stream, void *to,
   return tdm_cuda_check(stream->api, code, "a copy on the device");
 }
 
-/* With less memory free than this, a failure of cuBLAS is taken for want of memory: its kernels and
- * workspace need more. */
+/* If less memory than this is free, a failure of cuBLAS is attributed to a lack of memory: its
+ * kernels and workspace need more. */
 static const size_t least_blas_bytes = (size_t)256 << 20;
 
-/* cuBLAS has one code for whatever ended its work, and one for whatever kept it from beginning. So
- * a lost device is known by its stream, and want of memory by what is free. */
+/* cuBLAS has one code for any failure during its work, and one for any failure to start. So a lost
+ * device is detected by its stream, and a lack of memory by the free memory. */
 static tdm_status fail_blas(const tdm_cuda_kernel_stream *stream, tdm_cuda_code code,
                             const char *what) {
   const tdm_cuda_api *api = stream->api;

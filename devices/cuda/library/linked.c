@@ -1,4 +1,4 @@
-/* The library as it is linked into a program. Invariant: see library.h. */
+/* Implements the library linked into a program. Invariant: see library.h. */
 #include "devices/cuda/library/kernels.h"
 #include "devices/cuda/library/library.h"
 

@@ -1,6 +1,6 @@
 /* NCCL's table filled by its library, opened at first use: a program built with this starts where
- * there is none. Invariant: thin, as api_runtime.c is; without NCCL's header at build time there is
- * no NCCL, which absence says. */
+ * it is missing. Invariant: functions only translate calls, as in api_runtime.c. Without NCCL's
+ * header at build time there is no NCCL, and absence returns that reason. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ _Static_assert(ncclRemoteError == (int)TDM_NCCL_REMOTE_ERROR, "codes are NCCL's 
 static struct {
   pthread_once_t once;
   bool opened;
-  char reason[160]; /* why not */
+  char reason[160]; /* why it is missing */
   __typeof__(&ncclGetVersion) version;
   __typeof__(&ncclGetErrorString) error_text;
   __typeof__(&ncclGetLastError) last_error;
@@ -33,7 +33,7 @@ static struct {
   __typeof__(&ncclRecv) receive;
 } nccl = {.once = PTHREAD_ONCE_INIT};
 
-/* Once opened, the library stays: its threads end with the process. */
+/* The library stays open: its threads end with the process. */
 static void open_library(void) {
   void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (!library) {
@@ -161,7 +161,7 @@ static const char *absence(void) {
   return "built without NCCL: the toolkit has no nccl.h";
 }
 
-/* Nothing but absence is called. */
+/* Only absence may be called. */
 const tdm_nccl_api *tdm_nccl_api_linked(void) {
   static const tdm_nccl_api api = {.absence = absence};
   return &api;

@@ -1,5 +1,5 @@
-/* The library as a shared object, opened where CUDA's driver shows a GPU. Invariant: without a
- * driver nothing else is opened; a plug-in that was made of other headers is refused. */
+/* The library as a shared object, opened if CUDA's driver finds a GPU. Invariant: without a driver
+ * nothing else is opened. A plug-in that was built with other headers is refused. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +18,13 @@ enum { REASON_BYTES = 512 };
 
 /* ---- The driver ------------------------------------------------------------------------------ */
 
-/* Asked before the plug-in is, by its own functions; their codes have cudaError_t's numbers. */
+/* The driver's own functions, called before the plug-in is opened. Their codes have cudaError_t's
+ * numbers. */
 typedef tdm_cuda_code (*driver_init)(unsigned flags);
 typedef tdm_cuda_code (*driver_device_count)(int *out_count);
 typedef tdm_cuda_code (*driver_error_text)(tdm_cuda_code code, const char **out_text);
 
-/* It stays, as CUDA's runtime would keep it. */
+/* The driver stays open, as with CUDA's runtime. */
 static void *open_driver(void) {
   return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 }
@@ -43,7 +44,7 @@ static const char *error_text(tdm_cuda_code code) {
   return text;
 }
 
-/* As far as words about a driver that is of no use need it. */
+/* Only what messages about an unusable driver need. */
 static const tdm_cuda_api no_driver = {.error_text = error_text,
                                        .driver_version = no_driver_version};
 

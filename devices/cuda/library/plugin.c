@@ -1,5 +1,5 @@
-/* The plug-in's side: its table, and the library's functions by their names, for kernels that are
- * the same linked or opened. Invariant: nothing is decided here. */
+/* The plug-in's side: its table, and functions of the library under their own names, so that
+ * kernels are the same whether linked or opened. Invariant: functions only forward calls. */
 #include "devices/cuda/library/plugin.h"
 
 #include <stdarg.h>

@@ -1,15 +1,16 @@
-/* What the library and libtandem_cuda.so agree on: the one gives the other what its kernels call,
- * and gets CUDA's calls and the kernels. Invariant: a plug-in calls nothing of the library's but
- * through tdm_cuda_host, so that it may be opened by a program that is linked with either library;
- * both are of one set of headers, which interface tells. */
+/* The interface between the library and libtandem_cuda.so. The library provides the functions that
+ * kernels call, and gets CUDA's calls and the kernels. Invariant: a plug-in calls the library only
+ * through tdm_cuda_host, so that a program linked with either form of the library may open it. Both
+ * were built with the same headers, which is checked by `interface`. */
 #ifndef TANDEM_DEVICES_CUDA_LIBRARY_PLUGIN_H
 #define TANDEM_DEVICES_CUDA_LIBRARY_PLUGIN_H
 
-#include "devices/cuda/library/interface_digest.h" /* TDM_CUDA_INTERFACE: a digest of them */
+#include "devices/cuda/library/interface_digest.h" /* TDM_CUDA_INTERFACE: a digest of the headers */
 #include "devices/cuda/library/kernel_stream.h"
 #include "devices/cuda/library/library.h"
 
-/* Functions by the names that they have in the library, but for fail: tdm_fail of a text. */
+/* Functions under the names that they have in the library, except fail, which is tdm_fail with a
+ * finished text. */
 typedef struct tdm_cuda_host {
   tdm_status (*fail)(tdm_status status, const char *text);
   tdm_status (*fail_memory)(size_t bytes, const char *what);
@@ -25,12 +26,13 @@ typedef struct tdm_cuda_host {
 } tdm_cuda_host;
 
 typedef struct tdm_cuda_plugin {
-  const char *interface; /* TDM_CUDA_INTERFACE; what follows is valid only where it is the same */
-  /* What the plug-in has, static; host lives until the process ends. Any thread. */
+  const char *interface; /* TDM_CUDA_INTERFACE; the rest is valid only if it is equal */
+  /* Returns the plug-in's library, which is static. host lives until the process ends. Any
+   * thread. */
   const tdm_cuda_library *(*open)(const tdm_cuda_host *host);
 } tdm_cuda_plugin;
 
-/* The symbol of the object that is the table. */
+/* The symbol of the plug-in's table. */
 #define TDM_CUDA_PLUGIN_SYMBOL "tdm_cuda_plugin_table"
 
 #endif

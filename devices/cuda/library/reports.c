@@ -1,4 +1,4 @@
-/* What kernels report, in the words of the cpu's. */
+/* Converts kernels' reports to messages, worded like those of the cpu's kernels. */
 #include "devices/cuda/library/reports.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "core/status.h"
 
-/* "ids 9 at position 3 is outside 0 to 5" */
+/* Fails with "ids 9 at position 3 is outside 0 to 5". */
 static tdm_status outside(const char *what, const tdm_cuda_report *report, int64_t position) {
   return tdm_fail(TDM_INVALID_ARGUMENT,
                   "%s%" PRId64 " at position %" PRId64 " is outside %" PRId64 " to %" PRId64, what,

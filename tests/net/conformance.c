@@ -242,7 +242,7 @@ static bool test_all_gather(tdm_endpoint *endpoint) {
     const size_t size = sizes[i];
     unsigned char *all = malloc((size_t)(endpoint->rank_count + 1) * size + 1);
     EXPECT(all != NULL);
-    unsigned char *own = all + (size_t)endpoint->rank_count * size; /* behind, or in its place */
+    unsigned char *own = all + (size_t)endpoint->rank_count * size; /* last, or in its place */
     if (i % 2 == 1) own = all + (size_t)endpoint->rank * size;
     fill(own, size, endpoint->rank, 0, 5);
     tdm_net_request request;
@@ -255,7 +255,7 @@ static bool test_all_gather(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* Nobody passes before everybody has come: the last to come tells rank 0 so before it comes. */
+/* No rank passes before all have come: the last rank notifies rank 0 before it comes. */
 static bool test_barrier(tdm_endpoint *endpoint) {
   tdm_net_request request;
   if (endpoint->rank == endpoint->rank_count - 1) (void)usleep(3000);
@@ -273,8 +273,8 @@ static bool test_barrier(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* Transfers and collectives at once, posted by every rank in an order of its own but for the
- * collectives among them. */
+/* Concurrent transfers and collectives. Every rank posts them in its own order, except that
+ * collectives have one order. */
 static bool test_both_at_once(tdm_endpoint *endpoint) {
   if (endpoint->rank_count < 2) return true;
   const int next = (endpoint->rank + 1) % endpoint->rank_count;

@@ -91,7 +91,7 @@ static void keep_released(void *user, void *memory, size_t bytes) {
   (void)pthread_mutex_unlock(&keeping);
 }
 
-/* Frees it; answers how many bytes of it were written to. */
+/* Frees it; returns the number of bytes that were written. */
 static size_t count_written(released **kept) {
   const tdm_allocator plain = tdm_allocator_default();
   size_t written = 0;
@@ -126,8 +126,8 @@ static void test_a_rank_that_comes_late(void **state) {
 
 /* ---- Strangers ---- */
 
-/* Nobody of these disturbs the job: noise, silence, another key, another rank's message, a message
- * that had come before. */
+/* None of these affects the job: noise, silence, another key, another rank's message, a repeated
+ * message. */
 static void test_strangers(void **state) {
   (void)state;
   job made = {0};
@@ -178,7 +178,7 @@ static void test_strangers(void **state) {
   close_net(&made);
 }
 
-/* Connections take no memory once the channel is up, so the listener goes on without any. */
+/* Connections allocate nothing after the channel is established, so the listener continues. */
 static void test_knocks_without_memory(void **state) {
   (void)state;
   job made = {0};
@@ -197,7 +197,7 @@ static void test_knocks_without_memory(void **state) {
   close_net(&made);
 }
 
-/* Of more strangers than there are links all are let in, or ended, in their turn. */
+/* More strangers than links: each is accepted, or closed, in turn. */
 static void test_more_knocks_than_links(void **state) {
   (void)state;
   enum { STRANGERS_HERE = 300 };
@@ -220,7 +220,7 @@ static void test_more_knocks_than_links(void **state) {
   close_net(&made);
 }
 
-/* Where nobody listens; the port was this test's own a moment ago. */
+/* A port without a listener, which this test used before. */
 static void test_unreachable(void **state) {
   (void)state;
   job made = {0};
@@ -268,7 +268,7 @@ static void test_greeted_again(void **state) {
   close_net(&made);
 }
 
-/* Rank 1 is there, and is gone when rank 2 has long been connected to rank 0, which is told. */
+/* Rank 1 ends long after rank 2 has connected to rank 0, and is reported. */
 static void test_says_who_is_not_reached(void **state) {
   (void)state;
   job made = {0};
@@ -302,7 +302,7 @@ static void test_says_who_is_not_reached(void **state) {
   close_net(&made);
 }
 
-/* Whoever is told while others have yet to come says what it was told, and tells them. */
+/* A rank that is notified before all have connected reports the message, and sends it to them. */
 static void test_told_while_connecting(void **state) {
   (void)state;
   job made = {0};
@@ -352,7 +352,7 @@ static void stand_still(tdm_loop_task *task) {
   (void)usleep(CONTROL_HELLO_NS / 1000 + 200000);
 }
 
-/* What came while it stood still is read before it is judged to have come late. */
+/* Messages that arrived during a standstill are read before they are judged as late. */
 static void test_standstill(void **state) {
   (void)state;
   job made = {0};

@@ -91,7 +91,7 @@ static void test_another_key(void **state) {
   assert_int_equal(bytes, size);
 }
 
-/* What only somebody with the key can send, and is refused all the same. */
+/* Signed frames with invalid contents are refused. */
 static void test_signed_nonsense(void **state) {
   (void)state;
   control_message nonsense[6];

@@ -1,5 +1,5 @@
-/* Jobs of ranks of simnet with control channels, for its tests; and what a test says itself, over a
- * socket, as a rank that it plays. No limit here is one that a busy machine reaches. */
+/* Jobs of ranks of simnet with control channels, for its tests, and messages that a test sends over
+ * a socket as a rank that it simulates. A busy machine does not reach the limits here. */
 #ifndef TANDEM_TESTS_NET_CONTROL_JOB_H
 #define TANDEM_TESTS_NET_CONTROL_JOB_H
 
@@ -40,7 +40,7 @@ typedef struct job {
   rank ranks[MOST];
 } job;
 
-/* Endpoints and options of `count` ranks, which nobody takes for silent. */
+/* Creates endpoints and options of `count` ranks, with limits that suspect no rank. */
 void open_net(job *of, int count);
 /* Leaves those that were started, and expects all memory back. */
 void close_net(job *of);
@@ -50,7 +50,7 @@ void begin(rank *one);
 void *start_rank(void *one);
 /* All, which must succeed. */
 void start_all(job *of);
-/* Until rank `of` knows that its peer's first queue has passed the command. */
+/* Waits until rank `of` has received that its peer's first queue has passed the command. */
 void wait_progress(tdm_control *of, int peer, uint64_t command);
 /* Waits until the rank has learned of a failure. */
 tdm_control_failure wait_failure(tdm_control *control);
@@ -65,18 +65,18 @@ typedef struct played {
 /* The part that the engine carries, of all ranks that the test plays at once: those with a port, at
  * which they can be reached. */
 played play(job *of, const uint16_t ports[MOST]);
-/* A socket with a port of its own, at which nobody listens yet. */
+/* Creates a socket with a port of its own, without a listener. */
 int open_port(uint16_t *out_port);
 /* A connection to the port. */
 int knock(uint16_t port);
 void say(int peer, const unsigned char *bytes, size_t count);
 void say_frame(int peer, const played *part, const control_message *message);
-/* Of rank 1 to rank 0; command: of a beat. */
+/* Sends a message of rank 1 to rank 0; command: of a beat. */
 void say_message(int peer, const played *part, control_kind kind, uint64_t sequence,
                  uint64_t command);
 /* The next message of that kind; others are passed over. */
 control_message hear(int peer, const played *part, control_kind kind);
-/* Until the other side closes; what it says until then is passed over. */
+/* Waits until the other side closes; ignores its data. */
 void wait_end(int peer);
 
 enum { STRANGERS, MALFORMED, FORGED, REPEATED };

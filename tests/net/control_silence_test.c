@@ -116,7 +116,7 @@ static void test_a_log_that_blocks(void **state) {
   close_net(&made);
 }
 
-/* Rank 2 hangs for longer than the limit: all others lose it, and it is told when it wakes up. */
+/* Rank 2 hangs longer than the limit: all others lose it, and it is notified when it wakes. */
 static void test_a_rank_that_is_silent_for_too_long_is_lost(void **state) {
   (void)state;
   job made = {0};
@@ -213,7 +213,7 @@ static void wait_beats(tdm_control *of, int peer, int count) {
     }
 }
 
-/* A thread that computes may lose its core while it tells the channel something. */
+/* A thread that computes may lose its core while it calls the channel. */
 static void test_beats_wait_for_no_lock(void **state) {
   (void)state;
   job made = {0};
@@ -324,7 +324,7 @@ typedef struct busy {
   _Atomic bool *ends;
 } busy;
 
-/* Computes, and tells the channel of it as often as it can. */
+/* Computes, and reports progress to the channel as often as possible. */
 static void *compute(void *user) {
   const busy *of = user;
   for (uint64_t i = 0; !atomic_load_explicit(of->ends, memory_order_relaxed); i++) {
@@ -335,7 +335,7 @@ static void *compute(void *user) {
   return NULL;
 }
 
-/* The worst delay is printed, and judged by nobody: the machine may be as busy as it likes. */
+/* The longest delay is printed and not checked, because the machine may be busy. */
 static void test_beats_on_busy_cores(void **state) {
   (void)state;
   job made = {0};

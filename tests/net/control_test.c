@@ -45,7 +45,8 @@ static void begin_part(rank *one) {
   assert_int_equal(pthread_create(&one->thread, NULL, part_rank, one), 0);
 }
 
-/* Who leaves first is known to, beats on, and waits for the last. */
+/* The rank that leaves first is reported as leaving, continues its beats, and waits for the last.
+ */
 static void test_parting(void **state) {
   (void)state;
   job made = {0};
@@ -68,7 +69,7 @@ static void test_parting(void **state) {
   close_net(&made);
 }
 
-/* It waits for nobody who is lost. */
+/* A rank that leaves does not wait for lost ranks. */
 static void test_parting_from_who_is_lost(void **state) {
   (void)state;
   job made = {0};
@@ -95,7 +96,7 @@ static tdm_control_transfer post(tdm_control *of, int peer, tdm_control_way way,
   return transfer;
 }
 
-/* Until rank `of` knows how often its peer has posted to it, and whether it waits. */
+/* Waits until rank `of` has received how often its peer has posted to it, and whether it waits. */
 static void wait_posted(tdm_control *of, int peer, tdm_control_way way, uint64_t count,
                         bool waits) {
   tdm_control_peer told;
@@ -105,7 +106,7 @@ static void wait_posted(tdm_control *of, int peer, tdm_control_way way, uint64_t
   } while (told.posted[way] != count || told.waits != waits);
 }
 
-/* Asked every 10 ms of a made-up clock: after how many of them does it stand still? 0: never. */
+/* Polls every 10 ms of a simulated clock; returns the number of polls before a stall, or 0. */
 static int stalls_after(tdm_control *of, tdm_control_transfer *transfer) {
   enum { EVERY_MS = 10 };
   for (int ms = 0; ms < 10 * LIMIT_MS; ms += EVERY_MS)
@@ -228,7 +229,7 @@ static void test_apart(void **state) {
   /* Rank 1 may still compute in the same run. */
   assert_int_equal(end_of(zero, &gather), TDM_CONTROL_MOVES);
   assert_int_equal(end_of(zero, &receive), TDM_CONTROL_MOVES);
-  /* It is in the next, which rank 0 begins behind what it gathers; what it receives may come yet.
+  /* Rank 1 is in the next run, which rank 0 begins after its gather; its message may still arrive.
    */
   tdm_control_begun(one, 12);
   wait_runs(zero, 1, 2);

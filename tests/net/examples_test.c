@@ -1,6 +1,6 @@
-/* Examples as jobs of each MPI that is here: by the same options they save, bit by bit, what one
- * process saves; rank 0 reports, once; a job goes on from another's checkpoint; what fails is told
- * with the rank. */
+/* Examples as jobs of each installed MPI. With the same options they save the bits that one process
+ * saves. Rank 0 reports, once. A job continues from another's checkpoint. A failure is reported
+ * with its rank. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,17 +74,17 @@ static void test_finds_its_plugin(void **state) {
   require(mpi);
   assert_int_equal(unsetenv("TANDEM_NET_PATH"), 0);
   together(mpi, &examples[0], 2, "--save job.safetensors");
-  expect(examples[0].last, 1); /* two processes that are alone would both say it */
+  expect(examples[0].last, 1); /* two separate processes would both print it */
 }
 
-/* Nothing in the options knows of ranks: rank 0's devices have it all. */
+/* The options do not depend on ranks: rank 0's devices have the whole model. */
 static void test_same_options(void **state) {
   const launcher *mpi = *state;
   require(mpi);
   for (int i = 0; i < EXAMPLE_COUNT; i++) {
     alone(&examples[i], "--save alone.safetensors");
     together(mpi, &examples[i], 2, "--save job.safetensors");
-    expect(examples[i].last, 1); /* rank 0's, and nobody else's */
+    expect(examples[i].last, 1); /* only rank 0's */
     assert_same_files("alone.safetensors", "job.safetensors");
   }
 }
@@ -100,7 +100,7 @@ static void test_replicas(void **state) {
   }
 }
 
-/* Two ranks stop in the middle, three go on, of which the last has the expensive part. */
+/* Two ranks stop in an epoch, and three continue, of which the last has the expensive part. */
 static void test_goes_on(void **state) {
   const launcher *mpi = *state;
   require(mpi);
@@ -116,9 +116,9 @@ static void test_goes_on(void **state) {
   assert_true(file_exists("steps.json.2"));
 }
 
-/* A rank of three is killed once there is a checkpoint: the others say which, and end. The same
- * command with two ranks goes on from there, as one process does with as many replicas. What the
- * launcher has started stays until both have spoken: MPICH's ends all as soon as it misses one. */
+/* A rank of three is killed after a checkpoint: the others report it and end. The same command with
+ * two ranks continues from there, like one process with as many replicas. Processes of the launcher
+ * stay until both have reported, because MPICH's launcher ends all as soon as one is missing. */
 static void write_killer(void) {
   FILE *file = fopen("killer.sh", "w");
   assert_non_null(file);
@@ -141,7 +141,7 @@ static void write_killer(void) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* The count of steps that a checkpoint was written behind: an int64 of the safetensors file. */
+/* Returns the step count of a checkpoint: an int64 of the safetensors file. */
 static int64_t steps_of(const char *path) {
   size_t size;
   char *file = read_whole(path, &size);

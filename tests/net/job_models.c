@@ -11,8 +11,8 @@ enum { LENGTH = 7, ROWS = 24, WORDS = 50, WIDTH = 12, CLASSES = 5, STEPS = 20, R
 
 typedef struct job_model {
   const char *name;
-  /* ids are (LENGTH, batch); first and last are devices of the first and of the last rank. Answers
-   * scores; *out_steps is what enters the replicas with its batch in dimension 1, if anything. */
+  /* ids are (LENGTH, batch); first and last are devices of the first and of the last rank. Returns
+   * scores. *out_steps is the input of the replicas with its batch in dimension 1, if any. */
   tdm_value (*describe)(tdm_graph *graph, tdm_value ids, const char *first, const char *last,
                         tdm_value *out_steps);
   const char *replicated; /* scopes and layers, of what is over all ranks; NULL: nothing */
@@ -204,7 +204,7 @@ static void on_step(void *user, tdm_run_result *result) {
   atomic_fetch_add(mine->landed, 1);
 }
 
-/* One behind the other, as many in flight as the session lets. */
+/* Submits steps one after the other, as many in flight as the session permits. */
 static tdm_status fly(tdm_session *session, step_result *results) {
   _Atomic int landed = 0;
   int count = 0;

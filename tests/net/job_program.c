@@ -1,14 +1,16 @@
-/* A program for one process or any number of ranks, by the public header alone: a model placed over
- * the first and the last rank, and one over replicas on all of them. Prints each one's last loss,
- * and a hash of loss and scores: "rank R of N: placed LOSS HASH".
+/* A program for one process or any number of ranks, with only the public header: a model placed
+ * over the first and the last rank, and one with replicas on all of them. Prints each one's last
+ * loss, and a hash of loss and scores: "rank R of N: placed LOSS HASH".
  *
  *     job_program [late | paused | killed|stopped|exited FILE]
  *
- * `late`: rank 0 has something to do for some seconds when the others have released their contexts,
- * and prints "rank 0 has done it" then. `paused`: rank 1 is stopped for some seconds in the middle
- * of its first training, and goes on; each rank prints what its context logs. With a file rank 1
- * does that to itself in the middle, and the others write why their step failed to FILE: "rank R:
- * MESSAGE", and that the next one does, too: "rank R again: MESSAGE". */
+ * - `late`: rank 0 is busy for some seconds after the others have released their contexts, and then
+ *   prints "rank 0 has done it".
+ * - `paused`: rank 1 is stopped for some seconds in its first training, and continues; each rank
+ * prints the log of its context.
+ * - `killed`, `stopped`, `exited`: rank 1 does that to itself in its training. The others write the
+ *   message of their failed step to FILE, "rank R: MESSAGE", and that of the next step, "rank R
+ * again: MESSAGE". */
 #define _GNU_SOURCE /* kill, sleep */
 #include <inttypes.h>
 #include <signal.h>
@@ -53,8 +55,8 @@ static tdm_value describe(tdm_graph *graph, const char *first, const char *last)
 static int own_signal; /* what rank 1 sends itself; 0: nothing; SIGTERM: it exits */
 static const char *told_path;
 
-/* What is stopped, or waits in MPI_Finalize, is ended once the others have told of it, so that the
- * launcher can end. */
+/* A child ends a process that is stopped, or waits in MPI_Finalize, after the others have reported
+ * it, so that the launcher can end. */
 static void end_oneself(int lines) {
   const pid_t self = getpid();
   if (own_signal != SIGKILL && fork() == 0) {
@@ -68,7 +70,7 @@ static void end_oneself(int lines) {
 
 static bool pauses;
 
-/* Once: a child lets the process go on. */
+/* Pauses once: a child lets the process continue. */
 static void pause_oneself(void) {
   const pid_t self = getpid();
   pauses = false;
@@ -93,7 +95,7 @@ static void tell(tdm_context *context, const char *when) {
 static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
   int64_t ids[ROWS], labels[ROWS];
   double loss = 0;
-  const int lines = 2 * (tdm_context_rank_count(context) - 1); /* of those that tell */
+  const int lines = 2 * (tdm_context_rank_count(context) - 1); /* of the ranks that report */
   tdm_status status = TDM_OK;
   tdm_fetch scores = {"scores", NULL};
   for (int step = 0; step < STEPS && status == TDM_OK; step++) {

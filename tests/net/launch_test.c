@@ -1,4 +1,4 @@
-/* Who started a process, by its environment, and plug-ins that are not there or are none. */
+/* Detects the launcher of a process by its environment; missing and invalid plug-ins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -22,7 +22,7 @@ static void remove_folder(void) {
   (void)!system(command);
 }
 
-/* What ends of one job of Open MPI takes what another has in the same folder with it. */
+/* Uses a folder for each job, because a job of Open MPI that ends removes files of other jobs. */
 static void own_folder(void) {
   if (!mkdtemp(folder_of_job)) return;
   (void)atexit(remove_folder);

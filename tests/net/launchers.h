@@ -12,7 +12,7 @@ typedef struct launcher {
   const char *launcher;
   const char *command; /* what begins a command line, without the number of ranks */
   const char *version;
-  const char *recovery; /* lets ranks go on when one dies */
+  const char *recovery; /* lets ranks continue when one dies */
 } launcher;
 
 /* Ranks of one machine with fewer cores than ranks; as root, as in containers. Memory that
@@ -25,10 +25,10 @@ extern const launcher mpich;
 void launchers_use(int count, char **arguments);
 /* The argument that ends in /name; NULL: it was not built. */
 const char *find_file(const char *name);
-/* Skips the test, and says why, where the MPI is not here. */
+/* Skips the test with a message if the MPI is not installed. */
 void require(const launcher *of);
 
-/* What the last command wrote to its standard output, and where it says so, error. */
+/* Standard output of the last command, with standard error if the command requests it. */
 extern char output[200000];
 /* Its status, as system's. */
 int run_command(const char *command);

@@ -22,7 +22,7 @@
 
 enum { ROWS = 8, WIDTH = 1024, STEPS = 20, WARM_STEPS = 3, MOST_STEPS = 100000 };
 
-/* What the interfaces of this process' network namespace have sent, its own machine's apart. */
+/* Returns the bytes that the interfaces of this network namespace have sent, except loopback. */
 static uint64_t interface_bytes(void) {
   char line[512];
   uint64_t sum = 0;
@@ -105,7 +105,7 @@ static tdm_status train(tdm_session *session, const tdm_feed *feed, int rank, ch
   return status;
 }
 
-/* Why a link is not what the file says, among other things. */
+/* Prints warnings, for example about links that differ from the file. */
 static void print_warning(void *user, tdm_log_level level, const char *message) {
   (void)user;
   if (level >= TDM_LOG_WARNING) (void)fprintf(stderr, "%s\n", message);

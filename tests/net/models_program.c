@@ -1,5 +1,5 @@
-/* A program for one process or any number of ranks, by the public header alone: trains each of the
- * models of job_models.h. Prints of each "rank R of N: NAME LOSS HASH". */
+/* A program for one process or any number of ranks, with only the public header: trains each of the
+ * models of job_models.h. Prints for each "rank R of N: NAME LOSS HASH". */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-/* Each MPI that is here, in processes that its own launcher starts: the conformance suite, a
- * program that has initialised MPI itself, ranks that do not come, are killed, or stopped, and a
- * program of the library's that trains over them. */
+/* Each installed MPI, in processes that its own launcher starts: the conformance suite, a program
+ * that has initialised MPI itself, ranks that do not come, are killed or stopped, and a program
+ * that trains over them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -54,7 +54,7 @@ static void test_late(void **state) {
   expect("rank 0: UNAVAILABLE: cannot open the transport ", 1);
 }
 
-/* What an MPI still has of a rank that has waited in vain is its own, and not somebody else's. */
+/* Requests of a rank that has waited in vain stay its own. */
 static void test_unnamed(void **state) {
   const launcher *of = *state;
   require(of);
@@ -157,7 +157,7 @@ static void test_job_exited(void **state) {
   expect_step_lost(*state, "exited", ") has left the job, and is waited for");
 }
 
-/* What a line of the program tells behind the rank: "placed 0.123456 0123456789abcdef". */
+/* Finds the part of a line after the rank: "placed 0.123456 0123456789abcdef". */
 static void find_result(const char *what, char *result, size_t capacity) {
   const char *begin = strstr(output, what);
   if (!begin) print_message("no line of %s:\n%s\n", what, output);
@@ -261,7 +261,7 @@ static void test_links(void **state) {
   (void)unlink(path);
 }
 
-/* By itself the program is alone, unless somebody says otherwise. */
+/* A program without a launcher has no job, unless the environment selects one. */
 static void test_alone(void **state) {
   (void)state;
   expect_end(run_command(find_file("rank")), true);

@@ -1,17 +1,20 @@
 /* One rank of a job that a launcher has started, by a thread that is not the program's first.
  *
- * Its first argument is `conformance`: the suite, twice, since a process may join again what it has
- * left in order; standard output has "rank R of N passed on VERSION" for each time. Or `late`: rank
- * 0 leaves and does not wait for the others, who never do, and says whether the memory that MPI
- * still has a request for stays. Or `limit`: it gives its MPI a limit of
- * 40,000 bytes, and rank 1 of 20,000, for what goes without asking; rank 0 sends rank 1 as much as
- * the endpoint says, which settles before rank 1 looks. Or `killed` or `stopped`: that is what
- * rank 1 does to itself, and the others write what they learn of it by the control channel, "rank
- * R: rank 1 (host ...", into the file that the second argument names.
+ * The first argument selects the test:
  *
- * Built with OWN_MPI it initialises MPI, as a program may have done, for one thread if the argument
- * is `single`, and executes the suite on a part of its ranks. Or `unnamed`: rank 0 joins in vain,
- * since rank 1 comes when it waits no more. */
+ * - `conformance`: the suite, twice, since a process may join again after it has left in order.
+ *   Standard output has "rank R of N passed on VERSION" for each time.
+ * - `late`: rank 0 leaves and does not wait for the others, who never leave. It prints whether the
+ *   memory for which MPI still has a request stays.
+ * - `limit`: rank 0 sets the limit of its MPI for messages without a handshake to 40,000 bytes, and
+ *   rank 1 to 20,000. Rank 0 sends rank 1 the limit of its endpoint, which settles before rank 1
+ * polls.
+ * - `killed`, `stopped`: rank 1 does that to itself. The others write the message of the control
+ *   channel, "rank R: rank 1 (host ...", into the file that the second argument names.
+ *
+ * Built with OWN_MPI it initialises MPI itself, for one thread if the argument is `single`, and
+ * executes the suite on a part of its ranks. With `unnamed` rank 0 joins in vain, since rank 1
+ * comes when it waits no more. */
 #define _GNU_SOURCE /* usleep, kill, setenv */
 #ifdef OWN_MPI
 #include <mpi.h>
@@ -64,7 +67,7 @@ static int run_conformance(const tdm_transport *transport, const void *place) {
 
 static const char *told_path = "told";
 
-/* What the launchers call the rank, before MPI is up. */
+/* Returns true for rank 1 by the variables of the launchers, before MPI is initialised. */
 static bool is_rank_1(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -206,14 +209,14 @@ static int run_in_thread(void) {
 }
 
 #ifdef OWN_MPI
-/* All ranks but the first are a job, and the first one is by itself; MPI goes on afterwards. With
+/* All ranks but the first are a job, and the first has none; MPI continues afterwards. With
  * `single`, MPI is only for this thread. */
 static int run_split(bool single) {
   int provided, rank, sum = 0;
   const int one = 1;
   MPI_Comm part;
   (void)MPI_Init_thread(NULL, NULL, single ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &provided);
-  /* MPICH asks these handlers, and not the transport's communicator's, about its requests. */
+  /* MPICH calls these handlers for its requests, not those of the transport's communicator. */
   (void)MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   (void)MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -274,7 +277,7 @@ static int join_in_vain(void) {
   return EXIT_SUCCESS;
 }
 
-/* As the transport does, but for the time. */
+/* Joins as the transport does, but late. */
 static int come_late(void) {
   tdm_rank own = {.host = "late"}, ranks[2];
   MPI_Comm comm;

@@ -1,5 +1,5 @@
-/* What simnet alone does: chance by the seed, a medium that takes its time, counts, faults, and
- * collectives that do not fit. One thread has all ranks. */
+/* Properties of simnet: random order by the seed, simulated time, counts, faults, and collectives
+ * that do not match. One thread has all ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void receive(job *in, tdm_net_request *request, int from, int to, uint32_
                    TDM_OK);
 }
 
-/* What one poll of the rank hands back. */
+/* Returns the result of one poll of the rank. */
 static tdm_net_request *poll(job *in, int rank) {
   tdm_net_request *settled;
   assert_int_equal(tdm_endpoint_poll(in->endpoints[rank], &settled), TDM_OK);
@@ -146,7 +146,7 @@ static void test_counts(void **state) {
   close_job(&opened);
 }
 
-/* The posts of a rank of which the last is its end, and what another knows of it. */
+/* Expects that a rank ends with its last post, and the state that another rank has of it. */
 static void expect_killed(job *opened, bool told) {
   tdm_net_request requests[5];
   char bytes[16] = "";
@@ -218,7 +218,7 @@ static void test_stopped_and_cut_off(void **state) {
   close_job(&opened);
 }
 
-/* Nothing arrives until it is let go, and then at once: no poll is needed. */
+/* Nothing arrives before it is released, and then at once: no poll is needed. */
 static void test_held_back(void **state) {
   (void)state;
   job opened = open_job((tdm_simnet_options){0});
@@ -240,7 +240,7 @@ static void test_held_back(void **state) {
   close_job(&opened);
 }
 
-/* Of 1, 2^-24 and -1 some orders lose the small one. */
+/* Some orders of 1, 2^-24 and -1 lose the small term. */
 static void test_sums_in_some_order(void **state) {
   (void)state;
   bool exact = false, rounded = false;

@@ -13,7 +13,7 @@
 
 #include "tests/net/launchers.h"
 
-/* The two differ in this word alone. */
+/* The two differ only in this word. */
 static const char *name_of(const launcher *mpi) {
   return mpi == &openmpi ? "openmpi" : "mpich";
 }

@@ -1,4 +1,4 @@
-/* See told.h. */
+/* See `told.h`. */
 #define _GNU_SOURCE /* usleep */
 #include "tests/net/told.h"
 

@@ -1,5 +1,5 @@
-/* What the ranks of a job write for a test into one file, since a launcher that ends them may drop
- * what they print. */
+/* Ranks of a job write messages for a test into one file, since a launcher that ends them may drop
+ * their output. */
 #ifndef TANDEM_TESTS_NET_TOLD_H
 #define TANDEM_TESTS_NET_TOLD_H
 

@@ -162,7 +162,7 @@ static tdm_value build_where(tdm_graph *graph, const random_node *what, const td
   return tdm_where(graph, "it", condition, x[0], x[1]);
 }
 
-/* What is read on is numbers: a gradient is not differentiated again. */
+/* Consumers read plain numbers: a gradient is not differentiated again. */
 static tdm_value build_gradient(const building *it, const random_node *what, const tdm_value *x) {
   const tdm_value by = what->target < 0 ? x[1] : it->target;
   const tdm_value made = tdm_gradient_of(it->graph, "it", x[0], by);

@@ -1,5 +1,5 @@
-/* Owns what a model's numbers mean: extents, what a run is fed, fresh parameters, and the model
- * told for a reader. */
+/* The meaning of a model's numbers: extents, feeds of a run, initial parameters, and a description
+ * for a reader. */
 #include "tests/random/model.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ int model_kept_by(const random_model *it, int keeper) {
   return keeper;
 }
 
-/* What the node reads, and what writes what is kept there. */
+/* Returns the nodes that the node reads, and those that write its kept value. */
 static uint64_t needed_by(const random_model *it, int node_count, int node) {
   const random_node *what = &it->nodes[node];
   uint64_t needed = 0;

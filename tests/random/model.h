@@ -81,7 +81,8 @@ enum {
   REAL_HEADS,
   REAL_KINDS
 };
-/* Of as many elements as the operand; then those without the dimension; then others. */
+/* Operations with as many elements as the operand, then those without the dimension, then others.
+ */
 enum { ROWS_FLIP, ROWS_SORT, ROWS_GATHER, ROWS_SHIFT, ROWS_PLACES, ROWS_INSTANCE, ROWS_WINDOW };
 enum { ROWS_POOL = ROWS_WINDOW + 1, ROWS_CENTRE, ROWS_LESS_MOST, ROWS_LESS_LOG_SUM, ROWS_SCALE };
 enum { ROWS_SOFTMAX = ROWS_SCALE + 1, ROWS_CUMSUM, ROWS_SUM, ROWS_MEAN, ROWS_MOST, ROWS_NORM };
@@ -172,7 +173,7 @@ enum { DRAW_REAL = 1, DRAW_WIDER = 2, DRAW_ROWS = 4, DRAW_GRADIENTS = 8 };
 void model_draw(random_model *it, uint64_t seed, int kinds);
 /* A bit a node: a run that fetches these outputs (a bit each) needs it. */
 uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs);
-/* Is the output made of what is kept? Then runs of sequences alone can fetch it. */
+/* Returns true if the output depends on a kept value, so that only runs of sequences fetch it. */
 bool model_output_is_kept(const random_model *it, int output);
 /* Returns the NODE_KEPT that node `keeper`, a NODE_KEEP or NODE_KEEP_ROWS, writes. */
 int model_kept_by(const random_model *it, int keeper);
@@ -190,7 +191,7 @@ int64_t extent_dim(const extent *shape, int dimension, int64_t rows);
 /* Where the rows are; -1: nowhere. */
 int extent_batch(const extent *shape);
 
-/* What a run of this seed is fed as this node's value; integers in any case. */
+/* Fills the feed of this node for a run of this seed; always integers. */
 void model_fill_input(const random_model *it, int node, uint64_t seed, int64_t rows,
                       double *out_values);
 /* Fresh values of a parameter. */

@@ -196,7 +196,7 @@ static bool has_end(const random_model *it) {
   return false;
 }
 
-/* What was fed, once more: something for a loss where nothing else was made of rows. */
+/* Adds a copy of the input for a loss, if no other value depends on rows. */
 static void add_end(random_model *it) {
   random_node *made = node_begin(it, NODE_UNARY);
   made->which = UNARY_NEG;

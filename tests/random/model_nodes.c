@@ -347,7 +347,7 @@ static bool draw_real(draw *stream, random_model *it) {
   return node_end(it, made);
 }
 
-/* Of layers without jumps and bends, where rounding would show. */
+/* Draws layers without jumps and kinks, at which rounding would show. */
 void real_node_draw(draw *stream, random_model *it) {
   static bool (*const DRAWS[])(draw *, random_model *) = {
       draw_linear,      draw_linear,  draw_embedding, draw_binary, draw_concat,

@@ -1,10 +1,10 @@
-/* What drawing a model (model_draw.c) and drawing one node of its body (model_nodes.c) share. */
+/* Shared by drawing a model (model_draw.c) and drawing a node of its body (model_nodes.c). */
 #ifndef TANDEM_TESTS_RANDOM_MODEL_NODES_H
 #define TANDEM_TESTS_RANDOM_MODEL_NODES_H
 
 #include "tests/random/model.h"
 
-/* A node in the making: nothing is kept unless node_end answers true. */
+/* Begins a node, which is added only if node_end returns true. */
 random_node *node_begin(random_model *it, node_kind kind);
 int node_add_value(random_model *it, random_node *made, const extent *shape);
 int node_add_parameter(random_model *it, random_node *made, const char *name, const extent *shape);
@@ -40,7 +40,7 @@ bool wider_node_draw(draw *stream, random_model *it);
 bool wider_gradient_draw(draw *stream, random_model *it);
 /* Values that are kept from run to run, before the body. */
 void wider_begin_draw(draw *stream, random_model *it);
-/* What stands behind the loss: gradients of it, what reads and writes kept values; and groups of
+/* Draws the nodes after the loss: its gradients, and reads and writes of kept values; and groups of
  * parameters. */
 void wider_end_draw(draw *stream, random_model *it);
 

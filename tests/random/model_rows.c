@@ -21,7 +21,7 @@ static int pick_any(draw *stream, const random_model *it, int x) {
   return batch >= 0 && draw_one_in(stream, 2) ? batch : draw_below(stream, it->values[x].rank);
 }
 
-/* Is it one of the models that tear few rows, so that more of them can be cut? */
+/* Returns true for models that tear few rows, so that more of them can be divided. */
 static bool keeps_rows(const random_model *it) {
   return it->seed % 2;
 }
@@ -34,7 +34,7 @@ static void remove_dimension(extent *shape, int dimension) {
 
 /* ---- Moves ---- */
 
-/* A few of its kind, one behind the other along a dimension, the batch's too. */
+/* Draws a concatenation of a few similar values along a dimension, also along the batch. */
 bool rows_joined_draw(draw *stream, random_model *it) {
   const int x = pick_value(stream, it, 1, MOST_RANK);
   if (x < 0) return false;

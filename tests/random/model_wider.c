@@ -107,7 +107,7 @@ static int count_gradients(const random_model *it) {
   return count;
 }
 
-/* A loss of its own in the midst of the body, and a gradient of it for the rest to go on with. */
+/* Draws a loss within the body, and a gradient of it that the rest reads. */
 bool wider_gradient_draw(draw *stream, random_model *it) {
   const int value = pick_value(stream, it, 0, 4);
   const int most = it->of_gradients ? MOST_GRADIENTS_OF_GRADIENTS : MOST_GRADIENTS;
@@ -253,7 +253,7 @@ static void draw_groups(draw *stream, random_model *it) {
   if (it->real && draw_one_in(stream, 3)) it->clip_norm = draw_one_in(stream, 2) ? 0.5 : 10;
 }
 
-/* One that is read on is as numbers; others are fetched alone. */
+/* Draws a gradient at the end: consumers read plain numbers; others are only fetched. */
 static void draw_end_gradient(draw *stream, random_model *it) {
   const bool read_on = draw_one_in(stream, 3);
   if (!draw_gradient_of(stream, it, it->loss, read_on)) return;

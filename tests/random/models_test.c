@@ -1,6 +1,6 @@
-/* Random models of real layers over random devices give, run by run and step by step, exactly what
- * the oracle says. Takes `[count [first seed]]`; a case that fails, or ends the program, is told in
- * words, and one that fails is made smaller first. */
+/* Random models of real layers over random devices have, in every run and step, exactly the results
+ * of the oracle. Takes `[count [first seed]]`. A case that fails, or ends the program, is
+ * described; a failing case is first made smaller. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void prepare_to_tell(const trial *it) {
 
 /* ---- Making a case smaller ---- */
 
-/* Does it fail with this change, too? Then the change stays. */
+/* Returns true if the case also fails with this change, which is then kept. */
 static bool still_fails(trial *it, const trial *smaller, char failure[FAILURE_TEXT]) {
   tally ignored = {0};
   char other[FAILURE_TEXT];
@@ -53,7 +53,7 @@ static bool still_fails(trial *it, const trial *smaller, char failure[FAILURE_TE
   return true;
 }
 
-/* Of all views, since those of one store shard alike. */
+/* Drops a shard in all views, since views of one store shard alike. */
 static bool drop_shard(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
   for (int i = MOST_SHARDS - 1; i >= 0; i--) {
     *copy = *it;

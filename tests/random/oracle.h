@@ -1,7 +1,7 @@
-/* What a random model computes, by plain loops on its description: values, gradients, updates of
- * sgd. Shares no code with the library. It also knows whether every order of summation gives the
- * same bits: of each sum the terms' magnitudes and their lowest binary place are kept, and where
- * they do not fit the dtype together the run is `inexact` and says nothing about the library. */
+/* Computes a random model by plain loops on its description: values, gradients, updates of sgd.
+ * Shares no code with the library. It also determines whether every order of summation has the same
+ * bits. For each sum it records the magnitudes of the terms and their lowest binary place. If they
+ * do not fit the dtype together, the run is `inexact` and is not compared. */
 #ifndef TANDEM_TESTS_RANDOM_ORACLE_H
 #define TANDEM_TESTS_RANDOM_ORACLE_H
 
@@ -21,7 +21,7 @@ typedef struct oracle {
   double *averages[MOST_PARAMETERS];
   bool has_average[MOST_PARAMETERS]; /* from the first update on */
   const double *kept[MOST_NODES];    /* of each NODE_KEPT, for runs of sequences; NULL: zeros */
-  /* Of the latest run. */
+  /* The latest run: */
   int64_t rows;
   bool inexact;
   double *values[MOST_VALUES];
@@ -81,7 +81,7 @@ static inline const extent *oracle_extent(const oracle *it, const random_node *w
 static inline int64_t oracle_count(const oracle *it, int value) {
   return extent_count(&it->model->values[value], it->rows);
 }
-/* Elements before, along and behind a dimension: the shape as (outer, length, inner). */
+/* Elements before, along and after a dimension: the shape as (outer, length, inner). */
 typedef struct stretch {
   int64_t outer, length, inner;
 } stretch;

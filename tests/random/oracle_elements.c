@@ -73,7 +73,7 @@ void backward_unary(oracle *it, const random_node *what) {
 
 /* ---- Of several, broadcast ---- */
 
-/* Which element of an operand stands at an element of the result. */
+/* Returns the element of an operand that belongs to an element of the result. */
 static int64_t broadcast_from(const oracle *it, const extent *out, const extent *operand,
                               int64_t element) {
   int64_t found = 0, step = 1;

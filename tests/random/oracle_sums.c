@@ -129,7 +129,7 @@ void backward_embedding(oracle *it, const random_node *what) {
   }
 }
 
-/* Calls visit for every row in the bag of element i; of a maximum, for the first largest alone. */
+/* Calls visit for every row in the bag of element i; for a maximum, only for the first largest. */
 typedef void (*bag_visit)(oracle *it, const random_node *what, int64_t element, int64_t position,
                           int64_t in_table, double divisor, exact *sum);
 

@@ -1,5 +1,5 @@
-/* Random models of real layers over random devices give what the same model gives on cpu:0 alone:
- * the same bits where `deterministic` promises them, else nearly the same. Layers are smooth, so
+/* Random models of real layers over random devices have the results of the same model on only
+ * cpu:0: the same bits with `deterministic`, and nearly the same otherwise. Layers are smooth, so
  * that rounding stays small. Takes `[count [first seed]]`. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static bool open_peers(peers *all, int view) {
   return all->alone[view] ? true : trial_fail(&all->it, "view %d does not open alone", view);
 }
 
-/* Who takes over a checkpoint has its rate. */
+/* A session that loads a checkpoint has its rate. */
 static bool align_rates(peers *all, int view) {
   const trial *of = all->it.trial;
   if (!of->hands_over || !of->views[view].trains) return true;

@@ -1,7 +1,7 @@
 /* Random models that move the rows of a batch, mix them and reduce over them, along the batch and
- * across it: in micro-batches and in parallel regions, nested, weighted, of few rows, they give
- * what the same model gives uncut, outputs, gradients that are asked for, and what training leaves;
- * or they are refused, by a message that names a layer. Takes `[count [first seed]]`. */
+ * across it. In micro-batches and parallel regions, nested, weighted, with few rows, they have the
+ * results of the undivided model: outputs, requested gradients, and the state after training.
+ * Otherwise they are refused with a message that names a layer. Takes `[count [first seed]]`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +118,7 @@ static bool agree_states(rows_trial *all, int view) {
 
 /* ---- One case ---- */
 
-/* What is cut may be refused, by name; and is not looked at any more. */
+/* Returns true if a divided view was refused by name; it is then ignored. */
 static bool is_refused(rows_trial *all, int view, tdm_status status, const char *message) {
   const char *named = strstr(message, " n");
   const bool tells = named && named[2] >= '0' && named[2] <= '9';
@@ -139,7 +139,7 @@ static bool open_view(rows_trial *all, int view, rows_tally *counts) {
   return is_refused(all, view, tdm_last_status(), tdm_last_message());
 }
 
-/* A run of all views. What the uncut one cannot do, none has to. */
+/* Runs all views. If the undivided one fails, the others may fail. */
 static bool run_all(rows_trial *all, bool trains, uint64_t seed, rows_tally *counts) {
   bool good = true;
   for (int v = 0; v <= CUT_VIEWS && good && !all->wild; v++) {

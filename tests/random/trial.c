@@ -295,7 +295,7 @@ static bool read_averages(running *it, const action *what) {
   return good;
 }
 
-/* An id outside its table, a feed that lacks: an error, and all goes on as before. */
+/* A wrong id or a missing feed is an error without effect on later runs. */
 static bool go_wrong(running *it, const action *what) {
   const random_model *model = &it->trial->model;
   const bool trains = it->trial->views[what->view].trains && what->seed % 2;

@@ -22,7 +22,7 @@ typedef enum action_kind {
   ACTION_AVERAGES, /* a session that reads the averages of parameters */
   ACTION_BAD,      /* runs that fail change nothing */
   ACTION_SEQUENCE, /* runs of several sequences, in turn */
-  ACTION_CLOSE,    /* the session goes; the next action that wants the view opens it again */
+  ACTION_CLOSE,    /* closes the session; the next action of the view opens it again */
   ACTION_KINDS
 } action_kind;
 
@@ -43,7 +43,7 @@ typedef struct trial {
   int action_count;
 } trial;
 
-/* What was executed, over all trials. */
+/* Executed actions, over all trials. */
 typedef struct tally {
   uint64_t compared; /* runs */
   uint64_t inexact;  /* runs that say nothing */
@@ -57,7 +57,7 @@ typedef struct tally {
 /* kinds: of DRAW_REAL: to be compared with itself on one device (peers_test.c); DRAW_WIDER. */
 void trial_draw(trial *it, uint64_t seed, int kinds);
 void trial_print(const trial *it, FILE *out);
-/* False: something was other than the oracle says, or a call failed; failure tells what. */
+/* Returns false if a result differs from the oracle or a call failed; failure describes it. */
 bool trial_run(const trial *it, tally *counts, char failure[FAILURE_TEXT]);
 
 /* ---- A trial under way: what its actions share ---- */
@@ -79,7 +79,7 @@ typedef struct running {
   bool spent;     /* the oracle cannot say any more what the store has */
 } running;
 
-/* Writes the failure, with the library's message; answers false. */
+/* Writes the failure, with the library's message; returns false. */
 bool trial_fail(running *it, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool trial_open(running *it, int view);
 /* Moves what the store has to a store of the view's own, and opens that. */
@@ -111,15 +111,16 @@ typedef struct try_run {
 bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed);
 bool run_begin_in_sequence(running *it, try_run *run, int view, uint64_t seed);
 void run_end(try_run *run);
-/* Do the fetches, and the loss, equal the oracle's latest run? Tells when fail. */
+/* Returns true if the fetches and the loss equal the oracle's latest run; `tell`: writes the
+ * failure. */
 bool run_agrees(running *it, const try_run *run, bool tell);
 /* Evaluates the run by the oracle, which trains if the run did; compares unless it is inexact. */
 bool run_check(running *it, const try_run *run);
-/* Tells that the run failed; answers false. */
+/* Writes that the run failed; returns false. */
 bool run_failed(running *it, const try_run *run);
 /* Executes it blocking. */
 void run_execute(running *it, try_run *run);
-/* Can the view fetch the output by a run of no sequence? */
+/* Returns true if the view can fetch the output by a run without a sequence. */
 bool can_fetch(const trial *it, int view, int output);
 bool go_in_sequences(running *it, const action *what);
 /* An element of a tensor of floats. */

@@ -127,7 +127,7 @@ typedef struct worker {
   try_run runs[THREAD_RUNS];
   tdm_tensor_list *saved; /* what one of them saves */
   bool saves;
-  int matched; /* runs that were what the oracle says in some state */
+  int matched; /* runs that equal the oracle in some state */
   bool save_matched;
 } worker;
 

@@ -92,7 +92,7 @@ oracle_training run_training(const running *it, int view) {
   return (oracle_training){it->rates[view], it->momenta[view], it->trial->views[view].frozen};
 }
 
-/* Is the loss infinite because numbers became so large that the oracle, too, cannot tell? */
+/* Returns true if the loss is infinite because numbers became too large for the oracle. */
 static bool has_outgrown(running *it, const try_run *run) {
   if (run->status != TDM_NOT_FINITE || !run->trains) return false;
   if (it->spent) return true;

@@ -21,7 +21,7 @@ typedef struct sequences {
   int count;
   int nodes[MOST_KEPT]; /* of what is kept, as far as the view has it */
   int node_count;
-  bool lost; /* the oracle cannot tell what is kept */
+  bool lost; /* the kept value is unknown to the oracle */
   stream_of_runs streams[MOST_SEQUENCES];
 } sequences;
 

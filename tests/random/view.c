@@ -1,6 +1,6 @@
-/* Draws machines and views, and tells them for a reader. Invariant: wraps are legal by
- * graph/building.h: two are apart or nested. What leaves one has the batch as a dimension, or is a
- * loss or a part of it, which is the whole batch's. */
+/* Draws machines and views, and describes them for a reader. Invariant: wraps are legal by
+ * graph/building.h: two are separate or nested. A value that leaves one has the batch as a
+ * dimension, or is a loss or a part of it, for the whole batch. */
 #include "tests/random/view.h"
 #include "tests/options.h"
 
@@ -40,14 +40,15 @@ tdm_context *machine_open(const random_machine *it) {
 
 /* ---- Wraps ---- */
 
-/* Is there a node at all, and none that is only named? */
+/* Returns true if there is a node, and no node is only a name. */
 static bool can_wrap(const random_model *of, int first, int last) {
   for (int i = first; i <= last; i++)
     if (of->nodes[i].kind == NODE_PARAMETER) return false;
   return true;
 }
 
-/* Do the values that leave these nodes need all of them? Then boundary values tell the same. */
+/* Returns true if the values that leave these nodes need all of them, as boundary values require.
+ */
 static bool all_needed(const random_view *it, const random_model *of, int first, int last) {
   bool needed[MOST_NODES] = {false};
   for (int i = it->node_count - 1; i >= first; i--) {
@@ -63,8 +64,8 @@ static bool all_needed(const random_view *it, const random_model *of, int first,
   return true;
 }
 
-/* The last node that a wrap from `first` on may have: a gradient leaves it, and what goes on with
- * one stands outside, as does what is kept. */
+/* Returns the last node of a wrap from `first` on. A gradient leaves it, and its consumers and kept
+ * values are outside. */
 static int end_of_wrap(const random_model *of, int first, int last, bool between) {
   for (int i = first; i <= last; i++)
     if ((of->nodes[i].kind == NODE_GRADIENT && (between || of->nodes[i].flag)) ||

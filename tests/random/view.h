@@ -99,9 +99,9 @@ tdm_value build_rows(tdm_graph *graph, const random_node *what, tdm_value x, con
 tdm_value build_real(tdm_graph *graph, const random_node *what, tdm_value x, const extent *made);
 tdm_optimizer build_optimizer(const random_model *of, int group, double learning_rate);
 
-/* Does the view make the model's output k? It is fetched as "o0", "o1", ... */
+/* Returns true if the view has the model's output k. It is fetched as "o0", "o1", ... */
 bool view_has_output(const random_view *it, const random_model *of, int output);
-/* Does the view's run need what this node is fed? Fed as "n0", "n1", ... */
+/* Returns true if the view's run needs the feed of this node, "n0", "n1", ... */
 bool view_feeds(const random_view *it, const random_model *of, int node);
 
 #endif

@@ -8,7 +8,7 @@ static bool looks_up(const random_node *what) {
   return what->kind == NODE_EMBEDDING || what->kind == NODE_BAG;
 }
 
-/* Does anything but look-ups read the parameter? */
+/* Returns true if a node other than a look-up reads the parameter. */
 static bool is_read_whole(const random_model *of, int parameter) {
   bool any = false;
   for (int i = 0; i < of->node_count; i++) {

@@ -24,13 +24,13 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 # Violations that each top-level folder may still have; "." is the files at the root.
 ALLOWED = {
     ".": 2,
-    "core": 10,
+    "core": 9,
     "devices": 352,
     "docs": 18,
     "graph": 806,
-    "layers": 124,
-    "net": 15,
-    "tests": 1149,
+    "layers": 122,
+    "net": 14,
+    "tests": 999,
 }
 
 HEADLESS = re.compile(r"\W*(Of|What|Whatever|Who|Whoever|Whose)\s+\w")

@@ -139,7 +139,7 @@ static bool test_order(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* Rank 0 receives of rank 1 in 40 bytes what has 16, and in 8 what has 24. */
+/* Rank 0 receives 16 bytes into 40, and 24 bytes into 8, from rank 1. */
 static bool test_sizes_that_differ(tdm_endpoint *endpoint) {
   if (endpoint->rank_count < 2 || endpoint->rank > 1) return true;
   unsigned char bytes[2][41];
@@ -302,7 +302,7 @@ static bool test_both_at_once(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused calls ---- */
 
 static bool refused(tdm_status status) {
   return status == TDM_INVALID_ARGUMENT && tdm_last_message()[0] != '\0';

@@ -61,7 +61,7 @@ static void test_other_version(void **state) {
 
 /* ---- Not come in time ---- */
 
-/* Memory that was released, which stays as it is from then on. */
+/* Released memory, kept to detect later writes. */
 typedef struct released {
   struct released *next;
   size_t bytes;
@@ -107,8 +107,8 @@ static size_t count_written(released **kept) {
   return written;
 }
 
-/* Rank 0 comes when rank 1 has given up waiting for it: what it sends reaches nothing that rank 1
- * has released. */
+/* Rank 0 starts when rank 1 has given up: its messages do not reach memory that rank 1 has
+ * released. */
 static void test_a_rank_that_comes_late(void **state) {
   (void)state;
   job made = {0};

@@ -44,8 +44,8 @@ typedef struct job {
 void open_net(job *of, int count);
 /* Leaves those that were started, and expects all memory back. */
 void close_net(job *of);
-/* tdm_control_start on a thread of the rank's, and on that of whoever calls it; in `status` and
- * `message` is what came of it. */
+/* Runs tdm_control_start on a thread of the rank, or on the calling thread. Writes its result to
+ * `status` and `message`. */
 void begin(rank *one);
 void *start_rank(void *one);
 /* All, which must succeed. */

@@ -299,7 +299,8 @@ static void *start_on_one_core(void *user) {
   return start_rank(user);
 }
 
-/* Beats go out on any core of the process, though whoever makes the context is bound to one. */
+/* Beats may use any core of the process, even if the thread that creates the context is bound to
+ * one. */
 static void test_beats_have_every_core(void **state) {
   (void)state;
   job made = {0};

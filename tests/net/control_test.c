@@ -122,7 +122,8 @@ static void test_stalls(void **state) {
     made.ranks[i].options.stall_ns = UINT64_C(1000000) * LIMIT_MS;
   start_all(&made);
   tdm_control *zero = made.ranks[0].control, *one = made.ranks[1].control;
-  /* A receive whose sender computes: first nothing is posted, then what was is over. */
+  /* A receive whose sender computes: first nothing is posted, then the posted transfer is
+   * settled. */
   tdm_control_transfer receive = post(zero, 1, TDM_CONTROL_RECEIVES, 0);
   (void)post(one, 0, TDM_CONTROL_GATHER_SENDS, 0);
   wait_posted(zero, 1, TDM_CONTROL_GATHER_SENDS, 1, true);
@@ -201,7 +202,8 @@ static void wait_runs(tdm_control *of, int peer, uint64_t runs) {
   } while (told.runs != runs);
 }
 
-/* Asked as by stalls_after; what comes of it, within ten times the limit. */
+/* Queries as stalls_after does. Returns the first result that is not MOVES within ten times the
+ * limit. */
 static tdm_control_stall end_of(tdm_control *of, tdm_control_transfer *transfer) {
   tdm_control_stall found = TDM_CONTROL_MOVES;
   transfer->clock = (tdm_control_clock){0};
@@ -210,7 +212,7 @@ static tdm_control_stall end_of(tdm_control *of, tdm_control_transfer *transfer)
   return found;
 }
 
-/* Rank 0 waits for what rank 1 has not posted, while rank 1 waits as well. */
+/* Rank 0 waits for a transfer that rank 1 has not posted, while rank 1 waits as well. */
 static void test_apart(void **state) {
   (void)state;
   job made = {0};
@@ -246,7 +248,7 @@ static void test_apart(void **state) {
   wait_runs(zero, 1, 3);
   assert_int_equal(end_of(zero, &receive), TDM_CONTROL_APART);
   assert_int_equal(end_of(zero, &gather), TDM_CONTROL_APART);
-  /* Rank 1 has posted what is received. */
+  /* Rank 1 has posted the send. */
   (void)post(one, 0, TDM_CONTROL_SENDS, 0);
   wait_posted(zero, 1, TDM_CONTROL_SENDS, 1, true);
   assert_int_equal(end_of(zero, &receive), TDM_CONTROL_STANDS);

@@ -15,7 +15,7 @@ typedef struct job_model {
    * scores. *out_steps is the input of the replicas with its batch in dimension 1, if any. */
   tdm_value (*describe)(tdm_graph *graph, tdm_value ids, const char *first, const char *last,
                         tdm_value *out_steps);
-  const char *replicated; /* scopes and layers, of what is over all ranks; NULL: nothing */
+  const char *replicated; /* scopes and layers that are replicated over all ranks, or NULL */
   int micro_batches;
   int depth;
   bool spread_homes;

@@ -1,10 +1,10 @@
 /* A program for two ranks with a link between them: replicas of one layer, whose gradients cross.
  *
- *     link_program count            trains some steps, and prints what this rank's interface has
- *                                   sent beside what the plan explains
- *     link_program measure FILE     calibrates the link, keeps it there, and prints what each rank
- *                                   takes a message to cost; then trains some steps
- *     link_program known            prints what it takes a message to cost
+ *     link_program count            trains some steps; prints the bytes that this rank's interface
+ *                                   has sent and those that the plan explains
+ *     link_program measure FILE     calibrates the link, saves it to FILE, and prints the cost of a
+ *                                   message at each rank; then trains some steps
+ *     link_program known            prints the cost of a message
  *     link_program cut STARTED TOLD trains on; rank 0 writes STARTED once it does, and each rank
  *                                   appends to TOLD when its step fails: "rank R NANOSECONDS
  *                                   MESSAGE", of CLOCK_REALTIME */

@@ -63,7 +63,7 @@ static void test_unnamed(void **state) {
   expect("rank 0: what was given back is untouched", 1);
 }
 
-/* Ranks know the least limit of any for what goes without asking, and it does. */
+/* Ranks use the smallest eager limit of all ranks, and a message of that size is sent at once. */
 static void test_limit(void **state) {
   const launcher *of = *state;
   char argument[600];
@@ -77,8 +77,8 @@ static void test_limit(void **state) {
   expect("rank 1 sends 19744 bytes at once", 1);
 }
 
-/* Runs the program on three ranks, of which one is lost; what the others write into output. Whether
- * all have written so many lines. */
+/* Runs the program on three ranks, one of which is lost. Stores the others' messages in output.
+ * Returns true if there are this many lines. */
 static bool lose_once(const launcher *of, const char *program, const char *how, size_t lines) {
   char path[512], argument[600];
   const char *folder = getenv("TEST_TMPDIR") ? getenv("TEST_TMPDIR") : "/tmp";
@@ -131,7 +131,7 @@ static void test_killed(void **state) {
   expect_lost(*state, "killed", ") has ended without a word");
 }
 
-/* The limit of silence of what is launched until the next call; NULL: the usual one. */
+/* Sets the limit of silence of launched programs until the next call. NULL: the default. */
 static void set_silence(const char *seconds) {
   if (seconds)
     (void)setenv("TANDEM_NET_SILENCE_SECONDS", seconds, 1);

@@ -1,4 +1,4 @@
-/* One rank of a job that a launcher has started, by a thread that is not the program's first.
+/* One rank of a launched job. A thread other than the program's first one executes it.
  *
  * The first argument selects the test:
  *
@@ -244,7 +244,7 @@ static void *take(void *user, size_t bytes, size_t alignment) {
   return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-/* Stays where it is, so that whoever still writes to it is seen. */
+/* Does not free the memory, so that later writes are detected. */
 static void give_back(void *user, void *memory, size_t bytes) {
   (void)user;
   if (!memory || given_back_count == MOST_GIVEN_BACK) return;

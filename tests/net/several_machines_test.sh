@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs the commands of docs/several_machines.md that start a job, as they stand there, in a folder
-# where bazel-bin is what the tests were given; those for machines of a file are printed only.
+# Runs the commands of docs/several_machines.md that start a job, unchanged, in a folder where
+# bazel-bin contains the binaries of the test. Commands for machines of a host file are only
+# printed.
 set -u
 document=$1
 for launcher in mpirun.openmpi mpiexec.mpich; do
@@ -13,7 +14,8 @@ fi
 work=${TEST_TMPDIR:-/tmp}/several_machines
 mkdir -p "$work"
 ln -sfn "$PWD" "$work/bazel-bin"
-# Of the jobs alone: what ends of one of Open MPI takes what another has in the same folder with it.
+# A folder for these jobs only: an Open MPI job that ends deletes files of another in the same
+# folder.
 TMPDIR=$(mktemp -d /tmp/tdm.XXXXXX)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Two hosts of one machine: network namespaces joined by a pair of virtual interfaces, a rank in
-# each. What crosses is what the plan explains; what is measured of the link is its rate; when the
-# link goes down in the middle of a step, both ranks are told, also where the control channel has a
-# link of its own, which stays up. Times are printed, and judged generously: machines are busy.
+# Two hosts on one machine: network namespaces joined by a pair of virtual interfaces, with a rank
+# in each. The bytes that cross are those that the plan explains. The measured rate is that of the
+# link. If the link goes down in the middle of a step, both ranks report it. So they do if the
+# control channel has a link of its own, which stays up. Times are printed and have wide limits,
+# since machines are busy.
 #     two_hosts_test.sh mpich|openmpi LINK_PROGRAM PLUGIN...
 set -u
 PATH=$PATH:/usr/sbin:/sbin # where tc is
@@ -47,7 +48,7 @@ up() {
   done
 }
 
-# Stands where ssh would: launchers call it with options, a host, and a command.
+# Replaces ssh: launchers call it with options, a host and a command.
 cat > "$work/agent" << AGENT
 #!/bin/bash
 while [[ "\$1" == -* ]]; do shift; done
@@ -82,8 +83,8 @@ launch() {
     -H 10.77.0.1,10.77.0.2 -n 2 "$program" "$@"
 }
 
-# launch_until WORDS FILE MPI ARGUMENT...: launch, with output to FILE, until both ranks have said
-# WORDS there. What does not end by itself then is ended: MPICH's MPI_Finalize may hang over TCP.
+# launch_until WORDS FILE MPI ARGUMENT...: runs launch, with output to FILE, until both ranks have
+# written WORDS there. Then it ends the remaining processes: MPICH's MPI_Finalize may hang over TCP.
 launch_until() {
   local words=$1 file=$2
   shift 2
@@ -108,7 +109,7 @@ costs() {
   sed -n "s/^rank $1: 1 MB takes \([0-9.e+-]*\) ms, calibrated$/\1/p" "$work/links"
 }
 
-# A link of 200 Mbit/s is measured as what it is: 1 MB takes 40 ms, 37 with a full bucket.
+# The measured rate of a 200 Mbit/s link is right: 1 MB takes 40 ms, or 37 with a full bucket.
 measure() {
   up
   for n in "$a wire" "$b wire"; do
@@ -135,7 +136,7 @@ count() {
     fail "$1: what crossed is not what is explained"
 }
 
-# cut_link MPI WORDS: what each rank is to say of the other one, or of what all take part in.
+# cut_link MPI WORDS: each rank must report WORDS about the other one, or about a collective.
 cut_link() {
   up
   rm -f "$work/started"

@@ -1,6 +1,6 @@
-/* Describes to the library what has no oracle: layers of real numbers, and their optimizers.
- * Invariant: what divides by roots of small sums has an epsilon so large that rounding does not
- * decide. */
+/* Describes to the library the parts without an oracle: layers of real numbers, and their
+ * optimizers. Invariant: each division by the root of a small sum has an epsilon so large that
+ * rounding does not decide the result. */
 #include "tests/options.h"
 #include "tests/random/view.h"
 

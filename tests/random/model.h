@@ -182,7 +182,7 @@ bool model_has_states(const random_model *it);
 /* A bit a parameter by which the value is made, as far as a gradient flows back, and out_values
  * those by which it is; 31: one of a NODE_REAL. */
 uint32_t model_parts_of(const random_model *it, int value, bool out_values[MOST_VALUES]);
-/* Writes what it is for a reader, so that it can be made again by hand. */
+/* Writes a description of the model from which it can be rebuilt by hand. */
 void model_print(const random_model *it, FILE *out);
 
 /* The shape's elements in a run of that many rows, and its concrete dimensions. */

@@ -1,5 +1,5 @@
-/* Draws models: inputs, parameters, a body of layers, a loss over what nothing reads. A node that
- * does not fit what there is is not made, and another is tried. */
+/* Draws models: inputs, parameters, a body of layers, and a loss over the unused values. A node
+ * that does not fit the present values is not made, and another one is tried. */
 #include <stdio.h>
 #include <string.h>
 

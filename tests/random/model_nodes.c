@@ -1,4 +1,4 @@
-/* Draws one node of a model's body. Invariant: what is made is legal by the library's headers: a
+/* Draws one node of a model's body. Invariant: each node is legal by the library's headers, so a
  * refusal is a defect. */
 #include "tests/random/model_nodes.h"
 

@@ -22,9 +22,9 @@ void node_draw(draw *stream, random_model *it);
 /* Adds a scalar of value: a loss against something of its shape, or the sum of its elements. */
 int term_draw(draw *stream, random_model *it, int value);
 
-/* The same of what is smooth. */
+/* Likewise, of smooth layers only. */
 void real_node_draw(draw *stream, random_model *it);
-/* The same of what goes along a dimension that may be the batch (model_rows.c). */
+/* Likewise, of layers along a dimension that may be the batch (model_rows.c). */
 void rows_node_draw(draw *stream, random_model *it);
 /* Moves the batch of an input to another dimension, sometimes. */
 void rows_turn_input(draw *stream, extent *shape);

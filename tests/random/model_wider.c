@@ -1,5 +1,5 @@
-/* Draws what only wider models have: nodes that share parameters, gradients as values, groups of
- * parameters. Invariant: as in model_nodes.c, what is made is legal by the library's headers. */
+/* Draws nodes that only wider models have: those that share parameters, gradients as values, groups
+ * of parameters. Invariant: as in model_nodes.c, each node is legal by the library's headers. */
 #include "tests/random/model_nodes.h"
 
 enum { MOST_GRADIENTS = 4, MOST_GRADIENTS_OF_GRADIENTS = 8 };
@@ -163,7 +163,7 @@ static int add_clamp(random_model *it, int value) {
   return node_end(it, made) ? clamped : value;
 }
 
-/* Something of what is kept and of another value; -1: that does not fit. */
+/* Adds a node that reads a kept value and another value. Returns -1 if they do not fit. */
 static int draw_reader(draw *stream, random_model *it, int kept) {
   const int other = pick_value(stream, it, 0, 4);
   extent shape;
@@ -203,7 +203,7 @@ static int draw_written(draw *stream, random_model *it, int kept) {
   return written;
 }
 
-/* Readers of all that is kept, then what is kept of them. */
+/* Adds readers of all kept values, then the nodes that write them. */
 static void draw_keeping(draw *stream, random_model *it) {
   int next[MOST_KEPT], kept[MOST_KEPT], count = 0;
   for (int i = 0; i < it->body_end && count < MOST_KEPT; i++)

@@ -96,7 +96,7 @@ static random_wrap plain_wrap(const random_wrap *of) {
   return made;
 }
 
-/* Views with less of what views can have. */
+/* Simplifies the options of views. */
 static void plain(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
   for (int v = 0; v < it->view_count; v++)
     for (int change = 0; change < 7; change++) {

@@ -1,5 +1,5 @@
-/* Owns the oracle's state, and goes through the nodes forward, back, and through the updates.
- * Invariant: what is inexact is found out here or by the rules, never compared. */
+/* Owns the oracle's state. Executes the nodes forward, backward, and their updates. Invariant:
+ * inexact results are detected here or by the rules, and are never compared. */
 #include "tests/random/oracle.h"
 
 #include <math.h>
@@ -274,7 +274,7 @@ static void forward_gradient(oracle *it, const random_node *what) {
     it->values[what->first_value][i] = exact_settle(it, &sums[i]);
 }
 
-/* After an update, the average is average_decay of what it was, and the rest the parameter. */
+/* After an update, the average is average_decay times itself, plus the rest times the parameter. */
 static void update_average(oracle *it, int index) {
   const double decay = it->model->average_decay;
   double *average = it->averages[index];

@@ -67,7 +67,8 @@ extern const rule oracle_rules[NODE_KINDS];
 void exact_add(exact *sum, double term);
 void exact_add_product(oracle *it, exact *sum, double a, double b);
 double exact_settle(oracle *it, const exact *sum);
-/* The sum divided; what is no power of two is inexact. */
+/* Returns the sum divided by divisor. A divisor that is no power of two makes the result
+ * inexact. */
 double exact_divide(oracle *it, const exact *sum, double divisor);
 /* One product by itself. */
 double exact_product(oracle *it, double a, double b);

@@ -14,13 +14,13 @@
 #include "tests/graph/seed_range.h"
 #include "tests/random/trial.h"
 
-/* A trial beside its like on one device. */
+/* A trial, and the same trial on one device. */
 typedef struct peers {
   running it;
   tdm_store *store; /* of those on one device */
   tdm_session *alone[MOST_VIEWS];
   bool rounded;            /* the two stores have been trained with other rounding */
-  bool wild;               /* numbers have left what a tolerance can be of */
+  bool wild;               /* numbers have become too large for a tolerance */
   int64_t same_bits, near; /* comparisons */
 } peers;
 

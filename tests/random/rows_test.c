@@ -27,7 +27,7 @@ typedef struct rows_trial {
   trial of;
   tdm_store *stores[1 + CUT_VIEWS];
   try_run runs[1 + CUT_VIEWS];
-  bool wild; /* numbers have left what a tolerance can be of */
+  bool wild; /* numbers have become too large for a tolerance */
 } rows_trial;
 
 /* ---- Drawing ---- */

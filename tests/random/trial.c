@@ -196,7 +196,7 @@ static bool save(running *it) {
   return good;
 }
 
-/* Saves, trains, and goes back: what was saved is there again, momenta too. */
+/* Saves, trains, and restores: all saved values are back, momenta too. */
 static bool restore(running *it, const action *what) {
   tdm_session *session = it->sessions[what->view];
   const random_model *model = &it->trial->model;
@@ -274,7 +274,7 @@ static bool has_averages(const running *it, const random_view *view) {
   return any;
 }
 
-/* Runs a session that reads averages beside the view's own. */
+/* Runs a session that reads averages, on the same store as the view's own session. */
 static bool read_averages(running *it, const action *what) {
   const trial *of = it->trial;
   const random_model *model = &of->model;

@@ -1,6 +1,6 @@
-/* One random case: a model, a machine, views of the model on it, and actions, drawn from one seed;
- * then executed through tandem.h beside the oracle. Nothing here fails a test by itself: what went
- * wrong is text, so that a case can be tried again, smaller. */
+/* One random case: a model, a machine, views of the model on it, and actions, drawn from one seed.
+ * It is executed with tandem.h and with the oracle. A failure is returned as text and does not fail
+ * the test by itself, so that a smaller case can be tried again. */
 #ifndef TANDEM_TESTS_RANDOM_TRIAL_H
 #define TANDEM_TESTS_RANDOM_TRIAL_H
 
@@ -14,9 +14,9 @@ typedef enum action_kind {
   ACTION_TRAIN,    /* blocking, a step or two */
   ACTION_FLY,      /* submitted runs of several views, some stopped, sessions released meanwhile */
   ACTION_THREADS,  /* threads run and save while this one trains */
-  ACTION_SAVE,     /* the store is what the oracle has */
+  ACTION_SAVE,     /* the store equals the oracle's */
   ACTION_LOAD,     /* fresh parameters */
-  ACTION_RESTORE,  /* saves, trains, goes back to what was saved; through a file or not */
+  ACTION_RESTORE,  /* saves, trains, and restores the saved state, through a file or in memory */
   ACTION_RATE,     /* another learning rate */
   ACTION_MOMENTUM, /* another momentum, as schedules with cycles set */
   ACTION_AVERAGES, /* a session that reads the averages of parameters */
@@ -38,7 +38,8 @@ typedef struct trial {
   random_view views[MOST_VIEWS];
   int view_count;
   bool loads_first; /* the store has parameters before any session binds them */
-  bool hands_over;  /* each view has a store of its own, which gets what the last one's had */
+  bool hands_over;  /* each view has its own store, which receives the contents of the previous
+                     * view's store */
   action actions[MOST_ACTIONS];
   int action_count;
 } trial;
@@ -76,13 +77,13 @@ typedef struct running {
   _Atomic uint64_t observations;
   oracle *oracle;
   uint64_t steps; /* trained with the store */
-  bool spent;     /* the oracle cannot say any more what the store has */
+  bool spent;     /* the oracle no longer has the contents of the store */
 } running;
 
 /* Writes the failure, with the library's message; returns false. */
 bool trial_fail(running *it, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool trial_open(running *it, int view);
-/* Moves what the store has to a store of the view's own, and opens that. */
+/* Moves the store's contents to a store of the view's own, and opens a session on that. */
 bool hand_over(running *it, int view);
 /* Adds a parameter as the oracle has it. */
 bool list_add_parameter(running *it, tdm_tensor_list *list, int parameter);
@@ -106,8 +107,8 @@ typedef struct try_run {
   char message[256]; /* where status is none of success */
 } try_run;
 
-/* Makes what the run is fed, and draws what it fetches: of a sequence's run, what is made of what
- * is kept, too. */
+/* Creates the inputs of a run, and draws its fetches. A run of a sequence may also fetch values
+ * that depend on kept ones. */
 bool run_begin(running *it, try_run *run, int view, bool trains, uint64_t seed);
 bool run_begin_in_sequence(running *it, try_run *run, int view, uint64_t seed);
 void run_end(try_run *run);

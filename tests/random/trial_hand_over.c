@@ -1,5 +1,5 @@
-/* Moves what a store has to the store of another view, whose parameters lie elsewhere, in other
- * pieces: by a session's list, by a checkpoint's file, or by the store's list. */
+/* Moves the contents of a store to the store of another view, whose parameters have other devices
+ * and other shards: by a session's list, by a checkpoint's file, or by the store's list. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static bool begin_anew(running *it) {
   return it->store ? true : trial_fail(it, "no store");
 }
 
-/* Names are those of the store that was, also of what no session has bound: a checkpoint has them,
- * and is loaded by sessions made as that one was. Their values are others. */
+/* The names are those of the old store, also of parameters that no session has bound. A checkpoint
+ * has these too, and sessions built like the old one load it. Their values differ. */
 static bool load_others(running *it) {
   const random_model *model = &it->trial->model;
   oracle *kept = it->oracle;

@@ -1,5 +1,4 @@
-/* Single runs of a trial: what they are fed, what they fetch, and the comparison with the oracle.
- */
+/* Single runs of a trial: inputs, fetches, and the comparison with the oracle. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 enum { MOST_SEQUENCES = 3, MOST_STEPS = 12, MOST_KEPT_ELEMENTS = 64 };
 
-/* A sequence, and what the oracle has for each NODE_KEPT. */
+/* A sequence, and the oracle's value for each NODE_KEPT. */
 typedef struct stream_of_runs {
   tdm_sequence *sequence;
   double kept[MOST_KEPT][MOST_KEPT_ELEMENTS];
@@ -19,7 +19,7 @@ typedef struct sequences {
   running *it;
   int view;
   int count;
-  int nodes[MOST_KEPT]; /* of what is kept, as far as the view has it */
+  int nodes[MOST_KEPT]; /* nodes of kept values that the view has */
   int node_count;
   bool lost; /* the kept value is unknown to the oracle */
   stream_of_runs streams[MOST_SEQUENCES];

@@ -1,5 +1,5 @@
-/* A view of a random model: where its nodes live, what is wrapped, how a session runs it. Views of
- * one model share a store. view_open describes it to the library through tandem.h. */
+/* A view of a random model: the devices of its nodes, its regions, and the options of its session.
+ * Views of one model share a store. view_open describes it to the library through tandem.h. */
 #ifndef TANDEM_TESTS_RANDOM_VIEW_H
 #define TANDEM_TESTS_RANDOM_VIEW_H
 

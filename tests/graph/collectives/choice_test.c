@@ -48,8 +48,8 @@ static tdm_value input(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
 }
 
-/* A linear layer over all four devices; the output "slope" is the gradient of its weight, "bent"
- * what a layer makes of that. */
+/* A linear layer over all four devices. The output "slope" is the gradient of its weight, and
+ * "bent" is the result of a layer that reads it. */
 static tdm_session *wrapped_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
@@ -171,13 +171,13 @@ static void an_update_of_two_sums_is_made_at_home(void **state) {
   assert_made_at_home(&joint_rule, false);
 }
 
-/* They would make the update that reads the sum, and not the one behind it. */
+/* They would perform the update that reads the sum, and not the one after it. */
 static void an_update_in_two_nodes_is_made_at_home(void **state) {
   (void)state;
   assert_made_at_home(&twice_rule, false);
 }
 
-/* Each of two parameters by the other's gradient alone. */
+/* Updates each of two parameters by the other's gradient. */
 static tdm_status append_crossed(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
   for (size_t i = 0; i < 2; i++) {
@@ -196,7 +196,7 @@ static void an_update_by_the_sum_of_another_home_is_made_at_its_own(void **state
   assert_made_at_home(&crossed_rule, true);
 }
 
-/* Each parameter twice by its gradient, the second time from what the first has made. */
+/* Updates each parameter twice by its gradient, the second time from the result of the first. */
 static tdm_status append_again(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
   for (size_t i = 0; i < tdm_update_count(update); i++) {
@@ -223,7 +223,7 @@ static tdm_session *narrow_session(tdm_context *context, tdm_collective collecti
                        WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
-/* What an update has made stays where it is, be it one number. */
+/* The result of an update stays where it is, even if it is one number. */
 static void an_update_that_goes_on_with_one_number_is_made_at_home(void **state) {
   (void)state;
   tdm_context *context = linked_context();
@@ -240,7 +240,7 @@ static void an_update_that_goes_on_with_one_number_is_made_at_home(void **state)
   tdm_context_release(context);
 }
 
-/* A layer over so many devices, and perhaps another one behind it. */
+/* A layer over these devices, and optionally a second one after it. */
 static tdm_session *layers_over(tdm_context *context, const int devices[2],
                                 tdm_collective collective) {
   static const char *const lists[] = {NULL, NULL, "sim:0,sim:1", "sim:0,sim:1,sim:2",
@@ -326,7 +326,7 @@ static tdm_status append_shared(tdm_update *update) {
 
 static const tdm_optimizer_rule shared_rule = {.name = "shared", .append = append_shared};
 
-/* Two layers over two devices, the sum of one of which is made at home, since its value is read. */
+/* Two layers over two devices. One sum is made at home, since its value is read. */
 static tdm_session *sharing_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
@@ -346,7 +346,7 @@ static tdm_session *sharing_session(tdm_context *context, tdm_collective collect
                        WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
-/* What one of them leaves the next goes on with: all of them are made at home. */
+/* An update reads the state that the previous one wrote, so all of them are made at home. */
 static void updates_that_share_a_state_are_made_at_home(void **state) {
   (void)state;
   tdm_context *context = linked_context();
@@ -363,9 +363,9 @@ static void updates_that_share_a_state_are_made_at_home(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What they are predicted to take --------------------------------------------------------- */
+/* ---- Predicted durations -------------------------------------------------------------------- */
 
-/* What a ring is predicted to take where copies from a device to the one behind it carry 1 MB/s. */
+/* Returns the predicted duration of a ring in which one hop to the next device carries 1 MB/s. */
 static double ring_ns_with_slow_hop(int hop) {
   tdm_context *context = linked_context();
   const tdm_device *ends[2];
@@ -401,8 +401,9 @@ static void a_ring_is_as_slow_as_its_slowest_hop(void **state) {
   }
 }
 
-/* What the backward pass goes on with cannot wait for the end of it: the gradient of a value that
- * three devices read is summed where that is made, whatever is asked for those of parameters. */
+/* The backward pass reads these sums and cannot wait for its end. The gradient of a value that
+ * three devices read is summed where the value is made, whatever algorithm is selected for
+ * parameters. */
 static void gradients_of_activations_are_summed_at_home(void **state) {
   (void)state;
   static const char *const devices[] = {"sim:0", "sim:1", "sim:2"};

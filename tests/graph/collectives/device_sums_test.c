@@ -1,6 +1,6 @@
-/* Sums over devices at home, in chains, rings and trees: which have the same bits; that every
- * device has the home's; what moves over which link; what is chosen by the links, and what is told.
- * For accelerators of TEST_KIND; only simulated ones have links of a speed. */
+/* Sums over devices at home, in chains, rings and trees: equal bits, bytes on each link, the
+ * algorithm that the links select, and reports. For accelerators of TEST_KIND; only simulated ones
+ * have links of a speed. */
 #include <stdlib.h>
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ static bool has_link_speeds(void) {
 /* Two cpu devices and four accelerators: simulated ones with 0.5 GB/s to the host, 1 GB/s between
  * peers, so that a weight goes in two pieces. */
 static tdm_context *linked_context(void) {
-  if (!has_link_speeds()) return graph_context_of(2, 4); /* GPUs: in as many parts as main asks */
+  if (!has_link_speeds()) return graph_context_of(2, 4); /* GPUs: as many parts as main requests */
   const tdm_context_options options =
       OPTIONS(tdm_context_options, o.cpu_devices = 2, o.sim_devices = 4,
               o.sim = "latency_us=1,gigabytes_per_second=0.5,peer_gigabytes_per_second=1");
@@ -211,7 +211,7 @@ static void every_way_repeats_its_bits(void **unused) {
 /* ---- Many sums at one place --------------------------------------------------------------------
  */
 
-enum { MANY = 40 }; /* more than a device has buckets for what comes in */
+enum { MANY = 40 }; /* more than the buckets of a device */
 
 static tdm_tensor_list *train_many(tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -238,7 +238,7 @@ static tdm_tensor_list *train_many(tdm_collective collective) {
   return state;
 }
 
-/* Of two terms every order is the same. */
+/* Two terms have the same sum in every order. */
 static void sums_that_stand_together_all_have_their_terms(void **unused) {
   (void)unused;
   tdm_tensor_list *at_home = train_many(TDM_COLLECTIVE_HOME);
@@ -293,7 +293,8 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
   }
 }
 
-/* A home that has no terms, or is of another kind, gets the sum alone, and sends what it makes. */
+/* A home without terms, or of another kind, only receives the sum, and sends the updated
+ * parameter. */
 static void only_with_a_home_among_them_do_devices_update(void **unused) {
   (void)unused;
   static const struct {
@@ -316,7 +317,7 @@ static void only_with_a_home_among_them_do_devices_update(void **unused) {
   }
 }
 
-/* Of a store that another session has trained, or that was loaded, copies are old. */
+/* Copies are stale after another session has trained the store, or after a load. */
 static void copies_that_others_made_old_are_sent_again(void **unused) {
   (void)unused;
   const variant of = {.devices = ALL};
@@ -339,7 +340,7 @@ static void copies_that_others_made_old_are_sent_again(void **unused) {
 
 /* ---- What moves ------------------------------------------------------------------------------ */
 
-/* Of parameters of n bytes in all, the home receives 3 n at home and n of a chain, and sends 3 n
+/* For parameters of n bytes in all, the home receives 3 n at home and n with a chain, and sends 3 n
  * and 2 n (a gradient and a copy). */
 static void a_chain_brings_the_home_one_total(void **unused) {
   (void)unused;
@@ -388,7 +389,8 @@ static void a_ring_is_chosen_where_order_is_free(void **unused) {
   tdm_session_release(chosen);
 }
 
-/* Devices of the host add what lies on the others where it is: who reads whose is told. */
+/* Host devices add terms in place in each other's memory. The report names which device reads
+ * which. */
 static void what_is_read_in_place_is_told(void **unused) {
   (void)unused;
   const variant of = {.devices = "cpu:0,cpu:1"};

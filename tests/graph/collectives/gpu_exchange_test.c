@@ -1,6 +1,5 @@
-/* What GPUs of several ranks send one another by themselves, through NCCL's double: the bits of the
- * way through hosts, nothing in host memory, steps in flight, and what becomes of runs that fail.
- */
+/* Transfers between GPUs of several ranks without the host, through NCCL's test double: the same
+ * bits as through hosts, no bytes in host memory, steps in flight, and runs that fail. */
 #define _GNU_SOURCE /* usleep */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 
 enum { ROWS = 18, STEPS = 6, NEWEST = 22809, GPUS = 4, NAME = 40 };
 
-/* What all ranks of a job do, and what came of it. */
+/* The script of all ranks of a job, and its result. */
 typedef struct story {
   tdm_graph *(*build)(const job_rank *rank, tdm_value *out_loss);
   int depth; /* runs in flight; 0: one by one */
@@ -55,7 +54,7 @@ static tdm_graph *build_tied(const job_rank *rank, tdm_value *out_loss) {
   return tied_graph(rank->context, gpu(0, first), gpu(rank->rank_count - 1, last), out_loss);
 }
 
-/* Round all GPUs, twice, and what the first has made is read by all: several pairs at once. */
+/* A value passes all GPUs, twice, and all read the result of the first: several pairs at once. */
 static tdm_graph *build_round(const job_rank *rank, tdm_value *out_loss) {
   enum { ROUNDS = 2, WIDTH = 16 };
   char name[NAME];
@@ -115,7 +114,7 @@ static void explain(tdm_session *session, char **out_text) {
   (void)fclose(file);
 }
 
-/* Of the plan that the last run had. */
+/* Inspects the plan of the last run. */
 static void look_at_plan(const job_rank *rank, story *of, tdm_session *session) {
   const tdm_plan *plan = session->newest;
   of->exchanges[rank->rank] = plan->network.exchanges;
@@ -221,7 +220,8 @@ static uint64_t run(story *of, int count) {
 
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
-/* By GPUs as by hosts, and of what GPUs send nothing comes into a host's memory. */
+/* Transfers by GPUs and by hosts have equal results. Bytes that GPUs send never enter host
+ * memory. */
 static void expect_alike(story like, int count) {
   story by_hosts = like, by_gpus = like;
   by_hosts.by_hosts = true;
@@ -285,7 +285,7 @@ static void runs_that_only_read_do_too(void **state) {
 
 /* ---- Failing --------------------------------------------------------------------------------- */
 
-/* Bytes between GPUs tell nothing of what failed: a vote does, in runs that only read as well. */
+/* Bytes between GPUs do not carry failures. A vote does, also in runs that only read. */
 static void all_ranks_are_told_of_a_run_that_failed_on_one(void **state) {
   (void)state;
   for (int infers = 0; infers < 2; infers++)

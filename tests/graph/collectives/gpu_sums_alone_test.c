@@ -103,7 +103,7 @@ static void they_sum_unless_nccl_is_missing(void **state) {
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* What was not made is summed and not counted: the step behind is a good one. */
+/* Values that were not made are summed but not counted. The next step succeeds. */
 static void a_step_that_fails_does_not_end_the_group(void **state) {
   (void)state;
   story of = {.bad_input = true, .way = TDM_COLLECTIVE_ALL_REDUCE};
@@ -114,7 +114,7 @@ static void a_step_that_fails_does_not_end_the_group(void **state) {
   assert_non_null(strstr(of.message, "is outside 0 to"));
 }
 
-/* At its first, second, ... launch of the step, before its sums, under them, behind them. */
+/* Fails the first, second, ... launch of the step: before, during and after its sums. */
 static void a_gpu_that_is_lost_ends_the_sums_of_the_other(void **state) {
   (void)state;
   for (uint64_t at = 1; at <= 16; at += test_is_sanitized() ? 5 : 1) {

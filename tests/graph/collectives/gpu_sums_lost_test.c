@@ -1,6 +1,5 @@
-/* Sums over GPUs of ranks of which one is lost, leaves, or fails in any call of NCCL, or whose sums
- * stand still though all live: all ranks are told in that step, none hangs, none has updated
- * anything. */
+/* Sums over GPUs of ranks when one is lost, leaves, fails in any call of NCCL, or stalls although
+ * all live. All ranks report it in that step, none hangs, none has updated anything. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <unistd.h>
@@ -25,14 +24,14 @@ typedef enum ending {
   FAILING,
   STALLING,         /* sums, from the second step on */
   STALLING_AT_ONCE, /* joining the group */
-  SLOW,             /* what GPUs compute takes longer than a sum may stand still */
+  SLOW,             /* kernels of GPUs take longer than the limit for stalled sums */
 } ending;
 
-/* What happens to a rank in the second step, or to calls of NCCL in any. Shared by all. */
+/* Failure of a rank in the second step, or of calls of NCCL in any step. Shared by all ranks. */
 typedef struct story {
   ending how;
   bool exchanges; /* the GPUs send one another, rather than sum */
-  bool hasty;     /* who is told by NCCL that another failed hardly waits for why */
+  bool hasty;     /* a rank that NCCL notifies of a failure hardly waits for its reason */
   int victim;
   uint64_t at;                     /* the launch that loses the victim's GPU, from 1 */
   _Atomic int told;                /* other ranks whose step has failed */
@@ -44,7 +43,7 @@ typedef struct story {
 enum { NAMING_NS = 700000000, HASTY_NAMING_NS = 50000000 };
 #define NEVER_NS UINT64_C(300000000000)
 
-/* Where nobody hangs, who is silent has waited for a core. */
+/* If no rank hangs, a silent rank was only waiting for a core. */
 static tdm_control_options watch_of(const story *of) {
   return (tdm_control_options){.struct_size = sizeof(tdm_control_options),
                                .allocator = tdm_allocator_default(),
@@ -104,7 +103,7 @@ static tdm_status step(const job_rank *rank, const story *of, tdm_session *sessi
   return status;
 }
 
-/* The victim hangs until all others have been told. */
+/* The victim hangs until all others have reported it. */
 static void hang(const job_rank *rank, story *of) {
   tdm_control *control = tdm_network_control(tdm_context_network(rank->context));
   tdm_control_pause(control, true);
@@ -113,7 +112,7 @@ static void hang(const job_rank *rank, story *of) {
   tdm_control_pause(control, false);
 }
 
-/* Whose parameters are those of before if the step failed; before the first there are none. */
+/* Parameters equal the earlier ones if the step failed. Before the first step there are none. */
 static tdm_status note(const job_rank *rank, story *of, tdm_session *session, tdm_status status,
                        uint64_t before, int number) {
   if (status == TDM_OK || of->failed_step[rank->rank] != 0) return TDM_OK;
@@ -125,7 +124,7 @@ static tdm_status note(const job_rank *rank, story *of, tdm_session *session, td
   return !lost && updated ? tdm_fail(TDM_INTERNAL, "a failed step has updated") : TDM_OK;
 }
 
-/* Nobody leaves before all are told, or others would be told of that. */
+/* No rank leaves before all have the failure, or others would report its leaving. */
 static void await_all(const job_rank *rank, story *of) {
   (void)atomic_fetch_add(&of->ended, 1);
   while (atomic_load(&of->ended) < rank->rank_count - (of->how == LEAVING))
@@ -141,7 +140,7 @@ static unsigned stalls_of(const story *of) {
 static tdm_status live(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   const bool is_victim = rank->rank == of->victim;
-  if (of->how == FAILING) /* NCCL's word waits for a rank's name, and here it is alone */
+  if (of->how == FAILING) /* NCCL's error waits for the name of a rank; here it is the only error */
     tdm_network_messenger(tdm_context_network(rank->context))->naming_ns =
         of->hasty ? HASTY_NAMING_NS : NAMING_NS;
   tdm_session *session = make_session(rank, of);
@@ -225,8 +224,8 @@ static void who_exchanges_with_a_lost_gpu_is_told(void **state) {
     }
 }
 
-/* At its first, second, ... launch of the second step, before its sums, under them, behind them;
- * also in the update phase, where it alone has failed and others learn it in the next step. */
+/* Fails the first, second, ... launch of the second step: before, during and after its sums. In the
+ * update phase only the victim fails, and the others learn it in the next step. */
 static void a_rank_that_loses_its_gpu_ends_the_step_of_all(void **state) {
   (void)state;
   for (uint64_t at = 1; at <= 24; at += test_is_sanitized() ? 6 : 1) {
@@ -242,7 +241,7 @@ static void a_rank_that_loses_its_gpu_ends_the_step_of_all(void **state) {
   }
 }
 
-/* The others sum what was never made, and go on with the next step. */
+/* The others sum a value that was never made, and continue with the next step. */
 static void what_was_not_made_is_summed_and_not_counted(void **state) {
   (void)state;
   story of = {.how = BAD_INPUT, .victim = -1};
@@ -254,7 +253,7 @@ static void what_was_not_made_is_summed_and_not_counted(void **state) {
 
 /* ---- Standing still -------------------------------------------------------------------------- */
 
-/* Who is slow hears of it by what another has failed with, of which messages carry a beginning. */
+/* A slow rank receives the failure in messages, which carry only the beginning of its text. */
 static void expect_stalled(const story *of, int count, int step, const char *words) {
   emulation_stall_nccl(0);
   int found = 0;
@@ -338,7 +337,7 @@ static bool fail_call(int count, uint64_t n, bool later, bool exchanges, bool ha
   return failed;
 }
 
-/* What fails, and when it is told. */
+/* The call that fails, and when the failure is reported. */
 typedef struct failing {
   bool later, exchanges;
 } failing;

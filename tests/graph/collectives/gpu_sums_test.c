@@ -1,5 +1,5 @@
-/* Sums over GPUs of several ranks by the GPUs themselves, through NCCL's double: numbers, what is
- * told of them, and where NCCL is not to be had. */
+/* Sums over GPUs of several ranks by the GPUs themselves, through NCCL's test double: numbers,
+ * reports, and machines without NCCL. */
 #define _GNU_SOURCE /* usleep */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { ROWS = 12, LAYERS = 3, WIDTH = 24, STEPS = 5, NEWEST = 22809 };
 
-/* What all ranks of a job do, and what came of it. */
+/* The script of all ranks of a job, and its result. */
 typedef struct story {
   const char *devices[2]; /* of a rank's replicas, as "cuda:0", in turn; NULL: the first */
   int replicas;           /* of each rank */
@@ -183,7 +183,7 @@ static void on_run(void *user, tdm_run_result *result) {
   atomic_fetch_add(&all->landed, 1);
 }
 
-/* All steps submitted at once, of which three are in flight together. */
+/* Submits all steps at once; three of them are in flight together. */
 static tdm_status fly(job_rank *rank) {
   const story *of = rank->user;
   tdm_value loss;

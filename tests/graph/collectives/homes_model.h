@@ -25,24 +25,25 @@ typedef struct homes_case {
   bool spread_homes;
   double updated_everywhere;
   bool spread_rows;
-  bool hands_out; /* a weight as an output, and asks for the gradient of another */
+  bool hands_out; /* one weight is an output, and the gradient of another is requested */
   tdm_store *store;
   bool deterministic;
   bool factored; /* Adafactor instead of Adam */
 } homes_case;
 
-/* A session of a model wrapped over devices; STEPS of it, and what they end with. */
+/* Creates a session of a model that is replicated over devices. The other functions train STEPS of
+ * it. */
 tdm_session *homes_session(const homes_case *of);
 void homes_train(tdm_session *session, int steps);
 tdm_tensor_list *homes_trained_state(const homes_case *of);
-/* Do all of its devices have the same bits? GPUs round as the CPU does not. */
+/* Returns true if all its devices compute the same bits. GPUs round differently from the CPU. */
 bool homes_have_one_arithmetic(const homes_case *of);
 
 /* The name of the device where a parameter or state lives. */
 const char *homes_device_of(const tdm_session *session, const char *name);
-/* Of the latest run. */
+/* Returns the refreshed bytes of the latest run. */
 uint64_t homes_refreshed_bytes(tdm_session *session);
-/* Adds the node to a sum at home? Is it a kernel of the backward pass? */
+/* Each returns true if the node adds to a sum at home, or is a kernel of the backward pass. */
 bool homes_is_added(const tdm_ir_node *node);
 bool homes_is_computed(const tdm_ir_node *node);
 /* Additions on queues for sums; fails the test where a kernel of the backward pass waits for

@@ -1,6 +1,6 @@
-/* Sums over ranks by each algorithm: close to the sum in order, alike on all ranks, the same again;
- * and all-reduces in buckets, which stand between the gradients they are made of and those behind.
- */
+/* Sums over ranks by each algorithm: close to the sum in order, equal on all ranks, and
+ * reproducible. All-reduces in buckets are placed after the gradients that they read and before
+ * later ones. */
 #include <math.h>
 
 #include "graph/passes/device_sums.h"
@@ -35,7 +35,8 @@ static tdm_graph *on_accelerators(job_rank *rank, tdm_value *out_loss) {
   return deep(rank, "sim:0", 1, WIDTH, out_loss);
 }
 
-/* Homes on all ranks, but for parameters at either end, which each updates for itself. */
+/* Homes on all ranks, except for the first and last parameters, which each rank updates for
+ * itself. */
 static tdm_graph *mixed_on_hosts(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = job_deep_graph(rank, LAYERS, WIDTH, tdm_gelu, out_loss);
   const tdm_parallel_options options = OPTIONS(tdm_parallel_options, o.devices = "host:*/cpu:0",
@@ -86,7 +87,7 @@ static void every_way_over_ranks_trains(void **state) {
     each_way_trains_as_the_sum_in_order(&model, counts[i]);
 }
 
-/* Any way that is asked for is that of all; where none is, the two go beside one another. */
+/* A requested algorithm is used for all sums. Without a request, the two are used together. */
 static void every_way_trains_from_spread_homes(void **state) {
   (void)state;
   static const int counts[] = {2, 8, 3};
@@ -98,7 +99,7 @@ static void every_way_trains_from_spread_homes(void **state) {
     each_way_trains_as_the_sum_in_order(&model, counts[i]);
 }
 
-/* Several replicas of a rank, devices behind hosts, optimizers with states, micro-batches. */
+/* Several replicas of a rank, devices with hosts, optimizers with states, micro-batches. */
 static void every_way_trains_models_of_many_kinds(void **state) {
   (void)state;
   tdm_optimizer clipped = tdm_adam(0.01);
@@ -114,7 +115,7 @@ static void every_way_trains_models_of_many_kinds(void **state) {
 
 /* ---- Members in micro-batches ---------------------------------------------------------------- */
 
-/* Reads the last parameter beside the gradient of the first, whose homes are on two ranks. */
+/* Reads the last parameter and the gradient of the first, whose homes are on two ranks. */
 static tdm_status append_read(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
   const tdm_value last = tdm_update_parameter(update, tdm_update_count(update) - 1);
@@ -155,8 +156,8 @@ static tdm_status train_beside_an_accelerator(job_rank *rank) {
   return status;
 }
 
-/* A host ends its backward pass before an accelerator does. What it has of a sum is not read
- * elsewhere before all of them have come to that. */
+/* A host ends its backward pass before an accelerator does. Its part of a sum is not read elsewhere
+ * before all members have reached the sum. */
 static void members_come_to_a_sum_in_one_turn(void **state) {
   (void)state;
   job_rank ranks[2];
@@ -166,8 +167,8 @@ static void members_come_to_a_sum_in_one_turn(void **state) {
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
-/* What the plan of a rank has: number: all-reduces; loss: how many commands of the backward pass
- * are computed behind the first of them, without waiting for it; hash: bytes in all-reduces. */
+/* Inspects the plan of a rank. number: all-reduces. loss: commands of the backward pass that are
+ * computed after the first all-reduce without waiting for it. hash: bytes in all-reduces. */
 static tdm_status look_at_buckets(job_rank *rank) {
   const job_model *model = rank->user;
   tdm_value loss;
@@ -187,7 +188,7 @@ static tdm_status look_at_buckets(job_rank *rank) {
     bool waits = false;
     for (uint32_t w = 0; w < schedule->steps[s].wait_count; w++)
       waits |= schedule->waits[schedule->steps[s].first_wait + w].step == first;
-    if (waits) break; /* what is behind it on its queue waits too */
+    if (waits) break; /* later commands of its queue wait too */
     rank->loss += s > first && node->role == TDM_ROLE_GRADIENT && tdm_ir_has_kernel(node);
   }
   rank->number = plan->network.reduced_sums;
@@ -198,8 +199,8 @@ static tdm_status look_at_buckets(job_rank *rank) {
   return status;
 }
 
-/* More bytes than latencies: several buckets, of several gradients, in the order of the backward
- * pass, which goes on while the first travel. */
+/* With more bytes than latencies there are several buckets, each of several gradients, in the order
+ * of the backward pass, which continues during the first transfer. */
 static void buckets_travel_under_the_backward_pass(void **state) {
   (void)state;
   const job_model model = {.build = wide_on_hosts,
@@ -221,8 +222,8 @@ static void buckets_travel_under_the_backward_pass(void **state) {
 
 /* ---- Copies on the way ----------------------------------------------------------------------- */
 
-/* number: bytes that the last of some steps has refreshed; hash: those that its plan says a step
- * refreshes. */
+/* number: bytes that the last of some steps has refreshed. hash: those that the plan states for a
+ * step. */
 static tdm_status look_at_refreshes(job_rank *rank) {
   const job_model *model = rank->user;
   tdm_value loss;
@@ -243,8 +244,8 @@ static tdm_status look_at_refreshes(job_rank *rank) {
   return status;
 }
 
-/* Devices that update for themselves are refreshed by nobody, and so are the hosts that such copies
- * would go through; those that read what the home sends are, as are the hosts before them. */
+/* Devices that update for themselves are not refreshed, nor are the hosts on the way to such
+ * copies. Devices that read the home's updates are refreshed, as are the hosts before them. */
 static void hosts_on_the_way_are_refreshed_for_others_alone(void **state) {
   (void)state;
   job_model model = {.build = on_accelerators,

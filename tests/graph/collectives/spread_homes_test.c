@@ -86,7 +86,7 @@ static void where_homes_are_changes_no_bit(void **unused) {
   }
 }
 
-/* More replicas than a device has buckets: their sums are made where they stand. */
+/* With more replicas than a device has buckets, sums are made in place. */
 static void many_replicas_have_one_result(void **unused) {
   (void)unused;
   char devices[20 * 8] = "";
@@ -131,7 +131,8 @@ static void gradients_do_not_hold_up_what_is_computed(void **unused) {
   tdm_session_release(session);
 }
 
-/* A home without such a queue adds behind all that it computes, where there are buckets for all. */
+/* A home without a queue for sums adds after all its computation, if there are buckets for all
+ * terms. */
 static void homes_without_a_queue_for_sums_add_last(void **unused) {
   (void)unused;
   tdm_session *session =
@@ -161,7 +162,7 @@ static bool is_updated_everywhere(const tdm_session *session, int layer, const c
   return false;
 }
 
-/* Copies of optimizers' states, which whoever updates for itself has. */
+/* Returns the number of copies of optimizer states, which devices with own updates have. */
 static int copies_of_states(const tdm_session *session) {
   const tdm_graph *graph = &session->newest->graph;
   int copies = 0;
@@ -172,9 +173,9 @@ static int copies_of_states(const tdm_session *session) {
   return copies;
 }
 
-/* A third of the bytes, spread evenly: once two weights were read most of one is due, and of a bias
- * once one was. Homes of these and of the others are spread each by themselves. The latter alone
- * are refreshed. */
+/* A third of the bytes, spread evenly: after two weights most of one is due, and after one bias, a
+ * bias. Homes of these parameters and of the others are spread separately. Only the latter are
+ * refreshed. */
 static void those_updated_everywhere_are_spread_evenly(void **unused) {
   (void)unused;
   enum { WEIGHT = WIDTH * WIDTH * sizeof(float), BIAS = WIDTH * sizeof(float) };
@@ -212,7 +213,7 @@ static void a_share_may_be_all_or_nothing(void **unused) {
   }
 }
 
-/* Of two terms every order is the same. On devices of two kinds nobody updates but the home. */
+/* Two terms have the same sum in every order. On devices of two kinds only the home updates. */
 static void two_terms_have_one_sum(void **unused) {
   (void)unused;
   static const homes_case twos[] = {
@@ -238,8 +239,8 @@ static void two_terms_have_one_sum(void **unused) {
   }
 }
 
-/* Each replica's rows are of its device's copies: they are those that another session makes of what
- * the homes have. The same steps have the same bits again. */
+/* Each replica computes its rows from its device's copies. They equal the rows that another session
+ * computes from the homes. The same steps give the same bits again. */
 static void every_device_has_the_bits_of_the_home(void **unused) {
   (void)unused;
   const homes_case of = {.devices = A(0) "," A(1) "," A(2),
@@ -266,7 +267,7 @@ static void every_device_has_the_bits_of_the_home(void **unused) {
   tdm_session_release(session);
 }
 
-/* What is loaded makes the copies old that devices updated for themselves. */
+/* A load makes the copies stale that devices with own updates have. */
 static void copies_that_a_load_made_old_are_sent_again(void **unused) {
   (void)unused;
   tdm_session *session = homes_session(&(homes_case){
@@ -286,7 +287,7 @@ static void copies_that_a_load_made_old_are_sent_again(void **unused) {
   tdm_session_release(session);
 }
 
-/* In the order of terms they are added at home alone. */
+/* They are added only at home, in the order of terms. */
 static void deterministic_has_all_at_home(void **unused) {
   (void)unused;
   homes_case of = {.devices = A(0) "," A(1) "," A(2), .deterministic = true};

@@ -50,7 +50,8 @@ static const homes_case cases[] = {
     {.devices = A(0) "," A(1) "," A(2), .layers = 12, .micro_batches = 3},
 };
 
-/* Elements are added in the same order, whoever adds them, and are saved as those of wholes. */
+/* Elements are added in the same order on every device, and are saved like those of whole
+ * parameters. */
 static void rows_have_the_bits_of_wholes(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(cases); i++) {
@@ -66,8 +67,8 @@ static void rows_have_the_bits_of_wholes(void **unused) {
   }
 }
 
-/* "part" over two devices; its weight, in pieces, is read three times behind it, each time a little
- * further, the second time on `place`. */
+/* "part" over two devices. Its weight, in shards, is read three times after it, each time at a
+ * greater distance, the second time on `place`. */
 static tdm_tensor_list *trained_beside(const char *place) {
   tdm_graph *graph = tdm_graph_create(homes_context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
@@ -107,7 +108,7 @@ static void who_reads_rows_elsewhere_changes_no_bit(void **unused) {
   tdm_tensor_list_release(apart);
 }
 
-/* Of two terms every order is the same. */
+/* Two terms have the same sum in every order. */
 static void rows_beside_rings_have_the_bits_of_wholes(void **unused) {
   (void)unused;
   static const homes_case twos[] = {
@@ -128,7 +129,7 @@ static void rows_beside_rings_have_the_bits_of_wholes(void **unused) {
   }
 }
 
-/* What was trained whole goes on in pieces, and the other way round. */
+/* Parameters that were trained whole continue in shards, and the other way round. */
 static void rows_load_what_wholes_have_saved(void **unused) {
   (void)unused;
   homes_case of = {.devices = A(0) "," A(1)};
@@ -167,7 +168,7 @@ static bool is_explained(tdm_session *session, const char *words) {
   return is_there;
 }
 
-/* Where pieces would have other numbers than wholes, and explain says why. */
+/* Cases where shards would give other numbers than whole parameters; explain states why. */
 static void some_sessions_keep_parameters_whole(void **unused) {
   (void)unused;
   static const struct {
@@ -210,7 +211,7 @@ static void sessions_of_one_store_agree_on_pieces(void **unused) {
   }
 }
 
-/* What is handed out is whole in every session, and no reason why the rest should be. */
+/* A fetched parameter is whole in every session. The others need not be whole for that reason. */
 static void a_store_is_bound_again_beside_what_is_handed_out(void **unused) {
   (void)unused;
   homes_case of = {

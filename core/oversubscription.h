@@ -19,10 +19,10 @@ typedef struct tdm_oversubscription {
  * tdm_time_ns. Any thread. */
 bool tdm_oversubscription_yield(tdm_oversubscription *oversubscription, uint64_t now_ns);
 
-/* The same in three steps, for a caller that can detect whether the library's own threads had the
- * core meanwhile, which is no loss. _allows returns true if the core may be yielded at now_ns.
- * _give_up yields it and returns how long that took. _note records that time, and returns false if
- * it is a loss. */
+/* Does the same in three steps, for a caller that can detect whether the library's own threads had
+ * the core meanwhile, which is no loss. First: true if the core may be yielded at now_ns. Second:
+ * yields it and returns how long that took. Third: records that time, and returns false if it is a
+ * loss. */
 bool tdm_oversubscription_allows(const tdm_oversubscription *oversubscription, uint64_t now_ns);
 uint64_t tdm_oversubscription_give_up(uint64_t now_ns);
 bool tdm_oversubscription_note(tdm_oversubscription *oversubscription, uint64_t now_ns,

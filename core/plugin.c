@@ -31,7 +31,7 @@ static const char here;
 /* Gets the folder of the library or program; false if it is unknown. */
 static bool own_folder(char folder[PATH_MAX]) {
   Dl_info info;
-  /* dladdr knows a program by the name it was called by; the kernel knows its path. */
+  /* dladdr has the name by which a program was called; the kernel has its path. */
   const bool found = dladdr(&here, &info) != 0 && info.dli_fname;
   if (!found || !strstr(info.dli_fname, ".so") || !realpath(info.dli_fname, folder)) {
     const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);

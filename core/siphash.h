@@ -1,5 +1,5 @@
 /* SipHash-2-4 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", INDOCRYPT 2012): a hash with
- * a secret key, for tables whose keys come from outside, so that nobody can choose keys that
+ * a secret key, for tables whose keys come from outside, so that keys cannot be chosen to
  * collide. Invariant: its results never leave the process. Use core/hash.h for hashes that must be
  * the same in every process. */
 #ifndef TANDEM_CORE_SIPHASH_H

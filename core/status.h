@@ -25,7 +25,7 @@ tdm_status tdm_fail_null(const char *format, ...) TDM_PRINTF(1, 2);
 
 /* Formats a message the standard way: numbers with a decimal point in any locale, and names of
  * layers, files and tensors made printable (core/utf8.h). A text longer than capacity is cut after
- * a word and ends with "...". If format is NULL, the message says so. */
+ * a word and ends with "...". If format is NULL, the message reports that. */
 void tdm_message_format(char *text, size_t capacity, const char *format, va_list arguments);
 
 /* Returns the status of expression if it is not TDM_OK. Use it only before a function's first

@@ -9,7 +9,7 @@
 uint32_t tdm_told_count(void);
 
 /* Returns status, the result of a call before which tdm_told_count() was `before`. If the call
- * failed without reporting a failure, sets a message that says so. */
+ * failed without reporting a failure, sets a message that reports this. */
 static inline tdm_status tdm_fail_untold(tdm_status status, uint32_t before) {
   if (status == TDM_OK || tdm_told_count() != before) return status;
   return tdm_fail(status, "it does not say why (by tdm_fail)");

@@ -311,7 +311,7 @@ static tdm_status connect_all(tdm_control *control, tdm_endpoint *endpoint) {
   const bool in_time = wait_until(control, is_settled, NULL, control->options.timeout_ns);
   if (atomic_load(&control->connected) >= control->rank_count - 1) return TDM_OK;
   const tdm_status status = fail_connecting(control, endpoint, in_time);
-  tdm_control_give_up(control, status, tdm_last_message()); /* tells the others the reason */
+  tdm_control_give_up(control, status, tdm_last_message()); /* sends the reason */
   return status;
 }
 

@@ -2,12 +2,16 @@
  * Every two ranks have a TCP connection, on a libuv loop of the library's own. Each rank sends
  * beats with its progress. A rank whose process ends, or that gives up, fails at once, and all
  * ranks are notified. A silent rank is first suspected, which is logged, and fails only after a
- * limit. The channel's thread keeps beating whatever the program does. Once all ranks are
- * connected, it waits for no lock that another thread holds, allocates nothing, and may run on
- * every core of the process. Invariant: a message counts only once, and only if its code proves
- * that this job's rank sent it to this rank. The code is HMAC-SHA-256 by libsodium, with a key that
- * the engine distributed. Everything else is dropped and counted. Messages are not encrypted:
- * progress numbers and reasons can be read by others. */
+ * limit.
+ *
+ * The channel's thread keeps beating whatever the program does. Once all ranks are connected, it
+ * waits for no lock that another thread holds, allocates nothing, and may run on every core of the
+ * process.
+ *
+ * Invariant: a message counts only once, and only if its code proves that this job's rank sent it
+ * to this rank. The code is HMAC-SHA-256 by libsodium, with a key that the engine distributed.
+ * Everything else is dropped and counted. Messages are not encrypted: progress numbers and reasons
+ * can be read by others. */
 #ifndef TANDEM_NET_CONTROL_H
 #define TANDEM_NET_CONTROL_H
 
@@ -90,7 +94,7 @@ void tdm_control_give_up(tdm_control *control, tdm_status status, const char *re
  * were passed" to text, of TDM_CONTROL_TEXT_BYTES, and returns text. */
 const char *tdm_control_failure_text(const tdm_control_failure *failure, char *text);
 
-/* What the channel knows about a rank. */
+/* The state of a rank, as received by the channel. */
 typedef struct tdm_control_peer {
   bool left;         /* it has left in order */
   uint64_t heard_ns; /* tdm_time_ns of its last message; 0 for this rank itself */

@@ -225,7 +225,7 @@ static int bind_any(tdm_control *control) {
   struct sockaddr_in any4;
   (void)uv_ip6_addr("::", 0, &any);
   (void)uv_ip4_addr("0.0.0.0", 0, &any4);
-  /* Binds to both address families, or to IPv4 alone if there is no IPv6. */
+  /* Binds to both address families, or only to IPv4 if there is no IPv6. */
   if (uv_tcp_bind(&control->listener, (const struct sockaddr *)&any, 0) == 0) return 0;
   return uv_tcp_bind(&control->listener, (const struct sockaddr *)&any4, 0);
 }
@@ -279,7 +279,7 @@ static bool is_own_machine(const char *address) {
   return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
 
-/* Connects to all addresses of a rank at once; the first that answers is kept. Loopback addresses
+/* Connects to all addresses of a rank at once; the first connection is kept. Loopback addresses
  * are used only if the rank may be on this machine, or if it has no other addresses. */
 void control_connect(tdm_control *control, int rank) {
   const control_addresses *to = &control->addresses[rank];

@@ -1,6 +1,6 @@
 /* Handles the control channel's messages, beats and silence. Invariant: a peer has one link, the
- * first that was authenticated. Of each pair of ranks the higher one connects. Only the first
- * failure is recorded. */
+ * first that was authenticated. The higher rank of each pair connects. Only the first failure is
+ * recorded. */
 #include <stdio.h>
 #include <string.h>
 

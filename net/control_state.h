@@ -1,7 +1,7 @@
 /* State shared by the files of the control channel. Invariant: everything belongs to the loop's
- * thread, except atomics, members under the lock, and what is set before the loop knows of the
- * channel. While the loop's thread beats it only tries the lock: what it cannot publish or read at
- * once, it publishes or reads with the next beat. */
+ * thread, except atomics, members under the lock, and what is set before the loop has the channel.
+ * While the loop's thread beats it only tries the lock: what it cannot publish or read at once, it
+ * publishes or reads with the next beat. */
 #ifndef TANDEM_NET_CONTROL_STATE_H
 #define TANDEM_NET_CONTROL_STATE_H
 
@@ -69,7 +69,7 @@ typedef struct control_link {
   unsigned char in[2 * CONTROL_FRAME_BYTES];
 } control_link;
 
-/* What a rank has sent. */
+/* The latest data that a rank has sent. */
 typedef struct control_told {
   tdm_control_peer peer;
   control_refusal refusal;
@@ -95,7 +95,7 @@ typedef struct control_peer {
                                               * entry */
 } control_peer;
 
-/* What beats report about this rank's runs. */
+/* This rank's runs, as reported by beats. */
 typedef struct control_runs {
   uint64_t count; /* number of runs that it has begun */
   uint64_t history;
@@ -187,7 +187,7 @@ void control_link_keep(control_link *link);
 void control_link_close(control_link *link);
 void control_link_pause(control_link *link, bool paused);
 
-/* ---- control_exit.c: what a process that exits says ---- */
+/* ---- control_exit.c: the messages of a process that exits ---- */
 
 /* Adds a channel to those that are notified at exit, until it ends. */
 void control_exit_add(tdm_control *control);

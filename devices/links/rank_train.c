@@ -5,10 +5,10 @@
  *     follows  receives           `-> ask \
  *              sends                  wait, ahead, 0, 1, 2, ...
  *
- * Both ways at once the rank that leads sends the same behind its asking.
+ * With both_ways the leading rank sends the same after its request.
  *
- * Invariant: the calling thread waits for the end, so that whatever the flight refers to lies on
- * its stack. */
+ * Invariant: the calling thread waits for the end, so everything that the flight refers to may be
+ * on its stack. */
 #include "devices/context/context.h"
 #include "devices/links/trial.h"
 

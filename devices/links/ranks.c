@@ -39,7 +39,7 @@ _Static_assert(TRAIN_BYTES / LEAST_BYTES <= TDM_RANK_TRAIN_MOST_MESSAGES, "a tra
 
 typedef enum order_kind { END, TRIPS, TRAIN, BOTH_WAYS } order_kind;
 
-/* What the leading rank sends to the other one to begin. */
+/* A request from the leading rank to the other one. */
 typedef struct order {
   uint64_t kind;
   uint64_t bytes;

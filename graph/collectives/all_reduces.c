@@ -1,8 +1,8 @@
-/* Sums over ranks by an engine: one all-reduce makes the sum of several gradients together, a
- * bucket, at some spots. These are the ranks' hosts, each of which adds its rank's terms first, and
- * the engine is the ranks' network; or they are the devices with terms themselves, where these are
- * a group, and nothing goes through a host (devices/groups/groups.h). Where there is one rank the
- * latter alone is possible.
+/* Sums over ranks by an engine: one all-reduce sums several gradients together, a bucket, at some
+ * spots. The spots are either the ranks' hosts or the devices with terms. Hosts add their rank's
+ * terms first, and the engine is the ranks' network. Devices with terms are used if they are a
+ * group, and then no host is involved (devices/groups/groups.h). With one rank only the latter is
+ * possible.
  *
  *     rank 0: terms -> total \                          / piece -> sum a
  *     rank 0: terms -> total -> bucket -> all-reduce ->|
@@ -10,9 +10,9 @@
  *                                 v
  *     rank 1: ...       bucket -> all-reduce -> ...
  *
- * A bucket stands where the last of its sums stood, so what follows in the backward pass is
- * computed while it travels. Invariant: every spot has the same buckets in the same order, each
- * with a number of its own. */
+ * A bucket is placed at its last sum, so that the rest of the backward pass is computed during its
+ * transfer. Invariant: every spot has the same buckets in the same order, each with its own
+ * number. */
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ const char *tdm_sum_engine(const tdm_graph *graph, const tdm_sum *sum, char *tex
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* Who takes part: devices (count) of one rank, or, with devices NULL, all ranks. */
+/* The participants: devices (count) of one rank or, if devices is NULL, all ranks. */
 typedef struct members {
   const int16_t *devices;
   uint32_t count;
@@ -81,7 +81,7 @@ static int16_t member_at(const tdm_graph *graph, const members *of, uint32_t i) 
   return of->devices ? of->devices[i] : host_of(graph, (int)i);
 }
 
-/* The slowest way from one to the next. */
+/* Returns the time of the slowest route from one participant to the next. */
 static double slowest_ns(const tdm_graph *graph, const members *of, double bytes) {
   double slowest = 0;
   for (uint32_t i = 0; i < of->count; i++) {
@@ -92,7 +92,7 @@ static double slowest_ns(const tdm_graph *graph, const members *of, double bytes
   return slowest;
 }
 
-/* What was measured says what the ranks' engine does of it. */
+/* Returns the latency, measured for the ranks' engine. */
 static double latency_ns(const tdm_graph *graph, const members *of) {
   tdm_link_estimate measured;
   if (!of->devices && tdm_context_all_reduce(graph->context, &measured))
@@ -100,7 +100,7 @@ static double latency_ns(const tdm_graph *graph, const members *of) {
   return tdm_all_reduce_sends(of->count, 0).latencies * slowest_ns(graph, of, 0);
 }
 
-/* What its bytes take, which are a ring's. */
+/* Returns the time of the bytes, as in a ring. */
 static double stream_ns(const tdm_graph *graph, const members *of, double bytes) {
   tdm_link_estimate measured;
   if (!of->devices && tdm_context_all_reduce(graph->context, &measured))
@@ -120,7 +120,7 @@ double tdm_all_reduce_of_devices_ns(const tdm_graph *graph, const int16_t *devic
   return stream_ns(graph, &all, bytes) + latency_ns(graph, &all);
 }
 
-/* Sums of one rank may have different devices: those of the first stand for all. */
+/* Sums of one rank may have different devices; those of the first represent all. */
 double tdm_bucket_bytes(const tdm_sums *sums) {
   const tdm_sum *first = NULL;
   double bytes = 0;
@@ -159,8 +159,8 @@ static tdm_status find_spots(const tdm_sums *sums, bucket *made) {
   return TDM_OK;
 }
 
-/* The spot that adds what the device has, and from which it gets the sum; that of its rank where it
- * has no terms. */
+/* Returns the spot that adds the device's terms, and from which it gets the sum. If the device has
+ * no terms, that is the spot of its rank. */
 static uint32_t spot_of(const tdm_graph *graph, const bucket *made, int16_t device) {
   uint32_t of_rank = UINT32_MAX;
   for (uint32_t i = 0; i < made->spot_count; i++) {
@@ -171,7 +171,7 @@ static uint32_t spot_of(const tdm_graph *graph, const bucket *made, int16_t devi
   return of_rank;
 }
 
-/* A spot's own terms of a sum, added there in their order; own: in memory of the sum's. */
+/* Adds a spot's own terms of a sum there, in their order. own: in memory of the sum. */
 static uint32_t add_own_terms(tdm_graph *graph, const bucket *made, const tdm_sum *sum,
                               uint32_t spot, bool own) {
   const tdm_ir_node *node = sum->node;
@@ -201,7 +201,7 @@ static uint32_t insert_all_reduce(tdm_graph *graph, const bucket *made, const td
   return sum;
 }
 
-/* The bucket of one spot, summed over all: a piece for each of its sums. */
+/* Inserts the all-reduce of one spot's bucket, and a piece for each of its sums. */
 static tdm_status reduce_on(tdm_graph *graph, const bucket *made, uint32_t spot,
                             uint32_t *out_pieces) {
   const tdm_sum *last = made->sums[made->count - 1];
@@ -231,8 +231,8 @@ static tdm_status reduce_on(tdm_graph *graph, const bucket *made, uint32_t spot,
   return first ? TDM_OK : tdm_graph_status(graph);
 }
 
-/* Brings a sum to where it is wanted: to every device that updates for itself, or home. pieces
- * (spot_count, TDM_MAX_PARTS). */
+/* Copies a sum to its users: every device with its own updates, or the home. pieces (spot_count,
+ * TDM_MAX_PARTS). */
 static tdm_status hand_out(tdm_graph *graph, const bucket *made, size_t m,
                            uint32_t (*pieces)[TDM_MAX_PARTS]) {
   tdm_sum *sum = made->sums[m];
@@ -253,7 +253,7 @@ static tdm_status hand_out(tdm_graph *graph, const bucket *made, size_t m,
   return sum->totals[0] ? TDM_OK : tdm_graph_status(graph);
 }
 
-/* The value at home that the sum becomes. */
+/* Returns the value at home that becomes the sum. */
 static uint32_t made_at_home(const tdm_sum *sum) {
   for (uint32_t i = 0; i < sum->count && sum->own; i++)
     if (sum->devices[i] == sum->node->device) return sum->totals[i];
@@ -279,7 +279,7 @@ static tdm_status reduce(const tdm_sums *sums, bucket *made) {
 
 /* ---- All ------------------------------------------------------------------------------------- */
 
-/* Do both go by the same devices' group, or both by hosts? */
+/* Returns true if both use the same devices' group, or both use hosts. */
 static bool go_alike(const tdm_sum *a, const tdm_sum *b) {
   if (a->on_devices != b->on_devices) return false;
   if (!a->on_devices) return true;
@@ -299,7 +299,7 @@ static bool fits(const tdm_graph *graph, const bucket *made, const tdm_sum *sum)
          first->spec.dtype == tdm_ir_value_at(graph, sum->value)->spec.dtype;
 }
 
-/* The sums of this algorithm, as they stand by now. */
+/* Lists the sums of this algorithm, in their present order. */
 static tdm_sum **list_sums(const tdm_sums *sums, size_t *out_count) {
   const tdm_graph *graph = sums->graph;
   tdm_sum **of = tdm_region_take(sums->region, graph->nodes.count * sizeof(void *), "collectives");

@@ -1,12 +1,12 @@
-/* Sums at home and in chains, and what all algorithms are made of.
+/* Sums at home and in chains, and the building blocks of all algorithms.
  *
- *   at home   each term crosses to the sum's device, where it is added into one total.
+ *   at home    each term crosses to the sum's device, where it is added into one total.
  *   in a chain the first term goes to the second's device, which adds its own and sends the total
- *             on, piece by piece; the last device sends it home. Every link carries the value once,
- *             whatever the number of terms, where the home's carries all of them otherwise.
+ *              on, piece by piece; the last device sends it home. Every link carries the value once
+ *              for any number of terms. Summing at home, one link carries all of them.
  *
  * Both add the terms in their order, so they give the same bits. Invariant: a term is overwritten
- * only if nobody else reads it; the sum keeps its value, which its readers read. */
+ * only if no other node reads it. The sum keeps its value, which its readers read. */
 #include <string.h>
 
 #include "devices/kernels.h"
@@ -21,7 +21,7 @@ tdm_insertion tdm_sum_insertion(const tdm_sum *sum, tdm_ir_node *before, int16_t
       .before = before, .name = sum->node->name, .device = device, .role = TDM_ROLE_GRADIENT};
 }
 
-/* Does only this sum read the value, in memory that is its own? */
+/* Returns true if only this sum reads the value, and its memory is not shared. */
 static bool is_own(const tdm_graph *graph, uint32_t value) {
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_node *producer = tdm_producer(graph, value);
@@ -103,7 +103,7 @@ tdm_status tdm_sum_at_home(tdm_graph *graph, tdm_sum *sum) {
 
 /* ---- In a chain ------------------------------------------------------------------------------ */
 
-/* The sum from its pieces: in the last term's memory, or put together at home. */
+/* Makes the sum of its pieces: in the last term's memory, or joined at home. */
 static tdm_status end_chain(tdm_graph *graph, tdm_sum *sum, uint32_t last) {
   const tdm_insertion at = tdm_sum_insertion(sum, sum->node, sum->node->device);
   if (tdm_place_of(graph, last) != sum->node->device)
@@ -116,7 +116,8 @@ static tdm_status end_chain(tdm_graph *graph, tdm_sum *sum, uint32_t last) {
                                   inputs, 1 + sum->piece_count));
 }
 
-/* Hop j: the device of term j adds its own to what has come in; j = 0: the total begins. */
+/* Inserts hop j: the device of term j adds its own term to the incoming total; at j = 0 the total
+ * begins. */
 static tdm_status insert_hop(tdm_graph *graph, tdm_sum *sum, uint32_t j, uint32_t *out_last) {
   uint32_t term = sum->node->inputs[j];
   const tdm_insertion at = tdm_sum_insertion(sum, sum->node, tdm_place_of(graph, term));

@@ -1,12 +1,14 @@
-/* Collectives: finds the sums over devices, chooses an algorithm for each, and has them made.
+/* Collectives: finds the sums over devices, chooses an algorithm for each, and inserts them.
  *
- * The sums that only updates need have one together, that whose busiest link is predicted to be
- * busy for the least time: at home, in chains, by all-reduces of the engine that connects ranks,
- * or around, where each goes in a ring or a tree, whichever is quicker for it. Where sums go
- * around, or are made by all-reduces, devices update their own copies. All others are made at home.
- * Where homes are spread, sums go there, but for those whose parameters are updated everywhere.
- * Except at home devices take turns in plan order, so that each adds right behind the gradient that
- * it adds to. Invariant: with `deterministic` terms are added in their order. */
+ * The sums that only updates use share one algorithm: the one whose busiest link is predicted to be
+ * busy for the shortest time. The candidates are: at home, in chains, by all-reduces of the engine
+ * that connects ranks, or around. Around means in a ring or a tree, whichever is quicker for the
+ * sum. With sums around or by all-reduces, devices update their own copies. All other sums are made
+ * at home. If homes are spread over devices, sums go to their homes, except those whose parameters
+ * are updated everywhere.
+ *
+ * Except at home, devices take turns in plan order, so that each adds directly after the gradient
+ * that it adds to. Invariant: with `deterministic` terms are added in their order. */
 #include "graph/collectives/collectives.h"
 
 #include <stdio.h>
@@ -67,7 +69,8 @@ static tdm_status find_sums(tdm_sums *sums) {
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* Of a described device as many bytes as it is said to have; of others nobody knows. */
+/* Returns true if memory suffices: a described device has its described size; for others the size
+ * is unknown. */
 static bool has_room(const tdm_sums *sums) {
   const struct tdm_machine *machine = tdm_context_machine(sums->graph->context);
   const double limit = machine ? machine->device.memory_bytes : 0;
@@ -88,7 +91,7 @@ static void count_late(const tdm_sums *sums, tdm_collective_choice *choice) {
   }
 }
 
-/* Which sums the devices make themselves, if it comes to all-reduces. */
+/* Finds which sums the devices make themselves if all-reduces are chosen. */
 static void find_engines(const tdm_sums *sums, tdm_collective_choice *choice) {
   for (size_t i = 0; i < sums->count; i++) {
     char text[TDM_GROUP_REASON_BYTES];
@@ -113,8 +116,8 @@ const char *tdm_collective_name(tdm_collective collective) {
   return (unsigned)collective < TDM_COLLECTIVE_COUNT ? names[collective] : NULL;
 }
 
-/* The quickest of all; where latencies take most of the time, only sums at home are worth their
- * messages, and all-reduces, of which there are few. */
+/* Chooses the quickest algorithm. If latencies dominate, the only candidates are sums at home and
+ * all-reduces, which need few messages. */
 static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective_choice *choice) {
   static const tdm_collective around[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE};
   if (!has_room(sums)) {
@@ -129,8 +132,8 @@ static void choose_quickest(const tdm_sums *sums, bool latencies, tdm_collective
   choice->reason = "predicted to be the quickest";
 }
 
-/* Is a parameter's home one of several? Then what crosses is spread over links as in a ring, and
- * half of it crosses in the next run. */
+/* Returns true if parameters have several homes. Traffic is then spread over links as in a ring,
+ * and half of it takes place in the next run. */
 static bool homes_are_spread(const tdm_graph *graph) {
   for (size_t w = 1; w < graph->parallel_regions.count; w++)
     if (graph->parallel_regions.items[w].spread_homes) return true;
@@ -155,7 +158,7 @@ static void choose(const tdm_sums *sums, const tdm_collective_request *request,
     choice->reason = "in the order of replicas, as deterministic asks";
 }
 
-/* A ring wants an element of each piece. */
+/* Chooses ring or tree; a ring requires an element in each piece. */
 static tdm_collective around_by(const tdm_graph *graph, const tdm_sum *sum,
                                 const tdm_collective_request *request, tdm_collective algorithm) {
   const bool asked = request->asked == TDM_COLLECTIVE_RING;
@@ -164,7 +167,8 @@ static tdm_collective around_by(const tdm_graph *graph, const tdm_sum *sum,
   return tree ? TDM_COLLECTIVE_TREE : algorithm;
 }
 
-/* Among spread homes: does it go around, since all devices are to update its parameter? */
+/* With spread homes: returns true if the sum goes around, because all devices update its
+ * parameter. */
 static bool goes_everywhere(const tdm_sum *sum, const tdm_collective_request *request) {
   return request->asked == TDM_COLLECTIVE_AUTO && !request->deterministic && sum->everywhere &&
          sum->can_go_around && sum->can_own;
@@ -194,7 +198,7 @@ static void choose_for(const tdm_sums *sums, const tdm_collective_request *reque
   choice->own_updates += sum->own;
 }
 
-/* The tree's root is the home, where that has terms. */
+/* Makes the home the tree's root, if it has terms. */
 static void put_home_first(tdm_sum *sum) {
   for (uint32_t i = 1; i < sum->count && sum->algorithm == TDM_COLLECTIVE_TREE; i++) {
     if (sum->devices[i] != sum->node->device) continue;
@@ -205,14 +209,14 @@ static void put_home_first(tdm_sum *sum) {
 
 /* ---- Lowering -------------------------------------------------------------------------------- */
 
-/* Has the devices' nodes take turns in plan order, each in its own order: replicas stand one behind
- * the other so far, and a chain's hops would all stand behind the last of them. */
+/* Reorders the devices' nodes so that devices take turns in plan order, each in its own order. So
+ * far replicas follow each other, and all hops of a chain would be after the last one. */
 static tdm_status take_turns(const tdm_sums *sums, uint32_t *ranks, uint32_t *turns) {
   tdm_graph *graph = sums->graph;
   uint32_t rank_count = 1;
   TDM_EACH_NODE(graph, node) {
     if (node == sums->updates) break;
-    if (node->role == TDM_ROLE_REFRESH) continue; /* before all others, as they are */
+    if (node->role == TDM_ROLE_REFRESH) continue; /* before all others, unchanged */
     uint32_t rank = is_sum(node) ? 0 : turns[node->device] + 1;
     for (uint32_t k = 0; k < node->input_count; k++) {
       const uint32_t producer = tdm_ir_value_at(graph, node->inputs[k])->producer;

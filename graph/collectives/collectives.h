@@ -1,5 +1,5 @@
-/* The pass `collectives`: every sum over devices becomes copies and additions, by the algorithm
- * that the links and the memory ask for. */
+/* The pass `collectives`: replaces every sum over devices with copies and additions, by the
+ * algorithm that suits the links and the memory. */
 #ifndef TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 #define TANDEM_GRAPH_COLLECTIVES_COLLECTIVES_H
 
@@ -11,31 +11,32 @@ typedef struct tdm_collective_request {
   bool deterministic; /* terms are added in their order: at home or in a chain */
 } tdm_collective_request;
 
-/* What was chosen for the sums that only updates need, and why. */
+/* The algorithm of the sums that only updates use, and the reason. */
 typedef struct tdm_collective_choice {
-  tdm_collective algorithm; /* AUTO: there are none over several devices */
+  tdm_collective algorithm; /* AUTO: no such sum has terms on several devices */
   const char *reason;       /* static */
   uint64_t sums;
-  uint64_t bytes;       /* of their results */
-  uint64_t own_updates; /* sums that every device has in the end, and updates its copy by */
-  /* By algorithm: how long the busiest link is busy with gradients and parameters; 0: it is not
+  uint64_t bytes;       /* total of their results */
+  uint64_t own_updates; /* number of sums that every device gets, and updates its own copy by */
+  /* By algorithm: how long the busiest link is busy with gradients and parameters; 0: not
    * possible. */
   double predicted_ns[TDM_COLLECTIVE_COUNT];
-  /* By which engine their devices make all-reduces themselves, as "NCCL 2.28.9", how many of them,
-   * and the reason of the first that cannot, though a device of it is of a kind that could. */
+  /* The engine of devices that make all-reduces themselves, such as "NCCL 2.28.9", the number of
+   * these all-reduces, and the reason of the first one that cannot, although its kind has an
+   * engine. */
   char engine[24];
   uint64_t on_devices;
   char engine_absence[TDM_GROUP_REASON_BYTES];
 } tdm_collective_choice;
 
-/* Of a graph with updates or none, before layout. */
+/* Runs on a graph with or without updates, before layout. */
 tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *request,
                                 tdm_collective_choice *out_choice) TDM_WARN_UNUSED;
 
-/* What the engine's all-reduce of a value of so many bytes over all ranks of a job is predicted to
- * take, once all have come to it. */
+/* Returns the predicted time of the engine's all-reduce of a value of that many bytes over all
+ * ranks of a job, after all have reached it. */
 double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes);
-/* The same of what makes it: all ranks or, where there is one, those devices (count). */
+/* The same for its participants: all ranks or, with one rank, those devices (count). */
 double tdm_all_reduce_of_devices_ns(const tdm_graph *graph, const int16_t *devices, uint32_t count,
                                     double bytes);
 

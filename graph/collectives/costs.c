@@ -1,7 +1,7 @@
-/* What algorithms of summing cost, by the links' estimates. Invariant: a prediction counts what the
- * busiest link carries, in sums and in the parameters that are copied out for the next step; of
- * sums that follow one another one, the longest, is waited for to its end, and so of copies. In
- * sums around a ring and along a chain devices send while they receive. */
+/* Costs of the algorithms for sums, from the links' estimates. Invariant: a prediction counts what
+ * the busiest link carries: sums, and parameters that are copied for the next step. Of consecutive
+ * sums only the longest is waited for to its end, and likewise of copies. In sums around a ring and
+ * along a chain devices send while they receive. */
 #include <math.h>
 
 #include "devices/context/route.h"
@@ -10,9 +10,12 @@
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
 
-enum { LEAST_PIECE_NS = 80000 }; /* a piece travels: less, and starting kernels takes longer */
+enum {
+  LEAST_PIECE_NS = 80000
+}; /* time of a piece; for smaller ones starting kernels takes
+    * longer */
 
-/* What one hop takes: by itself, or while as much goes the other way. */
+/* Returns the time of one hop, with or without as much traffic in the opposite direction. */
 typedef double (*hop_predictor)(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
 
 static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
@@ -22,7 +25,8 @@ static bool has_queue(const tdm_graph *graph, int16_t from, int16_t to) {
 
 /* ---- Home ---- */
 
-/* All terms come in by one link, one after the other; what is read in place costs no copy. */
+/* Returns the time at home: all terms arrive over one link, one after the other. Terms that are
+ * read in place cost no copy. */
 static double home_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes) {
   const tdm_ir_node *node = sum->node;
   double ns = 0;
@@ -51,7 +55,7 @@ double tdm_home_ns(const tdm_sums *sums) {
 
 /* ---- Chains ---- */
 
-/* Of hop i: from term i to the next, or home. */
+/* Returns the time of hop i: from term i to the next, or home. */
 static double hop_ns(const tdm_graph *graph, const tdm_ir_node *node, uint32_t i, double bytes,
                      hop_predictor predict) {
   const bool last = i + 1u == node->input_count;
@@ -69,7 +73,7 @@ static double slowest_hop_ns(const tdm_graph *graph, const tdm_sum *sum, double 
   return slowest;
 }
 
-/* Of a value that goes from device to device and home. */
+/* Returns the time of a value that passes from device to device and home. */
 static double all_hops_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes,
                           hop_predictor predict) {
   double ns = 0;
@@ -91,7 +95,7 @@ bool tdm_can_chain(const tdm_graph *graph, const tdm_sum *sum) {
   return crosses && sum->late && node->input_count > 2;
 }
 
-/* Large values go in pieces, so that all links have one. */
+/* Large values are sent in pieces, so that all links are busy. */
 size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum) {
   const double bytes = tdm_sum_bytes(graph, sum);
   size_t count = 1;
@@ -110,7 +114,7 @@ size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum) {
   return count;
 }
 
-/* Has every device with terms a link to the home? */
+/* Returns true if every device with terms has a direct link to the home. */
 static bool reaches_home(const tdm_graph *graph, const tdm_sum *sum) {
   for (uint32_t i = 0; i < sum->count; i++)
     if (sum->devices[i] != sum->node->device &&
@@ -133,7 +137,7 @@ bool tdm_can_go_around(const tdm_graph *graph, const tdm_sum *sum) {
   return can && reaches_home(graph, sum);
 }
 
-/* The slowest way from a device of the sum to the one behind it. */
+/* Returns the time of the slowest route from a device of the sum to the next one. */
 static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes,
                         hop_predictor predict) {
   double slowest = 0;
@@ -145,15 +149,15 @@ static double around_ns(const tdm_graph *graph, const tdm_sum *sum, double bytes
   return slowest;
 }
 
-/* 2 (k - 1) messages of one piece of k arrive at every device. */
+/* Every device receives 2 (k - 1) messages of one of k pieces. */
 static double ring_ns(const tdm_graph *graph, const tdm_sum *sum) {
   const double k = sum->count;
   const double bytes = tdm_sum_bytes(graph, sum) / k;
   return tdm_ring_messages(k) * around_ns(graph, sum, bytes, tdm_predict_exchange_ns);
 }
 
-/* As many values as there are rounds arrive at the tree's root, one after the other, and nothing
- * goes back meanwhile. */
+/* The tree's root receives as many values as there are rounds, one after the other, and nothing is
+ * sent back meanwhile. */
 static double tree_ns(const tdm_graph *graph, const tdm_sum *sum) {
   const double bytes = tdm_sum_bytes(graph, sum);
   return tdm_tree_rounds(sum->count) * around_ns(graph, sum, bytes, tdm_predict_copy_ns);
@@ -186,7 +190,8 @@ double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algor
   return home_ns(graph, sum, bytes);
 }
 
-/* What the end of a step waits for of its last sum, behind what links are busy with. */
+/* Returns how long the end of a step waits for its last sum, in addition to the time of the busiest
+ * link. */
 static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (algorithm == TDM_COLLECTIVE_TREE) return tree_ns(graph, sum);
@@ -197,12 +202,13 @@ static double end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective 
   return all_hops_ns(graph, sum, piece, tdm_predict_exchange_ns);
 }
 
-/* Do the devices update their own copies, so that none is refreshed? */
+/* Returns true if devices update their own copies, so that none is refreshed. */
 static bool updates_own(const tdm_sum *sum, tdm_collective algorithm) {
   return algorithm != TDM_COLLECTIVE_HOME && algorithm != TDM_COLLECTIVE_CHAIN && sum->can_own;
 }
 
-/* Parameters go from copy to copy, as gradients do in a chain, or all out of the home. */
+/* Returns the time of copying parameters: from copy to copy, like gradients in a chain, or all from
+ * the home. */
 static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (updates_own(sum, algorithm)) return 0;
@@ -213,7 +219,8 @@ static double refresh_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collect
   return ns;
 }
 
-/* What the last copy of a parameter waits for beyond that: it goes from copy to copy as a whole. */
+/* Returns the additional time of the last copy of a parameter, which passes from copy to copy as a
+ * whole. */
 static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_collective algorithm) {
   const double bytes = tdm_sum_bytes(graph, sum);
   if (updates_own(sum, algorithm) || !sum->can_chain) return 0;
@@ -221,7 +228,7 @@ static double refresh_end_ns(const tdm_graph *graph, const tdm_sum *sum, tdm_col
          slowest_hop_ns(graph, sum, bytes, tdm_predict_copy_ns);
 }
 
-/* What the sum does if the plan's algorithm is that. */
+/* Returns the algorithm of the sum if the plan's algorithm is the given one. */
 static tdm_collective done_by(const tdm_graph *graph, const tdm_sum *sum,
                               tdm_collective algorithm) {
   if (algorithm == TDM_COLLECTIVE_HOME) return algorithm;

@@ -1,5 +1,5 @@
-/* What sums over k take of links, as counts of messages: the pass predicts by them, and forecasts
- * of ranks simulate them. Invariant: nowhere else is said what an algorithm sends. */
+/* The number of messages of a sum over k participants. The pass uses it for predictions, and
+ * forecasts of ranks simulate it. Invariant: these formulas are defined only here. */
 #ifndef TANDEM_GRAPH_COLLECTIVES_FORMULAS_H
 #define TANDEM_GRAPH_COLLECTIVES_FORMULAS_H
 
@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A ring's messages out of each of k, of 1 / k of the bytes each: k - 1 while it adds, k - 1 that
- * go around finished (Patarasuk and Yuan, 2009). */
+/* Returns how many messages, of 1 / k of the bytes, each of k participants of a ring sends: k - 1
+ * while adding, then k - 1 with finished pieces (Patarasuk and Yuan, 2009). */
 static inline double tdm_ring_messages(double k) {
   return 2 * (k - 1);
 }
 
-/* Rounds of a binomial tree, one way: ceil(log2 k) (as in Thakur, Rabenseifner, Gropp, 2005). */
+/* Returns the rounds of a binomial tree in one direction: ceil(log2 k) (as in Thakur, Rabenseifner,
+ * Gropp, 2005). */
 static inline uint32_t tdm_tree_rounds(uint32_t k) {
   uint32_t rounds = 0;
   while ((uint64_t)1 << rounds < k)
@@ -21,11 +22,11 @@ static inline uint32_t tdm_tree_rounds(uint32_t k) {
   return rounds;
 }
 
-/* What each of k sends of a value, or of what is its own to be had by all. */
+/* The traffic of each of k participants for one value, or for a part that all others get. */
 typedef struct tdm_sum_messages {
-  double bytes;     /* out of each, one message after the other */
-  double latencies; /* messages that wait for one another */
-  double additions; /* of bytes / k each, which do so as well */
+  double bytes;     /* sent by each, one message after the other */
+  double latencies; /* consecutive messages */
+  double additions; /* consecutive additions of bytes / k each */
 } tdm_sum_messages;
 
 static inline tdm_sum_messages tdm_ring_sends(uint32_t k, double bytes) {
@@ -33,20 +34,21 @@ static inline tdm_sum_messages tdm_ring_sends(uint32_t k, double bytes) {
   return (tdm_sum_messages){messages / k * bytes, messages, k - 1.0};
 }
 
-/* The engine's all-reduce: as many bytes as in a ring, as many latencies as up and down a tree. Its
- * additions are part of these. */
+/* Returns the engine's all-reduce: the bytes of a ring, and the latencies of a tree in both
+ * directions. Its additions are included. */
 static inline tdm_sum_messages tdm_all_reduce_sends(uint32_t k, double bytes) {
   return (tdm_sum_messages){tdm_ring_messages(k) / k * bytes, 2 * tdm_tree_rounds(k), 0};
 }
 
-/* bytes of each go to all others: around a ring, or in as many rounds as a tree has. */
+/* Returns the traffic if each participant's bytes go to all others: around a ring, or in the rounds
+ * of a tree. */
 static inline tdm_sum_messages tdm_gather_sends(uint32_t k, double bytes, bool around) {
   return (tdm_sum_messages){(k - 1.0) * bytes, around ? k - 1.0 : tdm_tree_rounds(k), 0};
 }
 
-/* n bytes in buckets of b: n / b latencies, and at the end the last bucket, which nothing hides.
- * Their sum is least where both are equal: so large a part of all bytes a bucket is. latency_ns of
- * one sum; stream_ns of all bytes. */
+/* Returns the best size of a bucket, as a share of all bytes. With n bytes in buckets of b there
+ * are n / b latencies, and the last bucket's transfer is not hidden. The sum of both is minimal if
+ * they are equal. latency_ns is for one sum, stream_ns for all bytes. */
 static inline double tdm_bucket_share(double latency_ns, double stream_ns) {
   return stream_ns > 0 ? fmin(1, sqrt(latency_ns / stream_ns)) : 1;
 }

@@ -1,18 +1,18 @@
-/* Updates on every device: where all devices that share in a sum get it, each does for itself what
- * the home does with it, on its copies of the parameter and of its states, instead of being sent
- * the parameter in the next run. Invariant: these copies have the home's bits, since the same
- * kernels read the same numbers, and nothing else of the size of a parameter; what is as small as a
- * number, as a factor that clips, comes from the home. */
+/* Updates on every device: if all devices with terms get a sum, each repeats the home's updates on
+ * its copies of the parameter and of its states, instead of receiving the parameter in the next
+ * run. Invariant: these copies have the home's bits, because the same kernels read the same numbers
+ * and no other value as large as a parameter. Small values, such as a factor for clipping, are
+ * copied from the home. */
 #include <string.h>
 
 #include "graph/collectives/sums.h"
 
 typedef struct followers {
   const tdm_sums *sums;
-  size_t value_count; /* when it began: what is made since is nobody's sum */
-  uint32_t *sum_of;  /* per value: 1 + the sum that it is, perhaps with changed elements; 0: none */
-  uint32_t *updates; /* per sum: the updates that read it */
-  uint32_t *there;   /* per value: what stands for it on the device at hand */
+  size_t value_count; /* number of values at the beginning: later ones belong to no sum */
+  uint32_t *sum_of;   /* per value: 1 + its sum, possibly with changed elements; 0: none */
+  uint32_t *updates;  /* per sum: the updates that read it */
+  uint32_t *there;    /* per value: its replacement on the current device */
 } followers;
 
 static tdm_status init(followers *state, const tdm_sums *sums) {
@@ -33,7 +33,7 @@ static uint32_t sum_of(const followers *state, uint32_t value) {
   return value < state->value_count ? state->sum_of[value] : 0;
 }
 
-/* Is a parameter that it updates to be updated on every device? */
+/* Returns true if the node updates a parameter that is to be updated on every device. */
 static bool is_for_everywhere(const tdm_graph *graph, const tdm_ir_node *update) {
   for (uint32_t k = 0; k < update->input_count; k++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, update->inputs[k]);
@@ -44,8 +44,8 @@ static bool is_for_everywhere(const tdm_graph *graph, const tdm_ir_node *update)
   return false;
 }
 
-/* Returns true if the node changes each element of a sum by itself, by attributes and numbers
- * alone: clipping by value or by norm, or the negation of an optimizer that maximizes. */
+/* Returns true if the node changes each element of a sum by itself, using only attributes and
+ * numbers: clipping by value or by norm, or the negation of an optimizer that maximizes. */
 static bool changes_elements(const followers *state, const tdm_ir_node *node) {
   if (node->role != TDM_ROLE_GRADIENT || !node->operation->elementwise) return false;
   for (uint32_t k = 1; k < node->input_count; k++) {
@@ -55,8 +55,8 @@ static bool changes_elements(const followers *state, const tdm_ir_node *node) {
   return sum_of(state, node->inputs[0]) != 0;
 }
 
-/* Does an update of one sum, where that is at home, read nothing else but what it keeps, and
- * numbers? What an update has made crosses to no other device. */
+/* Returns true if an update of one sum at home reads nothing except the sum, its own persistent
+ * values, and numbers. The result of an update is not copied to other devices. */
 static bool is_alone(const followers *state, const tdm_ir_node *update, uint32_t sum) {
   const tdm_graph *graph = state->sums->graph;
   if (update->device != state->sums->items[sum - 1].node->device) return false;
@@ -83,7 +83,7 @@ static bool executes_alike(const tdm_device *a, const tdm_device *b) {
   return strcmp(a->ops->kind, b->ops->kind) == 0;
 }
 
-/* Are the sum's devices of one kind, on whichever ranks, the home among them? */
+/* Returns true if the sum's devices, including the home, are of one kind, on any ranks. */
 static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
   const tdm_device *home = tdm_context_device(graph->context, (size_t)sum->node->device);
   bool home_shares = false;
@@ -97,16 +97,16 @@ static bool is_of_one_kind(const tdm_graph *graph, const tdm_sum *sum) {
 
 #define SEVERAL UINT32_MAX
 
-/* Which of a list of numbers, one a persistent value, is that of the value, or of what it shows;
- * NULL: it is another's memory. */
+/* Returns the element of a list, with one number per persistent value, of the value or of the value
+ * that it views; NULL if it views other memory. */
 static uint32_t *of_persistent(const tdm_graph *graph, uint32_t value, uint32_t *numbers) {
   const tdm_ir_value *root = tdm_ir_value_at(graph, tdm_ir_value_at(graph, value)->root);
   return root->kind == TDM_VALUE_PERSISTENT ? &numbers[root->binding] : NULL;
 }
 
-/* What is written by updates that read no sum, or that read several, is written at home alone,
- * where a copy would not follow, or by each in an order of its own: an update that touches it too,
- * of a parameter that two nodes update, say, stays there with them. */
+/* Keeps updates at home that write values of updates without a sum or with several. There a copy
+ * would not follow, or would be updated in a different order. Other updates of such values stay at
+ * home too, such as those of a parameter that two nodes update. */
 static tdm_status keep_at_home(const followers *state) {
   const tdm_sums *sums = state->sums;
   const tdm_graph *graph = sums->graph;
@@ -151,8 +151,8 @@ tdm_status tdm_find_own_updates(const tdm_sums *sums) {
   return keep_at_home(&state);
 }
 
-/* The node on another device, right before `before`; values that stand for others there are read
- * instead. */
+/* Clones the node on another device, right before `before`. It reads the replacements of its
+ * operands there. */
 static tdm_status clone_on(followers *state, const tdm_ir_node *node, int16_t device,
                            tdm_ir_node *before) {
   tdm_graph *graph = state->sums->graph;
@@ -172,7 +172,7 @@ static tdm_status clone_on(followers *state, const tdm_ir_node *node, int16_t de
   return TDM_OK;
 }
 
-/* All that device i of each sum does for itself, if that is not its home. */
+/* Inserts all updates on device i of each sum, unless that is its home. */
 static tdm_status insert_updates_of(followers *state, uint32_t i, const tdm_ir_node *last) {
   TDM_EACH_NODE(state->sums->graph, node) {
     const uint32_t number = sum_read_by(state, node);

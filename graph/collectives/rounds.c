@@ -3,23 +3,23 @@
  *   in a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  *             workstations", J. Parallel Distrib. Comput. 69, 2009) k devices cut a value of n
  *             bytes into k pieces. In k - 1 rounds each receives a piece from the one before it and
- *             adds its own; then in k - 1 rounds the finished pieces go around. 2 (k - 1) messages
- *             of n / k bytes arrive at every device. Piece p begins at device p, so every piece has
- *             another order of terms, the same each time.
+ *             adds its own; then in k - 1 rounds the finished pieces go around. Every device
+ *             receives 2 (k - 1) messages of n / k bytes. Piece p begins at device p, so each piece
+ *             has its own order of terms, which is always the same.
  *   in a tree (binomial, as in Thakur, Rabenseifner, Gropp, "Optimization of collective
  *             communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19, 2005)
- *             whole values go up in ceil(log2 k) rounds, the home at the root, and the sum down in
- *             as many. A device adds what its nearest child sends first.
+ *             whole values go up in ceil(log2 k) rounds, with the home at the root, and the sum goes
+ *             down in as many. A device first adds what its nearest child sends.
  *
- * Where devices do not update for themselves, the second half is one copy to the home instead.
+ * If devices do not update their own copies, one copy to the home replaces the second half.
  *
- *   where homes are spread the other devices' terms come to the sum's home in one round, all over
- *             links of their own, and are added there in the order of terms.
+ *   if homes are spread the other devices' terms are sent to the sum's home in one round, each over
+ *             its own link, and are added there in the order of terms.
  *
- * Rounds of sums follow one another like bricks: round r of a sum stands where r sums later have
- * their terms, so that while it travels, devices compute later gradients. Invariant: on every queue
- * what rounds do stands in one order of all sums and rounds, so that no two devices wait for each
- * other; who reads such a sum stands behind the rounds of all. */
+ * Rounds of sums overlap: round r of a sum is placed where the sum r places later has its terms. So
+ * devices compute later gradients during its transfers. Invariant: on every queue the operations of
+ * rounds have one order of all sums and rounds, so that no two devices wait for each other. Readers
+ * of such a sum are placed after the rounds of all sums. */
 #include <string.h>
 
 #include "graph/collectives/formulas.h"
@@ -32,13 +32,13 @@ static bool goes_in_rounds(const tdm_sum *sum) {
          sum->comes_home;
 }
 
-/* Has the device a queue of its own for what is added there? */
+/* Returns true if the device has a separate queue for additions. */
 static bool adds_beside(const tdm_graph *graph, int16_t device) {
   return tdm_context_device(graph->context, (size_t)device)->queues[TDM_QUEUE_SUM] != NULL;
 }
 
-/* What a round adds waits for a link: it stands on the queue for sums, where there is one, so that
- * no kernel waits for it. 0: failure. */
+/* Puts an addition of a round, which waits for a link, on the queue for sums if there is one, so
+ * that no kernel waits for it. 0: failure. */
 static uint32_t put_beside(tdm_graph *graph, uint32_t made) {
   if (made) tdm_producer(graph, made)->beside = true;
   return made;
@@ -46,7 +46,7 @@ static uint32_t put_beside(tdm_graph *graph, uint32_t made) {
 
 /* ---- Before the first round ------------------------------------------------------------------ */
 
-/* One total a device: several terms of one are added there, in their order. */
+/* Makes one total per device: several terms on one device are added there, in their order. */
 static tdm_status sum_own_terms(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
   const tdm_ir_node *node = sum->node;
   for (uint32_t i = 0; i < sum->count; i++) {
@@ -83,13 +83,14 @@ static tdm_status begin_ring(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
   return TDM_OK;
 }
 
-/* Of the buckets that rounds have: all but the first, through which sums go that are added where
- * they stand, wherever that is between a round's messages and what is added to them. */
+/* Returns the number of a bucket of rounds. The first bucket is excluded: it is for sums that are
+ * added where they are, possibly between a round's messages and their additions. */
 static size_t number_of(size_t bucket) {
   return 1 + bucket % TDM_HELD_BUCKETS;
 }
 
-/* A piece of the sum so far, as the device behind reads it: in a bucket, or where it lies. */
+/* Inserts the receipt of a piece of the partial sum by the next device: in a bucket, or in
+ * place. */
 static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum,
                         uint32_t piece, size_t bucket) {
   if (tdm_shares_memory(graph, tdm_place_of(graph, piece), at->device)) return piece;
@@ -101,12 +102,12 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   return view;
 }
 
-/* The device that has received the piece by the end of a round. */
+/* Returns the device that has received the piece at the end of a round. */
 static uint32_t receiver_of(const tdm_sum *sum, uint32_t piece, uint32_t round) {
   return (piece + 1 + round) % sum->count;
 }
 
-/* Each piece of the sum so far goes to the device behind it. */
+/* Sends each piece of the partial sum to the next device. */
 static tdm_status receive_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
                                tdm_ir_node *before) {
   for (uint32_t p = 0; p < sum->count; p++) {
@@ -118,9 +119,9 @@ static tdm_status receive_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, s
   return TDM_OK;
 }
 
-/* Who has received a piece adds its own; who is last has the piece in memory of its own, as a part
- * of what it puts together. All pieces travel before any is added to: order is kept of all that a
- * device has of a sum, not of single pieces. */
+/* Adds a device's own term to the piece that it has received. The last device stores the piece in
+ * its own memory, as a part of the result. All pieces are sent before any addition, because the
+ * order is kept for a device's whole part of a sum, not for single pieces. */
 static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_t bucket,
                            tdm_ir_node *before) {
   const bool last = round + 2 == sum->count;
@@ -136,7 +137,7 @@ static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_
   return TDM_OK;
 }
 
-/* Each device sends on the finished piece that has come to it last. */
+/* Sends each device's latest finished piece to the next device. */
 static tdm_status gather_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, tdm_ir_node *before) {
   const uint32_t k = sum->count;
   for (uint32_t p = 0; p < k; p++) {
@@ -151,7 +152,7 @@ static tdm_status gather_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, td
   return TDM_OK;
 }
 
-/* The whole, where it is wanted: on every device, or at home. */
+/* Joins the result for its users: on every device, or at home. */
 static tdm_status end_ring(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
   for (uint32_t i = 0; i < sum->count && sum->own; i++) {
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
@@ -170,7 +171,7 @@ static uint32_t rounds_up(const tdm_sum *sum) {
   return tdm_tree_rounds(sum->count);
 }
 
-/* Whoever is `distance` behind a device sends it all that it has. */
+/* Makes the device at `distance` send its whole value to the receiving device. */
 static tdm_status reduce_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance, size_t bucket,
                               tdm_ir_node *before) {
   for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
@@ -202,7 +203,7 @@ static tdm_status end_tree(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
 
 /* ---- Home ------------------------------------------------------------------------------------ */
 
-/* The terms as they lie at home. */
+/* Copies the terms to the home. */
 static tdm_status come_home(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
   const tdm_ir_node *node = sum->node;
@@ -219,7 +220,7 @@ static tdm_status come_home(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *bef
   return TDM_OK;
 }
 
-/* In the order of terms. */
+/* Adds the terms at home in their order. */
 static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) {
   const tdm_insertion at = tdm_sum_insertion(sum, before, sum->node->device);
   uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
@@ -236,8 +237,8 @@ static uint32_t reducing_rounds(const tdm_sum *sum) {
   return sum->algorithm == TDM_COLLECTIVE_RING ? sum->count - 1 : rounds_up(sum);
 }
 
-/* The last is for what does no work but on links: sending the sum out, and putting it together; or
- * coming home. */
+/* Returns the number of rounds. The last one uses only links: it sends and joins the result, or
+ * copies it home. */
 static uint32_t rounds_of(const tdm_sum *sum) {
   return sum->comes_home ? 1 : reducing_rounds(sum) + 1;
 }
@@ -252,7 +253,7 @@ static tdm_status end_rounds(const tdm_sums *sums, tdm_sum *sum, tdm_ir_node *be
   return ring ? end_ring(graph, sum, before) : end_tree(graph, sum, before);
 }
 
-/* A round's messages, or, in the last, all that is left to be sent. */
+/* Inserts a round's messages or, in the last round, all remaining ones. */
 static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, uint32_t round,
                               tdm_ir_node *before) {
   tdm_graph *graph = sums->graph;
@@ -266,7 +267,7 @@ static tdm_status begin_round(const tdm_sums *sums, tdm_sum *sum, uint32_t round
   return ring ? receive_ring(graph, sum, round, sum->bucket, before) : TDM_OK;
 }
 
-/* What they have brought is added to. */
+/* Inserts the additions of what the messages have brought. */
 static tdm_status end_round(tdm_graph *graph, tdm_sum *sum, uint32_t round, tdm_ir_node *before) {
   if (round + 1 == rounds_of(sum)) return TDM_OK;
   return sum->algorithm == TDM_COLLECTIVE_RING
@@ -296,16 +297,16 @@ tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
   return TDM_OK;
 }
 
-/* Those that go around, in plan order, and turns: stretches of the order that end behind sums whose
- * terms are there together. A sum has its first round a turn later than it stands, so that the
- * first copies travel while devices compute, too. */
+/* The sums that go around, in plan order, and turns: sections of the order that end after sums
+ * whose terms are available together. A sum has its first round one turn late, so that devices also
+ * compute during the first copies. */
 typedef struct schedule {
   tdm_sum **sums;     /* (count) */
-  size_t *turns;      /* (count): of its first round, ascending */
+  size_t *turns;      /* (count): of the first round, ascending */
   tdm_ir_node **ends; /* (turn_count): the last sum of each turn */
   size_t count;
   size_t turn_count;
-  size_t *waiting; /* (waiting_count) whose terms have come home, and are not added there yet */
+  size_t *waiting; /* (waiting_count) sums whose terms were copied home and not added yet */
   size_t waiting_count;
 } schedule;
 
@@ -318,7 +319,8 @@ static tdm_status make_room(const tdm_sums *sums, schedule *out) {
   return out->sums && out->turns && out->ends && out->waiting ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-/* Of a device, while a round's messages have come and are still to be added. */
+/* Returns how many buckets of a device are in use between a round's messages and their
+ * additions. */
 static size_t buckets_of(const tdm_graph *graph, const tdm_sum *sum) {
   return sum->comes_home ? tdm_terms_from_afar(graph, sum) : 1;
 }
@@ -348,7 +350,7 @@ static tdm_status find_turns(const tdm_sums *sums, schedule *out) {
   return TDM_OK;
 }
 
-/* Adds what has come home, of the first sums that wait. */
+/* Adds terms that were copied home, for the first `count` waiting sums. */
 static tdm_status add_waiting(const tdm_sums *sums, schedule *plan, size_t count,
                               tdm_ir_node *before) {
   for (size_t i = 0; i < count; i++)
@@ -362,7 +364,8 @@ static size_t end_of_buckets(const tdm_sums *sums, const schedule *plan, size_t 
   return plan->sums[i]->bucket + buckets_of(sums->graph, plan->sums[i]);
 }
 
-/* Those that a few sums' messages would overwrite; and once all is computed, those before them. */
+/* Adds the waiting sums whose buckets the messages of a few sums would overwrite; after all
+ * computation also those before them. */
 static tdm_status make_way(const tdm_sums *sums, schedule *plan, size_t turn, const size_t *few,
                            size_t count, tdm_ir_node *before) {
   const size_t first = plan->sums[few[0]]->bucket;
@@ -378,11 +381,11 @@ static tdm_status make_way(const tdm_sums *sums, schedule *plan, size_t turn, co
   return add_waiting(sums, plan, moving, before);
 }
 
-/* The messages of a few sums stand before what is added to any of these, which is sent on at once:
- * else each would wait for the finished pieces of the one before it. They want no more buckets than
- * there are, so that none overwrites what is still to be added. What has come home nobody sends on:
- * it is added when its buckets are wanted, or all is computed, so that no kernel waits for links
- * that have more to carry than devices compute. */
+/* Inserts the messages of a few sums before all their additions, whose results are sent at once.
+ * Otherwise each sum would wait for the finished pieces of the preceding one. These sums use at
+ * most the existing buckets, so that none overwrites unadded data. Terms that were copied home are
+ * not sent on. They are added when their buckets are needed or all computation is done, so that no
+ * kernel waits for overloaded links. */
 static tdm_status insert_few(const tdm_sums *sums, schedule *plan, size_t turn, const size_t *few,
                              size_t count, tdm_ir_node *before) {
   if (count == 0) return TDM_OK;
@@ -399,7 +402,7 @@ static tdm_status insert_few(const tdm_sums *sums, schedule *plan, size_t turn, 
   return TDM_OK;
 }
 
-/* The rounds of one turn that leave their sums `left` rounds. */
+/* Inserts the rounds of one turn that leave their sums `left` rounds. */
 static tdm_status insert_rounds(const tdm_sums *sums, schedule *plan, size_t turn, size_t left,
                                 tdm_ir_node *before) {
   size_t few[TDM_BUCKETS], count = 0;
@@ -417,8 +420,8 @@ static tdm_status insert_rounds(const tdm_sums *sums, schedule *plan, size_t tur
   return insert_few(sums, plan, turn, few, count, before);
 }
 
-/* What needs links alone goes first. Sums with an addition left come last, as what they have added
- * is sent on at once: their links have to wait for it, and nothing behind it on these queues. */
+/* Rounds that only use links go first. Sums with one addition left go last, because their results
+ * are sent at once: their links wait for the addition, and nothing follows on these queues. */
 static tdm_status insert_turn(const tdm_sums *sums, schedule *plan, size_t turn, size_t most_rounds,
                               tdm_ir_node *before) {
   TDM_TRY(insert_rounds(sums, plan, turn, 0, before));

@@ -1,13 +1,14 @@
-/* What alike ranks share, in virtual time. Every simulated rank has the plan's tasks; what they
- * share (tdm_operation_share) begins when all of them have come to it, and ends for all together:
+/* Operations shared by identical ranks, in virtual time. Every simulated rank has the plan's tasks.
+ * A shared operation (tdm_operation_share) begins when all ranks have reached it, and ends for all
+ * at once:
  *
  *   ring         2 (k - 1) messages of 1 / k of the bytes go from each rank to the next
  *   tree         whole gradients go up a binomial tree and down again, round by round
  *   all-reduce   the engine's: a ring's bytes, a tree's latencies; gradients in buckets
  *   rows         of tables, however gradients are summed: those of each rank go to all others
  *
- * Invariant: the ranks that are not simulated do at every time what those do that are, so links
- * carry the same, and the simulated ones' links stand for theirs. */
+ * Invariant: ranks that are not simulated always do the same as those that are. So links carry the
+ * same traffic, and the simulated ranks' links represent the others'. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
   return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
 }
 
-/* NULL: the step shares nothing. */
+/* Returns the shared operation of a step, or NULL if it shares nothing. */
 static const tdm_share_attributes *share_of(const tdm_forecasting *state, size_t step) {
   const tdm_ir_node *node = node_of(state, step);
   return tdm_ir_is_share(node) ? node->attributes : NULL;
@@ -46,7 +47,7 @@ static void count_ranks(tdm_forecasting *state) {
   }
 }
 
-/* Ranks fill hosts, or hosts ranks, and all of them are there. */
+/* Checks that ranks fill hosts, or hosts ranks, and that all of them exist. */
 static tdm_status check_fit(const tdm_forecasting *state) {
   const tdm_alike *alike = &state->alike;
   const uint32_t per_host = state->machine->devices_per_host;
@@ -85,7 +86,7 @@ static uint32_t next_of(const tdm_alike *alike, uint32_t rank) {
   return rank + 1 == alike->ranks ? 0 : rank + 1;
 }
 
-/* Between the devices of two ranks that stand at the same place. */
+/* Returns the route between the devices of two ranks that have the same index. */
 static tdm_machine_route route_of(const tdm_forecasting *state, uint32_t from, uint32_t to,
                                   size_t step) {
   const tdm_ir_node *node = node_of(state, step);
@@ -143,19 +144,18 @@ double tdm_alike_vote_ns(const tdm_forecasting *state) {
 
 /* ---- What they exchange ---- */
 
-/* One thing that is shared: when all ranks have come to it, `latest` is the task that they end
- * with. */
+/* A shared operation. When all ranks have reached it, `latest` is the task with which they end. */
 typedef struct exchange {
   tdm_forecasting *state;
   size_t step;
   double bytes; /* of each rank */
   bool gathers;
-  uint32_t latest; /* what all of them have done so far */
+  uint32_t latest; /* task with which everything so far ends */
   uint32_t meeting;
   size_t device;
 } exchange;
 
-/* The queue of what a simulated rank's device sends to others, or receives in a tree. */
+/* Finds the queue for what a simulated rank's device sends to others, or receives in a tree. */
 static tdm_status edge_queue(const exchange *self, uint32_t rank, uint32_t *out_queue) {
   tdm_forecasting *state = self->state;
   uint32_t *queue = &state->alike.edges[self->device * state->alike.simulated + rank];
@@ -183,13 +183,13 @@ static tdm_status send(exchange *self, uint32_t owner, uint32_t from, uint32_t t
   return tdm_virtual_add_wait(&state->schedule, end, sent);
 }
 
-/* A task of no time where all meet. */
+/* Adds a task without duration at which all ranks meet. */
 static tdm_status meet(exchange *self, uint32_t *out_task) {
   const tdm_virtual_task task = {.queue = self->meeting, .crowded = 1};
   return tdm_virtual_add(&self->state->schedule, &task, out_task);
 }
 
-/* An addition of so many bytes to as many, on the rank's device. */
+/* Returns the time of adding that many bytes to as many, on the rank's device. */
 static double add_ns(const tdm_forecasting *state, double bytes) {
   const tdm_machine_processor *device = &state->machine->device;
   return device->launch_ns + 3 * bytes / device->memory_bytes_per_ns;
@@ -203,7 +203,7 @@ static tdm_sum_messages messages_of(const exchange *self) {
               : tdm_all_reduce_sends(alike->ranks, self->bytes);
 }
 
-/* In a ring, or as if in one: each sends to the next. */
+/* Adds a ring, or an equivalent: each rank sends to the next. */
 static tdm_status go_around(exchange *self) {
   const tdm_alike *alike = &self->state->alike;
   const tdm_sum_messages sent = messages_of(self);
@@ -217,7 +217,7 @@ static tdm_status go_around(exchange *self) {
   return TDM_OK;
 }
 
-/* A round of the tree: of pairs of ranks that are `distance` apart, up or down. */
+/* Adds a round of the tree: pairs of ranks at `distance`, up or down. */
 static tdm_status climb(exchange *self, uint32_t distance, bool up) {
   const tdm_alike *alike = &self->state->alike;
   uint32_t end;
@@ -259,8 +259,8 @@ static uint32_t *task_of(const tdm_forecasting *state, uint32_t rank, size_t ste
   return &state->ranks[rank].task_of[step];
 }
 
-/* All that its bucket holds is shared, behind the ranks' tasks of this step, and ends for each rank
- * on the step's own queue. */
+/* Shares everything in the bucket, after the ranks' tasks of this step. It ends for each rank on
+ * the step's own queue. */
 static tdm_status close_bucket(tdm_forecasting *state, size_t step, double bytes, bool gathers,
                                uint32_t first) {
   exchange self = {.state = state,

@@ -1,4 +1,4 @@
-/* The table of measured kernel times, and learning them from a session's profile. */
+/* The table of measured kernel times, which learns from a session's profile. */
 #include "graph/forecast/costs.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ const char *tdm_cost_class(const tdm_device *device, char *text) {
   return text;
 }
 
-/* Appends "float32[4, 8]"; answers where the text goes on. */
+/* Appends "float32[4, 8]" and returns the new end of the text. */
 static size_t put_spec(char *text, size_t capacity, size_t at, const tdm_ir_value *value,
                        bool first) {
   char shape[TDM_SHAPE_TEXT];
@@ -39,7 +39,7 @@ static size_t put_text(char *text, size_t capacity, size_t at, const char *more)
   return length < 0 ? at : at + (size_t)length;
 }
 
-/* Of a fused node: of what its members are, and which reads which. */
+/* Hashes a fused node's members and their operands. */
 static uint64_t members_hash(const tdm_fused_attributes *program) {
   uint64_t hash = 0;
   for (int64_t m = 0; m < program->member_count; m++) {
@@ -151,12 +151,13 @@ tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *k
 /* ---- Learning ---- */
 
 typedef struct learned {
-  double sum_ns;  /* of the medians of the steps alike */
-  uint32_t count; /* of those that have a median */
-  size_t first;   /* of the steps alike */
+  double sum_ns;  /* of the medians of equal steps */
+  uint32_t count; /* number of those that have a median */
+  size_t first;   /* the first of the equal steps */
 } learned;
 
-/* What ranks do together takes as long as they wait for one another, which is no cost of it. */
+/* Returns true if the node has a kernel. An operation of several ranks includes the time that they
+ * wait for each other, so it has no cost of its own. */
 static bool is_kernel(const tdm_plan *plan, const tdm_ir_node *node) {
   if (node->operation) return !tdm_ir_is_all_reduce(node);
   const uint32_t source = node->inputs[0];
@@ -168,7 +169,7 @@ static const tdm_device *device_of(const tdm_plan *plan, size_t step) {
   return tdm_context_device(plan->graph.context, (size_t)node->device);
 }
 
-/* Per step the key of its kernel; "": it is none. */
+/* Finds each step's kernel key; "": it has no kernel. */
 static void find_keys(const tdm_plan *plan, char (*keys)[TDM_COST_KEY]) {
   char class_name[TDM_COST_CLASS], kernel[TDM_COST_KEY];
   for (size_t i = 0; i < plan->lowered.schedule.step_count; i++) {
@@ -179,7 +180,7 @@ static void find_keys(const tdm_plan *plan, char (*keys)[TDM_COST_KEY]) {
   }
 }
 
-/* Adds up the medians of the steps alike. kernels: room for a number of each step. */
+/* Adds up the medians of equal steps. kernels: room for one number per step. */
 static tdm_status add_up(const tdm_plan *plan, char (*keys)[TDM_COST_KEY], tdm_map *by_key,
                          learned *kernels) {
   size_t count = 0;
@@ -198,9 +199,8 @@ static tdm_status add_up(const tdm_plan *plan, char (*keys)[TDM_COST_KEY], tdm_m
   return TDM_OK;
 }
 
-/* Steps with equal keys, on whichever devices of a class, are one kernel: its cost is the mean of
- * their medians, since where a kernel's operands lie (in a cache, or not) differs with its place in
- * a plan. */
+/* Steps with equal keys, on any devices of a class, are one kernel. Its cost is the mean of their
+ * medians, because the place of a kernel's operands (in a cache, or not) differs within a plan. */
 static tdm_status put_means(tdm_costs *costs, const tdm_plan *plan, char (*keys)[TDM_COST_KEY],
                             const tdm_map *by_key, bool crowded) {
   char class_name[TDM_COST_CLASS];
@@ -217,7 +217,7 @@ static tdm_status put_means(tdm_costs *costs, const tdm_plan *plan, char (*keys)
 
 static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
   const size_t steps = plan->lowered.schedule.step_count;
-  tdm_map by_key; /* a key of steps: what is learned of them */
+  tdm_map by_key; /* maps a key of steps to what is learned of them */
   char(*keys)[TDM_COST_KEY] = tdm_allocate(costs->allocator, (steps + 1) * sizeof *keys, "costs");
   if (!keys) return TDM_OUT_OF_MEMORY;
   tdm_status status = TDM_OUT_OF_MEMORY;
@@ -234,7 +234,7 @@ static tdm_status learn(tdm_costs *costs, const tdm_plan *plan, bool crowded) {
   return status;
 }
 
-/* Has a run of the plan been measured? What such runs pass over has no times. */
+/* Returns true if a run of the plan has been measured. Steps that such runs skip have no times. */
 static bool was_profiled(const tdm_plan *plan) {
   for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
     if (tdm_profile_median_ns(&plan->profile, i) >= 0) return true;

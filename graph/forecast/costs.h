@@ -1,6 +1,6 @@
-/* What kernels take: measured times by (device class, operation, attributes, operands), and for
- * devices that are described by how fast they compute and stream. Invariant: an entry was measured,
- * here or by whoever wrote the file it came from; nothing is guessed from another shape. */
+/* Kernel times: measured times by (device class, operation, attributes, operands), and times of
+ * described devices from their rates of computing and streaming. Invariant: an entry was measured,
+ * here or by the author of its file. Nothing is extrapolated from another shape. */
 #ifndef TANDEM_GRAPH_FORECAST_COSTS_H
 #define TANDEM_GRAPH_FORECAST_COSTS_H
 
@@ -10,15 +10,15 @@
 #include "tandem/graph/forecasts.h"
 
 typedef struct tdm_cost {
-  double alone_ns;   /* nobody else computed in the memory's neighbourhood; 0: not measured */
-  double crowded_ns; /* every neighbour computed as well; 0: not measured */
+  double alone_ns;   /* without other computation on the same memory; 0: not measured */
+  double crowded_ns; /* with all neighbours computing as well; 0: not measured */
 } tdm_cost;
 
 typedef struct tdm_cost_entry {
-  char *key;          /* owned: device class, the end of a line, the kernel's text */
-  size_t class_bytes; /* of these the first; a class may have spaces, as models of devices do */
+  char *key;          /* owned: device class, end of line, the kernel's text */
+  size_t class_bytes; /* bytes of the class; it may contain spaces, like models of devices */
   tdm_cost cost;
-  struct tdm_cost_entry *next; /* in the order of their making */
+  struct tdm_cost_entry *next; /* in the order of creation */
 } tdm_cost_entry;
 
 struct tdm_costs {
@@ -29,29 +29,32 @@ struct tdm_costs {
   tdm_cost_entry *last;
 };
 
-#define TDM_COST_KEY 2048 /* bytes that every key fits in, cut otherwise */
+#define TDM_COST_KEY 2048 /* size that every key fits in; longer ones are cut */
 enum { TDM_COST_CLASS = 64 };
 
-/* "cpu/1": kind and team of a device that is here; the model of one that is described. What cpu:0
- * stands for on a described machine is that machine's host. text has TDM_COST_CLASS bytes. */
+/* Returns "cpu/1", the kind and team of a device of this machine, or the model of a described
+ * device. On a described machine cpu:0 represents that machine's host. text has TDM_COST_CLASS
+ * bytes. */
 const char *tdm_cost_class(const tdm_device *device, char *text);
-/* "linear#0(float32[4, 8], ...) -> (...)"; of a copy on one device "copy(1024 bytes)". */
+/* Returns "linear#0(float32[4, 8], ...) -> (...)", or "copy(1024 bytes)" for a copy on one
+ * device. */
 const char *tdm_cost_kernel(const tdm_graph *graph, const tdm_ir_node *node, char *text,
                             size_t capacity);
-/* Zeros when there is none. */
+/* Returns the cost of a kernel, or zeros if there is none. */
 tdm_cost tdm_costs_find(const tdm_costs *costs, const char *class_name, const char *kernel);
-/* Sets what is not 0 in cost. */
+/* Sets the members that are not 0 in cost. */
 tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *kernel,
                          tdm_cost cost) TDM_WARN_UNUSED;
 
-/* What the node's operation says of its work; of a copy on one device, every byte. UNSUPPORTED,
- * naming it, for an operation that says nothing; of a fused node, for a member's. */
+/* Gets a node's work from its operation; for a copy on one device, every byte. Fails with
+ * UNSUPPORTED, naming the operation, if an operation, or a member of a fused node, does not
+ * describe its work. */
 tdm_status tdm_work_of(const tdm_graph *graph, const tdm_ir_node *node,
                        tdm_work *out_work) TDM_WARN_UNUSED;
-/* By a described processor: launch, and the longer of computing at its rate and streaming what is
- * read and written once (the roofline model: Williams, Waterman, Patterson, CACM 52(4), 2009).
- * UNSUPPORTED, naming it, for work that is not known, and for dtypes that the description has no
- * rate for. */
+/* Predicts the time on a described processor: launch, plus the longer of computing at its rate and
+ * streaming what is read and written once (the roofline model: Williams, Waterman, Patterson, CACM
+ * 52(4), 2009). Fails with UNSUPPORTED, naming it, for an operation of unknown work and for a dtype
+ * without a described rate. */
 tdm_status tdm_roofline_ns(const tdm_machine_processor *processor, const tdm_graph *graph,
                            const tdm_ir_node *node, double *out_ns) TDM_WARN_UNUSED;
 

@@ -3,7 +3,7 @@
  *   {"format": "tandem costs", "version": 1, "kernels": [
  *     {"device": "cpu/1", "kernel": "relu#0(...) -> (...)", "alone_ns": 9, "crowded_ns": 12}, ...]}
  *
- * Invariant: a file is taken as a whole or not at all; what is wrong with it is named. */
+ * Invariant: a file is accepted as a whole or not at all; the message names the error. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

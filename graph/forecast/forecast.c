@@ -1,5 +1,5 @@
-/* Forecasting a session's latest plan: puts its parts together and tells what came out. Invariant:
- * nothing of the plan or the session is changed. */
+/* Forecasts a session's latest plan: combines its parts and returns the result. Invariant: nothing
+ * of the plan or the session is changed. */
 #include "graph/forecast/forecast.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
   return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
 }
 
-/* Of a rank; the steps of alike ones take what the first one's take. */
+/* Allocates the arrays of a rank. The steps of identical ranks use the times of the first one. */
 static tdm_status make_rank_room(tdm_forecasting *state, uint32_t index) {
   tdm_forecast_rank *rank = &state->ranks[index];
   if (!state->is_job) rank->lowered = &state->plan->lowered;
@@ -38,7 +38,8 @@ static tdm_status make_room(tdm_forecasting *state) {
     TDM_TRY(make_rank_room(state, r));
     queues += state->ranks[r].lowered->schedule.queue_count + devices;
   }
-  /* Every rank's of the plan and of its network, the devices' meetings, and between the phases. */
+  /* Counts the queues of the plan and of its network for every rank, the devices' meetings, and the
+   * barrier between the phases. */
   const size_t queue_names = queues + devices + 1;
   const size_t ports = 3 * (size_t)state->rank_count;
   const size_t pairs = (size_t)state->rank_count * state->rank_count;
@@ -57,7 +58,7 @@ static tdm_status make_room(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* The ranks that are simulated, and their steps. */
+/* Finds the ranks that are simulated, and their steps. */
 static tdm_status find_ranks(tdm_forecasting *state) {
   state->is_job = tdm_context_rank_count(state->plan->graph.context) > 1;
   if (state->is_job) {
@@ -70,7 +71,7 @@ static tdm_status find_ranks(tdm_forecasting *state) {
   return state->ranks ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-/* All that has to be known before anything is simulated; of a job, what this rank knows. */
+/* Collects everything that the simulation needs; in a job also from the other ranks. */
 static tdm_status prepare(tdm_forecasting *state) {
   TDM_TRY(find_ranks(state));
   TDM_TRY(make_room(state));
@@ -92,9 +93,9 @@ static tdm_status simulate(tdm_forecasting *state) {
 
 /* ---- Telling ---- */
 
-/* The answer and its lists are one block: queues and links stand behind it. */
+/* The result and its lists in one block: queues and links follow the forecast. */
 typedef struct block {
-  tdm_forecast forecast; /* first */
+  tdm_forecast forecast; /* has to be first */
   tdm_allocator allocator;
   size_t bytes;
 } block;
@@ -174,7 +175,7 @@ static tdm_status forecast_algorithm(const tdm_plan *plan, const tdm_forecast_op
   return status;
 }
 
-/* Where alike ranks may sum as they like, each algorithm is simulated. */
+/* If identical ranks may choose how to sum, each algorithm is simulated. */
 static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
   const bool is_job = tdm_context_rank_count(plan->graph.context) > 1;

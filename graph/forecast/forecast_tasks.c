@@ -1,5 +1,5 @@
-/* A plan's steps as tasks: what each takes, on which queue, over which links, after which others.
- * Invariant: tasks have the plan's own order on each queue and the plan's own waits. */
+/* A plan's steps as tasks: their times, queues, links and predecessors. Invariant: tasks have the
+ * plan's order on each queue and the plan's waits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const tdm_device *device_at(const tdm_forecasting *state, int16_t device)
   return tdm_context_device(state->plan->graph.context, (size_t)device);
 }
 
-/* The device that a copy comes from. */
+/* Returns the device that a copy comes from. */
 static int16_t origin_of(const tdm_forecasting *state, const tdm_ir_node *node) {
   const tdm_graph *graph = &state->plan->graph;
   return tdm_ir_value_at(graph, node->inputs[0])->device;
@@ -27,12 +27,12 @@ static bool moves(const tdm_forecasting *state, const tdm_ir_node *node) {
   return !node->operation && origin_of(state, node) != node->device;
 }
 
-/* Is it a device of the machine that is described? Those of other ranks are there. */
+/* Returns true for a device of the described machine. Devices of other ranks are real. */
 static bool is_described(const tdm_forecasting *state, int16_t device) {
   return state->machine && device_at(state, device)->described;
 }
 
-/* Do both ends of the copy execute what they are asked for? */
+/* Returns true if both ends of the copy are real devices. */
 static bool is_real_copy(const tdm_forecasting *state, const tdm_ir_node *node) {
   return !is_described(state, origin_of(state, node)) && !is_described(state, node->device);
 }
@@ -42,15 +42,15 @@ static bool is_received(const tdm_forecasting *state, const tdm_ir_node *node) {
   return tdm_ir_is_message(graph, node) && tdm_rank_of(graph, node->device) == (int)state->rank;
 }
 
-/* Does a run behind one like it pass the step over? Copies that updates have written themselves are
- * new, those that lack the rows of one update get these alone. */
+/* Returns true if a run skips the step after another run of the same plan. Copies that updates have
+ * written themselves are current; those that lack the rows of one update get only these. */
 static bool is_spared(const tdm_forecasting *state, const tdm_ir_node *node) {
   return !tdm_plan_is_usual(state->plan, node);
 }
 
 /* ---- Prices ---- */
 
-/* What is described of the device; NULL: nothing. */
+/* Returns the description of the device's processor; NULL: it is not described. */
 static const tdm_machine_processor *processor_of(const tdm_forecasting *state,
                                                  const tdm_device *device) {
   if (!state->machine) return NULL;
@@ -85,12 +85,12 @@ static tdm_status price(tdm_forecasting *state, size_t step) {
   return tdm_roofline_ns(processor, graph, node, &rank->step_ns[step]);
 }
 
-/* Has the step no kernel, and is no copy either? */
+/* Returns true if the step has no kernel and is not a copy. */
 static bool is_exchange(const tdm_ir_node *node) {
   return tdm_ir_is_share(node) || tdm_ir_is_all_reduce(node);
 }
 
-/* Of copies the plan knows which of their host memory is pinned. */
+/* For copies the plan knows which of their host memory is pinned. */
 tdm_status tdm_forecast_price(tdm_forecasting *state) {
   const tdm_forecast_rank *rank = &state->ranks[state->rank];
   for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {
@@ -116,7 +116,7 @@ static uint32_t group_of(const tdm_forecasting *state, const tdm_queue *queue) {
   return state->is_job ? tdm_job_host(state, state->rank) : state->rank;
 }
 
-/* Of the rank: its number among the machine's devices, or the host that it stands for. */
+/* Returns, for the rank, its number among the machine's devices, or the host that it represents. */
 static int machine_end(const tdm_forecasting *state, const tdm_device *device) {
   const uint32_t first = state->rank * state->alike.width;
   if (device->described) return (int)first + device->index;
@@ -126,7 +126,7 @@ static int machine_end(const tdm_forecasting *state, const tdm_device *device) {
 
 enum { NAME_BYTES = 28 };
 
-/* In a job a name that is the same on all ranks. */
+/* Returns a name that is the same on all ranks of a job. */
 static const char *name_of(const tdm_forecasting *state, const tdm_device *device, char *text) {
   if (state->is_job)
     (void)snprintf(text, NAME_BYTES, "host:%d/%.8s:%d", device->rank, device->ops->kind,
@@ -168,7 +168,7 @@ static tdm_status add_queues(tdm_forecasting *state) {
 static tdm_status add_machine_links(tdm_forecasting *state) {
   const uint32_t count = state->machine ? tdm_machine_link_count(state->machine) : 0;
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t link; /* the machine's own number: these come first */
+    uint32_t link; /* the machine's own numbers come first */
     TDM_TRY(tdm_virtual_add_link(&state->schedule, tdm_machine_link_bytes_per_ns(state->machine, i),
                                  &link));
     (void)tdm_machine_link_name(state->machine, i, state->link_names[link],
@@ -177,8 +177,8 @@ static tdm_status add_machine_links(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* Between real devices the estimate tells the whole time of a copy, caches and all, so the link
- * itself has no limit; it is there to be counted. */
+/* The estimate between real devices includes the whole time of a copy with caches. So the link
+ * itself has no limit; it only counts traffic. */
 static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, uint32_t *out_link) {
   const size_t devices = tdm_device_count(state->plan->graph.context);
   uint32_t *link = &state->pair_link_of[(size_t)from * devices + (size_t)to];
@@ -193,7 +193,7 @@ static tdm_status pair_link(tdm_forecasting *state, int16_t from, int16_t to, ui
   return TDM_OK;
 }
 
-/* Where the bytes of a copy flow, and what passes before they do. */
+/* Finds the links of a copy's bytes, and the latency before them. */
 static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, double ns,
                              tdm_virtual_task *task) {
   const int16_t from = origin_of(state, node);
@@ -214,16 +214,16 @@ static tdm_status find_links(tdm_forecasting *state, const tdm_ir_node *node, do
 
 /* ---- Steps ---- */
 
-/* Does the step wait for other ranks before any of them goes on with it? */
+/* Returns true if the step waits for other ranks before any of them continues. */
 static bool meets(const tdm_forecasting *state, const tdm_ir_node *node) {
   return tdm_ir_is_all_reduce(node) ||
          (is_received(state, node) && tdm_ir_is_exchange(&state->plan->graph, node));
 }
 
-/* Of state->rank's step. One that all ranks of a job take part in is two tasks, one after the
- * other: at the end of the first the rank has come to it, before the second begins all of them
- * have. So is what a device receives from another itself, whose sending begins behind the first.
- * What is received takes no time behind the task that sends it. */
+/* Adds the tasks of a step of state->rank. A step of all ranks of a job is two tasks: the first
+ * ends when the rank has reached it, and the second begins when all ranks have. The same holds for
+ * what a device receives from another directly, whose sending begins after the first. Receiving
+ * takes no time after the task that sends. */
 static tdm_status add_task(tdm_forecasting *state, size_t step, uint32_t queue, uint64_t order) {
   const tdm_ir_node *node = node_of(state, step);
   const tdm_forecast_rank *rank = &state->ranks[state->rank];
@@ -250,7 +250,7 @@ static tdm_status add_waits(tdm_forecasting *state, size_t index) {
   const uint32_t first = task_of(state, index) - (meets(state, node_of(state, index)) ? 1 : 0);
   for (uint32_t k = 0; k < step->wait_count; k++) {
     const tdm_step_wait *wait = &schedule->waits[step->first_wait + k];
-    if (!wait->previous) /* runs follow one another */
+    if (!wait->previous) /* runs follow each other */
       TDM_TRY(tdm_virtual_add_wait(&state->schedule, first, task_of(state, wait->step)));
   }
   if (step->phase == TDM_PHASE_UPDATE && state->barrier != NONE)
@@ -258,8 +258,8 @@ static tdm_status add_waits(tdm_forecasting *state, size_t index) {
   return TDM_OK;
 }
 
-/* Where the update phase is submitted apart, it begins when all of the main phase has ended; in a
- * job, when all ranks have voted. */
+/* Adds the barrier: a separate update phase begins when all of the main phase has ended; in a job,
+ * when all ranks have voted. */
 static tdm_status add_barrier(tdm_forecasting *state) {
   const tdm_plan *plan = state->plan;
   const uint32_t before = (uint32_t)state->schedule.task_count;
@@ -286,7 +286,7 @@ static tdm_status add_step(tdm_forecasting *state, size_t index, tdm_phase phase
   return add_waits(state, index);
 }
 
-/* What alike ranks share they come to together, step by step. */
+/* Identical ranks reach shared operations together, step by step. */
 static tdm_status add_alike_phase(tdm_forecasting *state, tdm_phase phase) {
   for (size_t i = 0; i < state->plan->lowered.schedule.step_count; i++) {
     for (state->rank = 0; state->rank < state->rank_count; state->rank++)

@@ -1,13 +1,13 @@
-/* Ranks of a job, in virtual time: each has steps, queues and prices of its own, and waits for the
+/* Ranks of a job, in virtual time: each has its own steps, queues and times, and waits for the
  * others in three ways:
  *
- *   message      its bytes flow on the sender's queue, and what receives it ends behind that; what
- *                devices exchange themselves begins when both have come to it
- *   all-reduce   begins when all ranks have come to it, and ends for all together
- *   vote         between the phases: the same, of all that the ranks have done
+ *   message      its bytes flow on the sender's queue, and the receiving task ends after that; a
+ *                direct exchange between devices begins when both have reached it
+ *   all-reduce   begins when all ranks have reached it, and ends for all at once
+ *   vote         between the phases: the same, for all tasks of the ranks
  *
- * Invariant: every rank simulates all ranks by the same numbers, so all come to the same answer: of
- * a step the rank whose it is says what it takes. */
+ * Invariant: every rank simulates all ranks with the same numbers, so all get the same result. The
+ * time of a step is given by the rank that executes it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +43,15 @@ tdm_status tdm_job_find(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* What a rank tells of its plan, and of its kernels. */
+/* A rank's plan and kernels, sent to the others. */
 typedef struct rank_word {
   uint64_t digest;
   uint32_t measured_kernels;
   uint32_t modelled_kernels;
 } rank_word;
 
-/* All ranks are asked about the same plan, or all fail. Kernels are counted over all of them. */
+/* Checks that all ranks forecast the same plan; otherwise all fail. Counts the kernels of all
+ * ranks. */
 static tdm_status compare_plans(tdm_forecasting *state, rank_word *words) {
   const rank_word own = {state->plan->digest, state->measured_kernels, state->modelled_kernels};
   TDM_TRY(tdm_network_gather(tdm_context_network(context_of(state)), &own, sizeof own, words));
@@ -95,7 +96,7 @@ uint32_t tdm_job_host(const tdm_forecasting *state, uint32_t rank) {
 
 /* ---- Messages ---- */
 
-/* Of the link between the hosts of two ranks; no limit: INFINITY. */
+/* Returns the rate of the link between the hosts of two ranks; INFINITY: no limit. */
 static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t to) {
   tdm_link_estimate link;
   tdm_context_link(context_of(state), tdm_context_host_of(context_of(state), (int)from),
@@ -103,7 +104,8 @@ static double rate_between(const tdm_forecasting *state, uint32_t from, uint32_t
   return link.link.bytes_per_ns > 0 ? link.link.bytes_per_ns : INFINITY;
 }
 
-/* Of both directions together; no limit, or each has its own: INFINITY. */
+/* Returns the combined rate of both directions; INFINITY: no limit, or the directions are
+ * independent. */
 static double both_ways_between(const tdm_forecasting *state, uint32_t a, uint32_t b) {
   tdm_link_estimate link;
   tdm_context_link(context_of(state), tdm_context_host_of(context_of(state), (int)a),
@@ -111,7 +113,7 @@ static double both_ways_between(const tdm_forecasting *state, uint32_t a, uint32
   return link.both_ways > 1 ? 2 * rate_between(state, a, b) / link.both_ways : INFINITY;
 }
 
-/* The widest link from the ranks of a host to those of others. */
+/* Returns the rate of the widest link from the ranks of a host to those of others. */
 static double widest_of(const tdm_forecasting *state, uint32_t host,
                         double (*rate_of)(const tdm_forecasting *, uint32_t, uint32_t)) {
   double widest = 0;
@@ -122,8 +124,8 @@ static double widest_of(const tdm_forecasting *state, uint32_t host,
   return widest;
 }
 
-/* A link of so many bytes per ns that the task flows over, which is one for all that have it at the
- * same place; what has no limit is none, and is not made. */
+/* Adds a link of that many bytes per ns to the task. All tasks at the same place share it. No link
+ * is added if the rate is unlimited. */
 static tdm_status flow_over(tdm_forecasting *state, double rate, uint32_t *link, const char *name,
                             tdm_virtual_task *task) {
   if (isinf(rate) && *link == NONE) return TDM_OK;
@@ -135,9 +137,9 @@ static tdm_status flow_over(tdm_forecasting *state, double rate, uint32_t *link,
   return TDM_OK;
 }
 
-/* All that goes out of a host, or comes in, goes through a port as wide as the widest of its links,
- * and both through what it carries both ways at once. It has the name of the first rank that is
- * there. */
+/* Everything that leaves or enters a host passes through a port as wide as the widest of its links.
+ * Both directions together pass through a link with the combined rate. The port is named after the
+ * first rank on the host. */
 static tdm_status flow_through(tdm_forecasting *state, uint32_t host, bool receives,
                                tdm_virtual_task *task) {
   char name[56];
@@ -164,7 +166,7 @@ static tdm_status find_pair(tdm_forecasting *state, const tdm_device *from, cons
   return TDM_OK;
 }
 
-/* What the two ranks send one another shares what their link carries both ways at once. */
+/* Messages in both directions between two ranks share the link's combined rate. */
 static tdm_status flow_both_ways(tdm_forecasting *state, uint32_t from, uint32_t to,
                                  tdm_virtual_task *task) {
   char name[56];
@@ -174,8 +176,8 @@ static tdm_status flow_both_ways(tdm_forecasting *state, uint32_t from, uint32_t
                    &state->both_ways_of[(size_t)low * state->rank_count + high], name, task);
 }
 
-/* The whole of it takes ns where nothing else flows: what its bytes do not take passes before, and
- * what takes less than by the link's rate flows as fewer bytes. */
+/* A message takes ns if nothing else flows. Time that its bytes do not need is latency. If it takes
+ * less than by the link's rate, it flows as fewer bytes. */
 tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double ns,
                         tdm_virtual_task *task) {
   const tdm_graph *graph = &state->plan->graph;
@@ -195,7 +197,7 @@ tdm_status tdm_job_send(tdm_forecasting *state, const tdm_ir_node *node, double 
   return flow_through(state, receiver, true, task);
 }
 
-/* sent: per node, the task that sends what it brings. */
+/* sent: per node, the task that sends its input. */
 static tdm_status join_messages(tdm_forecasting *state, const uint32_t *sent) {
   const tdm_graph *graph = &state->plan->graph;
   for (uint32_t r = 0; r < state->rank_count; r++) {
@@ -238,7 +240,8 @@ static double all_reduce_ns(const tdm_graph *graph, const tdm_ir_node *node, dou
   return tdm_all_reduce_of_devices_ns(graph, devices, (uint32_t)count, bytes);
 }
 
-/* A task between what a rank's step is: before it, the rank has come; behind it, it goes on. */
+/* Adds a meeting task between the two tasks of a rank's step: the rank reaches it with the first
+ * and continues with the second. */
 static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, size_t step,
                        const tdm_ir_node *node, uint32_t queue, uint32_t *meetings) {
   const tdm_all_reduce_attributes *attributes = node->attributes;
@@ -256,7 +259,7 @@ static tdm_status meet(tdm_forecasting *state, const tdm_forecast_rank *rank, si
   return tdm_virtual_add_wait(&state->schedule, end, *meeting);
 }
 
-/* In a job the network's queue is told of whether anything is summed or not. */
+/* In a job the network's queue always exists, so this checks whether anything is summed. */
 static bool has_all_reduces(const tdm_forecasting *state) {
   if (state->is_job) return true;
   TDM_EACH_NODE(&state->plan->graph, node) {
@@ -267,7 +270,8 @@ static bool has_all_reduces(const tdm_forecasting *state) {
 
 tdm_status tdm_job_join_sums(tdm_forecasting *state) {
   if (!has_all_reduces(state)) return TDM_OK;
-  const size_t most = state->ranks[0].lowered->schedule.step_count; /* each rank has the same */
+  const size_t most = state->ranks[0].lowered->schedule.step_count; /* each rank has the same
+                                                                     * number */
   uint32_t *meetings = take(state, most, sizeof *meetings);
   if (!meetings) return TDM_OUT_OF_MEMORY;
   memset(meetings, 0xff, (most + 1) * sizeof *meetings);

@@ -1,5 +1,5 @@
-/* How long a kernel takes on a described processor, by the work that its operation says it is.
- * Invariant: an operation that says nothing is refused, not guessed. */
+/* Predicts a kernel's time on a described processor from the work that its operation reports.
+ * Invariant: an operation that reports none is refused, not estimated. */
 #include <math.h>
 
 #include "devices/fused.h"
@@ -11,7 +11,7 @@ static bool says_work(const tdm_operation *operation) {
   return TDM_OPERATION_HAS(operation, work) && operation->work;
 }
 
-/* The operation of the node, or of a member of it, that says nothing; NULL: all do. */
+/* Returns the operation of the node, or of a member of it, that reports no work; NULL: all do. */
 static const tdm_operation *silent_of(const tdm_ir_node *node) {
   if (!says_work(node->operation)) return node->operation;
   if (node->operation != &tdm_operation_fused) return NULL;
@@ -21,7 +21,7 @@ static const tdm_operation *silent_of(const tdm_ir_node *node) {
   return NULL;
 }
 
-/* What a rule is given: specs, with room for all operands, and every operand once. */
+/* Fills the input of a rule: specs, with room for all operands, and every operand once. */
 static tdm_infer describe(const tdm_graph *graph, const tdm_ir_node *node, tdm_spec *specs,
                           tdm_work *work) {
   *work = (tdm_work){0};

@@ -1,10 +1,10 @@
-/* Max-min fair sharing by progressive filling: the links that can give each of their flows the
- * least settle these flows, and the rest shares what is left. */
+/* Max-min fair sharing by progressive filling: links that can give each of their flows the least
+ * settle these flows, and the other flows share what is left. */
 #include "graph/forecast/virtual_links.h"
 
 #include <math.h>
 
-/* Links whose shares differ by less than this part are filled together. */
+/* Links whose shares differ by less than this fraction are filled together. */
 static const double same_share = 1e-9;
 
 tdm_status tdm_virtual_flows_init(tdm_virtual_flows *flows, tdm_virtual_schedule *schedule,
@@ -54,8 +54,8 @@ static double least_share(const tdm_virtual_flows *flows) {
   return least;
 }
 
-/* Does a link of the task have no more than `least` to give? Settling one flow of such a link
- * leaves the share of its others as it is. */
+/* Returns true if a link of the task has at most `least` to give. Settling one flow of such a link
+ * does not change the share of its others. */
 static bool is_held(const tdm_virtual_flows *flows, const tdm_virtual_task *task, double least) {
   for (uint32_t k = 0; k < task->hop_count; k++) {
     const uint32_t link = task->hops[k];

@@ -1,15 +1,16 @@
-/* What virtual time simulates: a set of tasks on queues and links. Knows no operation, shape or
- * device. Invariant: numbers are given in the order of adding, and stay.
+/* The input of the simulation in virtual time: a set of tasks on queues and links, independent of
+ * operations, shapes and devices. Invariant: numbers are assigned in the order of adding and never
+ * change.
  *
  *   queue   its tasks one at a time, by `order`; a task begins when the one before it on its queue
  *           and everything it waits for has ended
  *   task    computes for `work` ns, or copies `work` bytes: first latency_ns, then the bytes flow
- *   link    what flows over it at once shares its bandwidth by max-min fairness: the link with the
- *           least to give divides it evenly, what is left elsewhere goes to the others (Bertsekas
+ *   link    concurrent flows share its bandwidth by max-min fairness: the link with the least to
+ *           give divides it evenly, and the rest of other links goes to the other flows (Bertsekas
  *           and Gallager, Data Networks, 1992, 6.5.2)
- *   group   queues that take something from each other when they compute together (the cores of one
- *           memory): a task runs `crowded` times slower when all others of its group compute, and
- *           in proportion when some do */
+ *   group   queues that slow each other down when they compute together (the cores of one memory):
+ *           a task runs `crowded` times slower when all others of its group compute, and in
+ *           proportion when some do */
 #ifndef TANDEM_GRAPH_FORECAST_VIRTUAL_SCHEDULE_H
 #define TANDEM_GRAPH_FORECAST_VIRTUAL_SCHEDULE_H
 
@@ -20,10 +21,10 @@
 enum { TDM_VIRTUAL_MOST_HOPS = 6 };
 
 typedef struct tdm_virtual_queue {
-  uint32_t group; /* TDM_VIRTUAL_NONE: it computes undisturbed */
+  uint32_t group; /* TDM_VIRTUAL_NONE: not slowed down by others */
   /* Filled by the simulation: */
-  double busy_ns;     /* with a task begun and not ended */
-  double critical_ns; /* of the longest chain of tasks, what is spent on this queue */
+  double busy_ns;     /* while a task has begun and not ended */
+  double critical_ns; /* time on this queue within the longest chain of tasks */
   uint32_t task_count;
 } tdm_virtual_queue;
 
@@ -31,26 +32,26 @@ typedef struct tdm_virtual_link {
   double bytes_per_ns; /* > 0; INFINITY: no limit */
   /* Filled by the simulation: */
   double bytes;
-  double busy_ns;     /* with a copy on it, latency included */
-  double critical_ns; /* of the longest chain, the time of copies whose narrowest link this is */
+  double busy_ns;     /* while a copy uses it, latency included */
+  double critical_ns; /* within the longest chain, the time of copies whose narrowest link this
+                       * is */
   uint32_t copy_count;
 } tdm_virtual_link;
 
 typedef struct tdm_virtual_task {
   uint32_t queue;
   bool copies;
-  uint64_t order;    /* on its queue; of equal ones the first added comes first */
+  uint64_t order;    /* on its queue; tasks with equal order are in the order of adding */
   double work;       /* ns, or bytes */
-  double carried;    /* bytes that links are said to carry, where that is more than work */
-  double latency_ns; /* before bytes flow; 0 of what computes */
-  double crowded;    /* >= 1; of what computes */
-  uint32_t
-      hops[TDM_VIRTUAL_MOST_HOPS]; /* links that the bytes flow over (hop_count), all at once */
+  double carried;    /* bytes that links count, if that is more than work */
+  double latency_ns; /* before bytes flow; 0 for a computation */
+  double crowded;    /* >= 1; for a computation */
+  uint32_t hops[TDM_VIRTUAL_MOST_HOPS]; /* links of the bytes (hop_count), used simultaneously */
   uint32_t hop_count;
   /* Filled by the simulation: */
   double begin_ns;
   double end_ns;
-  uint32_t cause; /* the task whose end let this one begin; TDM_VIRTUAL_NONE: none */
+  uint32_t cause; /* the task whose end allowed this one to begin; TDM_VIRTUAL_NONE: none */
 } tdm_virtual_task;
 
 typedef struct tdm_virtual_wait {
@@ -70,7 +71,7 @@ typedef struct tdm_virtual_schedule {
   size_t wait_count, wait_capacity;
   /* Filled by the simulation: */
   double end_ns;
-  uint32_t last_task; /* the one that ends last */
+  uint32_t last_task; /* the task that ends last */
 } tdm_virtual_schedule;
 
 void tdm_virtual_init(tdm_virtual_schedule *schedule, const tdm_allocator *allocator);
@@ -80,10 +81,10 @@ tdm_status tdm_virtual_add_queue(tdm_virtual_schedule *schedule, uint32_t group,
                                  uint32_t *out_queue) TDM_WARN_UNUSED;
 tdm_status tdm_virtual_add_link(tdm_virtual_schedule *schedule, double bytes_per_ns,
                                 uint32_t *out_link) TDM_WARN_UNUSED;
-/* Copies task to the end; the answer stays its number. */
+/* Appends a copy of task, and returns its number. */
 tdm_status tdm_virtual_add(tdm_virtual_schedule *schedule, const tdm_virtual_task *task,
                            uint32_t *out_task) TDM_WARN_UNUSED;
-/* task begins once other has ended, too. Both were added. */
+/* Makes task wait for the end of other. Both were added. */
 tdm_status tdm_virtual_add_wait(tdm_virtual_schedule *schedule, uint32_t task,
                                 uint32_t other) TDM_WARN_UNUSED;
 

@@ -1,5 +1,5 @@
-/* The event loop of virtual time. Invariant: between two events every running task goes on at one
- * rate; at an event all that end at that time end together, in the order of their numbers. */
+/* The event loop of virtual time. Invariant: between two events every running task has a constant
+ * rate. All tasks that end at one time end in one event, in the order of their numbers. */
 #include "graph/forecast/virtual_time.h"
 
 #include <float.h>
@@ -10,28 +10,30 @@
 
 #define NONE TDM_VIRTUAL_NONE
 
-/* Ends that differ by less than this part of the time are one event: rounding, not order. */
+/* Ends that differ by less than this fraction of the time are one event, because the difference is
+ * rounding. */
 static const double same_time = 1e-12;
 
 typedef struct simulation {
   tdm_virtual_schedule *schedule;
   tdm_region region;
-  uint32_t *pending;         /* per task: what it still waits for, the queue's task before too */
-  uint32_t *first_dependent; /* per task: in dependents; (task_count + 1) */
+  uint32_t *pending;         /* per task: number of open waits, including the preceding task of the
+                              * queue */
+  uint32_t *first_dependent; /* per task: index in dependents; (task_count + 1) */
   uint32_t *dependents;      /* tasks that wait for it */
   uint32_t *next_on_queue;   /* per task */
   uint32_t *ready;           /* tasks that may begin now */
   size_t ready_count;
-  uint32_t *running; /* in the order of their begin */
+  uint32_t *running; /* in the order of their beginnings */
   size_t running_count;
-  double *left;         /* per task: ns or bytes still to do */
-  double *due_ns;       /* per task: until then its latency lasts */
-  double *rate;         /* per task: of work per ns */
-  uint32_t *group_size; /* per group, numbered by queues' group */
+  double *left;         /* per task: remaining ns or bytes */
+  double *due_ns;       /* per task: end of its latency */
+  double *rate;         /* per task: work per ns */
+  uint32_t *group_size; /* per group, indexed by the queues' `group` */
   uint32_t *group_busy;
   size_t group_count;
   tdm_virtual_flows flows;
-  bool changed; /* who runs, since rates were found */
+  bool changed; /* the set of running tasks has changed since rates were computed */
   double now_ns;
   size_t ended_count;
 } simulation;
@@ -42,8 +44,8 @@ static void *take(simulation *state, size_t count, size_t bytes) {
 
 /* ---- Before it starts ---- */
 
-/* Tasks by (queue, order, number), by merging: stable, and without a comparison function that would
- * need the schedule. */
+/* Merge sort of tasks by (queue, order, number): stable, and without a comparison function that
+ * would need the schedule. */
 static bool comes_before(const tdm_virtual_task *tasks, uint32_t a, uint32_t b) {
   if (tasks[a].queue != tasks[b].queue) return tasks[a].queue < tasks[b].queue;
   return tasks[a].order != tasks[b].order ? tasks[a].order < tasks[b].order : a < b;
@@ -207,7 +209,7 @@ static void find_rates(simulation *state) {
   tdm_virtual_flows_share(&state->flows, state->rate);
 }
 
-/* When the task ends, or its latency does, if nothing else changes. */
+/* Returns when the task ends, or its latency does, if nothing else changes. */
 static double next_event_of(const simulation *state, uint32_t index) {
   const tdm_virtual_task *task = &state->schedule->tasks[index];
   if (task->copies && !is_flowing(state, index)) return state->due_ns[index];
@@ -215,7 +217,7 @@ static double next_event_of(const simulation *state, uint32_t index) {
   return state->now_ns + state->left[index] / state->rate[index];
 }
 
-/* Moves on to the next event: who ends then ends. */
+/* Advances to the next event and marks the tasks that end then. */
 static void advance(simulation *state) {
   double next_ns = DBL_MAX;
   for (size_t i = 0; i < state->running_count; i++)
@@ -231,7 +233,7 @@ static void advance(simulation *state) {
     const bool works = flowing || !state->schedule->tasks[index].copies;
     const bool ends = works && next_event_of(state, index) <= until_ns;
     if (works && !ends) state->left[index] -= (next_ns - before_ns) * state->rate[index];
-    /* Marked by NaN; ended below, once the time is the new one. */
+    /* Marked by NaN, and ended below after the time was updated. */
     if (ends) state->left[index] = NAN;
   }
   state->now_ns = next_ns;
@@ -253,7 +255,8 @@ static void advance(simulation *state) {
 
 /* ---- Afterwards ---- */
 
-/* The chain of causes from the task that ended last; each takes from its begin to its end. */
+/* Follows the chain of causes from the task that ended last. Each task accounts for the time from
+ * its begin to its end. */
 static void follow_critical(tdm_virtual_schedule *schedule) {
   if (schedule->task_count == 0) return;
   for (uint32_t t = schedule->last_task; t != NONE; t = schedule->tasks[t].cause) {

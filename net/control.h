@@ -87,7 +87,7 @@ bool tdm_control_failed(tdm_control *control, tdm_control_failure *out_failure);
 /* Returns true if the rank, or any rank if rank is -1, has left in order. *out_rank (may be NULL)
  * is the lowest such rank. Costs one load until a rank has left. */
 bool tdm_control_left(tdm_control *control, int rank, int *out_rank);
-/* Tells all ranks at once that this one gives up, with a status and the reason. It counts as a
+/* Notifies all ranks at once that this one gives up, with a status and the reason. It counts as a
  * failure here as well. Only the first call has an effect. */
 void tdm_control_give_up(tdm_control *control, tdm_status status, const char *reason);
 /* Writes "rank 3 (host b, pid 4711) has not been heard of for 0.7 s; of its queues 0: 4211, 1: 17

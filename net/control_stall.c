@@ -1,9 +1,9 @@
 /* Detects stalled transfers. There are two kinds. Both ends are posted and the engine has all it
  * needs, yet nothing arrives: the engine's path is cut although the channel's is not, or a rank's
  * engine has stopped. Or the other end is not posted, because its rank waits in an operation that
- * this rank never reaches. Invariant: the clock of a transfer runs only while a recent beat of the
- * other rank says that it is waiting as well. A post that is missing because its rank computes is
- * not a stall, nor is waiting for a silent rank. */
+ * this rank never reaches. Invariant: the clock of a transfer runs only while the other rank waits
+ * as well, according to a recent beat. A post that is missing because its rank computes is not a
+ * stall, nor is waiting for a silent rank. */
 #include "core/hash.h"
 #include "net/control_state.h"
 

@@ -25,9 +25,9 @@ tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
 /* Returns unused buffers. */
 void tdm_cuda_staging_drop(tdm_cuda_staging *staging);
 
-/* Both return the buffers, and run on the queue's thread. to and from are the GPU's pointer and the
- * host's. upload returns after the host's bytes have been read; the last buffers are in use until
- * sequence of queue. download returns after all bytes have arrived. */
+/* Both return the buffers, and run on the queue's thread. Parameters `to` and `from` are the GPU's
+ * pointer and the host's. An upload returns after the host's bytes have been read; the last buffers
+ * are in use until sequence of queue. A download returns after all bytes have arrived. */
 tdm_status tdm_cuda_staging_upload(tdm_cuda_queue *queue, tdm_cuda_staging *staging, void *to,
                                    const void *from, size_t bytes,
                                    uint64_t sequence) TDM_WARN_UNUSED;

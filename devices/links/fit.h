@@ -7,8 +7,10 @@
  * count as much as large ones, and a size measured during a disturbance does not bend the line.
  * Such a line passes through two of the points (P. Bloomfield and W. L. Steiger, Least Absolute
  * Deviations, 1983). Here it may also pass through one point and the origin, or be level through
- * one point, because neither parameter is negative. The uncertainty is the spread of the fits to
- * samples resampled from each size's (B. Efron's bootstrap). */
+ * one point, because neither parameter is negative.
+ *
+ * The uncertainty is the spread of the fits to samples resampled from each size's (B. Efron's
+ * bootstrap). */
 #ifndef TANDEM_DEVICES_LINKS_FIT_H
 #define TANDEM_DEVICES_LINKS_FIT_H
 

@@ -1,7 +1,7 @@
 /* Costs of the algorithms for sums, from the links' estimates. Invariant: a prediction counts what
- * the busiest link carries: sums, and parameters that are copied for the next step. Of consecutive
- * sums only the longest is waited for to its end, and likewise of copies. In sums around a ring and
- * along a chain devices send while they receive. */
+ * the busiest link carries: sums, and parameters that are copied for the next step. Only the
+ * longest of consecutive sums is waited for to its end, and likewise of copies. In sums around a
+ * ring and along a chain devices send while they receive. */
 #include <math.h>
 
 #include "devices/context/route.h"

@@ -6,10 +6,11 @@
  *             adds its own; then in k - 1 rounds the finished pieces go around. Every device
  *             receives 2 (k - 1) messages of n / k bytes. Piece p begins at device p, so each piece
  *             has its own order of terms, which is always the same.
+ *
  *   in a tree (binomial, as in Thakur, Rabenseifner, Gropp, "Optimization of collective
  *             communication operations in MPICH", Int. J. High Perform. Comput. Appl. 19, 2005)
- *             whole values go up in ceil(log2 k) rounds, with the home at the root, and the sum goes
- *             down in as many. A device first adds what its nearest child sends.
+ *             whole values go up in ceil(log2 k) rounds, with the home at the root. Then the sum
+ *             goes down in as many. A device first adds what its nearest child sends.
  *
  * If devices do not update their own copies, one copy to the home replaces the second half.
  *

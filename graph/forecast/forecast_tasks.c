@@ -90,7 +90,7 @@ static bool is_exchange(const tdm_ir_node *node) {
   return tdm_ir_is_share(node) || tdm_ir_is_all_reduce(node);
 }
 
-/* For copies the plan knows which of their host memory is pinned. */
+/* The plan records which host memory of copies is pinned. */
 tdm_status tdm_forecast_price(tdm_forecasting *state) {
   const tdm_forecast_rank *rank = &state->ranks[state->rank];
   for (size_t i = 0; i < rank->lowered->schedule.step_count; i++) {

@@ -1,5 +1,5 @@
-/* What no layer may compute with: sizes whose product or sum no integer holds, arrays that are not
- * there, numbers that are not finite. Each is refused where it is given, and named. */
+/* Illegal arguments of layers: sizes whose product or sum exceeds an integer, missing arrays,
+ * numbers that are not finite. Each is refused by the function that gets it, and named. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static int end_group(void **unused) {
 
 typedef struct argument_case {
   tdm_value (*build)(tdm_graph *graph);
-  const char *says[3]; /* all of these stand in the message */
+  const char *says[3]; /* all expected in the message */
 } argument_case;
 
 static void assert_says(const char *const *words, size_t count) {
@@ -217,7 +217,7 @@ static void sizes_that_overflow_are_refused(void **unused) {
   check(cases, sizeof cases / sizeof cases[0]);
 }
 
-/* What fits each by itself, and not together, is found when the plan is made. */
+/* Values that fit separately, but not together, are refused when the plan is made. */
 static void a_plan_beyond_all_memory_is_refused(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -90,7 +90,7 @@ static void parts_are_the_whole(void **state) {
 
 /* ---- Sizes that are known when it runs ------------------------------------------------------- */
 
-/* Variance over a dimension with a name: 1, 2, 3, 4, 5, 6 have 3.5. Of fewer elements than the
+/* Variance over a dimension with a name: 1, 2, 3, 4, 5, 6 have 3.5. With fewer elements than the
  * correction it is infinite, as in PyTorch. */
 static void a_name_is_counted_when_it_runs(void **state) {
   (void)state;

@@ -1,6 +1,6 @@
-/* What layers and losses refuse before they look at shapes: a value of no graph, options of no
- * size, numbers that are not legal. The message names the layer's kind and name, so it can be
- * found. A case is an expression over a graph and a good value x (batch, 4, 6, 6) in it. */
+/* Layers and losses refuse these before they check shapes: a value of no graph, options without a
+ * size, illegal numbers. The message contains the layer's kind and name. A case is an expression
+ * with a graph and a valid value x (batch, 4, 6, 6) of it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "tests/options.h"
 
 typedef struct bad_case {
-  const char *kind; /* stands in the message, and so does the name, "it" */
+  const char *kind; /* expected in the message, with the name "it" */
   const char *says;
   tdm_value (*build)(tdm_graph *graph, tdm_value x);
 } bad_case;
@@ -439,7 +439,7 @@ static const bad_case numbers_that_are_not_legal[] = {
 
 /* ---- Each of them ---------------------------------------------------------------------------- */
 
-/* Says what is wrong, so that all cases are seen at once; false then. */
+/* Prints the difference, so that all cases are reported at once; returns false then. */
 static bool is_refused(tdm_context *context, const bad_case *bad) {
   tdm_graph *graph = tdm_graph_create(context);
   assert_non_null(graph);

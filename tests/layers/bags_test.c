@@ -1,6 +1,6 @@
-/* What bags of tables refuse: creating the session fails with a message that names the layer and
- * what did not fit. And that they can be cut: wrapped and in micro-batches the results are those of
- * the whole. */
+/* Illegal bags of tables: creating the session fails with a message that names the layer and the
+ * argument. Bags can be divided: wrapped and in micro-batches they have the results of the whole.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 enum { TANH, RELU, LSTM, GRU };
 enum { HIDDEN = 4, PROJECTED = 2 };
 
-/* All layers' and directions' states, one behind the other, are judged as one. */
+/* The states of all layers and directions are concatenated, and judged as one. */
 static void judge_states(layer_test *test, const char *name, tdm_value states) {
   layer_judge(test, name, tdm_flatten(test->graph, name, states, 0, 1));
 }

@@ -1,6 +1,5 @@
-/* What layers of layers, cells, volumes and padded convolutions refuse, and that their parts are
- * the whole: a model of them over a batch whose size has a name, in micro-batches and by replicas.
- */
+/* Illegal arguments of layers of layers, cells, volumes and padded convolutions. A model of them
+ * over a batch with a named size, in micro-batches and replicas, has the results of the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

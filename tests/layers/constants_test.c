@@ -1,6 +1,6 @@
-/* Constants of a graph, and values filled like others: read back as they were given, of every
- * dtype, on every kind of devices; part of models that are computed in micro-batches or by
- * replicas; counted in memory, and in no file; not shared by graphs unless they are equal. */
+/* Constants of a graph, and values filled like others. They are read back unchanged, with every
+ * dtype, on every device kind. They are part of models in micro-batches or replicas. They count in
+ * memory and are in no file. Graphs share them only if they are equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -187,7 +187,7 @@ static void constants_are_in_no_file(void **state) {
   tdm_context_release(context);
 }
 
-/* What a graph gives of a constant called "c", with the store. */
+/* Returns the value of a constant "c" in a graph with the store. */
 static float constant_in(tdm_context *context, tdm_store *store, float given,
                          tdm_memory_use *out_use) {
   tdm_graph *graph = tdm_graph_create(context);

@@ -42,7 +42,7 @@ static tdm_graph *build(void) {
   return graph;
 }
 
-/* Of x that is 0 everywhere: each step is one of three classes, all as likely. */
+/* Runs with x = 0: in each step three classes are equally likely. */
 static tdm_status run(tdm_session *session, const int64_t *targets, const int64_t *steps,
                       const int64_t *counts, float *out_losses) {
   tdm_feed feeds[] = {
@@ -83,7 +83,7 @@ static void paths_are_counted(void **unused) {
   assert_float_equal(losses[1], logf(27.0F), 1e-5);
   const int64_t too_few[] = {2, 2}, none[] = {0, 2};
   assert_int_equal(run(session, targets, too_few, none, losses), TDM_OK);
-  assert_float_equal(losses[0], logf(9.0F), 1e-5); /* blanks alone */
+  assert_float_equal(losses[0], logf(9.0F), 1e-5); /* only blanks */
   assert_true(isinf(losses[1]) && losses[1] > 0);
   const int64_t stepless[] = {0, 0}, one[] = {0, 1};
   assert_int_equal(run(session, targets, stepless, one, losses), TDM_OK);

@@ -1,6 +1,6 @@
-/* The table of operations by dtypes: what only moves elements takes every dtype, and has their
- * bits; what orders numbers takes every dtype that is a number. What a layer does not take it
- * refuses when it is described, naming the dtypes that it takes. */
+/* The table of operations and dtypes. Operations that only move elements accept every dtype and
+ * keep the bits. Operations that order numbers accept every numeric dtype. A layer refuses other
+ * dtypes when it is described, and the message lists the legal ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -188,8 +188,8 @@ static void make_elements(tdm_dtype dtype, int first, unsigned char *out) {
                                : (unsigned char)((i + (size_t)first * size) * 37 % 251 + 1);
 }
 
-/* The same moves of places, in float64: from 1 on those of x, behind them those of other; 0: a
- * zero. */
+/* Compares with the same moves of positions in float64: from 1 on those of x, then those of other;
+ * 0 is a zero. */
 static void check_moves(tdm_context *context, size_t number, tdm_dtype dtype, const char *device) {
   double x[ELEMENTS], other[ELEMENTS], places[MOST];
   for (int i = 0; i < ELEMENTS; i++) {

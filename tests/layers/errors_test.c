@@ -12,7 +12,7 @@
 
 typedef struct error_case {
   tdm_value (*build)(tdm_graph *graph);
-  const char *says[4]; /* all of these stand in the message */
+  const char *says[4]; /* all expected in the message */
 } error_case;
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {

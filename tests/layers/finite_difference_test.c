@@ -13,7 +13,7 @@
 #include "tests/layers/layer_cases.h"
 
 #define STEP 1e-5
-/* Of the third derivative (STEP squared) and of rounding (a loss of 1e3 x 1e-16 / STEP). */
+/* For the third derivative (STEP squared) and rounding (a loss of 1e3 x 1e-16 / STEP). */
 #define TOLERANCE 2e-7
 
 /* The loss with parameter `name` being values. */

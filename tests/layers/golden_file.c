@@ -50,7 +50,7 @@ size_t golden_case_count(const golden_file *golden) {
   for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {
     const char *name = tdm_tensor_list_name(golden->list, i);
     const size_t length = strcspn(name, "/") + 1;
-    count += strncmp(last, name, length) != 0; /* a case's tensors stand together */
+    count += strncmp(last, name, length) != 0; /* tensors of a case are adjacent */
     last = name;
   }
   return count;

@@ -18,7 +18,7 @@
 
 enum { MOST_GRADIENTS = 64, NAME_BYTES = 96 };
 
-/* Those that a case asks for, by the names of their parameters. */
+/* The requested gradients of a case, by the names of their parameters. */
 typedef struct asked_gradients {
   const char *parameters[MOST_GRADIENTS];
   char names[MOST_GRADIENTS][NAME_BYTES];

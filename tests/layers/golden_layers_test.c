@@ -35,7 +35,7 @@ static void compare_gradients(const layer_test *test, double tolerance) {
   tdm_tensor_list_release(saved);
 }
 
-/* What the step left in states, such as running statistics. */
+/* Compares states after the step, such as running statistics. */
 static void compare_states(const layer_test *test, double tolerance) {
   const tdm_tensor_list *golden = test->golden->list;
   tdm_tensor_list *saved = tdm_store_save(tdm_session_store(test->session), true);

@@ -1,6 +1,6 @@
-/* Arithmetic of integers: quotients and remainders by PyTorch 2.15, and of operands that it
- * refuses (0, and the least number by -1) what the header says; scalars; all of them also as
- * members of fused nodes. Expected scalars are those of unsigned arithmetic, which wraps. */
+/* Arithmetic of integers: quotients and remainders by PyTorch 2.15, with the header's results for
+ * operands that PyTorch refuses (0, and the least number by -1), and scalars. All are also members
+ * of fused nodes. Expected scalars are those of unsigned arithmetic, which wraps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

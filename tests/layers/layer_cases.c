@@ -1,6 +1,6 @@
 /* Builders of the golden cases of layers, functions and losses, and the table of them. Names and
- * options stand as in tests/golden/layer_cases.py; golden_layers_test fails where one side has a
- * case that the other lacks. */
+ * options are those of tests/golden/layer_cases.py. golden_layers_test fails if one side lacks a
+ * case. */
 #include "tests/layers/layer_cases.h"
 #include "tests/options.h"
 

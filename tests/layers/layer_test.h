@@ -21,7 +21,7 @@ void golden_close(golden_file *golden);
 /* The tensor CASE/KIND.NAME; borrowed; fails when it is not there. */
 tdm_tensor *golden_tensor(const golden_file *golden, const char *case_name, const char *kind,
                           const char *name);
-/* The part of name behind "CASE/KIND.", NULL for other names. */
+/* Returns the part of name after "CASE/KIND.", NULL for other names. */
 const char *golden_suffix(const char *name, const char *case_name, const char *kind);
 /* How many different cases the file has. */
 size_t golden_case_count(const golden_file *golden);
@@ -68,7 +68,7 @@ void layer_add_loss(layer_test *test, tdm_value loss);
 /* Makes the session, with the case's parameters loaded. Its optimizer keeps every gradient as the
  * state "gradient/NAME" and changes no parameter. */
 void layer_test_start(layer_test *test);
-/* One training step; answers the loss. */
+/* Makes one training step; returns the loss. */
 double layer_test_step(layer_test *test);
 /* The gradient of a parameter after a step, of what tdm_store_save gave; the caller releases it. */
 tdm_tensor *layer_test_gradient(const layer_test *test, const tdm_tensor_list *saved,

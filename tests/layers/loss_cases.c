@@ -1,5 +1,5 @@
-/* Builders of the golden cases of tests/golden/loss_cases.py. Which cases there are, and their
- * options, the golden file itself tells: CASE/option.BUILDER is a list of numbers. */
+/* Builders of the golden cases of tests/golden/loss_cases.py. The golden file lists
+ * the cases and their options: CASE/option.BUILDER is a list of numbers. */
 #include "tests/layers/layer_cases.h"
 #include "tests/options.h"
 

@@ -1,6 +1,6 @@
-/* Losses with weights, and sums and means put together as losses, where the batch is computed in
- * parts: in micro-batches, behind a wrapped layer and in a part that is wrapped they are those of
- * the whole batch, in float64, and so are the parameters after steps. */
+/* Losses with weights, and losses composed of sums and means, for a batch in parts. In
+ * micro-batches, after a wrapped layer and in a wrapped part they equal those of the whole batch,
+ * in float64, and so do the parameters after steps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

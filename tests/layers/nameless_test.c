@@ -102,7 +102,7 @@ static void files_of_sequential_load(void **unused) {
   tdm_session_release(session);
 }
 
-/* A scope that is pushed again goes on; another has numbers of its own; names do not count. */
+/* A scope that is pushed again continues; others have their own numbers; names do not count. */
 static void scopes_count_for_themselves(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -228,8 +228,8 @@ static void each_call_counts_once(void **unused) {
 
 /* ---- Dropouts ---- */
 
-/* What three dropouts of ones in one training run give, added up as 1, 2 and 4: each of eight sums
- * is as likely where their masks have nothing to do with one another. */
+/* Adds three dropouts of ones in one training run, weighted 1, 2 and 4. If the masks are
+ * independent, each of eight sums is equally likely. */
 static void train_dropouts(const char *const names[3], float masks[3][ROWS * WIDTH]) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = rows_of(graph, "x", WIDTH);

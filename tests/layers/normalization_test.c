@@ -170,7 +170,7 @@ static void instance_norm_refuses_one_pixel(void **state) {
   }
 }
 
-/* As torch.nn.GroupNorm: GroupNorm(4, 4) refuses (1, 4), and answers (2, 4) with its bias. */
+/* As torch.nn.GroupNorm: GroupNorm(4, 4) refuses (1, 4), and returns its bias for (2, 4). */
 static void group_norm_refuses_one_value_of_one_image(void **state) {
   tdm_context *context = *state;
   for (int named = 0; named < 2; named++) {

@@ -1,7 +1,7 @@
-/* Numbers beside dtypes: a comparison with a number is the one of real numbers, whichever numbers
- * the dtype holds; a fill, a pad, a range or a tensor of a number that its dtype does not hold is
- * refused by a message with number, dtype and range. Expected truths are those of long double,
- * which holds every double and every int64. */
+/* Numbers and dtypes. A comparison with a number is exact, whatever numbers the dtype can
+ * represent. A fill, a pad, a range or a tensor with a number that its dtype cannot represent is
+ * refused; the message has number, dtype and range. Expected results are those of long double,
+ * which represents every double and every int64. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -134,7 +134,7 @@ static void comparisons_are_those_of_real_numbers(void **state) {
 
 typedef struct refused_case {
   tdm_value (*build)(tdm_graph *graph);
-  const char *says[4]; /* all of these stand in the message */
+  const char *says[4]; /* all expected in the message */
 } refused_case;
 
 static tdm_value x_of(tdm_graph *graph, tdm_dtype dtype) {

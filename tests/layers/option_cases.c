@@ -1,4 +1,4 @@
-/* Golden files that tell their cases themselves: CASE/option.LAYER is a list of numbers, which the
+/* Golden files that list their cases: CASE/option.LAYER is a list of numbers, which the
  * builder of that layer reads. Invariant: only the script that made the file lists cases. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,7 +21,7 @@ typedef struct way {
 /* Trains a model from its beginning in that way; float64 losses (STEPS). */
 typedef void (*train_function)(tdm_context *context, const way *chosen, double *out_losses);
 
-/* A batch of so many rows: losses fall, and are the same in every way, but for rounding. */
+/* Trains with so many rows: losses fall, and differ between the ways only by rounding. */
 static inline void check_parts(train_function train, int rows) {
   static const way whole = {0, NULL};
   const way ways[] = {{3, NULL}, {rows, NULL}, {0, "cpu:0,sim:0"}, {2, "cpu:0,sim:0,cpu:0"}};

@@ -1,7 +1,6 @@
-/* Mathematics element by element: what it refuses, by a message that names the operation and what
- * did not fit; shapes of operands whose sizes are not known; and that a model with a loss of its
- * own, computed in micro-batches or by replicas, is the whole one; slopes where others are
- * infinite. */
+/* Elementwise mathematics: illegal arguments, with messages that name the operation and the
+ * argument; shapes of operands with unknown sizes; a model with its own loss, in micro-batches and
+ * replicas, compared with the whole; slopes where others are infinite. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +20,7 @@ static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {
 
 typedef struct error_case {
   tdm_value (*build)(tdm_graph *graph);
-  const char *says[3]; /* all of these stand in the message */
+  const char *says[3]; /* all expected in the message */
 } error_case;
 
 static tdm_value sub_of_two_names(tdm_graph *graph) {
@@ -304,7 +303,7 @@ static void pairs_of_rows_are_refused(void **state) {
 
 /* ---- Gradients at the ends ------------------------------------------------------------------- */
 
-/* What PyTorch 2.15 has, for adjoints of 2: by a divisor of 0, and by infinite ones. */
+/* The slopes of PyTorch 2.15 for adjoints of 2, with a divisor of 0 and infinite ones. */
 static void remainders_have_pytorchs_slopes(void **state) {
   (void)state;
   enum { COUNT = 9 };

@@ -1,5 +1,5 @@
-/* What products and attention refuse, by a message that names the layer and what did not fit; and
- * that a model of them, with dropout, computed in micro-batches or by replicas is the whole one. */
+/* Illegal arguments of products and attention, with messages that name the layer and the argument.
+ * A model of them with dropout, in micro-batches and replicas, equals the whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 typedef struct error_case {
   tdm_value (*build)(tdm_graph *graph);
-  const char *says[3]; /* all of these stand in the message */
+  const char *says[3]; /* all expected in the message */
 } error_case;
 
 static tdm_value floats(tdm_graph *graph, const char *name, tdm_shape shape) {

@@ -43,7 +43,7 @@ static const tdm_device *device_of(tdm_context *context, const char *kind) {
   return device;
 }
 
-/* Of both real dtypes; where the result is none, of its own. */
+/* Checks both real dtypes, or the dtype of a result that is not real. */
 static bool has_kernels(tdm_context *context, const char *name, const char *executes) {
   static const tdm_dtype others[] = {TDM_BOOL, TDM_INT64};
   if (tdm_context_find_kernel(context, name, executes, TDM_FLOAT32) &&
@@ -79,7 +79,7 @@ static void every_record_has_kernels_on_every_kind(void **state) {
 
 /* ---- Fusing ---------------------------------------------------------------------------------- */
 
-/* Can nodes of the kernel be members of fused nodes? */
+/* Returns true if nodes of the kernel can be members of fused nodes. */
 static bool has_part(const tdm_kernel *kernel) {
   return kernel->execute_part || kernel->element != 0;
 }

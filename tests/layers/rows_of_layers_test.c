@@ -1,8 +1,8 @@
-/* Every golden case with its operands cut along each of their dimensions: in micro-batches, and
- * over the replicas of a parallel region, and each part of them over those of one within it.
- * Outputs, and gradients of all operands, are those of the whole, or it is refused. So an operation
- * that mixes rows and has no rule for its parts is found out, however new it is. Batch
- * normalization alone is of each part's rows (graph/building.h). */
+/* Every golden case with its operands divided along each of their dimensions: in micro-batches,
+ * over the replicas of a parallel region, and in a nested region. Outputs, and gradients of all
+ * operands, are those of the whole, or the case is refused. So the test finds an operation that
+ * mixes rows without a rule for parts. Exception: batch normalization normalizes each part's rows
+ * (graph/building.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void fetch(fetched *out, const char *name) {
   out->list[out->count++] = (tdm_fetch){.name = name};
 }
 
-/* Of operands of which the golden file has gradients. */
+/* Fetches the gradients that the golden file has. */
 static void fetch_gradients(layer_test *test, fetched *out) {
   char text[256];
   for (size_t i = 0; i < test->feed_count && tdm_value_is_valid(test->loss); i++) {
@@ -82,7 +82,7 @@ static void fetch_gradients(layer_test *test, fetched *out) {
   }
 }
 
-/* What came of a run; how: NULL: whole, else of the operands of `built`. */
+/* Runs a case: whole if `how` is NULL, otherwise with the divided operands of `built`. */
 static tdm_status run_case(layer_test *test, const golden_file *golden, const layer_case *options,
                            const cut *how, const layer_test *built, fetched *out) {
   int dimensions[LAYER_TEST_MAX_FEEDS];

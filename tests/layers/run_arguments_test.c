@@ -29,7 +29,7 @@ static int end_group(void **unused) {
   return 0;
 }
 
-/* What a layer is described with. x and image are zeros. */
+/* The inputs of a layer. x and image are zeros. */
 typedef struct given {
   tdm_graph *graph;
   tdm_value x;     /* (rows, 5) */
@@ -114,7 +114,7 @@ typedef struct argument_case {
   tdm_value (*build)(const given *of);
   tdm_shape ids;
   int64_t values[MOST];
-  const char *says; /* behind "it: " */
+  const char *says; /* after "it: " */
 } argument_case;
 
 #define VECTOR                                                                                     \

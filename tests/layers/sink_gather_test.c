@@ -64,7 +64,7 @@ static void tear_down(fixture *made) {
   tdm_session_release(made->session);
 }
 
-/* Is the first linear layer told before the embedding in the latest plan? */
+/* Returns true if the first linear layer precedes the embedding in the latest plan. */
 static bool works_on_table(fixture *of) {
   char *text = NULL;
   size_t bytes = 0;
@@ -78,7 +78,7 @@ static bool works_on_table(fixture *of) {
   return before;
 }
 
-/* Fetches scores (IDS, CLASSES), and the rows if told to. */
+/* Fetches scores (IDS, CLASSES), and optionally the rows. */
 static void run(fixture *of, bool with_rows, float *scores) {
   tdm_fetch fetches[] = {{"scores", NULL}, {"rows", NULL}};
   if (tdm_run(of->session, of->feeds, 1, fetches, with_rows ? 2 : 1) != TDM_OK)
@@ -166,7 +166,7 @@ static void deterministic_training_has_the_bits_of_work_on_rows(void **state) {
   tear_down(&of);
 }
 
-/* Runs with so many ids, none of them new; is the work done on the table? */
+/* Runs with so many ids, none of them new; returns true if the work is done on the table. */
 static bool works_on_table_for(fixture *of, int64_t ids) {
   tdm_tensor *some = tdm_tensor_from(of->context, TDM_INT64, tdm_shape_of(1, ids),
                                      tdm_tensor_data(of->feeds[0].tensor));
@@ -187,7 +187,7 @@ static void few_ids_are_not_worth_it(void **state) {
   tear_down(&of);
 }
 
-/* What is made of the table is wider than the rows of all ids: it has memory of its own size. */
+/* The result of the table is wider than the rows of all ids, and has memory of its own size. */
 static void wide_rows_have_room(void **state) {
   enum { WIDE = 700 };
   tdm_context *context = *state;

@@ -158,7 +158,7 @@ static void diagonals_beyond_are_empty(void **state) {
   }
 }
 
-/* Of a weight (1, 3): repeated to no rows, or no times along either dimension. Its gradient is
+/* A weight (1, 3) is repeated to no rows, or zero times along either dimension. Its gradient is
  * zeros. */
 static void what_is_repeated_never_is_empty(void **state) {
   static const int64_t times[][3] = {{0, 1, 1}, {1, 0, 2}, {2, 3, 0}};

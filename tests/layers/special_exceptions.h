@@ -1,6 +1,6 @@
-/* Where NaN and infinities of the golden cases do not go where PyTorch's go, and why. An exception
- * applies to the cases and operands whose names begin as it says, and allows no other difference.
- */
+/* Golden cases in which NaN and infinities differ from PyTorch, with the reason. An exception
+ * applies to the cases and operands whose names begin with its names, and permits no other
+ * difference. */
 #ifndef TANDEM_TESTS_LAYERS_SPECIAL_EXCEPTIONS_H
 #define TANDEM_TESTS_LAYERS_SPECIAL_EXCEPTIONS_H
 

@@ -1,7 +1,7 @@
-/* Every golden case with NaN, +infinity or -infinity in one element of one operand: outputs,
- * gradients and the loss are NaN, infinite and finite where PyTorch's are, and the finite elements
- * have PyTorch's weighted sum. tests/golden/make_special.py records both and describes the format.
- * The loss of a judged output is the sum of its products with its target. */
+/* Every golden case with NaN, +infinity or -infinity in one element of one operand. Outputs,
+ * gradients and the loss are NaN, infinite and finite in the elements in which PyTorch's are. The
+ * finite elements have PyTorch's weighted sum. tests/golden/make_special.py records both and
+ * describes the format. The loss of a judged output is the sum of its products with its target. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum { MOST_RESULTS = 40, MOST_COMPLAINTS = 3 /* of a case */ };
 static const char *const class_names[] = {"finite", "NaN", "+infinity", "-infinity"};
 static const float specials[] = {NAN, INFINITY, -INFINITY};
 
-/* What PyTorch gives for the replacements in one operand. */
+/* PyTorch's results for the replacements in one operand. */
 typedef struct recording {
   const char *kind, *name; /* of the operand */
   tdm_tensor *special, *classes, *sums;

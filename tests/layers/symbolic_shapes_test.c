@@ -293,7 +293,7 @@ static void test_names_are_trained_as_sizes(void **state) {
   tdm_context_release(context);
 }
 
-/* What is fed sizes: x (x_rows, 4), and names (length, batch), which y may not need. */
+/* Sizes of feeds: x (x_rows, 4), and names (length, batch), which y may not need. */
 typedef struct named_case {
   tdm_value (*build)(tdm_graph *graph, tdm_value x, tdm_value names);
   tdm_dim x_rows; /* as x is declared */
@@ -324,7 +324,7 @@ static tdm_value flipped(tdm_graph *graph, tdm_value x, tdm_value names) {
 
 static const named_case named_cases[] = {
     {seen_by_names, TDM_DIM_UNKNOWN, 2, 3, 6, {2, 3}},
-    {seen_by_names, TDM_DIM_UNKNOWN, 0, 3, 0, {0, 3}}, /* no elements tell that there are 3 */
+    {seen_by_names, TDM_DIM_UNKNOWN, 0, 3, 0, {0, 3}}, /* no elements show that there are 3 */
     {seen_by_names, TDM_DIM_UNKNOWN, 3, 0, 0, {3, 0}},
     {seen_by_names, TDM_DIM_UNKNOWN, 0, 0, 0, {0, 0}},
     {seen_by_names, 6, 2, 3, 6, {2, 3}},
@@ -334,7 +334,7 @@ static const named_case named_cases[] = {
     {flipped, TDM_DIM_UNKNOWN, 1, 0, 5, {0, 1}},
 };
 
-/* Names that stand in what a layer is told are those of any input that is fed. */
+/* Names in the arguments of a layer are those of any fed input. */
 static void test_names_that_layers_are_told(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

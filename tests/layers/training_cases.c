@@ -218,7 +218,7 @@ static size_t table_cases(training_case *cases) {
   return count;
 }
 
-/* Of the numbers that the golden file has under CASE/option.NAME. */
+/* Makes an optimizer from the numbers of CASE/option.NAME in the golden file. */
 static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
   if (strcmp(name, "adagrad") == 0) {
     const tdm_adagrad_options options = OPTIONS(
@@ -247,7 +247,7 @@ static tdm_optimizer told_optimizer(const char *name, const double *numbers) {
   return tdm_rmsprop_with(&options);
 }
 
-/* The cases that the golden file tells itself. */
+/* The cases that the golden file lists. */
 static size_t told_cases(const golden_file *golden, training_case *cases) {
   size_t count = 0;
   for (size_t i = 0; i < tdm_tensor_list_count(golden->list); i++) {

@@ -8,7 +8,7 @@
 #define TRAINING_CASES_MAX 160
 
 typedef struct training_model {
-  tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* answers the loss */
+  tdm_value (*build)(tdm_graph *graph, tdm_dtype dtype); /* returns the loss */
   const char *feeds[TRAINING_FEEDS];
 } training_model;
 
@@ -21,7 +21,7 @@ typedef struct training_case {
   bool cycles; /* rate and momentum go through one cycle, up to the optimizer's rate */
 } training_case;
 
-/* Fills cases (TRAINING_CASES_MAX) and answers how many there are. */
+/* Fills cases (TRAINING_CASES_MAX) and returns their number. */
 size_t training_cases_all(const golden_file *golden, training_case *cases);
 /* A session of the case's model, placed by the device map; released by the caller. */
 tdm_session *training_session(const golden_file *golden, const training_case *training,

@@ -1,6 +1,6 @@
-/* What a run that trains does and another does not: dropout draws numbers that depend on seed, step
- * and place alone, and batch normalization keeps the statistics of the first replica, and of every
- * micro-batch; and that optimizers leave infinite parameters as they are. */
+/* Properties of training runs only: dropout draws numbers that depend only on seed, step and
+ * position. Batch normalization keeps the statistics of the first replica, and of every
+ * micro-batch. Optimizers do not change infinite parameters. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum { ROWS = 60, COLUMNS = 50, COUNT = ROWS * COLUMNS };
 typedef struct dropout_run {
   const char *device_map;
   const char *replicas; /* NULL: not wrapped */
-  int micro_batches;    /* 0: the sum of y; else the squares, as a loss knows how to cut itself */
+  int micro_batches;    /* 0: the sum of y; otherwise the squares, a loss that can be divided */
   uint64_t seed;
   int steps;
   float y[COUNT];         /* of the last step */
@@ -149,7 +149,7 @@ static void dropout_depends_on_no_device_and_no_replica(void **state) {
   }
 }
 
-/* The parts of a batch draw what the whole does, forward and, as the weight tells, back. */
+/* The parts of a batch draw the numbers of the whole, forward and, by the weight, backward. */
 static void dropout_depends_on_no_micro_batch(void **state) {
   tdm_context *context = *state;
   static dropout_run plain = {.device_map = "*=cpu:0", .micro_batches = 1, .seed = 5, .steps = 2};
@@ -217,7 +217,7 @@ static norm_state train_norm(tdm_session *session, const tdm_feed *feed, int ste
   return kept;
 }
 
-/* Of the channel that is ten times the other, the variance is a hundred times as large. */
+/* The second channel is ten times the first, and its variance a hundred times. */
 static void assert_kept(const norm_state *kept, double mean, double of_start, double variance) {
   for (int i = 0; i < 2; i++) {
     const double scale = i == 0 ? 1 : 10;
@@ -252,9 +252,9 @@ static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
   tdm_session_release(session);
 }
 
-/* Rows 0 to 2, then rows 3 to 5, whose mean is 4: as if they were two batches, one step after the
- * other. Of eight rows with replicas in each, the first replica has rows 0 and 1, then 4 and 5: 0.5
- * and 4.5, of variance 0.5. */
+/* Rows 0 to 2, then rows 3 to 5 with mean 4 count as two batches, one step after the other. With
+ * eight rows and replicas, the first replica has rows 0 and 1, then 4 and 5: means 0.5 and 4.5,
+ * variance 0.5. */
 static void batch_norm_keeps_the_statistics_of_every_micro_batch(void **state) {
   tdm_context *context = *state;
   for (int wrapped = 0; wrapped < 2; wrapped++) {
@@ -272,8 +272,7 @@ static void batch_norm_keeps_the_statistics_of_every_micro_batch(void **state) {
   }
 }
 
-/* Behind a part of which the last micro-batch, of one row, has one replica and the first has two.
- */
+/* After a part whose last micro-batch, of one row, has one replica and the first has two. */
 static void batch_norm_keeps_micro_batches_in_their_order(void **state) {
   tdm_context *context = *state;
   norm_state kept[2];
@@ -302,8 +301,8 @@ static void batch_norm_keeps_micro_batches_in_their_order(void **state) {
   tdm_tensor_release(feed.tensor);
 }
 
-/* One layer in two branches: behind a part that is wrapped it came second, though it is called
- * first; or the second branch's part is wrapped before the first's is. */
+/* One layer in two branches. Its call after a wrapped part came second, although it is called
+ * first; or the second branch's part is wrapped before the first's. */
 static void batch_norm_keeps_its_calls_in_their_order(void **state) {
   tdm_context *context = *state;
   norm_state kept[3];

@@ -24,13 +24,13 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 # Violations that each top-level folder may still have; "." is the files at the root.
 ALLOWED = {
     ".": 2,
-    "core": 9,
-    "devices": 352,
+    "core": 3,
+    "devices": 347,
     "docs": 18,
-    "graph": 806,
+    "graph": 658,
     "layers": 122,
-    "net": 14,
-    "tests": 926,
+    "net": 2,
+    "tests": 850,
 }
 
 HEADLESS = re.compile(r"\W*(Of|What|Whatever|Who|Whoever|Whose)\s+\w")

@@ -1,14 +1,15 @@
-/* Adadelta (M. D. Zeiler, arXiv:1212.5701, 2012), as torch.optim.Adadelta. Invariant: an update is
- * one node that overwrites the parameter, the mean of its gradient's squares and that of its
- * changes'. */
+/* Adadelta (M. D. Zeiler, arXiv:1212.5701, 2012), as torch.optim.Adadelta. Invariant: one node
+ * updates a parameter. It overwrites the parameter and both states: the running mean of squared
+ * gradients and the running mean of squared changes. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/optimizers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { RHO, EPSILON, WEIGHT_DECAY };
 
-/* parameter, d_parameter, square_avg, acc_delta -> =parameter and the states. */
+/* Inputs: parameter, d_parameter, square_avg, acc_delta. The outputs overwrite the parameter and
+ * both states. */
 static const tdm_operation adadelta = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_ADADELTA,

@@ -1,13 +1,14 @@
-/* Adafactor (N. Shazeer, M. Stern, ICML 2018), as torch.optim.Adafactor. Invariant: an update is
- * one node that overwrites the parameter, its count of steps, and its means of squares: of rows and
- * of columns of the last two dimensions, or of every element where there are not two. */
+/* Adafactor (N. Shazeer, M. Stern, ICML 2018), as torch.optim.Adafactor. Invariant: one node
+ * updates a parameter. It overwrites the parameter, its step count and its means of squared
+ * gradients. The means are per row and per column of the last two dimensions, or per element if the
+ * parameter has fewer than two dimensions. */
 #include <float.h>
 
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/optimizers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { BETA2_DECAY, EPSILON1, EPSILON2, CLIP, WEIGHT_DECAY };
 
 #define OPERATION(states)                                                                          \
@@ -16,8 +17,8 @@ enum { BETA2_DECAY, EPSILON1, EPSILON2, CLIP, WEIGHT_DECAY };
   .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
   .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
 
-/* parameter, d_parameter, row_var, col_var, step, or variance, step -> =parameter and the states.
- */
+/* Inputs: parameter, d_parameter, then row_var, col_var, step or variance, step. The outputs
+ * overwrite the parameter and the states. */
 static const tdm_operation factored = {OPERATION(3), .overwrites = {1, 3, 4, 5}};
 static const tdm_operation whole = {OPERATION(2), .overwrites = {1, 3, 4}};
 

@@ -1,14 +1,14 @@
-/* Adagrad (J. Duchi, E. Hazan, Y. Singer, JMLR 12, 2011), as torch.optim.Adagrad. Invariant: an
- * update is one node that overwrites the parameter, its sum of squares and its count of steps; of a
- * sparse gradient it touches the rows named alone. */
+/* Adagrad (J. Duchi, E. Hazan, Y. Singer, JMLR 12, 2011), as torch.optim.Adagrad. Invariant: one
+ * node updates a parameter. It overwrites the parameter, its sum of squared gradients and its step
+ * count. With a sparse gradient it changes only the rows that the gradient names. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/optimizers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { RATE_DECAY, WEIGHT_DECAY, INITIAL, EPSILON };
 
-/* parameter, d_parameter, sum, step -> =parameter and the states. */
+/* Inputs: parameter, d_parameter, sum, step. The outputs overwrite the parameter and the states. */
 static const tdm_operation adagrad = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_ADAGRAD,
@@ -22,8 +22,8 @@ static const tdm_operation adagrad = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-/* parameter (rows, dim), rows (n, dim), indices (n), count (), sum, step -> =parameter and the
- * states. */
+/* Inputs: parameter (rows, dim), rows (n, dim), indices (n), count (), sum, step. The outputs
+ * overwrite the parameter and the states. */
 static const tdm_operation adagrad_sparse = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_ADAGRAD_SPARSE,

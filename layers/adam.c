@@ -1,12 +1,12 @@
-/* Adam (D. P. Kingma, J. Ba, 2015) and its kin: AdamW (I. Loshchilov, F. Hutter, 2019), AMSGrad (S.
- * J. Reddi et al., 2018), NAdam (T. Dozat, 2016), RAdam (L. Liu et al., 2020), Adamax, PyTorch's
- * SparseAdam. Invariant: an update is one node that overwrites the parameter, both averages, what
- * else is kept of a parameter, and the step count, which are states beside the parameter. */
+/* Adam (D. P. Kingma, J. Ba, 2015) and its variants: AdamW (I. Loshchilov, F. Hutter, 2019),
+ * AMSGrad (S. J. Reddi et al., 2018), NAdam (T. Dozat, 2016), RAdam (L. Liu et al., 2020), Adamax,
+ * PyTorch's SparseAdam. Invariant: one node updates a parameter. It overwrites the parameter and
+ * its states: both moving averages, the variant's own state and the step count. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED, AMSGRAD, MOMENTUM_DECAY };
 
 #define OPERATION(operation, states)                                                               \
@@ -15,15 +15,16 @@ enum { BETA1, BETA2, EPSILON, WEIGHT_DECAY, DECOUPLED, AMSGRAD, MOMENTUM_DECAY }
   .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
   .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
 
-/* parameter, d_parameter, exp_avg, exp_avg_sq or exp_inf, [another], step -> =parameter and the
- * states. */
+/* Inputs: parameter, d_parameter, exp_avg, exp_avg_sq or exp_inf, [another state], step. The
+ * outputs overwrite the parameter and the states. */
 static const tdm_operation adam = {OPERATION(TDM_OP_ADAM, 3), .overwrites = {1, 3, 4, 5}};
 static const tdm_operation amsgrad = {OPERATION(TDM_OP_ADAM, 4), .overwrites = {1, 3, 4, 5, 6}};
 static const tdm_operation nadam = {OPERATION(TDM_OP_NADAM, 4), .overwrites = {1, 3, 4, 5, 6}};
 static const tdm_operation radam = {OPERATION(TDM_OP_RADAM, 3), .overwrites = {1, 3, 4, 5}};
 static const tdm_operation adamax = {OPERATION(TDM_OP_ADAMAX, 3), .overwrites = {1, 3, 4, 5}};
 
-/* parameter, rows, indices, count, exp_avg, exp_avg_sq, step -> =parameter and the states. */
+/* Inputs: parameter, rows, indices, count, exp_avg, exp_avg_sq, step. The outputs overwrite the
+ * parameter and the states. */
 static const tdm_operation adam_sparse = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_ADAM_SPARSE,
@@ -65,14 +66,14 @@ static tdm_status check_settings(const tdm_optimizer *optimizer) {
   return TDM_OK;
 }
 
-/* A member of the family: what PyTorch calls its states, and the operation with them. */
+/* A variant of Adam: PyTorch's names of its states, and its operation. */
 typedef struct moments_rule {
   tdm_optimizer_rule rule; /* first */
   const tdm_operation *operation;
-  const char *second;    /* what is kept beside exp_avg */
-  const char *product;   /* a state that is one number, 1 at first; or NULL */
-  double learning_rate;  /* where none is given */
-  double momentum_decay; /* likewise */
+  const char *second;    /* name of the state next to exp_avg */
+  const char *product;   /* name of a scalar state that starts at 1, or NULL */
+  double learning_rate;  /* default */
+  double momentum_decay; /* default */
 } moments_rule;
 
 static void append_update(tdm_update *update, const tdm_clip *clip, size_t index) {
@@ -106,7 +107,8 @@ static void append_update(tdm_update *update, const tdm_clip *clip, size_t index
                     operands, count);
 }
 
-/* Every gradient must be sparse, or every one dense. */
+/* Appends the updates. Fails unless all gradients are sparse or all are dense, as `sparse`
+ * states. */
 static tdm_status append_updates(tdm_update *update, bool sparse) {
   const tdm_optimizer *optimizer = tdm_update_optimizer(update);
   TDM_TRY(check_settings(optimizer));
@@ -149,7 +151,7 @@ static const moments_rule adamax_rule = {DENSE("adamax"), &adamax, "exp_inf", NU
 static const moments_rule sparse_adam_rule = {
     SPARSE("sparse_adam"), &adam_sparse, "exp_avg_sq", NULL, 1e-3, 0};
 
-/* The settings that all of them have; the learning rate is set. */
+/* Sets the settings that all variants share, except the learning rate. */
 static void set(tdm_optimizer *optimizer, const moments_rule *member, double beta1, double beta2,
                 double epsilon, double weight_decay) {
   optimizer->rule = &member->rule;

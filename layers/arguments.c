@@ -1,5 +1,5 @@
-/* See arguments.h. Invariant: the checked value is an output of the check, so nothing that reads it
- * computes with an illegal one. */
+/* Checks of the arguments of composed layers; see arguments.h. Invariant: the checked value is an
+ * output of the check, so its consumers never compute with an illegal value. */
 #include "layers/arguments.h"
 
 #include <stdio.h>

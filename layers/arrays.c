@@ -1,5 +1,5 @@
-/* Parts and diagonals of arrays, grids and norms, put together of views, slices and sums.
- * Invariant: what is divided by, or taken the root of, is never 0 where a gradient is wanted. */
+/* Parts and diagonals of arrays, grids and norms, composed of views, slices and sums. Invariant:
+ * divisors and arguments of roots are never 0 on a path that a gradient takes. */
 #include <math.h>
 
 #include "layers/common.h"
@@ -30,8 +30,8 @@ void tdm_unbind(tdm_graph *graph, const char *name, tdm_value x, int dimension, 
     out_parts[i] = tdm_select(graph, name, x, counted, (int64_t)i);
 }
 
-/* Two dimensions come last and are seen as one, of which every (columns + 1)th element is on the
- * diagonal. */
+/* Moves both dimensions to the end and merges them: every (columns + 1)th element of the merged
+ * dimension is on the diagonal. */
 tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t offset, int first,
                        int second) {
   name = tdm_graph_name(graph, name);
@@ -79,7 +79,7 @@ tdm_value tdm_diagonal_sum(tdm_graph *graph, const char *name, tdm_value x) {
 
 /* ---- Grids ----------------------------------------------------------------------------------- */
 
-/* x (n) as the one dimension of that many that is not 1. */
+/* Reshapes x (n) to `rank` dimensions, all 1 except `dimension`, which is n. */
 static tdm_value stand_along(tdm_graph *graph, const char *name, tdm_value x, int rank,
                              int dimension) {
   tdm_shape wanted = {.rank = rank};
@@ -107,7 +107,7 @@ tdm_value tdm_outer(tdm_graph *graph, const char *name, tdm_value a, tdm_value b
   return tdm_mul(graph, name, stand_along(graph, name, a, 2, 0), b);
 }
 
-/* Each is repeated to the shape of all of them added. */
+/* Repeats each value to the broadcast shape of all of them. */
 void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, size_t count,
                   tdm_value *out_values) {
   name = tdm_graph_name(graph, name);
@@ -131,8 +131,8 @@ void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, s
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
-/* The root is taken of 1 where the sum is 0, so that its slope is not infinite there. What flows
- * back is multiplied by the elements, which are 0, so that a NaN stays NaN. */
+/* Computes the root, of 1 where the sum is 0, so that its slope is finite there. The gradient is
+ * multiplied by the elements, which are 0, so a NaN stays NaN. */
 static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, double p) {
   const tdm_value is_zero = tdm_compare_scalar(graph, name, sum, TDM_EQUAL, 0);
   const tdm_value one = tdm_cast(graph, name, is_zero, tdm_value_dtype(graph, sum));
@@ -140,8 +140,7 @@ static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value sum, doub
   return tdm_sub(graph, name, root, one);
 }
 
-/* The largest or smallest, a dimension after the other, the last first so that others keep their
- * places. */
+/* Reduces one dimension after another, the last first so that the others keep their indices. */
 static tdm_value extreme_of(tdm_graph *graph, const char *name, tdm_value x, bool largest,
                             const int *dimensions, size_t count, bool keep) {
   const tdm_shape shape = tdm_value_shape(graph, x);

@@ -1,6 +1,6 @@
 /* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017). Invariant: the
- * gradient makes the weights anew, dropped alike, from what the forward node left: its result and
- * the logarithms of the sums. */
+ * gradient recomputes the weights, with the same dropout, from the outputs of the forward node: its
+ * result and the logarithms of the sums. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static tdm_status expect_heads(const tdm_infer *infer, size_t index, const char 
                   what, tdm_shape_text(shape, text, sizeof text), (long long)attributes->heads);
 }
 
-/* A mask of all heads of all batches, or one for each; bool, or what is added. */
+/* Checks a mask of (batch heads, queries, keys) or of one matrix for all of these. Its dtype is
+ * bool, or floating for a mask that is added. */
 static tdm_status expect_mask(const tdm_infer *infer, tdm_dim batch) {
   const tdm_attention_attributes *attributes = infer->attributes;
   const tdm_dim queries = tdm_infer_shape(infer, Q)->dims[1];
@@ -76,17 +77,18 @@ static tdm_status infer_gradient(tdm_infer *infer) {
 
 /* ---- Work ------------------------------------------------------------------------------------ */
 
-/* Pairs of a query and a key that it sees, over all heads of the batch; masks are not counted. */
+/* Returns the number of pairs of a query and a key that it may attend to, over all heads of the
+ * batch. Masks are ignored. */
 static double count_pairs(const void *attributes, const tdm_spec *q, const tdm_spec *k) {
   const tdm_attention_attributes *of = attributes;
   const double queries = (double)q->shape.dims[1], keys = (double)k->shape.dims[1];
-  const double early = fmin(queries, keys); /* queries that do not see all keys yet, or just do */
+  const double early = fmin(queries, keys); /* queries that attend to 1, 2, ... keys */
   const double seen =
       of->causal ? early * (early + 1) / 2 + (queries - early) * keys : queries * keys;
   return seen * (double)q->shape.dims[0] * (double)of->heads;
 }
 
-/* The products of q and k, and of the weights and v. */
+/* Counts the products of q and k, and of the weights and v. */
 static void attention_work(const tdm_infer *node, tdm_work *work) {
   const tdm_attention_attributes *attributes = node->attributes;
   const double dim = tdm_work_width(&node->inputs[Q]) / (double)attributes->heads;
@@ -94,7 +96,8 @@ static void attention_work(const tdm_infer *node, tdm_work *work) {
   work->flops = 2 * count_pairs(attributes, &node->inputs[Q], &node->inputs[K]) * (dim + width);
 }
 
-/* d_y, q, k, v, ...: the weights anew, theirs and v's gradients, and those of q and k. */
+/* Counts the products of the gradient: the recomputed weights, the gradients of the weights and of
+ * v, and the gradients of q and k. */
 static void gradient_work(const tdm_infer *node, tdm_work *work) {
   const tdm_attention_attributes *attributes = node->attributes;
   const tdm_spec *q = &node->inputs[1 + Q], *k = &node->inputs[1 + K];
@@ -133,13 +136,13 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Queries and keys of a batch stay together. */
+/* Queries and keys of a batch must stay in one part. */
 static tdm_status chunk_attention(tdm_chunked *chunked) {
   for (size_t i = Q; i <= MASK; i++) {
     const int dimension = tdm_chunked_cut(chunked, i).dimension;
     const bool by_rows = i < MASK || tdm_chunked_shape(chunked, i).rank == 4;
     if (dimension > 0 || (dimension == 0 && !by_rows))
-      return tdm_chunked_rows(chunked, dimension, i); /* which refuses it */
+      return tdm_chunked_rows(chunked, dimension, i); /* fails with a message */
   }
   return tdm_chunked_each(chunked, NULL);
 }
@@ -175,7 +178,7 @@ TDM_RECORDS(attention,
             {.operation = &attention_that_drops, .no_golden = DRAWN, .no_differences = DRAWN},
             {.operation = &attention_gradient});
 
-/* Returns true unless a mask (batch heads, queries, keys) has another count of these. */
+/* Returns true unless a mask (batch heads, queries, keys) has another number of batch heads. */
 static bool has_heads(tdm_graph *graph, const char *name, tdm_value mask, tdm_value q,
                       int64_t heads) {
   const tdm_shape shape = tdm_value_shape(graph, mask), queries = tdm_value_shape(graph, q);
@@ -221,7 +224,7 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
   if (chosen.scale == TDM_DEFAULT) {
     tdm_shape shape = tdm_value_shape(graph, q);
     const int64_t size = shape.rank > 0 ? *tdm_shape_last(&shape) / attributes.heads : 0;
-    attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* the shape rule refuses others */
+    attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* size 0 fails in the shape rule */
   }
   if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
   if (!has_heads(graph, name, chosen.mask, q, attributes.heads)) return invalid;

@@ -1,5 +1,5 @@
-/* Attention as products and a softmax. Invariant: a key that is left out has the weight 0, also of
- * a query that sees no key at all. */
+/* Attention composed of products and a softmax. Invariant: a masked key has the weight 0, also for
+ * a query all of whose keys are masked. */
 #include <float.h>
 #include <math.h>
 
@@ -11,7 +11,7 @@ static const tdm_value invalid = {0, 0};
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* Features that are sizes, and those of the query shared by heads. */
+/* Returns true if all features are sizes and the query's are a multiple of the heads. */
 static bool has_features(tdm_graph *graph, const tdm_attended *given, int input, int rank) {
   tdm_shape shape = tdm_value_shape(graph, given->inputs[input]);
   char text[TDM_SHAPE_TEXT];
@@ -29,7 +29,7 @@ static bool has_features(tdm_graph *graph, const tdm_attended *given, int input,
   return false;
 }
 
-/* Dtypes, one batch, and as many values as keys. */
+/* Returns true if dtypes and batches agree, and there are as many values as keys. */
 static bool fit_inputs(tdm_graph *graph, const tdm_attended *given) {
   const int rank = tdm_value_shape(graph, given->inputs[0]).rank;
   const int batch = given->batch_first ? 0 : 1, length = rank == 2 ? 0 : 1 - batch;
@@ -96,8 +96,8 @@ bool tdm_attended_check(tdm_graph *graph, const tdm_attended *given) {
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-/* x (batch, length, heads dim) -> (batch, heads, length, dim), or, turned, (batch, heads, dim,
- * length). */
+/* Returns x (batch, length, heads dim) as (batch, heads, length, dim), or, if turned, as (batch,
+ * heads, dim, length). */
 static tdm_value by_heads(tdm_graph *graph, const char *name, tdm_value x, int64_t heads,
                           bool turned) {
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -116,7 +116,7 @@ static tdm_value by_heads(tdm_graph *graph, const char *name, tdm_value x, int64
                                    : invalid;
 }
 
-/* Scores with what the options leave out at minus infinity, or with their mask added. */
+/* Returns the scores with masked keys at minus infinity, or with a floating mask added. */
 static tdm_value masked(tdm_graph *graph, const char *name, tdm_value scores,
                         const tdm_attention_options *options) {
   if (tdm_value_is_valid(options->padding)) { /* (batch, keys) */
@@ -139,7 +139,9 @@ static tdm_value masked(tdm_graph *graph, const char *name, tdm_value scores,
   return scores;
 }
 
-/* Infinities would be taken from one another where there are no others. */
+/* Returns the softmax of the scores with a weight of 0 for masked keys. Scores of minus infinity
+ * become the least finite number first, so that a row of masked keys does not subtract
+ * infinities. */
 static tdm_value weigh(tdm_graph *graph, const char *name, tdm_value scores, bool has_mask) {
   if (!has_mask) return tdm_softmax(graph, name, scores, -1);
   const double least = tdm_value_dtype(graph, scores) == TDM_FLOAT32 ? -(double)FLT_MAX : -DBL_MAX;

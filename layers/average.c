@@ -1,10 +1,11 @@
-/* Updates of parameters, and moving averages of what they make (B. T. Polyak, A. B. Juditsky,
- * "Acceleration of stochastic approximation by averaging", 1992), as torch.optim.swa_utils.
- * Invariant: an average is a state of the optimizer beside its parameter, so checkpoints have it;
- * it is written in the update phase, behind the update, so that a step counts for both or none. */
+/* Updates of parameters, and moving averages of the updated parameters (B. T. Polyak, A. B.
+ * Juditsky, "Acceleration of stochastic approximation by averaging", 1992), as
+ * torch.optim.swa_utils. Invariant: an average is a state of the optimizer that belongs to a
+ * parameter, so checkpoints contain it. It is written after the update, in the update phase, so a
+ * step counts for both or for neither. */
 #include "layers/common.h"
 
-/* average, parameter, n_averaged () -> =average, =n_averaged. */
+/* Inputs: average, parameter, n_averaged (). The outputs overwrite average and n_averaged. */
 static const tdm_operation average = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_AVERAGE,

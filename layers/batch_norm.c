@@ -1,6 +1,6 @@
-/* Batch normalization (Ioffe, Szegedy, "Batch normalization", 2015). A run that trains has another
- * operation in this one's place, which normalizes by the batch. Invariant: running statistics move
- * in the update phase alone, by what the first replica saw. */
+/* Batch normalization (Ioffe, Szegedy, "Batch normalization", 2015). In training, another operation
+ * replaces this one and normalizes by the statistics of the batch. Invariant: running statistics
+ * change only in the update phase, by the statistics of the first replica. */
 #include <string.h>
 
 #include "graph/describe/layer_parameters.h"
@@ -10,8 +10,8 @@
 enum { X, RUNNING_MEAN, RUNNING_VAR, WEIGHT, BIAS, BATCHES };
 enum { Y, MEAN, INVERSE, VARIANCE };
 
-/* A variance needs two values: as PyTorch, x that has one value per channel is refused where its
- * own statistics are used. Sizes that are known only when a run is fed are checked then. */
+/* Fails if x has one value per channel, because a variance needs two; PyTorch does the same. Sizes
+ * that are open until the run are checked then. */
 static tdm_status expect_several_values(const tdm_shape *x, bool instances) {
   int64_t values = instances ? 1 : x->dims[0];
   for (int i = 2; i < x->rank; i++)
@@ -111,7 +111,7 @@ static const tdm_operation batch_norm_statistics = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* Of a batch, or the mean of those of its images. */
+/* Returns a statistic of the batch, or the mean of the statistics of its images. */
 static tdm_value statistic_of(tdm_gradient *gradient, size_t output) {
   const tdm_batch_norm_attributes *attributes = tdm_gradient_attributes(gradient);
   const tdm_value found = tdm_gradient_output(gradient, output);
@@ -121,9 +121,12 @@ static tdm_value statistic_of(tdm_gradient *gradient, size_t output) {
                   false);
 }
 
-/* As in PyTorch, a batch without elements is counted, and moves nothing. */
+/* Appends the new running statistics. As in PyTorch, an empty batch is counted and leaves the mean
+ * and the variance unchanged. */
 static tdm_status persist_statistics(tdm_gradient *gradient) {
-  if (!tdm_value_is_valid(tdm_gradient_input(gradient, BATCHES))) return TDM_OK; /* none kept */
+  if (!tdm_value_is_valid(tdm_gradient_input(gradient, BATCHES)))
+    return TDM_OK; /* no running
+                    * statistics */
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_batch_norm_attributes attributes;
   memcpy(&attributes, tdm_gradient_attributes(gradient), sizeof attributes);
@@ -158,8 +161,8 @@ static const tdm_operation batch_norm_in_training = {
 
 static const tdm_operation batch_norm_operation;
 
-/* It is linear in x: d_x is what it makes of d_y around zero, without a bias, and the weight's what
- * it makes of x without both. */
+/* The operation is linear in x: d_x is the operation applied to d_y with mean 0 and no bias. The
+ * gradient of the weight is the sum of d_y times the operation on x without weight and bias. */
 static tdm_status append_gradient_by_statistics(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -180,7 +183,7 @@ static tdm_status append_gradient_by_statistics(tdm_gradient *gradient) {
                      tdm_append(graph, &batch_norm_operation, name, attributes, operands, 6, NULL));
   }
   const tdm_shape shape = tdm_value_shape(graph, x);
-  const int others[] = {0, 2, 3}; /* than that of channels */
+  const int others[] = {0, 2, 3}; /* all except channels */
   const size_t count = (size_t)shape.rank - 1;
   if (tdm_gradient_wanted(gradient, WEIGHT)) {
     const tdm_value operands[] = {
@@ -222,7 +225,8 @@ static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix
   return tdm_declare_state_for_layer(graph, name, suffix, dtype, &shape, &constant, like);
 }
 
-/* By the statistics among the operands, which are there up to the bias; x is what comes first. */
+/* Appends the operation with the given statistics. The operands up to the bias are set; x becomes
+ * the first one. */
 static tdm_value append_norm(tdm_graph *graph, const char *name, tdm_value x, tdm_value *operands,
                              const tdm_operation *operation,
                              const tdm_batch_norm_attributes *attributes) {
@@ -236,7 +240,7 @@ static tdm_value append_norm(tdm_graph *graph, const char *name, tdm_value x, td
   return tdm_reshape_from(graph, name, y, shape, sources);
 }
 
-/* running_mean, running_var and num_batches_tracked, placed like what is there. */
+/* Declares running_mean, running_var and num_batches_tracked on the device of `like`. */
 static void declare_statistics(tdm_graph *graph, const char *name, tdm_shape channels,
                                tdm_value like, tdm_value *operands) {
   const tdm_dtype dtype = tdm_graph_dtype(graph);

@@ -23,7 +23,7 @@ static tdm_status infer_integers(tdm_infer *infer) {
   return infer_numbers(infer);
 }
 
-/* Floating, int32 or int64. */
+/* Requires a floating dtype, int32 or int64. */
 static tdm_status infer_countable(tdm_infer *infer) {
   if (!tdm_dtype_is_floating(infer->inputs[0].dtype))
     TDM_TRY(tdm_expect_ids(infer, 0, "a, if not floating,"));
@@ -91,8 +91,8 @@ static tdm_status append_div_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* An operand's share of the adjoint depends on both operands. A share of 0 is 0 also of an adjoint
- * that is not finite. */
+/* Appends each operand's share of the adjoint, which depends on both operands. A share of 0 is 0
+ * also if the adjoint is not finite. */
 static tdm_status append_extreme_gradient(tdm_gradient *gradient, bool larger) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -118,8 +118,9 @@ static tdm_status append_minimum_gradient(tdm_gradient *gradient) {
   return append_extreme_gradient(gradient, false);
 }
 
-/* How often b was taken away from a, by what is left: a / b may be rounded up to the next whole
- * number. As a / b rounds to 0, b was taken away once or never; as b is 0, it is a / b. */
+/* Returns how many times b was subtracted from a to leave `left`. It is computed from a - left,
+ * because a / b may be rounded up to the next integer. If a / b rounds to 0, the result is 0 or -1.
+ * If b is 0, the result is a / b. */
 static tdm_value times_taken(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                              tdm_value left) {
   const tdm_value quotient = tdm_div(graph, name, a, b);
@@ -131,7 +132,7 @@ static tdm_value times_taken(tdm_graph *graph, const char *name, tdm_value a, td
                    tdm_where(graph, name, by_zero, quotient, tdm_round(graph, name, taken)));
 }
 
-/* d_a = d, d_b = -d times how often b was taken away. */
+/* d_a = d, d_b = -d times the number of subtractions of b. */
 static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -146,7 +147,7 @@ static tdm_status append_remainder_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* d times the slope; 0, also for a d that is not finite, if the exponent is 0. */
+/* Returns d times the slope. It is 0 if the exponent is 0, also if d is not finite. */
 static tdm_value power_base_gradient(tdm_graph *graph, const char *name, tdm_value d,
                                      const tdm_value operands[2]) {
   const tdm_value slope = tdm_append(graph, &power_base_slope, name, NULL, operands, 2, NULL);

@@ -1,6 +1,5 @@
-/* What operations on broadcast operands share: the shape of the result, sums of adjoints, and how
- * they are computed in micro-batches. Invariant: shapes are aligned at their last dimension, and
- * only a dimension of 1, or one that is not there, is repeated. */
+/* Broadcasting: the shape of the result, sums of adjoints, and micro-batches. Invariant: shapes are
+ * aligned at their last dimension, and only a dimension of 1 or a missing one is repeated. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -54,13 +53,13 @@ void tdm_gradient_set_summed(tdm_gradient *gradient, size_t index, tdm_value d) 
   tdm_gradient_set(gradient, index, tdm_sum_repeated(gradient, d, &operand, 0));
 }
 
-/* Dimension `from_end` (1: the last) of an operand; 1 where it lacks it. */
+/* Returns the size of dimension `from_end` (1: the last), or 1 if the operand lacks it. */
 static int64_t size_from_end(const tdm_shape *shape, int from_end) {
   return from_end <= shape->rank ? shape->dims[shape->rank - from_end] : 1;
 }
 
 tdm_status tdm_chunk_broadcast(tdm_chunked *chunked) {
-  int rows = 0; /* where they lie in all operands that have them, from the end */
+  int rows = 0; /* index of the batch's dimension from the end */
   for (size_t i = 0; i < TDM_BROADCAST_INPUTS; i++) {
     const int dimension = tdm_chunked_cut(chunked, i).dimension;
     if (dimension < 0) continue;

@@ -1,9 +1,9 @@
-/* Cast between dtypes. Invariant: between floating dtypes the gradient is cast back; through an
- * integer or bool none flows. */
+/* Casts between dtypes. Invariant: between floating dtypes the gradient is cast back; through an
+ * integer or bool there is no gradient. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-/* The kernel reads dtypes from the specs; this tells the shape rule. */
+/* The attribute serves the shape rule. The kernel reads both dtypes from the specs. */
 typedef struct cast_attributes {
   int64_t dtype; /* tdm_dtype of the output */
 } cast_attributes;

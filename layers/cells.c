@@ -1,5 +1,5 @@
-/* One step of a recurrent layer. Invariant: it is the layer's operation on a sequence of one step,
- * so that numbers are the layer's. */
+/* Cells: one step of a recurrent layer. Invariant: a cell is the layer's operation on a sequence of
+ * one step, so its results equal the layer's. */
 #include <math.h>
 
 #include "layers/arguments.h"
@@ -11,7 +11,7 @@ static const tdm_value invalid = {0, 0};
 
 #define MOST_GATES 4
 
-/* One call of a user's. */
+/* The arguments of one call. */
 typedef struct recurrent_cell {
   tdm_graph *graph;
   const char *kind; /* "lstm_cell" */
@@ -49,7 +49,7 @@ static bool accepts_state(const recurrent_cell *self, const char *which, tdm_val
          tdm_argument_has_shape(self->graph, self->kind, self->name, which, state, &expected);
 }
 
-/* Returns true if x is (batch, in) or (in) with a size for in, and the states go with it. */
+/* Returns true if x is (batch, in) or (in), `in` is a size, and the states fit x. */
 static bool accepts(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c) {
   tdm_graph *graph = self->graph;
   if (!tdm_argument_has_parameter_dtype(graph, self->kind, self->name, "x", x)) return false;
@@ -68,7 +68,7 @@ static bool accepts(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c)
          accepts_state(self, "h", h, &shape) && accepts_state(self, "c", c, &shape);
 }
 
-/* (in) or (batch, in) with `more` dimensions of 1 before, one of them for a batch that lacks. */
+/* Returns x with `more` leading dimensions of 1. One of them is the batch if x has none. */
 static tdm_value widened(const recurrent_cell *self, tdm_value x, int more) {
   if (!tdm_value_is_valid(x)) return x;
   for (int i = 0; i < more + self->single && tdm_value_is_valid(x); i++)

@@ -1,5 +1,5 @@
-/* Comparisons, and the choice between values by a condition. Invariant: an adjoint goes where the
- * element came from; nothing flows back through a condition. */
+/* Comparisons, and selection between values by a condition. Invariant: the adjoint of an element
+ * goes to the operand that it came from; a condition has no gradient. */
 #include "core/dtype_numbers.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
@@ -43,8 +43,8 @@ static const tdm_operation compare_operation = {
     .precision = TDM_PRECISION_WIDEST,
 };
 
-/* Makes number one that dtype holds exactly, and changes the relation so that it is true of the
- * same elements of dtype as before, NaN included. */
+/* Replaces *number by one that the dtype can represent, or by NaN, and adjusts *relation so that
+ * the comparison has the same result for each element of the dtype, including NaN. */
 static void make_exact(tdm_dtype dtype, tdm_relation *relation, double *number) {
   const bool floats = tdm_dtype_is_floating(dtype), is_nan = isnan(*number);
   if (floats && is_nan) return;
@@ -53,7 +53,7 @@ static void make_exact(tdm_dtype dtype, tdm_relation *relation, double *number) 
   const bool by_equality = *relation == TDM_EQUAL || *relation == TDM_NOT_EQUAL;
   const bool is_greater = *relation == TDM_GREATER || *relation == TDM_GREATER_EQUAL;
   if (floats && by_equality) {
-    *number = NAN; /* which no element equals either */
+    *number = NAN; /* no element equals NaN */
   } else if (by_equality || is_nan || (!floats && below == -INFINITY)) {
     const bool always = *relation == TDM_NOT_EQUAL || (is_greater && !is_nan);
     *relation = always ? TDM_GREATER_EQUAL : TDM_LESS;
@@ -92,7 +92,7 @@ tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x, td
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-/* condition, [a], [b], of which one is there. */
+/* Inputs: condition, [a], [b]; at least one of a and b is present. */
 static tdm_status infer_where(tdm_infer *infer) {
   static const char *const names[] = {"condition", "a", "b"};
   if (infer->inputs[0].dtype != TDM_BOOL)
@@ -140,7 +140,7 @@ static tdm_value make_where(tdm_graph *graph, const char *name, tdm_value condit
   return tdm_append(graph, &where_operation, name, &attributes, operands, 3, NULL);
 }
 
-/* The adjoint where the element was the operand's, zeros elsewhere. */
+/* The gradient is the adjoint where the operand was selected, and 0 elsewhere. */
 static tdm_status append_where_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);

@@ -1,7 +1,7 @@
-/* Clipping of gradients: by value, as torch.nn.utils.clip_grad_value_, element by element; then by
- * norm, as torch.nn.utils.clip_grad_norm_: every gradient's sum of squares, their sum, one factor,
- * every gradient scaled. Gradients are negated where an optimizer maximizes. Invariant: sums are
- * added in the order of parameters, so the factor does not depend on where they live. */
+/* Clips gradients by value, as torch.nn.utils.clip_grad_value_, then by norm, as
+ * torch.nn.utils.clip_grad_norm_: the sum of squares of each gradient, their total, one factor, and
+ * each gradient times it. Gradients are negated if the optimizer maximizes. Invariant: sums are
+ * added in the order of the parameters, so the factor does not depend on their devices. */
 #include "layers/clip.h"
 
 #include <stdint.h>
@@ -13,7 +13,8 @@
 
 static const tdm_shape scalar = {.rank = 0};
 
-/* The dtype of the first output chooses the kernel; the second is what is read on. */
+/* The dtype of the first output selects the kernel. The second output is the sum that consumers
+ * read. */
 static tdm_status infer_squares(tdm_infer *infer) {
   tdm_infer_set(infer, 0, infer->inputs[0].dtype, &scalar);
   tdm_infer_set(infer, 1, TDM_FLOAT64, &scalar);
@@ -80,7 +81,8 @@ static tdm_value as_dtype(tdm_graph *graph, const char *name, tdm_value x, tdm_d
   return tdm_value_dtype(graph, x) == dtype ? x : tdm_cast(graph, name, x, dtype);
 }
 
-/* The gradient of a parameter (rows of a sparse one) within the optimizer's clip_value. */
+/* Returns the gradient of a parameter (the rows of a sparse one), clipped to the optimizer's
+ * clip_value. */
 static tdm_value clipped_by_value(tdm_update *update, size_t index) {
   const double most = tdm_update_optimizer(update)->clip_value;
   const tdm_value gradient = tdm_update_gradient(update, index);
@@ -88,8 +90,8 @@ static tdm_value clipped_by_value(tdm_update *update, size_t index) {
   return tdm_clamp(tdm_update_graph(update), tdm_update_name(update, index), gradient, -most, most);
 }
 
-/* Partial sums of parameters 16^level apart, like the digits of a number: a tree of sums in order
- * that needs no memory of its own. */
+/* Partial sums by level, like the digits of a number: level l has sums of 16^l parameters. The tree
+ * adds in order and needs no memory on the heap. */
 typedef struct sum_tree {
   tdm_graph *graph;
   tdm_value levels[16][SUM_OPERANDS]; /* 16^16 gradients */
@@ -113,7 +115,8 @@ static void add(sum_tree *tree, size_t level, tdm_value value) {
   tree->levels[level][tree->counts[level]++] = value;
 }
 
-/* What is left on every level: the upper ones hold the earlier parameters, and stand first. */
+/* Returns the total of all levels. Higher levels have the earlier parameters, so they come first in
+ * the sum. */
 static tdm_value finish(sum_tree *tree) {
   tdm_value rest = {0, 0};
   for (size_t level = 0; level < 16; level++) {
@@ -157,7 +160,7 @@ tdm_status tdm_clip_updates(tdm_update *update,
   return tdm_graph_status(tdm_update_graph(update));
 }
 
-/* Where the optimizer maximizes, the factor is negative, or the gradient is negated by itself. */
+/* If the optimizer maximizes, the factor is negative; without a factor the gradient is negated. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {
   const tdm_value gradient = clipped_by_value(update, index);
   tdm_graph *graph = tdm_update_graph(update);

@@ -1,5 +1,5 @@
-/* Checks and small services that the layers share. Invariant: a failed check sets the thread's
- * message and nothing else; a failed service makes the graph's error, if none sticks yet. */
+/* Checks and helpers that layers share. Invariant: a failed check only sets the thread's message. A
+ * failed helper sets the graph's error unless it has one already. */
 #include "layers/common.h"
 
 #include <stdio.h>

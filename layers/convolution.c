@@ -1,5 +1,5 @@
-/* Convolutions of one and of two dimensions, which are one operation. Invariant: attributes always
- * tell of two dimensions; of one, the height's part is 1, 0 and 1. */
+/* Convolutions of one and two dimensions, which are one operation. Invariant: attributes always
+ * describe two dimensions; in one dimension, the height has kernel 1, padding 0 and stride 1. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* Dimension i of a shape that is counted by the axes of the attributes; -1: x has no height. */
+/* Returns the dimension of the shape that axis of the attributes refers to, or -1 if x has no
+ * height. */
 static int dimension_of(const tdm_shape *shape, int axis) {
   const int dimension = shape->rank - 2 + axis;
   return dimension < 2 ? -1 : dimension;
@@ -29,7 +30,7 @@ static tdm_status infer_size(const tdm_convolution_attributes *attributes, int a
                              tdm_dim kernel, tdm_dim *out_size) {
   *out_size = TDM_DIM_UNKNOWN;
   if (!tdm_dim_is_size(size)) return TDM_OK;
-  /* None is beyond TDM_LAYER_WINDOW_MAX, so that nothing here overflows. */
+  /* All factors are at most TDM_LAYER_WINDOW_MAX, so no product overflows. */
   const int64_t reach = attributes->dilation[axis] * (kernel - 1) + 1;
   const int64_t room = size + 2 * attributes->padding[axis] - reach;
   if (room < 0)
@@ -40,7 +41,7 @@ static tdm_status infer_size(const tdm_convolution_attributes *attributes, int a
   return TDM_OK;
 }
 
-/* Kernels may lay x out with its padding. */
+/* Checks the size of x with its padding, because kernels may store it so. */
 static tdm_status check_padded(const tdm_infer *infer) {
   const tdm_convolution_attributes *attributes = infer->attributes;
   tdm_shape padded = *tdm_infer_shape(infer, X);
@@ -195,8 +196,8 @@ static const tdm_operation convolution = {
     .precision = TDM_PRECISION_LOWER,
 };
 
-/* Where the gradient of a convolution's input is itself a layer: d_y, which is the layer's x, is
- * convolved from its adjoint, whose shape is that of a convolution's input. */
+/* Appends the gradient of a transposed convolution, which is the gradient of a convolution's input
+ * as a layer. The gradient of its x is a convolution of the adjoint d_y. */
 static tdm_status append_transposed_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -225,8 +226,8 @@ TDM_RECORDS(convolution,
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* Fills attributes from options for that rank of images; false, with the graph's error, when a
- * number makes no sense. */
+/* Fills attributes from the options of a convolution of `dimensions` dimensions. Returns false with
+ * the graph's error if a number is illegal. */
 static bool read_options(tdm_graph *graph, const char *name, const tdm_conv_options *options,
                          int dimensions, const int64_t kernel[2],
                          tdm_convolution_attributes *attributes) {
@@ -264,12 +265,13 @@ tdm_value tdm_convolution_of(tdm_graph *graph, const char *name, tdm_value x, td
   return tdm_append(graph, &convolution, name, attributes, operands, 3, NULL);
 }
 
-/* x padded as the attributes and `same` say, where the operation does not do it itself: by as many
- * zeros on both sides. False with the graph's error. */
+/* Applies the padding that the options define, also for `same`. Equal numbers of zeros on both
+ * sides go into the attributes; any other padding is an operation on x before the convolution.
+ * Returns false with the graph's error. */
 static bool pad_input(tdm_graph *graph, const char *name, int dimensions,
                       const tdm_conv_options *options, tdm_convolution_attributes *attributes,
                       tdm_value *x) {
-  int64_t amounts[4] = {0}; /* the last dimension first */
+  int64_t amounts[4] = {0}; /* last dimension first */
   bool legal = true, alike = options->padding_mode == TDM_PAD_CONSTANT;
   for (int axis = 2 - dimensions; axis < 2; axis++) {
     const int64_t given = attributes->padding[axis];
@@ -309,7 +311,7 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
       !read_options(graph, name, &chosen, dimensions, kernel, &attributes))
     return invalid;
   tdm_shape shape = tdm_value_shape(graph, x);
-  const bool single = shape.rank == dimensions + 1; /* one image: a batch of itself */
+  const bool single = shape.rank == dimensions + 1; /* x is one image without a batch */
   if (single) x = tdm_unsqueeze(graph, name, x, 0);
   shape = tdm_value_shape(graph, x);
   if (shape.rank != dimensions + 2 || !tdm_dim_is_size(shape.dims[1]) ||

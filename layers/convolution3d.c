@@ -1,6 +1,5 @@
-/* Convolutions of three dimensions, transposed ones too, put together of those of two. Invariant:
- * the slices that a kernel reaches, or writes, are among the channels of one convolution of planes.
- */
+/* Convolutions of three dimensions, also transposed, composed of two-dimensional ones. Invariant:
+ * the slices that a kernel reads or writes are channels of one convolution of planes. */
 #include <math.h>
 
 #include "layers/common.h"
@@ -11,18 +10,18 @@ enum { N, CHANNELS, FIRST_AXIS };
 
 static const tdm_value invalid = {0, 0};
 
-/* (n, channels, depth, ...) to (depth, n, channels, ...) and back: depth stands before n, so that a
- * batch that is cut stays in one piece where both are one dimension. */
+/* Orders of dimensions: (n, channels, depth, ...) to (depth, n, channels, ...) and back. Depth
+ * comes before n, so that a batch that is split stays contiguous in the merged dimension. */
 static const int depth_first[] = {2, 0, 1, 3, 4}, batch_first[] = {1, 2, 0, 3, 4};
 
-/* n where no size says it: as it comes, so that a part of a batch may come. */
+/* Returns n, left open if it is not a size, so that the layer also accepts a part of the batch. */
 static tdm_dim open_batch(const tdm_shape *x) {
   return tdm_dim_is_size(x->dims[0]) ? TDM_INFER : x->dims[0];
 }
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
-/* A convolution of three dimensions, its options resolved. */
+/* The arguments of one convolution of three dimensions, with defaults resolved. */
 typedef struct volume_convolution {
   tdm_graph *graph;
   const char *name;
@@ -74,7 +73,7 @@ static double kernel_count(const volume_convolution *self) {
          (double)self->kernel[TDM_WIDTH];
 }
 
-/* y (n, channels, depth, height, width) plus a number a channel. */
+/* Returns y (n, channels, depth, height, width) plus one bias per channel. */
 static tdm_value add_bias(const volume_convolution *self, tdm_value y,
                           const tdm_initializer *uniform) {
   const tdm_value bias = tdm_layer_parameter(self->graph, self->name, ".bias",
@@ -84,10 +83,10 @@ static tdm_value add_bias(const volume_convolution *self, tdm_value y,
   return tdm_value_is_valid(y) ? tdm_add(self->graph, self->name, y, aligned) : invalid;
 }
 
-/* x padded as the options say, where convolutions do not do it themselves: by as many zeros on both
- * sides. False with the graph's error. */
+/* Pads x if the two-dimensional convolution cannot, because both sides differ or the padding is not
+ * zeros. Returns false with the graph's error. */
 static bool pad_input(volume_convolution *self, const tdm_conv3d_options *options, tdm_value *x) {
-  int64_t amounts[2 * TDM_VOLUME_AXES]; /* the last dimension first */
+  int64_t amounts[2 * TDM_VOLUME_AXES]; /* last dimension first */
   bool legal = true, alike = options->padding_mode == TDM_PAD_CONSTANT;
   for (int axis = 0; axis < TDM_VOLUME_AXES; axis++) {
     const int64_t given = self->padding[axis];
@@ -114,7 +113,7 @@ static bool pad_input(volume_convolution *self, const tdm_conv3d_options *option
   return true;
 }
 
-/* How many places of the kernel's depth there are; 0, with the graph's error, where none fits. */
+/* Returns the depth of the result, or 0 with the graph's error if the kernel does not fit. */
 static int64_t depth_of_result(const volume_convolution *self) {
   const int64_t reach = self->dilation[TDM_DEPTH] * (self->kernel[TDM_DEPTH] - 1) + 1;
   const int64_t room = self->x.dims[FIRST_AXIS] + 2 * self->padding[TDM_DEPTH] - reach;
@@ -130,8 +129,8 @@ static int64_t depth_of_result(const volume_convolution *self) {
   return 0;
 }
 
-/* x -> (depth' n, groups kernel_depth channels / groups, height, width): behind each other what the
- * kernel reads of a group at each place of its depth. */
+/* Returns x as (depth' n, groups kernel_depth channels / groups, height, width): for each group,
+ * the slices that the kernel reads at each place of its depth, in order. */
 static tdm_value gather_slices(const volume_convolution *self, tdm_value x, int64_t depth) {
   tdm_graph *graph = self->graph;
   const char *name = self->name;
@@ -165,7 +164,7 @@ static tdm_value gather_slices(const volume_convolution *self, tdm_value x, int6
              : invalid;
 }
 
-/* The parameter, its depth among the channels as slices have it. */
+/* Returns the parameter with its depth merged into the channels, in the order of the slices. */
 static tdm_value plane_weight(const volume_convolution *self, const tdm_initializer *uniform) {
   const int64_t in_group = self->x.dims[CHANNELS] / self->groups;
   const int64_t *kernel = self->kernel;
@@ -227,7 +226,8 @@ tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t ou
 
 /* ---- Transposed convolution ------------------------------------------------------------------ */
 
-/* The parameter (channels, out / groups, depth, height, width), its depth among the channels. */
+/* Returns the parameter (channels, out / groups, depth, height, width) with its depth merged into
+ * the channels. */
 static tdm_value transposed_weight(const volume_convolution *self, const tdm_initializer *uniform) {
   const int64_t out_group = self->out_channels / self->groups;
   const int64_t *kernel = self->kernel;
@@ -243,8 +243,9 @@ static tdm_value transposed_weight(const volume_convolution *self, const tdm_ini
              : invalid;
 }
 
-/* planes (depth, n, out, kernel_depth, height, width): what each place of the kernel's depth gives
- * goes to its own slices of the result (depth', n, out, height, width), and is added there. */
+/* Returns the result (depth', n, out, height, width): the sum of planes (depth, n, out,
+ * kernel_depth, height, width), where each place of the kernel's depth contributes to its own
+ * slice. */
 static tdm_value add_slices(const volume_convolution *self, tdm_value planes, int64_t depth) {
   tdm_graph *graph = self->graph;
   const int64_t stride = self->stride[TDM_DEPTH];
@@ -267,7 +268,8 @@ static tdm_value add_slices(const volume_convolution *self, tdm_value planes, in
              : sum;
 }
 
-/* How deep the result is; 0, with the graph's error, where nothing is left or a size is none. */
+/* Returns the depth of the result, or 0 with the graph's error if the result is empty or a size is
+ * illegal. */
 static int64_t depth_of_transposed(const volume_convolution *self,
                                    const int64_t more[TDM_VOLUME_AXES]) {
   int64_t sizes[TDM_VOLUME_AXES] = {0};

@@ -1,5 +1,5 @@
-/* Transposed convolutions of one and of two dimensions: what the gradient of a convolution's input
- * is, with a bias. Invariant: x is the adjoint of a convolution whose input has y's shape. */
+/* Transposed convolutions of one and two dimensions: the input gradient of a convolution, plus a
+ * bias. Invariant: x is the adjoint of a convolution whose input has y's shape. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
 
 static const tdm_value invalid = {0, 0};
 
-/* The option's number for an axis; flat: the number for the height, axis 0, of one dimension. */
+/* Returns the option's number for an axis, or `flat` for axis 0 (the height) of one dimension. */
 static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64_t flat) {
   return dimensions == 2 ? numbers[axis] : axis == 0 ? flat : numbers[0];
 }
 
-/* Fills attributes, of which `input` is y's height and width; false, with the graph's error, when
- * a number makes no sense. */
+/* Fills attributes; `input` is the height and width of y. Returns false with the graph's error if a
+ * number is illegal. */
 static bool read_options(tdm_graph *graph, const char *name,
                          const tdm_conv_transpose_options *options, int dimensions,
                          const int64_t kernel[2], const tdm_shape *x,
@@ -53,12 +53,12 @@ static bool read_options(tdm_graph *graph, const char *name,
   return legal;
 }
 
-/* An output padding of a stride or more is rows of zeros behind x, and what is left over: so that a
- * convolution of y has x's size. */
+/* Pads x with zeros after its last elements, one row for each full stride of output padding, so
+ * that a convolution of y has x's size. */
 static tdm_value pad_behind(tdm_graph *graph, const char *name, tdm_value x,
                             const tdm_conv_transpose_options *options, int dimensions,
                             const tdm_convolution_attributes *attributes) {
-  int64_t amounts[4] = {0}; /* the last dimension first */
+  int64_t amounts[4] = {0}; /* last dimension first */
   for (int axis = 2 - dimensions; axis < 2; axis++)
     amounts[2 * (1 - axis) + 1] =
         of_axis(options->output_padding, dimensions, axis, 0) / attributes->stride[axis];
@@ -66,7 +66,8 @@ static tdm_value pad_behind(tdm_graph *graph, const char *name, tdm_value x,
   return tdm_pad(graph, name, x, amounts, 2 * (size_t)dimensions, TDM_PAD_CONSTANT, 0);
 }
 
-/* Without a bias, of a weight that is there; x has a size for every dimension but n. */
+/* Appends the operation with an existing weight and no bias. All dimensions of x except n are
+ * sizes. */
 static tdm_value make_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                          int dimensions, const int64_t kernel[2],
                          const tdm_conv_transpose_options *options) {
@@ -97,7 +98,7 @@ static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t o
       !tdm_layer_accepts(graph, "conv_transpose", name, x))
     return invalid;
   tdm_shape shape = tdm_value_shape(graph, x);
-  const bool single = shape.rank == dimensions + 1; /* one image: a batch of itself */
+  const bool single = shape.rank == dimensions + 1; /* x is one image without a batch */
   if (single) x = tdm_unsqueeze(graph, name, x, 0);
   shape = tdm_value_shape(graph, x);
   const int64_t groups = chosen.groups;

@@ -1,6 +1,6 @@
-/* Variances, deviations and norms: sums of squared distances from a mean or from 0. Invariant: a
- * mean is subtracted in float64's precision, and its own gradient is 0, since the distances from it
- * add up to 0. */
+/* Variances, standard deviations and norms: sums of squared distances from a mean or from 0.
+ * Invariant: the mean is subtracted in float64, and its own gradient is 0, because the distances
+ * from it add up to 0. */
 #include "devices/operations/deviations.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* The root of a sum of squares of parts; nothing flows back through one that is 0. */
+/* Returns the root of the sum of squares of all parts. A root of 0 has the gradient 0. */
 static tdm_value root_of(tdm_graph *graph, const char *name, tdm_value squares) {
   const tdm_value is_zero = tdm_compare_scalar(graph, name, squares, TDM_EQUAL, 0);
   const tdm_value safe = tdm_masked_fill(graph, name, squares, is_zero, 1);
@@ -81,15 +81,14 @@ static tdm_value sum_of_parts(tdm_chunked *chunked, size_t output) {
   return tdm_chunked_sum(chunked, parts);
 }
 
-/* Sums of the parts, added; each divides by the count of the whole, and the root comes last. */
+/* Adds the sums of the parts, each divided by the count of the whole batch. The root comes last. */
 static tdm_status chunk_deviations(tdm_chunked *chunked) {
   tdm_deviations_attributes attributes;
   memcpy(&attributes, tdm_chunked_attributes(chunked), sizeof attributes);
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   if ((attributes.reduce.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  const bool is_part =
-      attributes.reduce.terms != 0; /* of a batch in parts that are cut once more */
+  const bool is_part = attributes.reduce.terms != 0; /* this node is itself a part */
   const bool has_root = attributes.root != 0;
   if (!is_part) attributes.reduce.terms = 1;
   for (int i = 0; i < x.rank && !is_part; i++)
@@ -147,11 +146,11 @@ TDM_RECORDS(deviations,
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-/* What is computed of x over the dimensions of the mask. */
+/* A statistic of x over the dimensions of the mask. */
 typedef struct spread {
   int64_t mask;
   double correction;
-  bool centered; /* around the mean, divided by the count - correction; else a sum around 0 */
+  bool centered; /* around the mean, divided by count - correction; else around 0, not divided */
   bool root;
   bool keep;
 } spread;
@@ -172,7 +171,8 @@ static tdm_value append_deviations(tdm_graph *graph, const char *name, tdm_value
   return tdm_append(graph, &deviations, name, &attributes, operands, 2, NULL);
 }
 
-/* The same where kernels do not take the groups of dimensions: x with them behind the others. */
+/* Appends the statistic after moving the reduced dimensions to the end, for masks that kernels do
+ * not support. */
 static tdm_value append_moved(tdm_graph *graph, const char *name, tdm_value x, spread of) {
   const int rank = tdm_value_shape(graph, x).rank;
   const int64_t mask = of.mask;
@@ -205,7 +205,8 @@ tdm_value tdm_root_of_squares(tdm_graph *graph, const char *layer, const char *n
   return spread_of(graph, layer, name, x, dimensions, count, (spread){.root = true, .keep = keep});
 }
 
-/* Are there more elements than the correction, as far as sizes are known? False with an error. */
+/* Returns true if there are more elements than the correction, as far as sizes are fixed; otherwise
+ * false with an error. */
 static bool has_elements(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                          int64_t mask, double correction) {
   const tdm_shape shape = tdm_value_shape(graph, x);

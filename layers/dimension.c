@@ -1,12 +1,12 @@
 /* Extremes, and running sums and products, along one dimension; sums of exponentials and products
- * over several, which are merged into one. Invariant: the adjoint of an extreme goes to the element
- * whose index was found, alone. */
+ * over several dimensions, which are merged into one. Invariant: the adjoint of an extreme goes
+ * only to the element at the index that was found. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
-/* x without the dimension, or, if `keep`, with 1 of it. */
+/* Returns x's shape without the dimension, or with a size of 1 there if `keep` is set. */
 static tdm_shape reduced(const tdm_shape *x, const tdm_dimension_attributes *attributes) {
   tdm_shape out = {.rank = 0};
   for (int i = 0; i < x->rank; i++)
@@ -90,8 +90,8 @@ static const tdm_operation extreme_operation = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* The attributes of a function along a dimension of x; false, with the graph's error, where there
- * is no such dimension. */
+/* Fills the attributes of a function along a dimension of x. Returns false with the graph's error
+ * if x lacks the dimension. */
 static bool find_dimension(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                            int dimension, tdm_dimension_attributes *out_attributes) {
   if (!tdm_layer_accepts(graph, function, name, x)) return false;
@@ -215,8 +215,7 @@ static const tdm_operation prod_operation = {
 
 /* ---- Running products, and logarithms of sums of exponentials -------------------------------- */
 
-/* An operation along a dimension whose result is like x, and its gradient, which reads d_y, x and
- * y. */
+/* An operation along a dimension with a result like x, and its gradient from d_y, x and y. */
 #define RUNNING(function, title)                                                                   \
   static const tdm_operation function##_gradient = {                                               \
       .struct_size = sizeof(tdm_operation),                                                        \
@@ -246,7 +245,7 @@ static const tdm_operation prod_operation = {
 RUNNING(cumprod, TDM_OP_CUMPROD)
 RUNNING(logcumsumexp, TDM_OP_LOGCUMSUMEXP)
 
-/* d_x = d_y e^(x - y): a share of the sum, which nothing is subtracted from. */
+/* d_x = d_y e^(x - y): each element's share of the sum. */
 static tdm_status append_logsumexp_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -284,7 +283,7 @@ TDM_RECORDS(dimension,
             {.operation = &logcumsumexp_gradient},
             {.operation = &cumsum_operation, .functions = "tdm_cumsum"});
 
-/* An element is in the sums from its own place on. */
+/* An element contributes to the sums at its own index and after it. */
 static tdm_status append_cumsum_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_dimension_attributes attributes =
@@ -311,8 +310,8 @@ tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimens
   return make_running(graph, "cumsum", &cumsum_operation, name, x, dimension);
 }
 
-/* Multiplies integers in steps that double (W. D. Hillis, G. L. Steele, "Data parallel algorithms",
- * 1986): each element is the product of twice as many as before. No gradient flows through them. */
+/* Multiplies integers in doubling steps (W. D. Hillis, G. L. Steele, "Data parallel algorithms",
+ * 1986): each step doubles the number of factors in each element. Has no gradient. */
 static tdm_value multiply_integers(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
@@ -326,7 +325,7 @@ static tdm_value multiply_integers(tdm_graph *graph, const char *name, tdm_value
                           "cumprod %s: dimension %d of integers x must be a size, x is %s", name,
                           dimension, tdm_shape_text(&shape, text, sizeof text));
   for (int64_t step = 1; step < shape.dims[counted] && tdm_value_is_valid(x); step *= 2) {
-    int64_t amounts[2 * TDM_MAX_RANK] = {0}; /* the last dimension first */
+    int64_t amounts[2 * TDM_MAX_RANK] = {0}; /* last dimension first */
     amounts[2 * (shape.rank - 1 - counted)] = step;
     amounts[2 * (shape.rank - 1 - counted) + 1] = -step;
     const tdm_value before =
@@ -348,7 +347,7 @@ tdm_value tdm_logcumsumexp(tdm_graph *graph, const char *name, tdm_value x, int 
 
 /* ---- Over several dimensions ----------------------------------------------------------------- */
 
-/* Moves the dimensions of the mask behind the first of them, and merges them into one. */
+/* Moves the dimensions of the mask after the first of them, and merges them into one. */
 static tdm_value merge_dimensions(tdm_graph *graph, const char *name, tdm_value x, int64_t mask,
                                   int *out_dimension) {
   const int rank = tdm_value_shape(graph, x).rank;

@@ -1,13 +1,13 @@
 /* Dropout (Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
- * 2014). Invariant: where a run does not train it is a view and costs nothing; its gradient draws
- * the same numbers again, so that no mask is kept. */
+ * 2014). Invariant: outside training it is a view and has no cost. Its gradient draws the same
+ * random numbers again, so no mask is stored. */
 #include <stddef.h>
 #include <string.h>
 
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-/* Its own gradient, which reads nothing but d_y. */
+/* The operation is its own gradient, applied to d_y. */
 static const tdm_operation dropout_in_training = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_DROPOUT,

@@ -1,6 +1,6 @@
-/* Sums of products by an equation, as permutations, sums and batched products of matrices, two
- * operands at a time. Invariant: an operand under way has every label once; a label that neither an
- * operand to come nor the result has is summed over as soon as it can be. */
+/* Sums of products by an equation, as permutations, sums and batched matrix products, two operands
+ * at a time. Invariant: an intermediate operand has each label once. A label is summed over as soon
+ * as neither a later operand nor the result contains it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@
 #include "tandem/layers/layers.h"
 
 #define MOST_OPERANDS 16
-#define LETTERS 52 /* A to Z, then a to z: their order in a result without arrow */
+#define LETTERS 52 /* A to Z, then a to z: their order in an implicit result */
 #define LABELS                                                                                     \
   (LETTERS + TDM_MAX_RANK) /* then those of "...", of which the last is always there               \
                             */
 
-/* An operand, or what is made of several: dimension i has labels[i]. */
+/* An operand or intermediate result: dimension i has labels[i]. */
 typedef struct term {
   tdm_value value;
   int rank;
@@ -62,7 +62,7 @@ static int label_of(char letter) {
   return -1;
 }
 
-/* Reads the letters up to a comma, an arrow or the end; dots stand for `dotted` dimensions. */
+/* Reads letters up to a comma, an arrow or the end. Dots stand for `dotted` dimensions. */
 static bool read_term(const einsum *self, const char **text, int dotted, term *out) {
   bool has_dots = false;
   out->rank = 0;
@@ -83,7 +83,7 @@ static bool read_term(const einsum *self, const char **text, int dotted, term *o
   return true;
 }
 
-/* How many letters the operand has, "..." not counted; whether it has those. */
+/* Returns the number of letters in an operand without "...". *out_dots: whether it has those. */
 static int count_letters(const char *text, bool *out_dots) {
   int count = 0;
   *out_dots = false;
@@ -102,7 +102,7 @@ static bool fits_dtype(const einsum *self, const tdm_value *values, size_t index
                                 tdm_value_dtype(self->graph, values[0]));
 }
 
-/* An operand with its labels. */
+/* Reads an operand and its labels. */
 static bool read_operand(const einsum *self, const char **text, tdm_value value, size_t index,
                          term *out) {
   const tdm_shape shape = tdm_value_shape(self->graph, value);
@@ -120,8 +120,8 @@ static bool read_operand(const einsum *self, const char **text, tdm_value value,
   return read_term(self, text, shape.rank - letters, out);
 }
 
-/* The result's labels where there is no arrow: those of "...", then each letter that stands once.
- */
+/* Derives the result's labels of an equation without an arrow: those of "...", then each letter
+ * that occurs once. */
 static bool imply_result(const einsum *self, const term *operands, size_t count, term *out) {
   int times[LABELS] = {0};
   for (size_t k = 0; k < count; k++)
@@ -138,7 +138,7 @@ static bool imply_result(const einsum *self, const term *operands, size_t count,
   return true;
 }
 
-/* Does every label of the result stand in an operand, and once in the result? */
+/* Returns true if each label of the result occurs in an operand, and only once in the result. */
 static bool check_result(const einsum *self, const term *operands, size_t count,
                          const term *result) {
   uint64_t known = 0, seen = 0;
@@ -182,7 +182,7 @@ static void remove_label(term *of, int place) {
           (size_t)(of->rank - place) * sizeof *of->labels);
 }
 
-/* Of a letter that stands twice the diagonal, which becomes the last dimension. */
+/* Takes the diagonal of each letter that occurs twice. The diagonal becomes the last dimension. */
 static bool take_diagonals(const einsum *self, term *of) {
   for (int i = 0; i < of->rank; i++)
     for (int k = i + 1; k < of->rank; k++) {
@@ -196,7 +196,7 @@ static bool take_diagonals(const einsum *self, term *of) {
       remove_label(of, k);
       remove_label(of, i);
       of->labels[of->rank++] = label;
-      i = -1; /* again from the first */
+      i = -1; /* start again */
       break;
     }
   return true;
@@ -208,7 +208,7 @@ static bool refuse_dtype(const einsum *self, tdm_dtype dtype, const char *legal)
   return refuse(self, text);
 }
 
-/* Returns true if the dtype of the operands can be summed over, which integers cannot. */
+/* Returns true if the dtype of the operands supports sums, which integers do not. */
 static bool has_sums(const einsum *self, tdm_value x) {
   const tdm_dtype dtype = tdm_value_dtype(self->graph, x);
   return tdm_dtype_is_floating(dtype) || dtype == TDM_DTYPE_NONE ||
@@ -221,7 +221,7 @@ static bool has_products(const einsum *self, tdm_value x) {
          dtype == TDM_DTYPE_NONE || refuse_dtype(self, dtype, "floating ones, int32 or int64");
 }
 
-/* Summed over all labels but those. */
+/* Sums over all labels except those in `kept`. */
 static void sum_others(const einsum *self, term *of, uint64_t kept) {
   int summed[TDM_MAX_RANK];
   size_t count = 0;
@@ -235,7 +235,7 @@ static void sum_others(const einsum *self, term *of, uint64_t kept) {
     remove_label(of, summed[i]);
 }
 
-/* Without the dimensions of 1 that `with` has more of: these are broadcast. */
+/* Removes dimensions of 1 in which `with` is larger; they are broadcast. */
 static void drop_ones(const einsum *self, term *of, const term *with) {
   for (int i = of->rank - 1; i >= 0; i--) {
     const int label = of->labels[i];
@@ -248,7 +248,7 @@ static void drop_ones(const einsum *self, term *of, const term *with) {
 
 /* ---- Two operands ---------------------------------------------------------------------------- */
 
-/* Labels that become one dimension; none: a dimension of 1. */
+/* Labels that are merged into one dimension; no labels: a dimension of 1. */
 typedef struct label_group {
   int count;
   int labels[TDM_MAX_RANK];
@@ -282,7 +282,7 @@ static bool is_plain(const layout *of) {
   return true;
 }
 
-/* of's dimensions in the layout's order, each group one dimension. */
+/* Returns the value with its dimensions in the layout's order, each group merged into one. */
 static tdm_value arrange(const einsum *self, const term *of, const layout *wanted) {
   const tdm_shape has = tdm_value_shape(self->graph, of->value);
   int order[TDM_MAX_RANK], count = 0;
@@ -305,8 +305,8 @@ static tdm_value arrange(const einsum *self, const term *of, const layout *wante
              : tdm_reshape_from(self->graph, self->name, ordered, shape, sources);
 }
 
-/* The product's dimensions as they were before they were put together; labels of dimensions that
- * are one label each have their places in y. */
+/* Splits the product's merged dimensions again. A dimension of a single label keeps its place in
+ * y. */
 static tdm_value take_apart(const einsum *self, tdm_value y, const layout *has, const term *a,
                             const term *b, term *out) {
   tdm_shape shape = {.rank = 0};
@@ -325,7 +325,7 @@ static tdm_value take_apart(const einsum *self, tdm_value y, const layout *has, 
   return out->value;
 }
 
-/* What labels of two operands are to a product. */
+/* The role of each label of two operands in a product. */
 typedef struct product {
   int batch[TDM_MAX_RANK], left[TDM_MAX_RANK], inner[TDM_MAX_RANK], right[TDM_MAX_RANK];
   int batch_count, left_count, inner_count, right_count;
@@ -354,20 +354,21 @@ static int count_unsized(const einsum *self, const term *of, const int *labels, 
   return unsized;
 }
 
-/* How many of these become one dimension that cannot be told apart again but by counting. */
+/* Returns how many of these labels have no fixed size. A merged dimension can be split again only
+ * if at most one has none. */
 static int count_open(const einsum *self, const term *of, const int *labels, int count) {
   return count > 1 ? count_unsized(self, of, labels, count) : 0;
 }
 
-/* Do y's dimensions, and `most` on the way to it, fit into a value? Else the graph's error says so.
- */
+/* Returns true if the dimensions of y, and at most `most` in between, fit into a value; otherwise
+ * false with the graph's error. */
 static bool fits(const einsum *self, const product *labels, int most) {
   const int of_y = labels->batch_count + labels->left_count + labels->right_count;
   return (of_y <= TDM_MAX_RANK && most <= TDM_MAX_RANK) ||
          refuse(self, "more dimensions under way than a value has");
 }
 
-/* Element by element, where nothing is summed over. */
+/* Multiplies element by element, if no label is summed over. */
 static bool multiply(const einsum *self, const product *labels, const term *a, const term *b,
                      term *out) {
   layout of_a = {0}, of_b = {0}, of_y = {0};
@@ -386,11 +387,11 @@ static bool multiply(const einsum *self, const product *labels, const term *a, c
   return tdm_value_is_valid(take_apart(self, y, &of_y, a, b, out));
 }
 
-/* As products of matrices. Labels of a side become one dimension, but:
- * - where nothing is in common but what is summed over, the left side's are rows of as many
- *   products as there are, which all read one matrix, so that a batch among them may be cut;
- * - where more than one of all of them has no size, all but a side's last are dimensions of the
- *   batch that the other operand is broadcast along. */
+/* Multiplies matrices. The labels of a side are merged into one dimension, except:
+ * - if the operands share only labels that are summed over, the left labels are the rows of batched
+ *   products with one matrix, so that a batch among them may be split;
+ * - if more than one label has no fixed size, all of a side except its last become batch
+ *   dimensions, along which the other operand is broadcast. */
 static bool multiply_matrices(const einsum *self, const product *labels, const term *a,
                               const term *b, term *out) {
   const int open_left = count_open(self, a, labels->left, labels->left_count);
@@ -421,7 +422,7 @@ static bool multiply_matrices(const einsum *self, const product *labels, const t
   return tdm_value_is_valid(take_apart(self, y, &of_y, a, b, out));
 }
 
-/* Is a label that both have of one size? Those of 1 have gone. */
+/* Returns true if labels of both operands have equal sizes. Dimensions of 1 were removed before. */
 static bool check_sizes(const einsum *self, const term *a, const term *b) {
   for (int i = 0; i < a->rank; i++) {
     if (place_of(b, a->labels[i]) < 0) continue;
@@ -448,7 +449,7 @@ static bool join(const einsum *self, term *a, term *b, uint64_t needed, term *ou
   if (!tdm_value_is_valid(a->value) || !tdm_value_is_valid(b->value)) return false;
   product labels = sort_labels(a, b, needed);
   if (labels.batch_count == 0 && count_unsized(self, a, labels.left, labels.left_count) == 0 &&
-      count_unsized(self, b, labels.right, labels.right_count) > 0) { /* a batch goes left */
+      count_unsized(self, b, labels.right, labels.right_count) > 0) { /* the batch goes left */
     term *const first = a;
     a = b;
     b = first;
@@ -471,7 +472,7 @@ tdm_value tdm_einsum(tdm_graph *graph, const char *name, const char *equation,
     return invalid;
   }
   if (!read_equation(&self, values, count, operands, &result)) return invalid;
-  uint64_t needed[MOST_OPERANDS]; /* behind each operand */
+  uint64_t needed[MOST_OPERANDS]; /* labels still used after each operand */
   needed[count - 1] = labels_of(&result);
   for (size_t k = count - 1; k-- > 0;)
     needed[k] = needed[k + 1] | labels_of(&operands[k + 1]);

@@ -1,5 +1,5 @@
-/* Embedding: a table's rows by id, with a dense or a sparse gradient. Invariant: both are one
- * kernel forward; which gradient is meant is the choice between two operations of one name. */
+/* Embedding: rows of a table by id, with a dense or a sparse gradient. Invariant: both variants
+ * share a forward kernel. Two operations of one name select the kind of gradient. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -65,8 +65,8 @@ static const tdm_operation embedding_sparse_gradient = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* A gradient of a table by the ids in input `ids`: dense, of as many rows as the attributes say, or
- * rows (n, dim), indices (n), count () in out_sparse. */
+/* Appends the gradient of a table for the ids in input `ids`. It is dense, with as many rows as the
+ * attributes have, or it is sparse: out_sparse receives rows (n, dim), indices (n) and count (). */
 static tdm_value append_of(tdm_gradient *gradient, const tdm_operation *operation, size_t ids,
                            tdm_value *out_sparse) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
@@ -75,8 +75,8 @@ static tdm_value append_of(tdm_gradient *gradient, const tdm_operation *operatio
                     tdm_gradient_attributes(gradient), operands, 2, out_sparse);
 }
 
-/* Adds the rows to the table's gradient of an earlier micro-batch, where they are few; false: they
- * are not. */
+/* Adds the rows to the table's gradient from earlier micro-batches if they are few. Returns false
+ * if they are not. */
 static bool add_few_rows(tdm_gradient *gradient, size_t ids) {
   const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
   if (!tdm_gradient_rows_pay(gradient, ids, attributes->rows)) return false;
@@ -110,7 +110,8 @@ static tdm_status infer_shard_rows(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* That of a table with one row more, for the ids of other shards, which is left out. */
+/* Appends the gradient of a table with one extra row for ids of other shards, then removes that
+ * row. */
 static tdm_status append_shard_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_embedding_attributes *attributes = tdm_gradient_attributes(gradient);
@@ -139,7 +140,7 @@ static tdm_status append_sparse_shard_gradient(tdm_gradient *gradient) {
 const tdm_operation tdm_shard_rows = {SHARD_ROWS, .gradient = append_shard_gradient};
 const tdm_operation tdm_shard_rows_sparse = {SHARD_ROWS, .gradient = append_sparse_shard_gradient};
 
-/* rows (shards n, dim), places (...) -> (..., dim): each row is read once, or by nobody. */
+/* rows (shards n, dim), places (...) -> (..., dim): each row is read at most once. */
 static tdm_status infer_gathered(tdm_infer *infer) {
   tdm_shape out = *tdm_infer_shape(infer, 1);
   out.dims[out.rank++] = tdm_infer_shape(infer, 0)->dims[1];
@@ -172,7 +173,8 @@ static const tdm_look_up in_sparse_shards = {.at_owner = &tdm_shard_rows_sparse,
 
 /* ---- The layer ------------------------------------------------------------------------------- */
 
-/* The gradient of the padding's row is none of its adjoints. */
+/* Returns true unless there is a padding row, whose gradient is 0 instead of the sum of its
+ * adjoints. */
 static bool picks_rows(const void *attributes) {
   return ((const tdm_embedding_attributes *)attributes)->padding_index < 0;
 }

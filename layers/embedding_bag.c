@@ -1,13 +1,13 @@
 /* Bags of a table's rows: sums, means and maxima, with dense and sparse gradients, and the gradient
- * of their scales. Invariant: which gradient of the table is meant is the choice between operations
- * of one name, as for the embedding. */
+ * of their scales. Invariant: as for the embedding, operations of one name select the kind of the
+ * table's gradient. */
 #include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* The number of bags that ids (at index, offsets behind them) make. */
+/* Counts the bags of the ids at input index; offsets, if any, follow them. */
 static tdm_status count_bags(const tdm_infer *infer, size_t index, tdm_dim *out_bags) {
   const tdm_embedding_bag_attributes *attributes = infer->attributes;
   const tdm_shape *ids = tdm_infer_shape(infer, index);
@@ -30,8 +30,8 @@ static tdm_status count_bags(const tdm_infer *infer, size_t index, tdm_dim *out_
   return TDM_OK;
 }
 
-/* rows (shards n, dim) instead of a table, places, [offsets], [scales] -> y (bags, dim), and for
- * maxima winners like it. */
+/* Inputs: rows (shards n, dim) instead of a table, places, [offsets], [scales]. Outputs: y (bags,
+ * dim), and for maxima the winners, which have the same shape. */
 static tdm_status infer_gathered_bag(tdm_infer *infer) {
   const tdm_shape *weight = tdm_infer_shape(infer, 0);
   tdm_dim bags;
@@ -47,7 +47,7 @@ static tdm_status infer_gathered_bag(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* weight (rows, dim), ids, ... -> the same. */
+/* Inputs: weight (rows, dim), ids, ...; outputs as above. */
 static tdm_status infer_bag(tdm_infer *infer) {
   const tdm_embedding_bag_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_floating(infer, 0, "weight"));
@@ -88,13 +88,13 @@ static tdm_status infer_scales_gradient(tdm_infer *infer) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* What all of them have; where their rules differ follows. */
+/* The fields that all variants share; the fields for their rules follow at each use. */
 #define BAG_OPERATION(kernel, least, most, outputs)                                                \
   .struct_size = sizeof(tdm_operation), .name = kernel,                                            \
   .attribute_bytes = sizeof(tdm_embedding_bag_attributes), .min_inputs = least,                    \
   .max_inputs = most, .output_count = outputs, .precision = TDM_PRECISION_GIVEN
 
-/* d_y, weight, ids, ...: of the table only the rows that ids name. */
+/* Counts the work. Only the rows of the table that ids name are read. */
 static void scales_gradient_work(const tdm_infer *node, tdm_work *work) {
   tdm_work_read_rows(work, &node->inputs[1], &node->inputs[2]);
 }
@@ -127,7 +127,7 @@ static void append_scales_gradient(tdm_gradient *gradient) {
                               operands, 4, NULL));
 }
 
-/* The gradient of the table, dense; winners: of a maximum, else invalid. */
+/* Returns the dense gradient of the table. winners: the winners of a maximum, otherwise invalid. */
 static tdm_value table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
@@ -141,7 +141,7 @@ static void append_table_gradient(tdm_gradient *gradient, tdm_value scales, tdm_
     tdm_gradient_set(gradient, 0, table_gradient(gradient, scales, winners));
 }
 
-/* rows (n, dim), indices (n), count (). */
+/* Appends the sparse gradient: rows (n, dim), indices (n), count (). */
 static void append_rows(tdm_gradient *gradient, tdm_value out_sparse[3]) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_input(gradient, 1), tdm_gradient_input(gradient, 2),
@@ -180,8 +180,8 @@ static tdm_status append_sparse_gradient(tdm_gradient *gradient) {
 
 /* ---- Where the table lies in shards ---------------------------------------------------------- */
 
-/* The gradient of the rows that all shards have taken. Where there is padding, its row is behind
- * them, and left out. */
+/* Appends the gradient of the rows that all shards have gathered. The row for padding comes after
+ * them and is left out. */
 static void append_rows_gradient(tdm_gradient *gradient, tdm_value scales, tdm_value winners) {
   const tdm_embedding_bag_attributes *attributes = tdm_gradient_attributes(gradient);
   if (!tdm_gradient_wanted(gradient, 0)) return;
@@ -231,7 +231,8 @@ static const tdm_look_up maxima_in_shards = {
 
 /* ---- In micro-batches ------------------------------------------------------------------------ */
 
-/* Bags of one length are rows; a part of offsets says nothing about a part of the ids. */
+/* Bags of fixed length can be split as rows. Bags by offsets cannot: a part of the offsets does not
+ * determine a part of the ids. */
 static tdm_status chunk_bags(tdm_chunked *chunked) {
   const bool by_offsets = tdm_chunked_shape(chunked, 2).rank >= 0;
   const bool cut = tdm_chunked_cut(chunked, 1).dimension != -1 ||
@@ -274,7 +275,7 @@ static tdm_value refuse(tdm_graph *graph, const char *name, const char *why) {
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "embedding_bag %s: %s", name, why);
 }
 
-/* NULL, or why options do not go together. */
+/* Returns the reason why options are in conflict, or NULL. */
 static const char *fault_of(const tdm_embedding_bag_options *options) {
   const bool has_offsets = tdm_value_is_valid(options->offsets);
   if (options->include_last_offset && !has_offsets) return "there are no offsets to include one";
@@ -285,7 +286,7 @@ static const char *fault_of(const tdm_embedding_bag_options *options) {
   return NULL;
 }
 
-/* Returns true if ids, offsets and scales have dtypes and shapes that go together. */
+/* Returns true if dtypes and shapes of ids, offsets and scales fit together. */
 static bool fit_values(tdm_graph *graph, const char *name, tdm_value ids,
                        const tdm_embedding_bag_options *options) {
   static const char layer[] = "embedding_bag";

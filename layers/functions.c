@@ -1,6 +1,7 @@
-/* Functions of one value and of numbers, element by element. A line of devices/functions.h is all
- * of one without numbers; the others are a row of the table and the public function. Invariant: a
- * gradient reads the function's argument, or its result where that says enough. */
+/* Elementwise functions of one value, with and without numeric parameters. A line of
+ * devices/functions.h defines a function without parameters. A function with parameters is a row of
+ * FUNCTIONS and a public function. Invariant: a gradient reads the function's result if that
+ * suffices, otherwise its argument. */
 #include <math.h>
 
 #include "devices/functions.h"
@@ -12,8 +13,8 @@
 #define NONE 0
 #define NUMBERS sizeof(tdm_function_attributes)
 
-/* X(name, public functions, bytes of attributes, what its gradient reads, precision). Kernels are
- * found by "name" and "name_gradient". */
+/* X(name, public functions, bytes of attributes, input of the gradient, precision). The kernels are
+ * called "name" and "name_gradient". */
 #define FUNCTIONS(X)                                                                               \
   X(clamp, "tdm_clamp tdm_hardtanh tdm_relu6", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)          \
   X(elu, "tdm_elu", NUMBERS, TDM_READS_X, TDM_PRECISION_GIVEN)                                     \
@@ -23,7 +24,7 @@
   X(pow, "tdm_pow tdm_square", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)                        \
   X(softplus, "tdm_softplus", NUMBERS, TDM_READS_X, TDM_PRECISION_FLOAT32)
 
-/* What all functions of one value have; the rule of the gradient follows. */
+/* The fields that all functions of one value share; the gradient's rule follows at each use. */
 #define FUNCTION(function, bytes, class)                                                           \
   FUNCTION_OF(function, bytes, class, tdm_infer_floating_like_first)
 #define FUNCTION_OF(function, bytes, class, infer_rule)                                            \
@@ -62,7 +63,7 @@ static const tdm_operation exp_operation = {
     .gradient_reads = TDM_READS_Y,
 };
 
-/* Steps: nothing flows back. */
+/* Step functions, whose gradient is 0. */
 #define STEPS(name, function)                                                                      \
   static const tdm_operation function##_operation = {                                              \
       FUNCTION(name, NONE, TDM_PRECISION_GIVEN),                                                   \
@@ -114,7 +115,8 @@ TDM_RECORDS(function,
 
 /* ---- Without numbers ------------------------------------------------------------------------- */
 
-/* Returns true if x's dtype holds the number; of a dtype that the function does not take, true. */
+/* Returns true if x's dtype can represent the number, or if the function does not accept that
+ * dtype. */
 static bool holds(tdm_graph *graph, const tdm_operation *operation, const char *name, tdm_value x,
                   double number) {
   const tdm_dtype dtype = tdm_value_dtype(graph, x);
@@ -178,7 +180,7 @@ tdm_value tdm_add_scalar(tdm_graph *graph, const char *name, tdm_value x, double
   return make(graph, &affine_operation, name, x, 1, number);
 }
 
-/* Adding -0 changes nothing, not even the sign of a zero. */
+/* Adds -0, which changes nothing, not even the sign of a zero. */
 tdm_value tdm_mul_scalar(tdm_graph *graph, const char *name, tdm_value x, double number) {
   return make(graph, &affine_operation, name, x, number, -0.0);
 }

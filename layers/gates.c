@@ -1,5 +1,5 @@
-/* Activations that are put together of others: PReLU and GLU. Invariant: they are elementwise, so
- * what they are made of is computed as one. */
+/* Activations composed of others: PReLU and GLU. Invariant: their parts are elementwise, so each is
+ * computed as one fused kernel. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 

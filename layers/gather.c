@@ -1,6 +1,5 @@
-/* Elements picked and added by indices along a dimension, and ids as rows of zeros and a one.
- * Invariant: what is picked goes back where it came from, so that gather and scatter_add are each
- * other's gradients. */
+/* Gather and scatter along a dimension by indices, and one-hot encoding. Invariant: gather and
+ * scatter_add are each other's gradients. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -8,7 +7,7 @@ static const tdm_value invalid = {0, 0};
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* x with as many along the dimension as index has. */
+/* The result has x's shape with the index's size along the dimension. */
 static tdm_status infer_gather(tdm_infer *infer) {
   const tdm_gather_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_ids(infer, 1, "index"));
@@ -21,7 +20,7 @@ static tdm_status infer_gather(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* index, source, [x]: without x of the shape that the attributes have. */
+/* Inputs: index, source, [x]. Without x the shape is in the attributes. */
 static tdm_status infer_scatter_add(tdm_infer *infer) {
   const tdm_gather_attributes *attributes = infer->attributes;
   TDM_TRY(tdm_expect_ids(infer, 0, "index"));
@@ -66,7 +65,7 @@ static tdm_value append_gather(tdm_graph *graph, const char *name,
                                const tdm_gather_attributes *attributes, tdm_value x,
                                tdm_value index);
 
-/* Sums of source where index says, of zeros of that shape. */
+/* Appends a scatter_add of source into zeros of that shape. */
 static tdm_value scatter_into(tdm_graph *graph, const char *name, tdm_gather_attributes attributes,
                               tdm_value index, tdm_value source, const tdm_shape *shape) {
   attributes.rank = shape->rank;
@@ -104,12 +103,12 @@ static tdm_status append_scatter_add_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Indices say where along the dimension an element is; along the others its own place does, in all
- * operands, but for an index of whole rows. So rows of the batch stay by themselves if all operands
- * have them along one of the others. */
+/* Splits operands along the batch. An index selects along one dimension; along the others, elements
+ * of all operands correspond, unless the index selects whole rows. So the batch can be split if all
+ * operands have it along another dimension. */
 static tdm_status chunk_indexed(tdm_chunked *chunked, size_t index, size_t operands) {
   const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
-  const int rows = tdm_chunked_cut(chunked, 1 - index).dimension; /* of what is not the index */
+  const int rows = tdm_chunked_cut(chunked, 1 - index).dimension; /* in x or source */
   bool alike = rows != attributes->dimension;
   for (size_t i = 0; i < operands; i++) {
     const int wanted = i == index && attributes->whole_rows != 0 ? -1 : rows;
@@ -123,7 +122,7 @@ static tdm_status chunk_indexed(tdm_chunked *chunked, size_t index, size_t opera
                   (long long)attributes->dimension);
 }
 
-/* Of an x that all parts have, indices may ask for any element. */
+/* If all parts share x, an index may select any of its elements. */
 static tdm_status chunk_gather(tdm_chunked *chunked) {
   const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
   const int along = attributes->whole_rows != 0 ? 0 : (int)attributes->dimension;
@@ -202,8 +201,8 @@ static tdm_value append_scatter_add(tdm_graph *graph, const char *name,
 
 /* ---- Public functions ------------------------------------------------------------------------ */
 
-/* Are both of the graph, of one rank or, for whole rows, index of one? Writes the dimension;
- * false with the graph's error. */
+/* Returns true if x and index are of the graph and of one rank, or, for whole rows, index has rank
+ * 1. Writes the dimension. Otherwise returns false with the graph's error. */
 static bool read_operands(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                           tdm_value index, bool whole_rows, int dimension,
                           tdm_gather_attributes *out_attributes) {
@@ -225,7 +224,7 @@ static bool read_operands(tdm_graph *graph, const char *function, const char *na
   return false;
 }
 
-/* x cut to the sizes that index has less of, but along dimension. */
+/* Returns x cut to the sizes of index, except along dimension. */
 static tdm_value cut_to(tdm_graph *graph, const char *name, tdm_value x, const tdm_shape *index,
                         int dimension) {
   const tdm_shape shape = tdm_value_shape(graph, x);

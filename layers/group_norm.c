@@ -1,13 +1,13 @@
-/* Normalization over groups of channels, over each channel, and over neighbouring channels, put
- * together of layer normalization and pooling. Invariant: an image is normalized by itself. */
+/* Group normalization, instance normalization and local response normalization, composed of layer
+ * normalization and pooling. Invariant: images are normalized independently. */
 #include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 static const tdm_value invalid = {0, 0};
 
-/* Returns true if x is floating, of the parameters' dtype where there are some, and (n, channels,
- * ...) with sizes for all dimensions but the first; otherwise the graph has its error. */
+/* Returns true if x is floating, has the parameters' dtype if there are any, and is (n, channels,
+ * ...) with sizes for all dimensions except the first; otherwise the graph has an error. */
 static bool has_channels(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                          bool has_parameters) {
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -25,7 +25,7 @@ static bool has_channels(tdm_graph *graph, const char *layer, const char *name, 
   return false;
 }
 
-/* x under another shape that keeps its first dimension. */
+/* Returns x reshaped. The first dimension stays the same. */
 static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
   int8_t sources[TDM_MAX_RANK];
   for (int i = 0; i < TDM_MAX_RANK; i++)
@@ -33,7 +33,7 @@ static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_sh
   return tdm_reshape_from(graph, name, x, shape, sources);
 }
 
-/* The parameter (channels), as it is broadcast to x. */
+/* Creates a parameter (channels), viewed so that it broadcasts to x. */
 static tdm_value of_channels(tdm_graph *graph, const char *name, const char *suffix,
                              const tdm_shape *x, double value) {
   const tdm_initializer filled = {value == 0 ? TDM_INIT_ZEROS : TDM_INIT_CONSTANT, value, 0.0, -1};
@@ -45,7 +45,7 @@ static tdm_value of_channels(tdm_graph *graph, const char *name, const char *suf
   return aligned.rank > 1 ? tdm_reshape(graph, name, parameter, aligned) : parameter;
 }
 
-/* y times a weight and with a bias of each channel. */
+/* Multiplies y by a weight per channel and adds a bias per channel. */
 static tdm_value scale_channels(tdm_graph *graph, const char *name, tdm_value y) {
   if (!tdm_value_is_valid(y)) return invalid;
   const tdm_shape shape = tdm_value_shape(graph, y);
@@ -53,7 +53,7 @@ static tdm_value scale_channels(tdm_graph *graph, const char *name, tdm_value y)
   return tdm_add(graph, name, y, of_channels(graph, name, ".bias", &shape, 0));
 }
 
-/* By groups of channels, then, if affine, as above. */
+/* Normalizes by groups of channels and, if affine, applies weight and bias. */
 static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                            int64_t groups, double epsilon, bool affine) {
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -77,7 +77,7 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
   return affine ? scale_channels(graph, name, y) : y;
 }
 
-/* With running statistics. */
+/* Normalizes with running statistics. */
 static tdm_value normalize_tracked(tdm_graph *graph, const char *name, tdm_value x,
                                    const tdm_instance_norm_options *options) {
   const double momentum = options->momentum > 0 ? options->momentum : 0;
@@ -136,8 +136,8 @@ tdm_value tdm_instance_norm(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_instance_norm_with(graph, name, x, NULL);
 }
 
-/* The mean of the squares of size neighbouring channels: of x (n, 1, channels, elements) with zeros
- * before and behind the channels. */
+/* Computes the mean of squares of `size` adjacent channels: a pooling of x as (n, 1, channels,
+ * elements), with zeros before the first and after the last channel. */
 tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value x, int64_t size,
                                   double alpha, double beta, double k) {
   name = tdm_graph_name(graph, name);
@@ -146,7 +146,7 @@ tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value 
                               TDM_LAYER_WINDOW_MAX))
     return invalid;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  int64_t elements = 1; /* of a channel; TDM_INFER would not do for an empty batch */
+  int64_t elements = 1; /* of a channel; TDM_INFER would fail for an empty batch */
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements)) elements = TDM_INFER;
   const tdm_value squares = seen_as(graph, name, tdm_square(graph, name, x),

@@ -1,5 +1,5 @@
 /* The pairwise dot interaction of DLRM (Naumov et al., "Deep learning recommendation model for
- * personalization and recommendation systems", 2019). Invariant: samples do not mix. */
+ * personalization and recommendation systems", 2019). Invariant: samples are independent. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -20,12 +20,12 @@ static tdm_status infer_interaction(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* Of each pair of y a product of two vectors. */
+/* Counts a product of two vectors for each pair in y. */
 static void interaction_work(const tdm_infer *node, tdm_work *work) {
   work->flops = 2 * tdm_work_count(&node->outputs[0]) * tdm_work_width(&node->inputs[0]);
 }
 
-/* Of each pair a part of both vectors' gradients. */
+/* Counts, for each pair, a contribution to the gradients of both vectors. */
 static void gradient_work(const tdm_infer *node, tdm_work *work) {
   work->flops = 4 * tdm_work_count(&node->inputs[0]) * tdm_work_width(&node->inputs[1]);
 }
@@ -42,7 +42,7 @@ static const tdm_operation interaction_gradient = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* The vectors stay together, and so do their elements. */
+/* The vectors of a sample and their elements must stay in one part. */
 static tdm_status chunk_interaction(tdm_chunked *chunked) {
   return tdm_chunked_rows(chunked, tdm_chunked_cut(chunked, 0).dimension == 2 ? 2 : 1, 0);
 }

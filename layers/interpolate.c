@@ -1,13 +1,13 @@
-/* Images of another size: a dimension after the other, each element that of the nearest place, or
- * of the two or four around it by their distances. Invariant: places are numbers that the graph
- * counts, so that nothing is fed for them. */
+/* Resizes images, one dimension after another. Each element is that of the nearest place, or a
+ * weighted sum of the two or four around it. Invariant: the graph computes the places, so no input
+ * has to be fed. */
 #include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 static const tdm_value invalid = {0, 0};
 
-/* One dimension of x, of `from` elements, is made `to`. */
+/* Resizes one dimension of x from `from` to `to` elements. */
 typedef struct resizing {
   tdm_graph *graph;
   const char *name;
@@ -28,7 +28,7 @@ static tdm_value pick(const resizing *resize, tdm_value x, tdm_value places) {
                           as_index(resize, places));
 }
 
-/* In float32, as PyTorch counts them, whatever x is. */
+/* Computes places in float32 for every dtype of x, as PyTorch does. */
 static tdm_value resize_nearest(const resizing *resize, tdm_value x) {
   const tdm_value counted =
       tdm_arange(resize->graph, resize->name, TDM_FLOAT32, 0, (double)resize->to, 1);
@@ -37,7 +37,7 @@ static tdm_value resize_nearest(const resizing *resize, tdm_value x) {
   return pick(resize, x, tdm_floor(resize->graph, resize->name, places));
 }
 
-/* Where the elements of the result lie among those of x, as real numbers. */
+/* Returns the real-valued place in x of each element of the result. */
 static tdm_value real_places(const resizing *resize, tdm_dtype dtype, bool inside) {
   tdm_graph *graph = resize->graph;
   const tdm_value counted = tdm_arange(graph, resize->name, dtype, 0, (double)resize->to, 1);
@@ -50,7 +50,7 @@ static tdm_value real_places(const resizing *resize, tdm_dtype dtype, bool insid
   return inside ? tdm_clamp(graph, resize->name, centres, 0, (double)resize->from) : centres;
 }
 
-/* x (..., from, ...) times a number for each place of a dimension. */
+/* Returns x (..., from, ...) times one number per place of the dimension. */
 static tdm_value weigh(const resizing *resize, tdm_value picked, tdm_value weights) {
   const int rank = tdm_value_shape(resize->graph, picked).rank;
   tdm_shape aligned = {.rank = rank - resize->dimension};
@@ -72,9 +72,10 @@ static tdm_value resize_linear(const resizing *resize, tdm_value x) {
                  weigh(resize, pick(resize, x, second), second_share));
 }
 
-/* The weights of the four elements around a place, which is `share` behind the second: of distance
- * d up to 1 ((a + 2) d - (a + 3)) d d + 1, and up to 2 ((d - 5) d + 8) a d - 4 a (R. Keys, "Cubic
- * convolution interpolation for digital image processing", 1981), a being -0.75. */
+/* Returns the weight of one of the four elements around a place. The place is a fraction `share`
+ * after the second element. With distance d and a = -0.75 the weight is ((a + 2) d - (a + 3)) d d +
+ * 1 up to d = 1, and ((d - 5) d + 8) a d - 4 a up to 2 (R. Keys, "Cubic convolution interpolation
+ * for digital image processing", 1981). */
 static tdm_value cubic_weight(const resizing *resize, tdm_value share, int element) {
   static const double a = -0.75;
   tdm_graph *graph = resize->graph;

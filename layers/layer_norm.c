@@ -1,6 +1,6 @@
-/* Normalization over the last dimensions: layer normalization (Ba, Kiros, Hinton, "Layer
- * normalization", 2016), and by the root mean square, which is the same around 0 and without a
- * bias. Invariant: the gradients read x and the statistics that the forward node left, never y. */
+/* Layer normalization over the last dimensions (Ba, Kiros, Hinton, "Layer normalization", 2016),
+ * and RMS normalization, which has no mean and no bias. Invariant: gradients read x and the
+ * statistics of the forward node, never y. */
 #include <float.h>
 
 #include "layers/common.h"
@@ -9,7 +9,7 @@
 enum { X, WEIGHT, BIAS };
 enum { Y, MEAN, INVERSE };
 
-/* The last `rank` dimensions of x. */
+/* Returns the last `rank` dimensions of x. */
 static tdm_shape normalized_shape(const tdm_shape *x, int rank) {
   tdm_shape shape = {.rank = rank};
   for (int i = 0; i < rank; i++)
@@ -17,7 +17,7 @@ static tdm_shape normalized_shape(const tdm_shape *x, int rank) {
   return shape;
 }
 
-/* Group normalization of one value per group is refused as PyTorch refuses it: for one image. */
+/* Fails if group normalization has one value per group for one image, as PyTorch does. */
 static tdm_status expect_several_values(const tdm_shape *x) {
   if (x->dims[0] != 1 || x->dims[2] != 1) return TDM_OK;
   return tdm_fail(
@@ -102,7 +102,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Rows of the batch are normalized each by itself, if they are not what is normalized over. */
+/* Splits the rows of the batch, unless the batch is one of the normalized dimensions. */
 static tdm_status chunk_layer_norm(tdm_chunked *chunked) {
   const tdm_layer_norm_attributes *attributes = tdm_chunked_attributes(chunked);
   const int rows = tdm_chunked_cut(chunked, X).dimension;
@@ -126,7 +126,8 @@ TDM_RECORDS(layer_norm,
 
 /* ---- Public ---------------------------------------------------------------------------------- */
 
-/* Are the last `rank` dimensions of x there, and sizes? False with an error. */
+/* Returns true if x has the last `rank` dimensions and they are sizes; otherwise false with an
+ * error. */
 static bool has_sizes(tdm_graph *graph, const char *function, const char *name,
                       const tdm_shape *shape, int rank) {
   bool fits = rank > 0 && rank <= shape->rank;
@@ -140,7 +141,7 @@ static bool has_sizes(tdm_graph *graph, const char *function, const char *name,
   return false;
 }
 
-/* A bias comes with a weight only; x is a value of the graph. */
+/* Appends the operation. A bias requires a weight; x is a value of the graph. */
 static tdm_value append_norm(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                              bool has_weight, bool has_bias,
                              const tdm_layer_norm_attributes *attributes) {
@@ -179,7 +180,7 @@ tdm_value tdm_layer_norm(tdm_graph *graph, const char *name, tdm_value x, int ra
   return tdm_layer_norm_with(graph, name, x, rank, NULL);
 }
 
-/* The distance from 1 to the next larger number. */
+/* Returns the distance from 1 to the next larger number of the dtype. */
 static double epsilon_of(tdm_dtype dtype) {
   switch (dtype) {
   case TDM_FLOAT64:

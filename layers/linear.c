@@ -1,5 +1,5 @@
 /* Linear: x weight^T + bias over the last dimension. Invariant: one operation with an optional
- * third operand; its gradient is at most two nodes, made only for operands that want one. */
+ * third operand. Its gradient is at most two nodes, only for operands that require a gradient. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -7,7 +7,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* "weight expects 10 features, x has 32 (x [batch, 32], weight [8, 10])" */
+/* Reports, for example, "weight expects 10 features, x has 32 (x [batch, 32], weight [8, 10])". */
 static tdm_status expect_features(const tdm_infer *infer) {
   tdm_shape x = *tdm_infer_shape(infer, X);
   const tdm_shape *weight = tdm_infer_shape(infer, WEIGHT);
@@ -146,7 +146,7 @@ static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, in
   if (has_bias)
     operands[BIAS] =
         tdm_layer_parameter(graph, name, ".bias", tdm_shape_of(1, out_features), &uniform);
-  /* An absent bias is named as such: kernels see NULL in its place. */
+  /* The operand of a missing bias is passed as invalid, so kernels receive NULL for it. */
   return tdm_append(graph, &linear, name, NULL, operands, 3, NULL);
 }
 

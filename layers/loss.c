@@ -1,5 +1,5 @@
-/* What losses share: options, their kernels' attributes, and the rule by which means of parts
- * become the whole's. */
+/* Code that losses share: options, attributes of kernels, and how means of parts become the mean of
+ * the whole batch. */
 #include "layers/loss.h"
 
 #include "devices/context/context.h"
@@ -17,7 +17,7 @@ _Static_assert((int)TDM_LOSS_MEAN == (int)TDM_REDUCTION_MEAN &&
 
 static tdm_status append_divide_gradient(tdm_gradient *gradient);
 
-/* x, s () -> x / s; the count s is no one's parameter. */
+/* x, s () -> x / s; the count s has no gradient. */
 static const tdm_operation divide_operation = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_DIVIDE,

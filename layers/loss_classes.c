@@ -1,7 +1,7 @@
-/* Losses of classes: cross-entropy of logits, negative log-likelihood. Invariants: with weights or
- * smoothed labels the cross-entropy is the log-softmax's negative log-likelihood; without, it is
- * one operation; the operations judge (n, classes), what has more dimensions is turned into that.
- */
+/* Classification losses: cross-entropy of logits, and negative log-likelihood. Invariants: with
+ * weights or smoothed labels, the cross-entropy is the negative log-likelihood of a log-softmax;
+ * otherwise it is one operation. The operations take (n, classes); inputs with more dimensions are
+ * reshaped to that. */
 #include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
@@ -16,7 +16,7 @@ static tdm_status infer_count(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* targets, [weight] -> how many count, or the sum of their weights. */
+/* targets, [weight] -> the number of targets that count, or the sum of their weights. */
 static const tdm_operation count_targets = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_COUNT_TARGETS,
@@ -29,7 +29,8 @@ static const tdm_operation count_targets = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-/* Known before any loss is: no part waits for another's. */
+/* Returns the divisor of the whole batch. It depends only on targets and weights, so no part waits
+ * for another's loss. */
 static tdm_value count_all_targets(tdm_chunked *chunked) {
   tdm_graph *graph = tdm_chunked_graph(chunked);
   const char *name = tdm_chunked_name(chunked);
@@ -47,7 +48,8 @@ static tdm_value count_all_targets(tdm_chunked *chunked) {
   return tdm_chunked_sum(chunked, counts);
 }
 
-/* The classes of a row stay together, whose target is one of all of them. */
+/* Requires the classes of a row to stay in one part, because a target selects one of all
+ * classes. */
 static tdm_status chunk_classes(tdm_chunked *chunked) {
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   return rows > 0 ? tdm_chunked_rows(chunked, rows, 0) : tdm_loss_chunk(chunked, count_all_targets);
@@ -55,8 +57,8 @@ static tdm_status chunk_classes(tdm_chunked *chunked) {
 
 /* ---- Cross-entropy --------------------------------------------------------------------------- */
 
-/* Operand 0, what, is (n, classes), operand 1 (n) of class indices, operand 2, if there is one,
- * (classes). */
+/* Checks operand 0, called what, (n, classes), operand 1 (n) of class indices, and operand 2, if
+ * present, (classes). */
 static tdm_status infer_rows(const tdm_infer *infer, const char *what, tdm_shape *out_rows,
                              tdm_shape *out_judged) {
   TDM_TRY(tdm_expect_floating(infer, 0, what));
@@ -202,13 +204,14 @@ TDM_RECORDS(loss_classes, {.operation = &cross_entropy_operation, .functions = "
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-/* What is judged, with its classes last and everything else one dimension, and targets likewise. */
+/* Inputs of a loss, with the classes last and all other dimensions merged into one. Targets have
+ * the same rows. */
 typedef struct class_rows {
   tdm_value judged;  /* (n, classes) */
   tdm_value targets; /* (n), or (n, classes) of probabilities */
-  tdm_shape shape;   /* of a loss that is not reduced */
+  tdm_shape shape;   /* shape of the loss without reduction */
   bool probable;     /* targets are probabilities */
-  bool reshaped;     /* what was given was not (n, classes) */
+  bool reshaped;     /* the argument was not (n, classes) */
 } class_rows;
 
 /* x (n, classes, d1, ...) or (classes) -> (n d1 ..., classes). */
@@ -221,7 +224,7 @@ static tdm_value classes_last(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_reshape(graph, name, x, tdm_shape_of(2, TDM_INFER, classes));
 }
 
-/* A shape (n, classes, d1, ...) without its classes. */
+/* Returns a shape (n, classes, d1, ...) without its classes. */
 static tdm_shape without_classes(const tdm_shape *judged) {
   tdm_shape shape = {.rank = judged->rank - 1};
   for (int i = 0; i < shape.rank; i++)
@@ -247,8 +250,8 @@ static bool refuse_shapes(tdm_graph *graph, const char *loss, const char *name,
   return false;
 }
 
-/* Returns true if there is no weight, or it has one value per class, of the dtype of what is
- * judged. */
+/* Returns true if there is no weight, or if it has one value per class and the dtype of the
+ * input. */
 static bool fits_weight(tdm_graph *graph, const char *loss, const char *name, tdm_value judged,
                         tdm_value weight) {
   const tdm_shape shape = tdm_value_shape(graph, judged);
@@ -259,9 +262,9 @@ static bool fits_weight(tdm_graph *graph, const char *loss, const char *name, td
          tdm_argument_has_shape(graph, loss, name, "weight", weight, &classes);
 }
 
-/* False, with the graph's error, where shapes do not fit one another. What is (n, classes) stays
- * what it is, and the operation's own rule judges it. may_be_probable: targets may be
- * probabilities. */
+/* Checks the shapes and fills the rows. Returns false with the graph's error if shapes do not fit.
+ * An input (n, classes) stays unchanged, and the operation's shape rule checks it. may_be_probable:
+ * targets may be probabilities. */
 static bool class_rows_of(tdm_graph *graph, const char *loss, const char *name, tdm_value judged,
                           tdm_value targets, tdm_value weight, bool may_be_probable,
                           class_rows *out_rows) {
@@ -288,7 +291,7 @@ static bool class_rows_of(tdm_graph *graph, const char *loss, const char *name, 
   return true;
 }
 
-/* The loss, one for each target where it is not reduced. */
+/* Returns the loss, reshaped to one element per target if it is not reduced. */
 static tdm_value give_back(tdm_graph *graph, const char *name, const class_rows *rows,
                            const tdm_loss_options *chosen, tdm_value loss) {
   if (!rows->reshaped || chosen->reduction != TDM_LOSS_NONE) return loss;
@@ -320,7 +323,7 @@ tdm_value tdm_nll(tdm_graph *graph, const char *name, tdm_value log_probabilitie
   return tdm_nll_with(graph, name, log_probabilities, targets, NULL);
 }
 
-/* logits (n, classes), targets (n). */
+/* Appends the operation for logits (n, classes) and targets (n). */
 static tdm_value append_cross_entropy(tdm_graph *graph, const char *name, tdm_value logits,
                                       tdm_value targets, const tdm_loss_options *chosen) {
   if (tdm_value_is_valid(chosen->weight) || chosen->label_smoothing != 0.0) {

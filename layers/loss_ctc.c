@@ -1,8 +1,8 @@
 /* Connectionist temporal classification (A. Graves, S. Fernandez, F. Gomez, J. Schmidhuber, ICML
- * 2006): the likelihood of all ways in which a target, with blanks between and repeats, can be
- * spread over the steps. Invariant: kernels know paths over places alone, which the
- * log-probabilities of labels are gathered into, and which targets and lengths then pick the ends
- * of; so gradients go back by gathering, and targets and lengths are checked before. */
+ * 2006): the likelihood of all alignments of a target, with blanks and repeats, to the steps.
+ * Invariant: the kernel computes paths over places only. Log-probabilities of labels are gathered
+ * into places before it, and each sequence's ends are selected from its result. So gradients are
+ * those of the gathers, and targets and lengths are checked before the kernel runs. */
 #include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
@@ -64,14 +64,14 @@ TDM_RECORDS(loss_ctc, {.operation = &paths_operation, .functions = "tdm_ctc"},
 
 /* ---- Labels and places ----------------------------------------------------------------------- */
 
-/* That integer in the shape of like, which is one of integers too. */
+/* Returns the integer as a value with the shape and the integer dtype of like. */
 static tdm_value integer(tdm_graph *graph, const char *name, tdm_value like, double number) {
   const tdm_value everywhere = tdm_compare(graph, name, like, TDM_EQUAL, like);
   return tdm_masked_fill(graph, name, like, everywhere, number);
 }
 
 /* targets (n, labels), lengths (n), int64, x (steps, n, classes) -> (n, 2 labels + 1): a blank
- * before each label and behind the last; behind a target's length there are only blanks. */
+ * before each label and after the last one. All places after a target's length are blanks. */
 static tdm_value spread_out(tdm_graph *graph, const char *name, tdm_value targets,
                             tdm_value lengths, double blank, tdm_value x) {
   const tdm_value over = tdm_compare(graph, name, tdm_arange_like(graph, name, targets, 1),
@@ -85,7 +85,7 @@ static tdm_value spread_out(tdm_graph *graph, const char *name, tdm_value target
   return tdm_pad_with(graph, name, labels, &between);
 }
 
-/* places (n, places) -> 0 where a path may skip the place before, TDM_NO_PATH where it may not:
+/* places (n, places) -> 0 where a path may skip the previous place, TDM_NO_PATH where it may not:
  * from blank to blank, and between equal labels. */
 static tdm_value bars_of(tdm_graph *graph, const char *name, tdm_value places, double blank,
                          tdm_dtype dtype) {
@@ -104,8 +104,8 @@ static tdm_value emissions_of(tdm_graph *graph, const char *name, tdm_value x, t
   return tdm_gather(graph, name, x, 2, index);
 }
 
-/* paths (steps, n, places) -> (n, places): those of each sequence's last step; of a sequence
- * without steps those of the first. */
+/* paths (steps, n, places) -> (n, places): the last step of each sequence, or the first one if a
+ * sequence has no steps. */
 static tdm_value last_steps(tdm_graph *graph, const char *name, tdm_value paths,
                             tdm_value input_lengths, tdm_value places) {
   const tdm_value one = integer(graph, name, input_lengths, 1.0);
@@ -118,8 +118,9 @@ static tdm_value last_steps(tdm_graph *graph, const char *name, tdm_value paths,
                      tdm_gather(graph, name, paths, 0, tdm_unsqueeze(graph, name, index, 0)), 0);
 }
 
-/* ends (n, places) -> (n): the logarithm of the sum of those that end in the last label, or in the
- * blank behind it: the larger, and what the smaller adds to it. */
+/* ends (n, places) -> (n): the logarithm of the total likelihood of paths that end in the last
+ * label or in the blank after it. It is computed as the larger one plus a correction for the
+ * smaller one. */
 static tdm_value both_ends(tdm_graph *graph, const char *name, tdm_value ends, tdm_value lengths) {
   const tdm_value column = tdm_unsqueeze(graph, name, lengths, 1);
   const tdm_value blank = tdm_add(graph, name, column, column);
@@ -142,10 +143,11 @@ typedef struct sequences {
   tdm_value targets;
   tdm_value input_lengths;
   tdm_value target_lengths;
-  bool alone; /* there was no n */
+  bool alone; /* the arguments had no batch dimension */
 } sequences;
 
-/* Are targets and lengths integers? If not, the graph's error names the one that is none. */
+/* Returns true if targets and lengths are integers; otherwise false, and the graph's error names
+ * the argument. */
 static bool has_integers(tdm_graph *graph, const char *name, const tdm_value integers[3]) {
   static const char *const called[] = {"targets", "input_lengths", "target_lengths"};
   for (size_t i = 0; i < 3; i++) {
@@ -196,9 +198,8 @@ static bool read_sequences(tdm_graph *graph, const char *name, sequences *of) {
   return true;
 }
 
-/* losses (n), of which those of sequences without steps are 0 if the target is empty, else
- * infinity.
- */
+/* Returns losses (n), with sequences without steps set to 0 if their target is empty, otherwise to
+ * infinity. */
 static tdm_value without_steps(tdm_graph *graph, const char *name, const sequences *of,
                                tdm_value losses) {
   const tdm_value both = tdm_add(graph, name, of->input_lengths, of->target_lengths);
@@ -208,7 +209,7 @@ static tdm_value without_steps(tdm_graph *graph, const char *name, const sequenc
   return tdm_masked_fill(graph, name, losses, empty, 0.0);
 }
 
-/* (n): of each sequence. */
+/* Returns the loss of each sequence, (n). */
 static tdm_value losses_of(tdm_graph *graph, const char *name, const sequences *of,
                            const tdm_loss_options *chosen) {
   const double blank = (double)chosen->blank;

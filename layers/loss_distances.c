@@ -1,5 +1,5 @@
-/* Distances and cosines along a dimension, losses made of these, and the likelihoods of Gauss's and
- * Poisson's distributions, put together of operations. */
+/* Distances and cosine similarities along a dimension, losses based on them, and Gaussian and
+ * Poisson negative log-likelihoods, composed of operations. */
 #include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
@@ -9,12 +9,12 @@ static const double log_two_pi = 1.8378770664093454836;
 
 /* ---- Distances ------------------------------------------------------------------------------- */
 
-/* The sum of a b along dimension, which goes. */
+/* Returns the sum of a b along dimension, which is removed. */
 static tdm_value dot(tdm_graph *graph, const char *name, tdm_value a, tdm_value b, int dimension) {
   return tdm_sum(graph, name, tdm_mul(graph, name, a, b), &dimension, 1, false);
 }
 
-/* x, broadcast to the shape of like. */
+/* Returns x broadcast to the shape of like. */
 static tdm_value expanded(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
   const tdm_shape shape = tdm_value_shape(graph, x), wanted = tdm_value_shape(graph, like);
   bool same = shape.rank == wanted.rank;
@@ -23,7 +23,8 @@ static tdm_value expanded(tdm_graph *graph, const char *name, tdm_value x, tdm_v
   return same ? x : tdm_expand_as(graph, name, x, like);
 }
 
-/* The product of both divided by their norms, so that no square leaves the range of the dtype. */
+/* Multiplies both values after dividing each by its norm, so that no square overflows or underflows
+ * the dtype. */
 tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                 int dimension, double epsilon) {
   name = tdm_graph_name(graph, name);
@@ -33,11 +34,11 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
                           epsilon);
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
   if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return invalid;
-  const tdm_value like = tdm_mul(graph, name, a, b); /* its shape alone is used */
+  const tdm_value like = tdm_mul(graph, name, a, b); /* only for its shape */
   const tdm_value both[2] = {a, b};
   tdm_value directions[2];
   for (int i = 0; i < 2; i++) {
-    /* what is repeated along the dimension counts as often in the norm */
+    /* elements repeated along the dimension count that often in the norm */
     const tdm_value x = expanded(graph, name, both[i], like);
     const tdm_value norm =
         tdm_root_of_squares(graph, "cosine_similarity", name, x, &dimension, 1, true);
@@ -47,7 +48,7 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
   return dot(graph, name, directions[0], directions[1], dimension);
 }
 
-/* Along the last dimension. */
+/* Returns the distance along the last dimension. */
 static tdm_value distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b, double p,
                           double epsilon, bool keep) {
   const int last = -1;
@@ -55,7 +56,8 @@ static tdm_value distance(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_norm(graph, name, tdm_add_scalar(graph, name, apart, epsilon), p, &last, 1, keep);
 }
 
-/* Returns true if a and b are floating and broadcast, and one has a last dimension. */
+/* Returns true if a and b are floating and can be broadcast, and at least one has a last
+ * dimension. */
 static bool are_vectors(tdm_graph *graph, const char *layer, const char *name, tdm_value a,
                         tdm_value b) {
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
@@ -84,7 +86,7 @@ tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a,
 
 /* ---- Losses of distances --------------------------------------------------------------------- */
 
-/* Both squares get as much as keeps their product apart from 0, as in PyTorch. */
+/* Adds a constant to both squared norms, as PyTorch does, so that their product is not 0. */
 static tdm_value bounded_cosine(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   const double apart = 1e-12;
   const tdm_value of_a = tdm_add_scalar(graph, name, dot(graph, name, a, a, -1), apart);
@@ -157,7 +159,8 @@ tdm_value tdm_triplet_margin(tdm_graph *graph, const char *name, tdm_value ancho
 
 /* ---- Likelihoods ----------------------------------------------------------------------------- */
 
-/* A variance that lacks x's last dimension is one of each row, also where it would be broadcast. */
+/* Returns the variance with a last dimension of 1 if it lacks x's last dimension: one variance per
+ * row, also if broadcasting would align it otherwise. */
 static tdm_value of_rows(tdm_graph *graph, const char *name, tdm_value x, tdm_value variance) {
   const tdm_shape has = tdm_value_shape(graph, variance);
   tdm_shape rows = tdm_value_shape(graph, x);
@@ -193,7 +196,8 @@ tdm_value tdm_gaussian_nll(tdm_graph *graph, const char *name, tdm_value x, tdm_
   return tdm_gaussian_nll_with(graph, name, x, targets, variance, NULL);
 }
 
-/* Of targets above 1; 0 for the others, whose logarithms are never taken. */
+/* Returns Stirling's approximation for targets above 1, and 0 for others, whose logarithm is never
+ * computed. */
 static tdm_value stirling(tdm_graph *graph, const char *name, tdm_value targets) {
   const tdm_value safe = tdm_clamp(graph, name, targets, 1.0, INFINITY);
   const tdm_value logarithm = tdm_log(graph, name, safe);

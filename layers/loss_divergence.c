@@ -1,6 +1,6 @@
-/* Losses of probabilities told by logarithms: the Kullback-Leibler divergence, and the
- * cross-entropy of targets that are probabilities of classes. Invariant: both are one operation, in
- * which no gradient flows into targets and weight. */
+/* Losses of probabilities given as logarithms: the Kullback-Leibler divergence, and the
+ * cross-entropy whose targets are class probabilities. Invariant: both are one operation, in which
+ * targets and weight have no gradient. */
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -64,7 +64,7 @@ tdm_value tdm_loss_of_probabilities(tdm_graph *graph, const char *name, tdm_valu
                                     tdm_value targets, const tdm_loss_options *chosen) {
   const int classes = 1;
   tdm_loss_attributes attributes = tdm_loss_attributes_of(chosen);
-  attributes.ignore_index = 0; /* of no use here */
+  attributes.ignore_index = 0; /* unused */
   if (chosen->reduction == TDM_LOSS_MEAN) attributes.reduction = TDM_REDUCTION_BATCH_MEAN;
   const tdm_value operands[] = {tdm_log_softmax(graph, name, logits, 1), targets, chosen->weight};
   const tdm_value loss =

@@ -1,13 +1,13 @@
-/* Losses by margins, put together of operations. Invariant: targets are read by comparisons, or are
- * factors of another dtype or value, so that what is known of means in micro-batches and parallel
- * regions holds for these losses too. */
+/* Margin losses, composed of operations. Invariant: targets are used only in comparisons, or as
+ * factors after a cast or a computation. So the rules for means in micro-batches and parallel
+ * regions also apply to these losses. */
 #include "layers/arguments.h"
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
 static const tdm_value invalid = {0, 0};
 
-/* 0 wherever the targets are in that relation to a number, else x. */
+/* Returns x with 0 wherever the targets have the given relation to the number. */
 static tdm_value except_where(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets,
                               tdm_relation relation, double number) {
   const tdm_value there = tdm_compare_scalar(graph, name, targets, relation, number);
@@ -73,10 +73,11 @@ tdm_value tdm_soft_margin(tdm_graph *graph, const char *name, tdm_value x, tdm_v
 
 /* ---- Of classes ------------------------------------------------------------------------------ */
 
-/* As a batch of one where there is none; the loss of that is a scalar again. */
+/* Scores and targets of a class loss. Without a batch they become a batch of one, and the loss
+ * becomes a scalar again. */
 typedef struct scored {
   tdm_value scores;  /* (n, classes) */
-  tdm_value targets; /* (n), or as scores */
+  tdm_value targets; /* (n), or like scores */
   bool alone;
 } scored;
 
@@ -110,14 +111,14 @@ static bool read_scores(tdm_graph *graph, const char *loss, const char *name, td
   return true;
 }
 
-/* elements (n) */
+/* Reduces elements (n). */
 static tdm_value reduce_rows(tdm_graph *graph, const char *name, const scored *of,
                              tdm_value elements, tdm_loss_reduction reduction) {
   return of->alone ? tdm_squeeze(graph, name, elements, 0)
                    : tdm_loss_reduce(graph, name, elements, reduction);
 }
 
-/* targets, each of which a run checks to be one of the classes. */
+/* Returns targets after a check, in each run, that each is a class index. */
 static tdm_value check_targets(tdm_graph *graph, const char *layer, const char *name,
                                const scored *of, tdm_value targets) {
   const tdm_argument classes = {.layer = layer,
@@ -164,7 +165,8 @@ tdm_value tdm_multi_margin(tdm_graph *graph, const char *name, tdm_value scores,
   return tdm_multi_margin_with(graph, name, scores, targets, NULL);
 }
 
-/* targets (n, classes), wide -> bool (n, classes): which come after one that is negative. */
+/* targets (n, classes), wide -> bool (n, classes): whether a negative target comes at or before
+ * this place. */
 static tdm_value are_over(tdm_graph *graph, const char *name, tdm_value targets, tdm_value like) {
   const tdm_value ends = tdm_compare_scalar(graph, name, targets, TDM_LESS, 0.0);
   const tdm_value numbers = tdm_cast(graph, name, ends, tdm_value_dtype(graph, like));
@@ -185,7 +187,7 @@ tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name, tdm_val
   const tdm_value there = check_targets(graph, "multilabel_margin", name, &of,
                                         tdm_masked_fill(graph, name, wide, over, 0.0));
   const tdm_value right = tdm_gather(graph, name, of.scores, 1, there);
-  /* (n, targets, classes): is the class that target, and does it count? */
+  /* (n, targets, classes): whether the target is that class and counts */
   const tdm_value same = tdm_compare(graph, name, tdm_unsqueeze(graph, name, there, 2), TDM_EQUAL,
                                      tdm_arange_like(graph, name, of.scores, 1));
   const tdm_value uncounted = tdm_unsqueeze(graph, name, over, 2);

@@ -1,7 +1,6 @@
-/* Losses of two values that are broadcast to one shape, element by element: mean-squared error, L1,
- * smooth L1 and Huber's (P. J. Huber, "Robust estimation of a location parameter", 1964), binary
- * cross-entropy. Invariant: L1, smooth L1 and Huber's are one operation, with beta 0, beta, and
- * beta in another scale. */
+/* Elementwise losses of two broadcast values: mean squared error, L1, smooth L1, Huber (P. J.
+ * Huber, "Robust estimation of a location parameter", 1964), binary cross-entropy. Invariant: L1,
+ * smooth L1 and Huber are one operation: with beta 0, with beta, and with beta and a factor. */
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
@@ -33,7 +32,7 @@ static tdm_status infer_difference(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* Both have a gradient, of which the other is the negative. */
+/* Appends both gradients; one is the negative of the other. */
 static tdm_status append_difference_gradient(tdm_gradient *gradient,
                                              const tdm_operation *operation) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
@@ -146,7 +145,7 @@ tdm_value tdm_l1(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   return tdm_l1_with(graph, name, a, b, NULL);
 }
 
-/* smooth_l1, times beta for Huber's. */
+/* Appends smooth_l1; for Huber, its product with beta. */
 static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, const char *name,
                                tdm_value a, tdm_value b, const tdm_loss_options *options) {
   name = tdm_graph_name(graph, name);

@@ -1,5 +1,5 @@
-/* Products of matrices with broadcasting, and the exchange of two dimensions. Invariant: a gradient
- * is a product again, one operand transposed, summed over what was repeated. */
+/* Matrix products with broadcasting, and transposition of two dimensions. Invariant: a gradient is
+ * again a product with one operand transposed, summed over broadcast dimensions. */
 #include <string.h>
 
 #include "layers/common.h"
@@ -15,7 +15,8 @@ static tdm_status refuse_shapes(const tdm_infer *infer) {
                   tdm_shape_text(tdm_infer_shape(infer, 1), b, sizeof b));
 }
 
-/* Dimension i of rank, counted as the result's; 1 where shape lacks it. */
+/* Returns dimension i in a shape of `rank` dimensions that ends with `shape`, or 1 if `shape` lacks
+ * it. */
 static tdm_dim leading(const tdm_shape *shape, int rank, int i) {
   const int at = i - (rank - shape->rank);
   return at >= 0 ? shape->dims[at] : 1;
@@ -43,7 +44,7 @@ static tdm_status infer_matmul(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* Of each element of the result as many products as the operands have in common. */
+/* Counts, for each element of the result, as many products as the common dimension has elements. */
 static void matmul_work(const tdm_infer *node, tdm_work *work) {
   const tdm_matmul_attributes *attributes = node->attributes;
   const tdm_shape *a = tdm_infer_shape(node, 0);
@@ -73,7 +74,7 @@ static tdm_value multiply(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   return tdm_append(graph, &matmul_operation, name, &attributes, operands, 2, NULL);
 }
 
-/* All dimensions of x but the last as one: a view. */
+/* Returns a view of x with all dimensions except the last merged into one. */
 static tdm_value as_rows(tdm_gradient *gradient, tdm_value x) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_shape shape = tdm_value_shape(graph, x);
@@ -82,7 +83,7 @@ static tdm_value as_rows(tdm_gradient *gradient, tdm_value x) {
                           tdm_shape_of(2, TDM_INFER, shape.dims[shape.rank - 1]), sources);
 }
 
-/* Of a forward node, which transposes nothing: d_a = d_y b^T, d_b = a^T d_y. */
+/* Appends the gradient of a forward node, which never transposes: d_a = d_y b^T, d_b = a^T d_y. */
 static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -94,7 +95,7 @@ static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
     tdm_gradient_set(gradient, 0, tdm_sum_repeated(gradient, d_a, &a_shape, 2));
   }
   if (tdm_gradient_wanted(gradient, 1) &&
-      b_shape.rank == 2) { /* the batches' rows in one product */
+      b_shape.rank == 2) { /* the rows of all batches in one product */
     const tdm_value rows = as_rows(gradient, a), d_rows = as_rows(gradient, d_y);
     tdm_gradient_set(gradient, 1, multiply(graph, name, rows, d_rows, true, false));
   } else if (tdm_gradient_wanted(gradient, 1)) {

@@ -1,5 +1,5 @@
-/* What is put together of views, slices and other copies: dimensions of one element, stacks, pads,
- * triangles; and numbers in a row. Invariant: a dimension that keeps its size keeps its name. */
+/* Operations composed of views, slices and other copies: dimensions of one element, stacks, pads,
+ * triangles; and ranges of numbers. Invariant: a dimension that keeps its size keeps its name. */
 #include <math.h>
 
 #include "core/dtype_numbers.h"
@@ -103,7 +103,8 @@ static tdm_status infer_arange(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* All parts of the batch have the same places, each its own. */
+/* Gives each part of the batch its own copy of the range. Fails if the range runs along the
+ * batch. */
 static tdm_status chunk_arange(tdm_chunked *chunked) {
   const tdm_arange_attributes *attributes = tdm_chunked_attributes(chunked);
   TDM_TRY(tdm_chunked_rows(chunked, (int)attributes->dimension, 0));
@@ -128,7 +129,7 @@ static const tdm_operation arange_operation = {
 TDM_RECORDS(moves, {.operation = &arange_operation,
                     .functions = "tdm_arange tdm_arange_like tdm_triu tdm_tril"});
 
-#define MOST_COUNTED 0x1p53 /* beyond, a double skips integers */
+#define MOST_COUNTED 0x1p53 /* larger doubles skip integers */
 
 tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype, double start, double end,
                      double step) {
@@ -151,7 +152,7 @@ tdm_value tdm_arange(tdm_graph *graph, const char *name, tdm_dtype dtype, double
   return tdm_append(graph, &arange_operation, name, &attributes, NULL, 0, NULL);
 }
 
-/* start, start + 1, ... along a dimension, which is counted already. */
+/* Returns start, start + 1, ... along a dimension that is already counted from 0. */
 static tdm_value places(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                         int64_t start) {
   const tdm_arange_attributes attributes = {
@@ -193,7 +194,7 @@ tdm_value tdm_ones_like(tdm_graph *graph, const char *name, tdm_value x) {
 
 /* ---- Triangles ------------------------------------------------------------------------------- */
 
-/* Zeros where column `relation` row + diagonal. */
+/* Returns x with zeros where column `relation` row + diagonal holds. */
 static tdm_value triangle(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                           tdm_relation relation, int64_t diagonal) {
   name = tdm_graph_name(graph, name);

@@ -1,6 +1,6 @@
-/* PyTorch's MultiheadAttention: projections, attention, a projection. Invariant: where query, key
- * and value have as many features, the three projections are one product, or have views of one
- * weight, which has PyTorch's name and shape; else each has a weight of its own. */
+/* PyTorch's MultiheadAttention: projections, attention, a projection. Invariant: if query, key and
+ * value have equal numbers of features, the three projections share one weight with PyTorch's name
+ * and shape, as one product or through views. Otherwise each has its own weight. */
 #include <math.h>
 
 #include "layers/attention.h"
@@ -11,16 +11,16 @@ enum { QUERY, KEY, VALUE, PROJECTIONS };
 
 static const tdm_value invalid = {0, 0};
 
-/* One call of a user's; inputs become (batch, length, features). */
+/* The arguments of one call. Inputs are converted to (batch, length, features). */
 typedef struct attention_layer {
   tdm_graph *graph;
   const char *name;
   int64_t heads;
-  int64_t features;        /* of the query */
+  int64_t features;        /* features of the query */
   int64_t in[PROJECTIONS]; /* features of the inputs */
   tdm_value inputs[PROJECTIONS];
   tdm_multi_head_attention_options options;
-  bool single; /* one sequence, without a batch */
+  bool single; /* one sequence without a batch */
 } attention_layer;
 
 static const char *part_name(const attention_layer *self, const char *suffix, char *text) {
@@ -36,8 +36,8 @@ static tdm_value project(const attention_layer *self, const char *suffix, tdm_va
   return tdm_linear_of(self->graph, text, x, weight, bias);
 }
 
-/* Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
- * 2010. */
+/* Initializes as in Glorot and Bengio, "Understanding the difficulty of training deep feedforward
+ * neural networks", 2010. */
 static tdm_value make_weight(const attention_layer *self, const char *suffix, int64_t rows,
                              int64_t columns) {
   const double bound = sqrt(6.0 / ((double)rows + (double)columns));
@@ -53,8 +53,8 @@ static tdm_value make_bias(const attention_layer *self) {
                              tdm_shape_of(1, 3 * self->features), &zeros);
 }
 
-/* The three projections of the inputs, in place: one product where they are one value, else one
- * each with a weight, or a part of one. */
+/* Projects the three inputs in place: as one product if they are the same value, otherwise as one
+ * product each, with its own weight or a view of the common one. */
 static void project_inputs(attention_layer *self) {
   static const char *const suffixes[] = {"/query", "/key", "/value"};
   static const char *const own[] = {".q_proj_weight", ".k_proj_weight", ".v_proj_weight"};
@@ -98,7 +98,7 @@ static tdm_value project_output(const attention_layer *self, tdm_value y) {
 
 /* ---- Keys besides those that are given ------------------------------------------------------- */
 
-/* A parameter (1, 1, features) as one more key or value of every sequence. */
+/* Appends a parameter (1, 1, features) to each sequence as an additional key or value. */
 static tdm_value append_bias(const attention_layer *self, const char *suffix, tdm_value keys) {
   tdm_graph *graph = self->graph;
   char text[TDM_LAYER_NAME_BYTES];
@@ -112,7 +112,7 @@ static tdm_value append_bias(const attention_layer *self, const char *suffix, td
   return tdm_concat(graph, text, both, 2, 1);
 }
 
-/* x with `more` elements of nothing behind a dimension, counted from the end. */
+/* Returns x padded with `more` zeros at the end of a dimension, which is counted from the end. */
 static tdm_value pad_behind(const attention_layer *self, tdm_value x, int from_end, int64_t more) {
   char text[TDM_LAYER_NAME_BYTES];
   int64_t amounts[4] = {0};
@@ -121,8 +121,8 @@ static tdm_value pad_behind(const attention_layer *self, tdm_value x, int from_e
   return tdm_pad(self->graph, text, x, amounts, 2 * (size_t)(from_end + 1), TDM_PAD_CONSTANT, 0);
 }
 
-/* Which keys behind the query's place are left out, as a mask that can have more keys than these.
- * */
+/* Returns a mask of the keys after the query's position. Unlike the option `causal` it can be
+ * padded for additional keys. */
 static tdm_value causal_mask(const attention_layer *self) {
   tdm_graph *graph = self->graph;
   char text[TDM_LAYER_NAME_BYTES];
@@ -133,7 +133,8 @@ static tdm_value causal_mask(const attention_layer *self) {
   return tdm_compare(graph, text, keys, TDM_GREATER, tdm_unsqueeze(graph, text, queries, 1));
 }
 
-/* Keys and values of everybody; nothing masks them. False with the graph's error. */
+/* Appends the additional keys and values that all queries may attend to; no mask applies to them.
+ * Returns false with the graph's error. */
 static bool append_keys(attention_layer *self) {
   tdm_multi_head_attention_options *options = &self->options;
   const int64_t more = (options->add_bias_kv ? 1 : 0) + (options->add_zero_attn ? 1 : 0);
@@ -162,7 +163,7 @@ static bool append_keys(attention_layer *self) {
 
 /* ---- What is asked for ----------------------------------------------------------------------- */
 
-/* The features of all three; false with the graph's error. */
+/* Reads the features of all three inputs. Returns false with the graph's error. */
 static bool read_features(attention_layer *self) {
   const tdm_attended given = {
       .layer = "multi_head_attention",
@@ -187,7 +188,8 @@ static bool read_features(attention_layer *self) {
   return true;
 }
 
-/* All inputs as (batch, length, features), a value that stands twice once. */
+/* Converts all inputs to (batch, length, features). A value that is used twice is converted
+ * once. */
 static void put_batch_first(attention_layer *self) {
   static const char *const suffixes[] = {"/queries_first", "/keys_first", "/values_first"};
   tdm_value done[PROJECTIONS];
@@ -207,7 +209,7 @@ static void put_batch_first(attention_layer *self) {
     self->inputs[i] = done[i];
 }
 
-/* One sequence's padding, (keys), as a batch's. */
+/* Converts the padding of one sequence, (keys), to that of a batch of one. */
 static void read_padding(attention_layer *self) {
   char text[TDM_LAYER_NAME_BYTES];
   const tdm_value padding = self->options.padding;

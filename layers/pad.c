@@ -1,5 +1,5 @@
-/* Padding as PyTorch gives it: amounts from the last dimension on, filled with a number, or with
- * elements of x, which are then slices put together. */
+/* Padding in PyTorch's format: amounts from the last dimension on, filled with a number or with
+ * elements of x. The elements are slices that are concatenated with x. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -20,7 +20,7 @@ static tdm_value fail(const padding *pad, tdm_value x, int dimension, int64_t be
                         dimension, (long long)before, (long long)after, why);
 }
 
-/* count copies of the one element of x along dimension. */
+/* Returns `count` copies of the single element of x along dimension. */
 static tdm_value copies(const padding *pad, tdm_value x, int dimension, int64_t count) {
   tdm_shape shape = tdm_value_shape(pad->graph, x);
   for (int i = 0; i < shape.rank; i++)
@@ -28,7 +28,7 @@ static tdm_value copies(const padding *pad, tdm_value x, int dimension, int64_t 
   return shape.rank < 0 ? x : tdm_expand(pad->graph, pad->name, x, shape);
 }
 
-/* What stands before x of n elements along dimension, or behind it. */
+/* Returns the padding before the n elements of x along dimension, or after them if `behind`. */
 static tdm_value border(const padding *pad, tdm_value x, int dimension, int64_t n, int64_t amount,
                         bool behind) {
   tdm_graph *graph = pad->graph;
@@ -63,7 +63,7 @@ static tdm_value pad_by_elements(const padding *pad, tdm_value x, int dimension,
   return tdm_concat(pad->graph, pad->name, parts, count, dimension);
 }
 
-/* One number of each side of every dimension of x. */
+/* The amounts for each dimension of x on one side. */
 typedef struct sides {
   int64_t before[TDM_MAX_RANK];
   int64_t after[TDM_MAX_RANK];

@@ -1,5 +1,5 @@
-/* A learning rate that falls where a metric stands still. Invariant: a rate depends on the metrics
- * alone, in their order. */
+/* A learning rate that is reduced when a metric stops improving. Invariant: a rate depends only on
+ * the metrics and their order. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "core/status.h"
 #include "tandem/layers/schedules.h"
 
-#define LEAST_CHANGE 1e-8 /* of a rate, as PyTorch has it */
+#define LEAST_CHANGE 1e-8 /* of a rate, as in PyTorch */
 
 tdm_status tdm_rate_plateau_begin(double rate, const tdm_plateau_options *options,
                                   tdm_plateau *out_plateau) {

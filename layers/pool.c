@@ -1,5 +1,5 @@
-/* Maximum and average pooling of one and of two dimensions, adaptive too. Invariant: attributes
- * always tell of two dimensions; of one, the height's window is 1. */
+/* Maximum and average pooling in one and two dimensions, also adaptive. Invariant: attributes
+ * always describe two dimensions; in one dimension, the window's height is 1. */
 #include <string.h>
 
 #include "layers/common.h"
@@ -10,7 +10,7 @@ static int dimension_of(const tdm_shape *shape, int axis) {
   return dimension < 2 ? -1 : dimension;
 }
 
-/* The count of windows over size; -1: not one fits. */
+/* Returns the number of windows along `size` elements, or -1 if none fits. */
 static int64_t window_count(const tdm_pool_attributes *attributes, int axis, int64_t size) {
   const int64_t stride = attributes->stride[axis], padding = attributes->padding[axis];
   const int64_t reach = attributes->dilation[axis] * (attributes->kernel[axis] - 1) + 1;
@@ -19,11 +19,12 @@ static int64_t window_count(const tdm_pool_attributes *attributes, int axis, int
   const int64_t count = room / stride + 1;
   return attributes->ceil != 0 && (count - 1) * stride >= size + padding
              ? count - 1
-             : count; /* begins in x or its padding */
+             : count; /* start in x or its padding */
 }
 
-/* Has every window an element of x? The first one has its first behind the padding; where dilation
- * goes beyond all of x, there is no other. */
+/* Returns true if each window contains an element of x. Only the first window has to be checked:
+ * its first element after the padding must exist. If the dilation exceeds the size of x, there is
+ * no other window. */
 static bool has_elements(const tdm_pool_attributes *attributes, int axis, int64_t size) {
   const int64_t dilation = attributes->dilation[axis];
   const int64_t before = attributes->padding[axis] % dilation;
@@ -97,7 +98,7 @@ static const tdm_operation average_gradient = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* d_y and, of the maximum, indices -> d_x. */
+/* d_y and, for the maximum, indices -> d_x. */
 static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   tdm_pool_attributes attributes;
@@ -176,7 +177,7 @@ TDM_RECORDS(
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* x as a batch, one image as a batch of itself; false with the graph's error. */
+/* Converts x to a batch, a single image to a batch of one. Returns false with the graph's error. */
 static bool accepts(tdm_graph *graph, const char *name, tdm_value *x, int dimensions,
                     bool *out_single) {
   *out_single = false;
@@ -192,7 +193,7 @@ static bool accepts(tdm_graph *graph, const char *name, tdm_value *x, int dimens
   return false;
 }
 
-/* out_indices, of the maximum alone, may be NULL. */
+/* Appends a pooling. out_indices is used only for the maximum and may be NULL. */
 static tdm_value append_pool(tdm_graph *graph, const tdm_operation *operation, const char *name,
                              tdm_value x, bool single, const tdm_pool_attributes *attributes,
                              tdm_value *out_indices) {

@@ -1,5 +1,5 @@
-/* Pooling of three dimensions, put together of that of two: over height and width first, then over
- * depth, both on views of x. Invariant: of equal elements the first in x counts, as it does in two
+/* Three-dimensional pooling, composed of two-dimensional pooling over height and width, then over
+ * depth, both on views of x. Invariant: the first of equal elements in x is selected, as in two
  * dimensions. */
 #include <string.h>
 
@@ -13,8 +13,8 @@ static const tdm_value invalid = {0, 0};
 
 /* ---- Volumes --------------------------------------------------------------------------------- */
 
-/* x (n, channels, depth, height, width), one volume as a batch of itself; false with the graph's
- * error. */
+/* Converts x to a batch (n, channels, depth, height, width), a single volume to a batch of one.
+ * Returns false with the graph's error. */
 bool tdm_volume_read(tdm_graph *graph, const char *layer, const char *name, tdm_value *x,
                      bool *out_single, tdm_shape *out_shape) {
   if (!tdm_layer_accepts(graph, layer, name, *x)) return false;
@@ -49,7 +49,8 @@ bool tdm_volume_has_list(tdm_graph *graph, const char *layer, const char *name,
 
 typedef struct pooling pooling;
 
-/* Pools the last two dimensions of x (n, ..., height, width), or, over depth, the first of them. */
+/* Pools the last two dimensions of x (n, ..., height, width), or, over depth, only the first of
+ * these two. */
 typedef tdm_value (*pool_step)(tdm_graph *graph, const char *name, tdm_value x,
                                const pooling *asked, bool over_depth, tdm_value *out_indices);
 
@@ -58,10 +59,10 @@ struct pooling {
   int64_t kernel[TDM_VOLUME_AXES]; /* or the sizes of the result */
   tdm_pool_options plane;
   tdm_pool_options depth;
-  tdm_value *out_indices; /* of the maximum; NULL: not asked for */
+  tdm_value *out_indices; /* only for the maximum; NULL: not requested */
 };
 
-/* x under another shape that keeps its first dimension. */
+/* Returns x reshaped. The first dimension stays the same. */
 static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
   int8_t sources[TDM_MAX_RANK];
   for (int i = 0; i < TDM_MAX_RANK; i++)
@@ -69,8 +70,9 @@ static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_sh
   return tdm_value_is_valid(x) ? tdm_reshape_from(graph, name, x, shape, sources) : invalid;
 }
 
-/* Where the maxima of a volume are: of_planes (n, channels, depth, columns) tells it in each plane
- * of so many elements, of_depth (n, channels, depth', columns) which of those was taken. */
+/* Returns the indices of the maxima in the volume. of_planes (n, channels, depth, columns) has the
+ * indices within planes of `plane` elements; of_depth (n, channels, depth', columns) selects among
+ * them. */
 static tdm_value volume_indices(tdm_graph *graph, const char *name, tdm_value of_planes,
                                 tdm_value of_depth, int64_t plane) {
   const tdm_shape before = tdm_value_shape(graph, of_planes);

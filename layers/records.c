@@ -1,4 +1,4 @@
-/* The lists of records, one a source. */
+/* The lists of records, one for each source file. */
 #include "layers/records.h"
 
 #define SOURCES(X)                                                                                 \

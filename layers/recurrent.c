@@ -1,5 +1,5 @@
-/* RNN, LSTM and GRU: an operation for each layer and direction. Invariant: operations are time
- * first; batch_first only exchanges dimensions around them. */
+/* RNN, LSTM and GRU: one operation for each layer and direction. Invariant: operations take time
+ * first; batch_first only swaps dimensions before and after them. */
 #include "tandem/layers/recurrent.h"
 
 #include <math.h>
@@ -10,10 +10,10 @@
 #include "layers/recurrent_operations.h"
 #include "tandem/layers/layers.h"
 
-#define MOST_LAYERS 10000 /* of one call; parameters' names are numbered */
+#define MOST_LAYERS 10000 /* of one call; names of parameters contain the layer */
 #define MOST_GATES 4
 
-/* One call of a user's. */
+/* The arguments of one call. */
 typedef struct recurrent_layers {
   tdm_graph *graph;
   const char *kind; /* "lstm" */
@@ -25,7 +25,8 @@ typedef struct recurrent_layers {
   int directions;
 } recurrent_layers;
 
-/* "name" "part" "layer" into text, with "_reverse" behind it; NULL with the graph's error. */
+/* Writes "name" "part" "layer" into text, followed by "_reverse" for direction 1. Returns NULL with
+ * the graph's error. */
 static const char *part_name(const recurrent_layers *layers, const char *part, int layer,
                              int direction, char *text) {
   char suffix[48];
@@ -58,7 +59,8 @@ static void make_parameters(const recurrent_layers *layers, int layer, int direc
   }
 }
 
-/* That layer's and direction's part of h0 or c0, (batch, hidden); invalid where there is none. */
+/* Returns the part of h0 or c0 for that layer and direction, (batch, hidden), or an invalid value
+ * if there is no initial state. */
 static tdm_value first_state(const recurrent_layers *layers, const char *part, tdm_value states,
                              int layer, int direction) {
   char text[TDM_LAYER_NAME_BYTES];
@@ -69,7 +71,7 @@ static tdm_value first_state(const recurrent_layers *layers, const char *part, t
 
 /* ---- Projection ------------------------------------------------------------------------------ */
 
-/* (length, batch or 1, 1): 1 at the step that a row begins with, else 0. */
+/* Returns (length, batch or 1, 1): 1 at the first step of each row, 0 elsewhere. */
 static tdm_value first_steps(const recurrent_layers *layers, const char *path, tdm_value x,
                              int direction) {
   tdm_graph *graph = layers->graph;
@@ -88,10 +90,11 @@ static tdm_value first_steps(const recurrent_layers *layers, const char *path, t
   return tdm_unsqueeze(graph, path, tdm_cast(graph, path, first, dtype), 2);
 }
 
-/* A layer that projects (Sak, Senior, Beaufays, "Long short-term memory recurrent neural network
- * architectures for large scale acoustic modeling", 2014), as one that does not: its state is what
- * the cells put out, m, of which h is weight_hr m; so weight_hh h is (weight_hh weight_hr) m. A
- * first h, of which no m is known, enters as features of the first step, by weight_hh. */
+/* Prepares inputs so that the operation without projection computes a layer with one (Sak, Senior,
+ * Beaufays, "Long short-term memory recurrent neural network architectures for large scale acoustic
+ * modeling", 2014). The operation's state is the cells' output m, with h = weight_hr m, so
+ * weight_hh h is (weight_hh weight_hr) m. For an initial h there is no m, so h is passed as
+ * features of the first step, with weight_hh as their weight. */
 static void enter_projection(const recurrent_layers *layers, const char *path, tdm_value weight_hr,
                              int direction, tdm_value *inputs) {
   tdm_graph *graph = layers->graph;
@@ -108,7 +111,7 @@ static void enter_projection(const recurrent_layers *layers, const char *path, t
   inputs[TDM_RECURRENT_WEIGHT_IH] = tdm_concat(graph, path, weights, 2, 1);
 }
 
-/* bool (batch, 1) or (): true where a row has no step; invalid where every row has one. */
+/* Returns bool (batch, 1) or (): true if a row has no steps. Invalid if each row has steps. */
 static tdm_value find_stepless(const recurrent_layers *layers, const char *path, tdm_value x) {
   tdm_graph *graph = layers->graph;
   const tdm_value lengths = layers->options.lengths;
@@ -125,8 +128,8 @@ static tdm_value find_stepless(const recurrent_layers *layers, const char *path,
   return tdm_compare_scalar(graph, path, steps, TDM_EQUAL, 0);
 }
 
-/* y and h_n of what the cells put out; a row without steps keeps its first h, of which the cells
- * know nothing. */
+/* Projects the cells' outputs to y and h_n. A row without steps keeps its initial h, which the
+ * cells do not receive. */
 static void leave_projection(const recurrent_layers *layers, const char *path, tdm_value weight_hr,
                              tdm_value x, tdm_value h0, tdm_value *outputs) {
   tdm_graph *graph = layers->graph;
@@ -147,7 +150,8 @@ static tdm_value make_projection(const recurrent_layers *layers, int layer, int 
                              tdm_shape_of(2, layers->options.projection, layers->hidden), &uniform);
 }
 
-/* x (length, batch, in) -> outputs as the operation has them; the first is y. */
+/* Computes one direction from x (length, batch, in). Returns y and writes all outputs of the
+ * operation. */
 static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int layer,
                                 int direction, tdm_value *outputs) {
   tdm_graph *graph = layers->graph;
@@ -180,7 +184,7 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
 /* ---- All of them -------------------------------------------------------------------------------
  */
 
-/* Both directions' y as one, and what goes to the next layer. */
+/* Concatenates y of both directions and applies dropout before the next layer. */
 static tdm_value join_layer(const recurrent_layers *layers, const tdm_value *y, int layer) {
   char text[TDM_LAYER_NAME_BYTES];
   tdm_value joined = y[0];
@@ -193,7 +197,7 @@ static tdm_value join_layer(const recurrent_layers *layers, const tdm_value *y, 
   return tdm_dropout(layers->graph, text, joined, layers->options.dropout);
 }
 
-/* x with its first two dimensions exchanged, under name/part, if the batch comes first. */
+/* Returns x with its first two dimensions swapped, under name/part, if the batch comes first. */
 static tdm_value exchange(const recurrent_layers *layers, const char *part, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!layers->options.batch_first) return x;
@@ -201,9 +205,9 @@ static tdm_value exchange(const recurrent_layers *layers, const char *part, tdm_
   return tdm_swap_first_dimensions(layers->graph, text, x);
 }
 
-/* The states after the last steps of layers and directions, to be one value along dimension 0. */
+/* The final states of layers and directions, to be concatenated along dimension 0. */
 typedef struct last_states {
-  const char *part;               /* of their name */
+  const char *part;               /* suffix of the name */
   tdm_value parts[TDM_MAX_PARTS]; /* (states, batch, hidden) */
   size_t count;
 } last_states;
@@ -215,7 +219,8 @@ static void join_states(const recurrent_layers *layers, last_states *states) {
   states->count = 1;
 }
 
-/* states NULL: nobody asks for them. */
+/* Adds a state; does nothing if states is NULL, which means that the caller does not request
+ * them. */
 static void add_state(const recurrent_layers *layers, last_states *states, tdm_value state) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!states || !tdm_value_is_valid(state)) return;
@@ -244,8 +249,8 @@ static tdm_value make_layers(const recurrent_layers *layers, tdm_value x, last_s
 /* ---- What is asked for -------------------------------------------------------------------------
  */
 
-/* Returns true if there is no first state, or it has one of that size for each layer, direction and
- * row. */
+/* Returns true if there is no initial state, or if it has one of that size for each layer,
+ * direction and row. */
 static bool accepts_state(const recurrent_layers *layers, const char *which, tdm_value states,
                           tdm_dim batch, int64_t size) {
   if (!tdm_value_is_valid(states)) return true;
@@ -266,7 +271,8 @@ static bool accepts_lengths(const recurrent_layers *layers, tdm_dim batch) {
                                 &expected);
 }
 
-/* Returns true if all values of the options fit x, (length, batch, features) or batch first. */
+/* Returns true if all values in the options fit x, which is (length, batch, features) or has the
+ * batch first. */
 static bool accepts_values(const recurrent_layers *layers, const tdm_shape *x) {
   const tdm_rnn_options *options = &layers->options;
   const tdm_dim batch = x->dims[options->batch_first ? 0 : 1];
@@ -276,7 +282,7 @@ static bool accepts_values(const recurrent_layers *layers, const tdm_shape *x) {
          accepts_lengths(layers, batch);
 }
 
-/* The name of an option that this kind does not have, or NULL. */
+/* Returns the name of an option that this kind lacks, or NULL. */
 static const char *stray_option(const recurrent_layers *layers) {
   if (layers->options.relu && layers->cell == TDM_CELL_LSTM) return "relu";
   if (layers->options.relu && layers->cell == TDM_CELL_GRU) return "relu";
@@ -285,8 +291,7 @@ static const char *stray_option(const recurrent_layers *layers) {
   return tdm_value_is_valid(layers->options.c0) && !has_cells ? "c0" : NULL;
 }
 
-/* Returns true if x is (length, batch, features) with a size for features, and the options go with
- * it. */
+/* Returns true if x is (length, batch, features), features is a size, and the options fit x. */
 static bool accepts(const recurrent_layers *layers, tdm_value x) {
   const tdm_rnn_options *options = &layers->options;
   tdm_graph *graph = layers->graph;
@@ -317,7 +322,8 @@ static bool accepts(const recurrent_layers *layers, tdm_value x) {
 
 /* ---- One sequence without a batch ------------------------------------------------------------ */
 
-/* x (length, features) as a batch of one, and its first states. False with the graph's error. */
+/* Converts x (length, features) and its initial states to a batch of one. Returns false with the
+ * graph's error. */
 static bool widen(recurrent_layers *layers, tdm_value *x) {
   tdm_graph *graph = layers->graph;
   tdm_rnn_options *options = &layers->options;
@@ -338,7 +344,7 @@ static bool widen(recurrent_layers *layers, tdm_value *x) {
   return tdm_value_is_valid(*x);
 }
 
-/* y or states (..., batch, hidden) without the batch of one. */
+/* Returns y or states (..., batch, hidden) without the batch of one. */
 static tdm_value narrow(const recurrent_layers *layers, tdm_value y) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(y) || !tdm_layer_name(layers->graph, layers->name, "/one_of_batch", text))

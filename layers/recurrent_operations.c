@@ -1,6 +1,6 @@
-/* Shape and gradient rules of recurrent layers; devices/kernels.h has their formulas. Invariant: a
- * run that trains has operations in their place that keep what the gradient reads, so that no other
- * run pays for it. */
+/* Shape and gradient rules of recurrent layers; devices/kernels.h has their formulas. Invariant: in
+ * training, other operations replace these and store the inputs of the gradient, so that only
+ * training has this cost. */
 #include "layers/recurrent_operations.h"
 
 #include "layers/common.h"
@@ -27,7 +27,8 @@ static int32_t cell_of(const void *attributes) {
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* "weight_ih expects 8 features, x has 10 (x [length, batch, 10], weight_ih [16, 8])" */
+/* Reports, for example, "weight_ih expects 8 features, x has 10 (x [length, batch, 10], weight_ih
+ * [16, 8])". */
 static tdm_status expect_features(const tdm_infer *infer) {
   const tdm_shape *x = tdm_infer_shape(infer, X);
   const tdm_shape *weight = tdm_infer_shape(infer, WEIGHT_IH);
@@ -51,7 +52,7 @@ static tdm_status expect_dtypes(const tdm_infer *infer) {
   return tdm_infer_has(infer, LENGTHS) ? tdm_expect_ids(infer, LENGTHS, "lengths") : TDM_OK;
 }
 
-/* y, h_n, of lstm c_n; in training gates, and of lstm cells. */
+/* Outputs y, h_n, for lstm c_n; in training also gates, and for lstm cells. */
 static tdm_status infer_forward(tdm_infer *infer) {
   TDM_TRY(expect_dtypes(infer));
   TDM_TRY(tdm_expect_rank(infer, X, "x", 3, 3));
@@ -86,7 +87,7 @@ static tdm_status infer_forward(tdm_infer *infer) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-enum { OF_X, OF_Y, OF_WEIGHT_IH, OF_WEIGHT_HH }; /* the gradients' inputs that are always there */
+enum { OF_X, OF_Y, OF_WEIGHT_IH, OF_WEIGHT_HH }; /* inputs that each gradient has */
 
 static size_t count_gradients(const void *attributes) {
   const tdm_recurrent_attributes *recurrent = attributes;
@@ -110,7 +111,8 @@ static tdm_status infer_gradient(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* The products of a step are 2 for each element of both weights and row of the batch. */
+/* Returns the operations of a step: 2 for each element of both weights and each row of the
+ * batch. */
 static double step_flops(const tdm_spec *x, const tdm_spec *weight_ih, const tdm_spec *weight_hh) {
   const double rows = (double)(x->shape.dims[0] * x->shape.dims[1]);
   return 2 * rows * (tdm_work_count(weight_ih) + tdm_work_count(weight_hh));
@@ -120,8 +122,8 @@ static void forward_work(const tdm_infer *node, tdm_work *work) {
   work->flops = step_flops(&node->inputs[X], &node->inputs[WEIGHT_IH], &node->inputs[WEIGHT_HH]);
 }
 
-/* x, y, weight_ih, weight_hh, ...: the same products twice, once for d_x and h, once for the
- * weights. */
+/* Counts the same products twice, once for d_x and d_h, once for the weights. Inputs: x, y,
+ * weight_ih, weight_hh, ... */
 static void gradient_work(const tdm_infer *node, tdm_work *work) {
   work->flops = 2 * step_flops(&node->inputs[0], &node->inputs[2], &node->inputs[3]);
 }
@@ -174,7 +176,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 
 /* ---- The operations -------------------------------------------------------------------------- */
 
-/* A step needs the one before: time is not cut. */
+/* Splits the batch, never time: each step requires the previous one. */
 static tdm_status chunk_recurrent(tdm_chunked *chunked) {
   return tdm_chunked_rows(chunked, 0, X);
 }

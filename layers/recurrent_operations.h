@@ -1,4 +1,4 @@
-/* The operations of recurrent layers: one layer in one direction each, time first. */
+/* The operations of recurrent layers: each is one layer in one direction, with time first. */
 #ifndef TANDEM_LAYERS_RECURRENT_OPERATIONS_H
 #define TANDEM_LAYERS_RECURRENT_OPERATIONS_H
 
@@ -17,7 +17,7 @@ enum {
   TDM_RECURRENT_LENGTHS,
   TDM_RECURRENT_INPUTS,
 };
-/* Their outputs. */
+/* Outputs of these operations. */
 enum { TDM_RECURRENT_Y, TDM_RECURRENT_H_N, TDM_RECURRENT_C_N, TDM_RECURRENT_OUTPUTS };
 
 extern const tdm_operation tdm_operation_rnn;  /* y, h_n */

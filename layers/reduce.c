@@ -1,5 +1,5 @@
-/* Sums and means over dimensions. Invariant: a node sums over at most two groups of neighbouring
- * dimensions, which is what kernels take; more become several nodes, the last groups first. */
+/* Sums and means over dimensions. Invariant: a node reduces at most two groups of adjacent
+ * dimensions, the limit of the kernels. More groups become several nodes, the last groups first. */
 #include <math.h>
 #include <string.h>
 
@@ -62,14 +62,14 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Sums of the parts, added; for the mean each part divides by the count of the whole. */
+/* Adds the sums of the parts. For the mean, each part divides by the count of the whole batch. */
 static tdm_status chunk_reduce(tdm_chunked *chunked) {
   tdm_reduce_attributes attributes;
   memcpy(&attributes, tdm_chunked_attributes(chunked), sizeof attributes);
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
   if ((attributes.mask >> rows & 1) == 0) return tdm_chunked_each(chunked, NULL);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
-  const bool is_part = attributes.terms != 0; /* of a batch in parts that are cut once more */
+  const bool is_part = attributes.terms != 0; /* this node is itself a part */
   if (!is_part) attributes.terms = 1;
   for (int i = 0; i < x.rank && !is_part; i++)
     if ((attributes.mask >> i & 1) != 0) attributes.terms *= x.dims[i];
@@ -104,7 +104,7 @@ TDM_RECORDS(reduce,
                           "tdm_gaussian_nll tdm_poisson_nll"},
             {.operation = &reduce_gradient});
 
-/* The last two groups of neighbours in mask. */
+/* Returns the last two groups of adjacent dimensions in mask. */
 int64_t tdm_reduced_last_groups(int64_t mask, int rank) {
   int groups = 0;
   int64_t found = 0;
@@ -146,13 +146,13 @@ static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *na
   int64_t mask;
   if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask)) return (tdm_value){0, 0};
   const tdm_shape shape = tdm_value_shape(graph, x);
-  do { /* once also for no dimension */
+  do { /* at least once, also for no dimension */
     tdm_reduce_attributes attributes;
     memset(&attributes, 0, sizeof attributes);
     attributes.mask = tdm_reduced_last_groups(mask, shape.rank);
     attributes.keep = keep;
     attributes.mean = mean;
-    mask &= ~attributes.mask; /* dimensions before those keep their places */
+    mask &= ~attributes.mask; /* dimensions before these keep their indices */
     x = tdm_append(graph, &reduce_operation, name, &attributes, &x, 1, NULL);
   } while (mask != 0);
   return x;

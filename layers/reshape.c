@@ -1,32 +1,32 @@
-/* Reshape: a view under another shape. A name in the wanted shape is the size of x's dimension of
- * that name, or, where x has none and another dimension is open too, of the inputs'; what is not
- * known by then, one dimension at most, follows from the element counts. Invariant: `source` is
- * filled when the graph is built, because names are gone when it runs. */
+/* Reshape: a view with another shape. A name in the wanted shape is the size of x's dimension of
+ * that name. If x lacks the name and another dimension is open too, it is the size that inputs give
+ * the name. At most one dimension then stays open; its size follows from the element counts.
+ * Invariant: `source` is filled when the graph is built, because names do not exist at run time. */
 #include "graph/passes/parts.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
 typedef struct reshape_rule {
   tdm_reshape_attributes wanted;
-  int8_t source[TDM_MAX_RANK]; /* the dimension of x that it is, by its name; -1: none */
-  int8_t merged[TDM_MAX_RANK]; /* so many more of x, behind that, are one with it */
-  tdm_dim told; /* the size of the name that stays open: where x has no elements, these do not tell
-                   it; TDM_INFER: nothing does */
+  int8_t source[TDM_MAX_RANK]; /* dimension of x with the same name; -1: none */
+  int8_t merged[TDM_MAX_RANK]; /* how many dimensions of x after it are merged with it */
+  tdm_dim told; /* size of the name that stays open, for an x without elements, whose count does not
+                 * determine it; TDM_INFER: unknown */
 } reshape_rule;
 
-/* Has x the dimensions that dimension i of the result is made of? */
+/* Returns true if x has the dimensions that dimension i of the result consists of. */
 static bool has_sources(const reshape_rule *rule, const tdm_shape *x, int i) {
   return rule->source[i] >= 0 && rule->source[i] + rule->merged[i] < x->rank;
 }
 
-/* The product of a shape's sizes, and its other dimensions. */
+/* The product of a shape's sizes, and its dimensions that are not sizes. */
 typedef struct factors {
   int64_t product; /* -1: too large */
   int symbol_count;
   tdm_dim symbols[TDM_MAX_RANK];
 } factors;
 
-/* Of the dimensions but those whose bits are set in skipped. */
+/* Returns the factors of all dimensions except those whose bits are set in `skipped`. */
 static factors factors_of(const tdm_shape *shape, unsigned skipped) {
   factors found = {.product = 1};
   for (int i = 0; i < shape->rank; i++) {
@@ -44,7 +44,7 @@ static void remove_symbol(factors *from, int index) {
   from->symbols[index] = from->symbols[--from->symbol_count];
 }
 
-/* Drops the names that both have. */
+/* Removes names that occur in both. */
 static void cancel_names(factors *a, factors *b) {
   for (int i = a->symbol_count - 1; i >= 0; i--) {
     if (!tdm_dim_is_named(a->symbols[i])) continue;
@@ -71,8 +71,9 @@ static tdm_status does_not_fit(const tdm_shape *x, const tdm_shape *wanted) {
                   tdm_shape_text(wanted, wanted_text, sizeof wanted_text));
 }
 
-/* Gives dimension `open` of out the size that makes the counts agree, where they are certain. What
- * out takes from x as it is counts on neither side: of no rows too there is one way to see each. */
+/* Sets dimension `open` of out to the size that makes the element counts equal, if they are
+ * certain. Dimensions that out takes unchanged from x are excluded from both counts, so that the
+ * size is determined also if such a dimension is 0. */
 static tdm_status settle(const reshape_rule *rule, const tdm_shape *x, tdm_shape *out, int open) {
   unsigned of_x = 0, of_out = open < 0 ? 0 : 1U << open;
   for (int i = 0; i < out->rank; i++) {
@@ -102,12 +103,13 @@ static tdm_status settle(const reshape_rule *rule, const tdm_shape *x, tdm_shape
   return TDM_OK;
 }
 
-/* Neither a size nor one of x's. */
+/* Returns true if the dimension is neither a size nor taken from x. */
 static bool is_open(const reshape_rule *rule, int dimension) {
   return !tdm_dim_is_size(rule->wanted.dims[dimension]) && rule->source[dimension] < 0;
 }
 
-/* All but one get sizes: that of the batch, which may be cut, stays open before others. */
+/* Replaces open names by sizes until one is left. The name of the batch, which may be split, is
+ * replaced last. */
 static void bind_names(void *attributes, const tdm_bound_names *names) {
   reshape_rule *rule = attributes;
   int open_count = 0;
@@ -126,7 +128,7 @@ static void bind_names(void *attributes, const tdm_bound_names *names) {
       rule->told = names->size_of(names->user, rule->wanted.dims[i]);
 }
 
-/* The sizes of its sources multiplied; of one its name as well. */
+/* Writes the product of the sources' sizes. A single source also keeps its name. */
 static tdm_status dimension_of(const reshape_rule *rule, const tdm_shape *x, int i,
                                tdm_dim *out_dimension) {
   *out_dimension = x->dims[rule->source[i]];
@@ -182,7 +184,8 @@ TDM_RECORDS(reshape, {.operation = &reshape_operation,
                       .functions = "tdm_reshape tdm_unsqueeze tdm_squeeze "
                                    "tdm_flatten tdm_stack"});
 
-/* Back to the shape of x, which is known when a plan is made; before, it may keep its names. */
+/* Reshapes the gradient to the shape of x, which is fixed when a plan is made; until then it may
+ * contain names. */
 static tdm_status append_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_shape x = tdm_value_shape(graph, tdm_gradient_input(gradient, 0));
@@ -212,8 +215,8 @@ tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal", name);
   const tdm_shape has = tdm_value_shape(graph, x);
   reshape_rule rule = {.wanted.rank = shape.rank, .told = TDM_INFER};
-  int nameless_count = 0; /* open ones that no name decides */
-  int same = 0;           /* of the first ones of both, which have one size */
+  int nameless_count = 0; /* open dimensions without a name */
+  int same = 0;           /* leading dimensions of equal size in both */
   for (int i = 0; i < TDM_MAX_RANK; i++) {
     rule.wanted.dims[i] = i < shape.rank ? shape.dims[i] : 0;
     rule.source[i] = -1;

@@ -1,11 +1,12 @@
 /* RMSprop (T. Tieleman, G. Hinton, "Lecture 6.5: rmsprop", 2012; centered: A. Graves, 2013), as
- * torch.optim.RMSprop. Invariant: an update is one node that overwrites the parameter and the
- * states that its settings ask for, in the order square_avg, grad_avg, momentum_buffer. */
+ * torch.optim.RMSprop. Invariant: one node updates a parameter. It overwrites the parameter and
+ * those of the states square_avg, grad_avg, momentum_buffer that the settings require, in this
+ * order. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/optimizers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { ALPHA, EPSILON, WEIGHT_DECAY, MOMENTUM, CENTERED };
 
 #define OPERATION(states)                                                                          \
@@ -14,7 +15,8 @@ enum { ALPHA, EPSILON, WEIGHT_DECAY, MOMENTUM, CENTERED };
   .max_inputs = 2 + (states), .output_count = 1 + (states), .infer = tdm_infer_update,             \
   .work = tdm_work_streams, .precision = TDM_PRECISION_FLOAT32
 
-/* parameter, d_parameter, states... -> =parameter and the states; by how many states there are. */
+/* Inputs: parameter, d_parameter, states... The outputs overwrite the parameter and the states. The
+ * index is the number of states less one. */
 static const tdm_operation rmsprop[] = {
     {OPERATION(1), .overwrites = {1, 3}},
     {OPERATION(2), .overwrites = {1, 3, 4}},

@@ -1,6 +1,5 @@
-/* Learning rates as functions of the number of steps: the closed forms of what
- * torch.optim.lr_scheduler computes step after step. Invariant: a rate depends on the schedule and
- * the step alone. */
+/* Learning rates as functions of the number of steps: closed forms of what torch.optim.lr_scheduler
+ * computes step by step. Invariant: a rate depends only on the schedule and the step. */
 #include "tandem/layers/schedules.h"
 
 #include <math.h>
@@ -23,10 +22,10 @@ enum {
   LAMBDA
 };
 
-/* Places in settings: of step, multi-step and exponential; of cosine; of linear; of constant; of
- * polynomial. */
+/* Indices into settings: for step, multi-step and exponential; for cosine; for linear; for
+ * constant; for polynomial. */
 enum { GAMMA = 0, LEAST = 0, FIRST = 0, LAST = 1, FACTOR = 0, POWER = 0 };
-/* Of one-cycle: steps at which phases end, and the rates there. */
+/* Indices for one-cycle: the steps at which phases end, and the rates there. */
 enum { PHASES = 0, END_1 = 0, END_2 = 1, END_3 = 2, RATE_FIRST = 3, RATE_LAST = 4, IS_LINEAR = 5 };
 enum { LEAST_MOMENTUM = 6, MOST_MOMENTUM = 7 };
 
@@ -131,7 +130,7 @@ tdm_status tdm_rate_schedule_polynomial(double rate, int64_t steps, double power
   return check_steps("polynomial", "steps", steps);
 }
 
-/* What is put together of parts. */
+/* Creates a schedule that consists of others. */
 static tdm_status make_of_parts(int kind, const char *name, const tdm_rate_schedule *parts,
                                 size_t count, tdm_rate_schedule *out_schedule) {
   if (!parts || count < 1 || count > TDM_RATE_SCHEDULE_MAX_MILESTONES)
@@ -226,17 +225,18 @@ static int64_t milestones_passed(const tdm_rate_schedule *schedule, int64_t step
   return passed;
 }
 
-/* From a to b when share goes from 0 to 1. */
+/* Interpolates from a to b while share goes from 0 to 1. */
 static double anneal(double a, double b, double share, bool linear) {
   return linear ? a + (b - a) * share : b + (a - b) / 2 * (1 + cos(M_PI * share));
 }
 
-/* How much of the phase from begin to end is over at step; a phase of no steps is. */
+/* Returns the completed fraction of the phase from begin to end. A phase without steps is
+ * complete. */
 static double share_of(double step, double begin, double end) {
   return end > begin ? (step - begin) / (end - begin) : 1.0;
 }
 
-/* From first to peak, to fallen, and in a third phase to last. */
+/* Returns the value of a cycle: from first to peak, to fallen, and in a third phase to last. */
 static double cycle_at(const tdm_rate_schedule *schedule, double step, double first, double peak,
                        double fallen, double last) {
   const double *settings = schedule->settings;

@@ -1,11 +1,11 @@
 /* Stochastic gradient descent with momentum, dampening, weight decay and Nesterov's momentum, as
- * torch.optim.SGD. Invariant: an update is one node that overwrites the parameter and its states;
- * rows of a sparse gradient are updated by plain descent only. */
+ * torch.optim.SGD. Invariant: one node updates a parameter. It overwrites the parameter and its
+ * states. Sparse gradients allow only plain descent. */
 #include "layers/clip.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-/* Places in tdm_optimizer.settings. */
+/* Indices into tdm_optimizer.settings. */
 enum { MOMENTUM, DAMPENING, WEIGHT_DECAY, NESTEROV };
 
 static tdm_status infer_sgd(tdm_infer *infer) {
@@ -13,7 +13,7 @@ static tdm_status infer_sgd(tdm_infer *infer) {
   return tdm_expect_shape(infer, 1, "gradient", tdm_infer_shape(infer, 0));
 }
 
-/* parameter, d_parameter -> =parameter. */
+/* Inputs: parameter, d_parameter. The output overwrites the parameter. */
 static const tdm_operation sgd = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SGD,
@@ -27,7 +27,8 @@ static const tdm_operation sgd = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-/* parameter, d_parameter, momentum_buffer, initialized -> =parameter, =buffer, =initialized. */
+/* Inputs: parameter, d_parameter, momentum_buffer, initialized. The outputs overwrite the parameter
+ * and both states. */
 static const tdm_operation sgd_momentum = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SGD,
@@ -41,7 +42,8 @@ static const tdm_operation sgd_momentum = {
     .precision = TDM_PRECISION_FLOAT32,
 };
 
-/* parameter (rows, dim), rows (n, dim), indices (n), count () -> =parameter. */
+/* Inputs: parameter (rows, dim), rows (n, dim), indices (n), count (). The output overwrites the
+ * parameter. */
 static const tdm_operation sgd_sparse = {
     .struct_size = sizeof(tdm_operation),
     .name = TDM_OP_SGD_SPARSE,

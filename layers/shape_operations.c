@@ -1,5 +1,5 @@
-/* Select and the exchange of the first two dimensions; reshape has a file of its own. Invariant:
- * every element of an output is an element of the input, so gradients only put them back. */
+/* Select, and swapping of the first two dimensions; reshape.c has reshape. Invariant: each element
+ * of an output is an element of the input, so gradients only move elements. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 

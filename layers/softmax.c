@@ -1,4 +1,4 @@
-/* Softmax and its logarithm along one dimension. Invariant: gradients read the output alone. */
+/* Softmax and log-softmax along one dimension. Invariant: gradients read only the output. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -32,7 +32,7 @@ static const tdm_operation log_softmax_gradient = {
     .precision = TDM_PRECISION_GIVEN,
 };
 
-/* d_y, y -> d_x by operation, along the same dimension. */
+/* Appends d_y, y -> d_x, by the given operation and along the same dimension. */
 static tdm_status append_gradient(tdm_gradient *gradient, const tdm_operation *operation) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),

@@ -1,5 +1,5 @@
-/* Elements in order along a dimension. Invariant: the adjoint of an element goes back to where it
- * was, so that gradients are sums by the indices that were found. */
+/* Sorting along a dimension. Invariant: the adjoint of an element goes to the element's original
+ * index, so gradients are sums by these indices. */
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
@@ -56,7 +56,7 @@ static const tdm_operation sort_operation = {
 TDM_RECORDS(sort, {.operation = &sort_operation,
                    .functions = "tdm_sort tdm_argsort tdm_topk tdm_median"});
 
-/* The first `count` in order (0: all of them), and where they were. */
+/* Returns the first `count` elements in order (0: all), and writes their indices. */
 static tdm_value sort_by(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                          int dimension, int64_t count, bool descending, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
@@ -95,7 +95,7 @@ tdm_value tdm_topk(tdm_graph *graph, const char *name, tdm_value x, int64_t k, i
   return sort_by(graph, "topk", name, x, dimension, k, largest, out_indices);
 }
 
-/* A NaN would be sorted behind all, and the middle be a number. */
+/* NaN would be sorted after all numbers, so the median of a row with NaN would be a number. */
 tdm_value tdm_median(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "median", name, x)) return invalid;

@@ -1,6 +1,6 @@
-/* Slices, orders of dimensions and repetitions, which are all copies by strides, and padding, which
- * puts elements back where slices took them. Invariant: every element of a copy is one of x's, so
- * the gradient sums over what was repeated, restores the order, and puts back what was taken. */
+/* Slices, permutations and repetitions, which are strided copies, and padding, the inverse of
+ * slices. Invariant: each element of a copy is an element of x, so the gradient sums over
+ * repetitions, restores the order and pads slices. */
 #include "devices/strided.h"
 
 #include "layers/common.h"
@@ -8,19 +8,20 @@
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* Does dimension i of the result run along all of its source, in its order? */
+/* Returns true if dimension i of the result covers all of its source, in order. */
 static bool is_whole(const tdm_strided_attributes *attributes, int64_t i) {
   return attributes->begins[i] == 0 && attributes->ends[i] == TDM_TO_THE_END &&
          attributes->steps[i] == 1;
 }
 
-/* Or in the other? */
+/* Returns true if dimension i of the result covers all of its source, in reverse order. */
 static bool is_flipped(const tdm_strided_attributes *attributes, int64_t i) {
   return attributes->begins[i] == -1 && attributes->ends[i] == TDM_TO_THE_BEGINNING &&
          attributes->steps[i] == -1;
 }
 
-/* repeats tells a size by itself, and by a number of its own that that is 0. */
+/* Encodes a size for the attribute `repeats`, in which 0 means none: size 0 has its own
+ * constant. */
 static int64_t repeats_of(int64_t size) {
   return size == 0 ? TDM_STRIDED_NONE : size;
 }
@@ -43,8 +44,8 @@ static tdm_dim dimension_of(const tdm_infer *infer, const tdm_strided_attributes
                                : TDM_DIM_UNKNOWN;
 }
 
-/* Has the source of dimension i the size that it must have? What has no size yet is asked again
- * when it has one. */
+/* Fails unless the source of dimension i has the required size. A size that is still open is
+ * checked again when it is fixed. */
 static tdm_status expect_size(const tdm_infer *infer, const tdm_strided_attributes *attributes,
                               int i) {
   const int64_t source = attributes->sources[i], repeats = attributes->repeats[i];
@@ -95,8 +96,8 @@ static tdm_status infer_pad(tdm_infer *infer) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* What is left of d once it is summed over what x repeats: the dimensions that have sources, whose
- * list comes back in sources (count). */
+/* Returns d summed over the dimensions that repeat x. The sources of the remaining dimensions are
+ * written to sources (count). */
 static tdm_value sum_repeats(tdm_graph *graph, const char *name, tdm_value d,
                              const tdm_strided_attributes *attributes, int *sources,
                              int *out_count) {
@@ -112,7 +113,7 @@ static tdm_value sum_repeats(tdm_graph *graph, const char *name, tdm_value d,
   return repeated_count > 0 ? tdm_sum(graph, name, d, repeated, repeated_count, false) : d;
 }
 
-/* The places that slices took, back in x's shape, zeros elsewhere. */
+/* Pads what slices selected to x's shape, with zeros elsewhere. */
 static tdm_value put_back(tdm_graph *graph, const char *name, tdm_value d,
                           const tdm_strided_attributes *attributes, const tdm_shape *x) {
   tdm_pad_attributes pad = {.rank = x->rank};
@@ -150,7 +151,7 @@ static tdm_status append_strided_gradient(tdm_gradient *gradient) {
       sum_repeats(graph, name, tdm_gradient_of_output(gradient, 0), attributes, sources, &count);
   bool ordered = true;
   int found = 0;
-  tdm_shape taken = x; /* x's shape, of what was taken of it */
+  tdm_shape taken = x; /* x's shape after the slices */
   const tdm_shape left = tdm_value_shape(graph, d);
   for (int s = 0; s < x.rank; s++) {
     for (int k = 0; k < count; k++) {
@@ -166,7 +167,7 @@ static tdm_status append_strided_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Slices take back what was put. */
+/* The gradient of padding is a slice. */
 static tdm_status append_pad_gradient(tdm_gradient *gradient) {
   tdm_graph *graph = tdm_gradient_graph(gradient);
   const char *name = tdm_gradient_name(gradient);
@@ -187,7 +188,7 @@ static tdm_status append_pad_gradient(tdm_gradient *gradient) {
 
 /* ---- Micro-batches --------------------------------------------------------------------------- */
 
-/* The rows of the batch go whole wherever they go. */
+/* Splits the batch, if each row of the result is a whole row of x. */
 static tdm_status chunk_strided(tdm_chunked *chunked) {
   const tdm_strided_attributes *attributes = tdm_chunked_attributes(chunked);
   const int rows = tdm_chunked_cut(chunked, 0).dimension;
@@ -247,7 +248,7 @@ tdm_value tdm_pad_with(tdm_graph *graph, const char *name, tdm_value x,
   return tdm_append(graph, &pad_operation, name, attributes, &x, 1, NULL);
 }
 
-/* All of x as it is. */
+/* Returns attributes that copy all of x unchanged. */
 static tdm_strided_attributes all_of(const tdm_shape *x) {
   tdm_strided_attributes attributes = {.rank = x->rank};
   for (int i = 0; i < x->rank; i++) {
@@ -287,7 +288,7 @@ tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimensi
   return append_strided(graph, name, x, invalid, &attributes);
 }
 
-/* Reads dimensions of x, of which none may stand twice; false with the graph's error. */
+/* Reads dimensions of x, each of which may occur once. Returns false with the graph's error. */
 static bool read_dimensions(tdm_graph *graph, const char *function, const char *name,
                             const tdm_shape *shape, const int *dimensions, size_t count,
                             int *out_dimensions) {
@@ -367,15 +368,16 @@ tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shif
 
 /* ---- Repetitions ----------------------------------------------------------------------------- */
 
-/* What a dimension that stays is to be asked when sizes are known; 0: nothing. */
+/* Returns the size to check for a kept dimension once sizes are fixed, or 0 if no check is
+ * required. */
 static int64_t size_to_expect(tdm_dim from, tdm_dim to, bool has_like) {
   if (to == TDM_INFER || (from == to && from != TDM_DIM_UNKNOWN)) return 0;
   if (tdm_dim_is_size(to)) return repeats_of(to);
   return has_like ? TDM_STRIDED_AS_LIKE : 0;
 }
 
-/* x repeated to the shape, or, where like is valid, which has that shape, as often as like has it;
- * TDM_INFER: not at all. */
+/* Returns x repeated to the shape. Dimensions that are TDM_INFER are not repeated. If like is
+ * valid, it has that shape, and sizes that are open are taken from it in a run. */
 static tdm_value expand(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                         tdm_value like, const tdm_shape *shape) {
   const tdm_shape has = tdm_value_shape(graph, x);
@@ -429,7 +431,8 @@ tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_val
   return expand(graph, "expand_as", name, x, like, &shape);
 }
 
-/* x as (1, d0, 1, d1, ...), repeated, seen as (times[0] d0, times[1] d1, ...). */
+/* Reshapes x to (1, d0, 1, d1, ...), repeats it, and reshapes it to (times[0] d0, times[1] d1,
+ * ...). */
 tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
                      size_t count) {
   name = tdm_graph_name(graph, name);

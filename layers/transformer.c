@@ -1,5 +1,5 @@
 /* The layers of a transformer (Vaswani et al., "Attention is all you need", 2017), and bilinear
- * forms. Invariant: every part is a layer of its own, under PyTorch's name. */
+ * forms. Invariant: each part is a layer of its own, with PyTorch's name. */
 #include <math.h>
 
 #include "layers/arguments.h"
@@ -11,7 +11,7 @@ static const tdm_value invalid = {0, 0};
 
 /* ---- Transformers ---------------------------------------------------------------------------- */
 
-/* One call of a user's. */
+/* The arguments of one call. */
 typedef struct transformer_layer {
   tdm_graph *graph;
   const char *name;
@@ -46,7 +46,7 @@ static tdm_value linear(const transformer_layer *self, const char *suffix, tdm_v
                                                                              out_features);
 }
 
-/* x attends to memory, which may be x. */
+/* Appends the attention of x to memory, which may be x itself. */
 static tdm_value attend(const transformer_layer *self, const char *suffix, tdm_value x,
                         tdm_value memory, bool causal, tdm_value mask, tdm_value padding) {
   char text[TDM_LAYER_NAME_BYTES];
@@ -68,7 +68,8 @@ static tdm_value attend_itself(const transformer_layer *self, tdm_value x) {
               attend(self, ".self_attn", x, x, options->causal, options->mask, options->padding));
 }
 
-/* inner_drop and outer_drop: PyTorch numbers its dropouts through. */
+/* Appends the feed-forward part. inner_drop and outer_drop: names of the dropouts, which PyTorch
+ * numbers consecutively. */
 static tdm_value feed_forward(const transformer_layer *self, const char *outer_drop, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
   tdm_value y = linear(self, ".linear1", x, self->options.feedforward);
@@ -86,7 +87,7 @@ static tdm_value add(const transformer_layer *self, tdm_value x, tdm_value y) {
   return tdm_add(self->graph, text, x, y);
 }
 
-/* Returns true if x can attend to memory, or to itself, under the masks of that. */
+/* Returns true if x can attend to memory, or to itself, with the masks for that. */
 static bool can_attend(const transformer_layer *self, const char *layer, tdm_value x,
                        tdm_value memory, bool itself) {
   const tdm_transformer_options *options = &self->options;

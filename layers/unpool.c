@@ -1,5 +1,5 @@
-/* What maxima of windows leave of a plane: each where it was, zeros elsewhere. Invariant: of
- * several at one place the mean is kept, so that the result does not depend on their order. */
+/* Max unpooling: each maximum goes to its original place in a plane, zeros elsewhere. Invariant:
+ * several maxima at one place are averaged, so the result does not depend on their order. */
 #include "layers/arguments.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
@@ -8,14 +8,14 @@ enum { MOST_AXES = 3 };
 
 static const tdm_value invalid = {0, 0};
 
-/* x (n, channels, elements), of x (n, channels, ...). */
+/* Returns x (n, channels, ...) as (n, channels, elements). */
 static tdm_value flat(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_value_is_valid(x) ? tdm_flatten(graph, name, x, 2, -1) : invalid;
 }
 
-/* Returns true if x is (n, channels, ...), or without n, with as many dimensions behind the
- * channels as there are sizes; writes whether n lacks, and how large a plane of the result is.
- * Otherwise the graph has its error. */
+/* Returns true if x is (n, channels, ...), or lacks n, with as many dimensions after the channels
+ * as there are sizes. Writes whether x lacks n, and the number of elements of a plane of the
+ * result. Otherwise returns false with the graph's error. */
 static bool read_sizes(tdm_graph *graph, const char *name, tdm_value x, const int64_t *sizes,
                        size_t count, bool *out_single, int64_t *out_plane) {
   static const char layer[] = "max_unpool";

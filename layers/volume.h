@@ -1,5 +1,5 @@
-/* What convolutions and pooling of three dimensions share: lists of three numbers, and how a volume
- * is read. */
+/* Code that three-dimensional convolutions and pooling share: lists of three numbers, and reading
+ * of volumes. */
 #ifndef TANDEM_LAYERS_VOLUME_H
 #define TANDEM_LAYERS_VOLUME_H
 
@@ -8,18 +8,18 @@
 enum { TDM_DEPTH, TDM_HEIGHT, TDM_WIDTH, TDM_VOLUME_AXES };
 #define TDM_VOLUME_RANK 5 /* n, channels, depth, height, width */
 
-/* x (n, channels, depth, height, width), one volume as a batch of itself, and its shape; false with
- * the graph's error. */
+/* Converts x to a batch (n, channels, depth, height, width), a single volume to a batch of one, and
+ * writes its shape. Returns false with the graph's error. */
 bool tdm_volume_read(tdm_graph *graph, const char *layer, const char *name, tdm_value *x,
                      bool *out_single, tdm_shape *out_shape);
-/* y without its first dimension again, if x was one volume. */
+/* Removes the first dimension of y again if x was a single volume. */
 tdm_value tdm_volume_finish(tdm_graph *graph, const char *name, tdm_value y, bool single);
-/* Is the list there? If not, the graph's error says so. */
+/* Returns true if the list is not NULL; otherwise the graph has an error. */
 bool tdm_volume_has_list(tdm_graph *graph, const char *layer, const char *name,
                          const int64_t *list);
 
-/* A transposed convolution of two dimensions with a weight that is there, (channels, out / groups,
- * height, width), without bias; all dimensions of x but n are sizes. */
+/* Appends a two-dimensional transposed convolution with an existing weight, (channels, out /
+ * groups, height, width), without bias. All dimensions of x except n are sizes. */
 tdm_value tdm_conv_transpose_of(tdm_graph *graph, const char *name, tdm_value x, tdm_value weight,
                                 const tdm_conv_transpose_options *options);
 

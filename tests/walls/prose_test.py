@@ -28,7 +28,6 @@ ALLOWED = {
     "devices": 347,
     "docs": 18,
     "graph": 658,
-    "layers": 122,
     "net": 2,
     "tests": 850,
 }

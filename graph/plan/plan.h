@@ -237,8 +237,10 @@ void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions);
 /* Fills what the plan keeps about refreshing, and numbers its nodes' conditions as commands do; its
  * graph has been through the transfer pass. */
 tdm_status tdm_plan_note_refreshes(tdm_plan *plan) TDM_WARN_UNUSED;
-/* Do the logs still have the windows that the plan was made for? */
+/* Returns true if the logs have the windows that the plan was made for, or are to have them. */
 bool tdm_plan_is_current(const tdm_plan *plan);
+/* Under the store's lock: returns true if the plan's updates have room in the logs. */
+bool tdm_plan_has_logs(const tdm_plan *plan);
 
 /* Fills plan->touched_bytes; the plan has been emitted. */
 tdm_status tdm_plan_count_touched(tdm_plan *plan) TDM_WARN_UNUSED;

@@ -27,20 +27,13 @@ static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   for (size_t i = 0; i < graph->logs.count; i++) {
     const tdm_graph_log *log = &graph->logs.items[i];
     if (log->age >= 0) continue;
-    TDM_TRY(tdm_store_reserve_log(binding, plan->entries[log->persistent],
-                                  tdm_plan_logged_rows(plan, log)));
+    TDM_TRY(tdm_store_bind_log(binding, &plan->entries[log->persistent],
+                               tdm_plan_logged_rows(plan, log)));
   }
   return TDM_OK;
 }
 
-static tdm_status bind_store(tdm_plan *plan, const tdm_plan_request *request) {
-  tdm_store_binding binding = {.store = request->store};
-  tdm_status status = bind_persistents(plan, request, &binding);
-  if (status == TDM_OK) status = bind_logs(plan, &binding);
-  return tdm_store_end_binding(&binding, status);
-}
-
-static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
+static tdm_status bind_deriveds(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   const size_t count = graph->deriveds.count;
   plan->copies = tdm_region_take(&plan->region, (count + 1) * sizeof(void *), "plan");
@@ -48,28 +41,32 @@ static tdm_status bind_deriveds(tdm_plan *plan, tdm_store *store) {
   for (size_t i = 0; i < count; i++) {
     const tdm_ir_value *value = tdm_ir_value_at(graph, graph->deriveds.items[i].value);
     const tdm_ir_value *source = tdm_ir_value_at(graph, graph->deriveds.items[i].source);
-    TDM_TRY(tdm_store_copy_on(store, plan->entries[source->binding],
-                              tdm_context_device(graph->context, (size_t)value->device),
-                              &plan->copies[i]));
+    TDM_TRY(tdm_store_bind_copy(binding, &plan->entries[source->binding],
+                                tdm_context_device(graph->context, (size_t)value->device),
+                                &plan->copies[i]));
   }
   return TDM_OK;
 }
 
 /* The table of bases with what never changes between runs. */
-static tdm_status fill_bases(tdm_plan *plan) {
+static void fill_bases(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
-  plan->bases =
-      tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address), "plan");
-  if (!plan->bases) return TDM_OUT_OF_MEMORY;
   for (size_t i = 0; i < graph->persistents.count; i++)
     plan->bases[plan->layout.persistents + i] = plan->entries[i]->storage->memory.address;
   for (size_t i = 0; i < graph->deriveds.count; i++)
     plan->bases[plan->layout.deriveds + i] = plan->copies[i]->storage->memory.address;
-  return TDM_OK;
 }
 
 tdm_status tdm_plan_bind(tdm_plan *plan, const tdm_plan_request *request) {
-  TDM_TRY(bind_store(plan, request));
-  TDM_TRY(bind_deriveds(plan, request->store));
-  return fill_bases(plan);
+  tdm_store_binding binding;
+  plan->bases =
+      tdm_region_take(&plan->region, (plan->layout.count + 1) * sizeof(tdm_address), "plan");
+  if (!plan->bases) return TDM_OUT_OF_MEMORY;
+  tdm_store_begin_binding(&binding, request->store);
+  tdm_status status = bind_persistents(plan, request, &binding);
+  if (status == TDM_OK) status = bind_logs(plan, &binding);
+  if (status == TDM_OK) status = bind_deriveds(plan, &binding);
+  TDM_TRY(tdm_store_end_binding(&binding, status));
+  fill_bases(plan);
+  return TDM_OK;
 }

@@ -111,7 +111,16 @@ bool tdm_plan_is_current(const tdm_plan *plan) {
   for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
     const uint32_t source = plan->graph.deriveds.items[i].source;
     const uint32_t p = tdm_ir_value_at(&plan->graph, source)->binding;
-    if (atomic_load(&plan->entries[p]->log.window) != plan->windows[p]) return false;
+    if (tdm_row_log_window(plan->entries[p]) != plan->windows[p]) return false;
+  }
+  return true;
+}
+
+bool tdm_plan_has_logs(const tdm_plan *plan) {
+  for (size_t i = 0; i < plan->graph.logs.count; i++) {
+    const tdm_graph_log *log = &plan->graph.logs.items[i];
+    const uint64_t window = atomic_load(&plan->entries[log->persistent]->log.window);
+    if (log->age < 0 && window < tdm_plan_logged_rows(plan, log)) return false;
   }
   return true;
 }

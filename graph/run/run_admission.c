@@ -17,12 +17,14 @@ static tdm_run_state *run_of(tdm_admission *admission) {
 
 /* ---- Admission: under the store's lock ---- */
 
-/* A run that updates nothing writes only where it refreshes a copy. */
+/* A run that updates nothing writes only where it refreshes a copy. A run that logs more rows than
+ * the log has room for waits until no run is inside: the log becomes larger then. */
 static bool has_slot(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_session *session = run->session;
   if (!run->plan->writes_persistent)
     admission->writes = tdm_plan_find_old(run->plan, false, run->conditions);
+  if (session->store->growing && !tdm_plan_has_logs(run->plan)) return false;
   for (int i = 0; i < session->depth; i++)
     if (!session->slots[i].busy) return true;
   return false;

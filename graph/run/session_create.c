@@ -186,7 +186,8 @@ static tdm_status read_averages(tdm_session *session, tdm_graph *graph) {
 }
 
 static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
-  tdm_store_binding binding = {.store = session->store};
+  tdm_store_binding binding;
+  tdm_store_begin_binding(&binding, session->store);
   tdm_status status = session->averages ? read_averages(session, graph) : TDM_OK;
   for (size_t i = 0; status == TDM_OK && i < graph->persistents.count; i++) {
     const tdm_graph_persistent *persistent = &graph->persistents.items[i];

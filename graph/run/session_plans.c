@@ -263,14 +263,16 @@ static tdm_status make_plan(tdm_session *session, const tdm_run_request *request
                             tdm_plan **out_plan) {
   tdm_training training;
   const tdm_plan_request wanted = plan_request_of(session, request, tuning, &training);
-  TDM_TRY(tdm_plan_create(&wanted, out_plan));
-  tdm_plan *plan = *out_plan;
-  plan->key.words = tdm_allocate(session->allocator, key->count * sizeof(uint64_t), "plan");
-  if (!plan->key.words) {
-    tdm_plan_destroy(plan);
-    return TDM_OUT_OF_MEMORY;
+  const size_t key_bytes = key->count * sizeof(uint64_t);
+  uint64_t *words = tdm_allocate(session->allocator, key_bytes, "plan");
+  if (!words) return TDM_OUT_OF_MEMORY;
+  const tdm_status status = tdm_plan_create(&wanted, out_plan);
+  if (status != TDM_OK) {
+    tdm_release(session->allocator, words, key_bytes);
+    return status;
   }
-  memcpy(plan->key.words, key->words, key->count * sizeof(uint64_t));
+  tdm_plan *plan = *out_plan;
+  plan->key.words = memcpy(words, key->words, key_bytes);
   plan->key.count = key->count;
   plan->key.hash = key->hash;
   link_newest(session, plan);

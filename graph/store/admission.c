@@ -7,6 +7,19 @@ static bool is_idle(const tdm_store *store) {
   return !store->exclusive && !store->first_chained && store->readers == 0;
 }
 
+void tdm_store_grow_logs(tdm_store *store) {
+  if (!store->growing || !is_idle(store)) return;
+  for (tdm_store_entry *entry = store->growing; entry; entry = entry->next_growing) {
+    tdm_row_log *log = &entry->log;
+    log->retired = log->storage; /* memory is not released under the lock */
+    log->storage = log->larger;
+    log->larger = NULL;
+    log->since = entry->version;
+    atomic_store(&log->window, atomic_load(&log->planned_window));
+  }
+  store->growing = NULL;
+}
+
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
   if (store->exclusive) return false;
   if (!admission->ready) return is_idle(store); /* it wants the store exclusively */
@@ -50,6 +63,7 @@ static void give_up_place(tdm_store *store, tdm_admission *admission) {
 
 static bool enter_locked(tdm_store *store, tdm_admission *admission) {
   if (admission->ready) admission->number = tdm_context_count_run(store->context);
+  tdm_store_grow_logs(store);
   if (!store->waiting && can_enter(store, admission)) {
     take_place(store, admission);
     return true;
@@ -87,6 +101,7 @@ void tdm_store_pass_over(tdm_store *store) {
 tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   tdm_admission *first = NULL;
   tdm_admission **last = &first;
+  tdm_store_grow_logs(store);
   while (store->waiting && can_enter(store, store->waiting)) {
     tdm_admission *admission = store->waiting;
     leave_queue(store, admission);

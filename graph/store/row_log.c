@@ -26,7 +26,13 @@ void tdm_store_entry_rewritten(tdm_store_entry *entry) {
   entry->log.since = entry->version;
 }
 
+/* At once where the host can address the memory: its device's queues may be full of runs. */
 static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, size_t bytes) {
+  void *data = memory->device->ops->host_pointer(memory->device, memory->address);
+  if (data) {
+    memset(data, 0xff, bytes);
+    return TDM_OK;
+  }
   void *none = tdm_allocate(store->allocator, bytes, "log of rows");
   if (!none) return TDM_OUT_OF_MEMORY;
   memset(none, 0xff, bytes);
@@ -38,20 +44,14 @@ static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, siz
   return status;
 }
 
-tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry, uint64_t window) {
-  if (atomic_load(&entry->log.window) >= window) return TDM_OK;
+tdm_status tdm_row_log_make(tdm_store *store, tdm_device *home, uint64_t window,
+                            tdm_storage **out_storage) {
   const size_t bytes = PIECES * (size_t)window * sizeof(int64_t);
-  tdm_storage *storage;
-  TDM_TRY(tdm_storage_create(store->context, entry->storage->memory.device, NULL, bytes, &storage));
-  const bool described = storage->memory.device->described; /* it holds nothing */
-  const tdm_status status = described ? TDM_OK : fill_with_none(store, &storage->memory, bytes);
-  if (status != TDM_OK) {
-    tdm_storage_release(storage);
-    return status;
-  }
-  tdm_storage_release(entry->log.storage);
-  entry->log.storage = storage;
-  entry->log.since = entry->version;
-  atomic_store(&entry->log.window, window);
-  return TDM_OK;
+  TDM_TRY(tdm_storage_create(store->context, home, NULL, bytes, out_storage));
+  if (home->described) return TDM_OK; /* it holds nothing */
+  const tdm_status status = fill_with_none(store, &(*out_storage)->memory, bytes);
+  if (status == TDM_OK) return TDM_OK;
+  tdm_storage_release(*out_storage);
+  *out_storage = NULL;
+  return status;
 }

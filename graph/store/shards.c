@@ -84,6 +84,18 @@ tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
   return TDM_OK;
 }
 
+void tdm_store_unname_shard(tdm_store *store, tdm_store_entry *entry) {
+  const char *table = entry->shard.table;
+  if (!table) return;
+  tdm_store_entry *before = tdm_store_first_shard(store, table);
+  if (before == entry) (void)tdm_map_remove(&store->tables, table);
+  while (before != entry && before->next_shard != entry)
+    before = before->next_shard;
+  if (before != entry) before->next_shard = NULL;
+  tdm_string_release(store->allocator, (char *)table);
+  entry->shard = (tdm_table_shard){0};
+}
+
 tdm_status tdm_store_copy_shard_in(tdm_uploads *uploads, const tdm_tensor *from,
                                    const tdm_store_entry *shard, const tdm_memory *to) {
   const tdm_memory part = {.device = tdm_tensor_owner(from),

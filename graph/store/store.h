@@ -27,9 +27,12 @@ typedef struct tdm_store_copy {
  * indices at the table's home, of which the update from version v writes piece v modulo their
  * number. */
 typedef struct tdm_row_log {
-  tdm_storage *storage;    /* NULL: none is kept */
-  _Atomic uint64_t window; /* changes while no run is inside; only grows */
-  uint64_t since;          /* every update after that version is logged */
+  tdm_storage *storage;            /* NULL: none is kept */
+  _Atomic uint64_t window;         /* changes while no run is inside; only grows */
+  uint64_t since;                  /* every update after that version is logged */
+  _Atomic uint64_t planned_window; /* that plans are made for: of `larger`, or the same */
+  tdm_storage *larger;             /* what it becomes as soon as no run is inside; NULL: it stays */
+  tdm_storage *retired;            /* what it was before, until the next binding of a log */
 } tdm_row_log;
 
 struct tdm_store_entry {
@@ -46,10 +49,10 @@ struct tdm_store_entry {
   bool is_constant; /* of a graph: neither saved nor loaded */
   bool stale;       /* of a broken store: not loaded again yet */
   bool listed;      /* in what is being loaded */
-  bool uploading;   /* by a binding: its first values are not there yet */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;
+  tdm_store_entry *next_growing; /* in store->growing */
 };
 
 /* A session that trains with the store: a link of store->trainers. Under the store's lock. */
@@ -85,7 +88,8 @@ struct tdm_store {
   pthread_mutex_t lock;
   pthread_cond_t granted; /* somebody has the store exclusively */
   tdm_map names;
-  tdm_map tables; /* the first shard of each table that is in shards */
+  tdm_map tables;           /* the first shard of each table that is in shards */
+  tdm_store_entry *growing; /* entries whose logs become larger */
   tdm_store_entry *first;
   tdm_store_entry *last;
   _Atomic uint64_t version;
@@ -101,26 +105,37 @@ struct tdm_store {
   tdm_admission *waiting_last;
 };
 
-/* A plan's or a session's binding of parameters and states. It waits once until no run is inside,
- * and copies the first values of all new entries together. {.store = store}; ended on failure too.
- */
+/* A plan's or a session's binding of what it has in the store (binding.c). What the store lacks is
+ * made outside of it and linked at the end. A binding that fails leaves the store as it was, and
+ * none waits for a run. One thread; ended on failure too. */
 typedef struct tdm_store_binding {
   tdm_store *store;
-  bool alone; /* true: it holds the lock, and no run is inside */
-  tdm_admission place;
-  tdm_uploads uploads; /* the first values of entries that are `uploading` */
+  tdm_region region;
+  tdm_map names;                 /* of what is made, to their tdm_fresh_entry */
+  struct tdm_fresh_entry *first; /* in the order in which they were bound */
+  struct tdm_fresh_entry *last;
+  struct tdm_fresh_copy *copies;
+  struct tdm_fresh_log *logs;
+  tdm_uploads uploads; /* the first values of what is made */
 } tdm_store_binding;
 
-/* Finds the entry of that name, or makes it on home with initial or loaded values, which may be
- * there only once the binding has ended. INVALID_ARGUMENT naming it when shape or dtype differ. */
+void tdm_store_begin_binding(tdm_store_binding *binding, tdm_store *store);
+/* Binds the entry of that name, or makes it on home with initial or loaded values. *slot has the
+ * store's entry once the binding has ended, and stays where it is until then, as persistent does.
+ * INVALID_ARGUMENT, naming the entry, if shape or dtype differ. */
 tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                           const tdm_spec *spec, tdm_device *home, uint64_t seed,
-                          tdm_store_entry **out_entry) TDM_WARN_UNUSED;
-/* Makes room in entry's log for updates that touch at most `window` rows. */
-tdm_status tdm_store_reserve_log(tdm_store_binding *binding, tdm_store_entry *entry,
-                                 uint64_t window) TDM_WARN_UNUSED;
-/* Waits for the values of all new entries. Returns status (what the binding came to before), or why
- * values could not be copied: the entries that lack them are then without memory, as before. */
+                          tdm_store_entry **slot) TDM_WARN_UNUSED;
+/* Binds the copy on device of an entry that was bound to *slot; it is made empty if there is none.
+ */
+tdm_status tdm_store_bind_copy(tdm_store_binding *binding, tdm_store_entry *const *slot,
+                               tdm_device *device, tdm_store_copy **out_copy) TDM_WARN_UNUSED;
+/* Makes room in the log of an entry that was bound to *slot for updates of at most `window` rows:
+ * at once, or as soon as no run is inside. */
+tdm_status tdm_store_bind_log(tdm_store_binding *binding, tdm_store_entry *const *slot,
+                              uint64_t window) TDM_WARN_UNUSED;
+/* Ends the binding: waits for the values of all new entries and links what was made. Returns status
+ * (that of the binding before), or why it failed. */
 tdm_status tdm_store_end_binding(tdm_store_binding *binding, tdm_status status) TDM_WARN_UNUSED;
 
 /* A fresh entry without memory; under the lock. NULL when memory is short. */
@@ -132,13 +147,10 @@ const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
                                      const tdm_spec *spec) TDM_WARN_UNUSED;
-/* The copy of entry on device, made empty if there is none. Not under the lock. */
-tdm_status tdm_store_copy_on(tdm_store *store, tdm_store_entry *entry, tdm_device *device,
-                             tdm_store_copy **out_copy) TDM_WARN_UNUSED;
-
-/* Returns the log's window, which is 0 if there is none. Any thread, without the lock. */
+/* Returns the window that plans are made for, which is 0 if there is no log. Any thread, without
+ * the lock. */
 static inline uint64_t tdm_row_log_window(const tdm_store_entry *entry) {
-  return atomic_load(&entry->log.window);
+  return atomic_load(&entry->log.planned_window);
 }
 /* Where the update from version keeps, or has kept, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
@@ -147,9 +159,11 @@ uint64_t tdm_row_log_bytes(const tdm_store_entry *entry);
 /* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
  * lacks none, or they are not known. */
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
-/* Makes a log of a larger window, if the entry has a smaller one; under exclusion from all runs. */
-tdm_status tdm_row_log_grow(tdm_store *store, tdm_store_entry *entry,
-                            uint64_t window) TDM_WARN_UNUSED;
+/* Makes the memory of a log of that window, in which no row is named. */
+tdm_status tdm_row_log_make(tdm_store *store, tdm_device *home, uint64_t window,
+                            tdm_storage **out_storage) TDM_WARN_UNUSED;
+/* Under the lock: logs that are to become larger do so if no run is inside. */
+void tdm_store_grow_logs(tdm_store *store);
 /* The entry's values changed, rows unknown: under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
@@ -173,9 +187,11 @@ bool tdm_store_stands_for_table(tdm_store *store, const tdm_store_entry *entry);
 /* INVALID_ARGUMENT, naming both, where the store has the table otherwise. */
 tdm_status tdm_store_check_shard(tdm_store *store,
                                  const tdm_graph_persistent *wanted) TDM_WARN_UNUSED;
-/* Says of a fresh entry which rows of a table it is, if it is a shard. On failure it is none. */
+/* Makes a fresh entry the shard of its table, if it is one; and undoes that of a table's last. On
+ * failure it is none. */
 tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
                                 const tdm_table_shard *shard) TDM_WARN_UNUSED;
+void tdm_store_unname_shard(tdm_store *store, tdm_store_entry *entry);
 /* Where the shard's bytes begin among those of its table; 0 of what is no shard. */
 size_t tdm_store_shard_offset(const tdm_store_entry *shard);
 /* The shard's rows between a tensor of the whole table and its memory. */

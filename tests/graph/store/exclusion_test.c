@@ -1,6 +1,6 @@
-/* Who wants a store exclusively (saving, loading, planning that makes parameters, states or logs)
- * takes a place among the runs: behind those that asked before, ahead of those that ask later.
- * A clogged device decides who can go on, so nothing is timed. */
+/* Saving and loading a store take a place among the runs: after those that asked before, ahead of
+ * those that ask later. Planning that makes parameters, states or logs waits for no run. A clogged
+ * device decides which runs can go on, so nothing is timed. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -134,7 +134,7 @@ static const struct operation {
     {"planning of states and logs", plan_training},
     {"planning of longer logs", plan_larger},
 };
-enum { OPERATIONS = sizeof operations / sizeof operations[0] };
+enum { OPERATIONS = sizeof operations / sizeof operations[0], EXCLUSIVE = OPERATIONS - 3 };
 
 /* ---- Scenes ---------------------------------------------------------------------------------- */
 
@@ -277,16 +277,15 @@ static void check_order(scene *self, const struct operation *operation, int befo
   await_run(&second);
 }
 
-static void everything_takes_its_place(void **unused) {
+static void saving_and_loading_take_their_place(void **unused) {
   (void)unused;
   tdm_context *context = context_on_loop(NULL, NULL);
   clog_register(context);
-  for (size_t o = 0; o < OPERATIONS; o++)
+  for (size_t o = 0; o < EXCLUSIVE; o++)
     for (int kinds = 0; kinds < 16; kinds++) {
       scene self;
       scene_open(&self, context);
       tables = tables_session(&self, "tables", true);
-      if (operations[o].perform == plan_larger) plan_training(&self);
       if (operations[o].perform == load_session || operations[o].perform == load_checkpoint) {
         tdm_session_release(tables); /* its parameters are not in what is loaded */
         scene_close(&self);
@@ -294,6 +293,45 @@ static void everything_takes_its_place(void **unused) {
         tables = NULL;
       }
       check_order(&self, &operations[o], kinds % 4, kinds / 4);
+      tdm_session_release(tables);
+      scene_close(&self);
+    }
+  tdm_context_release(context);
+}
+
+/* A run of a kind is inside, and another waits behind a save: the operation ends all the same. */
+static void check_no_wait(scene *self, const struct operation *operation, int kind) {
+  atomic_store(&self->clog.entered, 0);
+  atomic_store(&self->clog.passing, 0);
+  atomic_store(&self->clog.shut, true);
+  runner first, second;
+  start_run(&first, self, kind);
+  clog_await(&self->clog, 1);
+  asker saves = {.scene = self, .operation = &operations[0]};
+  assert_int_equal(pthread_create(&saves.thread, NULL, ask, &saves), 0);
+  await_waiting(self->store, 1);
+  start_run(&second, self, kind);
+  await_waiting(self->store, 2);
+  operation->perform(self);
+  assert_false(atomic_load(&first.done) || atomic_load(&saves.done));
+  atomic_store(&self->clog.shut, false);
+  assert_int_equal(pthread_join(saves.thread, NULL), 0);
+  await_run(&first);
+  await_run(&second);
+}
+
+static void planning_waits_for_no_run(void **unused) {
+  (void)unused;
+  tdm_context *context = context_on_loop(NULL, NULL);
+  clog_register(context);
+  for (size_t o = EXCLUSIVE; o < OPERATIONS; o++)
+    for (int kind = 0; kind < 4; kind++) {
+      scene self;
+      scene_open(&self, context);
+      tables = tables_session(&self, "tables", true);
+      if (operations[o].perform == plan_larger) plan_training(&self);
+      check_no_wait(&self, &operations[o], kind);
+      (void)train_once(tables, &self.larger); /* what was made is complete */
       tdm_session_release(tables);
       scene_close(&self);
     }
@@ -423,7 +461,8 @@ static void callbacks_may_ask(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(everything_takes_its_place),
+      cmocka_unit_test(saving_and_loading_take_their_place),
+      cmocka_unit_test(planning_waits_for_no_run),
       cmocka_unit_test(nothing_starves),
       cmocka_unit_test(callbacks_may_ask),
   };

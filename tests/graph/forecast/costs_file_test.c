@@ -17,7 +17,7 @@ static const char *path_of(char path[512], const char *name) {
   return path;
 }
 
-/* count kernels of 1.5, 2.5, ... ns alone. */
+/* Costs of count kernels that take 1.5, 2.5, ... ns. */
 static tdm_costs *costs_of(int count) {
   tdm_costs *costs = tdm_costs_create(context);
   for (int i = 0; i < count; i++) {

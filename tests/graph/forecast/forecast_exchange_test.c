@@ -10,8 +10,8 @@ enum { ROWS = 12, RANKS = 2, NEWEST = 22809, KERNEL_NS = 1000 };
 
 typedef struct story {
   bool by_hosts;
-  double peer_ns[RANKS][RANKS]; /* by who tells: what each GPU's peer queue has to do */
-  double messages_ns;           /* what the plan predicts of what GPUs send */
+  double peer_ns[RANKS][RANKS]; /* by reporting rank: the time on each GPU's peer queue */
+  double messages_ns;           /* the plan's prediction for messages of GPUs */
 } story;
 
 static tdm_costs *price(const tdm_session *session) {
@@ -86,7 +86,8 @@ static double step_ns(story *of) {
   return ranks[0].loss;
 }
 
-/* Words, then what was made of them there and back: a GPU sends two, the other one, one by one. */
+/* Words, then the computed values in both directions: one GPU sends two, the other one, one by
+ * one. */
 static void what_gpus_send_is_on_their_own_queues(void **state) {
   (void)state;
   story by_gpus = {0}, by_hosts = {.by_hosts = true};

@@ -52,9 +52,9 @@ static double step_ns(tdm_context *context, int layers, const manner *of) {
   return ns;
 }
 
-/* Nothing crosses before the first gradient is there, a third of what is computed and of its layer;
- * from then on links never rest, since what comes is added on a queue of its own and sent on at
- * once, and no kernel waits for it. */
+/* Transfers begin with the first gradient, after a third of the computation and that of its layer.
+ * From then on links are never idle: arriving terms are added on a queue of their own and sent on
+ * at once, and no kernel waits for them. */
 static void additions_hold_up_no_kernel(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);
@@ -67,10 +67,10 @@ static void additions_hold_up_no_kernel(void **unused) {
   tdm_context_release(context);
 }
 
-/* No gradient of a ring crosses before the backward pass, two thirds of what is computed, has
- * begun. With spread homes half of the bytes cross under the forward pass, which computes less
- * long: so that half and the backward pass are left, and at most two layers' bytes that nothing
- * hides, the last gradient's and the first parameter's. */
+/* In a ring no gradient crosses before the backward pass begins, after a third of the computation.
+ * With spread homes half of the bytes cross during the forward pass, which is shorter. The
+ * remaining time is that half and the backward pass, and at most the bytes of two layers, which
+ * nothing hides: the last gradient and the first parameter. */
 static void spread_homes_take_less_than_a_ring(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);
@@ -85,8 +85,8 @@ static void spread_homes_take_less_than_a_ring(void **unused) {
   tdm_context_release(context);
 }
 
-/* Of a third of the bytes the gradients go around as well, which leaves as much to cross under the
- * forward pass as it computes, and under the backward pass. */
+/* A third of the bytes also goes around as gradients. This leaves as many bytes to cross during the
+ * forward pass as it can hide, and likewise during the backward pass. */
 static void rings_between_homes_take_less_than_homes_alone(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);
@@ -100,8 +100,8 @@ static void rings_between_homes_take_less_than_homes_alone(void **unused) {
   tdm_context_release(context);
 }
 
-/* Of each parameter half crosses either way, so that the forward pass waits for half a layer where
- * it begins, and links for half of one where the backward pass ends. */
+/* Half of each parameter crosses in each direction. The forward pass waits for half a layer where
+ * it begins, and links wait for half a layer where the backward pass ends. */
 static void pieces_take_less_than_wholes(void **unused) {
   (void)unused;
   tdm_context *context = context_of(two_hosts);

@@ -1,5 +1,5 @@
-/* Forecasts of jobs of several ranks: by hand, with prices that are put; every rank comes to the
- * same; and what is wrong on one rank all are told. */
+/* Forecasts of jobs of several ranks: by hand, with given prices; every rank computes the same
+ * forecast; and all ranks report an error of one. */
 #include "core/hash.h"
 #include "devices/links/table.h"
 #include "graph/collectives/collectives.h"
@@ -11,7 +11,7 @@
 
 enum { IN = 4, ROWS = 4096, KERNEL_NS = 1000 };
 
-/* What links between ranks are taken to be before they are measured: 50 us, 1 Gbit/s. */
+/* The assumed links between ranks before a measurement: 50 us, 1 Gbit/s. */
 static double message_ns(double bytes) {
   return 50000 + bytes / 0.125;
 }
@@ -36,7 +36,7 @@ typedef struct asked {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
   const char *also;  /* another output than y; NULL: none */
   double both_ways;  /* of links between ranks; 0: they are not measured */
-  double ratio;      /* of what messages take to what the line says, where they are; 0: 1 */
+  double ratio;      /* duration of messages relative to the formula if both ways are busy; 0: 1 */
   double sums_of_ns; /* a byte of the engine's all-reduces, measured; 0: they are not */
   const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
   const char *link;  /* whose bytes do; NULL: none's */
@@ -47,7 +47,7 @@ typedef struct asked {
   int sum_option; /* of the forecast's options */
 } asked;
 
-/* Of all that it tells, so that ranks can be compared. */
+/* A hash of the whole forecast, to compare ranks. */
 static uint64_t hash_forecast(const tdm_forecast *made) {
   uint64_t hash = made->measured_kernels;
   for (size_t i = 0; i < made->queue_count; i++) {
@@ -105,7 +105,7 @@ static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
   return status;
 }
 
-/* What links between ranks are taken to be, measured, with that both ways. */
+/* Records the assumed links between ranks as measured, with the ratio for both ways. */
 static tdm_status measure_links(tdm_context *context, const asked *wanted) {
   tdm_link_set set;
   TDM_TRY(tdm_link_set_init(&set, tdm_context_links(context)));
@@ -144,7 +144,8 @@ static tdm_status forecast_rank(job_rank *rank) {
   return status;
 }
 
-/* The step that all ranks come to, with all else that a forecast tells. */
+/* Returns the step duration, which all ranks must agree on, as well as on the rest of the
+ * forecast. */
 static double step_ns(const asked *wanted, int rank_count, job_rank *ranks) {
   const job_options options = {.rank_count = rank_count, .cpu_devices = 2, .user = wanted};
   job_must(&options, forecast_rank, ranks);
@@ -228,8 +229,8 @@ static tdm_graph *build_fan(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* Both messages to rank 0 flow at once, and share what it can receive. Its result, (3, 3), goes to
- * the others one behind the other. */
+/* Both messages to rank 0 flow at once, and share its receiving rate. Its result, (3, 3), goes to
+ * the others one after the other. */
 static void messages_to_one_rank_share_its_port(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -255,8 +256,8 @@ static tdm_graph *build_exchange(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* The smaller message flows beside as many bytes of the larger one, whose other half then has the
- * link alone. */
+/* The smaller message shares the link with as many bytes of the larger one. The other half of that
+ * then has the whole link. */
 static void what_goes_both_ways_at_once_shares_what_the_link_has(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -270,7 +271,7 @@ static void what_goes_both_ways_at_once_shares_what_the_link_has(void **state) {
   }
 }
 
-/* One way alone nothing changes. */
+/* Traffic in one direction changes nothing. */
 static void a_chain_of_messages_is_no_exchange(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -294,8 +295,8 @@ static tdm_graph *build_relay(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* What one machine sends and receives shares what it has for both, whoever the others are. The
- * means, of 3 numbers each, go to two ranks one behind the other. */
+/* One machine's sent and received messages share a rate for both, whatever their peers. The means,
+ * of 3 numbers each, go to two ranks one after the other. */
 static void a_machine_that_sends_and_receives_has_one_rate_for_both(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -328,7 +329,7 @@ static tdm_graph *build_parallel(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* What is predicted of a ring, and what was chosen. */
+/* Reports the prediction for a ring, and the selected algorithm. */
 static tdm_status choose_rank(job_rank *rank) {
   const asked *wanted = rank->user;
   tdm_value loss = {0};
@@ -356,8 +357,8 @@ static tdm_graph *build_wide(job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* A ring of two sends both ways at once: its bytes, of which the last sum's pieces still go around
- * once, take 1.6 times as long, so that all-reduces at 13 ns a byte are quicker. */
+/* A ring of two sends both ways at once. Its bytes, with the pieces of the last sum that still go
+ * around once, take 1.6 times as long, so all-reduces at 13 ns a byte are faster. */
 static void rings_are_chosen_by_what_links_have_both_ways(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -379,8 +380,8 @@ static void rings_are_chosen_by_what_links_have_both_ways(void **state) {
   assert_close(ranks[0].loss - alone_ns, 0.6 * (bytes + longest / 2) / 0.125);
 }
 
-/* Of rank 1's plan, found on rank 0: what the engine sums takes as long as is predicted of it, and
- * the step at least that, the update, and the vote. */
+/* Inspects the plan of rank 1 on rank 0. The engine's sums take their predicted time. The step
+ * takes at least that, the update, and the vote. */
 static void all_reduces_and_the_vote_hold_up_all_ranks(void **state) {
   (void)state;
   job_rank ranks[JOB_MOST_RANKS];
@@ -400,7 +401,7 @@ static void all_reduces_and_the_vote_hold_up_all_ranks(void **state) {
   }
 }
 
-/* ---- What is wrong ---- */
+/* ---- Errors ---- */
 
 static void must_fail(const asked *wanted, tdm_status status, const char *text) {
   job_rank ranks[JOB_MOST_RANKS];

@@ -1,5 +1,6 @@
-/* Forecasts of alike ranks: what one host's ranks take for all is what each rank by itself takes;
- * sums take what their formulas say; what is not alike, or not there, is refused by name. */
+/* Forecasts of equal ranks: the ranks of one host, which stand for all, take the time that each
+ * rank takes in a forecast of all. Sums take the time of their formulas. Different or missing ranks
+ * are refused by name. */
 #include <math.h>
 
 #include "tests/graph/forecast/support.h"
@@ -87,7 +88,7 @@ static tdm_forecast *forecast_job(tdm_context *context, job of) {
 
 /* ---- Symmetry -------------------------------------------------------------------------------- */
 
-/* All that is told of one host's ranks is what is told of them among all. */
+/* A forecast from one host's ranks equals, for these, the forecast of all ranks. */
 static void expect_alike(tdm_context *context, job of) {
   tdm_forecast *folded = forecast_job(context, of);
   of.each = true;
@@ -97,7 +98,8 @@ static void expect_alike(tdm_context *context, job of) {
   assert_true(folded->simulated_ranks < each->simulated_ranks);
   assert_int_equal(folded->ranks_sum, each->ranks_sum);
   assert_close(folded->step_ns, each->step_ns);
-  /* A tree's root stands for all: others send up, and receive, what it does not. */
+  /* The root of a tree represents all ranks, but others send up and receive bytes that it does
+   * not. */
   for (size_t i = 0; i < folded->link_count && of.algorithm != TDM_COLLECTIVE_TREE; i++) {
     const tdm_forecast_link *link = &folded->links[i];
     assert_close(link->bytes, forecast_link(each, link->name)->bytes);
@@ -151,8 +153,8 @@ static double levels(int ranks) {
   return ceil(log2(ranks));
 }
 
-/* Of one host after another, where nothing takes time but what the ranks exchange: the network's
- * latency is 20 us, a byte takes 1 ns. At the end all agree. */
+/* Returns the duration of sums by hosts in sequence if only the exchanges between ranks take time:
+ * the network's latency is 20 us, a byte takes 1 ns. At the end all ranks vote. */
 static double expected_ns(int ranks, tdm_collective algorithm) {
   const double k = ranks, latency = 20000, vote = 2 * levels(ranks) * latency;
   const double all = LAYERS * (weight_bytes + bias_bytes);
@@ -186,7 +188,7 @@ static void sums_take_what_their_formulas_say(void **state) {
           forecast_job(context, (job){.ranks = ranks[i], .algorithm = (tdm_collective)algorithm});
       tdm_forecast *alone = forecast_job(context, (job){.ranks = 1});
       assert_int_equal(made->simulated_ranks, 1);
-      /* What is fed arrives before, and what runs alone takes. */
+      /* The transfer of inputs before, and the work of a single host. */
       const double wanted = alone->step_ns + expected_ns(ranks[i], (tdm_collective)algorithm);
       if (fabs(made->step_ns - wanted) > 1e-3 * wanted)
         fail_msg("%d ranks, algorithm %d: %.1f ns, not %.1f", ranks[i], algorithm, made->step_ns,

@@ -51,8 +51,8 @@ static tdm_forecast_link sent_by(const tdm_forecast *made, int index) {
   return *forecast_link(made, name);
 }
 
-/* Beside what all algorithms move (rows of results and of their gradients), a device that is no
- * home sends each gradient once to the home; in a ring 2 (k - 1) pieces of 1 / k of it. */
+/* All algorithms move rows of results and of their gradients. In addition, a device that is not the
+ * home sends each gradient once to the home; in a ring it sends 2 (k - 1) pieces of 1 / k of it. */
 static void rings_and_trees_move_what_their_formulas_say(void **state) {
   (void)state;
   tdm_forecast *home = forecast_wrapped(tdm_sgd(0.1), TDM_COLLECTIVE_HOME);
@@ -92,7 +92,7 @@ static double busy_of(const tdm_forecast *made, const char *queue) {
   return 0;
 }
 
-/* The home finds out by how much gradients are clipped; every device scales what it updates by. */
+/* The home computes the factor that clips gradients. Every device scales its updates by it. */
 static void what_follows_the_sums_is_done_by_all(void **state) {
   (void)state;
   tdm_optimizer clipped = tdm_adam(0.1);
@@ -218,8 +218,8 @@ static void the_choice_is_close_to_the_quickest(void **state) {
   tdm_context_release(context);
 }
 
-/* Each device has a copy of 8.5 MB of parameters; updates of its own would take a gradient and a
- * sum of these beside it. */
+/* Each device has a copy of 8.5 MB of parameters. Own updates would also take a gradient and a sum
+ * of this size. */
 static void without_room_the_home_updates(void **state) {
   (void)state;
   static const double rooms[] = {20e6, 30e6};
@@ -239,8 +239,9 @@ static void without_room_the_home_updates(void **state) {
   }
 }
 
-/* One code for any number of devices: with a batch that grows with them, a step grows by what sums
- * take alone, and the choice is never much behind the quickest algorithm. */
+/* The code works for any number of devices. With a batch that grows with the devices, a step
+ * grows only by the duration of sums, and the selected algorithm is never much slower than the
+ * fastest. */
 static void any_number_of_devices_is_forecast(void **state) {
   (void)state;
   tdm_context *context = context_of(deep_text);

@@ -1,5 +1,5 @@
-/* Forecasts: of small models on a described machine by hand, of this machine's devices by what was
- * measured; and what is refused, by name. */
+/* Forecasts of small models on a described machine by hand, and of this machine's devices by
+ * measurements; and refusals, by name. */
 #include <stdlib.h>
 
 #include "graph/forecast/costs.h"
@@ -50,8 +50,8 @@ static void a_chain_is_what_it_is_by_hand(void **state) {
   tdm_context_release(context);
 }
 
-/* 64 x 64 by 64 x 64: 2 x 64^3 flops at 2 a ns are more than 49408 bytes. Of a dtype of which
- * nothing is described nothing is made up. */
+/* 64 x 64 by 64 x 64: 2 x 64^3 flops at 2 a ns take longer than 49408 bytes. A dtype without a
+ * description has no rate. */
 static void a_product_takes_its_flops(void **state) {
   (void)state;
   enum { N = 64 };
@@ -120,8 +120,8 @@ static double step_of_stages(tdm_context *context, bool reshaped, int micro_batc
   return step_ns;
 }
 
-/* What is divided by is counted of all parts' targets, where these are reshaped part by part; no
- * part goes back later for that. */
+/* The divisor counts the targets of all parts, which are reshaped part by part. No part is delayed
+ * by this. */
 static void targets_that_are_reshaped_hold_no_part_up(void **state) {
   (void)state;
   tdm_context *context = described_context();
@@ -172,7 +172,7 @@ static void a_measured_step_is_the_sum_of_its_kernels(void **state) {
   tdm_context_release(context);
 }
 
-/* What stands for a host that nobody has described is measured, as other devices that are here. */
+/* A host without a description is measured like other present devices. */
 static void a_host_that_is_not_described_is_measured(void **state) {
   (void)state;
   tdm_context *context = described_context();
@@ -188,7 +188,7 @@ static void a_host_that_is_not_described_is_measured(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What a run passes over ---- */
+/* ---- Work that a run skips ---- */
 
 /* A table on paper:0 whose gradients are of rows, read there and on paper:1. */
 static tdm_session *rows_session(tdm_context *context, int64_t table_rows) {
@@ -203,8 +203,8 @@ static tdm_session *rows_session(tdm_context *context, int64_t table_rows) {
   return train_session(graph, tdm_mse(graph, "loss", left, right), tdm_sgd(0.1), NULL);
 }
 
-/* Behind one update a copy of the table lacks the rows of that: these are what crosses, as the
- * plan's traffic has it, and neither the whole nor the rows of updates before. */
+/* After one update a copy of the table lacks that update's rows. Only these are transferred, and
+ * counted in the plan's traffic, neither the whole table nor the rows of earlier updates. */
 static void of_a_table_the_latest_rows_cross(void **state) {
   (void)state;
   static const int64_t table_rows[] = {20, 1000}; /* the first is copied whole */
@@ -229,7 +229,7 @@ static void of_a_table_the_latest_rows_cross(void **state) {
   }
 }
 
-/* ---- What is learned ---- */
+/* ---- Learned costs ---- */
 
 /* Devices of one class have one cost a kernel: the mean over all steps, on whichever they are. */
 static void devices_of_a_class_are_learned_together(void **state) {
@@ -370,7 +370,7 @@ static void own_work(const tdm_infer *node, tdm_work *work) {
   work->bytes_written = 0;
 }
 
-/* Of the operation alone, or with another one behind it that says its work. */
+/* A forecast of the operation by itself, or followed by another one that states its work. */
 static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *operation,
                                   bool alone) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -391,8 +391,8 @@ static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *ope
   return made;
 }
 
-/* Its record tells its work; one that ends before that, as an older header has it, tells nothing,
- * whatever lies behind it. */
+/* An operation's record states its work. A shorter record, from an older header, states none,
+ * whatever bytes follow it. */
 static void an_own_operation_says_its_work_or_is_refused(void **state) {
   (void)state;
   tdm_context *context = described_context();

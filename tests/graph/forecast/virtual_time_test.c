@@ -117,7 +117,7 @@ static void a_queue_goes_by_order_not_by_number(void **state) {
   end(&f);
 }
 
-/* a on queue 0 for 10, b on queue 1 for 4, c on queue 1 waits for a; d on queue 0 beside it. */
+/* a on queue 0 for 10, b on queue 1 for 4, c on queue 1 waits for a; d on queue 0 during c. */
 static void queues_overlap_and_wait(void **state) {
   (void)state;
   struct fixture f;
@@ -159,7 +159,7 @@ static void a_copy_takes_latency_and_bytes(void **state) {
   end(&f);
 }
 
-/* What a link is said to carry may be more than what takes its time, and is never less. */
+/* The stated rate of a link may exceed the one that its duration gives, and is never lower. */
 static void a_link_is_said_to_carry_more(void **state) {
   (void)state;
   struct fixture f;
@@ -214,8 +214,8 @@ static void what_one_link_cannot_use_goes_to_others(void **state) {
   end(&f);
 }
 
-/* Three links with one flow each, of which each can give a little more than the one before: none of
- * them holds the others' flows. */
+/* Three links with one flow each. Each carries a little more than the previous one, and none limits
+ * the flows of the others. */
 static void links_of_their_own_give_what_they_have(void **state) {
   (void)state;
   struct fixture f;
@@ -255,8 +255,9 @@ static void many_copies_share_a_link(void **state) {
   end(&f);
 }
 
-/* Two of a group of two, twice as slow together: 10 alone and 4 beside it. The short one ends at 8,
- * when 4 of the long one are done; its other 6 take 6. A copy disturbs nobody. */
+/* Two tasks of a group of two run at half speed together. They take 10 and 4 by themselves. The
+ * short one ends at 8, when 4 of the long one are done; its other 6 take 6. Copies are not
+ * affected. */
 static void a_crowded_group_is_slower(void **state) {
   (void)state;
   struct fixture f;
@@ -292,8 +293,7 @@ static void run_with_group(uint32_t last) {
   end(&f);
 }
 
-/* Groups may have any numbers, in any order of the queues; small ones too, which lie beside each
- * other in memory. */
+/* Groups may have any numbers, in any order of the queues. Small groups share memory. */
 static void the_first_queue_may_have_the_last_group(void **state) {
   (void)state;
   for (uint32_t last = 1; last <= 16; last++)
@@ -362,7 +362,7 @@ static void it_repeats(void **state) {
   end(&f);
 }
 
-/* A schedule of so many tasks behind one another, on one of so many queues. */
+/* Runs a schedule of `tasks` tasks in sequence, each on one of `queues` queues. */
 static tdm_status run_many(const tdm_allocator *allocator, uint32_t tasks, uint32_t queues) {
   tdm_virtual_schedule schedule;
   tdm_virtual_init(&schedule, allocator);

@@ -1,5 +1,5 @@
-/* Which nodes are computed once for several, and which may not; that no bit changes; and what is
- * told of it. */
+/* Nodes that are merged and nodes that must not be merged; unchanged bits; and reports of merged
+ * nodes. */
 #include <stdlib.h>
 
 #include "graph/run/session.h"
@@ -51,7 +51,7 @@ static void expect_saved(tdm_graph *graph, tdm_value y, uint64_t nodes) {
   tdm_graph_release(graph);
 }
 
-/* ---- What is merged -------------------------------------------------------------------------- */
+/* ---- Merged nodes ---------------------------------------------------------------------------- */
 
 static void equal_nodes_are_one(void **unused) {
   (void)unused;
@@ -107,7 +107,7 @@ static void look_ups_are_one(void **unused) {
   tdm_tensor_list_release(states[1]);
 }
 
-/* ---- What is not ----------------------------------------------------------------------------- */
+/* ---- Nodes that are not merged --------------------------------------------------------------- */
 
 static void other_attributes_inputs_or_devices_are_apart(void **unused) {
   (void)unused;
@@ -220,7 +220,7 @@ static void effects_happen_each_time(void **unused) {
   }
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static void plans_tell_what_is_saved(void **unused) {
   (void)unused;

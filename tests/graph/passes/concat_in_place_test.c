@@ -1,5 +1,5 @@
-/* Gathers without a copy: which concatenations need no kernel, that their parts do not wait for one
- * another, and that everything computed is what it would be. */
+/* Concatenations without a copy: which ones need no kernel, parts that do not wait for one another,
+ * and unchanged results. */
 #include <stdlib.h>
 
 #include "graph/passes/parts.h"
@@ -104,7 +104,7 @@ static tdm_value twice(tdm_graph *graph, const char *name, tdm_value x) {
 static const char *const places[][2] = {
     {"cpu:0", "cpu:0"}, {"cpu:0", "cpu:1"}, {"sim:0", "sim:1"}, {"sim:0", "cpu:0"}};
 
-/* Delivered as it is, and read by a kernel on a device. */
+/* The whole is delivered, and read by a kernel on a device. */
 static void parts_lie_in_their_whole(void **unused) {
   (void)unused;
   float wanted[(ROWS + 2) * WIDTH];
@@ -173,8 +173,8 @@ static void other_readers_are_no_matter(void **unused) {
   tdm_session_release(session);
 }
 
-/* What is fed, what is there twice, what is delivered itself or a part of something, and what would
- * not lie in one stretch: a kernel puts it together. */
+/* A kernel concatenates inputs, repeated parts, parts that are delivered or belong to another
+ * whole, and parts that would not be contiguous. */
 static void the_rest_is_put_together(void **unused) {
   (void)unused;
   float rows[(ROWS + 2) * WIDTH];
@@ -214,8 +214,8 @@ static tdm_shape shape_of(int kind, int64_t rows) {
   return tdm_shape_of(2, rows, WIDTH);
 }
 
-/* x -> before -> [part] -> after; ADDED, ADDED_TO: before is also read elsewhere, so
- * that what the replicas' gradients make up is added to another one, or that one to it. */
+/* x -> before -> [part] -> after. ADDED, ADDED_TO: before is also read elsewhere, so that the
+ * gradient of the replicas is added to another one, or that one to it. */
 static tdm_session *wrapped_session(int kind, const char *devices, const char *output_device) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "cpu:0");
@@ -254,8 +254,8 @@ static tdm_tensor_list *train_wrapped(tdm_session *session, int kind, int64_t ro
   return state_of(session);
 }
 
-/* Results and gradients of the inputs are joined; where rows are no stretches, put together. All of
- * them train alike. */
+/* Results and input gradients are joined in place, or by a kernel if rows are not contiguous. All
+ * of them train to the same parameters. */
 static void wrapped_models_gather_without_copies(void **unused) {
   (void)unused;
   static const char *const lists[] = {"cpu:0,cpu:0,cpu:0", "sim:0,sim:1,cpu:1",
@@ -304,7 +304,7 @@ static tdm_session *halved_session(const char *there, bool there_first) {
   return train_session(graph, loss, tdm_sgd(0.1), WITH(tdm_session_options, o.seed = 5));
 }
 
-/* A part that others read behind a sum which overwrites the whole keeps memory of its own. */
+/* A part that is read after a sum overwrites the whole keeps memory of its own. */
 static void parts_outlive_a_whole_that_is_overwritten(void **unused) {
   (void)unused;
   tdm_tensor *x =
@@ -330,7 +330,7 @@ static void parts_outlive_a_whole_that_is_overwritten(void **unused) {
   tdm_tensor_release(target);
 }
 
-/* Who writes a part waits for no one who writes another. */
+/* Writers of different parts do not wait for one another. */
 static void parts_do_not_wait_for_one_another(void **unused) {
   (void)unused;
   tdm_session *session = wrapped_session(0, "sim:0,sim:1,sim:2,cpu:1", "cpu:0");

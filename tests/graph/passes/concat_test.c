@@ -56,7 +56,7 @@ static tdm_value make_concat(tdm_graph *graph, const concat_case *of, tdm_value 
   return whole;
 }
 
-/* What the whole has, part by part: sums of squares of one part's rows after the other. */
+/* Checks the whole, part by part: sums of squares of one part's rows after those of the other. */
 static void check_whole(const concat_case *of, const tdm_tensor *whole) {
   const tdm_shape shape = tdm_tensor_shape(whole);
   const float *values = tdm_tensor_data(whole);

@@ -1,5 +1,5 @@
-/* Data parallelism: chunks, wrapped scopes against the same chunks on one device and against the
- * model as it is, traffic, nesting, errors. */
+/* Data parallelism: chunks, parallel regions against the same chunks on one device and against the
+ * model without regions, traffic, nesting, errors. */
 #include <stdlib.h>
 
 #include "devices/tensors/chunks.h"

@@ -39,7 +39,7 @@ static tdm_value look_up(tdm_graph *graph, const empty_case *of, const char *nam
   return tdm_embedding_bag(graph, name, one, TABLE, WIDTH, &options);
 }
 
-/* Two tables, one of which the rest reads elsewhere again; a linear layer; the sum of squares. */
+/* Two tables, one of which is also read on another device; a linear layer; the sum of squares. */
 static tdm_graph *graph_of(const empty_case *of, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
@@ -210,7 +210,7 @@ static int64_t counted(const tdm_tensor_list *state) {
       tdm_tensor_list_find(state, "module/norm.num_batches_tracked"));
 }
 
-/* An empty step leaves all but the count of batches as it is. */
+/* An empty step changes only the count of batches. */
 static void assert_unmoved(const tdm_tensor_list *before, const tdm_tensor_list *after) {
   for (size_t i = 0; i < tdm_tensor_list_count(before); i++) {
     const char *name = tdm_tensor_list_name(before, i);
@@ -265,7 +265,7 @@ static void statistics_stay_on_an_empty_batch(void **unused) {
     check_norm(&cases[i]);
 }
 
-/* Of micro-batches those are computed that have rows; without any, one. */
+/* Only micro-batches with rows are computed. If none has rows, one is computed. */
 static void micro_batches_of_nothing_count_once(void **unused) {
   (void)unused;
   const norm_case cases[] = {{.micro_batches = 3},

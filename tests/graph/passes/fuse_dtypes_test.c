@@ -12,7 +12,7 @@ enum { ROWS = 5, WIDTH = 6 };
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
-/* What the graph is made of: x, y (ROWS, WIDTH) of float32 -> one value of any dtype. */
+/* Builds a graph from x and y, float32 of (ROWS, WIDTH). Returns one value of any dtype. */
 typedef tdm_value (*grown)(tdm_graph *graph, tdm_value x, tdm_value y);
 
 static tdm_session *make_session(grown grow, const char *device, bool unfused) {

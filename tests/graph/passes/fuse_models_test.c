@@ -76,7 +76,7 @@ static tdm_value grow_function(tdm_graph *graph, const char *name, tdm_value a, 
 
 enum { FUNCTIONS = 18, PAIRS = 11 };
 
-/* One of several values; dtypes that are not the model's stand between. */
+/* Adds one of several values, with conversions to other dtypes between them. */
 static tdm_value grow_pair(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                            uint32_t which) {
   const tdm_dtype dtype = tdm_value_dtype(graph, a);
@@ -198,7 +198,8 @@ static void compare_run(tdm_session *const *sessions, const tdm_feed *feed, bool
   }
 }
 
-/* Trains and evaluates the model in both ways; answers how many steps fusing has saved. */
+/* Trains and evaluates the model with and without fusing. Returns the number of steps that fusing
+ * saves. */
 static size_t compare_models(const model_variant *variant) {
   tdm_session *sessions[] = {make_session(variant, true), make_session(variant, false)};
   size_t saved = 0;

@@ -1,5 +1,5 @@
-/* Which elementwise nodes become one, and which may not; operations of a user's own; what is told
- * of a fused node; and what is left behind when memory is short. */
+/* Elementwise nodes that are fused and nodes that must not be fused; user-defined operations;
+ * reports of fused nodes; and memory after failed allocations. */
 #include <stdlib.h>
 
 #include "devices/fused.h"
@@ -33,8 +33,8 @@ static tdm_session *run_graph(tdm_graph *graph, const tdm_session_options *optio
   return session;
 }
 
-/* The names of the fused nodes of the session's plan, in order, are those (NULL behind the last);
- * releases the session. */
+/* Checks the names of the fused nodes of the session's plan, in order (NULL after the last).
+ * Releases the session. */
 static void expect_fused(tdm_session *session, const char *first, const char *second) {
   const char *wanted[] = {first, second, NULL};
   const tdm_graph *graph = &session->newest->graph;
@@ -55,7 +55,7 @@ static void expect_fused_of(tdm_graph *graph, tdm_value y, const char *first, co
   expect_fused(run_graph(graph, NULL), first, second);
 }
 
-/* ---- What is joined -------------------------------------------------------------------------- */
+/* ---- Fused nodes ----------------------------------------------------------------------------- */
 
 static void a_chain_is_one(void **unused) {
   (void)unused;
@@ -85,7 +85,7 @@ static void a_diamond_is_one(void **unused) {
   expect_fused_of(graph, tdm_add(graph, "sum", left, right), "a+left+right+sum", NULL);
 }
 
-/* A member that others read as well, behind the group, is stored too. */
+/* A member with readers after the group is stored too. */
 static void later_readers_find_what_they_read(void **unused) {
   (void)unused;
   tdm_value x;
@@ -117,7 +117,7 @@ static void views_of_what_is_stored_follow(void **unused) {
   expect_fused_of(graph, tdm_concat(graph, "y", both, 2, 0), "a+b", NULL);
 }
 
-/* A row and a column, each of which every element may read. */
+/* A row and a column are broadcast: every element may read them in place. */
 static void what_is_repeated_is_read_where_it_lies(void **unused) {
   (void)unused;
   tdm_value x;
@@ -149,7 +149,7 @@ static void long_chains_are_several(void **unused) {
   expect_fused_of(graph, value, "early", "late");
 }
 
-/* ---- What is not ----------------------------------------------------------------------------- */
+/* ---- Nodes that are not fused ---------------------------------------------------------------- */
 
 static void what_is_fetched_ends_a_chain(void **unused) {
   (void)unused;
@@ -216,7 +216,7 @@ static void other_counts_are_apart(void **unused) {
   expect_fused_of(graph, tdm_tanh(graph, "b", sums), NULL, NULL);
 }
 
-/* A piece of a member's result is not what a member reads. */
+/* A piece of a member's result is not its result. */
 static void pieces_are_apart(void **unused) {
   (void)unused;
   tdm_value x, halves[2];
@@ -226,7 +226,7 @@ static void pieces_are_apart(void **unused) {
   expect_fused_of(graph, tdm_add(graph, "b", halves[0], halves[1]), NULL, NULL);
 }
 
-/* Nor where every row of what reads it has that piece. */
+/* Nor if that piece is broadcast to every row of the reader. */
 static void pieces_that_are_repeated_are_apart(void **unused) {
   (void)unused;
   tdm_value x, pieces[2];
@@ -236,8 +236,8 @@ static void pieces_that_are_repeated_are_apart(void **unused) {
   expect_fused_of(graph, tdm_mul(graph, "b", x, pieces[0]), NULL, NULL);
 }
 
-/* The row and the column of which a is made take less memory than a, which waits for its reader
- * past the softmax. */
+/* The row and the column from which a is computed take less memory than a, so it is computed at its
+ * reader, after the softmax. */
 static void what_reads_little_may_wait(void **unused) {
   (void)unused;
   tdm_value x;
@@ -249,7 +249,8 @@ static void what_reads_little_may_wait(void **unused) {
   expect_fused_of(graph, tdm_mul(graph, "b", a, between), "a+b", NULL);
 }
 
-/* What training needs of the forward phase is stored; gradients are joined among themselves. */
+/* Values of the forward phase that training needs are stored. Gradients are fused with each
+ * other. */
 static void phases_are_apart(void **unused) {
   (void)unused;
   tdm_value x;
@@ -326,7 +327,7 @@ static tdm_status infer_two(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* A node that makes more than one value stays by itself, whatever its record says. */
+/* A node with more than one result is not fused, whatever its record states. */
 static void two_outputs_are_no_part(void **unused) {
   (void)unused;
   static const tdm_operation two = {.struct_size = sizeof(tdm_operation),
@@ -367,7 +368,7 @@ static void a_failure_names_the_member(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static void plans_name_the_members(void **unused) {
   (void)unused;
@@ -402,7 +403,7 @@ static void plans_name_the_members(void **unused) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Plans the chain when allocation n fails; answers whether it did. */
+/* Plans the chain while allocation n fails. Returns true if it did fail. */
 static bool plan_without(tdm_faulty_allocator *faulty, tdm_context *mine, uint64_t n) {
   tdm_graph *graph = tdm_graph_create(mine);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));

@@ -1,5 +1,5 @@
-/* The layout pass, with kernels that read and write an opaque blocked format: reorders stand where
- * formats differ, once per value, and what leaves a device or the plan is dense. */
+/* The layout pass, with kernels that read and write an opaque blocked format. Reorders are placed
+ * where formats differ, once per value. Values that leave a device or the plan are dense. */
 #include <stdlib.h>
 
 #include "graph/run/session.h"
@@ -9,8 +9,8 @@
 
 enum { BLOCKED = 7, LANES = 4, ROWS = 6, COLUMNS = 5 };
 
-/* ---- The format: rows in groups of LANES, padded; within a group the lanes of a column lie beside
- * each other ---- */
+/* ---- The format: rows in groups of LANES, padded; within a group the lanes of a column are
+ * contiguous ---- */
 
 static int64_t blocked_rows(const tdm_shape *shape) {
   return (shape->dims[0] + LANES - 1) / LANES * LANES;
@@ -33,7 +33,7 @@ static tdm_status prepare_twice(const tdm_kernel_request *request, tdm_kernel_an
   return TDM_OK;
 }
 
-/* Whatever the padding holds is doubled too: that it is never read as rows is what is tested. */
+/* Doubles the padding too: the test checks that padding is never read as rows. */
 static tdm_status execute_twice(const tdm_kernel_call *call) {
   const float *x = call->inputs[0]; /* blocked (rows, columns) */
   float *y = call->outputs[0];      /* blocked (rows, columns) */
@@ -150,7 +150,7 @@ static void expect_times(tdm_session *session, float factor) {
   tdm_tensor_release(x);
 }
 
-/* Each reads what it reorders, and nothing else. */
+/* Each reorder reads only the value that it reorders. */
 static int count_reorders(const tdm_session *session) {
   const tdm_graph *graph = &session->newest->graph;
   int count = 0;
@@ -212,7 +212,8 @@ static void what_crosses_is_dense(void **unused) {
   tdm_session_release(session);
 }
 
-/* A value that two devices read packed is packed on each, since what is packed does not cross. */
+/* A value that two devices read packed is packed on each, since packed values are not copied to
+ * other devices. */
 static void each_device_packs_what_it_reads(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

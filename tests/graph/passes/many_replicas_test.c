@@ -1,4 +1,4 @@
-/* Parallel regions of 20 and of 64 replicas: over few devices that stand several times in the list,
+/* Parallel regions of 20 and of 64 replicas: over few devices that occur several times in the list,
  * and over 64 devices of one kind; cut along rows, and along a dimension that needs kernels. */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Micro-batches: against the model as it is, against the same parts one after another,
- * through parallel regions. */
+/* Micro-batches: against the model without them, against the same parts one after another, through
+ * parallel regions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -450,7 +450,7 @@ static void list_turns(const tdm_session *session, const char *device, char *out
   }
 }
 
-/* Its first node reads inputs alone, and makes as many numbers as there are rows. */
+/* The first node reads only inputs, and produces one number per row. */
 static tdm_graph *narrowed_graph(tdm_context *of, const char *first, const char *second,
                                  tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(of);
@@ -466,8 +466,8 @@ static tdm_graph *narrowed_graph(tdm_context *of, const char *first, const char 
   return graph;
 }
 
-/* No more parts are under way on a device than there are stages behind it, with the links between,
- * and whatever all parts read is there before the first. */
+/* A device has at most as many parts in progress as there are stages after it, including the links
+ * between them. Values that all parts read are ready before the first part. */
 static void devices_go_forward_and_back_in_turn(void **unused) {
   (void)unused;
   static const int64_t rows = 30;

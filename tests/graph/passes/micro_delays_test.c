@@ -1,6 +1,6 @@
-/* Delays change when things happen, and nothing else: training in micro-batches, blocking and in
- * flight, gives bit for bit what the same session gives where nothing is held up. A seed draws the
- * model, the number of parts, how many steps are in flight, and the delays. */
+/* Delays change only the order of events: training in micro-batches, blocking and in flight, has
+ * the same bits as in the same session without delays. A seed draws the model, the number of parts,
+ * the steps in flight and the delays. */
 #include "graph/run/session.h"
 #include "tests/graph/run_tally.h"
 #include "tests/graph/seed_range.h"
@@ -56,7 +56,7 @@ static tdm_tensor_list *train(tdm_session *session, bool in_flight) {
   return state_of(session);
 }
 
-/* What every model gives in so many parts where nothing is held up. */
+/* Results of every model with this number of parts and without delays. */
 typedef struct wanted_states {
   tdm_context *context;
   tdm_tensor_list *states[MODELS][MOST_PARTS + 1];

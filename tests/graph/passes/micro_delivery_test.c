@@ -1,4 +1,5 @@
-/* What micro-batches hand out: whole values, once for each name, and each part's to observers. */
+/* Results of micro-batches: whole values, once for each name, and the values of each part for
+ * observers. */
 #include "tests/graph/group.h"
 #include "tests/options.h"
 

@@ -1,7 +1,7 @@
-/* Overlap as a gate, counted in the timeline's own timestamps: stages of equal length on two
- * devices, whose kernels sleep, so that neither the machine's speed nor its load decides, and
- * longer each time that they are measured anew, since one was held up. With S stages and m
- * micro-batches a step takes at least (m + S - 1) / m times what a device does. */
+/* Checks overlap by the timeline's own timestamps. Stages of equal length on two devices have
+ * kernels that sleep, so neither the machine's speed nor its load decides. They sleep longer in
+ * each repetition after a disturbed measurement. With S stages and m micro-batches a step takes at
+ * least (m + S - 1) / m times the work of a device. */
 #include "graph/run/trace.h"
 #include "tests/graph/nap.h"
 #include "tests/graph/support.h"
@@ -41,11 +41,11 @@ static tdm_session *make_session(tdm_context *context, int micro_batches) {
 }
 
 typedef struct step_figures {
-  double of_busiest;    /* a step's time, of what the busiest device did in it */
+  double of_busiest;    /* duration of a step, relative to the work of the busiest device */
   double overlap_share; /* of the less busy device's time, the other is busy as well */
 } step_figures;
 
-/* Of the latest run. */
+/* Counts those of the latest run. */
 static step_figures count(tdm_session *session) {
   tdm_timeline timeline;
   assert_ok(tdm_trace_collect(session->trace, &timeline));
@@ -78,7 +78,7 @@ static step_figures measure(tdm_session *session, tdm_tensor *x, bool training) 
   return count(session);
 }
 
-/* The measure tells: here one stage waits for the other. */
+/* Returns true if one stage waits for the other, which checks that the measure detects this. */
 static bool is_alternating(const step_figures *figures) {
   return figures->of_busiest > 1.5 && figures->overlap_share < 0.1;
 }
@@ -88,7 +88,8 @@ static bool is_overlapping(const step_figures *figures) {
          figures->overlap_share >= 0.75;
 }
 
-/* Who shares the machine holds up now one stage, now another: what was reached once can be. */
+/* Other processes delay sometimes one stage, sometimes the other. One repetition that reaches the
+ * overlap is enough. */
 static bool reaches(tdm_session *session, tdm_tensor *x, bool training,
                     bool (*is_reached)(const step_figures *figures)) {
   bool reached = false;

@@ -64,7 +64,7 @@ static void windows_over_the_batch_are_named(void **unused) {
   }
 }
 
-/* Rows behind rows are as long as these, or nothing says where each lies. */
+/* Rows that follow other rows must have the same length, or their positions are unknown. */
 static void rows_behind_more_of_them_are_named(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -1,5 +1,5 @@
-/* Parallel regions of several shapes: recurrent state with its batch in dimension 1, parts within
- * and after one another, sparse gradients, what is refused, replicas that fail. */
+/* Parallel regions of several shapes: recurrent state with its batch in dimension 1, nested and
+ * consecutive regions, sparse gradients, refused models, replicas that fail. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static tdm_tensor *draw(tdm_shape shape, uint64_t seed) {
   return tensor;
 }
 
-/* Trains two steps with the feeds and answers the state. */
+/* Trains two steps with the feeds, and returns the state. */
 static tdm_tensor_list *state_after(tdm_graph *graph, tdm_value loss, const tdm_feed *feeds,
                                     size_t feed_count, const tdm_optimizer *optimizer) {
   const tdm_session_options options =
@@ -211,9 +211,10 @@ static void sparse_gradients_of_replicas_are_put_together(void **unused) {
   }
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused models ---- */
 
-/* Creating a session from graph fails, and says so; takes the graph. */
+/* Expects that creating a session from graph fails with a message that contains `what`. Takes the
+ * graph. */
 static void expect_refused(tdm_graph *graph, const char *device_map, const char *what) {
   const tdm_session_options options = OPTIONS(tdm_session_options, o.device_map = device_map);
   assert_null(tdm_session_create(graph, &options));
@@ -329,7 +330,7 @@ static void several_scopes_are_one_part(void **unused) {
   }
 }
 
-/* "a,b" and then "b,c" would share b alone; "b" within "a,b", and "a,b" around "b", are legal. */
+/* "a,b" and then "b,c" would share only b. "b" within "a,b", and "a,b" around "b", are legal. */
 static void parts_that_cross_are_refused(void **unused) {
   (void)unused;
   static const char *const pairs[][2] = {{"a,b", "b,c"}, {"b", "a,b"}, {"a,b", "b"}};
@@ -384,11 +385,12 @@ static void a_failing_replica_is_named(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- What is kept between runs, and written in place ----------------------------------------- */
+/* ---- Values that are kept between runs and written in place ---------------------------------- */
 
 enum { KEPT_ROWS = 4 };
 
-/* "old" is made of what is kept, before rows of it are written; in the part, or of its results. */
+/* "old" is computed from the kept value before rows of it are written, in the region or from its
+ * results. */
 static tdm_session *kept_session(const char *devices, bool inside) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value kept = tdm_kept(graph, "cache", TDM_FLOAT32, tdm_shape_of(2, KEPT_ROWS, WIDTH));
@@ -415,7 +417,7 @@ static void what_is_kept_is_read_before_it_is_written(void **unused) {
     tdm_session *session = kept_session(lists[k / 2], k % 2);
     tdm_sequence *sequence = tdm_sequence_create(session);
     assert_non_null(sequence);
-    for (int i = 0; i < 3; i++) { /* each finds what the one before it has left */
+    for (int i = 0; i < 3; i++) { /* each reads the value that the previous one kept */
       tdm_tensor *x = tdm_tensor_full(context, "cpu:0", TDM_FLOAT32,
                                       tdm_shape_of(2, KEPT_ROWS, WIDTH), (double)i);
       const tdm_feed feed = {"x", x, false};

@@ -1,5 +1,5 @@
-/* Where nodes go: the environment, the session's map, a value's own call, the scope, and the rules
- * for what nobody placed; and what is refused. */
+/* Placement of nodes: the environment, the session's map, the call for a value, the scope, the
+ * rules for unplaced nodes, and refused placements. */
 #include <stdlib.h>
 
 #include <jansson.h>
@@ -173,7 +173,7 @@ static void the_environment_is_the_strongest(void **unused) {
   assert_int_equal(unsetenv("TANDEM_PLACE"), 0);
 }
 
-/* ---- What is not placed -------------------------------------------------------------------- */
+/* ---- Refused placements ---------------------------------------------------------------------- */
 
 /* Parameters and inputs go to their first consumer, backward nodes with their forward node, updates
  * with their parameter. */
@@ -216,7 +216,7 @@ static void devices_that_are_not_there_are_told_with_the_reason(void **unused) {
   assert_map_refused("block1=sim:9", "sim:9", "2 devices");
   assert_map_refused("block1=gpu:0", "gpu", "no kind");
   assert_map_refused("block1=cpu:", "cpu:", "kind:index");
-  tdm_graph *graph = blocks("cuda:77", NULL); /* told by the layer that wants it */
+  tdm_graph *graph = blocks("cuda:77", NULL); /* reported by the layer that requires the device */
   assert_null(tdm_session_create(graph, NULL));
   assert_message("block1/fc: there is no cuda:77");
   tdm_graph_release(graph);

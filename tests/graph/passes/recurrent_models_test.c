@@ -1,5 +1,5 @@
-/* Recurrent layers that are wrapped, cut into micro-batches, and both: two layers of an LSTM in
- * both directions with first states, lengths and dropout give what they give in one piece. */
+/* Recurrent layers in parallel regions, in micro-batches, and in both. Two bidirectional layers of
+ * an LSTM with initial states, lengths and dropout give the results of the uncut model. */
 #include <math.h>
 
 #include "tests/graph/group.h"
@@ -48,7 +48,7 @@ static tdm_graph *build(const way *chosen, tdm_value *out_loss) {
   return graph;
 }
 
-/* What two steps leave in the store, and what a run then answers. */
+/* The store after two steps, and the results of a run after them. */
 typedef struct outcome {
   tdm_tensor_list *state;
   tdm_fetch fetches[2];

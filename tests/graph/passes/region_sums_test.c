@@ -1,6 +1,5 @@
-/* Sums over the rows in a parallel region: they are of all replicas, for who reads them inside
- * and outside. What all kinds of losses are then is tested in
- * tests/layers/losses_in_parts_test.c. */
+/* Sums over the rows in a parallel region: they include all replicas, for readers inside and
+ * outside. tests/layers/losses_in_parts_test.c tests all kinds of losses. */
 #include <stdlib.h>
 
 #include "graph/run/session.h"
@@ -48,11 +47,11 @@ static void a_result_that_is_no_sum_over_rows_is_refused(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- What is made of all replicas, and read by them again: rows less their mean ---- */
+/* ---- Values that all replicas make and read: rows less their mean ---- */
 
 enum { CENTRED_ROWS = 11 };
 
-/* Twice: the mean of what was scaled by a mean. The penalty has no rows. */
+/* Twice: the mean of values that were scaled by a mean. The penalty has no rows. */
 static tdm_graph *centred_graph(const char *devices) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
@@ -116,8 +115,8 @@ static void replicas_read_what_all_of_them_made(void **unused) {
     tdm_tensor_release(wanted[i].tensor);
 }
 
-/* Of the outer region's replicas, by the nodes of one within it, which wait for all of them; some
- * of these are cut no more, since a replica has one row. */
+/* Nodes of an inner region read the results of the outer region's replicas, and wait for all of
+ * them. Some of these nodes are not cut further, since a replica has one row. */
 static void regions_in_regions_read_what_all_replicas_made(void **unused) {
   (void)unused;
   static const char *const inner[] = {"fc,mean,centred,square,s,scaled,e", "mean,centred",

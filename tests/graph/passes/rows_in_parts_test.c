@@ -1,6 +1,6 @@
-/* Where the rows of a batch lie in its parts, through reshapes, concatenations and splits: in
- * micro-batches and in the replicas of parallel regions, forward and in gradients that are asked
- * for. Invariant: what is put together again is what one device computes, bit by bit. */
+/* Positions of a batch's rows in its parts, through reshapes, concatenations and splits: in
+ * micro-batches and in replicas of parallel regions, forward and in requested gradients. Invariant:
+ * the joined result is, bit by bit, what one device computes. */
 #define GROUP_CONTEXT graph_context_of(3, 1)
 #include "tests/graph/group.h"
 #include "tests/options.h"
@@ -17,8 +17,8 @@ static const cut_case cases[] = {
     {NULL, 2}, {"cpu:0,cpu:1", 0}, {"cpu:1,sim:0,cpu:1", 0}, {"cpu:0,cpu:1", 2}, {"cpu:0", 3},
 };
 
-/* Makes outputs "a" and "b" of x (LENGTH, batch, WIDTH); what is below "part" is cut over devices.
- */
+/* Makes outputs "a" and "b" of x (LENGTH, batch, WIDTH). Nodes below "part" are cut over
+ * devices. */
 typedef void (*graph_maker)(tdm_graph *graph, tdm_value x);
 
 static tdm_session *cut_session(graph_maker make, const cut_case *how, const double *weights) {
@@ -69,7 +69,7 @@ static void assert_alike_however_cut(graph_maker make) {
 
 /* ---- Forward --------------------------------------------------------------------------------- */
 
-/* x and -x, one behind the other; then its first half, and the second seen with the length. */
+/* Concatenates x and -x. Then takes the first half, and reshapes the second by the length. */
 static void make_concat(tdm_graph *graph, tdm_value x) {
   tdm_value halves[2];
   tdm_scope_push(graph, "part");
@@ -90,8 +90,7 @@ static void concatenated_rows_keep_their_order(void **unused) {
   assert_alike_however_cut(make_concat);
 }
 
-/* Steps of a sequence, from rows that a reshape has put behind one another: all, and two of them.
- */
+/* Takes steps of a sequence, from rows that a reshape has flattened: all steps, and two of them. */
 static void make_steps(tdm_graph *graph, tdm_value x) {
   tdm_value steps[LENGTH];
   tdm_scope_push(graph, "part");
@@ -110,7 +109,7 @@ static void rows_of_a_sequence_are_split_into_steps(void **unused) {
   assert_alike_however_cut(make_steps);
 }
 
-/* Rows whose elements a reshape has put behind one another are put together again by another. */
+/* A reshape flattens the elements of rows, and another one restores the rows. */
 static void make_flat(tdm_graph *graph, tdm_value x) {
   tdm_scope_push(graph, "part");
   const tdm_value flat =
@@ -128,9 +127,9 @@ static void elements_behind_one_another_are_rows_again(void **unused) {
   assert_alike_however_cut(make_flat);
 }
 
-/* ---- What is keyed by place ------------------------------------------------------------------ */
+/* ---- Results that depend on positions -------------------------------------------------------- */
 
-/* Dropout of rows that a reshape has put behind one another, and of its own result, transposed. */
+/* Dropout of rows that a reshape has flattened, and of its own result, transposed. */
 static tdm_tensor *train_dropped(const cut_case *how) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x =
@@ -175,7 +174,7 @@ static void the_same_is_dropped_wherever_rows_lie(void **unused) {
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* The gradient of rows that a reshape has put behind one another: delivered, and read. */
+/* Delivers and reads the gradient of rows that a reshape has flattened. */
 static void make_gradient(tdm_graph *graph, tdm_value x) {
   tdm_scope_push(graph, "part");
   const tdm_value flat =
@@ -193,7 +192,7 @@ static void gradients_lie_as_their_values_do(void **unused) {
   assert_alike_however_cut(make_gradient);
 }
 
-/* What no rows reach in a region: of a loss that none reach either, and of one of all rows. */
+/* Values of a region without rows: of a loss without rows, and of one of all rows. */
 static void make_penalty(tdm_graph *graph, tdm_value x) {
   const tdm_initializer numbers = {TDM_INIT_CONSTANT, 0.5, 0, -1};
   tdm_scope_push(graph, "part");

@@ -1,6 +1,6 @@
-/* Rows that are torn, or mixed, in the parts of a batch: what is made of them cannot be read as the
- * whole batch's, in micro-batches and in parallel regions. Invariant: it is refused, by the name of
- * the layer that did it; nothing else is. */
+/* Rows that are torn or mixed in the parts of a batch: values computed from them cannot be read as
+ * the whole batch's, in micro-batches and in parallel regions. Invariant: such models, and no
+ * others, are refused with the name of the layer that did it. */
 #define GROUP_CONTEXT graph_context_of(3, 1)
 #include "tests/graph/group.h"
 #include "tests/options.h"
@@ -17,7 +17,7 @@ static tdm_value all_behind_some(tdm_graph *graph, tdm_value x) {
   return tdm_concat(graph, "torn", two, 2, 0);
 }
 
-/* What a part has of it cannot be seen so. */
+/* A part of it cannot be reshaped in this way. */
 static tdm_value seen_as_whole(tdm_graph *graph, tdm_value x) {
   return tdm_reshape(graph, "seen", all_behind_some(graph, x), tdm_shape_of(2, ROWS, WIDTH + 1));
 }
@@ -133,7 +133,7 @@ static tdm_status run_in_region(tearing make, const char *devices, int64_t rows)
   return status;
 }
 
-/* Of one replica all of it is the whole batch's. */
+/* A single replica has the whole batch. */
 static void torn_rows_do_not_leave_a_region(void **unused) {
   (void)unused;
   for (size_t k = 0; k < TDM_COUNT_OF(cases); k++) {

@@ -1,5 +1,4 @@
-/* What crosses between devices: exactly which transfers a plan has, and how many bytes each kind
- * moves. */
+/* Transfers between devices: exactly which ones a plan has, and how many bytes each kind moves. */
 #include <stdlib.h>
 
 #include "graph/ir/rewriter.h"
@@ -30,7 +29,7 @@ static void count_copies(tdm_context *context) {
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_COPY, UINT64_MAX, false);
 }
 
-/* Each of these parts is in what explain tells. */
+/* Expects each of these parts in the text of explain. */
 static void assert_told(tdm_session *session, const char *const *parts, size_t count) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
   for (size_t i = 0; i < count; i++)
@@ -173,8 +172,7 @@ static void one_transfer_a_destination(void **state) {
   tdm_context_release(context);
 }
 
-/* What the caller fetches is brought to cpu:0 for the caller, whoever reads it on another device.
- */
+/* A fetched value is copied to cpu:0 for the caller, even if another device reads it. */
 static void the_callers_copy_is_for_the_caller(void **state) {
   (void)state;
   tdm_context *context = graph_context();
@@ -354,8 +352,8 @@ static void list_nodes(const tdm_session *session, char *out, size_t capacity) {
   }
 }
 
-/* A copy stands behind what makes its value, not before what reads it: first, read by the last node
- * of sim:0, and likely, read there behind another node of cpu:0. */
+/* A copy comes directly after the producer of its value, not before its consumer. first is read by
+ * the last node of sim:0; likely is read there after another node of cpu:0. */
 static void copies_begin_as_soon_as_they_can(void **state) {
   (void)state;
   tdm_context *context = graph_context();
@@ -388,8 +386,8 @@ static void copies_begin_as_soon_as_they_can(void **state) {
 
 /* ---- Who carries ----------------------------------------------------------------------------- */
 
-/* Fetches "out" and, if `both`, "made"; of the copies to cpu:0 so many are carried by queues of who
- * makes what is copied, so many by others. Releases the graph. */
+/* Fetches "out" and, if `both`, "made". Expects `pushed` of the copies to cpu:0 on queues of the
+ * device that makes the value, and the others on other queues. Releases the graph. */
 static void assert_pushed(tdm_graph *graph, tdm_context *context, bool both, int pushed,
                           int others) {
   tdm_session *session = run_session(graph, NULL);
@@ -421,7 +419,7 @@ static tdm_graph *begin_on_cpu_1(tdm_context *context, tdm_value *out_made) {
   return graph;
 }
 
-/* Also where its own device goes on with it. */
+/* Also if its own device reads it. */
 static void what_only_the_caller_reads_is_carried_by_its_maker(void **state) {
   (void)state;
   tdm_context *context = graph_context();
@@ -443,7 +441,7 @@ static void what_cpu_0_goes_on_with_is_fetched(void **state) {
   tdm_context_release(context);
 }
 
-/* Nobody waits for a concatenation but the caller. */
+/* Only the caller waits for the concatenation. */
 static void parts_of_what_the_caller_reads_are_carried_by_their_maker(void **state) {
   (void)state;
   tdm_context *context = graph_context();

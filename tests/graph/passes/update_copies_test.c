@@ -1,6 +1,6 @@
-/* Gradients that lie elsewhere than their parameter: every update reads a copy, which is made
- * before the update phase begins, whoever carries it. A home is given by the session that binds the
- * store first, or by a parallel region whose rows all go to one device. */
+/* Gradients on another device than their parameter: every update reads a copy, which is made before
+ * the update phase begins, on any queue. A home is given by the session that binds the store first,
+ * or by a parallel region whose rows all go to one device. */
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
 
 enum { INPUT = 40, CLASSES = 700, HIDDEN = 96, OUTPUT = 24, STEPS = 6, WORDS = 50, ROWS = 96 };
 
-/* What rounding each buffer to the arena's grain may cost; and the search for offsets settles for
- * two hundredths above what is in use at once. */
+/* Rounding of each buffer to the arena's grain, and the tolerance of the search for offsets: two
+ * hundredths above the bytes in use at once. */
 enum { GRAIN_BYTES = 2048, SEARCHED_SHARE = 50 };
 
 static bool loss_is_wrapped; /* by build_classifier: with the rest of the model */
@@ -77,7 +77,7 @@ static tdm_graph *build_rnn(const char *kind, const char *devices, tdm_value *ou
   return graph;
 }
 
-/* A language model's end: classes are many, and so what the loss keeps of a row. */
+/* The end of a language model: many classes, so the loss keeps many bytes per row. */
 static tdm_graph *build_classifier(const char *kind, const char *devices, tdm_value *out_loss) {
   char home[16];
   snprintf(home, sizeof home, "%s:0", kind);
@@ -105,7 +105,7 @@ static const measured_model models[] = {
 
 /* ---- Measuring ---- */
 
-/* Plans model for a batch of rows; the session answers for that plan. */
+/* Plans model for a batch of rows. The caller releases the session. */
 static tdm_session *planned(const measured_model *model, const char *kind, const char *devices,
                             int64_t rows, bool training) {
   tdm_value loss;
@@ -134,7 +134,7 @@ static uint64_t activations_on(tdm_session *session, const char *kind, int index
   return use.activations_bytes;
 }
 
-/* What the model as it is needs for a replica's rows: its share, with its inputs. */
+/* Returns the bytes that the model needs for a replica's rows: its share, with its inputs. */
 static uint64_t share_of(const measured_model *model, const char *kind, int64_t rows,
                          bool training) {
   tdm_session *session = planned(model, kind, NULL, rows, training);
@@ -150,7 +150,7 @@ static void expect_bounded(const measured_model *model, const char *kind, int co
   tdm_session *session = planned(model, kind, devices, ROWS, training);
   const uint64_t share = share_of(model, kind, ROWS / count, training);
   const uint64_t gathered = ROWS * model->output_row_bytes;
-  /* Backward, what was gathered has a gradient of its size. */
+  /* In the backward pass a gathered value has a gradient of its size. */
   const uint64_t at_home =
       training ? share + 2 * gathered + model->largest_gradient_bytes : share + gathered;
   for (int i = 0; i < count; i++) {
@@ -205,7 +205,7 @@ static void no_device_holds_more_than_its_share_of_a_loss(void **unused) {
       list_devices(kinds[k], count, devices, sizeof devices);
       uint64_t most, least, share;
       classify(kinds[k], NULL, 1, ROWS / count, &share, &least);
-      /* Besides, the targets that are counted, and a gradient that comes in. */
+      /* In addition, counted targets and an incoming gradient. */
       share += share / SEARCHED_SHARE + GRAIN_BYTES + ROWS * sizeof(int64_t) +
                (ROWS / count) * INPUT * sizeof(float) + HIDDEN * CLASSES * sizeof(float);
       loss_is_wrapped = true;

@@ -1,5 +1,5 @@
-/* Ranks whose plans differ: every rank is told the same before the first byte of a run, with the
- * first thing that differs and what it is on both. */
+/* Ranks whose plans differ: before the first byte of a run, every rank reports the same error, with
+ * the first difference and its values on both ranks. */
 #include <stdio.h>
 
 #include "graph/run/session.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 12 };
 
-/* What the last rank does differently. */
+/* Changes of the last rank. */
 typedef struct deviation {
   const char *device; /* of the second layer; NULL: host:0/cpu:0 */
   int64_t width;      /* of the hidden layer; 0: 24 */
@@ -94,7 +94,7 @@ static void a_plain_name_in_a_graph_is_rank_0s(void **state) {
            run_differently, ranks);
 }
 
-/* ---- What is compared ------------------------------------------------------------------------ */
+/* ---- Compared properties --------------------------------------------------------------------- */
 
 static uint64_t digest_of(tdm_plan *plan) {
   const tdm_plan_request request = {.seed = 7};
@@ -143,8 +143,8 @@ static void whatever_a_node_goes_by_counts(void **state) {
 
 /* ---- What engines do not notice -------------------------------------------------------------- */
 
-/* What ranks do with an engine by themselves: on others' ranks the sums are of other layers, of
- * another dtype, of something else than sums, of another size. */
+/* Mistakes in sums by an engine: on other ranks the sums are of other layers, of another dtype, not
+ * sums at all, or of another size. */
 typedef enum mistake { NO_MISTAKE, IN_ORDER, IN_DTYPE, IN_KIND, IN_SIZE } mistake;
 
 enum { MISTAKE_WIDTH = 128, MISTAKE_BYTES = MISTAKE_WIDTH * MISTAKE_WIDTH * 4 };

@@ -1,4 +1,4 @@
-/* Plans: one for each set of shapes, kept while there is room, and what they tell of themselves. */
+/* Plans: one for each set of shapes, kept while there is room, and reports of plans. */
 #include <stdlib.h>
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ static void equal_shapes_share_a_plan(void **unused) {
   tdm_session_release(session);
 }
 
-/* Where an input lies, what is fetched and whether it trains are part of what a plan is for. */
+/* The device of an input, the fetches, and training are part of a plan's key. */
 static void other_requests_are_other_plans(void **unused) {
   (void)unused;
   tdm_value loss;
@@ -98,7 +98,7 @@ static int plan_count(tdm_session *session) {
   return count;
 }
 
-/* Plans in flight are kept whatever the limit says, and go once they are idle. */
+/* Plans in flight are kept whatever the limit, and are released once they are idle. */
 static void plans_in_flight_are_not_evicted(void **unused) {
   (void)unused;
   tdm_session *session = scores_session(1);
@@ -142,7 +142,7 @@ static void prepare_makes_the_plan_that_a_run_uses(void **unused) {
   tdm_session_release(session);
 }
 
-/* A plan that cannot be made leaves nothing behind. */
+/* A plan that cannot be made leaves no memory allocated. */
 static void a_plan_that_fails_is_not_kept(void **unused) {
   (void)unused;
   tdm_session *session = scores_session(0);
@@ -299,7 +299,7 @@ static tdm_status fetch_scores(tdm_session *session, tdm_tensor *ids) {
   return status;
 }
 
-/* The plan is made again for what the run fed, from the device that it lay on. */
+/* The plan is made again for the inputs of the run, on the devices that they had. */
 static void a_pass_is_printed_for_feeds_where_they_lie(void **unused) {
   (void)unused;
   tdm_session *session = run_session(seed_graph(context, "sim:0", "sim:0", NULL), NULL);
@@ -340,7 +340,7 @@ static tdm_session *asking_session(const tdm_session_options *options) {
   return train_session(graph, loss, tdm_sgd(0.1), options);
 }
 
-/* Of a plan printed as JSON; the caller's. */
+/* Returns the commands of a plan printed as JSON. The caller releases them. */
 static json_t *commands_of(char *text) {
   json_t *plan = json_loads(text, 0, NULL);
   assert_non_null(plan);
@@ -351,8 +351,8 @@ static json_t *commands_of(char *text) {
   return commands;
 }
 
-/* Whatever the session was asked for is asked for once more when a plan is printed pass by pass:
- * what the last one leaves is the plan that ran. Each option makes another plan. */
+/* Printing a plan pass by pass repeats the session's last request. The result of the last pass is
+ * the plan that ran. Each option makes another plan. */
 static void the_last_pass_leaves_the_plan_that_ran(void **unused) {
   (void)unused;
   const tdm_session_options options[] = {
@@ -382,7 +382,7 @@ static void the_last_pass_leaves_the_plan_that_ran(void **unused) {
     json_decref(told[i]);
 }
 
-/* Of the latest plan: "pinned" or "pageable", where the text says it. */
+/* Checks the text of the latest plan for "pinned" or "pageable". */
 static void expect_said(tdm_session *session, const char *said, bool expected) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
   if ((strstr(text, said) != NULL) != expected) fail_msg("\"%s\" in\n%s", said, text);
@@ -402,7 +402,7 @@ static void host_memory_of_a_plan_is_pinned(void **unused) {
   tdm_session_release(session);
 }
 
-/* What a caller feeds lies where the caller has put it. */
+/* Inputs of a caller are in the caller's own memory. */
 static void strict_refuses_pageable_inputs(void **unused) {
   (void)unused;
   const tdm_session_options options = OPTIONS(tdm_session_options, o.strict = true);
@@ -428,7 +428,7 @@ static void strict_refuses_pageable_inputs(void **unused) {
   tdm_session_release(session);
 }
 
-/* Without room in the staging pool runs go on, and say so; strict ones fail. */
+/* Without room in the staging pool runs continue with a warning. Strict ones fail. */
 static void a_full_staging_pool_is_told(void **unused) {
   (void)unused;
   setenv("TANDEM_STAGING_BYTES", "1", 1);

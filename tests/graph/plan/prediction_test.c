@@ -126,8 +126,8 @@ static tdm_session *session_on_two(tdm_context *context) {
   return session;
 }
 
-/* Of a table only the rows that ids ask for are touched; of other parameters all. What was fed is
- * as old as the target it is copied to, what a node made is not. */
+/* Ids touch only some rows of a table; other parameters are touched whole. An input is as old as
+ * the copied target, and a computed value is not. */
 static void copies_between_cpu_devices_know_what_a_run_touches(void **unused) {
   (void)unused;
   tdm_context *context = tdm_context_create(WITH(tdm_context_options, o.cpu_devices = 2));
@@ -161,7 +161,7 @@ static void copies_between_cpu_devices_know_what_a_run_touches(void **unused) {
 }
 
 int main(void) {
-  (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
+  (void)setenv("TANDEM_LINKS", "off", 1); /* no saved links */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(predictions_come_from_the_links),
       cmocka_unit_test(copies_between_cpu_devices_know_what_a_run_touches),

@@ -1,4 +1,4 @@
-/* What a profile tells of durations that were fed to it by hand. */
+/* Reports of a profile with given durations. */
 #include "graph/plan/profile.h"
 
 #include "tests/devices/support.h"

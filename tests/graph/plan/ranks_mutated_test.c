@@ -1,6 +1,6 @@
-/* Whatever is taken from the plans of a job's ranks, or exchanged in them, is refused, with names:
- * each wait, each end of each message, by verify on a rank or by the proof over all. Built with
- * messages between hosts, and with those that emulated GPUs exchange (HOME, REPLICA: where). */
+/* Removes or exchanges each wait, and each end of each message, in the plans of a job's ranks. Each
+ * change is refused, with names, by verify on a rank or by the proof over all ranks. Built with
+ * messages between hosts, and with those that emulated GPUs exchange (HOME, REPLICA: devices). */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct job_plans {
   tdm_allocator allocator;
   int count;
   int waits, ends; /* that were mutated */
-  int exchanges;   /* of these, ends of what devices exchange */
+  int exchanges;   /* the ends of exchanges between devices among them */
   _Atomic int planned;
   _Atomic bool over;
 } job_plans;
@@ -109,7 +109,7 @@ static const char *name_of(const job_plans *job, int rank, size_t step) {
   return tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node)->name;
 }
 
-/* Of a change to a rank's step. */
+/* Expects that a change to a rank's step is refused. */
 static void assert_refused(const job_plans *job, int rank, size_t step, const char *change,
                            const char *says) {
   if (verify(job) != TDM_INTERNAL)
@@ -185,7 +185,7 @@ static void exchange_numbers(tdm_step_message *a, tdm_step_message *b) {
   b->number = number;
 }
 
-/* With each end behind it, of whichever direction and peer. */
+/* Exchanges it with each later end, of either direction and any peer. */
 static void exchange_end(job_plans *job, int rank, size_t step) {
   tdm_step_message *messages = job->messages[rank];
   const size_t count = schedule_of(job, rank)->step_count;

@@ -107,7 +107,7 @@ static void what_is_not_known_is_refused(void **state) {
   assert_int_equal(unsetenv("TANDEM_RED_ZONES"), 0);
 }
 
-/* ---- What is found --------------------------------------------------------------------------- */
+/* ---- Detected overruns ----------------------------------------------------------------------- */
 
 /* The fresh memory of a device: all ones, or as it came. */
 static void fresh_memory_is_filled(void **state) {
@@ -132,8 +132,9 @@ static void fresh_memory_is_filled(void **state) {
   tdm_context_release(context);
 }
 
-/* Does a process that writes one byte behind a block of a GPU end when that is released? Two blocks
- * share an arena otherwise, and nothing is behind either that is not the GPU's own. */
+/* Returns true if a process that writes one byte after a block of a GPU dies when the block is
+ * released. Without zones two blocks share an arena, and only the GPU's own memory follows
+ * either. */
 static bool overrun_dies(const char *zones) {
   const pid_t child = fork();
   assert_true(child >= 0);
@@ -160,7 +161,7 @@ static bool overrun_dies(const char *zones) {
 
 static void an_overrun_of_a_value_is_found(void **state) {
   (void)state;
-  assert_false(overrun_dies("")); /* inside its arena nobody sees it */
+  assert_false(overrun_dies("")); /* inside its arena the write is not detected */
   assert_true(overrun_dies("filled"));
   assert_true(overrun_dies("unfilled"));
 }

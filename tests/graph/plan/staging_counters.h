@@ -1,4 +1,4 @@
-/* What the staging pool of a context has counted, for tests of plans. */
+/* Counters of a context's staging pool, for tests of plans. */
 #ifndef TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 #define TANDEM_TESTS_GRAPH_PLAN_STAGING_COUNTERS_H
 
@@ -10,7 +10,7 @@ typedef struct staging_counters {
 } staging_counters;
 
 staging_counters staging_counters_of(tdm_context *context);
-/* Does the system tell which NUMA node is the first accelerator's? */
+/* Returns true if the system reports the NUMA node of the first accelerator. */
 bool staging_node_is_known(tdm_context *context);
 
 #endif

@@ -1,6 +1,6 @@
-/* Models train wherever staging memory lies: on machines that hwloc describes and that are not
- * here, and where the system puts it on another node than it granted. That is told once, counted
- * and reported as pageable; only strict sessions refuse it. */
+/* Training with any staging memory: on machines that hwloc describes and that are not present, and
+ * where the system allocates it on another node than requested. That is logged once, counted, and
+ * reported as pageable. Only strict sessions refuse it. */
 #include "tests/graph/support.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ int __wrap_tdm_topology_memory_node(const tdm_topology *topology, const void *me
   return misplaces ? (node < 0 ? 0 : node) + 7 : node;
 }
 
-/* ---- Contexts that keep what is told ---- */
+/* ---- Contexts that record log messages ---- */
 
 typedef struct told_warnings {
   int count;
@@ -63,7 +63,7 @@ static void misplaced_memory_is_pageable_and_told_once(void **state) {
   told_warnings told;
   misplaces = true;
   tdm_context *context = logged_context(&told, 1);
-  if (!staging_node_is_known(context)) skip(); /* a machine whose nodes nobody knows */
+  if (!staging_node_is_known(context)) skip(); /* a machine without known nodes */
   tdm_session *session = make_session(context, false);
   train_steps(session, 5, 2);
   train_steps(session, 9, 2);
@@ -109,8 +109,8 @@ static void strict_sessions_refuse_misplaced_memory(void **state) {
   misplaces = false;
 }
 
-/* The loss of some steps does not depend on the machine; where it is described only, hwloc binds
- * nothing, and that is told. */
+/* The loss of some steps does not depend on the machine. On a described machine hwloc binds
+ * nothing, which is logged. */
 static void train_on(const char *machine, double *expected) {
   char path[sizeof MACHINES + 300];
   snprintf(path, sizeof path, MACHINES "/%s", machine);

@@ -1,5 +1,5 @@
-/* Whatever is taken from a real plan's sums over devices, verify refuses it: each wait of every
- * algorithm, and the places of the pieces that a ring puts together. */
+/* Verify refuses a real plan's sums over devices after each of these changes: removal of any wait
+ * of any algorithm, and other positions of the pieces that a ring joins. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
@@ -51,7 +51,7 @@ static const tdm_ir_node *node_at(const tdm_plan *plan, size_t step) {
   return tdm_ir_node_at(&plan->graph, plan->lowered.sources[step].node);
 }
 
-/* Takes each wait away in turn; answers how many stood before additions of sums. */
+/* Removes each wait in turn. Returns how many of them were before additions of sums. */
 static int assert_waits_needed(tdm_plan *plan) {
   tdm_schedule *schedule = &plan->lowered.schedule;
   int of_sums = 0;
@@ -114,7 +114,7 @@ static bool stands_before(const tdm_ir_node *a, const tdm_ir_node *b) {
   return false;
 }
 
-/* Puts what has one root, and is on one device, into another's bucket. */
+/* Moves storage with one root, which is on one device, to another's bucket. */
 static void change_root(const tdm_graph *graph, uint32_t from, uint32_t to, const tdm_ir_node *of) {
   uint32_t value = of->first_output;
   tdm_ir_value_at(graph, value)->root = to;
@@ -127,7 +127,7 @@ static void change_root(const tdm_graph *graph, uint32_t from, uint32_t to, cons
   }
 }
 
-/* A copy into the bucket of another that is still to be read is refused, wherever it stands. */
+/* A copy into a bucket whose contents are still to be read is refused at any position. */
 static void a_bucket_is_not_overwritten_before_it_is_read(void **unused) {
   (void)unused;
   int refused = 0, allowed = 0;
@@ -173,7 +173,7 @@ static void exchange_places(tdm_storage_plan *a, tdm_storage_plan *b) {
   b->offset = offset;
 }
 
-/* Does a step write the storage, for another device's to read? */
+/* Returns true if a step writes the storage for a read by another device. */
 static bool is_sent_on(const tdm_schedule *schedule, uint32_t storage) {
   uint32_t queue = UINT32_MAX;
   bool sent = false;
@@ -189,7 +189,7 @@ static bool is_sent_on(const tdm_schedule *schedule, uint32_t storage) {
   return sent;
 }
 
-/* Who writes one of the storages writes the other. */
+/* Exchanges the two storages in all writes. */
 static void exchange_writers(const tdm_schedule *schedule, uint32_t a, uint32_t b) {
   for (size_t i = 0; i < schedule->access_count; i++) {
     tdm_access *access = &schedule->accesses[i];

@@ -1,5 +1,5 @@
-/* Products of float32 on an emulated GPU, whose cuBLAS rounds factors as tensor cores do where it
- * was told that it may: only where the context was asked to allow TF32. */
+/* Products of float32 on an emulated GPU. Its cuBLAS rounds factors as tensor cores do if that is
+ * permitted, which is only the case if the context allows TF32. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 
 /* ---- Plans with views ---------------------------------------------------------------------- */
 
-/* Views of what is fed, of a parameter and of what is computed, views of views; concatenations that
- * are joined, one in the other; all of it trained through. */
+/* Views of an input, of a parameter and of computed values, and views of views; joined
+ * concatenations, one in the other; all of it in training. */
 static tdm_graph *views_graph(const char *device, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 6, 4));
@@ -52,7 +52,7 @@ static const tdm_plan *plan_of(tdm_session *session, bool training) {
 
 /* ---- Mutations ----------------------------------------------------------------------------- */
 
-/* What the last three passes make of the graph as it is now. */
+/* Applies the last three passes to the present graph. */
 static tdm_status arrange(const tdm_plan *plan) {
   tdm_lowered lowered;
   tdm_status status = tdm_lower_to_steps(&plan->graph, 0, plan->lowered.schedule.depth, &lowered);
@@ -63,7 +63,7 @@ static tdm_status arrange(const tdm_plan *plan) {
   return status;
 }
 
-/* Does a step read or write the value? */
+/* Returns true if a step reads or writes the value. */
 static bool is_touched(const tdm_graph *graph, uint32_t value) {
   TDM_EACH_NODE(graph, node) {
     if (!tdm_ir_has_step(node)) continue;

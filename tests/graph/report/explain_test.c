@@ -1,5 +1,5 @@
-/* What a plan's text says of its commands is what the JSON says: predictions in another unit, to
- * which sums they belong, and where the results of those that have a place in an arena lie. */
+/* A plan's text and its JSON agree: predictions in another unit, the sums of commands, and the
+ * positions of results that have a place in an arena. */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static void expect_bytes(json_t *told, const char *name, uint64_t bytes) {
   assert_int_equal(json_integer_value(json_object_get(told, name)), bytes);
 }
 
-/* Each device's is its own, of which others say nothing; in the text each has a line. */
+/* Each device reports only its own memory, and has a line in the text. */
 static void memory_is_that_of_each_device(void **unused) {
   (void)unused;
   char *text = printed(session, print_explain, NULL, TDM_PLAN_JSON);
@@ -149,7 +149,7 @@ static void sums_are_told_by_their_algorithm(void **unused) {
   tdm_session_release(at_home);
 }
 
-/* ---- What is said of the way ---- */
+/* ---- The route ---- */
 
 static json_t *explained(tdm_session *of) {
   char *text = printed(of, print_explain, NULL, TDM_PLAN_JSON);
@@ -188,8 +188,8 @@ static void copies_between_accelerators_pass_no_host_memory(void **unused) {
   tdm_context_release(two);
 }
 
-/* What a run behind one like it moves is the plan's traffic; copies that devices update themselves
- * are refreshed by none. */
+/* The usual traffic of a run after a similar one is the plan's traffic. Copies that devices update
+ * themselves are not refreshed. */
 static void what_usually_moves_is_the_traffic(void **unused) {
   (void)unused;
   tdm_context *two = graph_context();
@@ -225,8 +225,8 @@ static void what_usually_moves_is_the_traffic(void **unused) {
   tdm_context_release(two);
 }
 
-/* What a command waits for in its own run stands before it; the text and the JSON tell the run
- * before apart. */
+/* The steps of the same run that a command waits for are listed before it. The text and the JSON
+ * mark those of the previous run. */
 static void waits_for_the_run_before_are_told_apart(void **unused) {
   (void)unused;
   tdm_value loss;
@@ -334,8 +334,8 @@ static uint64_t told(const json_t *object, const char *name) {
   return (uint64_t)json_integer_value(json_object_get(object, name));
 }
 
-/* x (5, 4) -> "fc0" to 3 on rank 0 -> "fc1" to 2 on rank 1, which both deliver. What this rank's
- * plan touches outside of arenas, sends and receives goes to number, loss and hash. */
+/* x (5, 4) -> "fc0" to 3 on rank 0 -> "fc1" to 2 on rank 1; both are delivered. The bytes that this
+ * rank's plan touches outside of arenas, sends and receives go to number, loss and hash. */
 static tdm_status explain_rank(job_rank *rank) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_shape shape = tdm_shape_of(2, 5, 4);
@@ -365,8 +365,7 @@ static tdm_status explain_rank(job_rank *rank) {
   return status;
 }
 
-/* A rank's caches hold what it touches itself: of rank 0 what it is fed and "fc0", of rank 1 "fc1".
- */
+/* A rank's plan touches its own data: on rank 0 the inputs and "fc0", on rank 1 "fc1". */
 static void ranks_tell_what_is_their_own(void **unused) {
   (void)unused;
   enum { THERE = 5 * 3 * 4, BACK = 5 * 2 * 4, FED = 5 * 4 * 4 };

@@ -8,15 +8,15 @@
 
 enum { IDS = 1, WEIGHT, STATE, X, MOVED_X, Y, NEW_WEIGHT, NEW_STATE, NEW_BIAS, BIAS, VALUES };
 
-/* Behind what a node reads lies what it does not. */
+/* Values after those that a node reads are not read by it. */
 static const uint32_t reads[] = {IDS, WEIGHT, X, MOVED_X, BIAS, 0, Y, Y, WEIGHT, STATE, X, BIAS, X};
 static const uint32_t makes[] = {X, MOVED_X, Y, NEW_WEIGHT, NEW_STATE, NEW_BIAS};
 
 static tdm_picture_source sources[] = {
     {IDS, "ids"}, {WEIGHT, "fc.weight"}, {STATE, "fc.weight.m"}, {BIAS, "a \"bias\"\x01"}};
 
-/* A command on cpu:0, what it makes carried to sim:0, one there that reads nothing in one place,
- * and three updates, of which two on one device read the same value. */
+/* A command on cpu:0, whose result is copied to sim:0, one there that reads nothing in one place,
+ * and three updates, two of which read the same value on one device. */
 static tdm_picture_node nodes[] = {
     {.name = "table",
      .action = "embedding",
@@ -134,7 +134,7 @@ static void a_picture_is_drawn_as_it_is(void **state) {
   tdm_picture_deinit(&picture);
 }
 
-/* As many as there are colours, and one more, which begins anew. */
+/* As many devices as colours, and one more, which has the first colour again. */
 static void devices_beyond_the_colours_begin_anew(void **state) {
   (void)state;
   enum { DEVICES = 9 };
@@ -236,7 +236,7 @@ static void assert_values(const uint32_t *values, uint32_t count, uint32_t first
   assert_int_equal(values[1], second);
 }
 
-/* All that is told of a kernel and of a transfer. */
+/* Checks all that is reported of a kernel and of a transfer. */
 static void a_plan_is_read_as_it_is(void **unused) {
   (void)unused;
   tdm_picture picture;

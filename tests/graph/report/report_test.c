@@ -82,7 +82,7 @@ static char *report(size_t i) {
   return printed(session, reports[i].print, reports[i].pass, reports[i].format);
 }
 
-/* Compares two reports, except those of a plan that is made again that tell how long that took. */
+/* Compares two reports. Durations of making a plan again are ignored. */
 static void assert_same_report(size_t i, const char *a, const char *b) {
   if (!reports[i].pass || reports[i].format == TDM_PLAN_DOT) assert_string_equal(a, b);
 }
@@ -123,13 +123,13 @@ static ssize_t write_nothing(void *cookie, const char *bytes, size_t count) {
   (void)cookie;
   (void)bytes;
   (void)count;
-  return 0; /* fails, and says nothing of why */
+  return 0; /* fails, and does not report why */
 }
 
 /* A stream of the program's own need not set an error number: none is made up for it. */
 static void a_failure_without_a_reason_has_none(void **state) {
   (void)state;
-  if (test_is_thread_sanitized()) skip(); /* it asks for the stream's descriptor: EBADF */
+  if (test_is_thread_sanitized()) skip(); /* the sanitizer queries the stream's descriptor: EBADF */
   for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_nothing});
     assert_non_null(out);
@@ -155,7 +155,7 @@ static json_t *part_of(const char *page, const char *part) {
   return root;
 }
 
-/* What is written by itself, the summary as a string. */
+/* The separately written parts, and the summary as a string. */
 static void a_page_has_the_plan_and_its_runs(void **state) {
   (void)state;
   char *page = printed(session, print_report, NULL, TDM_PLAN_JSON);
@@ -201,7 +201,7 @@ static void no_report_is_cut_short(void **state) {
   }
 }
 
-/* jansson with no memory at all: what is written by hand does not ask it for any. */
+/* An allocator without memory for jansson; text that is written without jansson does not use it. */
 static void *no_memory(size_t bytes) {
   (void)bytes;
   return NULL;
@@ -285,7 +285,7 @@ static void json_opens_whatever_names_are(void **state) {
 static void reports_give_their_memory_back(void **state) {
   (void)state;
   for (size_t i = 0; i < TDM_COUNT_OF(reports); i++) {
-    free(report(i)); /* what the session keeps for later reports is there now */
+    free(report(i)); /* the session has now allocated the data that it keeps for later reports */
     const int64_t before = tdm_faulty_allocator_outstanding_bytes(faulty);
     free(report(i));
     const int64_t left = tdm_faulty_allocator_outstanding_bytes(faulty) - before;

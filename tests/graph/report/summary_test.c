@@ -72,7 +72,7 @@ static void rows_tell_devices_shapes_parameters_and_bytes(void **unused) {
                  "-----------------------------------------------------------------------\n"
                  "parameters: 162; with all states 648 B\n"
                  "a run makes 456 B forward, transfers 792 B\n");
-  /* What was refused since is not what was asked for last. */
+  /* A refused request does not replace the last one. */
   tdm_tensor *more = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 7));
   const tdm_feed of_more[] = {{"ids", more, false}};
   assert_int_not_equal(tdm_session_prepare(session, of_more, 1, NULL, 0, true), TDM_OK);
@@ -96,8 +96,8 @@ static void rows_tell_devices_shapes_parameters_and_bytes(void **unused) {
   tdm_session_release(session);
 }
 
-/* Sizes that no name tells, of a named dimension that was flattened, padded or cut, are those of
- * the run, in rows whose nodes were cut into replicas and micro-batches as well. */
+/* Unnamed sizes, of a named dimension that was flattened, padded or cut, are those of the run. This
+ * holds also for nodes that were cut into replicas and micro-batches. */
 static void sizes_behind_a_flatten_are_those_of_the_run(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -202,7 +202,7 @@ static void of_many_devices_the_first_are_named(void **unused) {
 
 /* ---- Times ---- */
 
-/* Digits and points of what stands before " us" become one #. */
+/* Replaces the digits and points before " us" by one #. */
 static void mask_times(char *text) {
   char *to = text;
   for (const char *at = text; *at;) {

@@ -50,7 +50,7 @@ static void the_summary_adds_up(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* What a command reads and what its queue waits for is both on its way back, each by itself. */
+/* The path back from a command contains both its reads and the waits of its queue. */
 static void expect_path(bool reads, bool waits) {
   test_timeline test;
   two_runs(&test);
@@ -125,7 +125,7 @@ static void what_bounds_is_added_up_over_plans(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* What the run before has to have done is on the path, of its own plan's next run only. */
+/* The required step of the previous run is on the path, only for the next run of the same plan. */
 static void waits_for_the_run_before_are_on_the_path(void **unused) {
   (void)unused;
   static const uint32_t dense[] = {DENSE};
@@ -143,7 +143,8 @@ static void waits_for_the_run_before_are_on_the_path(void **unused) {
     assert_int_equal(tdm_timeline_sort(&test.timeline), TDM_OK);
     tdm_timeline_path path;
     assert_int_equal(tdm_timeline_find_path(&test.timeline, &path), TDM_OK);
-    assert_int_equal(path.count, number == 2 ? 4 : 2); /* else only its row says what is before */
+    assert_int_equal(path.count, number == 2 ? 4 : 2); /* otherwise only its row names the previous
+                                                        * command */
     assert_int_equal(path.handing_ns, number == 2 ? 10 + 20 : 220);
     tdm_timeline_deinit(&test.timeline);
   }
@@ -187,7 +188,7 @@ static void short_memory_is_told(void **unused) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   FILE *nowhere = fopen("/dev/null", "w");
   assert_non_null(nowhere);
-  static char name[1 << 16]; /* so that lists by name find no room in what was taken before */
+  static char name[1 << 16]; /* large, so that lists by name need an allocation of their own */
   memset(name, 'w', sizeof name - 1);
   for (uint64_t n = 1;; n++) {
     test_timeline test;

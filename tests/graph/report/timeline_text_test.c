@@ -1,8 +1,8 @@
-/* What is told of timelines made by hand, and what is read of them again. */
+/* Reports of timelines made by hand, and the same after they were written and read. */
 #include "graph/report/timeline_read.h"
 #include "tests/graph/report/made_timeline.h"
 
-/* What a printer writes; the caller frees. */
+/* Returns the printed text, which the caller frees. */
 static char *written(tdm_timeline *timeline, bool json) {
   char *text = NULL;
   size_t bytes = 0;
@@ -62,7 +62,7 @@ static void the_text_says_what_crossed_which_link(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* A transfer that took no time by its clock, alone: shares of nothing are none. */
+/* A single transfer of duration 0: shares of nothing are not printed. */
 static void the_text_says_what_took_no_time(void **unused) {
   (void)unused;
   test_timeline test;
@@ -114,8 +114,8 @@ static void expect_bound(uint64_t busy_ns, uint64_t handing_ns, uint64_t caller_
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* What has most of the path bounds; of equal shares the queue's before handing over, and that
- * before the caller's. */
+/* The largest part of the path is the bound. If parts are equal, the queue's precedes handing over,
+ * and that precedes the caller's. */
 static void the_text_says_what_bounds(void **unused) {
   (void)unused;
   static const char queue[] = "\nbound by cpu:0 compute: ";
@@ -148,7 +148,7 @@ static void the_text_says_what_the_caller_takes(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* What is read of a file amounts to the same, in the same words. */
+/* A timeline read from a file has the same report, in the same words. */
 static void expect_the_same_of_a_file(test_timeline *test) {
   char *text = written(&test->timeline, false), *json = written(&test->timeline, true);
   json_t *root = json_loads(json, 0, NULL);
@@ -210,7 +210,7 @@ static void a_wait_for_a_core_is_no_transfer(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* A path of one transfer that took 100 ns, of which it waited for so many. */
+/* A path of one transfer that took 100 ns, wait_ns of them waiting. */
 static void expect_bound_by_core(uint64_t wait_ns, const char *wanted) {
   test_timeline test;
   test_init(&test);
@@ -257,7 +257,7 @@ static void expect_strange_wait(const char *key, bool of_arguments, json_int_t n
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* A wait is of the command behind it: of its run, its number and its queue. */
+/* A wait must precede its command, with the same run, number and queue. */
 static void a_wait_of_another_command_is_refused(void **unused) {
   (void)unused;
   expect_strange_wait("before", true, STEP);
@@ -287,8 +287,8 @@ static void a_file_knows_waits_for_the_run_before(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* Words are a copy that the first run alone has refreshed: the second, whose step waits for the
- * first one's dense, is of the same plan. */
+/* Only the first run has a command that refreshes words. The second, whose step waits for the first
+ * one's dense, has the same plan. */
 static void a_file_knows_runs_of_one_plan(void **unused) {
   (void)unused;
   static const uint32_t dense[] = {DENSE};
@@ -312,8 +312,8 @@ static void a_file_knows_runs_of_one_plan(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* Two runs whose plans are alike, or not: in a name, in what a transfer moves, in whether they
- * train, in a command that only the second has. */
+/* Two runs whose plans are equal, or differ in a name, in the bytes of a transfer, in training, or
+ * in a command that only the second has. */
 static void a_file_tells_plans_apart(void **unused) {
   (void)unused;
   enum { ALIKE, NAME, BYTES, TRAINING, COMMAND, WAYS };

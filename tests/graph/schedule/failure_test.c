@@ -1,5 +1,5 @@
-/* The passes schedule, memory and verify survive the failure of every allocation, and then plan
- * what they would have. */
+/* The passes schedule, memory and verify survive the failure of every allocation, and then produce
+ * the same plan as without failures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,8 @@ static struct description describe(const tdm_schedule *schedule) {
   return description;
 }
 
-/* The Nth allocation of the three passes fails, then all is well: the same schedule plans. The last
- * schedule is so large that what the others take from one chunk comes by itself. */
+/* The Nth allocation of the three passes fails, then none: the same schedule is planned. The last
+ * schedule is so large that allocations that share a chunk in the others are separate. */
 static void every_allocation_may_fail(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -59,7 +59,8 @@ static void every_allocation_may_fail(void **state) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* What of verify's memory comes by itself only for many queues: clocks, which are their square. */
+/* Memory of verify that is allocated separately only for many queues: clocks, which are their
+ * square. */
 static void every_allocation_for_many_queues_may_fail(void **state) {
   (void)state;
   enum { QUEUES = 2100 };
@@ -90,7 +91,8 @@ static void every_allocation_for_many_queues_may_fail(void **state) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* What schedule takes for waits on the run before comes by itself only for much storage. */
+/* Memory of schedule for waits on the previous run that is allocated separately only for much
+ * storage. */
 static void every_allocation_for_much_storage_may_fail(void **state) {
   (void)state;
   enum { STORAGES = 9000 };
@@ -118,7 +120,7 @@ static void every_allocation_for_much_storage_may_fail(void **state) {
     assert_int_equal(status == TDM_OK, tdm_faulty_allocator_failures(faulty) == 0);
     if (status != TDM_OK) assert_int_equal(status, TDM_OUT_OF_MEMORY);
   }
-  assert_int_equal(schedule.wait_count, 1); /* the next run's read, behind this one's update */
+  assert_int_equal(schedule.wait_count, 1); /* the next run's read, after this one's update */
   tdm_schedule_deinit(&schedule);
   assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
   tdm_faulty_allocator_destroy(faulty);

@@ -159,7 +159,7 @@ static uint32_t find_taker(struct flow *flow) {
   return 2 * count;
 }
 
-/* Sends what the path to taker allows. */
+/* Sends the amount that the path to taker allows. */
 static uint64_t send(struct flow *flow, uint32_t taker) {
   const uint32_t count = flow->sharing->count;
   uint64_t amount = flow->takes[taker - count];
@@ -227,7 +227,7 @@ static void link_pairs(struct branch *branch) {
   }
 }
 
-/* Of candidates the heaviest; *sum is the weight of all. */
+/* Returns the heaviest of the candidates; *sum is the weight of all. */
 static uint32_t heaviest_candidate(const struct branch *branch, uint64_t candidates,
                                    uint64_t *sum) {
   const uint64_t *bytes = branch->sharing->bytes;

@@ -1,5 +1,6 @@
-/* What no placing can beat: the heaviest set of an arena's storages of which no two may share
- * bytes, sizes rounded up to 64. Found from the waits in two ways that share only the relation. */
+/* A lower bound for any placement: the heaviest set of an arena's storages of which no two may
+ * share bytes, sizes rounded up to 64. Computed from the waits in two ways that share only the
+ * relation. */
 #ifndef TANDEM_TESTS_GRAPH_SCHEDULE_HEAVIEST_SET_H
 #define TANDEM_TESTS_GRAPH_SCHEDULE_HEAVIEST_SET_H
 
@@ -16,8 +17,8 @@ struct sharing {
 struct sharing sharing_of(const tdm_schedule *schedule, uint32_t arena);
 void sharing_release(struct sharing *sharing);
 
-/* By Dilworth's theorem with weights: the heaviest antichain is what the least flow needs that
- * covers every storage with chains. Any size. */
+/* By Dilworth's theorem with weights: the heaviest antichain equals the least flow that covers
+ * every storage with chains. Any size. */
 uint64_t heaviest_set_by_flow(const struct sharing *sharing);
 /* By branch and bound. Up to about 40 storages. */
 uint64_t heaviest_set_by_search(const struct sharing *sharing);

@@ -59,7 +59,7 @@ static void a_chain_takes_turns(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
-/* On another queue bytes are free only once the queue knows that they are. */
+/* On another queue bytes are free only after a wait that orders the queue after their release. */
 static void sharing_needs_order(void **state) {
   (void)state;
   for (int waits = 0; waits < 2; waits++) {
@@ -75,9 +75,8 @@ static void sharing_needs_order(void **state) {
   }
 }
 
-/* A wait for what its step knows already gives it nothing more. */
-/* What ends with one step is free at once; of steps that know nothing of each other neither end
- * stands for the other. */
+/* Storage that ends with one step is free at once. If two steps are unordered, the end of one does
+ * not imply the end of the other. */
 static void ends_cover_themselves_and_what_is_before(void **state) {
   (void)state;
   struct fixture f;
@@ -98,7 +97,7 @@ static void ends_cover_themselves_and_what_is_before(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
-/* Parts that one step writes lie behind one another in one place, whose life begins once. */
+/* Parts that one step writes are contiguous in one place, whose life begins once. */
 static void parts_of_one_step_begin_together(void **state) {
   (void)state;
   static const uint64_t bytes[] = {64, 128};
@@ -131,13 +130,13 @@ static void a_wait_too_many_changes_nothing(void **state) {
   begin(&f, 2);
   const uint32_t first = produce(&f, 0, UINT32_MAX, 640); /* step 0 */
   const uint32_t message = produce(&f, 0, first, 64);     /* 1 */
-  (void)produce(&f, 0, UINT32_MAX, 640);                  /* 2, which nobody waits for */
-  const uint32_t second = produce(&f, 1, message, 640);   /* 3 behind 1 */
+  (void)produce(&f, 0, UINT32_MAX, 640);                  /* 2, without a step that waits for it */
+  const uint32_t second = produce(&f, 1, message, 640);   /* 3 after 1 */
   plan(&f);
   assert_int_equal(f.schedule.steps[3].wait_count, 1);
   const uint64_t offsets[] = {offset_of(&f, first), offset_of(&f, second)};
   builder_wait(&f.builder, 1, false); /* of step 3, once more */
-  builder_wait(&f.builder, 0, false); /* and of what was before that */
+  builder_wait(&f.builder, 0, false); /* and of all before that */
   assert_int_equal(f.schedule.steps[3].wait_count, 3);
   assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OK);
   assert_int_equal(tdm_pass_verify(&f.schedule), TDM_OK);
@@ -205,7 +204,8 @@ static void a_size_beyond_all_bounds_is_refused(void **state) {
   (void)state;
   const uint64_t sizes[][2] = {{UINT64_MAX - 3, 1},
                                {INT64_MAX / 2 + 64, INT64_MAX / 2 + 64},
-                               {INT64_MAX / 2 + 1, INT64_MAX / 2 - 31}}; /* by what is rounded up */
+                               {INT64_MAX / 2 + 1, INT64_MAX / 2 - 31}}; /* by the bytes that are
+                                                                          * rounded up */
   for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     struct fixture f;
     begin(&f, 1);

@@ -63,7 +63,7 @@ static bool writes_are_legal(const tdm_schedule *schedule, size_t step) {
   return true;
 }
 
-/* Parts make up their whole, one after the other, and nobody writes that itself. */
+/* Parts are contiguous and make up their whole, which is never written itself. */
 static bool parts_are_legal(const tdm_schedule *schedule) {
   for (size_t i = 0; i < schedule->storage_count; i++) {
     const tdm_storage_plan *whole = &schedule->storages[i];

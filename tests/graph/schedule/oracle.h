@@ -1,6 +1,6 @@
-/* What tdm_pass_verify promises, by brute force: the runs unrolled into a graph of events, its
- * transitive closure in bitsets, every pair of accesses compared. Shares no code with the passes.
- */
+/* The properties that tdm_pass_verify guarantees, by brute force: the runs unrolled into a graph of
+ * events, its transitive closure in bitsets, every pair of accesses compared. Shares no code with
+ * the passes. */
 #ifndef TANDEM_TESTS_GRAPH_SCHEDULE_ORACLE_H
 #define TANDEM_TESTS_GRAPH_SCHEDULE_ORACLE_H
 

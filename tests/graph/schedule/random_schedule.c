@@ -112,7 +112,7 @@ struct drawing {
   struct builder builder;
   struct numbers numbers;
   struct random_limits limits;
-  bool local; /* steps mostly read what was written lately */
+  bool local; /* steps mostly read recently written values */
   uint32_t states[STATES_MAX], state_count;
   uint32_t externals[EXTERNALS_MAX], external_count; /* the first is an input, the rest outputs */
   uint32_t first_value, end_value;                   /* written values are storages from here on */

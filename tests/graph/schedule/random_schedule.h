@@ -24,7 +24,7 @@ struct builder {
 
 uint32_t builder_storage(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                          uint64_t bytes);
-/* A storage with `count` parts of those bytes, which are the storages behind it. */
+/* A storage with `count` parts of these sizes, which are the storages after it. */
 uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                        const uint64_t *part_bytes, uint32_t count);
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase);
@@ -39,8 +39,8 @@ struct random_limits {
   uint32_t steps, queues, arenas, depth;
 };
 
-/* Steps, values, state and updates as seed says, within limits; no pass has run. schedule is
- * initialised, and stays the caller's. */
+/* Draws steps, values, state and updates from seed, within limits; no pass has run. Initialises
+ * schedule, which the caller releases. */
 tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_limits limits);
 
 struct model {

@@ -62,14 +62,14 @@ static void conflicts_across_queues_wait(void **state) {
   builder_writes(&f.builder, value);
   step(&f, 1, TDM_PHASE_MAIN); /* 1 reads: after 0 */
   builder_reads(&f.builder, value);
-  step(&f, 2, TDM_PHASE_MAIN); /* 2 reads: after 0, beside 1 */
+  step(&f, 2, TDM_PHASE_MAIN); /* 2 reads: after 0, unordered with 1 */
   builder_reads(&f.builder, value);
   step(&f, 0, TDM_PHASE_MAIN); /* 3 writes: after both reads */
   builder_writes(&f.builder, value);
   step(&f, 1, TDM_PHASE_MAIN); /* 4 writes: after 3 */
   builder_writes(&f.builder, value);
   plan(&f);
-  plan(&f); /* again: what was found before is forgotten */
+  plan(&f); /* again: earlier results are discarded */
   assert_waits(&f, 0, "");
   assert_waits(&f, 1, "0");
   assert_waits(&f, 2, "0");
@@ -92,10 +92,10 @@ static void waits_that_others_imply_are_left_out(void **state) {
   step(&f, 1, TDM_PHASE_MAIN); /* 1 makes b of a */
   builder_reads(&f.builder, a);
   builder_writes(&f.builder, b);
-  step(&f, 2, TDM_PHASE_MAIN); /* 2 reads both: 1 knows 0 */
+  step(&f, 2, TDM_PHASE_MAIN); /* 2 reads both: 1 is already after 0 */
   builder_reads(&f.builder, a);
   builder_reads(&f.builder, b);
-  step(&f, 2, TDM_PHASE_MAIN); /* 3 likewise, on a queue that knows */
+  step(&f, 2, TDM_PHASE_MAIN); /* 3 likewise, on a queue that has waited */
   builder_reads(&f.builder, a);
   builder_reads(&f.builder, b);
   plan(&f);
@@ -141,7 +141,7 @@ static void the_barrier_orders_updates(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
-/* A plan of updates alone begins with the barrier, which orders nothing before them. */
+/* A plan with only updates begins with the barrier, which orders nothing before them. */
 static void updates_may_come_first(void **state) {
   (void)state;
   struct fixture f;

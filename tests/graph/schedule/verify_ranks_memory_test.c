@@ -15,7 +15,7 @@
 enum { COMPUTE = 0, SEND = 1, RECEIVE = 2 };
 enum { MANY_RANKS = 100, MANY_MESSAGES = 900, MANY_OF_ALL = 100, STEPS = 1000 };
 
-/* Rank 0 sends to rank 1; then messages of all, of which the others have nothing else. */
+/* Rank 0 sends to rank 1. Then come messages of all ranks; the others have nothing else. */
 struct crowd {
   tdm_schedule schedules[3];
   tdm_step_message messages[3][STEPS];
@@ -42,7 +42,7 @@ static void fill_rank(struct crowd *crowd, uint32_t kind, const tdm_allocator *a
   assert_int_equal(builder.status, TDM_OK);
 }
 
-/* Of so many ranks and messages that whatever takes memory takes some by itself. */
+/* So many ranks and messages that each user of memory makes an allocation of its own. */
 static void every_allocation_may_fail(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();

@@ -187,8 +187,8 @@ static void circles_of_waits_are_refused(void **state) {
   REFUSES(set_wait(&ring.schedules[2], 1, 3), "the ranks wait for one another");
 }
 
-/* With runs in flight, what waits for the run before may wait for any step of it, but for none of a
- * run that waits for it to end, on whatever rank that is. */
+/* A step that waits for the previous run may wait for any step of a run in flight, except those of
+ * a run that waits for its end, on any rank. */
 static void runs_in_flight_are_walked(void **state) {
   (void)state;
   for (uint32_t depth = 1; depth <= 4; depth++) {
@@ -207,7 +207,7 @@ static void runs_in_flight_are_walked(void **state) {
           "the ranks wait for one another: step 0 of rank 0");
 }
 
-/* Rank 1 computes what all sum second before what they sum first; others the other way round. */
+/* Rank 1 computes the terms of the second sum first; the others do the opposite. */
 static void begin_together(struct ring *ring, bool swapped) {
   memset(ring, 0, sizeof *ring);
   ring->allocator = tdm_allocator_default();
@@ -315,7 +315,7 @@ static void members_of_one_rank_alone_have_one_order(void **state) {
   end(&ring);
 }
 
-/* What one member sums first another may only sum when it has summed what stands behind. */
+/* A member may make its second sum only after the first, which another member makes after it. */
 static void groups_that_wait_for_one_another_are_refused(void **state) {
   (void)state;
   struct ring ring;
@@ -358,7 +358,7 @@ static void sends_that_wait_for_one_another_are_refused(void **state) {
 
 enum { PEER = 2 };
 
-/* An end of what the rank's device, which has its number, exchanges with another's. */
+/* Adds an end of an exchange between this rank's device and that of another rank. */
 static void exchanges(struct maker *maker, uint32_t number, uint32_t from, uint32_t to) {
   const bool is_sent = maker->rank == from;
   if (!is_sent && maker->rank != to) return;
@@ -458,8 +458,8 @@ static void pairs_of_devices_have_their_order(void **state) {
                 "message 34 of rank 0 is on queue 1, not 2 as those before it");
 }
 
-/* Two that stand beside one another change places on one rank alone: of one partner, or with the
- * sum, each then waits for what the other has behind; the first two of rank 0 make a circle of
+/* Two adjacent exchanges change places on one rank only. If they have the same partner, or one is
+ * the sum, each then waits for the one after the other. The first two of rank 0 make a circle of
  * three. */
 static void devices_that_wait_for_one_another_are_refused(void **state) {
   (void)state;

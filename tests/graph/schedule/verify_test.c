@@ -1,4 +1,4 @@
-/* The pass verify: each kind of wrong plan is refused with a message that names what is wrong. */
+/* The pass verify: each kind of wrong plan is refused with a message that names the mistake. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void assert_refused(struct fixture *fixture, const char *reason) {
   tdm_schedule_deinit(&fixture->schedule);
 }
 
-/* Changes one thing of the plan, and says what verify must. */
+/* Changes one thing of the plan, and expects that verify refuses it with this reason. */
 #define REFUSES(change, reason)                                                                    \
   do {                                                                                             \
     struct fixture fixture;                                                                        \
@@ -383,7 +383,7 @@ static void parts_that_lie_elsewhere_are_refused(void **state) {
     assert_non_null(strstr(tdm_last_message(), "the parts of storage 0"));
   }
   *whole = sound_whole;
-  schedule->storages[0].part_count = 0; /* then the parts are nobody's */
+  schedule->storages[0].part_count = 0; /* then the parts have no whole */
   assert_refused(&fixture, "storage 1 is no part of storage 0");
 }
 
@@ -396,7 +396,7 @@ static void wholes_are_read_behind_their_parts(void **state) {
     if (i < 2)
       schedule->waits[schedule->steps[2].first_wait] = (tdm_step_wait){.step = (uint32_t)i};
     if (i < 2) schedule->steps[2].wait_count = 1;
-    if (i == 2) schedule->accesses[1].writes = false; /* nobody does */
+    if (i == 2) schedule->accesses[1].writes = false; /* no step writes it */
     if (i == 3) schedule->accesses[1].storage = 0;    /* the whole itself */
     assert_refused(&fixture, i < 2    ? "nothing orders it"
                              : i == 2 ? "whose bytes are not written"

@@ -71,7 +71,7 @@ static void copy_values(tdm_session *session, const char *name, float *out) {
   tdm_tensor_list_release(state);
 }
 
-/* What a session reads is the average of what the parameter was after each step. */
+/* A session reads the average of the parameter after each step. */
 static void averages_are_read(void **unused) {
   (void)unused;
   tdm_session *session = trainer("cpu:0", decay, TDM_COLLECTIVE_AUTO);
@@ -92,7 +92,7 @@ static void averages_are_read(void **unused) {
   for (int i = 0; i < ROWS * OUT; i++)
     most = a[i] - b[i] > most ? a[i] - b[i] : most;
   assert_true(most > 1e-3F);
-  /* A store of the averages alone gives the same outputs. */
+  /* A store of only the averages gives the same outputs. */
   tdm_value loss;
   tdm_session *plain = run_session(build("cpu:0", &loss), NULL);
   tdm_tensor_list *averages = NULL;
@@ -106,7 +106,7 @@ static void averages_are_read(void **unused) {
   tdm_tensor_release(wanted);
   tdm_tensor_release(of_averages);
   tdm_tensor_release(of_last);
-  /* The session goes on to read what later steps make. */
+  /* The session then reads the averages of later steps. */
   train(session, STEPS, 1);
   tdm_tensor *later = outputs_of(evaluation);
   assert_memory_not_equal(tdm_tensor_data(later), before, sizeof before);
@@ -116,8 +116,8 @@ static void averages_are_read(void **unused) {
   tdm_session_release(session);
 }
 
-/* Over devices that each update for themselves, or at home; read there, elsewhere, and from a file,
- * with which training goes on. */
+/* Averages with own updates of devices, or updates at home. They are read there, elsewhere, and
+ * from a file from which training continues. */
 static void averages_are_kept_wherever_parameters_live(void **unused) {
   (void)unused;
   static const struct {
@@ -142,7 +142,7 @@ static void averages_are_kept_wherever_parameters_live(void **unused) {
     assert_same_tensor(found, wanted);
     tdm_tensor_release(found);
 
-    /* A store that knows nothing but the file. */
+    /* A store with only the file. */
     tdm_store *fresh = tdm_store_create(context);
     assert_ok(tdm_store_load(fresh, saved));
     tdm_session *loaded = reader("cpu:1", fresh);
@@ -151,7 +151,7 @@ static void averages_are_kept_wherever_parameters_live(void **unused) {
     tdm_tensor_release(found);
     tdm_tensor_release(wanted);
 
-    /* Training that goes on from the file makes the averages that this one makes. */
+    /* Training that continues from the file makes the same averages. */
     tdm_session *again = trainer(devices, decay, placements[i].collective);
     train(again, 0, 1);
     assert_ok(tdm_session_load(again, saved));

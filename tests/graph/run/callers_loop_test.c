@@ -71,7 +71,7 @@ static void deadlines_on_a_callers_loop(void **unused) {
   run_tally_deinit(&tally);
 }
 
-/* What a callback that runs and submits needs. */
+/* The state of a callback that runs and submits. */
 typedef struct nested_runs {
   tdm_session *session;
   test_batch *batch;

@@ -11,7 +11,7 @@
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
 
-/* What a callback writes down for one run. */
+/* The record of a callback for one run. */
 typedef struct witness {
   _Atomic int calls;
   tdm_status status;
@@ -241,7 +241,7 @@ static void deadlines_before_a_run(void **unused) {
   end_clogged(fixture);
 }
 
-/* What is late before it begins has nothing bound: memory that it took would be others'. */
+/* A run that is late before it begins binds no memory, which others could use. */
 static void a_late_run_takes_no_memory(void **unused) {
   (void)unused;
   tdm_context *context = context_on_loop(NULL, NULL);
@@ -329,7 +329,7 @@ static void deadlines_during_a_run(void **unused) {
   end_clogged(fixture);
 }
 
-/* One run in flight, and as many behind it as the limit says: none of 0. */
+/* One run in flight, and as many after it as the limit permits, none for 0. */
 static void fill_queue(int limit) {
   clogged_fixture *fixture = begin_clogged(limit);
   tdm_session *session = fixture->session;

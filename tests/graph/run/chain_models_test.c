@@ -152,7 +152,7 @@ static void on_numbered(void *user, tdm_run_result *result) {
   on_step(&mine->base, result);
 }
 
-/* Steps that fail do not count; one in flight behind others knows its number all the same. */
+/* Steps that fail do not count; a step in flight after others has the correct number. */
 static void a_step_in_flight_knows_its_number(void **unused) {
   (void)unused;
   tdm_context *context = models_context(9);
@@ -182,8 +182,8 @@ static void a_step_in_flight_knows_its_number(void **unused) {
   tdm_context_release(context);
 }
 
-/* The Nth kernel fails, wherever that is. One in a main phase spoils that step alone; one in an
- * update phase breaks the store for every step behind it. True: the store was broken. */
+/* The Nth kernel fails. A failure in a main phase affects only that step. A failure in an update
+ * phase breaks the store for every later step. Returns true if the store was broken. */
 static bool strike_kernel(tdm_context *context, uint64_t n) {
   tdm_session *session = tied_session(context, ACCELERATOR, 3);
   test_batch batch;

@@ -59,7 +59,7 @@ static void submit_all(flying_run *flights, tdm_context *context, tdm_session *s
   }
 }
 
-/* What the runs that were not stopped answered is what the oracle makes of them alone. */
+/* Compares the runs that were not stopped with the oracle, which executes only these. */
 static void compare_all(flying_run *flights, const counter_model *model, uint64_t seed,
                         counter_state *state, sums *seen) {
   for (uint64_t i = 0; i < IN_FLIGHT; i++) {

@@ -190,7 +190,7 @@ static void add_node(counter_model *model, dice_state *dice, const char *device,
   model->lengths[COUNTER_FIRST_NODE + model->node_count++] = length ? length : 1;
 }
 
-/* Puts what nobody reads together, so that everything reaches the loss. */
+/* Combines values without consumers, so that every value reaches the loss. */
 static void add_loss(counter_model *model, dice_state *dice, const char *const *devices,
                      int device_count) {
   bool read[COUNTER_MOST_VALUES] = {false};

@@ -43,7 +43,7 @@ typedef struct counter_model {
  * delay_seed 0: no delays in queues. */
 tdm_context *counter_context(uint64_t delay_seed);
 
-/* Do the kernels pause? They do at first. */
+/* Sets whether kernels pause at random; initially they do. */
 void counter_pause_at_random(bool pauses);
 
 /* Draws a model with `node_count` nodes and a loss over up to `device_count` (1 to 4) devices. */
@@ -65,7 +65,7 @@ void counter_oracle_run(const counter_model *model, uint64_t seed, counter_state
  * before the updates. */
 void counter_oracle_train(const counter_model *model, uint64_t seed, counter_state *state);
 
-/* What one run is fed and answers. */
+/* The feeds and results of one run. */
 typedef struct counter_run {
   tdm_feed feeds[COUNTER_INPUTS];
   tdm_fetch fetches[COUNTER_OUTPUTS];
@@ -75,13 +75,13 @@ typedef struct counter_run {
 void counter_run_begin(counter_run *run, tdm_context *context, const counter_model *model,
                        uint64_t seed);
 void counter_run_end(counter_run *run);
-/* Do the fetches, and the loss if it was trained, equal the oracle's? */
+/* Returns true if the fetches, and the loss of a training run, equal the oracle's. */
 bool counter_run_agrees(const counter_run *run, const counter_model *model,
                         const counter_state *state, bool trained);
 /* Draws new parameters, for the store and for the oracle: their copies on other devices are old. */
 void counter_load(tdm_session *session, const counter_model *model, uint64_t seed,
                   counter_state *state);
-/* Do the store's parameters equal the oracle's? */
+/* Returns true if the store's parameters equal the oracle's. */
 bool counter_store_agrees(tdm_session *session, const counter_model *model,
                           const counter_state *state);
 

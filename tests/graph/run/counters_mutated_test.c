@@ -19,7 +19,7 @@ typedef struct mutated_plan {
   uint64_t first; /* the place that seed 0 holds */
 } mutated_plan;
 
-/* One run; does it agree with the oracle? */
+/* Makes one run; returns true if it agrees with the oracle. */
 static bool run_agrees(mutated_plan *plan, uint64_t seed) {
   counter_run run;
   counter_run_begin(&run, plan->context, plan->model, seed);

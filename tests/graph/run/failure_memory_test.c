@@ -135,7 +135,7 @@ static tdm_status train_tables(tdm_graph *graph, tdm_value loss, const test_batc
   return status;
 }
 
-/* Copies of tables are refreshed by the rows that logs tell. */
+/* Copies of tables are refreshed by the rows of logs. */
 static tdm_status play_rows(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
@@ -165,7 +165,7 @@ static tdm_status play_rows(tdm_context *context) {
 
 enum { LARGE_NODES = 2500, RING_LAYERS = 220 };
 
-/* Whatever a pass notes of each value is an allocation of its own. */
+/* With many values, every table of a pass is an allocation of its own. */
 static tdm_status play_large(tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   if (!graph) return told();
@@ -220,7 +220,7 @@ static tdm_status play_ring(tdm_context *context) {
   return status;
 }
 
-/* Every object that was made is let go, whatever failed. */
+/* Releases every object, whatever failed. */
 static tdm_status play_and_end(memory_sweep *sweep) {
   tdm_context *context =
       sweep->context ? tdm_context_retain(sweep->context) : make_context(&sweep->allocator);

@@ -179,7 +179,7 @@ static void every_step_towards_the_first_run(void **unused) {
 
 /* ---- What other sessions see --------------------------------------------------------------- */
 
-/* A failure inside one session's update phase is told by all sessions of the store. */
+/* A failure inside one session's update phase is reported by all sessions of the store. */
 static void a_broken_store_is_broken_for_all(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

@@ -1,6 +1,6 @@
-/* Children that inherit a context by fork, in the middle of whatever other threads do with it: each
- * call in them fails and says why, releasing is harmless, and a context of their own works. Nothing
- * a child does is seen by its parent. */
+/* Children that inherit a context by fork, while other threads use it. Each call in a child fails
+ * with a message, releasing is harmless, and a context of its own works. A child does not affect
+ * its parent. */
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
@@ -80,7 +80,7 @@ static void expect(bool holds, int line) {
   failures++;
 }
 
-/* The call failed, and its message says why and what to do. */
+/* Returns true if the call failed with a message that has the reason and the remedy. */
 static bool is_explained(void) {
   const char *message = tdm_last_message();
   return strstr(message, "inherited by fork") && strstr(message, "make a context after the fork");

@@ -19,7 +19,7 @@ void held_plan_moved(void) {
   atomic_fetch_add(&moves, 1);
 }
 
-/* Is the thread asleep, rather than at work or waiting for a core? One that has ended is. */
+/* Returns true if the thread sleeps or has ended, and does not run or wait for a core. */
 static bool is_asleep(const char *thread) {
   char path[300], line[512];
   (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", thread);
@@ -27,11 +27,11 @@ static bool is_asleep(const char *thread) {
   const ssize_t bytes = file < 0 ? -1 : read(file, line, sizeof line - 1);
   if (file >= 0) (void)close(file);
   line[bytes > 0 ? bytes : 0] = '\0';
-  const char *state = strrchr(line, ')'); /* behind its name, which may be anything */
+  const char *state = strrchr(line, ')'); /* after its name, which may be any text */
   return !state || strncmp(state, ") S", 3) == 0;
 }
 
-/* Are all other threads of the process? A busy machine may keep one from its core for any time. */
+/* Returns true if all other threads sleep. On a busy machine one may wait long for its core. */
 static bool others_are_asleep(void) {
   char own[24];
   (void)snprintf(own, sizeof own, "%ld", (long)syscall(SYS_gettid));
@@ -44,8 +44,8 @@ static bool others_are_asleep(void) {
   return asleep;
 }
 
-/* Ends when nobody has moved for a while, and nobody could: what is not blocked by the gate has
- * happened. The while is for links, whose time passes without a thread. */
+/* Ends when no thread has run for some time, so that everything that the gate does not block has
+ * happened. The time is for links, whose copies need no thread. */
 static tdm_status execute_gate(const tdm_kernel_call *call) {
   (void)call;
   uint64_t before;
@@ -65,7 +65,7 @@ static const tdm_kernel gate_kernel = {.struct_size = sizeof(tdm_kernel),
 
 /* ---- Rebuilding ---------------------------------------------------------------------------- */
 
-/* Command i of a program stands at 2 * i + 1, its place at 2 * i. */
+/* Command i of a program is at 2 * i + 1, its position at 2 * i. */
 static void copy_program(held_plan *held, tdm_program *program, const tdm_program *from,
                          tdm_command *commands, bool is_main) {
   *program = *from;

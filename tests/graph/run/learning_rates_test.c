@@ -128,7 +128,7 @@ static void rates_stay_in_proportion(void **unused) {
   tdm_session_release(self.session);
 }
 
-/* What a group's rate becomes counts too. */
+/* The resulting rate of a group is checked too. */
 static void proportions_are_refused(void **unused) {
   (void)unused;
   const tdm_optimizer optimizer = tdm_sgd(1e-200), of_b = tdm_sgd(1);
@@ -196,7 +196,7 @@ static void momenta_are_set(void **unused) {
   tdm_session *session = session_of(&plain, &momentum);
   assert_non_null(session);
   assert_step(session, -1, -1);
-  assert_ok(tdm_session_set_momentum(session, 0.25)); /* of the group alone */
+  assert_ok(tdm_session_set_momentum(session, 0.25)); /* only of the group */
   assert_step(session, -2, -2.25);
   assert_ok(tdm_session_set_group_momentum(session, 0, 0));
   assert_step(session, -3, -3.25);
@@ -226,7 +226,7 @@ static void momenta_are_set(void **unused) {
   tdm_session_release(session);
 }
 
-/* What a checkpoint says of momenta must be such, and of groups that have one. */
+/* Momenta of checkpoints must be legal, and of groups that have a momentum. */
 static void momenta_of_checkpoints_are_refused(void **unused) {
   (void)unused;
   const tdm_sgd_options with = OPTIONS(tdm_sgd_options, o.learning_rate = 1, o.momentum = 0.5);

@@ -277,7 +277,7 @@ static void any_thread_may_submit(void **unused) {
   tdm_context_release(context);
 }
 
-/* The runs hold what they need: the session, the graph and the context may be let go at once. */
+/* Runs retain what they need: session, graph and context may be released at once. */
 static void everything_may_be_let_go_in_flight(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -302,7 +302,7 @@ static void everything_may_be_let_go_in_flight(void **unused) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* Nothing that a refused submission took stays behind, and its callback is not called. */
+/* A refused submission releases everything, and its callback is not called. */
 static void every_allocation_of_a_submission_can_fail(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();

@@ -9,7 +9,7 @@
 
 /* ---- The climb ---- */
 
-/* What a run with 1, 2, 4, 8 and 16 parts takes. */
+/* Simulates runs that take these times with 1, 2, 4, 8 and 16 parts. */
 static size_t choose(const uint64_t *times_ns, int *out_runs) {
   tdm_micro_tuning tuning = {.decided = false};
   for (*out_runs = 0; !tuning.decided && *out_runs < 100; (*out_runs)++) {
@@ -99,7 +99,7 @@ static void only_failures_that_depend_on_the_number_are_causes(void **unused) {
   }
 }
 
-/* Of runs under way together that fail alike, each is made again. */
+/* Concurrent runs that fail in the same way are each repeated. */
 static void who_fails_later_tries_the_next_number_too(void **unused) {
   (void)unused;
   tdm_micro_tuning tuning = {.decided = false};
@@ -112,7 +112,7 @@ static void who_fails_later_tries_the_next_number_too(void **unused) {
   assert_true(tdm_micro_tuning_give_up(&tuning, 16)); /* that is tried once more */
 }
 
-/* What was short may be there by then. */
+/* Resources may be available then. */
 static void where_none_has_worked_all_are_tried_again(void **unused) {
   (void)unused;
   tdm_micro_tuning tuning = {.decided = false};

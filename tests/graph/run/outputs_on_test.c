@@ -124,7 +124,7 @@ static void what_stays_is_not_moved(void **unused) {
   tdm_session_release(session);
 }
 
-/* A run writes into memory of an output that was let go of, and never into one's that was not. */
+/* A run writes only into memory of released outputs. */
 static void memory_is_used_again_once_it_is_let_go_of(void **unused) {
   (void)unused;
   tdm_session *session = model(NULL, NULL, WITH(tdm_session_options, (void)0));
@@ -176,7 +176,7 @@ static void a_device_s_tensor_is_fed_to_another_session(void **unused) {
   tdm_session_release(second);
 }
 
-/* What is fed, a parameter, one value twice: none is handed out itself. */
+/* Feeds, parameters and repeated values are copied for delivery. */
 static void what_no_node_has_made_is_copied(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

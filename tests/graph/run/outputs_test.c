@@ -11,7 +11,7 @@ enum { SMALL_ROWS = 1000 };
 
 static const size_t row_bytes = MODEL_WIDTH * sizeof(float);
 
-/* Delivers "scores" of so many rows; the memory that holds them is told, and let go. */
+/* Delivers "scores" of so many rows, releases them, and returns their memory. */
 static tdm_storage *deliver(tdm_session *session, tdm_context *context, int64_t rows,
                             size_t *out_bytes) {
   test_batch batch;
@@ -104,7 +104,7 @@ static void what_is_kept_makes_room(void **unused) {
   tdm_context_release(context);
 }
 
-/* Whoever else takes memory of the device of the context. */
+/* Another user of memory of the device in the same context. */
 static void what_another_session_keeps_makes_room(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -167,8 +167,8 @@ static void who_has_the_store_for_a_moment_is_waited_for(void **unused) {
   tdm_context_release(context);
 }
 
-/* What a store takes under its own lock: a parameter that a new session brings, and a copy of one
- * for a device that did not read it before. */
+/* Allocations under the store's lock: a parameter of a new session, and a copy for a device that
+ * did not read the parameter before. */
 static void sessions_make_room_for_their_store(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

@@ -1,7 +1,7 @@
-/* Inference runs in flight work on both devices at once: throughput is close to the limit that the
- * longest stage sets, counted in the timeline's own timestamps. A stage sleeps, so that a loaded
- * machine takes no part of it, and, where one was held up all the same, longer each time that it is
- * measured anew: handing over and being held up is ever less of it. */
+/* Inference runs in flight work on both devices at once: throughput is close to the limit of the
+ * longest stage, by the timeline's own timestamps. A stage sleeps, so that other load on the
+ * machine does not affect it. If the measurement fails, it is repeated with longer stages, so that
+ * delays have less weight. */
 #include <time.h>
 
 #include "graph/run/trace.h"
@@ -136,12 +136,12 @@ static bool is_full(const throughput *measured) {
   return measured->of_limit >= 0.9 && measured->of_limit <= 1.1 && measured->overlap_share >= 0.8;
 }
 
-/* The measure tells: one run at a time has both devices wait for one another. */
+/* A control: with one run at a time the devices wait for each other. */
 static bool is_half(const throughput *measured) {
   return measured->of_limit < 0.6 && measured->overlap_share < 0.1;
 }
 
-/* Who shares the machine holds up now one stage, now another: what was reached once can be. */
+/* Other load delays stages at random, so one successful measurement suffices. */
 static void check_depth(int depth, bool (*is_reached)(const throughput *measured)) {
   bool reached = false;
   for (int i = 0; i < ATTEMPTS && !reached; i++) {

@@ -1,5 +1,7 @@
-/* Ranks that do different things, each waiting for the others, while all of them live: every rank
- * is told within bounded time who waits where. And what ranks may do differently without harm. */
+/* Ranks that do different things, each waiting for the others, while all of them live. Every rank
+ * gets a message within bounded time that names the waiting rank and its operation. Some
+ * differences are legal.
+ */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <unistd.h>
@@ -12,13 +14,13 @@ enum { ROWS = 12, RANKS = 3 };
 
 #define NEVER_NS UINT64_C(300000000000)
 
-/* What rank 0 does while the others step. Shared by the job's ranks. */
+/* The operation of rank 0 while the others make a step. Shared by the job's ranks. */
 typedef struct story {
   tdm_status (*alone)(const job_rank *rank, tdm_session *session);
   _Atomic int ended; /* ranks whose story is over */
 } story;
 
-/* Nobody is silent, on however busy a machine. */
+/* No rank counts as silent, on any busy machine. */
 static const tdm_control_options watch = {.struct_size = sizeof(tdm_control_options),
                                           .beat_ns = 20000000,
                                           .silence_ns = NEVER_NS,
@@ -70,7 +72,7 @@ static tdm_status agree(const job_rank *rank, tdm_session *session) {
   return tdm_context_agree(rank->context, TDM_OK);
 }
 
-/* A step together, then one does something else. Nobody leaves before all are told of that. */
+/* All make a step, then one does something else. No rank leaves before all are notified. */
 static tdm_status part(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   tdm_session *session = make_session(rank, tdm_session_options_default());
@@ -118,7 +120,7 @@ static void who_agrees_alone_is_told(void **state) {
   expect_apart(agree, "to agree, having begun 1 runs");
 }
 
-/* What it loads, all have saved. */
+/* Loads a file that all have saved. */
 static tdm_status save_or_load(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   tdm_session *session = make_session(rank, tdm_session_options_default());
@@ -204,7 +206,7 @@ static void make_mistake(mistake *of, job_rank *ranks) {
   job_must(&(job_options){.rank_count = RANKS, .watch = &patient, .user = of}, err, ranks);
 }
 
-/* Nobody has waited for what stands still. */
+/* No rank has waited for a stalled message. */
 static void who_is_asked_wrongly_alone_is_told_to_all(void **state) {
   (void)state;
   const mistake made[] = {

@@ -1,5 +1,5 @@
-/* Ranks of which one describes, asks or sets something else than the others: all are told, in
- * bounded time, or what differs changes nothing. */
+/* One rank describes, requests or sets something else than the others. All ranks get a message in
+ * bounded time, or the difference has no effect. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-/* Failures in a job: whatever fails on one rank before the updates, every rank is told in the same
- * step, none has updated anything, nothing is left for the next step, and training goes on. */
+/* Failures in a job. If an operation fails on one rank before the updates, every rank reports it in
+ * the same step, no rank has updated anything, nothing is left for the next step, and training
+ * continues. */
 #include <stdio.h>
 
 #include "devices/context/context.h"
@@ -9,7 +10,7 @@
 
 enum { ROWS = 12, STEPS = 3, NOT_FAILED = 0 };
 
-/* What fails, and where: the Nth strike at a site of one rank, in the second step. */
+/* A planned failure: the Nth strike at a site of one rank, in the second step. */
 typedef struct planned_failure {
   tdm_fault_site site;
   uint64_t n;
@@ -40,7 +41,7 @@ static tdm_status step(const job_rank *rank, tdm_session *session, uint64_t seed
   return status;
 }
 
-/* Three steps, of which the second may fail and is then made again. number says whether it did. */
+/* Makes three steps. The second may fail and is then repeated; number records whether it failed. */
 static tdm_status train_with_failure(job_rank *rank) {
   const planned_failure *planned = rank->user;
   tdm_session *session = session_of(rank, tdm_adam(0.01));
@@ -70,8 +71,8 @@ static uint64_t hash_of(const job_rank *ranks, int count) {
   return hash;
 }
 
-/* Of one site, the first, second, ... strike on that rank, until the step does not fail or there
- * were `most`, of `least` that fail. */
+/* Strikes once at the first, second, ... call of a site on that rank, until the step does not fail
+ * or `most` calls were tested. At least `least` strikes must fail the step. */
 static void sweep(tdm_fault_site site, int rank, int least, uint64_t most) {
   const planned_failure none = {.site = site, .rank = -1};
   job_rank ranks[2];
@@ -103,8 +104,8 @@ static void what_fails_on_a_rank_updates_nothing_anywhere(void **state) {
 
 /* ---- Updates --------------------------------------------------------------------------------- */
 
-/* A kernel of the second step fails on one rank: number 3 where that step was made again, 1 where
- * the next failed as well, 2 where only the next did. Then none goes on. */
+/* A kernel of the second step fails on one rank. number is 3 if that step was repeated, 1 if the
+ * next step failed as well, and 2 if only the next step failed. The ranks then stop. */
 static tdm_status train_with_failed_update(job_rank *rank) {
   const planned_failure *planned = rank->user;
   tdm_session *session = session_of(rank, tdm_adam(0.01));
@@ -150,10 +151,10 @@ static void all_are_told_of_an_update_that_fails_on_one(void **state) {
 
 /* ---- Mending --------------------------------------------------------------------------------- */
 
-/* What the ranks load after a step whose update has failed on one. */
+/* The load of all ranks after a step whose update has failed on one. */
 typedef struct mending {
   planned_failure planned;
-  bool whole; /* with states, steps and seed; else parameters alone */
+  bool whole; /* with states, steps and seed; otherwise only parameters */
   int misfit; /* the rank whose list has no parameter; -1: none */
 } mending;
 
@@ -212,7 +213,7 @@ static tdm_status mend(job_rank *rank) {
   return status;
 }
 
-/* Wherever it is broken: all load, and all go on alike, as if nothing had failed. */
+/* For each place of the failure: all ranks load, and continue as if nothing had failed. */
 static void sweep_mending(bool whole) {
   job_rank ranks[2];
   const mending none = {.planned = {.rank = -1}, .whole = true, .misfit = -1};
@@ -343,7 +344,7 @@ static void rates_that_differ_between_ranks_update_nothing(void **state) {
 
 /* ---- What is explained ----------------------------------------------------------------------- */
 
-/* A training step's bytes as the plan tells them, in number, and as they were sent. */
+/* Counts the bytes of a training step by the plan, in number, and as they were sent. */
 static tdm_status count_bytes(job_rank *rank) {
   tdm_session *session = session_of(rank, tdm_sgd(0.1));
   if (!session) return TDM_INTERNAL;

@@ -1,6 +1,6 @@
-/* Runs in flight together in jobs of several ranks: steps behind steps, inference behind inference,
- * micro-batches, steps that fail. All have the bits of one process that does one at a time, and
- * ranks that do not run the same are told so. */
+/* Runs in flight together in jobs of several ranks: consecutive steps, consecutive inference runs,
+ * micro-batches, steps that fail. All have the bits of one process with one run at a time. Ranks
+ * with different runs report it. */
 #include <time.h>
 
 #include "core/hash.h"
@@ -20,7 +20,7 @@ typedef struct flight_model {
   bool infers; /* several runs in flight between the steps, now and then */
 } flight_model;
 
-/* What became of one run. */
+/* The result of one run. */
 typedef struct witness {
   _Atomic int *landed;
   tdm_status status;
@@ -65,7 +65,7 @@ static tdm_status submit(flights *all, const test_batch *batch, bool training) {
   return status;
 }
 
-/* A step, and now and then three runs behind it; batches of two sizes have plans of their own. */
+/* Submits a step, sometimes with three runs after it; batches of two sizes have separate plans. */
 static tdm_status submit_step(const job_rank *rank, flights *all, int step) {
   const flight_model *model = rank->user;
   test_batch batch;
@@ -114,7 +114,7 @@ static tdm_status fly(job_rank *rank) {
   return status;
 }
 
-/* One process, a run at a time, says what all must come to. */
+/* One process with one run at a time computes the expected results. */
 static void all_fly_alike(flight_model model, int sim_devices) {
   job_rank ranks[JOB_MOST_RANKS];
   const int depth = model.depth;

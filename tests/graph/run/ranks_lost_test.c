@@ -1,7 +1,7 @@
 /* Jobs that lose a rank at every post of a step in turn: killed, stopped, out of memory, leaving in
- * order, or exiting with a context that nobody has released; and one whose messages cannot pass
- * while its ranks hear of one another. Every other rank is told in that step, none hangs, none has
- * updated anything. */
+ * order, or exiting with an unreleased context. In another job messages do not arrive although the
+ * control channel works. Every other rank reports it in that step, none hangs, and none has updated
+ * anything. */
 #define _GNU_SOURCE /* usleep */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { ROWS = 12, REPLICAS = 4 };
 
 typedef enum ending { KILLED, STOPPED, OUT_OF_MEMORY, LEAVING, EXITING } ending;
 
-/* What happens to a rank. Shared by the job's ranks. */
+/* The end of a rank. Shared by the job's ranks. */
 typedef struct story {
   ending how;
   int victim;
@@ -35,8 +35,9 @@ typedef struct story {
 
 #define NEVER_NS UINT64_C(300000000000)
 
-/* Ranks that are stopped are told of by their silence, soon, for there are many; time in which the
- * process did not run is nobody's. In other stories who is silent has waited for a core. */
+/* Limits of silence: short for stopped ranks, because there are many. Time in which the process did
+ * not run does not count. In other cases a silent rank has waited for a core, and the limit is
+ * long. */
 static tdm_control_options watch_of(ending how) {
   const uint64_t soon_ns = test_is_sanitized() ? 1000000000 : 300000000;
   return (tdm_control_options){.struct_size = sizeof(tdm_control_options),
@@ -88,7 +89,7 @@ static void arm(const job_rank *rank, story *of) {
   if (of->how == STOPPED) tdm_simnet_stop_at(rank->net, rank->rank, posts + of->at, hang, of);
 }
 
-/* The last of the others lets the victim go on, which learns that the job has lost it. */
+/* The last of the others lets the victim continue, which then reports that the job has lost it. */
 static void resume_victim(const job_rank *rank, story *of) {
   if (of->how != STOPPED || !atomic_load(&of->hangs) || rank->rank == of->victim) return;
   if (atomic_fetch_add(&of->told, 1) != rank->rank_count - 2) return;
@@ -110,7 +111,7 @@ static tdm_status note(const job_rank *rank, story *of, tdm_session *session, td
   return updated ? tdm_fail(TDM_INTERNAL, "a failed step has updated") : TDM_OK;
 }
 
-/* Nobody leaves before all are told, or others would be told of that. */
+/* No rank leaves before all are notified; otherwise others would report that. */
 static void await_all(const job_rank *rank, story *of) {
   (void)atomic_fetch_add(&of->ended, 1);
   while (atomic_load(&of->ended) < rank->rank_count - (of->how == LEAVING))
@@ -139,8 +140,8 @@ static tdm_status lose_in_second_step(job_rank *rank) {
 
 /* ---- Killed and stopped ---------------------------------------------------------------------- */
 
-/* Every rank's step has failed; the others name the victim. One that was stopped may find its vote
- * counted when it goes on, but no job. */
+/* Expects that every rank's step has failed, and that the others name the victim. A stopped rank
+ * may find its vote counted when it continues, but the job is over. */
 static void assert_all_told(const story *of, int count) {
   char name[16];
   (void)snprintf(name, sizeof name, "rank %d", of->victim);
@@ -189,8 +190,8 @@ static void a_rank_that_is_stopped_at_any_post_updates_nothing(void **state) {
 
 /* ---- Leaving --------------------------------------------------------------------------------- */
 
-/* Who exits keeps its context, its session and its threads until the process has gone, which here
- * is when the others have been told. */
+/* A rank that exits keeps its context, session and threads until the process has ended, here until
+ * the others have been notified. */
 static tdm_status leave_before_others(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   tdm_session *session = make_session(rank);

@@ -1,6 +1,6 @@
-/* Models of many kinds over ranks: tables with sparse gradients, recurrent and convolutional
- * layers, accelerators behind hosts, micro-batches, replicas whose results cross, under delays. All
- * have the bits of one process. */
+/* Models of many kinds over ranks, with delays: tables with sparse gradients, recurrent and
+ * convolutional layers, accelerators of several hosts, micro-batches, replicas with exchanged
+ * results. All have the bits of one process. */
 #include "tests/graph/job.h"
 #include "tests/options.h"
 

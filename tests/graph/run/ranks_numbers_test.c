@@ -1,5 +1,5 @@
-/* Runs of a job have numbers, alike on all ranks: one that a rank opens and cannot begin is told to
- * the others, who wait for it, and one that was stopped before it began counts all the same. */
+/* Runs of a job have the same numbers on all ranks. A run that a rank opens and cannot begin is
+ * reported to the others, which wait for it. A run that was stopped before it began also counts. */
 #define _GNU_SOURCE /* usleep */
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ static tdm_session *make_session(const job_rank *rank) {
   return job_session(graph, loss, &model);
 }
 
-/* Nobody leaves before all have been told, or they would be told of that. */
+/* No rank leaves before all are notified; otherwise they would report that. */
 static void await_all(const job_rank *rank, story *of) {
   (void)atomic_fetch_add(&of->ended, 1);
   while (atomic_load(&of->ended) < rank->rank_count)
@@ -107,7 +107,7 @@ static void on_run(void *user, tdm_run_result *result) {
   atomic_store(&mine->landed, true);
 }
 
-/* Of the second step, which was planned for. */
+/* Submits the second step, which was planned, without memory. */
 static tdm_status submit_without_memory(job_rank *rank) {
   story *of = (story *)(uintptr_t)rank->user;
   tdm_session *session = make_session(rank);

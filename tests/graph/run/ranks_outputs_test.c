@@ -41,7 +41,7 @@ static tdm_session *model(tdm_context *context, const layout *how) {
   return session;
 }
 
-/* Copies what a step, or a run, hands out behind numbers; the device of "y" goes into device. */
+/* Appends the outputs of a step or run to numbers; copies the device of "y" to device. */
 static tdm_status take(tdm_session *session, bool trains, float *numbers, char *device) {
   tdm_context *context = tdm_session_context(session);
   tdm_tensor *x = tdm_tensor_randn(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 8);

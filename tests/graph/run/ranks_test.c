@@ -118,7 +118,7 @@ static void replicas_on_ranks_train_as_in_one_process(void **state) {
   job_trains_alike(&model, 4, &(job_options){0});
 }
 
-/* Rows of both inputs behind other dimensions: parts of what is fed are copied, by each rank. */
+/* Rows of both inputs are not the first dimension: each rank copies the parts of its feeds. */
 static tdm_graph *columns_over_ranks(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, 1, TDM_DIM("batch")));
@@ -179,8 +179,8 @@ static void parts_of_inputs_do_not_cross(void **state) {
 /* ---- Plain names -------------------------------------------------------------------------------
  */
 
-/* A program that knows nothing of ranks: its layers are rank 0's, by placement and by map, its
- * tensors each rank's own. */
+/* A program without ranks: its layers are on rank 0, by placement and by map, and its tensors on
+ * each rank. */
 static tdm_graph *plain_names(job_rank *rank, tdm_value *out_loss) {
   return zigzag_graph(rank->context, "cpu:0", "cpu:1", out_loss);
 }

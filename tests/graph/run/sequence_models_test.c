@@ -1,7 +1,7 @@
-/* Models that go on from run to run: a transformer whose keys and values are kept gives the bits
- * that computing all from the start gives, and so does a recurrent layer whose state is kept; on
- * one device and over two. What writes stand before is read as the run has found it. For
- * accelerators of TEST_KIND. */
+/* Models with values that are kept from run to run. A transformer with kept keys and values has the
+ * bits of computing everything again, and so has a recurrent layer with a kept state, on one device
+ * and over two. Reads before a write get the value at the beginning of the run. For accelerators of
+ * TEST_KIND. */
 #include <stdlib.h>
 
 #include "tests/graph/support.h"
@@ -11,12 +11,12 @@ enum { WORDS = 40, WIDTH = 32, HEADS = 4, LAYERS = 2, LONGEST = 20, PROMPT = 5 }
 
 /* ---- A transformer --------------------------------------------------------------------------- */
 
-/* What a layer of attention reads: keys and values of x itself, or, where the graph keeps them,
+/* The operands of an attention layer: keys and values of x itself, or, if the graph keeps them,
  * those of all positions so far. */
 typedef struct attention_window {
   bool keeps;
   tdm_value positions; /* (n) of the words that are fed */
-  tdm_value hidden;    /* bool (n, LONGEST): keys that lie behind */
+  tdm_value hidden;    /* bool (n, LONGEST): keys after the position */
 } attention_window;
 
 static tdm_value all_of(tdm_graph *graph, const attention_window *window, const char *name,
@@ -286,7 +286,7 @@ static void kept_values_become_one_another_anywhere(void **unused) {
   kept_values_become_one_another("cpu:1", TEST_KIND ":0");
 }
 
-/* What was to be kept before more was written, and what was written behind that. */
+/* A value is kept before a write, and written after it. */
 static void a_kept_value_is_written_behind(const char *first, const char *second) {
   tdm_context *context = graph_context();
   tdm_graph *graph = tdm_graph_create(context);
@@ -386,8 +386,8 @@ static void a_window_moves_on_anywhere(void **unused) {
   a_window_moves_on(TEST_KIND ":0");
 }
 
-/* Work on rows that kept ids pick is done on the table, and the rows are picked behind what writes
- * the ids: they are those that the run has found. */
+/* Work on rows that kept ids select is done on the table, and the rows are gathered after a write
+ * of the ids. The gathered rows are those of the ids at the beginning of the run. */
 static void kept_ids_pick_before_they_are_written(void **unused) {
   (void)unused;
   enum { IDS = 16 };

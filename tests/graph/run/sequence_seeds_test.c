@@ -1,6 +1,6 @@
-/* Random graphs that keep values between runs, on random devices: each run's outputs, what
- * observers see, and what is kept then, are those of an interpreter for which a value is what it
- * was where it is described, whoever reads it, and wherever writes stand.
+/* Random graphs that keep values between runs, on random devices. Outputs, observed values and kept
+ * values of each run equal those of an interpreter, which evaluates each value at its place in the
+ * description.
  *
  *     bazel run //tests/graph/run:sequence_seeds_test -- 50000 1000
  *
@@ -34,7 +34,7 @@ typedef enum drawn_kind {
 typedef struct drawn {
   drawn_kind kind;
   int u, v;    /* what it reads; -1: nothing */
-  int kept;    /* whose memory it shows or writes; -1: nobody's */
+  int kept;    /* kept value whose memory it reads or writes; -1: none */
   int version; /* of that: the value that was kept, or has been written last */
   int start, rows;
   bool is_output, is_needed;
@@ -70,7 +70,7 @@ static void show(drawn *made, int u) {
   made->version = values[u].version;
 }
 
-/* What was there before a write is not to be read behind it. */
+/* Returns false for old values after a write, which must not be read. */
 static bool may_be_read(int value) {
   const drawn *of = &values[value];
   return of->kind != KEEPS && (of->kept < 0 || of->version == latest[of->kept]);

@@ -1,6 +1,5 @@
-/* What runs of a sequence leave to one another: values kept as a whole and in rows, at any
- * placement; several sequences at once; failures, which lose nothing. For accelerators of
- * TEST_KIND. */
+/* Values that runs of a sequence keep, as a whole and in rows, at any placement; several sequences
+ * at once; failures, which lose nothing. For accelerators of TEST_KIND. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -260,8 +259,8 @@ static void an_index_outside_fails_and_writes_no_other_row(void **unused) {
   tdm_context_release(context);
 }
 
-/* A second run whose Nth call of site fails: what is kept is as it was, or the sequence says that
- * it is broken until it is reset. False: nothing failed. */
+/* Makes a second run whose Nth call of site fails. The kept value is unchanged, or the sequence
+ * reports that it is broken until it is reset. Returns false if nothing failed. */
 static bool strike(tdm_session *session, tdm_context *context, tdm_fault_site site, uint64_t n,
                    int *broken) {
   tdm_faults *faults = tdm_context_faults(context);

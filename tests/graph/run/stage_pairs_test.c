@@ -50,7 +50,7 @@ static tdm_session *make_session(const stage_trial *trial) {
   return train_session(graph, tdm_mse(graph, "loss", z, x), tdm_sgd(0.01), &options);
 }
 
-/* What a part's way through both stages adds to what a device does. */
+/* Returns the shortest time relative to one device's work: filling both stages adds one part. */
 static double least_share(const stage_trial *trial) {
   return trial->depth > 1 ? 1 : (trial->parts + 1.0) / trial->parts;
 }

@@ -1,5 +1,5 @@
-/* A hundred thousand runs one after the other, blocking and in flight, leave no more memory behind
- * than the first thousand, nor do shapes that no run had before. */
+/* A hundred thousand runs, blocking and in flight, use no more memory than the first thousand, and
+ * neither do runs with new shapes. */
 #include <unistd.h>
 
 #include "tests/devices/sanitized.h"
@@ -67,7 +67,7 @@ static void count(void *user, tdm_run_result *result) {
   atomic_fetch_add(&mine->landed, 1);
 }
 
-/* Of the whole process, also what came by other ways than the context's allocator. */
+/* Returns the memory of the whole process, also outside of the context's allocator. */
 static size_t resident_bytes(void) {
   unsigned long total;
   unsigned long resident;

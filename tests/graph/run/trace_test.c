@@ -61,7 +61,7 @@ static void check_events(const tdm_timeline *timeline) {
   }
 }
 
-/* Of a run that succeeded: all but refreshes of copies that were fresh. */
+/* Checks a successful run: all events except refreshes of fresh copies. */
 static void check_complete(const tdm_timeline *timeline) {
   for (uint32_t r = 0; r < timeline->run_count; r++) {
     const tdm_timeline_run *run = &timeline->runs[r];
@@ -201,7 +201,7 @@ static void training_runs_in_flight_are_in_order(void **unused) {
   tdm_context_release(context);
 }
 
-/* Every kernel fails once; what was executed by then is told, and what failed. */
+/* Every kernel fails once; the timeline has the executed commands and the failed one. */
 static void failing_runs_are_told(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -285,7 +285,7 @@ static size_t count_events(const json_t *events, const char *phase, const char *
   return count;
 }
 
-/* Is there metadata that names the event's process and thread? */
+/* Returns true if metadata names the event's process and thread. */
 static bool is_named(const json_t *events, const json_t *event) {
   bool process = false;
   bool thread = false;

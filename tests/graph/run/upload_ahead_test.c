@@ -1,5 +1,5 @@
-/* What goes ahead: the inputs of the next training step are uploaded while the step before is still
- * in a kernel, straight from where a loader has put them. Told by counts, not by times. */
+/* Early uploads: the inputs of the next training step are uploaded directly from the loader's
+ * memory, while the step before is still in a kernel. Checked by counts, not by times. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -83,8 +83,8 @@ static void await_copies(fixture *mine, uint64_t copies) {
   assert_int_equal(copies_of(mine), copies);
 }
 
-/* Of three steps the first has ended and the second is held up on cpu:0, so that the rows it makes
- * for sim:0 are not there to be uploaded: the third one's targets do not stand behind them. */
+/* The first of three steps has ended and the second is held on cpu:0, so the rows that it makes for
+ * sim:0 cannot be uploaded yet. The upload of the third step's targets does not wait for them. */
 static void uploads_pass_the_step_between(void **unused) {
   (void)unused;
   fixture mine;
@@ -216,7 +216,7 @@ static void the_copy_of_a_pinned_input_is_pinned(void **unused) {
   const tdm_fetch scores = {.name = "scores"};
   uint64_t taken = 0;
   for (int i = 0; i < 2; i++) {
-    taken = buffers_taken(mine.context); /* the output is the first run's once that is let go */
+    taken = buffers_taken(mine.context); /* the output reuses the first run's memory */
     assert_ok(tdm_submit(session, false, &feed, 1, &scores, 1, run_tally_note, &mine.tally));
     run_tally_await(&mine.tally, i + 1);
     tdm_tensor_release(mine.tally.tensors[i]);

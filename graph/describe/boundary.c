@@ -1,18 +1,21 @@
-/* The nodes between boundary values: what the outputs need, without what the inputs are made of.
- * Invariant: a set that passes is convex, so that a pass can run it as one: no path leaves it and
- * comes back, because whatever lay on such a path would have to be a named input. */
+/* Finds the nodes between boundary values: those that outputs depend on, without those that inputs
+ * depend on. Invariant: an accepted set is convex, so a pass can execute it as a unit. No path
+ * leaves the set and enters it again, because a value on such a path would have to be a named
+ * input. */
 #include "core/allocate.h"
 #include "graph/describe/gradient_of.h"
 #include "graph/describe/parallel_region.h"
 #include "graph/ir/rewriter.h"
 
-/* Per node; MADE_OF and NEEDED go from results to what they are made of, BEHIND the other way. */
+/* Marks of a node. The first two propagate from results to operands, the third from operands to
+ * results. */
 enum { MADE_OF = 1, NEEDED = 2, BEHIND = 4 };
 
 typedef struct between {
   const tdm_graph *graph;
   const tdm_boundary *boundary;
-  uint8_t *marks; /* per node: inputs are made of it, outputs need it, it is behind an input */
+  uint8_t *marks; /* per node: an input depends on it, an output depends on it, it depends on an
+                   * input */
   bool *members;
 } between;
 
@@ -49,7 +52,7 @@ static void mark_producers(between *state, const tdm_value *values, size_t count
     for (uint32_t k = 0; k < node->input_count; k++)
       state->marks[producer_of(state, node->inputs[k])] |= mark;
   }
-  state->marks[0] = 0; /* of values that no node makes */
+  state->marks[0] = 0; /* of values without a producer */
 }
 
 static void mark_behind_inputs(between *state) {
@@ -66,7 +69,7 @@ static void mark_behind_inputs(between *state) {
 
 /* ---- What crosses the boundary ---- */
 
-/* Is the value made from one named input, and another made from it? */
+/* Returns true if the value depends on one named input and another named input depends on it. */
 static bool lies_between_inputs(const between *state, uint32_t value) {
   const uint8_t marks = state->marks[producer_of(state, value)];
   return (marks & MADE_OF) && (marks & BEHIND) && !is_input(state, value);

@@ -1,5 +1,5 @@
-/* Describing a graph: inputs, parameters, outputs, scopes, nodes. Invariant: after the first error
- * nothing is added any more; every function answers the invalid value, and the error stays. */
+/* Describes a graph: inputs, parameters, outputs, scopes, nodes. Invariant: after the first error
+ * nothing is added; each function returns the invalid value, and the error remains. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static const char *path_of(tdm_graph *graph, const char *name) {
                  : tdm_region_string(&graph->region, name);
 }
 
-/* How often key was counted before; an error sticks when memory is short. */
+/* Returns how many times key was counted before. Sets the graph's error if memory is exhausted. */
 static uintptr_t count_up(tdm_graph *graph, tdm_map *counts, const char *key) {
   const uintptr_t before = (uintptr_t)tdm_map_get(counts, key);
   if (tdm_map_put(counts, key, (void *)(before + 1)) != TDM_OK)
@@ -119,10 +119,11 @@ uint64_t tdm_graph_stream(tdm_graph *graph, const char *name) {
   const char *path = tdm_graph_is_open(graph, name) ? path_of(graph, name) : NULL;
   if (!path) return 0;
   const uint64_t before = count_up(graph, &graph->streams, path);
-  return tdm_random_stream(path) + before * UINT64_C(0x9e3779b97f4a7c15); /* 0 for the first */
+  return tdm_random_stream(path) + before * UINT64_C(0x9e3779b97f4a7c15); /* the first has 0 here */
 }
 
-/* The index; 0 (and an error) where rows of it have been overwritten since. */
+/* Returns index unless it is a part of a kept value that was overwritten later; then returns 0 with
+ * an error. */
 static uint32_t current_index(tdm_graph *graph, uint32_t index, const char *kind,
                               const char *name) {
   const tdm_graph_kept *kept = graph->kepts.count ? tdm_ir_kept(graph, index) : NULL;
@@ -133,8 +134,8 @@ static uint32_t current_index(tdm_graph *graph, uint32_t index, const char *kind
   return 0;
 }
 
-/* The value of a handle; 0 (and an error, unless one sticks) for a foreign or absent one. kind says
- * what name is of. */
+/* Returns the index of a value. Returns 0 for a foreign or invalid one, with an error unless the
+ * graph has one already. kind: the kind of object that name belongs to. */
 static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, const char *name) {
   if (tdm_ir_owns(graph, value)) return current_index(graph, value.index, kind, name);
   tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %s", kind, name,
@@ -219,7 +220,8 @@ void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const ch
   }
 }
 
-/* The name as the device keeps it; NULL after making the reason the sticky error. */
+/* Returns the device's own copy of the name. Returns NULL after making the reason the graph's
+ * error. */
 static const char *checked_device(tdm_graph *graph, const char *device) {
   const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   if (found) return found->name;
@@ -253,7 +255,7 @@ void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
                    tdm_ir_value_at(graph, index)->name);
 }
 
-/* Enters prefix, which may be NULL for want of memory. */
+/* Enters a scope. prefix is NULL if memory was exhausted. */
 static void enter_scope(tdm_graph *graph, const char *name, const char *prefix) {
   if (!prefix) {
     tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
@@ -283,7 +285,9 @@ void tdm_scope_push_index(tdm_graph *graph, const char *name, int64_t index) {
 }
 
 void tdm_scope_pop(tdm_graph *graph) {
-  if (graph && graph->frozen) return; /* a scope may end behind the session, which needs none */
+  if (graph && graph->frozen)
+    return; /* the end of a scope may come after the session, which does
+             * not need it */
   if (!tdm_graph_is_open(graph, "tdm_scope_pop")) return;
   if (graph->scope_depth == 0)
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "tdm_scope_pop without a matching push");
@@ -322,7 +326,8 @@ tdm_dtype tdm_value_dtype(const tdm_graph *graph, tdm_value value) {
 
 /* ---- Nodes ---- */
 
-/* Is all there that the operation needs to be asked for its shapes? False with an error. */
+/* Returns true if the operation has all that shape inference requires; otherwise false with an
+ * error. */
 static bool check_operation(tdm_graph *graph, const tdm_operation *operation, const char *name,
                             const void *attributes) {
   const tdm_operation **sound = &graph->sound[(uintptr_t)operation / 64 % TDM_SOUND_RECORDS];
@@ -335,8 +340,9 @@ static bool check_operation(tdm_graph *graph, const tdm_operation *operation, co
   return false;
 }
 
-/* Only what outlasts the run may be overwritten, and only in its last phase, for which optimizers
- * and rules `persist` append. False with an error. */
+/* Returns true if the operation overwrites only values that persist, and only in the last phase of
+ * a run. Only optimizers and rules `persist` append to that phase. Otherwise returns false with an
+ * error. */
 static bool check_overwriting(tdm_graph *graph, const tdm_operation *operation, const char *name,
                               const uint32_t *inputs, size_t output_count) {
   if (operation == &tdm_operation_index_copy || operation == &tdm_operation_keep) return true;
@@ -355,14 +361,16 @@ static bool check_overwriting(tdm_graph *graph, const tdm_operation *operation, 
   return true;
 }
 
-/* As many inputs as a node has: all that its operation may take, so that rules and kernels find an
- * optional one absent wherever they look for it; or a list of those that are given. */
+/* Returns the number of a node's inputs: the operation's maximum, so that missing optional inputs
+ * have an index in rules and kernels. An operation that accepts a list has as many as were
+ * passed. */
 static size_t node_inputs(const tdm_operation *operation, size_t given) {
   const bool is_list = !TDM_OPERATION_HAS(operation, takes_list) || operation->takes_list;
   return is_list || operation->max_inputs > TDM_KERNEL_MAX_INPUTS ? given : operation->max_inputs;
 }
 
-/* Reads the handles; false (with an error, unless one sticks) when one does not belong. */
+/* Reads the handles. Returns false, with an error unless the graph has one already, if a handle
+ * does not belong to the graph. */
 static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const tdm_value *inputs, size_t count, uint32_t *out_indices) {
   if (count < operation->min_inputs || count > operation->max_inputs ||
@@ -385,8 +393,8 @@ static bool read_inputs(tdm_graph *graph, const tdm_operation *operation, const 
   return true;
 }
 
-/* Writes the dtypes that the host's kernels of the operation are for, "float32, float64"; none, if
- * there are no such kernels. */
+/* Writes the dtypes that kernels of the operation on the host support, "float32, float64", or an
+ * empty text if there are none. */
 static const char *kernel_dtypes(const tdm_graph *graph, const char *operation, char *text,
                                  size_t capacity) {
   size_t length = 0;
@@ -402,9 +410,9 @@ static const char *kernel_dtypes(const tdm_graph *graph, const char *operation, 
   return text;
 }
 
-/* Returns true if a kernel makes the node's first output of its dtype, or if none is known of any
- * dtype: those of a user's operation may be registered later. Otherwise the graph's error names the
- * legal ones. */
+/* Returns true if a kernel supports the dtype of the node's first output, or if the operation has
+ * no kernels yet, because users may register theirs later. Otherwise the graph's error names the
+ * legal dtypes. */
 static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const char *path,
                         uint32_t first) {
   const tdm_dtype dtype = tdm_ir_value_at(graph, first)->spec.dtype;
@@ -418,7 +426,8 @@ static bool check_dtype(tdm_graph *graph, const tdm_operation *operation, const 
   return false;
 }
 
-/* A rule that is asked inserts where it was told to, a user behind all. */
+/* Returns where to insert: at the insertion that was lent to a rule, or at the end for a user's
+ * call. */
 static tdm_insertion insertion_for(const tdm_graph *graph, const char *path) {
   tdm_insertion at = {.device = TDM_NO_DEVICE,
                       .wanted_device = graph->scopes[graph->scope_depth].device,

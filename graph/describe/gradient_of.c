@@ -1,5 +1,5 @@
-/* Asking for gradients as values. Invariant: what is asked for is there: the loss is made of the
- * value, by operations through which an adjoint flows back, and by no other gradient. */
+/* Requests gradients as values. Invariant: a requested gradient exists: the loss depends on the
+ * value through operations that propagate adjoints, and through no other gradient. */
 #include "graph/describe/gradient_of.h"
 
 #include "core/allocate.h"
@@ -84,13 +84,14 @@ tdm_ir_node *tdm_first_asking(const tdm_graph *graph) {
   return NULL;
 }
 
-/* In some run, that is: which of the two stands there, the run decides. */
+/* Returns true if the operation propagates adjoints in some runs. The run determines which of its
+ * two variants is used. */
 static bool may_flow_back(const tdm_operation *operation) {
   return tdm_flows_back(operation) ||
          (operation->when_training && tdm_flows_back(operation->when_training));
 }
 
-/* Per value, whether it depends on `value` in a way that an adjoint can go back. */
+/* Marks each value that depends on `value` through operations that propagate adjoints. */
 static void mark_made_of(const tdm_graph *graph, uint32_t value, bool *made) {
   made[value] = true;
   TDM_EACH_NODE(graph, node) {
@@ -104,8 +105,8 @@ static void mark_made_of(const tdm_graph *graph, uint32_t value, bool *made) {
   }
 }
 
-/* The last gradient by way of which the loss is made of the value; needed (per value) is scratch.
- * NULL: it is by none. */
+/* Returns the last gradient through which the loss depends on the value, or NULL. needed (per
+ * value) is scratch memory. */
 static const tdm_ir_node *gradient_between(const tdm_graph *graph, uint32_t loss, const bool *made,
                                            bool *needed) {
   needed[loss] = true;

@@ -1,5 +1,6 @@
-/* Declaring what runs of a sequence leave to one another, and what writes it. Invariant: after a
- * write in place nobody reads, or fetches, what was there before it. */
+/* Declares state that persists between consecutive runs of a sequence, and the operations that
+ * write it. Invariant: after a write in place, no node reads and no output delivers the previous
+ * contents. */
 #include "graph/ir/ir.h"
 
 static const tdm_value invalid = {0, 0};
@@ -21,7 +22,8 @@ tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shap
   return input;
 }
 
-/* The kept value itself, not a part of it; NULL, and the error is the graph's, if it is none. */
+/* Returns the kept value itself, not a part of it. Returns NULL and sets the graph's error if the
+ * value is not kept. */
 static tdm_graph_kept *kept_of(tdm_graph *graph, const char *name, tdm_value value) {
   if (!tdm_graph_is_open(graph, name)) return NULL;
   if (!tdm_ir_owns(graph, value)) {
@@ -39,7 +41,7 @@ static tdm_graph_kept *kept_of(tdm_graph *graph, const char *name, tdm_value val
   return NULL;
 }
 
-/* Nobody fetches what is about to be overwritten. */
+/* Fails if an output delivers the contents that will be overwritten. */
 static bool check_outputs(tdm_graph *graph, const char *name, const tdm_graph_kept *kept) {
   for (size_t i = 0; i < graph->outputs.count; i++) {
     const tdm_graph_output *output = &graph->outputs.items[i];

@@ -1,10 +1,11 @@
-/* Modules as PyTorch's tutorials use them: replicas of one, and several side by side. Invariant:
- * replicas are one layer that is applied several times, so their parameters are one. */
+/* Modules in the style of PyTorch's tutorials: replicas of one module, and several modules in
+ * parallel. Invariant: replicas are one layer applied several times, so they share their
+ * parameters. */
 #include "graph/ir/rewriter.h"
 
 static const tdm_value invalid = {0, 0};
 
-/* Is there all that it takes to build the module? Else the graph's error says what is missing. */
+/* Returns true if the module is complete; otherwise the graph's error names the missing part. */
 static bool check_module(tdm_graph *graph, const char *function, const tdm_module *module) {
   const char *missing = NULL;
   if (!module)
@@ -44,13 +45,14 @@ size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *dev
   return count;
 }
 
-/* What training writes into states, the first replica's layers alone do. */
+/* Only the layers of the first replica write states in training. */
 static void mark_replica(tdm_graph *graph, size_t first) {
   for (size_t i = first; i < graph->nodes.count; i++)
     tdm_ir_node_at(graph, i)->later_replica = true;
 }
 
-/* None, or a value of this graph? Else the graph's error says whose it is, of `what`. */
+/* Returns true if the value is invalid or belongs to this graph; otherwise the graph's error names
+ * it by `what`. */
 static bool check_value(tdm_graph *graph, const tdm_module *module, const char *what,
                         tdm_value value) {
   if (value.index == 0 || tdm_ir_owns(graph, value)) return true;

@@ -1,5 +1,6 @@
-/* The user's side of data parallelism: which nodes a parallel region has, its devices, how values
- * enter it. Invariant: two parallel regions are apart, or one lies in the other. */
+/* The public functions for data parallelism: they select the nodes and devices of a parallel
+ * region, and how values enter it. Invariant: two parallel regions are disjoint, or one contains
+ * the other. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static tdm_status read_scatter(tdm_graph *graph, const tdm_parallel_options *opt
   return TDM_OK;
 }
 
-/* An array that is not there has no elements. */
+/* Fails if an array is missing and its count is not 0. */
 static tdm_status check_arrays(const tdm_boundary *boundary, const tdm_parallel_options *options) {
   const char *missing = options->scatter_count > 0 && !options->scatter ? "scatter" : NULL;
   if (boundary && boundary->input_count > 0 && !boundary->inputs) missing = "inputs";
@@ -82,7 +83,7 @@ static tdm_status check_arrays(const tdm_boundary *boundary, const tdm_parallel_
   return tdm_fail(TDM_INVALID_ARGUMENT, "%s is NULL, and its count is not 0", missing);
 }
 
-/* What is cut in a way of its own enters the part. */
+/* Fails if a value with its own way of splitting does not enter the region. */
 static tdm_status check_scatter(const tdm_boundary *boundary, const tdm_parallel_options *options) {
   for (size_t i = 0; i < options->scatter_count; i++) {
     bool enters = false;
@@ -121,10 +122,10 @@ static tdm_status read_options(tdm_graph *graph, const tdm_parallel_options *opt
 
 /* ---- Nodes ---- */
 
-/* Each of these speaks of the part that has the nodes of members, a bit a node. */
+/* The following functions take the region's nodes as `members`, one bool per node. */
 
-/* How many nodes each region there is has, those inside it included, and how many of these are the
- * part's; at 0 of the whole graph. */
+/* For each existing region, with those inside it: the number of its nodes, and how many of them are
+ * members. Index 0 is the whole graph. */
 typedef struct region_counts {
   uint32_t *nodes;
   uint32_t *shared;
@@ -140,7 +141,7 @@ static void count_nodes(const tdm_graph *graph, const bool *members, const regio
   }
 }
 
-/* An older region lies in the part, or the part in it, or they are apart. */
+/* Fails unless each existing region is inside the new one, contains it, or is disjoint from it. */
 static tdm_status check_nesting(const tdm_graph *graph, const region_counts *counts) {
   for (uint16_t w = 1; w < graph->parallel_regions.count; w++) {
     const uint32_t shared = counts->shared[w];
@@ -152,13 +153,14 @@ static tdm_status check_nesting(const tdm_graph *graph, const region_counts *cou
   return TDM_OK;
 }
 
-/* Does the parallel region have all of its nodes, and more? */
+/* Returns true if the parallel region contains all members and at least one other node. */
 static bool encloses(const region_counts *counts, uint16_t parallel_region) {
   const uint32_t shared = counts->shared[parallel_region];
   return shared == counts->shared[0] && shared < counts->nodes[parallel_region];
 }
 
-/* The innermost region that it lies in; 0: none. One with the same nodes will lie in it. */
+/* Returns the innermost region that contains the members, or 0. A region with the same nodes will
+ * be inside the new one. */
 static uint16_t enclosing_wrap(const tdm_graph *graph, const region_counts *counts) {
   uint16_t found = 0;
   for (uint16_t w = 1; w < graph->parallel_regions.count; w++)
@@ -166,8 +168,8 @@ static uint16_t enclosing_wrap(const tdm_graph *graph, const region_counts *coun
   return found;
 }
 
-/* Puts its nodes into the new region: themselves, or the outermost region inside it that has them.
- */
+/* Assigns the members to the new region: either a node itself, or the outermost region inside the
+ * new one that contains it. */
 static void mark(tdm_graph *graph, const bool *members, uint16_t parallel_region, uint16_t parent) {
   graph->parallel_regions.items[parallel_region].parent = parent;
   TDM_EACH_NODE(graph, node) {
@@ -195,7 +197,7 @@ static tdm_status fail_nothing_below(const tdm_graph *graph, const char *scope, 
                   tdm_layers_text(graph, given, &layers));
 }
 
-/* Every scope of the list has nodes; sets members. */
+/* Sets members to the nodes below the scopes of the list. Fails if a scope has no nodes. */
 static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *members) {
   for (const char *at = scopes;;) {
     const size_t length = strcspn(at, ",");
@@ -203,7 +205,7 @@ static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *m
     TDM_EACH_NODE(graph, node) {
       const bool below = is_below(node->name, at, length);
       members[node->index] |=
-          below && !tdm_asks_gradient(node); /* replicas are asked by the pass */
+          below && !tdm_asks_gradient(node); /* the gradient pass places these */
       any |= below;
     }
     if (!any || (length == 0 && *scopes)) return fail_nothing_below(graph, at, length);
@@ -212,7 +214,7 @@ static tdm_status find_below(const tdm_graph *graph, const char *scopes, bool *m
   }
 }
 
-/* Entry 0 of the list is none. */
+/* Adds entry 0, which is unused. */
 static tdm_status reserve_wrap(tdm_graph *graph) {
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->parallel_regions, 2));
   if (graph->parallel_regions.count == 0)
@@ -248,8 +250,8 @@ static tdm_status count_and_add(tdm_graph *graph, const bool *members, const cha
   return status;
 }
 
-/* Finds the nodes, by scopes or, where boundary is given, between its values; makes them a region.
- */
+/* Finds the nodes by scopes or, if boundary is given, between its values, and makes them a
+ * region. */
 static tdm_status replicate_nodes(tdm_graph *graph, const char *scopes,
                                   const tdm_boundary *boundary, const char *name,
                                   const tdm_parallel_options *options) {

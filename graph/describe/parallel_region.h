@@ -1,5 +1,4 @@
-/* Which nodes of a user's graph a parallel region has, given by the values at its boundary: for the
- * calls that make one (parallel_region.c). */
+/* The nodes of a parallel region, given by the values at its boundary. */
 #ifndef TANDEM_GRAPH_DESCRIBE_PARALLEL_REGION_H
 #define TANDEM_GRAPH_DESCRIBE_PARALLEL_REGION_H
 
@@ -12,9 +11,9 @@ typedef struct tdm_boundary {
   size_t output_count;
 } tdm_boundary;
 
-/* Sets members (per node of the graph; false before) where outputs need the node and inputs do not.
- * INVALID_ARGUMENT, naming nodes and values, unless they are convex and all that enters (but
- * parameters) and all that leaves is in the boundary. */
+/* Sets members (per node of the graph; initially false) to true for nodes that outputs depend on
+ * and inputs do not. Fails with INVALID_ARGUMENT, naming nodes and values, unless the set is convex
+ * and the boundary contains all values that enter it, except parameters, and all that leave it. */
 tdm_status tdm_boundary_mark(const tdm_graph *graph, const tdm_boundary *boundary,
                              bool *members) TDM_WARN_UNUSED;
 

@@ -1,5 +1,5 @@
-/* Declaring parameters and states. Invariant: one value a name, which two layers have only where
- * they are tied; no name is one of a checkpoint's own. */
+/* Declares parameters and states. Invariant: a name has one value; two layers share it only if they
+ * are tied. No name is one that checkpoints reserve. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,8 +25,9 @@ static tdm_value find_known(tdm_graph *graph, size_t index, tdm_dtype dtype,
                         tdm_shape_text(&spec->shape, has, sizeof has));
 }
 
-/* A state of a shard is one of its table's state, which is called as the shard's with the table's
- * name in it. False when memory is short. */
+/* Fills the shard of a state that belongs to a shard of a table. The table's state is named like
+ * the shard's, with the shard's name replaced by the table's. Returns false if memory is
+ * exhausted. */
 static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, const tdm_spec *spec,
                            tdm_table_shard *out_shard) {
   const tdm_ir_value *value = like ? tdm_ir_value_at(graph, like) : NULL;
@@ -37,7 +38,7 @@ static bool shard_of_state(tdm_graph *graph, uint32_t like, const char *path, co
   *out_shard = parameter->shard;
   const bool has_rows = spec->shape.rank == value->spec.shape.rank && spec->shape.rank > 0 &&
                         spec->shape.dims[0] == value->spec.shape.dims[0];
-  if (!has_rows) out_shard->first = out_shard->table_rows = 0; /* a number that all shards have */
+  if (!has_rows) out_shard->first = out_shard->table_rows = 0; /* a scalar, which all shards have */
   out_shard->table = tdm_region_format(&graph->region, "%.*s%s%s", (int)(at - path), path,
                                        parameter->shard.table, at + strlen(parameter->name));
   return out_shard->table != NULL;
@@ -58,7 +59,8 @@ static bool is_legal(tdm_graph *graph, const char *kind, const char *name, const
   return false;
 }
 
-/* Returns true if dtype holds the numbers that the initializer names; an error otherwise. */
+/* Returns true if dtype can represent the initializer's numbers; otherwise the graph has an
+ * error. */
 static bool holds_initial(tdm_graph *graph, const char *path, tdm_dtype dtype,
                           const tdm_initializer *initializer) {
   if (!initializer) return true;
@@ -73,7 +75,7 @@ static bool holds_initial(tdm_graph *graph, const char *path, tdm_dtype dtype,
   return false;
 }
 
-/* The path from the top; NULL with an error. */
+/* Returns the path from the top, or NULL with an error. */
 static const char *path_from_top(tdm_graph *graph, const char *name, const char *suffix) {
   const char *prefix = graph->scopes[graph->scope_depth].prefix;
   const char *path = tdm_region_format(&graph->region, "%s%s%s", prefix, name, suffix);
@@ -89,7 +91,7 @@ static const char *path_from_top(tdm_graph *graph, const char *name, const char 
   return NULL;
 }
 
-/* Adds one of that path, which the graph does not have. */
+/* Adds a persistent value with a new path. */
 static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_spec *spec,
                                 const tdm_initializer *initializer, bool is_state, uint32_t like) {
   if (!holds_initial(graph, path, spec->dtype, initializer)) return invalid;
@@ -125,7 +127,7 @@ static size_t number_of(const tdm_graph *graph, const char *path) {
   return (uintptr_t)tdm_map_get(&graph->persistent_names, path);
 }
 
-/* One that was there, or is added. */
+/* Returns the existing value of that path, or adds one. */
 static tdm_value declare(tdm_graph *graph, const char *path, const tdm_spec *spec,
                          const tdm_initializer *initializer, bool is_state, uint32_t like) {
   const size_t known = number_of(graph, path);
@@ -179,16 +181,16 @@ tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtyp
 
 /* ---- Constants ---- */
 
-/* Copies the elements into the graph's region; NULL when memory is short. One of no elements has a
- * byte, so that no constant has NULL. */
+/* Copies the elements into the graph's region. Returns NULL if memory is exhausted. An empty
+ * constant has one byte, so that no constant has NULL. */
 static const void *copy_elements(tdm_graph *graph, const void *data, size_t bytes) {
   void *copy = tdm_region_take(&graph->region, bytes > 0 ? bytes : 1, "constant");
   if (copy && bytes > 0) memcpy(copy, data, bytes);
   return copy;
 }
 
-/* The name of a constant in stores: of its path and of what it holds, so that graphs which share a
- * store share one of equal contents and no other. */
+/* Returns the name of a constant in stores. It is derived from the path and the contents, so graphs
+ * that share a store share only equal constants. */
 static const char *constant_name(tdm_graph *graph, const char *path, const tdm_spec *spec,
                                  const void *data, size_t bytes) {
   const uint64_t seed =
@@ -239,7 +241,7 @@ void tdm_tie(tdm_graph *graph, const char *name, const char *of) {
     graph->ties.items[graph->ties.count++] = tie;
 }
 
-/* The tie that says of what path is; NULL: none. The latest counts. */
+/* Returns the latest tie for the path, or NULL. */
 static const tdm_graph_tie *find_tie(const tdm_graph *graph, const char *path) {
   uintptr_t latest = 0;
   for (size_t length = graph->ties.count ? strcspn(path, "./") : 0; length > 0;) {

@@ -1,18 +1,18 @@
-/* A graph as text, for who builds it. Invariant: every node has one line, every parameter is
- * counted once, with the first node that reads it. */
+/* Prints a graph for its author. Invariant: each node has one line. Each parameter is counted once,
+ * at the first node that reads it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/ir.h"
 
-/* Letters of the path that are scopes, with the last '/'. */
+/* Returns the length of the path's scopes, including the last '/'. */
 static size_t scope_length(const char *path) {
   const char *last = strrchr(path, '/');
   return last ? (size_t)(last - path) + 1 : 0;
 }
 
-/* How much of its scopes a path has in common with the one before it: whole scopes. */
+/* Returns the length of the scopes that the path shares with the previous one. */
 static size_t common_scopes(const char *path, const char *before) {
   size_t common = 0;
   for (size_t i = 0; path[i] && path[i] == before[i]; i++)
@@ -25,7 +25,7 @@ static void indent(FILE *out, int depth) {
     fputs("  ", out);
 }
 
-/* Titles of the scopes that begin with this path; answers how deep it lies. */
+/* Prints the titles of scopes that begin with this path. Returns the depth of the path. */
 static int print_scopes(FILE *out, const char *path, const char *before) {
   const size_t common = common_scopes(path, before);
   const size_t length = scope_length(path);
@@ -42,7 +42,7 @@ static int print_scopes(FILE *out, const char *path, const char *before) {
   return depth;
 }
 
-/* Of the parameters that the node reads and no node before it. */
+/* Counts the elements of parameters that the node reads first. */
 static int64_t count_parameters(const tdm_graph *graph, const tdm_ir_node *node, bool *counted) {
   int64_t sum = 0;
   for (uint32_t k = 0; k < node->input_count; k++) {

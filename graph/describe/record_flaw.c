@@ -1,5 +1,5 @@
-/* What a record may not say. Invariant: of a record without a flaw no pass reads beyond what its
- * struct, its attributes or its node's operands hold. */
+/* Checks of records. Invariant: with a record that passes, no pass reads beyond its struct, its
+ * attributes or the operands of its node. */
 #include "graph/describe/record_flaw.h"
 
 #include "graph/describe/gradient_of.h"
@@ -17,7 +17,7 @@ static bool holds_chunk(const tdm_operation *operation) {
 }
 
 static const char *own_flaw(const tdm_operation *operation) {
-  /* The fields up to here are older than structs of several sizes. */
+  /* The fields up to this one belong to the oldest version of the struct. */
   if (operation->struct_size < offsetof(tdm_operation, has_effects))
     return "its struct_size is to be sizeof(tdm_operation)";
   if (!operation->name) return "it lacks a name";
@@ -30,7 +30,7 @@ static const char *own_flaw(const tdm_operation *operation) {
   return NULL;
 }
 
-/* Of a node that takes what it wants, and whose attributes are the other's. */
+/* Checks a stand-in, whose node has this operation's inputs and attributes. */
 static const char *stand_in_flaw(const tdm_operation *operation, const tdm_operation *in_place) {
   if (!in_place || in_place == operation) return NULL;
   if (own_flaw(in_place)) return own_flaw(in_place);

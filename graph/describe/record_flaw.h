@@ -1,11 +1,12 @@
-/* Records that contradict themselves: a user's own may. */
+/* Checks records of operations for contradictions. Users can register records of their own. */
 #ifndef TANDEM_GRAPH_DESCRIBE_RECORD_FLAW_H
 #define TANDEM_GRAPH_DESCRIBE_RECORD_FLAW_H
 
 #include "tandem/graph/graph.h"
 
-/* Why no node can be made by the record, "it lacks a name"; NULL: one can. What stands in for it,
- * and the operation of its gradient, are looked at as far as they share a node with it. */
+/* Returns why no node can be created from the record, for example "it lacks a name", or NULL if the
+ * record is sound. Its stand-ins and the operation of its gradient are checked as far as they share
+ * a node with it. */
 const char *tdm_record_flaw(const tdm_operation *operation);
 
 #endif

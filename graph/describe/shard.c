@@ -1,5 +1,6 @@
-/* The user's side of sharded tables: which tables, and what each device has of them. Invariant: the
- * rows of a table's shards follow one another and lose none; a shard without rows is none. */
+/* The public functions for sharded tables: they select the tables and each device's rows.
+ * Invariant: the shards of a table have consecutive rows, and together all of them; each shard has
+ * at least one row. */
 #include "graph/describe/shard.h"
 
 #include <string.h>
@@ -8,12 +9,12 @@
 #include "devices/tensors/chunks.h"
 #include "graph/ir/records.h"
 
-/* What is shared out, and over what. */
+/* Which tables are sharded, and over which devices. */
 typedef struct shard_request {
   const tdm_shard_options *options;
   tdm_device *devices[TDM_MAX_PARTS];
   size_t device_count;
-  bool *tables; /* per persistent of the graph: is it one of them? */
+  bool *tables; /* for each persistent value of the graph: true if it is selected */
 } shard_request;
 
 /* ---- Options ---- */
@@ -48,7 +49,7 @@ static bool is_below(const char *path, const char *scope, size_t length) {
          (strncmp(path, scope, length) == 0 && (path[length] == '/' || path[length] == 0));
 }
 
-/* Marks the tables that what is below a scope looks up; false: there are none. */
+/* Marks the tables that look-ups below a scope read. Returns false if there are none. */
 static bool mark_below(const tdm_graph *graph, const char *scope, size_t length, bool *tables) {
   bool any = false;
   TDM_EACH_NODE(graph, node) {
@@ -82,7 +83,8 @@ static tdm_status find_tables(const tdm_graph *graph, const char *scopes, bool *
 
 /* ---- Sharding one ---- */
 
-/* A parameter of rows first <= row < first + rows of the table. 0 when memory is short. */
+/* Declares the parameter for rows first <= row < first + rows of the table. Returns 0 if memory is
+ * exhausted. */
 static uint32_t add_shard(tdm_graph *graph, uint32_t table, const char *name, tdm_table_shard shard,
                           int64_t rows) {
   tdm_ir_value value = *tdm_ir_value_at(graph, table);
@@ -148,7 +150,7 @@ static tdm_status shard_all_rows(tdm_graph *graph, const shard_request *request,
   return TDM_OK;
 }
 
-/* The device that has least for its weight once the table is there. */
+/* Returns the device with the least load for its weight after it receives the table. */
 static size_t least_loaded(const shard_request *request, const double *loads, double bytes) {
   const double *weights = request->options->weights;
   size_t found = 0;
@@ -164,7 +166,7 @@ static size_t least_loaded(const shard_request *request, const double *loads, do
   return found;
 }
 
-/* The largest table first, each where there is least. */
+/* Assigns whole tables, the largest first, each to the least loaded device. */
 static tdm_status shard_tables(tdm_graph *graph, const shard_request *request, size_t count) {
   double loads[TDM_MAX_PARTS] = {0};
   for (;;) {

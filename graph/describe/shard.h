@@ -1,16 +1,16 @@
-/* Parameters in several pieces, by rows: for the calls that share them out. */
+/* Parameters in several pieces, divided by rows. */
 #ifndef TANDEM_GRAPH_DESCRIBE_SHARD_H
 #define TANDEM_GRAPH_DESCRIBE_SHARD_H
 
 #include "graph/ir/ir.h"
 
-/* Cuts a parameter into `count` shards of so many rows each, of which none is 0, on devices
- * (count); as a whole where there is one. is_gathered: who reads it reads all of it. */
+/* Divides a parameter into `count` shards with the given numbers of rows, each at least 1, on
+ * devices (count). One shard keeps it whole. is_gathered: each reader reads the whole parameter. */
 tdm_status tdm_add_sharding(tdm_graph *graph, uint32_t table, size_t count, const int64_t *sizes,
                             tdm_device *const *devices, bool is_gathered) TDM_WARN_UNUSED;
 
-/* Of a parallel region whose homes are spread: marks the parameters that every device updates for
- * itself, and cuts large ones of the others, where the region asks for that (spread_rows.c). */
+/* For a parallel region with spread homes: marks the parameters that each device updates itself,
+ * and divides large ones of the others if the region requests it (spread_rows.c). */
 tdm_status tdm_share_out_parameters(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
 
 #endif

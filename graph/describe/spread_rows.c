@@ -1,14 +1,13 @@
-/* What becomes of the parameters of a parallel region whose homes are spread: which of them every
- * device updates for itself, and which are cut into pieces of their rows, a piece on each device.
- * Invariant: it depends on what was described alone, so that sessions of a graph, and all ranks,
- * find the same. */
+/* Assigns the parameters of a parallel region with spread homes. Each device updates some of them
+ * itself; others are divided by rows into one piece per device. Invariant: the result depends only
+ * on the description, so all sessions of a graph, and all ranks, compute the same. */
 #include "devices/tensors/chunks.h"
 #include "graph/describe/shard.h"
 #include "graph/ir/records.h"
 #include "graph/ir/rewriter.h"
 
-/* A parameter is cut that has more than this part of a device's share: others are too many messages
- * for too little. */
+/* A parameter is divided if it is larger than 1 / SMALL_PART of a device's share. Smaller ones
+ * would cost too many messages. */
 enum { SMALL_PART = 32 };
 
 typedef struct shared_out {
@@ -16,9 +15,9 @@ typedef struct shared_out {
   const tdm_parallel_region *region;
   tdm_device *devices[TDM_MAX_PARTS]; /* each once */
   size_t device_count;
-  uint32_t *parameters; /* (count) values, in the order in which nodes read them */
+  uint32_t *parameters; /* (count) values, in the order in which nodes first read them */
   size_t count;
-  bool *is_listed; /* per persistent of the graph */
+  bool *is_listed; /* per persistent value of the graph */
   double bytes;    /* of all parameters */
 } shared_out;
 
@@ -42,7 +41,7 @@ static void list_devices(shared_out *self) {
   }
 }
 
-/* Trained, and without a home of its own. */
+/* Returns true if the parameter is trained and has no device of its own. */
 static bool is_free(const shared_out *self, uint32_t index) {
   const tdm_ir_value *value = tdm_ir_value_at(self->graph, index);
   if (!index || value->kind != TDM_VALUE_PERSISTENT || !value->trainable) return false;
@@ -63,8 +62,8 @@ static void list_parameters(shared_out *self, uint16_t region) {
   }
 }
 
-/* Spread evenly: whenever the share of what was read so far makes up for most of a parameter. So
- * under each stretch of the forward and of the backward pass as much crosses as is computed. */
+/* Marks parameters evenly over the order of reading: one whenever the share of the bytes so far
+ * covers most of it. So transfers are spread over the whole forward and backward pass. */
 static void mark_everywhere(const shared_out *self) {
   double due = 0;
   for (size_t i = 0; i < self->count; i++) {
@@ -76,7 +75,7 @@ static void mark_everywhere(const shared_out *self) {
   }
 }
 
-/* Reads some node of the graph rows of it by ids? */
+/* Returns true if a node of the graph reads rows of the parameter by ids. */
 static bool is_looked_up(const tdm_graph *graph, uint32_t parameter) {
   TDM_EACH_NODE(graph, node) {
     if (TDM_OPERATION_HAS(node->operation, look_up) && node->operation->look_up &&

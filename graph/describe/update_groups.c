@@ -1,4 +1,4 @@
-/* Finding a parameter's group by its path. */
+/* Finds the parameter group of a parameter by its path. */
 #include "graph/describe/update_groups.h"
 
 #include <math.h>
@@ -7,9 +7,8 @@
 
 #include "graph/ir/names.h"
 
-/* Does path, or the layer or scope that it is below, go by the pattern that ends at `end`? '*'
- * stands for any characters. On a mismatch only the latest '*' is given another try, which is
- * enough. */
+/* Returns true if path, or a layer or scope above it, matches the pattern that ends at `end`. '*'
+ * matches any characters. After a mismatch only the latest '*' is extended, which suffices. */
 static bool goes_by(const char *pattern, const char *end, const char *path) {
   const char *star = NULL;
   const char *retry = NULL;
@@ -31,7 +30,7 @@ static bool goes_by(const char *pattern, const char *end, const char *path) {
   }
 }
 
-/* The next piece of a list that is separated by commas, without spaces around it. */
+/* Finds the next element of a comma-separated list, without surrounding spaces. */
 static bool next_piece(const char **cursor, const char **out_begin, const char **out_end) {
   if (!*cursor) return false;
   const char *begin = *cursor;

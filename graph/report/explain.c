@@ -1,4 +1,4 @@
-/* The words all printers of plans share, and the choice of one. */
+/* Text shared by all printers of plans, and the choice of the printer. */
 #include "graph/report/explain.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ const char *tdm_explain_memory(const tdm_plan *plan, const tdm_ir_node *node) {
   return by_host ? tdm_host_memory_name(tdm_plan_host_memory(plan, node)) : "memory of devices";
 }
 
-/* The value whose copy a transfer is, be it over several hops. */
+/* Returns the value that a transfer copies, possibly over several hops. */
 static const tdm_ir_value *origin_of(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->inputs[0]);
   while (node->hop > 0) {

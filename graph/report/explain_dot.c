@@ -1,4 +1,4 @@
-/* A plan as a Graphviz graph, by its picture. */
+/* Prints a plan as a Graphviz graph, from its picture. */
 #include "graph/report/explain.h"
 #include "graph/report/picture.h"
 

@@ -1,7 +1,7 @@
-/* A plan as JSON: {"training", "passes", "traffic", "network", "common_subexpressions", "shards",
- * "pieces", "device_sums", "touched_bytes", "memory", "sources", "commands": [...]}; times in ns,
- * sizes in bytes. What commands read and make are values, by number; sources are those that none
- * makes. */
+/* Prints a plan as JSON: {"training", "passes", "traffic", "network", "common_subexpressions",
+ * "shards", "pieces", "device_sums", "touched_bytes", "memory", "sources", "commands": [...]};
+ * times in ns, sizes in bytes. Commands read and produce values, which have numbers. Sources are
+ * values that no command produces. */
 #include "core/json_writer.h"
 #include "devices/contract/red_zones.h"
 #include "graph/report/explain.h"
@@ -41,7 +41,7 @@ static void put_values(tdm_json_writer *json, const tdm_ir_node *node) {
   tdm_json_close(json, ']');
 }
 
-/* The members of a node, inside its object. */
+/* Writes the members of a node, inside its object. */
 static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *value = tdm_ir_value_at(&plan->graph, node->first_output);
   tdm_json_put_string(json, "name", node->name);
@@ -66,7 +66,7 @@ static void put_node(tdm_json_writer *json, const tdm_plan *plan, const tdm_ir_n
   if (*tdm_explain_members(node, members)) tdm_json_put_string(json, "members", members);
 }
 
-/* Steps whose end the step's queue waits for, of its own run or of the one before. */
+/* Writes the steps whose end the step's queue waits for, of its own run or of the preceding one. */
 static void put_waits(tdm_json_writer *json, const char *key, const tdm_schedule *schedule,
                       const tdm_step *step, bool previous) {
   tdm_json_open(json, key, '[');
@@ -87,7 +87,7 @@ static void put_step(tdm_json_writer *json, const tdm_plan *plan, size_t index) 
   tdm_json_put_string(json, "queue", tdm_explain_role(queue->role));
   tdm_json_put_bool(json, "update", step->phase == TDM_PHASE_UPDATE);
   if (!tdm_plan_is_usual(plan, tdm_ir_node_at(&plan->graph, plan->lowered.sources[index].node)))
-    tdm_json_put_bool(json, "usual", false); /* a run behind one like it passes it over */
+    tdm_json_put_bool(json, "usual", false); /* a run skips it after another run of the same plan */
   const double measured_ns = tdm_explain_measured_ns(plan, index);
   if (measured_ns >= 0) tdm_json_put_real(json, "measured_ns", measured_ns);
   put_waits(json, "waits", schedule, step, false);
@@ -117,7 +117,7 @@ static void put_traffic(tdm_json_writer *json, const tdm_traffic *traffic) {
   put_counts(json, "traffic", counts, TDM_COUNT_OF(counts));
 }
 
-/* What of it crosses between this rank and the others. */
+/* Writes the traffic between this rank and the others. */
 static void put_network(tdm_json_writer *json, const tdm_network_traffic *network) {
   const named_count counts[] = {{"sent_messages", network->sent_messages},
                                 {"sent_bytes", network->sent_bytes},
@@ -169,7 +169,7 @@ static void put_shards(tdm_json_writer *json, const tdm_shard_traffic *shards) {
   tdm_json_close(json, '}');
 }
 
-/* Parameters of parallel regions that lie in pieces, or why none does that shall. */
+/* Writes the parameters of parallel regions that are in pieces, or the reason why none is. */
 static void put_pieces(tdm_json_writer *json, const tdm_plan *plan) {
   tdm_json_open(json, "pieces", '{');
   tdm_json_put_integer(json, "parameters", (int64_t)plan->shards.gathered);

@@ -1,5 +1,5 @@
-/* A plan told for a reader: what moves, then every command in plan order with its queue, its shape
- * or bytes, and what it waits for. */
+/* Prints a plan for a human reader: traffic, then every command in plan order with its queue, its
+ * shape or bytes, and its waits. */
 #include <stdio.h>
 
 #include "devices/contract/red_zones.h"
@@ -17,7 +17,7 @@ static void print_count(const char *what, uint64_t count, uint64_t bytes, FILE *
   fputc('\n', out);
 }
 
-/* Of the arena's device, all its arenas in one line, which stands for the first of them. */
+/* Prints all arenas of the arena's device in one line; the first of them represents all. */
 static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
   const tdm_schedule *schedule = &plan->lowered.schedule;
   uint64_t bytes = 0;
@@ -31,7 +31,7 @@ static void print_activations(const tdm_plan *plan, uint32_t arena, FILE *out) {
   fputc('\n', out);
 }
 
-/* Who makes the all-reduces, and why others do that kinds with engines could have made. */
+/* Prints the engine of the all-reduces, and why other sums do not use an engine of their kind. */
 static void print_engine(const tdm_collective_choice *sums, FILE *out) {
   if (sums->algorithm != TDM_COLLECTIVE_ALL_REDUCE) return;
   if (sums->on_devices > 0)
@@ -41,7 +41,8 @@ static void print_engine(const tdm_collective_choice *sums, FILE *out) {
     fprintf(out, "  %-9s through hosts, since %s\n", "", sums->engine_absence);
 }
 
-/* By which algorithm sums are made that only updates need, why, and what was predicted of each. */
+/* Prints the algorithm of the sums that only updates use, the reason, and the prediction for each
+ * algorithm. */
 static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   if (sums->sums == 0) return;
   fprintf(out, "  %-9s %llu of gradients over devices, ", "sums", (unsigned long long)sums->sums);
@@ -58,7 +59,7 @@ static void print_sums(const tdm_collective_choice *sums, FILE *out) {
   fputc('\n', out);
 }
 
-/* What look-ups of tables in shards have cross, and how much of all answers is padding. */
+/* Prints the traffic of look-ups in sharded tables, and how much of all results is padding. */
 static void print_shards(const tdm_shard_traffic *shards, FILE *out) {
   if (shards->look_ups == 0) return;
   fprintf(out, "  %-9s %llu look-up%s of tables by rows: ids of ", "shards",
@@ -71,7 +72,7 @@ static void print_shards(const tdm_shard_traffic *shards, FILE *out) {
   fputs(" of all answers, dropped nothing\n", out);
 }
 
-/* Parameters of parallel regions that lie in pieces, or why none does that shall. */
+/* Prints the parameters of parallel regions that are in pieces, or the reason why none is. */
 static void print_pieces(const tdm_plan *plan, FILE *out) {
   if (!tdm_explain_has_pieces(plan)) return;
   const unsigned long long count = plan->shards.gathered;
@@ -83,7 +84,7 @@ static void print_pieces(const tdm_plan *plan, FILE *out) {
             count == 1 ? "it is" : "they are");
 }
 
-/* The passes that ran, with their times, in lines of several. */
+/* Prints the passes that ran, with their times, several per line. */
 static void print_passes(const tdm_plan *plan, FILE *out) {
   enum { A_LINE = 5 };
   int printed = 0;
@@ -196,12 +197,12 @@ static void print_collective(const tdm_ir_node *node, FILE *out) {
 
 enum { QUEUE_TEXT = 64, LEAST_QUEUE_WIDTH = 16 };
 
-/* Writes "sim:0 upload" to name (QUEUE_TEXT) and answers its length. */
+/* Writes "sim:0 upload" to name (QUEUE_TEXT) and returns its length. */
 static int tell_queue(const tdm_queue *queue, char *name) {
   return snprintf(name, QUEUE_TEXT, "%s %s", queue->device->name, tdm_explain_role(queue->role));
 }
 
-/* Of the column that names queues: with ranks in front they are long. */
+/* Returns the width of the column for queues, whose names are long if they include ranks. */
 static int queue_width(const tdm_plan *plan) {
   int width = LEAST_QUEUE_WIDTH;
   for (uint32_t q = 0; q < plan->lowered.schedule.queue_count; q++) {

@@ -1,5 +1,5 @@
-/* What a plan needs of every device's memory. Invariant: every byte that a run of the plan has
- * reserved while it is in flight is counted once, on the device where it lies. */
+/* The memory that a plan uses on every device. Invariant: every byte that a run of the plan
+ * reserves while it is in flight is counted once, on its device. */
 #include "graph/report/memory_use.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static uint64_t bytes_on(const tdm_storage *storage, const tdm_device *device) {
   return storage && storage->memory.device == device ? storage->memory.bytes : 0;
 }
 
-/* A log may be replaced by a larger one meanwhile, for a plan of another session. */
+/* Another session's plan may concurrently replace a log by a larger one. */
 static uint64_t entry_bytes_on(const tdm_store_entry *entry, const tdm_device *device) {
   if (!entry->storage || entry->storage->memory.device != device) return 0;
   return entry->storage->memory.bytes + tdm_row_log_bytes(entry);
@@ -17,7 +17,7 @@ static uint64_t entry_bytes_on(const tdm_store_entry *entry, const tdm_device *d
 void tdm_plan_memory_use(const tdm_plan *plan, const tdm_device *device, tdm_memory_use *out_use) {
   const tdm_graph *graph = &plan->graph;
   memset(out_use, 0, sizeof *out_use);
-  /* While a plan is being made it has no entries yet. */
+  /* A plan under construction has no entries yet. */
   for (size_t i = 0; plan->entries && i < graph->persistents.count; i++)
     out_use->parameters_bytes += entry_bytes_on(plan->entries[i], device);
   for (size_t i = 0; plan->copies && i < graph->deriveds.count; i++)

@@ -1,5 +1,5 @@
-/* Writing pages. Invariant: what stands between the template's two halves holds no "<" but those of
- * its own tags, so that no name of a layer ends a script. */
+/* Writes pages. Invariant: the content between the two halves of the template contains no "<"
+ * except in its own tags, so that no name of a layer can end a script. */
 #define _GNU_SOURCE /* open_memstream */
 #include "graph/report/page.h"
 
@@ -9,7 +9,7 @@
 
 #include "core/json_writer.h"
 
-/* page.html, a string a line. */
+/* The lines of page.html. */
 static const char *const lines[] = {
 #include "graph/report/page_lines.inc"
 };
@@ -37,7 +37,7 @@ void tdm_page_put(FILE *out, const char *part, const char *json, size_t bytes) {
   fprintf(out, "<script type=\"application/json\" id=\"data-%s\">", part);
   for (size_t i = 0; i < bytes; i++) {
     if (json[i] == '<')
-      fputs("\\u003c", out); /* stands in strings only */
+      fputs("\\u003c", out); /* occurs only in strings */
     else
       fputc(json[i], out);
   }

@@ -1,4 +1,4 @@
-/* Pictures from plans, and from what was written of them. */
+/* Creates pictures from plans, and from plans written as JSON. */
 #include "graph/report/picture.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ tdm_status tdm_picture_of_plan(const tdm_plan *plan, tdm_picture *out_picture) {
   TDM_TRY(begin(out_picture, graph->allocator, graph->order.count, graph->values.count));
   out_picture->training = plan->training;
   out_picture->value_count = (uint32_t)graph->values.count;
-  uint32_t *place = /* per node of the graph: 1 + where it is */
+  uint32_t *place = /* per node of the graph: 1 + its index */
       tdm_region_take(&out_picture->region, (graph->nodes.count + 1) * sizeof *place, what);
   if (!place) return TDM_OUT_OF_MEMORY;
   TDM_EACH_NODE(graph, node) {
@@ -93,10 +93,10 @@ tdm_status tdm_picture_of_plan(const tdm_plan *plan, tdm_picture *out_picture) {
 typedef struct reader {
   tdm_picture *picture;
   const char *source;
-  bool failed; /* something is not what it has to be */
+  bool failed; /* the input is malformed */
 } reader;
 
-/* Printable, since terminals and pictures show it. */
+/* Returns printable text, because terminals and pictures show it. */
 static const char *read_text(reader *self, const json_t *object, const char *key, bool needed) {
   const json_t *text = json_object_get(object, key);
   if (!json_is_string(text)) {
@@ -113,7 +113,7 @@ static double read_number(const json_t *object, const char *key, double normal) 
   return json_is_number(number) ? json_number_value(number) : normal;
 }
 
-/* A list of values. */
+/* Reads a list of values. */
 static const uint32_t *read_values(reader *self, const json_t *list, uint32_t *out_count) {
   const size_t count = json_array_size(list);
   uint32_t *values = tdm_region_take(&self->picture->region, (count + 1) * sizeof *values, what);

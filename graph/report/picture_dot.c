@@ -1,31 +1,31 @@
-/* A picture as a Graphviz graph. Invariant: an edge's ends are nodes, sources, or the one node that
- * stands for a device's updates. */
+/* Prints a picture as a Graphviz graph. Invariant: an edge's ends are nodes, sources, or the one
+ * node for a device's updates. */
 #include <string.h>
 
 #include "graph/report/picture.h"
 
 enum { MOST_COLOURS = 8 };
-/* Of nodes, and of what is around them. */
+/* Colours of nodes, and of the frames around them. */
 static const char *const fills[MOST_COLOURS] = {"#9cc4f5", "#f7c27a", "#a5dc9b", "#eba6cb",
                                                 "#c3b1ee", "#e8d86b", "#92d7db", "#c4c4c4"};
 static const char *const tints[MOST_COLOURS] = {"#f0f6fe", "#fef7ec", "#f1faf0", "#fdf2f8",
                                                 "#f6f3fd", "#fcfae9", "#effafa", "#f6f6f6"};
-#define MOVED "#c0504d" /* what goes from device to device */
+#define MOVED "#c0504d" /* colour of data between devices */
 
 typedef struct drawing {
   const tdm_picture *picture;
   FILE *out;
-  const char **devices; /* (device_count), in the order in which they come up */
+  const char **devices; /* (device_count), in the order of their first use */
   uint32_t device_count;
   uint32_t *device_of;      /* per node */
-  uint32_t *producers;      /* per value: 1 + the node that makes it; 0: none */
-  uint8_t *read_by_command; /* per value: by one that is no update */
+  uint32_t *producers;      /* per value: 1 + the node that computes it; 0: none */
+  uint8_t *read_by_command; /* per value: read by a command that is not an update */
   uint8_t *named;           /* per value: it is a source */
-  uint32_t *edge_to;        /* per node: 1 + the device whose updates it has an edge to already */
+  uint32_t *edge_to;        /* per node: 1 + the device to whose updates it already has an edge */
 } drawing;
 
-/* What goes into quotes. Other control characters than these are none of XML's, which graphviz
- * makes SVG of. */
+/* Prints the text inside quotes. Other control characters than these are not allowed in XML, and
+ * Graphviz generates SVG. */
 static void print_escaped(const char *text, FILE *out) {
   for (; *text; text++) {
     const bool is_odd = (unsigned char)*text < ' ' && *text != '\n' && *text != '\t';
@@ -72,7 +72,7 @@ static tdm_status prepare(drawing *self, tdm_region *region) {
   return TDM_OK;
 }
 
-/* Behind the label's first lines: " 23.4 us". */
+/* Prints the time after the label's first lines: " 23.4 us". */
 static void print_time(const tdm_picture_node *node, FILE *out) {
   if (node->measured_ns >= 0)
     fprintf(out, "\\n%.1f us", node->measured_ns / 1000);
@@ -108,7 +108,7 @@ static void print_node(const drawing *self, uint32_t index) {
   fputs("];\n", out);
 }
 
-/* One node for all of a device's. */
+/* Prints one node for all updates of a device. */
 static void print_updates(const drawing *self, uint32_t device) {
   uint32_t count = 0;
   double measured_ns = 0;
@@ -143,7 +143,7 @@ static void print_device(const drawing *self, uint32_t device) {
   fputs("  }\n", self->out);
 }
 
-/* Of an edge from producer, 1 + a node, to what reads it. */
+/* Returns the colour of an edge from producer, 1 + a node, to its reader. */
 static const char *colour_of(const drawing *self, uint32_t producer, const tdm_picture_node *to) {
   const bool moved = to->route || self->picture->nodes[producer - 1].route;
   return moved ? " [color=\"" MOVED "\"]" : "";

@@ -1,5 +1,5 @@
-/* The beginning and the end of reports. Invariant: a report that is OK has been handed to the
- * system as a whole. */
+/* Begins and ends reports. Invariant: if a report returns OK, all of it has been passed to the
+ * system. */
 #include "graph/report/report.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ tdm_status tdm_report_end(tdm_report *report, tdm_status status) {
   if (status != TDM_OK) return status;
   const bool flushed = fflush(report->out) == 0;
   if (flushed && !ferror(report->out)) return TDM_OK;
-  /* What else was called may have left an error number, too. */
+  /* Other calls may have set errno, too. */
   const bool before = report->had_failed && (errno == 0 || flushed);
   return tdm_fail(TDM_IO, "%s: cannot write: %s", report->what,
                   before ? "the stream has failed before" : tdm_write_reason(errno));

@@ -1,6 +1,6 @@
-/* A model's layers as a table. Invariant: a row is all nodes of one path, and stands where the
- * first of them was built; sizes are those of the graph lowered again with the shapes that were
- * fed, so none is unknown; work of a plan that belongs to no row is reported below the table. */
+/* Prints a model's layers as a table. Invariant: a row contains all nodes of one path, and is at
+ * the place of the first one. Sizes are those of the graph lowered again with the shapes that were
+ * fed, so all are known. Work of a plan that belongs to no row is reported below the table. */
 #include "graph/report/summary.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@ enum { DEVICES_TEXT = 64, COLUMN = TDM_BYTES_TEXT, COLUMNS = 6 };
 typedef struct row {
   const tdm_ir_node *first; /* of the lowered graph */
   const tdm_ir_node *last;
-  int64_t parameters; /* that no row above reads */
-  uint64_t bytes;     /* of what its nodes make in a run */
+  int64_t parameters; /* number of those that no row above reads */
+  uint64_t bytes;     /* of its nodes' results in a run */
   double ns;          /* negative: not measured */
   char devices[DEVICES_TEXT];
 } row;
@@ -30,8 +30,8 @@ typedef struct summary {
   tdm_graph lowered;
   row *rows;
   size_t count;
-  tdm_map paths;        /* the row of each */
-  bool *counted;        /* per value of the lowered graph: a row has its parameters */
+  tdm_map paths;        /* maps a path to its row */
+  bool *counted;        /* per value of the lowered graph: a row contains its parameters */
   uint64_t state_bytes; /* of parameters and states that the plan reads */
   double transfer_ns, rest_ns;
   bool measured;
@@ -43,7 +43,7 @@ static row *find_row(const summary *it, const char *path) {
   return tdm_map_get(&it->paths, path);
 }
 
-/* Of parameters that the node reads and no row above. */
+/* Counts the parameters that the node reads and no row above does. */
 static int64_t count_parameters(summary *it, const tdm_ir_node *node) {
   const tdm_graph *graph = &it->lowered;
   int64_t sum = 0;
@@ -73,7 +73,8 @@ static tdm_status make_rows(summary *it) {
 
 /* ---- What the plan has of them ---- */
 
-/* The last row whose path the piece of a name, up to `end`, is, or to which it adds ".part"s. */
+/* Returns the last row whose path equals the piece of a name, up to `end`, or is followed in it by
+ * ".part"s. */
 static row *row_of_piece(const summary *it, const char *piece, const char *end) {
   row *found = NULL;
   const size_t length = (size_t)(end - piece);
@@ -85,8 +86,8 @@ static row *row_of_piece(const summary *it, const char *piece, const char *end) 
   return found;
 }
 
-/* The row that a node of the plan works for: its path's, or its parameter's layer's; of a fused
- * node, which is called "a+b", the last of its members'. */
+/* Returns the row of a node of the plan: that of its path, or of its parameter's layer. A fused
+ * node, named "a+b", belongs to the row of its last member. */
 static row *row_of(const summary *it, const char *name) {
   row *found = name ? find_row(it, name) : NULL;
   if (found || !name) return found;
@@ -99,7 +100,7 @@ static row *row_of(const summary *it, const char *name) {
   return found;
 }
 
-/* Adds the device to the row's list, once; those that have no room are dots. */
+/* Adds the device to the row's list, once. Devices without room are shown as dots. */
 static void add_device(row *found, const char *device) {
   static const char more[] = ",...";
   const size_t length = strlen(device), used = strlen(found->devices);
@@ -135,7 +136,7 @@ static void add_time(summary *it, size_t step) {
     found->ns = found->ns < 0 ? ns : found->ns + ns;
 }
 
-/* What has no node of its own was fused into who reads it, or is a part of it. */
+/* A value without its own node was fused into its reader, or is a part of it. */
 static void follow_readers(summary *it) {
   const tdm_graph *graph = &it->lowered;
   TDM_EACH_NODE_BACKWARD(graph, node) {
@@ -192,7 +193,7 @@ static void widen(size_t widths[COLUMNS], cells text) {
     if (strlen(text[c]) > widths[c]) widths[c] = strlen(text[c]);
 }
 
-/* Words to the left, numbers to the right. */
+/* Aligns words to the left and numbers to the right. */
 static void print_cells(FILE *out, const size_t widths[COLUMNS], cells text) {
   for (int c = 0; c < COLUMNS; c++)
     fprintf(out, "%s%*s", c ? "  " : "", c < 3 ? -(int)widths[c] : (int)widths[c], text[c]);

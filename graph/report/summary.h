@@ -1,10 +1,10 @@
-/* A model's layers as a table, with what the plan of a run has of each. */
+/* A model's layers as a table, with data from a plan of a run for each. */
 #ifndef TANDEM_GRAPH_REPORT_SUMMARY_H
 #define TANDEM_GRAPH_REPORT_SUMMARY_H
 
 #include "graph/plan/plan.h"
 
-/* What a plan was made of: values of the user's graph, and the shapes that were fed. */
+/* The source of a plan: values of the user's graph, and the shapes that were fed. */
 typedef struct tdm_summary_source {
   const tdm_graph *graph;
   const uint32_t *targets; /* (target_count) */

@@ -1,4 +1,4 @@
-/* Putting a timeline in order. Invariant: see timeline.h. */
+/* Sorts a timeline. Invariant: see timeline.h. */
 #include "graph/report/timeline.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int compare_numbers(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Runs by number; events follow their runs' new indices. */
+/* Sorts runs by number and updates the events' indices. */
 static tdm_status sort_runs(tdm_timeline *timeline) {
   const size_t count = timeline->run_count;
   tdm_region *region = &timeline->region;
@@ -55,7 +55,7 @@ static int compare_events(const void *a, const void *b) {
   return (x->node > y->node) - (x->node < y->node);
 }
 
-/* A queue whose stream waits may have been told to before the commands ahead of it had ended. */
+/* The wait of a stream may be recorded before the preceding commands of its queue have ended. */
 static void clamp_waits(tdm_timeline *timeline) {
   for (uint32_t i = 0; i < timeline->event_count; i++) {
     tdm_timeline_event *event = &timeline->events[i];

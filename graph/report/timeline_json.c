@@ -1,6 +1,6 @@
-/* A timeline as JSON in the Trace Event Format ("Trace Event Format", the Chromium project):
- * complete events (X) on processes and threads that metadata (M) names, and flow events (s, f) from
- * what a command depends on. Invariant: events are written one by one, so a long timeline needs no
+/* Prints a timeline as JSON in the Trace Event Format ("Trace Event Format", the Chromium project):
+ * complete events (X) on processes and threads named by metadata (M), and flow events (s, f) from a
+ * command's dependencies. Invariant: events are written one by one, so a long timeline needs no
  * memory of its size. */
 #include <stdio.h>
 
@@ -9,8 +9,8 @@
 
 typedef struct json_writer {
   const tdm_timeline *timeline;
-  uint64_t origin_ns; /* what times are counted from */
-  uint64_t flows;     /* arrows so far */
+  uint64_t origin_ns; /* the time that is printed as 0 */
+  uint64_t flows;     /* number of arrows so far */
   tdm_json_writer json;
 } json_writer;
 
@@ -61,7 +61,7 @@ static void write_metadata(json_writer *writer, const char *what, uint32_t proce
   end_object(writer);
 }
 
-/* The viewer shows a process's labels behind its name. */
+/* The viewer shows a process's labels after its name. */
 static void write_device(json_writer *writer, uint32_t process, uint32_t thread,
                          const tdm_timeline_row *row) {
   write_metadata(writer, "process_name", process, thread, "name", row->device);
@@ -120,7 +120,7 @@ static void put_names(json_writer *writer, const char *key, const tdm_timeline_e
   tdm_json_close(&writer->json, ']');
 }
 
-/* What the command's queue waits for before it. */
+/* Writes what the command's queue waits for before it. */
 static void put_waits(json_writer *writer, const tdm_timeline_event *event) {
   const tdm_timeline_node *node = tdm_timeline_node_of(writer->timeline, event);
   if (node->wait_count) put_names(writer, "for", event, node->waits, node->wait_count);
@@ -136,7 +136,7 @@ static void put_command_arguments(json_writer *writer, const tdm_timeline_event 
   put_integer(writer, "command", event->node);
   put_string(writer, "action", node->action);
   put_names(writer, "depends_on", event, node->dependencies, node->dependency_count);
-  if (!event->wait_ns) put_waits(writer, event); /* else its wait tells */
+  if (!event->wait_ns) put_waits(writer, event); /* otherwise its wait contains them */
   if (event->core_wait_ns) put_duration(writer, "core_wait_us", 0, event->core_wait_ns);
   if (event->failed) tdm_json_put_bool(&writer->json, "failed", true);
   if (node->route) {
@@ -169,8 +169,8 @@ static void write_wait(json_writer *writer, const tdm_timeline_event *event) {
   end_object(writer);
 }
 
-/* An arrow's end binds to the event that encloses it (bp e), its begin to the one that it lies
- * in. */
+/* An arrow's end binds to the enclosing event (bp e), and its begin to the event that contains
+ * it. */
 static void write_arrow(json_writer *writer, const tdm_timeline_event *from,
                         const tdm_timeline_event *to) {
   const uint64_t id = ++writer->flows;

@@ -1,5 +1,5 @@
-/* The critical path through a timeline. Invariant: every step back goes to an event that ended no
- * later than this one began, by the recorded times, so the walk ends. */
+/* The critical path through a timeline. Invariant: every step back leads to an event that ended, by
+ * the recorded times, no later than this one began, so the walk ends. */
 #include <stdlib.h>
 
 #include "graph/report/timeline.h"
@@ -14,10 +14,10 @@ typedef struct ended_run {
 
 typedef struct path_walk {
   const tdm_timeline *timeline;
-  ended_run *ended; /* (ended_count) runs that have events, in the order in which they ended */
+  ended_run *ended; /* (ended_count) runs with events, in the order of their ends */
   uint32_t ended_count;
-  uint32_t *last_of_run; /* per run: the event that ends last; NONE: it has none */
-  uint32_t *last_before; /* per run: the same among what is not of its last phase */
+  uint32_t *last_of_run; /* per run: the event that ends last; NONE: there is none */
+  uint32_t *last_before; /* per run: the same without its last phase */
 } path_walk;
 
 static bool ends_later(const tdm_timeline *timeline, uint32_t event, uint32_t than) {
@@ -63,25 +63,25 @@ static tdm_status find_last_events(path_walk *walk, tdm_region *region) {
   return sort_ends(walk, region);
 }
 
-/* Takes candidate if it ended later than *best, and before event began. */
+/* Uses candidate if it ended later than *best, and before event began. */
 static void offer(const path_walk *walk, uint32_t event, uint32_t candidate, uint32_t *best) {
   if (candidate == NONE || candidate == event) return;
   const tdm_timeline_event *events = walk->timeline->events;
   if (events[candidate].end_ns > events[event].begin_ns) return;
   if (events[candidate].begin_ns >= events[event].begin_ns &&
       events[candidate].end_ns >= events[event].end_ns)
-    return; /* two events without a length, at one time */
+    return; /* two events without duration, at one time */
   if (ends_later(walk->timeline, candidate, *best)) *best = candidate;
 }
 
-/* What of run the nodes have come to. */
+/* Offers the events of the nodes in run. */
 static void offer_nodes(const path_walk *walk, uint32_t event, uint32_t run, const uint32_t *nodes,
                         uint32_t count, uint32_t *best) {
   for (uint32_t k = 0; k < count; k++)
     offer(walk, event, walk->timeline->runs[run].event_of[nodes[k]], best);
 }
 
-/* The run before, if it is of the same plan. */
+/* Offers events of the preceding run, if it is of the same plan. */
 static void offer_previous(const path_walk *walk, uint32_t event, uint32_t *best) {
   const tdm_timeline_event *mine = &walk->timeline->events[event];
   if (mine->run == 0) return;
@@ -92,7 +92,7 @@ static void offer_previous(const path_walk *walk, uint32_t event, uint32_t *best
   offer_nodes(walk, event, mine->run - 1, node->previous_waits, node->previous_wait_count, best);
 }
 
-/* The run went on at at_ns, when another one had ended. */
+/* The run continued at at_ns, when another one had ended. */
 static void offer_other_runs(const path_walk *walk, uint32_t event, uint64_t at_ns,
                              uint32_t *best) {
   uint32_t begin = 0;
@@ -134,7 +134,7 @@ static void reverse(uint32_t *events, uint32_t count) {
   }
 }
 
-/* The gap between two events of the path, shared out between the caller and handing over. */
+/* Attributes the gap between two events of the path to the caller and to the library. */
 static void add_gap(const tdm_timeline *timeline, uint32_t before, uint32_t after,
                     tdm_timeline_path *path) {
   const uint64_t end_ns = timeline->events[before].end_ns;

@@ -1,5 +1,5 @@
-/* Reading Chrome traces of Tandem's. Invariant: nothing of the file is trusted: rows, runs and
- * commands that it names are looked up, and what is not there is CORRUPT_DATA. */
+/* Reads Chrome traces written by Tandem. Invariant: the file is not trusted: rows, runs and
+ * commands that it names are looked up, and missing ones are CORRUPT_DATA. */
 #include "graph/report/timeline_read.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "core/utf8.h"
 
-/* Of all runs together MOST_COMMANDS: a short file takes no memory of a long one's size. */
+/* MOST_COMMANDS limits all runs together: a short file cannot use the memory of a long one. */
 enum { RUNS_PROCESS = 1, MOST_DEVICES = 4096, MOST_ROWS = 4096, MOST_COMMANDS = 1 << 22 };
 static const char what[] = "a timeline";
 
@@ -15,7 +15,7 @@ typedef struct reader {
   tdm_timeline *timeline;
   const json_t *events;
   const char *source;
-  uint32_t *widths; /* per run: commands of its plan: one more than the largest number */
+  uint32_t *widths; /* per run: the number of commands of its plan: 1 + the largest one */
 } reader;
 
 static tdm_status fail(const reader *self, const char *why) {
@@ -31,13 +31,13 @@ static bool is(const json_t *event, const char *key, const char *text) {
   return strcmp(text_of(event, key), text) == 0;
 }
 
-/* Microseconds; negative times and such as are beyond an hour of months are 0. */
+/* Reads microseconds. Negative times, and those beyond an hour of months, are read as 0. */
 static uint64_t time_of(const json_t *object, const char *key) {
   const double us = json_number_value(json_object_get(object, key));
   return us > 0 && us < 1e13 ? (uint64_t)(us * 1000 + 0.5) : 0;
 }
 
-/* Printable, since terminals show it. */
+/* Copies text and makes it printable, because terminals show it. */
 static const char *copy(reader *self, const char *text) {
   char *copied = tdm_region_string(&self->timeline->region, text);
   if (copied) tdm_utf8_make_printable(copied);
@@ -46,7 +46,7 @@ static const char *copy(reader *self, const char *text) {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Returns the text that metadata has for a process; NULL: it has none. */
+/* Returns a process's text in the metadata, or NULL if it has none. */
 static const char *process_text(const reader *self, json_int_t process, const char *metadata,
                                 const char *key) {
   for (size_t i = 0; i < json_array_size(self->events); i++) {
@@ -63,7 +63,7 @@ static const char *process_name(const reader *self, json_int_t process) {
   return name ? name : "?";
 }
 
-/* The devices on the same cores; NULL: there are none. */
+/* Returns the devices on the same cores, or NULL if there are none. */
 static const char *sharing_devices(const reader *self, json_int_t process) {
   const char *labels = process_text(self, process, "process_labels", "labels");
   const size_t length = strlen(TDM_TIMELINE_SHARES);
@@ -92,7 +92,7 @@ static tdm_status read_rows(reader *self) {
   return TDM_OK;
 }
 
-/* TDM_TIMELINE_NONE: there is none. */
+/* Returns TDM_TIMELINE_NONE if there is none. */
 static uint32_t row_of(const reader *self, const json_t *event) {
   const json_int_t process = json_integer_value(json_object_get(event, "pid"));
   const json_int_t thread = json_integer_value(json_object_get(event, "tid"));
@@ -133,7 +133,7 @@ static void read_run(reader *self, const json_t *event) {
   timeline->plans[index].training = is(event, "name", "training run");
 }
 
-/* TDM_TIMELINE_NONE: there is none. */
+/* Returns TDM_TIMELINE_NONE if there is none. */
 static uint32_t run_of(const reader *self, const json_t *event) {
   const json_int_t number =
       json_integer_value(json_object_get(json_object_get(event, "args"), "run"));
@@ -173,8 +173,8 @@ static tdm_status read_runs(reader *self) {
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-/* Of "12 linear (gradient)", ... the numbers; those of commands that were not executed are left
- * out. */
+/* Reads the numbers in texts such as "12 linear (gradient)", without those of commands that were
+ * not executed. */
 static const uint32_t *read_numbers(reader *self, const json_t *list, uint32_t width,
                                     uint32_t *out_count) {
   const size_t count = json_array_size(list);
@@ -189,8 +189,8 @@ static const uint32_t *read_numbers(reader *self, const json_t *list, uint32_t w
   return numbers;
 }
 
-/* What the event's queue waits for before it: a wait tells, or where the queue had not to wait, the
- * command itself. */
+/* Reads what the event's queue waits for before it. It is written with the wait or, if the queue
+ * did not have to wait, with the command itself. */
 static void read_waits(reader *self, const tdm_timeline_event *event, const json_t *arguments) {
   tdm_timeline_plan *plan = &self->timeline->plans[event->run];
   tdm_timeline_node *node = &plan->nodes[event->node];
@@ -264,8 +264,8 @@ static tdm_status read_commands(reader *self) {
   return TDM_OK;
 }
 
-/* Runs whose commands are called the same, and move as much, are of one plan. One that either has
- * not executed says nothing: copies are refreshed when they are old. */
+/* Returns true if runs are of one plan: their commands have the same names and bytes. Commands that
+ * one of them did not execute are ignored, because copies are refreshed only when they are old. */
 static bool are_alike(const tdm_timeline_plan *a, const tdm_timeline_plan *b) {
   if (a->node_count != b->node_count || a->training != b->training) return false;
   for (uint32_t n = 0; n < a->node_count; n++) {
@@ -275,7 +275,7 @@ static bool are_alike(const tdm_timeline_plan *a, const tdm_timeline_plan *b) {
   return true;
 }
 
-/* The run is of that plan, which learns of the commands that only the run has executed. */
+/* Assigns the run to that plan, and adds the commands that only this run has executed. */
 static void join_plan(tdm_timeline *timeline, uint32_t run, uint32_t plan) {
   const tdm_timeline_plan *own = &timeline->plans[run];
   for (uint32_t n = 0; n < own->node_count; n++)

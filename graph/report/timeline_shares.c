@@ -1,4 +1,4 @@
-/* What most of the time went to, and what crossed which link. */
+/* The commands with the most time, and the traffic of each link. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static int compare(const void *a, const void *b) {
   return names ? names : strcmp(x->node->action, y->node->action);
 }
 
-/* By name, action and queue; or, where links, transfers by where from and where to. */
+/* Collects by name, action and queue; or, with links, transfers by source and destination. */
 static tdm_status collect(tdm_timeline *timeline, bool links, shares *out) {
   tdm_region *region = &timeline->region;
   out->list =

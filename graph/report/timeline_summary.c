@@ -1,5 +1,5 @@
-/* What a timeline amounts to: busy shares, overlap, what bounds it. Invariant: all of it is
- * arithmetic on the recorded times, nothing is estimated. */
+/* Summarizes a timeline: busy shares, overlap, and the bound. Invariant: everything is computed
+ * from the recorded times, and nothing is estimated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static int compare_edges(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Between two edges nothing changes: counts[d] events of device d are under way. */
+/* Between two edges nothing changes: counts[d] events of device d are in progress. */
 static tdm_status sweep(tdm_timeline *timeline, tdm_timeline_summary *summary) {
   const size_t count = 2 * (size_t)timeline->event_count;
   tdm_region *region = &timeline->region;
@@ -38,7 +38,7 @@ static tdm_status sweep(tdm_timeline *timeline, tdm_timeline_summary *summary) {
         (busy_edge){event->begin_ns + tdm_timeline_busy_ns(event), device, false};
   }
   qsort(edges, count, sizeof *edges, compare_edges);
-  /* Edges at one time come in any order, so a count may pass below zero; nothing lies there. */
+  /* Edges at one time have any order, so a count may briefly be negative, for a duration of 0. */
   for (size_t i = 0; i < count; i++) {
     counts[edges[i].device] += edges[i].begins ? 1u : UINT32_MAX;
     const uint64_t span_ns = i + 1 < count ? edges[i + 1].at_ns - edges[i].at_ns : 0;
@@ -72,7 +72,7 @@ static void add_up_rows(const tdm_timeline *timeline, tdm_timeline_summary *summ
 
 /* ---- What bounds ---- */
 
-/* What nodes of one name and action have of the path, whatever their plans. */
+/* The part of the path of nodes with one name and action, in any plan. */
 typedef struct node_share {
   uint32_t plan; /* of the first one */
   uint32_t node;
@@ -109,7 +109,7 @@ static tdm_status add_shares(tdm_timeline *timeline, tdm_map *shares,
   return TDM_OK;
 }
 
-/* What has most of the bounding row's part of the path. */
+/* Finds the node with the largest part of the bounding row's path. */
 static tdm_status find_bound_node(tdm_timeline *timeline, tdm_timeline_summary *summary) {
   tdm_map shares;
   tdm_map_init(&shares, timeline->region.allocator);

@@ -1,8 +1,9 @@
-/* The summary told for a reader: shares of the time between the first command and the last. */
+/* Prints the summary for a human reader: shares of the time between the first command and the
+ * last. */
 #include "graph/report/timeline.h"
 
 #define NONE TDM_TIMELINE_NONE
-/* Copies that end some nanoseconds after their time are no line worth. */
+/* Copies that end some nanoseconds late do not justify a line. */
 #define LEAST_PERCENT 0.05
 
 static double percent(uint64_t part, uint64_t whole) {

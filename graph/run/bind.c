@@ -1,10 +1,10 @@
-/* Where a run's operands lie: what it is fed, its slot's arenas, its outputs, the logs of rows.
+/* The addresses of a run's operands: inputs, its slot's arenas, its outputs, the logs of rows.
  * Invariant: nothing is bound that another run may use at the same time. */
 #include "devices/contract/red_zones.h"
 #include "devices/staging/staged_memory.h"
 #include "graph/run/run.h"
 
-/* The discrete device that host memory of this run should be pinned for; NULL: none. */
+/* Returns the discrete device for which host memory of this run should be pinned; NULL: none. */
 static tdm_device *partner_of(const tdm_plan *plan) {
   return plan->partner && !atomic_load_explicit(&plan->unpinned, memory_order_relaxed)
              ? plan->partner
@@ -20,12 +20,12 @@ tdm_status tdm_run_check_pinned(const tdm_run_state *run, const tdm_memory *memo
   return TDM_OK;
 }
 
-/* Did taking memory show that it is short, by a failure or by memory that is not the pool's? */
+/* Returns true if memory turned out to be short: a failure, or memory that is not from the pool. */
 static bool is_short(tdm_status status, const tdm_device *partner, const tdm_memory *taken) {
   return status == TDM_OUT_OF_MEMORY || (status == TDM_OK && partner && !taken->staging);
 }
 
-/* What the session keeps and does not use makes room. */
+/* If memory is short, unused memory of the session is released first. */
 static tdm_status take_memory(const tdm_run_state *run, tdm_device *device, tdm_device *partner,
                               size_t bytes, tdm_memory *out_memory) {
   const tdm_status status = tdm_memory_take(device, partner, bytes, out_memory);
@@ -74,7 +74,7 @@ static tdm_status bind_outputs(tdm_run_state *run) {
     if (status == TDM_OK)
       status = tdm_tensor_over(storage, 0, value->spec.dtype, &value->spec.shape, &run->outputs[i]);
     run->flight.bases[plan->layout.deliveries + i] = storage->memory.address;
-    tdm_storage_release(storage); /* the tensor's now */
+    tdm_storage_release(storage); /* now owned by the tensor */
     if (status != TDM_OK) return status;
   }
   return TDM_OK;

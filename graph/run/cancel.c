@@ -1,6 +1,6 @@
-/* Ending runs before their time: on demand, and when their deadline has passed. Invariant: a run
- * that was stopped ends with the status it was stopped with, exactly once, and has written no
- * persistent value. */
+/* Stops runs early: on request, and when their deadline has passed. Invariant: a run that was
+ * stopped ends with the status it was stopped with, exactly once, and has written no persistent
+ * value. */
 #include <stdio.h>
 
 #include "core/park.h"
@@ -20,9 +20,9 @@ bool tdm_run_is_late(const tdm_run_state *run) {
   return run->due_ns != 0 && tdm_time_ns() >= run->due_ns;
 }
 
-/* While the run is known to be alive. *withdrawn: it was still waiting, and is the caller's to
- * complete; whoever could follow it is in *out_admitted. Otherwise it ends by itself, as do those
- * that other ranks wait for. */
+/* Called while the run is known to be alive. *withdrawn: it was still waiting, and the caller has
+ * to complete it; runs that could follow it are in *out_admitted. Otherwise it ends by itself, as
+ * do runs that other ranks wait for. */
 static bool stop(tdm_run_state *run, tdm_status status, bool *withdrawn,
                  tdm_admission **out_admitted) {
   *withdrawn = false;
@@ -65,7 +65,7 @@ bool tdm_run_enter(tdm_run_state *run) {
   return admitted;
 }
 
-/* On the loop's thread, which delivers the run: it is alive. */
+/* Called on the loop's thread, which delivers the run: it is alive. */
 static void on_deadline(tdm_timer *timer) {
   tdm_run_state *run = (tdm_run_state *)((char *)timer - offsetof(tdm_run_state, deadline));
   tdm_run_table *runs = &run->session->runs;
@@ -77,7 +77,7 @@ static void on_deadline(tdm_timer *timer) {
   if (withdrawn)
     complete_withdrawn(run, TDM_DEADLINE_EXCEEDED, admitted);
   else if (stopped)
-    tdm_runs_go_on(run->session->store); /* it is delivered on this thread, so later */
+    tdm_runs_go_on(run->session->store); /* it is delivered on this thread, therefore later */
 }
 
 void tdm_run_watch_deadline(tdm_run_state *run) {

@@ -1,5 +1,5 @@
-/* The stages of runs. Invariant: see life.h; a run alone may be over, and gone, as soon as what it
- * has submitted can end, so nothing touches it after that. */
+/* The stages of runs. Invariant: see life.h. A run alone may end and be freed as soon as its
+ * submitted programs can end, so it is not accessed after that. */
 #include "graph/run/life.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/untold.h"
 
 typedef enum outcome {
-  WAITS, /* for an event; a run alone may be gone */
+  WAITS, /* for an event; a run alone may have been freed */
   GOES_ON,
   ENDS,
 } outcome;
@@ -34,8 +34,8 @@ static void fail(tdm_run_state *run, tdm_status status, const char *message) {
   snprintf(run->message, sizeof run->message, "%s", message);
 }
 
-/* Programs [first, end) of the run; a refusal is the run's failure, and where other ranks wait for
- * the run the job's, since nothing else tells them. */
+/* Submits programs [first, end) of the run. A refusal is the run's failure. If other ranks wait for
+ * the run, it is also the job's, because otherwise they would not be notified. */
 static bool submit(tdm_run_state *run, uint32_t first, uint32_t end, bool adopt) {
   if (first == end) return true;
   const tdm_status status = tdm_context_submit_part(run->session->context, &run->flight,
@@ -62,8 +62,8 @@ static outcome leave(tdm_run_state *run) {
   return GOES_ON;
 }
 
-/* What has failed before it began goes its way all the same, where other ranks wait for it, with
- * all its commands failed: its messages and its vote tell them. */
+/* If other ranks wait for a run that failed before it began, it runs with all its commands failed:
+ * its messages and its vote notify them. */
 static void fail_commands(tdm_run_state *run) {
   memset(run->flight.failed_ids, 1, run->plan->command_count);
   tdm_flight_fail(&run->flight, 0, run->status, run->message);
@@ -80,7 +80,7 @@ static outcome upload(tdm_run_state *run) {
   return submit(run, 0, run->plan->early_program_count, false) ? GOES_ON : leave(run);
 }
 
-/* The rest of the main phase will not be submitted: the run ends when the early programs have. */
+/* Skips the rest of the main phase: the run ends when the early programs have ended. */
 static outcome drop(tdm_run_state *run) {
   const uint32_t late = run->plan->main_program_count - run->plan->early_program_count;
   run->stage = TDM_STAGE_DROPPED;
@@ -89,14 +89,14 @@ static outcome drop(tdm_run_state *run) {
   return left == late ? leave(run) : WAITS;
 }
 
-/* May the run's main phase stand behind that of the one ahead on all queues? Who only reads follows
- * any run that has submitted its own. */
+/* Returns true if the run's main phase may be queued after that of the preceding run on all queues.
+ * A run that only reads follows any run that has submitted its main phase. */
 static bool may_follow(const tdm_run_state *run, const tdm_run_state *ahead) {
   if (!run->admission.writes) return ahead->stage >= TDM_STAGE_DROPPED;
   return ahead->stage == TDM_STAGE_UPDATING && ahead->plan == run->plan;
 }
 
-/* What the run finds in the store, and has to wait for of the one ahead. */
+/* Sets the run's view of the store, and its waits for the preceding run. */
 static void follow(tdm_run_state *run, const tdm_run_state *ahead) {
   const tdm_plan *plan = run->plan;
   run->flight.previous_bases = NULL;
@@ -141,7 +141,7 @@ static outcome update(tdm_run_state *run) {
   return ENDS;
 }
 
-/* What a run does by itself in a stage. */
+/* Executes the part of a stage that needs no event. */
 static outcome step(tdm_run_state *run, bool adopt) {
   switch (run->stage) {
   case TDM_STAGE_BOUND:
@@ -162,7 +162,7 @@ static outcome step(tdm_run_state *run, bool adopt) {
   return WAITS;
 }
 
-/* Where it is when the event that it waits for in a stage has come. */
+/* The stage after the event that a stage waits for. */
 static const tdm_run_stage after[] = {
     [TDM_STAGE_ADMITTED] = TDM_STAGE_BOUND,
     [TDM_STAGE_DROPPED] = TDM_STAGE_LEFT,
@@ -172,7 +172,7 @@ static const tdm_run_stage after[] = {
 
 /* ---- Events ---- */
 
-/* Moves a run on as far as it can go; true: it has ended. */
+/* Advances a run as far as possible. Returns true if it has ended. */
 static bool go_on(tdm_run_state *run, bool adopt) {
   outcome found;
   do {
@@ -181,8 +181,8 @@ static bool go_on(tdm_run_state *run, bool adopt) {
   return found == ENDS;
 }
 
-/* Under the lock: whom one lets go on stands behind it, so one pass is enough. Answers those who
- * have ended, and left. */
+/* Advances all runs under the lock. A run only enables those after it, so one pass is enough.
+ * Returns those that have ended and left. */
 static tdm_admission *go_on_together(tdm_store *store) {
   tdm_admission *ended = NULL;
   tdm_admission **last = &ended;
@@ -198,7 +198,7 @@ static tdm_admission *go_on_together(tdm_store *store) {
   return ended;
 }
 
-/* Unlocks. Delivers those who have ended, and starts those who could follow them. */
+/* Unlocks, delivers the runs that have ended, and starts those that could follow them. */
 static void finish(tdm_store *store, tdm_admission *ended) {
   tdm_admission *admitted = ended ? tdm_store_admit_locked(store) : NULL;
   pthread_mutex_unlock(&store->lock);
@@ -209,7 +209,7 @@ static void finish(tdm_store *store, tdm_admission *ended) {
   tdm_store_start(admitted);
 }
 
-/* The event that the run waits for has come. */
+/* Handles the event that the run waits for. */
 static void take_event(tdm_run_state *run, bool adopt) {
   tdm_store *store = run->session->store;
   if (is_alone(run)) {
@@ -238,7 +238,7 @@ static void launch(tdm_run_state *run, bool adopt) {
   take_event(run, adopt);
 }
 
-/* Why a submitted run fails its callback is told: for the calling thread that is no failure. */
+/* A submitted run reports its failure to its callback; for the calling thread it is no failure. */
 void tdm_run_launch(tdm_run_state *run, bool adopt) {
   if (!run->asynchronous) {
     launch(run, adopt);

@@ -1,16 +1,17 @@
-/* See micro_tune.h: a climb over powers of two, which ends when two in a row were no better. */
+/* Implements micro_tune.h: climbs over powers of two, and stops after two in a row without
+ * improvement. */
 #include "graph/run/micro_tune.h"
 
 #include <string.h>
 
 enum {
-  RUNS_EACH = 3, /* the least of them tells: who shares the machine only adds */
+  RUNS_EACH = 3, /* the minimum counts, because other load only adds time */
   LAST = TDM_MICRO_NUMBERS - 1,
   MOST_TUNINGS = 256,
   MOST_MISSES = 2,
 };
 
-static const double WORTH = 0.97; /* of the best so far: more parts have to pay */
+static const double WORTH = 0.97; /* factor to the best so far: more parts have to pay off */
 
 tdm_status tdm_micro_tuner_find(tdm_micro_tuner *tuner, tdm_region *region, const uint64_t *words,
                                 size_t word_count, tdm_micro_tuning **out_tuning) {
@@ -42,7 +43,7 @@ static bool has_worked(const tdm_micro_tuning *tuning) {
   return tuning->best_ns > 0;
 }
 
-/* Where none has worked yet, all are tried, behind the last the first again. */
+/* While none has worked, all are tried, and after the last the first again. */
 static void go_on(tdm_micro_tuning *tuning, bool better) {
   const bool was_last = tuning->candidate == LAST;
   tuning->misses = better ? 0 : tuning->misses + 1;
@@ -66,7 +67,7 @@ static void judge(tdm_micro_tuning *tuning) {
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns) {
   if (!tuning || tuning->decided || asked != (size_t)1 << tuning->candidate) return;
-  if (alone || made != asked) { /* there are not so many rows */
+  if (alone || made != asked) { /* there are fewer rows */
     if (!has_worked(tuning)) take(tuning, took_ns);
     tuning->decided = true;
     return;
@@ -80,7 +81,7 @@ bool tdm_micro_tuning_is_cause(tdm_status status, bool planned) {
          (status == TDM_INVALID_ARGUMENT && !planned);
 }
 
-/* Of several runs that fail at the same time only the first finds the number being tried. */
+/* If several runs fail at the same time, only the first one finds the number being tried. */
 bool tdm_micro_tuning_give_up(tdm_micro_tuning *tuning, size_t asked) {
   if (!tuning) return false;
   if (!tuning->decided && asked == (size_t)1 << tuning->candidate) {

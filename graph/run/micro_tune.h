@@ -1,29 +1,30 @@
-/* Choosing the number of micro-batches by measuring: what runs of one shape took with one, two,
- * four, ... parts. Every candidate is a run like any other, so nothing is computed in vain.
- * A number of parts is given up, and the next one is tried, if a failure depends on the number: the
- * parts cannot be planned, or are too large for memory or for a kernel. Other failures (an id out
- * of range, a loss that is not finite, a lost device) give up nothing. While no number has worked,
- * all are tried again, since memory may be free by then. Invariant: all is guarded by the session's
- * lock; what was decided has worked, and stays. */
+/* Chooses the number of micro-batches by measuring: the times of runs of one shape with one, two,
+ * four, ... parts. Every candidate is a normal run, so no computation is wasted.
+ *
+ * A number of parts is abandoned, and the next one is tried, if a failure depends on the number:
+ * the parts cannot be planned, or are too large for memory or for a kernel. Other failures (an id
+ * out of range, a loss that is not finite, a lost device) do not count. While no number has worked,
+ * all are tried again, because memory may be free by then. Invariant: everything is guarded by the
+ * session's lock. A final choice has worked, and never changes. */
 #ifndef TANDEM_GRAPH_RUN_MICRO_TUNE_H
 #define TANDEM_GRAPH_RUN_MICRO_TUNE_H
 
 #include "core/allocate.h"
 #include "core/status.h"
 
-enum { TDM_MICRO_NUMBERS = 5 }; /* of parts, that are tried: 1, 2, 4, 8, 16 */
+enum { TDM_MICRO_NUMBERS = 5 }; /* number of candidates: 1, 2, 4, 8, 16 parts */
 
-/* Of all runs that ask for the same (of one plan, but for the number of parts). */
+/* Shared by all runs with the same request (of one plan, except for the number of parts). */
 typedef struct tdm_micro_tuning {
   struct tdm_micro_tuning *next;
-  uint64_t *words; /* (word_count) what they ask for */
+  uint64_t *words; /* (word_count) the request */
   size_t word_count;
   bool decided;
-  unsigned candidate; /* 2 to the power of it is measured now */
+  unsigned candidate; /* exponent of 2 that is measured now */
   unsigned best;
-  unsigned misses;   /* candidates in a row that were no better */
-  unsigned runs;     /* of the candidate that were measured */
-  uint64_t least_ns; /* of these runs */
+  unsigned misses;   /* candidates in a row without improvement */
+  unsigned runs;     /* measured runs of the candidate */
+  uint64_t least_ns; /* minimum of these runs */
   uint64_t best_ns;  /* 0: none has worked yet */
 } tdm_micro_tuning;
 
@@ -32,22 +33,22 @@ typedef struct tdm_micro_tuner {
   size_t count;
 } tdm_micro_tuner;
 
-/* The tuning of those that ask for words, made in region at the first; *out_tuning is NULL when
- * there are too many: nothing is cut then. */
+/* Finds the tuning of requests with these words, and creates it in region if it is new. *out_tuning
+ * is NULL if there are too many: nothing is cut then. */
 tdm_status tdm_micro_tuner_find(tdm_micro_tuner *tuner, tdm_region *region, const uint64_t *words,
                                 size_t word_count, tdm_micro_tuning **out_tuning) TDM_WARN_UNUSED;
-/* Into how many parts the next run is cut; 1 for NULL. */
+/* Returns the number of parts of the next run; 1 for NULL. */
 size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
-/* A run that was to be cut into `asked` parts, and was into `made`, took so long. alone: its plan
- * has one queue, on which nothing can overlap. NULL is legal. */
+/* Records the time of a run that was to be cut into `asked` parts, and was cut into `made`. alone:
+ * its plan has one queue, on which nothing can overlap. NULL is legal. */
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
 /* Returns true if a failure can depend on the number of parts: OUT_OF_MEMORY and UNSUPPORTED (too
- * large for a kernel), and INVALID_ARGUMENT of a plan that was not made (an operation that cannot
- * be computed in parts). planned: the plan was made, and its run failed. */
+ * large for a kernel), and INVALID_ARGUMENT while planning (an operation that cannot be computed in
+ * parts). planned: the plan was created, and its run failed. */
 bool tdm_micro_tuning_is_cause(tdm_status status, bool planned);
-/* Gives up `asked` parts, if that number is being tried, because of such a failure. Returns true if
- * another number is to be tried at once; false if this was the last of all. NULL: false. */
+/* Abandons `asked` parts, if that number is being tried, because of such a failure. Returns true if
+ * another number should be tried at once; false if this was the last one. NULL: false. */
 bool tdm_micro_tuning_give_up(tdm_micro_tuning *tuning, size_t asked);
 
 #endif

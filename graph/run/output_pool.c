@@ -1,6 +1,6 @@
-/* Memory of delivered outputs. A storage whose last reference goes returns here, so that a steady
- * run allocates nothing. Invariants: the pool outlives every storage it gave out; idle ones are in
- * the order in which they came back. */
+/* Memory of delivered outputs. A storage returns here with its last reference, so that a steady run
+ * allocates nothing. Invariants: the pool outlives every storage that it gave out. Idle ones are in
+ * the order of their return. */
 #include <string.h>
 
 #include "devices/staging/staged_memory.h"
@@ -9,7 +9,7 @@
 #define KEPT 32
 
 struct tdm_output_pool {
-  _Atomic uint32_t references; /* the session's, and one per storage out */
+  _Atomic uint32_t references; /* one of the session, and one per storage in use */
   tdm_context *context;        /* retained */
   const tdm_allocator *allocator;
   pthread_mutex_t lock;
@@ -44,7 +44,7 @@ static void free_storage(tdm_output_pool *pool, tdm_storage *storage) {
   tdm_release(pool->allocator, storage, sizeof *storage);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static tdm_storage *remove_idle(tdm_output_pool *pool, size_t index) {
   tdm_storage *storage = pool->idle[index];
   pool->idle_count--;
@@ -53,8 +53,8 @@ static tdm_storage *remove_idle(tdm_output_pool *pool, size_t index) {
   return storage;
 }
 
-/* The storage's dispose: its last reference is gone. What came back first makes room: sizes that
- * runs no longer ask for would be there for ever. */
+/* The storage's dispose: its last reference was released. The storage that returned first is freed
+ * for it; otherwise sizes that are no longer used would stay permanently. */
 static void come_back(tdm_storage *storage) {
   tdm_output_pool *pool = storage->user;
   tdm_storage *leaving = storage;

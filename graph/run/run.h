@@ -1,21 +1,21 @@
 /* One run of a plan, from binding to its outputs. Invariant: between admission and leaving the
- * store, the run holds its slot and nobody else touches its memory. */
+ * store, the run holds its slot, and only the run accesses its memory. */
 #ifndef TANDEM_GRAPH_RUN_RUN_H
 #define TANDEM_GRAPH_RUN_RUN_H
 
 #include "core/loop.h"
 #include "graph/run/session.h"
 
-/* When a run came where, by tdm_time_ns. */
+/* Times of a run, in tdm_time_ns. */
 typedef struct tdm_run_moments {
-  uint64_t number; /* in the order in which the session's runs were admitted, from 1 */
+  uint64_t number; /* position in the order of admissions in the session, from 1 */
   uint64_t asked_ns;
-  uint64_t launched_ns; /* it had its slot */
-  uint64_t updating_ns; /* its update phase was submitted apart; 0: it was not */
+  uint64_t launched_ns; /* when it had its slot */
+  uint64_t updating_ns; /* when its separate update phase was submitted; 0: none */
   uint64_t ended_ns;
 } tdm_run_moments;
 
-/* How far a run is; life.h says what takes it on. */
+/* The stage of a run; life.h defines the transitions. */
 typedef enum tdm_run_stage {
   TDM_STAGE_ADMITTED, /* it has a slot; its memory is being bound */
   TDM_STAGE_BOUND,
@@ -28,38 +28,38 @@ typedef enum tdm_run_stage {
   TDM_STAGE_UPDATED,   /* and has ended */
 } tdm_run_stage;
 
-/* What an input of the plan's graph is in this run. */
+/* An input of the plan's graph in this run. */
 typedef struct tdm_run_input {
   tdm_tensor *tensor; /* retained while the run is asynchronous */
   bool handed_over;
 } tdm_run_input;
 
 typedef struct tdm_run_state {
-  tdm_admission admission; /* first */
+  tdm_admission admission; /* has to be first */
   tdm_loop_task task;
   tdm_timer deadline;
   uint64_t due_ns;            /* of the deadline; 0: none */
   uint64_t id;                /* of a submitted run */
-  struct tdm_run_state *next; /* among the plan's idle ones */
+  struct tdm_run_state *next; /* in the plan's list of idle runs */
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
-  struct tdm_sequence *sequence; /* whose run it is, until it has ended; NULL: none's */
+  struct tdm_sequence *sequence; /* its sequence, until it has ended; NULL: none */
   int slot;
   tdm_run_stage stage;
-  uint64_t *previous; /* behind another run: the flight's previous_bases (program_count) */
+  uint64_t *previous; /* after another run: the flight's previous_bases (program_count) */
   bool asynchronous;
   uint32_t bell; /* of a blocking caller */
   _Atomic uint32_t granted;
   _Atomic uint32_t done;
-  tdm_status status; /* of the run, once done */
+  tdm_status status; /* of the run, valid when done */
   char message[TDM_MESSAGE_BYTES];
-  uint64_t began_ns;           /* it was launched; where the plan is tuned */
+  uint64_t began_ns;           /* when it was launched, if the plan is tuned */
   uint64_t took_ns;            /* from then until it had settled */
-  tdm_run_moments moments;     /* where the plan records */
-  struct tdm_kept_run *record; /* where the session keeps a timeline, until the run has ended */
+  tdm_run_moments moments;     /* if the plan records */
+  struct tdm_kept_run *record; /* if the session keeps a timeline, until the run has ended */
   tdm_flight flight;
   tdm_submission *submissions; /* per program */
-  tdm_run_scalars *scalars;    /* per group of parameters that are updated alike; one at least */
+  tdm_run_scalars *scalars;    /* per group of parameters with the same update rule; at least one */
   size_t scalar_count;
   uint8_t *conditions;   /* per condition of the plan */
   tdm_run_input *inputs; /* per input of the plan's graph */
@@ -69,26 +69,26 @@ typedef struct tdm_run_state {
   tdm_fetch *fetches; /* of an asynchronous run: names are the graph's */
 } tdm_run_state;
 
-/* INVALID_ARGUMENT, naming function, where the session or a list with a count is NULL. */
+/* Fails with INVALID_ARGUMENT, naming function, if the session or a list with a count is NULL. */
 tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
                                  const char *function) TDM_WARN_UNUSED;
 
-/* The run that a request asks for: finds or makes its plan, and a run of it, idle or fresh, and
- * resolves what is fed. On failure *out_run is NULL. */
+/* Opens the run of a request: finds or creates its plan, and an idle or new run of it, and resolves
+ * its inputs. On failure *out_run is NULL. */
 tdm_status tdm_run_open(tdm_session *session, const tdm_run_request *request,
                         tdm_run_state **out_run) TDM_WARN_UNUSED;
-/* With status and the thread's message: a run that there is no memory for on this rank, or that
- * cannot be planned or submitted, other ranks may have begun, and would meet the next one's
- * messages instead. The job is over. What the caller asked for in a wrong way, others may have been
- * asked for, too: they hear of it, and the job is over only where they were not. What is refused
- * until there is room is nobody's business. */
+/* Gives up the job, with status and the thread's message, because of a run that cannot be planned
+ * or submitted or lacks memory on this rank. Other ranks may have begun the run, and would receive
+ * the next one's messages instead. If the caller's request was invalid, the other ranks' may have
+ * been too: they are notified, and the job ends only if theirs were valid. A refusal until there is
+ * room does not concern other ranks. */
 void tdm_run_give_up(const tdm_session *session, tdm_status status);
-/* Gives up the number of micro-batches of a run if the number is being chosen and the run's failure
+/* Abandons the number of micro-batches of a run if the number is being chosen and the run's failure
  * depends on it. Returns true if the run may be repeated at once with another number. */
 bool tdm_run_note_parts(const tdm_run_state *run);
-/* Gives a run back to its plan, inputs and outputs released. */
+/* Returns a run to its plan after releasing its inputs and outputs. */
 void tdm_run_close(tdm_run_state *run);
-/* Which step of training the run is. */
+/* Sets the number of the run's training step. */
 static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
   for (size_t g = 0; g < run->scalar_count; g++)
     run->scalars[g].step = step;
@@ -96,32 +96,33 @@ static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {
 /* Frees a plan's idle runs. */
 void tdm_runs_destroy(tdm_session *session, tdm_plan *plan);
 
-/* Memory that should have been pinned: an error where that was promised, else told by the plan. */
+/* Handles memory that should have been pinned: an error if that was promised, otherwise the plan
+ * logs it. */
 tdm_status tdm_run_check_pinned(const tdm_run_state *run, const tdm_memory *memory) TDM_WARN_UNUSED;
-/* Gives the run's operands their addresses; it has its slot. */
+/* Sets the addresses of the run's operands; it has its slot. */
 tdm_status tdm_run_bind(tdm_run_state *run) TDM_WARN_UNUSED;
-/* Binds where the rows of updates are read and logged, which goes round with the tables' versions.
+/* Binds where the rows of updates are read and logged, which rotates with the tables' versions.
  * follows: see tdm_plan_find_old. */
 void tdm_run_bind_logs(tdm_run_state *run, bool follows);
-/* The functions of run->admission. */
+/* Sets the functions of run->admission. */
 void tdm_run_init_admission(tdm_run_state *run);
-/* Called when the run has ended and left the store (submit.c). Last touch of the run. */
+/* Called when the run has ended and left the store (submit.c). It is the last access to the run. */
 void tdm_run_complete(tdm_run_state *run);
-/* Takes over what the flight reports, unless it was only stopped. */
+/* Copies the flight's failure, unless it was only stopped. */
 void tdm_run_note_failure(tdm_run_state *run);
-/* Of the reason that the flight was stopped for. */
+/* Records the reason for which the flight was stopped. */
 void tdm_run_note_stop(tdm_run_state *run, tdm_status status);
-/* Asks for admission, unless the run was stopped already. True: it was admitted, and is the
- * caller's to launch. False: it may be gone. */
+/* Requests admission, unless the run was already stopped. Returns true if it was admitted and the
+ * caller has to launch it; false if it may have been freed. */
 bool tdm_run_enter(tdm_run_state *run);
 bool tdm_run_is_late(const tdm_run_state *run);
-/* Do other ranks wait for messages of the run, or for its vote? */
+/* Returns true if other ranks wait for messages of the run, or for its vote. */
 bool tdm_run_is_awaited(const tdm_run_state *run);
-/* Stops the run once due_ns has passed, unless it has been delivered. */
+/* Stops the run when due_ns has passed, unless it has been delivered. */
 void tdm_run_watch_deadline(tdm_run_state *run);
-/* Shows the session's observer what a run that succeeded had at the observed places. */
+/* Passes the values at the observed places of a successful run to the session's observer. */
 void tdm_run_show(const tdm_run_state *run);
-/* The loss of a training run that succeeded. */
+/* Returns the loss of a successful training run. */
 double tdm_run_loss(const tdm_run_state *run);
 
 #endif

@@ -1,5 +1,6 @@
-/* A run and the store: how it is admitted, and what its end leaves to later runs. Invariant: a
- * failure before the update phase changes nothing there; one inside it breaks the store. */
+/* A run's relation to the store: its admission, and the effect of its end on later runs. Invariant:
+ * a failure before the update phase changes nothing in the store; one inside it breaks the
+ * store. */
 #include "graph/run/run.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ static void take_slot(tdm_admission *admission) {
   memcpy(run->message, session->store->message, sizeof run->message);
 }
 
-/* A queued run may go: a blocking caller is told, an asynchronous one starts here. */
+/* A queued run may continue: a blocking caller is notified, an asynchronous run starts here. */
 static void start_run(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   if (run->asynchronous) {
@@ -74,7 +75,8 @@ static void note_update(tdm_run_state *run) {
   run->session->trainer.steps++;
 }
 
-/* Of the commands that fail, all but the vote of a job's ranks, before which nothing is updated. */
+/* Returns true for every failing command except the vote of a job's ranks, before which nothing is
+ * updated. */
 static bool is_step(const tdm_plan *plan, uint32_t id) {
   return id < plan->lowered.schedule.step_count;
 }
@@ -92,8 +94,8 @@ static void note_success(tdm_run_state *run) {
   if (run->plan->writes_persistent) note_update(run);
 }
 
-/* Updates that fail on one rank are made on the others: what all count alike, versions and steps,
- * goes on here as it does there. */
+/* Updates that fail on one rank are made on the others. So versions and steps, which all ranks
+ * count equally, advance here as they do there. */
 static void note_failure(tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   const uint32_t id = run->flight.failure.id;
@@ -109,8 +111,8 @@ static void note_failure(tdm_run_state *run) {
   tdm_store_break(run->session->store, run->status, run->message);
 }
 
-/* Under the store's lock: what the run did becomes what later runs see. A run that was stopped ends
- * as stopped, whatever else became of it. */
+/* Makes the run's results visible to later runs, under the store's lock. A run that was stopped
+ * ends as stopped, whatever else happened to it. */
 static void settle(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_status stopped = tdm_flight_close(&run->flight);
@@ -124,14 +126,14 @@ static void settle(tdm_admission *admission) {
   run->session->slots[run->slot].busy = false;
 }
 
-/* The layer's check of an argument that failed; NULL: the node is another operation. */
+/* Returns the layer's check for a failed argument; NULL: the node is another operation. */
 static const tdm_check_attributes *check_of(const tdm_ir_node *node) {
   const bool checks = node->operation && strcmp(node->operation->name, TDM_OP_CHECK) == 0;
   return checks ? node->attributes : NULL;
 }
 
-/* "rnn: linear on sim:0: " and what went wrong; of a failed check the layer and its argument,
- * "loss: ctc on sim:0: input_lengths 9 at position 2 is outside 0 to 8". */
+/* Composes "rnn: linear on sim:0: " and the failure. For a failed check it names the layer and its
+ * argument, "loss: ctc on sim:0: input_lengths 9 at position 2 is outside 0 to 8". */
 void tdm_run_note_failure(tdm_run_state *run) {
   const tdm_failure *failure = &run->flight.failure;
   if (failure->id == UINT32_MAX) return;
@@ -157,8 +159,8 @@ void tdm_run_note_failure(tdm_run_state *run) {
   if (length < 0) run->message[0] = 0;
 }
 
-/* Steps that may be in flight together; in a job runs that only read, too, so that every rank
- * submits them in the same order. */
+/* Returns the chain of steps that may be in flight together. In a job it includes runs that only
+ * read, so that every rank submits them in the same order. */
 static const void *chain_of(const tdm_run_state *run) {
   const tdm_plan *plan = run->plan;
   const bool ordered =

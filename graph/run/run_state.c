@@ -1,5 +1,6 @@
-/* Run objects: made once per plan and run in flight, used again. Invariant: everything a run needs
- * while it runs was taken here, so that launching allocates only outputs and grown arenas. */
+/* Run objects: created once per plan and run in flight, and reused. Invariant: everything a run
+ * needs while it runs was allocated here, so that launching allocates only outputs and enlarged
+ * arenas. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -10,8 +11,8 @@
 #include "graph/run/trace.h"
 
 typedef struct run_block {
-  tdm_run_state run; /* first */
-  tdm_region region; /* its arrays */
+  tdm_run_state run; /* has to be first */
+  tdm_region region; /* owns its arrays */
 } run_block;
 
 static void *take(run_block *block, size_t count, size_t bytes) {
@@ -61,7 +62,7 @@ static tdm_run_state *make_run(tdm_session *session, tdm_plan *plan) {
   return NULL;
 }
 
-/* What an earlier run has left is not this one's. */
+/* Clears what an earlier run has left. */
 static tdm_status begin_record(tdm_run_state *run) {
   const size_t count = run->plan->lowered.schedule.step_count;
   memset(run->flight.times, 0, count * sizeof *run->flight.times);
@@ -69,7 +70,7 @@ static tdm_status begin_record(tdm_run_state *run) {
   return tdm_trace_reserve(run->session->trace, count, &run->record);
 }
 
-/* Of a run that updates: what ranks compare of it. */
+/* Hashes, for a run that updates, the settings that ranks compare. */
 static void hash_settings(tdm_run_state *run) {
   if (tdm_context_rank_count(run->session->context) == 1) return;
   run->flight.settings = 0;
@@ -79,7 +80,7 @@ static void hash_settings(tdm_run_state *run) {
   }
 }
 
-/* Which updates go by; the scalars of other runs have none. */
+/* Copies the rates for updates; the scalars of other runs have none. */
 static void take_rates(tdm_run_state *run) {
   double rates[TDM_MAX_UPDATE_GROUPS], momenta[TDM_MAX_UPDATE_GROUPS];
   tdm_session_get_rates(run->session, rates, momenta);
@@ -90,7 +91,7 @@ static void take_rates(tdm_run_state *run) {
   }
 }
 
-/* What an idle run has left of its last request is not this one's. */
+/* Clears what an idle run has left from its last request. */
 static void begin_anew(tdm_run_state *run) {
   tdm_session *session = run->session;
   run->status = TDM_OK;
@@ -107,7 +108,7 @@ static void begin_anew(tdm_run_state *run) {
   tdm_flight_reset(&run->flight, run->plan->command_count);
 }
 
-/* An input of the plan's graph tells which of the described graph's it is. */
+/* An input of the plan's graph identifies its input of the described graph. */
 static void take_feeds(tdm_run_state *run) {
   const tdm_graph *graph = &run->plan->graph;
   for (size_t i = 0; i < graph->inputs.count; i++) {
@@ -117,7 +118,7 @@ static void take_feeds(tdm_run_state *run) {
   }
 }
 
-/* Under the session's lock. */
+/* The caller holds the session's lock. */
 static tdm_status open_locked(tdm_session *session, const tdm_run_request *request,
                               tdm_run_state **out_run) {
   tdm_plan *plan;
@@ -138,7 +139,7 @@ static tdm_status open_locked(tdm_session *session, const tdm_run_request *reque
   return TDM_OK;
 }
 
-/* The run takes the sequence that was claimed for it. */
+/* Opens a run that takes over the claimed sequence. */
 static tdm_status open_claimed(tdm_session *session, const tdm_run_request *request,
                                tdm_run_state **out_run) {
   pthread_mutex_lock(&session->lock);
@@ -193,7 +194,7 @@ bool tdm_run_note_parts(const tdm_run_state *run) {
   return others && !is_broken(session->store);
 }
 
-/* Adds the times of a run to its plan's; under the session's lock. */
+/* Adds the times of a run to its plan's, under the session's lock. */
 static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
   if (!plan->profile.steps || run->status != TDM_OK) return;
   tdm_profile_add(&plan->profile, run->flight.times);

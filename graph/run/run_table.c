@@ -1,10 +1,10 @@
-/* The table behind run ids: an id is a place's generation and its index + 1. Invariant: a place's
+/* The table of run ids: an id is a slot's generation and its index + 1. Invariant: a slot's
  * generation rises with every run that it holds, so that an old id finds nothing. */
 #include "graph/run/run_table.h"
 
 void tdm_run_table_init(tdm_run_table *table, const tdm_allocator *allocator, uint32_t limit) {
   *table = (tdm_run_table){.allocator = allocator, .limit = limit};
-  (void)pthread_mutex_init(&table->lock, NULL); /* glibc's takes nothing */
+  (void)pthread_mutex_init(&table->lock, NULL); /* glibc's mutexes need no resources */
 }
 
 void tdm_run_table_deinit(tdm_run_table *table) {

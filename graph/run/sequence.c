@@ -1,4 +1,4 @@
-/* Sequences: what their runs keep, claimed by one of them at a time. */
+/* Sequences: state between runs, which one run at a time claims. */
 #include "graph/run/sequence.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@ struct tdm_sequence {
   _Atomic uint32_t references;
   tdm_session *session; /* retained */
   _Atomic bool claimed;
-  size_t broken;   /* values that are not set again since a run failed; 0: all are of use */
-  bool *set;       /* (count): since it broke */
+  size_t broken;   /* number of values to set again since a run failed; 0: all are valid */
+  bool *set;       /* (count): set again since then */
   tdm_feed *feeds; /* (count) */
-  size_t count;    /* kept values of the session's graph */
+  size_t count;    /* number of kept values of the session's graph */
 };
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ void tdm_sequence_release(tdm_sequence *sequence) {
 
 /* ---- Values outside of runs ------------------------------------------------------------------ */
 
-/* The sequence for a call that works on its values; the caller gives it back. */
+/* Claims the sequence for a call that uses its values; the caller releases it. */
 static tdm_status enter(tdm_sequence *sequence, const char *function) {
   if (!sequence) return tdm_fail(TDM_INVALID_ARGUMENT, "%s: no sequence", function);
   TDM_TRY(tdm_context_check(sequence->session->context));

@@ -1,5 +1,5 @@
-/* What a session has while it lives: slots of runs in flight, rates of its optimizers. Invariant: a
- * rate changes for steps that are submitted from then on, since each takes it along. */
+/* A session's resources: slots of runs in flight, and rates of its optimizers. Invariant: a changed
+ * rate applies to steps that are submitted from then on, because each step copies it. */
 #include "graph/run/session.h"
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #include "core/park.h"
 
-enum { PATIENCE_NS = 2000000 }; /* for the store's lock, which a run has for some microseconds */
+enum { PATIENCE_NS = 2000000 }; /* for the store's lock, which a run holds for some microseconds */
 
 tdm_session *tdm_session_retain(tdm_session *session) {
   if (session) atomic_fetch_add_explicit(&session->handles, 1, memory_order_relaxed);
@@ -48,7 +48,7 @@ void tdm_slots_release(tdm_session *session) {
     }
 }
 
-/* Under the store's lock. */
+/* The caller holds the store's lock. */
 static bool free_slots(tdm_session *session, const tdm_device *device) {
   bool found = false;
   for (int i = 0; i < session->depth; i++) {
@@ -67,8 +67,8 @@ bool tdm_session_free_idle(tdm_session *session, const tdm_device *device) {
   return tdm_output_pool_free_idle(session->outputs, device) || found;
 }
 
-/* Runs that come and go have the lock for a moment. Whoever has it for longer has the store
- * exclusively, and may be waiting to ask for memory itself. */
+/* Runs hold the lock briefly when they begin and end. A thread that holds it longer has exclusive
+ * access, and may be waiting to call this function itself. */
 static bool lock_soon(tdm_store *store) {
   const uint64_t end_ns = tdm_time_ns() + PATIENCE_NS;
   while (pthread_mutex_trylock(&store->lock) != 0) {
@@ -78,7 +78,8 @@ static bool lock_soon(tdm_store *store) {
   return true;
 }
 
-/* Whoever asks may take memory for a store that it has exclusively, and so has locked. */
+/* The caller may be allocating for a store to which it has exclusive access, and whose lock it
+ * therefore holds. */
 static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
   tdm_session *session = (tdm_session *)((char *)keeper - offsetof(tdm_session, keeper));
   tdm_store *store = session->store;
@@ -112,7 +113,7 @@ void tdm_session_put_rates(tdm_session *session, const double *rates, const doub
   pthread_mutex_unlock(&session->rates_lock);
 }
 
-/* Of groups first to first + count. */
+/* Sets the rates of groups first to first + count. */
 static void set_rates(tdm_session *session, size_t first, size_t count, const double *rates) {
   pthread_mutex_lock(&session->rates_lock);
   memcpy(session->learning_rates + first, rates, count * sizeof *rates);
@@ -163,7 +164,7 @@ tdm_status tdm_session_set_group_learning_rate(tdm_session *session, size_t grou
   return TDM_OK;
 }
 
-/* Of groups first to last. */
+/* Sets the momenta of groups first to last. */
 static tdm_status set_momenta(tdm_session *session, const char *where, size_t first, size_t last,
                               double momentum) {
   TDM_TRY(tdm_context_check(session->context));

@@ -1,6 +1,6 @@
-/* A session's insides: the frozen graph, its plans, the slots that runs occupy. Invariants: plans
- * are made and looked up under `lock`; a slot's arenas are touched only by the run that holds it;
- * slots are taken and given back under the store's lock. */
+/* A session's internals: the frozen graph, its plans, the slots of runs. Invariants: plans are
+ * created and looked up under `lock`. A slot's arenas are accessed only by the run that holds it.
+ * Slots are taken and released under the store's lock. */
 #ifndef TANDEM_GRAPH_RUN_SESSION_H
 #define TANDEM_GRAPH_RUN_SESSION_H
 
@@ -13,13 +13,13 @@ typedef struct tdm_output_pool tdm_output_pool;
 typedef struct tdm_slot {
   bool busy;
   tdm_memory *arenas; /* per device of the context; bytes 0: none yet */
-  tdm_memory *apart;  /* instead of these with red zones: (apart_count), one a value of a run */
+  tdm_memory *apart;  /* used instead with red zones: (apart_count), one per value of a run */
   size_t apart_count;
 } tdm_slot;
 
 struct tdm_session {
-  _Atomic uint32_t handles;    /* of the program: after the last no step can be begun */
-  _Atomic uint32_t references; /* of all handles together, and of each run that was submitted */
+  _Atomic uint32_t handles;    /* held by the program: after the last no step can begin */
+  _Atomic uint32_t references; /* one of all handles together, and one of each submitted run */
   tdm_context *context; /* retained by graph */
   const tdm_allocator *allocator;
   tdm_graph *graph; /* retained, frozen */
@@ -30,7 +30,7 @@ struct tdm_session {
   tdm_update_groups groups;
   bool can_train;
   uint32_t loss;         /* a value of graph */
-  _Atomic uint64_t seed; /* loading sets it beside runs that begin */
+  _Atomic uint64_t seed; /* loading sets it concurrently with runs that begin */
   int depth;
   int plan_limit;
   bool profile;
@@ -48,29 +48,29 @@ struct tdm_session {
   tdm_micro_tuner tuner;
   bool check_finite;
   bool deterministic;
-  pthread_mutex_t rates_lock; /* of these two, which a step takes as they are at one moment */
+  pthread_mutex_t rates_lock; /* protects these two, of which a step copies a consistent state */
   double learning_rates[TDM_MAX_UPDATE_GROUPS];
-  double momenta[TDM_MAX_UPDATE_GROUPS]; /* negative: the optimizer's */
+  double momenta[TDM_MAX_UPDATE_GROUPS]; /* negative: use the optimizer's */
   pthread_mutex_t lock;
   tdm_prepared_cache *prepared;
   int16_t *kept_devices;    /* per kept value of graph */
-  bool averages;            /* parameters are read from their averages */
-  tdm_store_entry **bound;  /* per persistent of graph; NULL where no target needs it */
-  bool *everywhere;         /* per persistent of graph: all devices are to update it */
-  const char *whole_reason; /* why parameters that would be in pieces are whole; NULL: none is */
-  tdm_plan *newest;         /* by latest use */
+  bool averages;            /* parameters are replaced by their averages */
+  tdm_store_entry **bound;  /* per persistent of graph; NULL if no target uses it */
+  bool *everywhere;         /* per persistent of graph: all devices have to update it */
+  const char *whole_reason; /* why parameters that should be in pieces are whole; NULL: none is */
+  tdm_plan *newest;         /* list ordered by latest use */
   tdm_plan *oldest;
-  tdm_plan *retired; /* evicted while they were used: linked by older, and not found */
+  tdm_plan *retired; /* evicted while in use: linked by older, and not found by look-ups */
   int plan_count;
-  tdm_plan *last_asked;      /* what tdm_session_explain shows */
+  tdm_plan *last_asked;      /* the plan for tdm_session_explain */
   tdm_feed_spec *feed_specs; /* scratch: per input of graph */
-  const tdm_feed **fed;      /* scratch: what the latest request feeds it; NULL: nothing */
+  const tdm_feed **fed;      /* scratch: per input, what the latest request feeds; NULL: nothing */
   uint64_t *key_words;       /* scratch */
   uint32_t *targets;         /* scratch */
-  int16_t *target_devices;   /* scratch: where these are handed out */
-  tdm_slot *slots;           /* depth */
+  int16_t *target_devices;   /* scratch: where targets are delivered */
+  tdm_slot *slots;           /* (depth) */
   tdm_output_pool *outputs;
-  tdm_keeper keeper;  /* of idle outputs and slots */
+  tdm_keeper keeper;  /* releases idle outputs and slots */
   tdm_run_table runs; /* submitted and not delivered */
   void (*writable)(void *user);
   void *writable_user;
@@ -85,40 +85,42 @@ typedef struct tdm_run_request {
   struct tdm_sequence *sequence; /* NULL: none */
 } tdm_run_request;
 
-/* A submitted run's reference to its session, and its end; the last one frees the session. */
+/* Adds and releases a submitted run's reference to its session; the last reference frees the
+ * session. */
 void tdm_session_hold(tdm_session *session);
 void tdm_session_drop(tdm_session *session);
 
-/* These under the session's lock. Finds or makes the plan of a request, and resolves what is fed
- * into session->fed. */
+/* The following functions are called under the session's lock. Finds or creates the plan of a
+ * request, and resolves its inputs into session->fed. */
 tdm_status tdm_session_find_plan(tdm_session *session, const tdm_run_request *request,
                                  tdm_plan **out_plan) TDM_WARN_UNUSED;
-/* What a request's outputs, by their numbers, and its loss are to the planner; in the session's
- * scratch. */
+/* Sets the planner's targets, in the session's scratch, to a request's outputs, by number, and its
+ * loss. */
 void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size_t count,
                              bool training, tdm_plan_request *out_request);
-/* Of plans that were evicted while they were used those that are not any more, or all. */
+/* Frees plans that were evicted while in use and are unused now, or all of them. */
 void tdm_session_destroy_retired(tdm_session *session, bool all);
-/* One use of the plan is over. */
+/* Ends one use of the plan. */
 void tdm_session_leave_plan(tdm_session *session, tdm_plan *plan);
-/* The rates of the groups' optimizers, and no momentum in place of theirs. */
+/* Initializes the rates of the groups from their optimizers, and no replacement of their
+ * momenta. */
 void tdm_session_begin_rates(tdm_session *session);
-/* Those of every group (TDM_MAX_UPDATE_GROUPS), and its momentum, negative where it is the
- * optimizer's: all of one moment; and sets them. */
+/* Get, and set, the rates of every group (TDM_MAX_UPDATE_GROUPS) and its momentum, negative for the
+ * optimizer's: a consistent state. */
 void tdm_session_get_rates(tdm_session *session, double *rates, double *momenta);
 void tdm_session_put_rates(tdm_session *session, const double *rates, const double *momenta);
-/* Frees the arenas of all slots, of which none is busy. */
+/* Frees the arenas of all slots, none of which is busy. */
 void tdm_slots_release(tdm_session *session);
-/* Frees what no run uses of a device's memory: activations of free slots, outputs that came back.
- * False: there was nothing. Not under the store's lock. As a keeper the session does so wherever
- * the device is full, but for slots while another thread has the store exclusively. */
+/* Frees memory of a device that no run uses: activations of free slots, and returned outputs.
+ * Returns false if there was none. Not under the store's lock. As a keeper the session does so when
+ * the device is full, except for slots while another thread has exclusive access to the store. */
 bool tdm_session_free_idle(tdm_session *session, const tdm_device *device);
 void tdm_session_begin_keeping(tdm_session *session);
-/* Frees what the slot's last run had of its own, and makes room for count values of the next: with
- * red zones only. By the run that holds the slot. */
+/* Used only with red zones: frees what the slot's last run had, and allocates for count values of
+ * the next. Called by the run that holds the slot. */
 tdm_status tdm_slot_part(tdm_session *session, int slot, size_t count) TDM_WARN_UNUSED;
 
-/* What each session that trains has of its own in a checkpoint. */
+/* A session's own numbers in a checkpoint. */
 typedef struct tdm_session_numbers {
   uint64_t step; /* training steps done */
   uint64_t seed;
@@ -126,12 +128,13 @@ typedef struct tdm_session_numbers {
   double momenta[TDM_MAX_UPDATE_GROUPS];
 } tdm_session_numbers;
 
-/* Adds the numbers of the session, and those of all others that train with its store, to a list
- * that is saved. Under exclusion from all runs of the store, as the next two. */
+/* Adds the numbers of the session, and those of all others that train with its store, to a list to
+ * save. This and the next two are called with all runs of the store excluded. */
 tdm_status tdm_session_numbers_save(tdm_session *session, tdm_tensor_list *list) TDM_WARN_UNUSED;
-/* Reads the numbers of the session, and of all others that train with its store if the list has
- * them. INVALID_ARGUMENT if a session that trains with the store has none in such a list, or the
- * other way round. out_numbers: (trainers), in the order of store->trainers, in region. */
+/* Reads the numbers of the session and, if the list has them, of all others that train with its
+ * store. Fails with INVALID_ARGUMENT if a session that trains with the store is missing in such a
+ * list, or the other way round. out_numbers: (trainers), in the order of store->trainers, in
+ * region. */
 tdm_status tdm_session_numbers_read(tdm_session *session, const tdm_tensor_list *list,
                                     tdm_region *region, uint64_t *out_store_step,
                                     const tdm_session_numbers ***out_numbers) TDM_WARN_UNUSED;
@@ -139,22 +142,24 @@ tdm_status tdm_session_numbers_read(tdm_session *session, const tdm_tensor_list 
 void tdm_session_numbers_apply(tdm_session *session, uint64_t store_step,
                                const tdm_session_numbers *const *numbers);
 
-/* tdm_session_save and tdm_session_state_dict, of which that rank alone of a job needs the list, or
- * TDM_EVERY_RANK; the others' have what lives there. All ranks call them. */
+/* Like tdm_session_save and tdm_session_state_dict, if only the rank `reader` of a job needs the
+ * list, or TDM_EVERY_RANK; the lists of other ranks have the values on them. All ranks call
+ * them. */
 tdm_status tdm_session_save_for(tdm_session *session, int reader,
                                 tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 tdm_status tdm_session_state_dict_for(tdm_session *session,
                                       const struct tdm_state_dict_options *options, int reader,
                                       tdm_tensor_list **out_list) TDM_WARN_UNUSED;
 
-/* Memory of delivered outputs, kept for the next run when the user lets go of it. */
+/* Memory of delivered outputs, reused by the next run after the user has released it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
-void tdm_output_pool_close(tdm_output_pool *pool); /* frees what is idle; the rest when released */
-/* Memory of device; partner: a discrete device that it is copied from, near which it lies; NULL:
- * none. */
+void tdm_output_pool_close(tdm_output_pool *pool); /* frees idle memory; the rest is freed when
+                                                    * released */
+/* Takes memory of device. partner: a discrete device that is copied from, near which the memory is
+ * allocated; NULL: none. */
 tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,
                                 size_t bytes, tdm_storage **out_storage) TDM_WARN_UNUSED;
-/* Frees what is idle of the device's memory; false: nothing was. */
+/* Frees idle memory of the device. Returns false if there was none. */
 bool tdm_output_pool_free_idle(tdm_output_pool *pool, const tdm_device *device);
 
 #endif

@@ -1,5 +1,5 @@
-/* Creating and ending sessions: checks the whole graph symbolically, places it, binds parameters.
- * Invariant: a session that was handed out has a placement and every parameter in its store. */
+/* Creates and ends sessions: checks the whole graph symbolically, places it, binds parameters.
+ * Invariant: a session that was returned has a placement and every parameter in its store. */
 #include "graph/run/session.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static tdm_status check_numbers(const tdm_session_options *options) {
   return check_range("micro_batches", options->micro_batches, 1, TDM_MAX_PARTS);
 }
 
-/* Rings, trees and engines add in an order of their own. */
+/* Rings, trees and engines use their own order of additions. */
 static tdm_status check_order(const tdm_session_options *options) {
   const tdm_collective asked = options->collective;
   if (!options->deterministic || asked < TDM_COLLECTIVE_RING) return TDM_OK;
@@ -90,7 +90,7 @@ static tdm_status check_optimizer(const tdm_optimizer *optimizer) {
                   optimizer->clip_norm);
 }
 
-/* Groups without an optimizer stay as they are. */
+/* Groups without an optimizer stay constant. */
 static tdm_status check_groups(const tdm_session_options *options) {
   if (options->group_count == 0) return TDM_OK;
   if (!options->optimizer)
@@ -108,7 +108,7 @@ static tdm_status check_groups(const tdm_session_options *options) {
   return TDM_OK;
 }
 
-/* Ranks plan alike. */
+/* All ranks have to make the same plans. */
 static tdm_status check_job(const tdm_session_options *options) {
   if (options->micro_batches != TDM_MICRO_BATCHES_AUTO) return TDM_OK;
   return tdm_fail(TDM_UNSUPPORTED, "session options: micro-batches chosen by time would not be the "
@@ -139,7 +139,7 @@ static tdm_status check_options(const tdm_graph *graph, const tdm_session_option
   return TDM_OK;
 }
 
-/* Everything that runs may ever want: all outputs, and the loss last. */
+/* Lists everything that runs may request: all outputs, with the loss last. */
 static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
   size_t count = 0;
   for (size_t i = 0; i < session->graph->outputs.count; i++)
@@ -148,7 +148,8 @@ static size_t all_targets(const tdm_session *session, uint32_t *out_targets) {
   return count;
 }
 
-/* The persistent value becomes its average (of a shard that of its table), if the store has one. */
+/* Replaces the persistent value by its average (for a shard that of its table), if the store has
+ * one. */
 static tdm_status read_average(tdm_session *session, tdm_graph *graph,
                                tdm_graph_persistent *persistent, bool *out_found) {
   static const char format[] = "optimizer/%s/" TDM_AVERAGE_STATE;
@@ -165,7 +166,7 @@ static tdm_status read_average(tdm_session *session, tdm_graph *graph,
   return TDM_OK;
 }
 
-/* What no step has updated (frozen parameters, say) has no average: it is what it was all along. */
+/* A parameter that no step has updated (such as a frozen one) has no average; its value is used. */
 static tdm_status read_averages(tdm_session *session, tdm_graph *graph) {
   const char *first = NULL; /* that could have one */
   bool found = false;
@@ -200,7 +201,7 @@ static tdm_status bind_parameters(tdm_session *session, tdm_graph *graph) {
   return tdm_store_end_binding(&binding, status);
 }
 
-/* Which dimension micro-batches cut. */
+/* Finds the dimension that micro-batches cut. */
 static tdm_status find_batch(tdm_session *session, const tdm_session_options *options) {
   session->batching.source = session->graph;
   session->tunes = options->micro_batches == TDM_MICRO_BATCHES_AUTO;
@@ -211,7 +212,7 @@ static tdm_status find_batch(tdm_session *session, const tdm_session_options *op
                         !session->loss, &session->batching.batch);
 }
 
-/* Where what runs keep lies; what no run reads, on cpu:0. */
+/* Records the devices of kept values; those that no run reads are on cpu:0. */
 static void note_kept(tdm_session *session, const tdm_graph *copy) {
   const tdm_graph *graph = session->graph;
   memset(session->kept_devices, 0, graph->kepts.count * sizeof *session->kept_devices);
@@ -222,7 +223,8 @@ static void note_kept(tdm_session *session, const tdm_graph *copy) {
   }
 }
 
-/* Outputs that stay on a device: has every rank one, and is it made where it may stay? */
+/* For outputs that stay on a device: checks that every rank has one, and that it is computed where
+ * it may stay. */
 static tdm_status check_outputs(const tdm_session *session, const tdm_graph *copy) {
   const int rank_count = tdm_context_rank_count(session->context);
   for (size_t i = 0; i < session->graph->outputs.count; i++)
@@ -234,7 +236,7 @@ static tdm_status check_outputs(const tdm_session *session, const tdm_graph *cop
   return TDM_OK;
 }
 
-/* Why no parameter of a parallel region is in pieces; NULL: those that shall be are. */
+/* Returns why no parameter of a parallel region is in pieces; NULL: all that should be are. */
 static const char *find_whole_reason(tdm_session *session) {
   const tdm_graph *graph = session->graph;
   for (size_t g = 0; g < session->groups.count; g++) {
@@ -258,7 +260,7 @@ static const char *find_whole_reason(tdm_session *session) {
   return reason;
 }
 
-/* The passes that need no sizes, on a symbolic copy. */
+/* Runs the passes that need no sizes, on a symbolic copy. */
 static tdm_status check_symbolically(tdm_session *session, tdm_graph *copy) {
   uint32_t *targets = session->targets;
   const size_t count = all_targets(session, targets);

@@ -1,5 +1,5 @@
-/* Asking a session for its latest plan, and for what one pass of it left behind. Invariant: a plan
- * is printed under the session's lock, so it is not evicted meanwhile. */
+/* Prints a session's latest plan, and its state after one pass. Invariant: a plan is printed under
+ * the session's lock, so it is not evicted meanwhile. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void print_pass(void *user, const char *pass, const tdm_plan *plan) {
                                       printer->out);
 }
 
-/* The feeds and targets of a plan's key, in the session's scratch; under lock. */
+/* Reads the inputs and targets of a plan's key into the session's scratch, under the lock. */
 static void read_key(tdm_session *session, const tdm_plan *plan, tdm_plan_request *out_request) {
   const uint64_t *words = plan->key.words;
   const size_t fetches = words[0] >> 1;

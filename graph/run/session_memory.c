@@ -1,4 +1,4 @@
-/* Asking a session what its latest plan needs of a device's memory. */
+/* Queries the memory that a session's latest plan uses on a device. */
 #include <string.h>
 
 #include "graph/report/memory_use.h"

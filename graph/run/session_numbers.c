@@ -2,12 +2,12 @@
  * names.
  *
  *   checkpoint/step, seed, learning_rate, ...  of the session that was saved; step is the store's
- *   checkpoint/session_step                    its own steps, where they are not the store's
- *   checkpoint/sessions/0/trains, step, ...    where several sessions train with the store: of each
+ *   checkpoint/session_step                    its own steps, if they differ from the store's
+ *   checkpoint/sessions/0/trains, step, ...    if several sessions train with the store: of each
  *
- * `trains` is the name of a session's loss and the parameters that it may update, by which sessions
- * are found again; of equal ones the first is the one created first. Invariant: reading changes
- * nothing. */
+ * `trains` contains the name of a session's loss and the parameters that it may update, by which
+ * sessions are found again. Sessions with equal texts are matched in the order of creation.
+ * Invariant: reading changes nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ static const char *prefix_of(char prefix[PREFIX_BYTES], size_t number) {
   return prefix;
 }
 
-/* The name of parameter i of the session's graph if the session may update it, else NULL. Of the
- * shards of a table the first has its name. */
+/* Returns the name of parameter i of the session's graph if the session may update it, otherwise
+ * NULL. The first shard of a table has the table's name. */
 static const char *trained_name(const tdm_session *session, size_t i) {
   const tdm_graph_persistent *persistent = &session->graph->persistents.items[i];
   const char *name = tdm_persistent_table(persistent);
@@ -42,7 +42,7 @@ static const char *trained_name(const tdm_session *session, size_t i) {
   return session->groups.optimizers[group].rule ? name : NULL;
 }
 
-/* "loss: encoder.weight, encoder.bias" in region; NULL: out of memory. */
+/* Returns "loss: encoder.weight, encoder.bias" in region; NULL: out of memory. */
 static const char *trains_text(const tdm_session *session, tdm_region *region) {
   const char *loss = tdm_value_name(session->graph, session->loss);
   const size_t count = session->graph->persistents.count;
@@ -75,7 +75,7 @@ static tdm_status add_tensor(tdm_session *session, tdm_tensor_list *list, const 
   return status;
 }
 
-/* The optimizers' names, separated by commas: "adam,none,sgd". Returns the length. */
+/* Writes the optimizers' names, separated by commas: "adam,none,sgd". Returns the length. */
 static size_t write_optimizers(const tdm_session *session, char text[OPTIMIZER_TEXT]) {
   size_t length = 0;
   for (size_t g = 0; g < session->groups.count && length < OPTIMIZER_TEXT; g++) {
@@ -97,7 +97,7 @@ static tdm_status save_rates(tdm_session *session, const char *prefix, const dou
                     tdm_shape_of(1, (int64_t)groups), rates + 1);
 }
 
-/* One number a group, -1 where it is the optimizer's own; nothing where all are. */
+/* Saves one number per group, -1 for the optimizer's own; nothing if all are. */
 static tdm_status save_momenta(tdm_session *session, const char *prefix, const double *momenta,
                                tdm_tensor_list *list) {
   bool any = false;
@@ -124,7 +124,7 @@ static tdm_status add_numbers(tdm_session *session, const char *prefix, uint64_t
                     optimizers);
 }
 
-/* Of every session that trains with the store. */
+/* Adds the numbers of every session that trains with the store. */
 static tdm_status add_sessions(const tdm_store *store, tdm_tensor_list *list) {
   size_t number = 0;
   for (const tdm_store_trainer *trainer = store->trainers; trainer; trainer = trainer->next) {
@@ -154,7 +154,7 @@ tdm_status tdm_session_numbers_save(tdm_session *session, tdm_tensor_list *list)
 
 /* ---- Loading ---- */
 
-/* A scalar of eight bytes. */
+/* Reads a scalar of eight bytes. */
 static tdm_status read_number(const tdm_tensor_list *list, const char *prefix, const char *what,
                               tdm_dtype dtype, void *out_number) {
   char name[NAME_BYTES];
@@ -205,7 +205,7 @@ static tdm_status read_rates(const tdm_session *session, const char *prefix,
   return TDM_OK;
 }
 
-/* Where the list has none, each is the optimizer's own. */
+/* If the list has none, each is the optimizer's own. */
 static tdm_status read_momenta(const tdm_session *session, const char *prefix,
                                const tdm_tensor_list *list, double *momenta) {
   const size_t count = session->groups.count;
@@ -233,7 +233,7 @@ static tdm_status read_all(const tdm_session *session, const char *prefix,
 
 /* ---- Which session of the list is which of the store ---- */
 
-/* What session `number` of the list trains, in region; NULL, with TDM_OK: there is none. */
+/* Reads what session `number` of the list trains, in region; NULL, with TDM_OK: there is none. */
 static tdm_status read_trains(const tdm_tensor_list *list, size_t number, tdm_region *region,
                               const char **out_text) {
   char prefix[PREFIX_BYTES], name[NAME_BYTES];
@@ -251,7 +251,7 @@ static tdm_status read_trains(const tdm_tensor_list *list, size_t number, tdm_re
   return TDM_OK;
 }
 
-/* How many links before trainer have the same text. */
+/* Counts the links before trainer with the same text. */
 static tdm_status count_equal(const tdm_store_trainer *first, const tdm_store_trainer *trainer,
                               const char *trains, tdm_region *region, size_t *out_count) {
   *out_count = 0;
@@ -263,7 +263,7 @@ static tdm_status count_equal(const tdm_store_trainer *first, const tdm_store_tr
   return TDM_OK;
 }
 
-/* The number in the list of the store's session. */
+/* Finds the number in the list of the store's session. */
 static tdm_status find_session(const tdm_store *store, const tdm_store_trainer *trainer,
                                const tdm_tensor_list *list, tdm_region *region,
                                size_t *out_number) {
@@ -281,7 +281,7 @@ static tdm_status find_session(const tdm_store *store, const tdm_store_trainer *
                   "it has no learning rate of the store's session that trains \"%.200s\"", trains);
 }
 
-/* Every session of the list is one of the store. */
+/* Checks that every session of the list is one of the store. */
 static tdm_status check_no_other(const tdm_tensor_list *list, const bool *is_found,
                                  tdm_region *region, size_t count) {
   for (size_t i = 0;; i++) {
@@ -316,7 +316,7 @@ static tdm_status read_sessions(const tdm_store *store, const tdm_tensor_list *l
   return check_no_other(list, is_found, region, count);
 }
 
-/* Files of one session, and those before 0.3: what they have is the session's. */
+/* Reads files of one session, and those before 0.3, whose numbers belong to the session. */
 static tdm_status read_one(const tdm_session *session, const tdm_tensor_list *list,
                            tdm_region *region, const tdm_session_numbers **out_numbers) {
   tdm_session_numbers *numbers = tdm_region_take(region, sizeof *numbers, "sessions");

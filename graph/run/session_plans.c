@@ -1,5 +1,5 @@
-/* Looking plans up by what a run feeds and fetches, making the missing ones, evicting idle ones.
- * Invariant: the list is ordered by latest use; a plan with uses stays until they are over. */
+/* Looks up plans by the inputs and outputs of a run, creates missing ones, and evicts idle ones.
+ * Invariant: the list is ordered by latest use. A plan stays while it is used. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -10,7 +10,7 @@
 #include "graph/run/run.h"
 #include "graph/run/sequence.h"
 
-/* Looks at `likely` first: feeds come in the order of inputs as a rule. */
+/* Checks `likely` first, because feeds are usually in the order of inputs. */
 static tdm_status find_feed(const tdm_session *session, const char *name, size_t likely,
                             size_t *out_index) {
   const tdm_graph *graph = session->graph;
@@ -45,7 +45,7 @@ static tdm_status check_feed(const tdm_session *session, size_t index, const tdm
   return TDM_OK;
 }
 
-/* What the run's sequence has kept. */
+/* Reads the values kept by the run's sequence. */
 static void read_kept(tdm_session *session, tdm_sequence *sequence) {
   const tdm_graph *graph = session->graph;
   for (size_t k = 0; k < graph->kepts.count; k++) {
@@ -69,7 +69,7 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
     TDM_TRY(check_feed(session, index, &request->feeds[i]));
     const tdm_tensor *tensor = request->feeds[i].tensor;
     session->fed[index] = &request->feeds[i];
-    /* A job's graph has its inputs where rank 0 is fed. */
+    /* A job's graph has its inputs on the device where rank 0 is fed. */
     const tdm_device *fed_on =
         tdm_context_counterpart(session->context, tdm_tensor_owner(tensor), 0);
     if (!fed_on)
@@ -85,7 +85,7 @@ static tdm_status read_feeds(tdm_session *session, const tdm_run_request *reques
   return TDM_OK;
 }
 
-/* As find_feed. */
+/* Like find_feed. */
 static tdm_status find_output(const tdm_session *session, const char *name, size_t likely,
                               uint64_t *out_index) {
   const tdm_graph *graph = session->graph;
@@ -100,8 +100,9 @@ static tdm_status find_output(const tdm_session *session, const char *name, size
                   name ? name : "(null)", tdm_outputs_text(graph, name, &outputs));
 }
 
-/* Words: (fetch count, training), the outputs' indices, then per input 0 or its rank, its device
- * and whether it is pinned, its sizes; at the end the micro-batches, where their number varies. */
+/* Words of a key: (fetch count, training), the outputs' indices, then per input 0 or its rank, its
+ * device, whether it is pinned, and its sizes. At the end the micro-batches, if their number
+ * varies. */
 static tdm_status make_key(tdm_session *session, const tdm_run_request *request,
                            tdm_plan_key *out_key) {
   uint64_t *words = session->key_words;
@@ -177,8 +178,8 @@ void tdm_session_destroy_retired(tdm_session *session, bool all) {
   }
 }
 
-/* In a job a plan that is used is not found any more all the same, and goes later: how long it is
- * used differs from rank to rank, and all have to make, and compare, the same plans anew. */
+/* In a job a plan in use is removed from look-ups at once and freed later: the duration of its use
+ * differs between ranks, and all ranks have to create and compare the same new plans. */
 static void evict(tdm_session *session) {
   const bool retires = tdm_context_rank_count(session->context) > 1;
   tdm_session_destroy_retired(session, false);
@@ -198,7 +199,7 @@ static void evict(tdm_session *session) {
   }
 }
 
-/* Puts the number of micro-batches behind the key's words, where it varies. */
+/* Appends the number of micro-batches to the key's words, if it varies. */
 static tdm_status choose_count(tdm_session *session, tdm_plan_key *key,
                                tdm_micro_tuning **out_tuning) {
   *out_tuning = NULL;
@@ -218,14 +219,14 @@ void tdm_session_set_targets(tdm_session *session, const uint64_t *outputs, size
     session->target_devices[targets] = output->device;
     session->targets[targets++] = output->value;
   }
-  session->target_devices[targets] = TDM_HOST_DEVICE; /* the loss's */
+  session->target_devices[targets] = TDM_HOST_DEVICE; /* for the loss */
   if (training) session->targets[targets++] = session->loss;
   out_request->targets = session->targets;
   out_request->target_devices = session->target_devices;
   out_request->target_count = targets;
 }
 
-/* What tdm_plan_create needs for the request, whose key was made; points into the session's
+/* Returns the request for tdm_plan_create, whose key was created; it points into the session's
  * scratch. */
 static tdm_plan_request plan_request_of(tdm_session *session, const tdm_run_request *request,
                                         tdm_micro_tuning *tuning, tdm_training *training) {
@@ -277,14 +278,14 @@ static tdm_status make_plan(tdm_session *session, const tdm_run_request *request
   plan->key.hash = key->hash;
   link_newest(session, plan);
   session->plan_count++;
-  plan->uses++; /* while room is made for it */
+  plan->uses++; /* while memory for it is released */
   evict(session);
   plan->uses--;
   return TDM_OK;
 }
 
-/* The plan of the key. Numbers of micro-batches that are tried and cannot be planned are given up;
- * where none can, the failure of the first is told. */
+/* Finds or creates the plan of the key. Numbers of micro-batches that are tried and cannot be
+ * planned are abandoned. If none can, the first failure is returned. */
 static tdm_status find_or_make(tdm_session *session, const tdm_run_request *request,
                                tdm_plan_key key, tdm_plan **out_plan) {
   const size_t words = key.count;

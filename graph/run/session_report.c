@@ -1,4 +1,4 @@
-/* A page of a session: its latest plan, and the runs of which it keeps a timeline. */
+/* Writes a page about a session: its latest plan, and the recorded runs. */
 #include "graph/report/explain.h"
 #include "graph/report/page.h"
 #include "graph/report/report.h"

@@ -1,6 +1,6 @@
-/* The state of a training: the store's values with the numbers of its sessions
- * (session_numbers.c), as one list of host tensors. Invariant: a load that does not fit changes
- * nothing, and names the tensor. */
+/* The state of a training: the store's values with the numbers of its sessions (session_numbers.c),
+ * as one list of host tensors. Invariant: a load that does not fit changes nothing, and its message
+ * names the tensor. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,9 +63,9 @@ tdm_status tdm_session_save_for(tdm_session *session, int reader, tdm_tensor_lis
 
 /* ---- Loading ---- */
 
-/* A state that no plan has asked for yet has the dtype and shape of its parameter, or is one
- * number, or has 1 of a dimension, for all of it; in dimension 0 one for each shard that there was.
- */
+/* Checks a state that no plan has used yet. It has the dtype and shape of its parameter, or is one
+ * number, or has size 1 in a dimension. In dimension 0 it may have one element for each former
+ * shard. */
 static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_tensor *tensor) {
   const tdm_store_entry *parameter = tdm_store_parameter_of(store, name);
   if (!parameter)
@@ -86,8 +86,8 @@ static tdm_status check_new_state(tdm_store *store, const char *name, const tdm_
                   tdm_shape_text(wanted, wants, sizeof wants));
 }
 
-/* Everything that the store holds is there, and nothing else but states of its parameters. values
- * gets what is the store's. */
+/* Checks that everything in the store is in the list, and nothing else except states of its
+ * parameters. values gets the values of the store. */
 static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
                               tdm_tensor_list *values) {
   for (size_t i = 0; i < tdm_tensor_list_count(list); i++) {
@@ -106,12 +106,12 @@ static tdm_status check_names(tdm_store *store, const tdm_tensor_list *list,
   return TDM_OK;
 }
 
-/* What a list has for the store's sessions and for the store. */
+/* The parts of a list for the store's sessions and for the store. */
 typedef struct loaded {
   tdm_region region;
   uint64_t store_step;
-  const tdm_session_numbers **numbers; /* per trainer of the store; NULL: the list has none */
-  tdm_tensor_list *values;             /* the store's */
+  const tdm_session_numbers **numbers; /* per trainer of the store; NULL: missing in the list */
+  tdm_tensor_list *values;             /* of the store */
 } loaded;
 
 static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list, loaded *it) {

@@ -1,6 +1,6 @@
-/* Names of a session's parameters in files, both ways. Invariants: the names in files of one
- * session are distinct; a load that does not fit changes nothing, and its message tells all that
- * does not. */
+/* Maps names of a session's parameters to names in files, and back. Invariants: the names in files
+ * of one session are distinct. A load that does not fit changes nothing, and its message lists
+ * every mismatch. */
 #include "tandem/graph/state_dict.h"
 
 #include <stdio.h>
@@ -12,22 +12,22 @@
 #include "graph/run/session.h"
 #include "graph/store/store.h"
 
-/* A parameter, or another name of one that is tied, and where a list has it. */
+/* A parameter, or another name of a tied one, and its tensor in a list. */
 typedef struct dict_entry dict_entry;
 struct dict_entry {
   tdm_store_entry *entry;
-  const char *name;   /* in files */
+  const char *name;   /* name in files */
   const char *source; /* its name in the list; NULL: not found */
-  tdm_listed_tensor has; /* what the list has of it */
-  dict_entry *tied;      /* of another name: the first that files have; NULL: this is */
+  tdm_listed_tensor has; /* the tensor of the list */
+  dict_entry *tied;      /* for another name: the first one in files; NULL: this is the first */
 };
 
 typedef struct dict {
   tdm_state_dict_options options;
   tdm_region region;
-  tdm_map by_file; /* name in files -> dict_entry */
-  tdm_map by_own;  /* name in the store -> dict_entry */
-  tdm_map firsts;  /* what an entry is called in the store -> the first dict_entry of it */
+  tdm_map by_file; /* maps a name in files to its dict_entry */
+  tdm_map by_own;  /* maps a name in the store to its dict_entry */
+  tdm_map firsts;  /* maps an entry's name in the store to its first dict_entry */
   dict_entry *entries;
   size_t count;
 } dict;
@@ -38,7 +38,7 @@ static bool begins(const char *name, const char *prefix) {
   return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* The name in files of the store's name; *out_name is NULL where files do not have it. */
+/* Converts the store's name to the name in files; *out_name is NULL if files do not contain it. */
 static tdm_status name_in_files(dict *self, const char *own, const char **out_name) {
   *out_name = NULL;
   char *dotted = tdm_region_string(&self->region, own);
@@ -56,7 +56,7 @@ static tdm_status name_in_files(dict *self, const char *own, const char **out_na
   return TDM_OK;
 }
 
-/* own: the name that entry has, or is tied to. */
+/* own: the name of the entry, or a name that is tied to it. */
 static tdm_status add_entry(dict *self, tdm_store_entry *entry, const char *own) {
   const char *name;
   if (tdm_store_is_later_shard(entry) || entry->is_constant) return TDM_OK;
@@ -98,7 +98,7 @@ static void dict_deinit(dict *self) {
   tdm_region_deinit(&self->region);
 }
 
-/* The parameters that the session reads, by their names. To be deinited, on failure too. */
+/* Collects the parameters that the session reads, by name. Deinit it, on failure too. */
 static tdm_status dict_init(dict *self, const tdm_session *session,
                             const tdm_state_dict_options *options) {
   *self = (dict){.options = *options};
@@ -171,7 +171,7 @@ tdm_status tdm_session_state_dict_for(tdm_session *session, const tdm_state_dict
 
 /* ---- Finding a list's names ------------------------------------------------------------------ */
 
-/* Under a name as files have it, or as the store has it. */
+/* Finds an entry by its name in files, or by its name in the store. */
 static dict_entry *find_exactly(const dict *self, const char *name) {
   dict_entry *found = tdm_map_get(&self->by_file, name);
   return found || !strchr(name, '/') ? found : tdm_map_get(&self->by_own, name);
@@ -189,7 +189,7 @@ static tdm_status find_entry(dict *self, const char *name, dict_entry **out_entr
   return TDM_OK;
 }
 
-/* Tensors that are known to be nobody's parameters. */
+/* Returns true for tensors that are known not to be parameters. */
 static bool is_passed_over(const dict *self, const char *name) {
   if (self->options.allow_unexpected || begins(name, TDM_CHECKPOINT_PREFIX) ||
       begins(name, "optimizer/"))
@@ -201,11 +201,11 @@ static bool is_passed_over(const dict *self, const char *name) {
 
 /* ---- What does not fit ----------------------------------------------------------------------- */
 
-/* A list of names, as long as a quarter of a message. */
+/* A list of names, limited to a quarter of a message. */
 typedef struct names_text {
   char text[TDM_MESSAGE_BYTES / 4];
   size_t length;
-  size_t untold; /* how many had no room */
+  size_t untold; /* number of names without room */
 } names_text;
 
 static void names_add(names_text *names, const char *name, const char *remark) {
@@ -224,11 +224,11 @@ static void names_add(names_text *names, const char *name, const char *remark) {
 typedef struct misfits {
   names_text missing;
   names_text unexpected;
-  names_text other;    /* shapes or dtypes */
-  bool is_convertible; /* convert_dtypes would let one of `other` fit */
+  names_text other;    /* with other shapes or dtypes */
+  bool is_convertible; /* with convert_dtypes one of `other` would fit */
 } misfits;
 
-/* "[2, 3]", or "of 9 dimensions" where that is more than a shape has. */
+/* Writes "[2, 3]", or "of 9 dimensions" if that is more than a shape holds. */
 static const char *listed_shape(const tdm_listed_tensor *has, char text[TDM_SHAPE_TEXT]) {
   tdm_shape shape = {.rank = has->rank};
   snprintf(text, TDM_SHAPE_TEXT, "of %d dimensions", (int)has->rank);
@@ -247,7 +247,7 @@ static void add_misfit(misfits *found, const dict_entry *entry) {
   names_add(&found->other, entry->name, remark);
 }
 
-/* "; missing: a, b and 3 more" at the end of text. */
+/* Appends "; missing: a, b and 3 more" to text. */
 static void tell(char *text, size_t bytes, const char *what, const names_text *names) {
   if (!names->length && !names->untold) return;
   size_t length = strlen(text);
@@ -293,7 +293,7 @@ static bool has_shape(const tdm_listed_tensor *has, const tdm_shape *shape) {
   return has->rank == shape->rank && (bytes == 0 || memcmp(has->dims, shape->dims, bytes) == 0);
 }
 
-/* Returns true if what the list has can be converted to the dtype of a parameter. */
+/* Returns true if the list's tensor can be converted to the dtype of a parameter. */
 static bool is_convertible(const tdm_listed_tensor *has, tdm_dtype dtype) {
   return has->tensor && tdm_dtype_is_floating(has->dtype) && tdm_dtype_is_floating(dtype);
 }
@@ -306,12 +306,13 @@ static bool fits(const dict *self, const dict_entry *entry) {
          (self->options.convert_dtypes && is_convertible(has, wants.dtype));
 }
 
-/* What the list has, which fits, on the host in the parameter's dtype. The caller releases it. */
+/* Returns the list's tensor, which fits, on the host in the parameter's dtype. The caller releases
+ * it. */
 static tdm_tensor *take_value(const dict_entry *entry) {
   return tdm_tensor_to(entry->has.tensor, "cpu:0", tdm_store_table_spec(entry->entry).dtype);
 }
 
-/* A parameter that has several names has one value. */
+/* Checks that a parameter with several names has one value. */
 static tdm_status check_equal(const dict_entry *entry) {
   tdm_tensor *mine = take_value(entry);
   tdm_tensor *other = take_value(entry->tied);
@@ -325,7 +326,7 @@ static tdm_status check_equal(const dict_entry *entry) {
   return status;
 }
 
-/* One of the names of a parameter is enough. */
+/* One of the names of a parameter is sufficient. */
 static tdm_status merge_tied(dict *self) {
   for (size_t i = 0; i < self->count; i++) {
     const dict_entry *entry = &self->entries[i];
@@ -348,7 +349,7 @@ static tdm_status add_value(const dict_entry *entry, tdm_tensor_list *values) {
   return status;
 }
 
-/* Checks what was matched; values gets it under the store's names. */
+/* Checks the matches; values gets them under the store's names. */
 static tdm_status check_matches(const dict *self, misfits *found, tdm_tensor_list *values) {
   for (size_t i = 0; i < self->count; i++) {
     const dict_entry *entry = &self->entries[i];
@@ -378,7 +379,7 @@ tdm_status tdm_session_load_state_dict(tdm_session *session, const tdm_tensor_li
   dict self;
   misfits found = {{{0}, 0, 0}, {{0}, 0, 0}, {{0}, 0, 0}, false};
   tdm_status status = dict_init(&self, session, &chosen);
-  if (!values) status = TDM_OUT_OF_MEMORY; /* which the other ranks are told */
+  if (!values) status = TDM_OUT_OF_MEMORY; /* which is sent to the other ranks */
   if (status == TDM_OK) status = match_list(&self, list, &found);
   if (status == TDM_OK) status = merge_tied(&self);
   if (status == TDM_OK) status = check_matches(&self, &found, values);

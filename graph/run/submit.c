@@ -1,5 +1,5 @@
-/* The public ways to run: blocking and on the loop. Invariant: a run that was started ends exactly
- * once; a blocking caller waits only for its own run, never for the loop. */
+/* The public functions to run: blocking, and on the loop. Invariant: a run that was started ends
+ * exactly once. A blocking caller waits only for its own run, never for the loop. */
 #include <string.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@
 #include "graph/run/sequence.h"
 
 #define SPIN_NS 50000 /* parking and waking costs about as much */
-#define ALONE_NS 2000 /* spinning longer than this, yield to a device's thread on the same core */
+#define ALONE_NS 2000 /* after spinning for longer, yields to a device's thread on the same core   \
+                       */
 
 /* ---- Waiting ---- */
 
@@ -26,7 +27,7 @@ static void wait_by_spinning(tdm_context *context, _Atomic uint32_t *flag) {
   }
 }
 
-/* Messages may set the flag: they are taken on meanwhile. */
+/* Executes the network's queues meanwhile, because messages may set the flag. */
 static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag) {
   tdm_attendance wait = {.has_cores = false};
   while (!atomic_load_explicit(flag, memory_order_acquire) && tdm_context_attend(context, &wait))
@@ -41,7 +42,7 @@ static void wait_for(tdm_context *context, uint32_t bell, _Atomic uint32_t *flag
   tdm_context_attend_end(context, &wait);
 }
 
-/* Runs to the end on the calling thread, or waits for whoever runs it. */
+/* Runs to the end on the calling thread, or waits for the thread that runs it. */
 static void run_to_end(tdm_run_state *run) {
   tdm_session *session = run->session;
   run->bell = tdm_context_bell_acquire(session->context);
@@ -63,7 +64,7 @@ tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_reque
   return TDM_OK;
 }
 
-/* Runs to the end; what the caller asked for is theirs. */
+/* Runs to the end, and passes the requested results to the caller. */
 static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request, tdm_fetch *fetches,
                              double *out_loss) {
   run_to_end(run);
@@ -77,7 +78,7 @@ static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request,
   return TDM_OK;
 }
 
-/* *out_ran: it could be planned. *out_again: it failed, and may be asked for again at once. */
+/* *out_ran: it could be planned. *out_again: it failed, and may be repeated at once. */
 static tdm_status run_once(tdm_session *session, const tdm_run_request *request, tdm_fetch *fetches,
                            double *out_loss, bool *out_ran, bool *out_again) {
   tdm_run_state *run;
@@ -90,8 +91,8 @@ static tdm_status run_once(tdm_session *session, const tdm_run_request *request,
   return status;
 }
 
-/* Once it has worked in another number of parts, nothing has failed for the caller; where no other
- * can be planned, what is told is why the run before has failed. */
+/* If it works with another number of parts, the caller sees no failure. If no other number can be
+ * planned, the failure of the preceding run is reported. */
 static tdm_status run_tuned(tdm_session *session, const tdm_run_request *request,
                             tdm_fetch *fetches, double *out_loss) {
   tdm_last_failure before, latest;
@@ -157,15 +158,16 @@ tdm_status tdm_train_step(tdm_session *session, const tdm_feed *feeds, size_t fe
 
 /* ---- On the loop ---- */
 
-/* On the loop's thread: hands the result to the user and lets the run go. */
+/* Passes the result to the user and releases the run. On the loop's thread. */
 static void deliver(tdm_loop_task *task) {
   tdm_run_state *run = (tdm_run_state *)((char *)task - offsetof(tdm_run_state, task));
   tdm_session *session = run->session;
   tdm_plan *plan = run->plan;
   tdm_context *context = tdm_context_retain(session->context);
   tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
-  tdm_run_leave_sequence(run); /* the callback may submit the next */
-  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* nobody finds it now */
+  tdm_run_leave_sequence(run); /* so that the callback may submit the next one */
+  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* it can no longer be
+                                                                          * found by its id */
   const size_t fetch_count = plan->target_count - plan->training;
   tdm_run_result result = {
       .run_id = run->id, .status = run->status, .message = run->message, .fetches = run->fetches};
@@ -178,12 +180,12 @@ static void deliver(tdm_loop_task *task) {
       run->outputs[i] = NULL;
     }
   }
-  (void)tdm_run_note_parts(run); /* what the callback submits is cut otherwise */
+  (void)tdm_run_note_parts(run); /* so that runs submitted by the callback are cut differently */
   run->callback(run->user, &result);
   tdm_run_close(run);
   if (makes_room && session->writable) session->writable(session->writable_user);
   tdm_session_drop(session);
-  tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed once nobody is inside */
+  tdm_loop_unhold(tdm_context_loop(context)); /* the loop may be closed when no run is inside */
   tdm_context_leave(context);
   tdm_context_release(context);
 }
@@ -199,7 +201,7 @@ void tdm_run_complete(tdm_run_state *run) {
   tdm_doorbell_ring(bell);
 }
 
-/* A copy of what is fed, pinned where that is: the plan counts on it. */
+/* Copies an input, to pinned memory if the input is pinned, because the plan relies on it. */
 static tdm_status copy_input(const tdm_run_state *run, const tdm_tensor *tensor,
                              tdm_tensor **out_copy) {
   const bool pinned = tdm_memory_is_pinned(&tensor->storage->memory);
@@ -211,13 +213,13 @@ static tdm_status copy_input(const tdm_run_state *run, const tdm_tensor *tensor,
   tdm_status status = partner ? tdm_run_check_pinned(run, &storage->memory) : TDM_OK;
   if (status == TDM_OK)
     status = tdm_tensor_over(storage, 0, tensor->dtype, &tensor->shape, out_copy);
-  tdm_storage_release(storage); /* the copy's now */
+  tdm_storage_release(storage); /* now owned by the copy */
   if (status == TDM_OK && tensor->bytes > 0)
     memcpy(tdm_tensor_data(*out_copy), tdm_tensor_data(tensor), tensor->bytes);
   return status;
 }
 
-/* The run's own hold on what it reads: a copy, or what was handed over. */
+/* Makes the run own its inputs: by a copy, or by taking over the tensor. */
 static tdm_status keep_inputs(tdm_run_state *run) {
   for (size_t i = 0; i < run->plan->graph.inputs.count; i++) {
     tdm_run_input *input = &run->inputs[i];
@@ -235,7 +237,7 @@ static tdm_status keep_inputs(tdm_run_state *run) {
   return TDM_OK;
 }
 
-/* When the deadline is, on the clock of tdm_time_ns; 0: never. */
+/* Returns the time of the deadline in tdm_time_ns; 0: never. */
 static uint64_t due_of(const tdm_submit_options *options) {
   if (options->deadline_ns == TDM_NO_DEADLINE) return 0;
   const uint64_t now_ns = tdm_time_ns();
@@ -243,11 +245,11 @@ static uint64_t due_of(const tdm_submit_options *options) {
   return now_ns + options->deadline_ns;
 }
 
-/* The run has what it needs for as long as it likes: a hold on its inputs, and an id. */
+/* Makes the run independent of its caller: it owns its inputs, and has an id. */
 static tdm_status make_asynchronous(tdm_run_state *run) {
   tdm_status status = keep_inputs(run);
   if (status == TDM_OK) {
-    run->asynchronous = true; /* it has inputs to let go of */
+    run->asynchronous = true; /* it has inputs to release */
     status = tdm_run_table_add(&run->session->runs, run, &run->id);
   }
   if (status != TDM_OK) tdm_run_give_up(run->session, status);
@@ -273,7 +275,8 @@ static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
 
 static tdm_status submit(tdm_session *session, const tdm_run_request *request,
                          const tdm_submit_options *options, uint64_t *out_run_id) {
-  const uint64_t due_ns = due_of(options); /* planning, and waiting for who plans, count */
+  const uint64_t due_ns = due_of(options); /* includes planning, and waiting for another thread that
+                                            * plans */
   if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
   tdm_run_state *run = NULL;
@@ -283,7 +286,7 @@ static tdm_status submit(tdm_session *session, const tdm_run_request *request,
   if (status == TDM_OK) {
     if (out_run_id) *out_run_id = run->id;
     start_submitted(run, request, options, due_ns);
-    return TDM_OK; /* the run leaves the context when it was delivered */
+    return TDM_OK; /* the run leaves the context after its delivery */
   }
   if (run) {
     run->status = status; /* it did not run */

@@ -1,5 +1,5 @@
-/* Keeping runs, and making a timeline of them. Invariant: see trace.h; a timeline owns all that it
- * points to, so the plans it tells of may go. */
+/* Records runs, and builds a timeline of them. Invariant: see trace.h. A timeline owns everything
+ * that it points to, so the plans may be freed. */
 #include "graph/run/trace.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "graph/report/report.h"
 
 typedef struct tdm_kept_run {
-  struct tdm_kept_run *next; /* among the spare ones */
+  struct tdm_kept_run *next; /* in the list of spare ones */
   tdm_plan *plan;
   tdm_run_moments moments;
   int slot;
@@ -28,7 +28,7 @@ struct tdm_trace {
   tdm_kept_run **kept; /* (run_count), a ring; NULL: none yet */
   size_t run_count;
   size_t next;
-  tdm_kept_run *spare; /* no more than there were runs in flight */
+  tdm_kept_run *spare; /* at most as many as there were runs in flight */
 };
 
 /* ---- Life ---- */
@@ -107,7 +107,7 @@ tdm_status tdm_trace_reserve(tdm_trace *trace, size_t command_count, tdm_kept_ru
   return TDM_OK;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static void spare_record(tdm_trace *trace, tdm_kept_run *record) {
   record->next = trace->spare;
   trace->spare = record;
@@ -151,7 +151,7 @@ void tdm_trace_keep(tdm_trace *trace, tdm_run_state *run) {
 
 /* ---- The plan of a timeline ---- */
 
-/* Returns the names of the devices on the same cores; NULL: there are none, or memory is short. */
+/* Returns the names of the devices on the same cores; NULL: none, or memory is short. */
 static const char *list_sharing(tdm_timeline *timeline, const tdm_device *device) {
   const char *list = NULL;
   const size_t count = tdm_device_count(device->context);
@@ -227,7 +227,7 @@ static tdm_status describe_step(tdm_timeline *timeline, const tdm_plan *plan, si
   return node->operation ? TDM_OK : describe_transfer(timeline, plan, node, out);
 }
 
-/* What the commands read is known to their programs. */
+/* The programs of the commands contain their dependencies. */
 static tdm_status find_dependencies(tdm_timeline *timeline, const tdm_plan *plan,
                                     tdm_timeline_node *nodes) {
   for (uint32_t p = 0; p < plan->program_count; p++)
@@ -290,7 +290,7 @@ static tdm_status add_run(tdm_timeline *timeline, const tdm_kept_run *kept) {
   return TDM_OK;
 }
 
-/* Room for everything that can come. */
+/* Allocates for the maximum. */
 static tdm_status make_lists(const tdm_trace *trace, tdm_timeline *timeline) {
   size_t runs = 0;
   size_t events = 0;

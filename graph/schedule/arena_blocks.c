@@ -1,6 +1,7 @@
 /* Best fit over bins of sizes (four to a power of two, as in Masmano, Ripoll, Crespo, Real: "TLSF:
  * a new dynamic memory allocator for real-time systems", ECRTS 2004), with a bounded number of
- * looks. Invariant: two free neighbours are one block unless neither's ends cover the other's. */
+ * inspected blocks. Invariant: two free neighbours are one block unless neither's ends cover the
+ * other's. */
 #include "graph/schedule/arena_blocks.h"
 
 #define LOOKS_PER_BIN 8
@@ -8,9 +9,9 @@
 
 struct tdm_arena_block {
   uint64_t offset, bytes;
-  tdm_ends ends;           /* free: what must have happened */
+  tdm_ends ends;           /* if free: accesses that must have happened */
   uint32_t below, above;   /* neighbours by address, + 1 */
-  uint32_t previous, next; /* in its bin, + 1 */
+  uint32_t previous, next; /* neighbours in its bin, + 1 */
   bool free;
 };
 
@@ -35,7 +36,8 @@ static inline uint32_t bin_of(uint64_t bytes) {
   return (power - 1) * 4 + (uint32_t)(units >> (power - 2) & 3);
 }
 
-/* The first filled bin from bin on, which may be TDM_ARENA_BINS; that when there is none. */
+/* Returns the first nonempty bin from bin on, which may be TDM_ARENA_BINS; TDM_ARENA_BINS if there
+ * is none. */
 static inline uint32_t next_filled(const tdm_arena *arena, uint32_t bin) {
   for (uint32_t word = bin / 64; word < TDM_ARENA_BINS / 64; word++) {
     uint64_t bits = arena->filled[word];
@@ -71,7 +73,8 @@ static void bin_remove(tdm_arena *arena, tdm_arena_pool *pool, uint32_t block) {
 
 /* ---- Blocks in order of address -------------------------------------------------------------- */
 
-/* A new block right above below (0: at the bottom); its number, or 0 when memory is short. */
+/* Inserts a new block right above `below` (0: at the bottom). Returns its number, or 0 if memory is
+ * short. */
 static uint32_t block_insert(tdm_arena *arena, tdm_arena_pool *pool, uint32_t below,
                              uint64_t offset, uint64_t bytes) {
   uint32_t block = pool->unused;
@@ -96,7 +99,7 @@ static uint32_t block_insert(tdm_arena *arena, tdm_arena_pool *pool, uint32_t be
   return block;
 }
 
-/* Takes the block above, which is in no bin, into block. */
+/* Merges the block above, which is in no bin, into block. */
 static void block_absorb_above(tdm_arena *arena, tdm_arena_pool *pool, uint32_t block) {
   tdm_arena_block *self = block_at(pool, block);
   const uint32_t gone = self->above;
@@ -112,8 +115,8 @@ static void block_absorb_above(tdm_arena *arena, tdm_arena_pool *pool, uint32_t 
 
 /* ---- Finding room ---------------------------------------------------------------------------- */
 
-/* The smallest of the first few of a bin that is big enough and whose ends lifetime begins behind;
- * else 0. */
+/* Returns the smallest of the first few blocks of a bin that is large enough and whose ends have
+ * happened before lifetime begins; otherwise 0. */
 static uint32_t best_of_bin(const tdm_arena *arena, const tdm_arena_pool *pool,
                             const tdm_lifetimes *lifetimes, uint32_t bin,
                             const tdm_lifetime *lifetime) {
@@ -144,8 +147,8 @@ static uint32_t best_fit(const tdm_arena *arena, const tdm_arena_pool *pool,
   return 0;
 }
 
-/* Joins free neighbours that lifetime may have into one block of enough bytes; 0 when there is no
- * such run. Looks at every block, as long as the arena's credit lasts. */
+/* Merges free neighbours that lifetime may use into one block of enough bytes. Returns 0 if there
+ * is no such run. Inspects every block, as long as the arena's credit lasts. */
 static uint32_t join_fit(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes *lifetimes,
                          const tdm_lifetime *lifetime) {
   const uint64_t bytes = lifetime->bytes;
@@ -167,13 +170,14 @@ static uint32_t join_fit(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifet
     bin_remove(arena, pool, block_at(pool, first)->above);
     block_absorb_above(arena, pool, first);
   }
-  /* Whoever knows the first step knows what the blocks were free of. */
+  /* A step that knows the first step also knows the ends of the former contents. */
   block_at(pool, first)->ends = (tdm_ends){.step = lifetime->first};
   bin_insert(arena, pool, first);
   return first;
 }
 
-/* Free room at the top: what is free there grows, or a new block; 0 when memory is short. */
+/* Takes free room at the top: a free block there grows, or a new block is added. Returns 0 if
+ * memory is short. */
 static uint32_t grow(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes *lifetimes,
                      const tdm_lifetime *lifetime) {
   const uint64_t bytes = lifetime->bytes;
@@ -218,8 +222,8 @@ tdm_status tdm_arena_place(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lif
   return TDM_OK;
 }
 
-/* Joins lower and the block above it if both are free and one's ends cover the other's. lower is
- * in no bin; the other leaves its own when joined. */
+/* Merges lower and the block above it if both are free and the ends of one cover those of the
+ * other. lower is in no bin; the other one leaves its bin when merged. */
 static bool join_pair(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifetimes *lifetimes,
                       uint32_t lower, uint32_t upper, uint32_t binned) {
   if (lower == 0 || upper == 0 || !block_at(pool, binned)->free) return false;

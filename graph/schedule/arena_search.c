@@ -1,7 +1,7 @@
-/* Values take the lowest gap between those they may not share with, in the order of a list: by
- * size, by size times duration, by duration, from the last on, and as in the plan. Within a list,
- * what reaches the best known top moves forward, and the list is tried again. Invariant: every pair
- * that may not share is in the pairs of both. */
+/* Places values at the lowest gap between those that they may not share with, in the order of a
+ * list: by size, by size times duration, by duration, from the last on, and as in the plan. Within
+ * a list, the value that reaches the best known top moves forward, and the list is tried again.
+ * Invariant: every pair that may not share is in the pairs of both. */
 #include "graph/schedule/arena_search.h"
 
 #include <assert.h>
@@ -9,14 +9,14 @@
 #include <string.h>
 
 #define NO_OFFSET UINT64_MAX
-#define CLIMBS 32 /* tries from one list */
+#define CLIMBS 32 /* tries per list */
 
 enum { BY_BYTES, BY_AREA, BY_DURATION, BY_LAST, BY_FIRST, LIST_COUNT };
 
 struct value {
   uint64_t bytes;
   uint32_t storage;
-  uint32_t first_pair; /* in pairs */
+  uint32_t first_pair; /* index in pairs */
   uint32_t pair_count;
 };
 
@@ -24,7 +24,7 @@ struct span {
   uint64_t offset, end;
 };
 
-/* What a try knew before it placed a value. */
+/* The state of a try before it placed a value. */
 struct mark {
   uint64_t top;
   uint64_t looks;
@@ -43,17 +43,18 @@ struct search {
   tdm_region region;
   struct value *values; /* (value_count), by first step */
   uint32_t value_count;
-  uint32_t *earlier; /* for each value those that began before it and may not share */
+  uint32_t *earlier; /* for each value the earlier ones with which it may not share */
   size_t earlier_count, earlier_capacity;
   uint32_t *pairs;     /* (2 * earlier_count): both ways */
-  uint32_t *waiting;   /* (value_count): those that a later one may meet */
-  uint32_t *to_come;   /* (queue_count): beginnings there of values that are not paired yet */
-  uint32_t *seen;      /* (queue_count): first step + 1 of the last of the others */
+  uint32_t *waiting;   /* (value_count): values that a later one may meet */
+  uint32_t *to_come;   /* (queue_count): beginnings on the queue of values that are not paired
+                        * yet */
+  uint32_t *seen;      /* (queue_count): 1 + first step of the last of the others */
   uint32_t *order;     /* (value_count) */
   struct rank *ranks;  /* (value_count) */
-  struct span *placed; /* (value_count): in the try at hand; offset NO_OFFSET: not yet */
-  struct mark *marks;  /* (value_count): by place in order, of the latest try */
-  uint32_t tried;      /* values that it has placed */
+  struct span *placed; /* (value_count): in the current try; offset NO_OFFSET: not placed yet */
+  struct mark *marks;  /* (value_count): of the latest try, by place in order */
+  uint32_t tried;      /* number of values that it has placed */
   uint64_t *best;      /* (value_count): offsets */
   struct span *spans;  /* (value_count) */
   uint64_t best_bytes;
@@ -78,7 +79,7 @@ static inline uint32_t queue_of(const struct search *search, uint32_t step) {
 
 /* ---- Which may not share --------------------------------------------------------------------- */
 
-/* Whether all values to come begin behind ends, which some step already does. */
+/* Returns true if all later values begin after ends, known from some existing step. */
 static bool known_to_all(const struct search *search, tdm_ends ends) {
   for (uint32_t q = 0; q < search->schedule->queue_count; q++) {
     if (search->to_come[q] == 0) continue;
@@ -89,7 +90,7 @@ static bool known_to_all(const struct search *search, tdm_ends ends) {
   return true;
 }
 
-/* One more value (change 1) or one less (UINT32_MAX) to come where lifetime begins. */
+/* Counts one more value (change 1) or one fewer (UINT32_MAX) to come where lifetime begins. */
 static void expect_beginnings(struct search *search, const tdm_lifetime *lifetime,
                               uint32_t change) {
   tdm_ends begins = lifetime->begins;
@@ -100,7 +101,7 @@ static void expect_beginnings(struct search *search, const tdm_lifetime *lifetim
   }
 }
 
-/* Pairs value with those waiting; those that no later one can meet stop waiting. */
+/* Pairs value with the waiting ones, and removes those that no later one can meet. */
 static tdm_status pair_value(struct search *search, uint32_t value, uint32_t *waiting_count) {
   const tdm_lifetime *lifetime = lifetime_of(search, value);
   const uint32_t begin = (uint32_t)search->earlier_count;
@@ -127,7 +128,7 @@ static tdm_status pair_value(struct search *search, uint32_t value, uint32_t *wa
   return TDM_OK;
 }
 
-/* *out_done: whether the credit lasted. */
+/* *out_done: the credit was sufficient. */
 static tdm_status find_pairs(struct search *search, bool *out_done) {
   uint32_t waiting_count = 0;
   *out_done = false;
@@ -170,7 +171,7 @@ static tdm_status pair_both_ways(struct search *search) {
 
 /* ---- Placing --------------------------------------------------------------------------------- */
 
-/* The lowest offset where value meets none of those placed; adds its work to *looks. */
+/* Returns the lowest offset where value meets no placed value; adds its work to *looks. */
 static uint64_t lowest_gap(const struct search *search, const struct value *value,
                            uint64_t *looks) {
   const uint32_t *pairs = search->pairs + value->first_pair;
@@ -187,7 +188,7 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
     *looks += count;
     for (uint32_t i = 0; i < count; i++) {
       const struct span span = search->spans[i];
-      if (span.end <= lowest) continue; /* and never again */
+      if (span.end <= lowest) continue; /* and for all later gaps */
       search->spans[kept++] = span;
       if (span.offset >= lowest + value->bytes) continue;
       lowest = span.end;
@@ -199,10 +200,10 @@ static uint64_t lowest_gap(const struct search *search, const struct value *valu
   return lowest;
 }
 
-/* Places the values in order, as far as they stay below the best known top: keeps them if all do.
- * Those before `first`, which is no later than what the latest try answered, are as that one has
- * placed them: below the best top, since they did not make up the try's own. The index in order of
- * the value that is in the way of a lower top. */
+/* Places the values in order while they stay below the best known top, and keeps the result if all
+ * do. Values before `first` keep their places of the latest try. `first` is at most that try's
+ * result, so they are below the best top, because they did not cause the try's own top. Returns the
+ * index in order of the value that prevents a lower top. */
 static uint32_t place_in_order(struct search *search, uint32_t first) {
   assert(first == 0 || search->marks[first - 1].top < search->best_bytes);
   struct mark mark = {.looks = search->value_count};
@@ -272,7 +273,7 @@ static void climb(struct search *search, uint64_t good_bytes) {
     for (int round = 0; round < CLIMBS; round++) {
       if (search->best_bytes <= good_bytes || *search->credit == 0) return;
       const uint32_t from = place_in_order(search, to);
-      to = round % 2 == 0 ? 0 : from / 2; /* only to the front goes in circles */
+      to = round % 2 == 0 ? 0 : from / 2; /* moving only to the front would repeat in a cycle */
       const uint32_t moved = search->order[from];
       memmove(search->order + to + 1, search->order + to, (from - to) * sizeof(uint32_t));
       search->order[to] = moved;
@@ -282,7 +283,7 @@ static void climb(struct search *search, uint64_t good_bytes) {
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
-/* The arena's storages in order of first step. */
+/* Lists the arena's storages in order of first step. */
 static tdm_status list_values(struct search *search, uint32_t arena) {
   const tdm_schedule *schedule = search->schedule;
   const tdm_lifetime *lifetimes = search->lifetimes->items;

@@ -1,9 +1,10 @@
-/* Rows of vector clocks and the barrier between the phases. Invariant: row 0 knows nothing. */
+/* Rows of vector clocks and the barrier between the phases. Invariant: row 0 contains no
+ * knowledge. */
 #include "graph/schedule/clocks.h"
 
 #include <string.h>
 
-/* Bytes of running and the arrays behind it. */
+/* Returns the bytes of running and the arrays after it. */
 static size_t queues_bytes(size_t queue_count) {
   return ((queue_count + 2) * sizeof(uint32_t) + 2 * sizeof(bool)) * queue_count;
 }

@@ -1,7 +1,7 @@
-/* Vector clocks over the queues of one run, for the passes schedule and memory: what each queue's
- * next step knows to have happened. A row is a clock that a wait or the barrier changed; a step
- * keeps the number of its row, so steps without waits cost nothing (Fidge and Mattern's clocks,
- * with one component a queue). Invariant: rows are never changed once written. */
+/* Vector clocks over the queues of one run, for the passes schedule and memory: which steps have
+ * happened before each queue's next step. A row is a clock that was changed by a wait or the
+ * barrier. A step stores the number of its row, so steps without waits cost nothing (Fidge and
+ * Mattern's clocks, with one component per queue). Invariant: rows never change once written. */
 #ifndef TANDEM_GRAPH_SCHEDULE_CLOCKS_H
 #define TANDEM_GRAPH_SCHEDULE_CLOCKS_H
 
@@ -9,33 +9,35 @@
 
 typedef struct tdm_clock_step {
   uint32_t queue;
-  uint32_t order; /* index on its queue, both phases counted */
-  uint32_t row;   /* what it knew when it began, its own queue apart */
+  uint32_t order; /* index on its queue, counted over both phases */
+  uint32_t row;   /* its knowledge at its beginning, except of its own queue */
 } tdm_clock_step;
 
 typedef struct tdm_clocks {
   const tdm_allocator *allocator;
   uint32_t queue_count;
   size_t step_count;
-  tdm_clock_step *steps; /* (step_count); those that have passed are filled in */
-  uint32_t *running;     /* (queue_count, queue_count): how many steps of each queue each knows */
-  uint32_t *queue_rows;  /* (queue_count): the newest row of each */
-  uint32_t *together;    /* (queue_count): scratch of the barrier */
-  bool *has_phase[2];    /* (queue_count): whether it has a step of that phase */
+  tdm_clock_step *steps; /* (step_count); filled for those that have passed */
+  uint32_t *running;     /* (queue_count, queue_count): how many steps of each queue each one
+                          * knows */
+  uint32_t *queue_rows;  /* (queue_count): the latest row of each */
+  uint32_t *together;    /* (queue_count): scratch memory of the barrier */
+  bool *has_phase[2];    /* (queue_count): true if it has a step of that phase */
   uint32_t *rows;        /* (row_count, queue_count) */
   size_t row_count;
   size_t rows_capacity; /* in components */
 } tdm_clocks;
 
-/* clocks may be zero before; after a failure deinit is legal, and needed. */
+/* clocks may be zero before. After a failure deinit is legal and required. */
 tdm_status tdm_clocks_init(tdm_clocks *clocks, const tdm_schedule *schedule) TDM_WARN_UNUSED;
 void tdm_clocks_deinit(tdm_clocks *clocks);
 
-/* Writes what queue knows now as a new row. OUT_OF_MEMORY. */
+/* Writes the present knowledge of queue as a new row. Fails with OUT_OF_MEMORY. */
 tdm_status tdm_clocks_snapshot(tdm_clocks *clocks, uint32_t queue) TDM_WARN_UNUSED;
 
-/* The update phase begins: every queue with a step of it knows what the queues with a step of the
- * main phase do. Those without go ahead into the next run, knowing no more. OUT_OF_MEMORY. */
+/* Begins the update phase: every queue with a step of it gets the knowledge of the queues with a
+ * step of the main phase. Queues without such a step continue into the next run without more
+ * knowledge. Fails with OUT_OF_MEMORY. */
 tdm_status tdm_clocks_barrier(tdm_clocks *clocks) TDM_WARN_UNUSED;
 
 static inline void tdm_clock_raise(uint32_t *clock, const uint32_t *row, uint32_t queue_count) {
@@ -52,13 +54,13 @@ static inline const uint32_t *tdm_clocks_row(const tdm_clocks *clocks, uint32_t 
   return clocks->rows + (size_t)row * clocks->queue_count;
 }
 
-/* Whether the next step of queue knows that step has happened. */
+/* Returns true if step has happened before the next step of queue. */
 static inline bool tdm_clocks_knows(const tdm_clocks *clocks, uint32_t queue, uint32_t step) {
   const tdm_clock_step *other = &clocks->steps[step];
   return tdm_clocks_running(clocks, queue)[other->queue] > other->order;
 }
 
-/* The next step of queue waits for step. */
+/* Makes the next step of queue wait for step. */
 static inline void tdm_clocks_join(tdm_clocks *clocks, uint32_t queue, uint32_t step) {
   const tdm_clock_step *other = &clocks->steps[step];
   uint32_t *running = tdm_clocks_running(clocks, queue);
@@ -73,7 +75,7 @@ static inline void tdm_clocks_pass(tdm_clocks *clocks, uint32_t queue, uint32_t 
   *own += 1;
 }
 
-/* Whether step a has happened before step b begins; both have passed. */
+/* Returns true if step a has happened before step b begins; both have passed. */
 static inline bool tdm_clocks_before(const tdm_clocks *clocks, uint32_t a, uint32_t b) {
   const tdm_clock_step *first = &clocks->steps[a];
   const tdm_clock_step *second = &clocks->steps[b];

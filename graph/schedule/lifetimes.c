@@ -1,7 +1,7 @@
-/* Finds first accesses and ends in one walk in plan order, with the clocks at hand. */
+/* Finds first accesses and ends in one walk in plan order, using the current clocks. */
 #include "graph/schedule/lifetimes.h"
 
-/* Whether step is one of ends or has happened before one. */
+/* Returns true if step is one of ends or has happened before one. */
 static bool step_covered(const tdm_lifetimes *lifetimes, uint32_t step, tdm_ends ends) {
   while (true) {
     if (step == ends.step) return true;
@@ -19,7 +19,7 @@ bool tdm_ends_covered(const tdm_lifetimes *lifetimes, tdm_ends earlier, tdm_ends
   return false;
 }
 
-/* Puts step behind the first of list. */
+/* Inserts step after the first of list. */
 static tdm_status add_further(tdm_lifetimes *lifetimes, tdm_ends *list, uint32_t step) {
   TDM_TRY(tdm_array_reserve(lifetimes->clocks.allocator, (void **)&lifetimes->further,
                             &lifetimes->further_capacity, lifetimes->further_count + 1,
@@ -29,7 +29,7 @@ static tdm_status add_further(tdm_lifetimes *lifetimes, tdm_ends *list, uint32_t
   return TDM_OK;
 }
 
-/* step, which has passed, is an end now, and what happened before it no longer is. */
+/* Makes step, which has passed, an end, and removes the ends that happened before it. */
 static tdm_status extend(tdm_lifetimes *lifetimes, tdm_ends *ends, uint32_t step) {
   for (tdm_ends *end = ends;; end = &lifetimes->further[end->more - 1]) {
     if (end->step == step) return TDM_OK;
@@ -42,7 +42,7 @@ static tdm_status extend(tdm_lifetimes *lifetimes, tdm_ends *ends, uint32_t step
   return add_further(lifetimes, ends, step);
 }
 
-/* step, which has passed, is a beginning too unless one happened before it. */
+/* Makes step, which has passed, a beginning, unless one happened before it. */
 static tdm_status begin(tdm_lifetimes *lifetimes, tdm_ends *begins, uint32_t step) {
   for (const tdm_ends *at = begins;; at = &lifetimes->further[at->more - 1]) {
     if (at->step == step || tdm_clocks_before(&lifetimes->clocks, at->step, step)) return TDM_OK;

@@ -1,12 +1,12 @@
-/* The pass memory: offsets in plan order first, best fit over what is free by then; where that
- * leaves an arena well above its lower bound, a search over other orders. Invariant: two storages
+/* The pass memory: first assigns offsets in plan order, best fit over what is free by then. If that
+ * leaves an arena well above its lower bound, searches over other orders. Invariant: two storages
  * share bytes only if all accesses of one happen before all of the other, or one is a part of the
  * other. */
 #include "graph/schedule/arena_blocks.h"
 #include "graph/schedule/arena_search.h"
 
-/* Work for what is beyond one walk, in looks at one storage or block: about 2 ns each. */
-#define SEARCH_LOOKS 100000 /* a plan */
+/* Limit of the work beyond one walk, in inspections of one storage or block: about 2 ns each. */
+#define SEARCH_LOOKS 100000 /* per plan */
 #define SEARCH_LOOKS_PER_STEP 30
 #define JOIN_LOOKS_PER_STORAGE 4
 
@@ -15,10 +15,10 @@ struct placing {
   tdm_lifetimes lifetimes;
   tdm_arena *arenas; /* (arena_count) */
   tdm_arena_pool pool;
-  uint32_t *blocks; /* (storage_count): block + 1 while in use */
+  uint32_t *blocks; /* (storage_count): 1 + block while in use */
 };
 
-/* No arena can need more than all of them together, so that offsets do not overflow. */
+/* Checks the total of all arenas, which limits each arena, so that offsets do not overflow. */
 static tdm_status check_sum(const tdm_schedule *schedule) {
   uint64_t sum = 0;
   for (size_t i = 0; i < schedule->storage_count; i++) {
@@ -62,7 +62,7 @@ static void placing_deinit(struct placing *placing) {
   tdm_lifetimes_deinit(&placing->lifetimes);
 }
 
-/* What begins with step gets its place; only then does what ends with step give its up. */
+/* Places what begins with step, and only then releases what ends with step. */
 static tdm_status place_step(struct placing *placing, uint32_t index) {
   const tdm_schedule *schedule = placing->schedule;
   const tdm_step *step = &schedule->steps[index];
@@ -86,8 +86,8 @@ static tdm_status place_step(struct placing *placing, uint32_t index) {
   return TDM_OK;
 }
 
-/* Searches where plan order needs more than the bytes in use at once, which no order can beat. Each
- * byte that could be saved is worth one look: small arenas are not searched for long. */
+/* Searches if plan order needs more than the bytes in use at once, a lower bound for any order.
+ * Each byte that could be saved is worth one inspection: small arenas are not searched for long. */
 static tdm_status improve(struct placing *placing) {
   tdm_schedule *schedule = placing->schedule;
   uint64_t credit = SEARCH_LOOKS + SEARCH_LOOKS_PER_STEP * (uint64_t)schedule->step_count;
@@ -101,7 +101,7 @@ static tdm_status improve(struct placing *placing) {
       credit -= share;
       TDM_TRY(tdm_arena_search(schedule, &placing->lifetimes, a, good_bytes, &share,
                                &schedule->arena_bytes[a]));
-      credit += share; /* what is left is for the rest */
+      credit += share; /* the rest is for the other arenas */
     }
   }
   return TDM_OK;

@@ -1,4 +1,4 @@
-/* For jobs of several ranks: the steps of one of them, and which ends of messages these are. */
+/* For jobs of several ranks: the steps of one rank, and which of them are ends of messages. */
 #ifndef TANDEM_GRAPH_SCHEDULE_RANK_STEPS_H
 #define TANDEM_GRAPH_SCHEDULE_RANK_STEPS_H
 
@@ -8,19 +8,21 @@ typedef enum tdm_message_end {
   TDM_MESSAGE_NONE,
   TDM_MESSAGE_SEND,
   TDM_MESSAGE_RECEIVE,
-  TDM_MESSAGE_OF_ALL /* all of a group do it together, and it ends for all: an all-reduce */
+  TDM_MESSAGE_OF_ALL /* all members of a group execute it together, and it ends for all: an
+                      * all-reduce */
 } tdm_message_end;
 
-/* The end of a message that a step is. */
+/* The end of a message that a step represents. */
 typedef struct tdm_step_message {
   uint8_t end;     /* tdm_message_end */
-  uint32_t number; /* all its ends have the same; no other message of the kind has it */
-  uint32_t peer;   /* the rank at the other end; of all of a group of devices, which member it is */
+  uint32_t number; /* equal for all its ends, and unique among messages of the kind */
+  uint32_t peer;   /* the rank at the other end; for all of a group of devices: the index of this
+                    * member */
   uint64_t bytes;
-  uint32_t group;   /* of all: 0: all ranks, once each; else which group of devices */
-  uint32_t members; /* of a group of devices, on whichever ranks */
-  uint32_t device;  /* whose it is, from 1, over all ranks; 0: its host's */
-  uint32_t partner; /* of a send or receive: the device at the other end; 0: a host */
+  uint32_t group;   /* for all: 0: all ranks, once each; otherwise the group of devices */
+  uint32_t members; /* number of members of a group of devices, on any ranks */
+  uint32_t device;  /* its device, from 1, over all ranks; 0: its host */
+  uint32_t partner; /* for a send or receive: the device at the other end; 0: a host */
 } tdm_step_message;
 
 /* The steps of one rank, with their waits. */

@@ -1,4 +1,4 @@
-/* Schedules as objects: what they hold is made by whoever lowers to them, and by passes. */
+/* Schedules as objects; their contents are created by lowering and by passes. */
 #include "graph/schedule/schedule.h"
 
 void tdm_schedule_init(tdm_schedule *schedule, const tdm_allocator *allocator) {

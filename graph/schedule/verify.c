@@ -1,9 +1,11 @@
-/* The pass verify: walks the runs in plan order with a clock a queue, and checks each access
- * against the last ones to the same bytes. What orders a step of run r and one of run r + d depends
- * on d alone, and runs a whole depth apart are ordered by admission, so the runs walked are: 0; 1
- * for persistent storage, when two runs can be in flight (each conflict two runs apart has one of
- * the next run between, as whatever conflicts at all is written every run); and, if an arena has
- * fewer slots than runs in flight, the first that meets the bytes of run 0. */
+/* The pass verify: walks the runs in plan order with a clock per queue, and checks each access
+ * against the last ones to the same bytes. The order of a step of run r and one of run r + d
+ * depends only on d, and runs a whole depth apart are ordered by admission.
+ *
+ * So these runs are walked: run 0; run 1 for persistent storage, if two runs can be in flight; and,
+ * if an arena has fewer slots than runs in flight, the first run that uses the bytes of run 0. For
+ * each conflict two runs apart there is one with the run between, because conflicting storage is
+ * written in every run. */
 #include <string.h>
 
 #include "graph/schedule/verify_bytes.h"
@@ -11,15 +13,15 @@
 
 struct event {
   uint32_t queue;
-  uint32_t index; /* on its queue over all runs, from 1; 0: none */
+  uint32_t index; /* index on its queue over all runs, from 1; 0: none */
 };
 
-/* The accesses to a storage that a later one must know: the write, and reads since it that do not
- * know each other. */
+/* The accesses to a storage that a later one must know: the write, and later reads that do not know
+ * each other. */
 struct uses {
   struct event writer;
   struct event reader;
-  uint32_t more; /* index + 1 into further; 0: no more */
+  uint32_t more; /* index + 1 in further; 0: no more */
 };
 
 struct further_reader {
@@ -33,16 +35,17 @@ struct verifier {
   tdm_bytes bytes;
   uint32_t run;
   uint32_t last_run;
-  uint32_t slot_run;    /* the run that has run 0's slot again while both are in flight; or none */
-  uint32_t *clocks;     /* (queue_count, queue_count): events of each queue that each knows */
-  uint32_t *passed;     /* (queue_count): events so far */
-  uint32_t *positions;  /* (queue_count): steps in the phase at hand */
-  uint32_t *keeps;      /* (step_count): number + 1 of its kept clock if something waits for it */
-  uint32_t *kept[2];    /* (kept_count, queue_count): of even and odd runs */
-  uint32_t *indices;    /* (step_count): of run 0 */
-  uint32_t *run_events; /* (queue_count): events of one run */
+  uint32_t slot_run;    /* the run that uses run 0's slot again while both are in flight; or none */
+  uint32_t *clocks;     /* (queue_count, queue_count): how many events of each queue each one
+                         * knows */
+  uint32_t *passed;     /* (queue_count): number of events so far */
+  uint32_t *positions;  /* (queue_count): number of steps in the current phase */
+  uint32_t *keeps;      /* (step_count): 1 + number of its stored clock if something waits for it */
+  uint32_t *kept[2];    /* (kept_count, queue_count): for even and odd runs */
+  uint32_t *indices;    /* (step_count): in run 0 */
+  uint32_t *run_events; /* (queue_count): number of events per run */
   struct uses *uses;    /* (storage_count) */
-  bool *updates;        /* (queue_count): has a step of the update phase */
+  bool *updates;        /* (queue_count): it has a step of the update phase */
   bool *touched;        /* (storage_count) */
   bool *waited;         /* (step_count): something waits for it */
   struct further_reader *further;
@@ -50,7 +53,7 @@ struct verifier {
 };
 
 #define NO_RUN UINT32_MAX
-#define QUEUES_MAX 65536 /* the clocks are its square */
+#define QUEUES_MAX 65536 /* the size of the clocks is its square */
 
 /* ---- Clocks ---------------------------------------------------------------------------------- */
 
@@ -69,7 +72,7 @@ static inline uint32_t *kept_clock(const struct verifier *verifier, uint32_t run
          (size_t)(verifier->keeps[step] - 1) * verifier->schedule->queue_count;
 }
 
-/* Takes step's waits into its queue's clock. */
+/* Adds step's waits to its queue's clock. */
 static void begin_step(const struct verifier *verifier, const tdm_step *step) {
   const tdm_schedule *schedule = verifier->schedule;
   uint32_t *clock = clock_of(verifier, step->queue);
@@ -81,7 +84,7 @@ static void begin_step(const struct verifier *verifier, const tdm_step *step) {
   }
 }
 
-/* The step is done for whatever comes after it on its queue or waits for it. */
+/* Records the step for everything that follows it on its queue or waits for it. */
 static void end_step(const struct verifier *verifier, uint32_t index) {
   const tdm_schedule *schedule = verifier->schedule;
   const uint32_t queue = schedule->steps[index].queue;
@@ -93,8 +96,8 @@ static void end_step(const struct verifier *verifier, uint32_t index) {
   }
 }
 
-/* Between the phases: the last main step of every queue that has one (ran) is known to all updates.
- * A queue without updates learns nothing: its next run may begin before. */
+/* Crosses the barrier between the phases: all updates know the last main step of every queue that
+ * has one (ran). A queue without updates gets no knowledge: its next run may begin before. */
 static void cross_barrier(const struct verifier *verifier, const bool *ran, uint32_t *together) {
   const uint32_t queue_count = verifier->schedule->queue_count;
   memset(together, 0, queue_count * sizeof(uint32_t));
@@ -108,7 +111,7 @@ static void cross_barrier(const struct verifier *verifier, const bool *ran, uint
 
 /* ---- Conflicts ------------------------------------------------------------------------------- */
 
-/* The step of run 0 or later that an event was, for a message; slow. */
+/* Returns the step of run 0 or later of an event, for a message; slow. */
 static size_t step_of_event(const struct verifier *verifier, struct event event,
                             uint32_t *out_run) {
   const tdm_schedule *schedule = verifier->schedule;
@@ -136,8 +139,8 @@ static inline bool knows(const uint32_t *clock, struct event event) {
   return clock[event.queue] >= event.index;
 }
 
-/* The first of uses that a step with clock does not know, or one with index 0. self is skipped: an
- * access in place reads before it writes, and two writes of one step are one. */
+/* Returns the first of uses that a step with clock does not know, or one with index 0. self is
+ * skipped: an access in place reads before it writes, and two writes of one step are one. */
 static struct event first_unknown(const struct verifier *verifier, const uint32_t *clock,
                                   const struct uses *uses, struct event self) {
   const struct event writer = uses->writer;
@@ -152,7 +155,7 @@ static struct event first_unknown(const struct verifier *verifier, const uint32_
   }
 }
 
-/* A read: behind the write, and remembered in place of those it knows. */
+/* Checks a read, which follows the write, and records it instead of those that it knows. */
 static tdm_status read_uses(struct verifier *verifier, const uint32_t *clock, uint32_t step,
                             uint32_t storage, struct event self) {
   struct uses *uses = &verifier->uses[storage];
@@ -177,7 +180,7 @@ static tdm_status read_uses(struct verifier *verifier, const uint32_t *clock, ui
   return TDM_OK;
 }
 
-/* A write to bytes that hold owner's value, or did; those who read its whole read it too. */
+/* Checks a write to bytes that hold or held owner's value. Readers of its whole read it too. */
 static tdm_status write_over(const struct verifier *verifier, const uint32_t *clock, uint32_t step,
                              uint32_t storage, uint32_t owner, struct event self) {
   const struct event unknown = first_unknown(verifier, clock, &verifier->uses[owner],
@@ -191,7 +194,7 @@ static tdm_status write_over(const struct verifier *verifier, const uint32_t *cl
   return fail_unordered(verifier, step, storage, reader, whole - 1);
 }
 
-/* A read: behind whoever wrote the storage, or its parts. */
+/* Checks a read, which follows the writers of the storage or its parts. */
 static tdm_status read_storage(struct verifier *verifier, const uint32_t *clock, uint32_t step,
                                uint32_t storage, struct event self) {
   for (uint32_t p = 1; p <= verifier->schedule->storages[storage].part_count; p++) {
@@ -201,7 +204,7 @@ static tdm_status read_storage(struct verifier *verifier, const uint32_t *clock,
   return read_uses(verifier, clock, step, storage, self);
 }
 
-/* Whether its bytes, or its parts', hold its own value. */
+/* Returns true if its bytes, or those of its parts, hold its own value. */
 static bool is_whole(const struct verifier *verifier, uint32_t storage) {
   const uint32_t part_count = verifier->schedule->storages[storage].part_count;
   if (part_count == 0) return tdm_bytes_whole(&verifier->bytes, storage);
@@ -278,7 +281,7 @@ static tdm_status walk_run(struct verifier *verifier, bool *ran, uint32_t *toget
   return TDM_OK;
 }
 
-/* Which runs to walk; whether their events can be counted. */
+/* Chooses the runs to walk, and checks that their events can be counted. */
 static tdm_status choose_runs(struct verifier *verifier) {
   const tdm_schedule *schedule = verifier->schedule;
   bool carries = false; /* persistent storage is written */
@@ -333,7 +336,7 @@ static void verifier_deinit(struct verifier *verifier) {
               verifier->further_capacity * sizeof(struct further_reader));
 }
 
-/* Numbers the events of run 0, and makes room for the clocks that something waits for. */
+/* Numbers the events of run 0, and allocates the clocks that something waits for. */
 static tdm_status number_events(struct verifier *verifier) {
   const tdm_schedule *schedule = verifier->schedule;
   uint32_t count = 0;

@@ -1,5 +1,5 @@
-/* Sorts the ends of storages into places and keeps the stretches between them. Invariant: stretches
- * do not overlap, and the bitmap has a bit for exactly the places where one begins. */
+/* Sorts the ends of storages into places and stores the ranges between them. Invariant: ranges do
+ * not overlap, and the bitmap has a bit for exactly the places where one begins. */
 #include "graph/schedule/verify_bytes.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@
 #define NO_PLACE UINT32_MAX
 
 struct edge {
-  uint64_t byte;  /* address, all arenas one behind the other */
+  uint64_t byte;  /* address, with all arenas concatenated */
   uint32_t which; /* storage * 2, + 1 for its end */
 };
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* Counting sort by digits from the lowest; the result is in edges, spare is as big. */
+/* Counting sort by digits from the lowest. The result is in edges; spare has the same size. */
 static void sort_edges(struct edge **edges, struct edge **spare, size_t count, uint64_t highest) {
   for (uint32_t shift = 0; shift < 64 && highest >> shift != 0; shift += DIGIT_BITS) {
     uint32_t starts[DIGITS] = {0};
@@ -56,7 +56,7 @@ static tdm_status edges_of(const tdm_schedule *schedule, uint32_t storage, uint6
   return TDM_OK;
 }
 
-/* Where each arena begins, in bytes; *out_end is where the last ends. */
+/* Computes where each arena begins, in bytes; *out_end is where the last one ends. */
 static tdm_status arena_bases(const tdm_schedule *schedule, uint64_t *bases, uint64_t *out_end) {
   uint64_t end = 0;
   for (uint32_t a = 0; a < schedule->arena_count; a++) {
@@ -135,7 +135,7 @@ static void clear_place(tdm_bytes *bytes, uint32_t place) {
   }
 }
 
-/* Of the bits of a word: those from place on, or those up to it. */
+/* Return the bits of a word from place on, and those up to it. */
 static inline uint64_t bits_from(uint64_t word, uint32_t place) {
   return word & UINT64_MAX << (place % 64);
 }
@@ -144,7 +144,7 @@ static inline uint64_t bits_up_to(uint64_t word, uint32_t place) {
   return word & UINT64_MAX >> (63 - place % 64);
 }
 
-/* The nearest place with a bit at or after place; NO_PLACE when there is none. */
+/* Returns the nearest place with a bit at or after place; NO_PLACE if there is none. */
 static uint32_t place_from(const tdm_bytes *bytes, uint32_t place) {
   for (uint32_t l = 0; l < bytes->level_count; l++) {
     if (place / 64 >= bytes->level_words[l]) return NO_PLACE;
@@ -162,7 +162,7 @@ static uint32_t place_from(const tdm_bytes *bytes, uint32_t place) {
   return NO_PLACE;
 }
 
-/* The nearest place with a bit at or before place; NO_PLACE when there is none. */
+/* Returns the nearest place with a bit at or before place; NO_PLACE if there is none. */
 static uint32_t place_up_to(const tdm_bytes *bytes, uint32_t place) {
   for (uint32_t l = 0;; l++) { /* the highest level is one word */
     uint64_t bits = bits_up_to(bytes->levels[l][place / 64], place);
@@ -225,7 +225,7 @@ void tdm_bytes_take(tdm_bytes *bytes, uint32_t storage) {
   const uint32_t first = bytes->first_place[storage];
   const uint32_t end = bytes->end_place[storage];
   const uint32_t below = place_up_to(bytes, first);
-  tdm_held last = {0}; /* the stretch that reaches furthest */
+  tdm_held last = {0}; /* the range with the highest end */
   if (below != NO_PLACE && bytes->held[below].end > first) {
     last = bytes->held[below];
     bytes->held[below].end = first;

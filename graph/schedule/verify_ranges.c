@@ -1,13 +1,13 @@
-/* The part of the pass verify that looks at each step alone: every index in range, every access and
- * part within its storage, the phases in order, persistent writes where they belong. What it
- * accepts, the walk may follow blindly. */
+/* The part of the pass verify that checks each step separately: every index in range, every access
+ * and part within its storage, the phases in order, persistent writes in legal places. The walk
+ * uses accepted schedules without further checks. */
 #include "graph/schedule/verify_ranges.h"
 
 #include <string.h>
 
 struct ranges {
   const tdm_schedule *schedule;
-  uint32_t *positions; /* (queue_count): steps in the phase at hand */
+  uint32_t *positions; /* (queue_count): number of steps in the current phase */
   bool *touched;       /* (storage_count) */
   bool *waited;        /* (step_count) */
 };
@@ -90,7 +90,7 @@ static tdm_status check_phase(const struct ranges *ranges, size_t index) {
   return TDM_OK;
 }
 
-/* Without two phases, updates are safe only where all steps share a queue. */
+/* Without two phases, updates are safe only if all steps share a queue. */
 static tdm_status check_single_queue(const tdm_schedule *schedule) {
   const size_t count = schedule->step_count;
   if (schedule->two_phase || count == 0) return TDM_OK;
@@ -105,7 +105,7 @@ static tdm_status check_single_queue(const tdm_schedule *schedule) {
   return TDM_OK;
 }
 
-/* Its parts lie one after the other, where it says, and are all of it. */
+/* Checks that its parts are consecutive, as described, and cover all of it. */
 static tdm_status check_parts(const tdm_schedule *schedule, size_t index) {
   const tdm_storage_plan *whole = &schedule->storages[index];
   uint64_t end = 0;

@@ -1,11 +1,15 @@
-/* The proof that all ranks' programs can run together. Invariant: it executes runs of them as
- * slowly as the rules allow: a step begins when the one before it on its queue and all that it
- * waits for have ended; a message ends on all its ranks, or members of its group, once all have
- * begun it; where there are updates, they begin, and so does the run behind, when the main phase
- * has ended on all ranks; a run begins on a rank when the one that is `depth` before it has ended
- * there. What can no longer begin is a circle. Every rank submits its runs in the same order, so a
- * message meets that of its own run; three runs show all that two neighbours and a slot can have to
- * do with one another. */
+/* The proof that all ranks' programs can run together. It executes runs of them as slowly as the
+ * rules allow:
+ *
+ * - a step begins when the preceding one on its queue and everything that it waits for have ended;
+ * - a message ends on all its ranks, or members of its group, after all have begun it;
+ * - updates, and the next run if there are updates, begin when the main phase has ended on all
+ *   ranks;
+ * - a run begins on a rank when the one `depth` before it has ended there.
+ *
+ * Invariant: steps that can no longer begin form a cycle. Every rank submits its runs in the same
+ * order, so a message meets that of its own run. Three runs show all possible interactions of two
+ * neighbours and a slot. */
 #include "graph/schedule/verify_ranks.h"
 
 #include <stdlib.h>
@@ -29,7 +33,7 @@ static uint32_t count_ends(const ranks_walk *walk) {
   return count;
 }
 
-/* One entry an end, to be put together by their numbers. */
+/* Creates one entry per end, to be matched by number. */
 static void list_ends(ranks_walk *walk) {
   for (uint32_t r = 0; r < walk->rank_count; r++) {
     for (uint32_t s = 0; s < walk->ranks[r].schedule->step_count; s++) {
@@ -130,7 +134,8 @@ static participant *find_participant(ranks_walk *walk, uint32_t rank, uint32_t s
   return &walk->participants[i];
 }
 
-/* The participant's next message; one that no other has had yet is noted. NULL: no memory. */
+/* Returns the participant's next message. If no other participant has had it yet, it is added.
+ * Returns NULL if memory is short. */
 static gathering *find_gathering(ranks_walk *walk, const participant *at, uint32_t rank,
                                  uint32_t step) {
   for (uint32_t i = at->behind; i < walk->of_all_count; i++)
@@ -151,7 +156,7 @@ static gathering *find_gathering(ranks_walk *walk, const participant *at, uint32
   return made;
 }
 
-/* The step's message is its member's next one; what the group has there is what it must be. */
+/* Matches the step's message as its member's next one, which has to equal the group's. */
 static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step) {
   const tdm_step_message *message = message_at(walk, rank, step);
   const tdm_step *is = &walk->ranks[rank].schedule->steps[step];
@@ -184,7 +189,7 @@ static tdm_status note_of_all(ranks_walk *walk, uint32_t rank, uint32_t step) {
                   (unsigned long long)message->bytes);
 }
 
-/* Every member of the group has the message. */
+/* Checks that every member of the group has the message. */
 static tdm_status check_gathering(const ranks_walk *walk, const gathering *of) {
   for (uint32_t m = 0; m < of->members; m++) {
     if (of->ranks[m] != NONE) continue;
@@ -228,7 +233,7 @@ static bool waits_are_over(const tdm_schedule *schedule, const rank_walk *walk, 
   return true;
 }
 
-/* Has the run been submitted, as far as the step's phase? */
+/* Returns true if the run has been submitted, up to the step's phase. */
 static bool is_submitted(const ranks_walk *walk, const rank_walk *mine, uint32_t run,
                          const tdm_step *step) {
   if (run >= walk->depth && mine->left[run - walk->depth] > 0) return false;
@@ -237,7 +242,7 @@ static bool is_submitted(const ranks_walk *walk, const rank_walk *mine, uint32_t
   return run == 0 || walk->main_left[run - 1] == 0;
 }
 
-/* The step, which its queue is at, has ended. */
+/* Ends the current step of its queue. */
 static void end_step(ranks_walk *walk, const tdm_schedule *schedule, rank_walk *mine,
                      uint32_t queue) {
   const uint32_t step = mine->next[queue];
@@ -261,7 +266,7 @@ static bool all_have_begun(const ranks_walk *walk, uint32_t run, const gathering
   return true;
 }
 
-/* True of what is no message, too. */
+/* Returns true also for a step that is not a message. */
 static bool other_ends_have_begun(const ranks_walk *walk, uint32_t rank, uint32_t run,
                                   uint32_t step) {
   const uint32_t of_all = walk->walks[rank].of_all[step];
@@ -273,7 +278,7 @@ static bool other_ends_have_begun(const ranks_walk *walk, uint32_t rank, uint32_
   return has_begun(walk, found->ranks[side], run, found->steps[side]);
 }
 
-/* Goes on with a queue of a rank as far as it can; true: it moved. */
+/* Advances a queue of a rank as far as possible. Returns true if it moved. */
 static bool advance_queue(ranks_walk *walk, uint32_t rank, uint32_t queue) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
   rank_walk *mine = &walk->walks[rank];
@@ -295,7 +300,7 @@ static bool advance_queue(ranks_walk *walk, uint32_t rank, uint32_t queue) {
   return moved;
 }
 
-/* What stands still in the earliest run in which anything does; TDM_OK: nothing. */
+/* Fails for the earliest run that cannot continue; TDM_OK: there is none. */
 static tdm_status check_ended(const ranks_walk *walk) {
   uint32_t earliest = walk->run_count;
   uint32_t at[2] = {0, 0};
@@ -361,7 +366,7 @@ static tdm_status begin_rank(ranks_walk *walk, uint32_t rank) {
   return TDM_OK;
 }
 
-/* How many runs are walked; all ranks have as many in flight. */
+/* Computes how many runs are walked; all ranks have the same number in flight. */
 static tdm_status count_runs(ranks_walk *walk) {
   walk->depth = walk->ranks[0].schedule->depth;
   for (uint32_t r = 1; r < walk->rank_count; r++) {

@@ -1,15 +1,15 @@
-/* The order of messages between ranks, and between devices of ranks. Invariant: what has one order
- * lies on one queue, on each side. */
+/* Checks the order of messages between ranks, and between devices of ranks. Invariant: operations
+ * with one order are on one queue, on each side. */
 #include "graph/schedule/verify_ranks_walk.h"
 
-/* What a rank's host sends, or receives, or all that a device of its does with others. */
+/* The sends, or the receives, of a rank's host, or all operations of a device with others. */
 typedef struct lane {
   uint32_t device;
-  uint8_t end; /* of the host's */
+  uint8_t end; /* for the host */
   uint32_t queue;
 } lane;
 
-/* From a rank's host to another rank, or from a device of its to one there: where the latest
+/* From a rank's host to another rank, or from a device to one of that rank: where the latest
  * message is received. */
 typedef struct way {
   uint32_t to;
@@ -18,7 +18,7 @@ typedef struct way {
   uint32_t latest;
 } way;
 
-/* Each lane has one queue: that is its order. */
+/* Checks that each lane has one queue, which defines its order. */
 static tdm_status check_queues(ranks_walk *walk, uint32_t rank) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
   uint32_t count = 0;
@@ -49,7 +49,7 @@ static way *find_way(way *ways, uint32_t *count, const tdm_step_message *message
   return &ways[(*count)++];
 }
 
-/* Messages by one way match in the order in which they are sent and received. */
+/* Messages on one way match in the order of sending and receiving. */
 static tdm_status check_order(const ranks_walk *walk, uint32_t rank, way *ways) {
   const tdm_schedule *schedule = walk->ranks[rank].schedule;
   uint32_t count = 0;

@@ -1,5 +1,5 @@
-/* What the proof over ranks walks over: all ranks' steps, and the messages that they are ends of.
- * Invariant: filled by verify_ranks.c; verify_ranks_order.c reads it. */
+/* The state of the proof over ranks: all ranks' steps, and the messages of which they are ends.
+ * Invariant: verify_ranks.c fills it; verify_ranks_order.c reads it. */
 #ifndef TANDEM_GRAPH_SCHEDULE_VERIFY_RANKS_WALK_H
 #define TANDEM_GRAPH_SCHEDULE_VERIFY_RANKS_WALK_H
 
@@ -7,46 +7,46 @@
 
 #define NONE UINT32_MAX
 
-/* A message as its two ends tell of it. */
+/* A message as described by its two ends. */
 typedef struct match {
   uint32_t number;
-  uint32_t ranks[2]; /* of the send and of the receive; NONE: not seen */
+  uint32_t ranks[2]; /* of the send and of the receive; NONE: not found yet */
   uint32_t steps[2];
 } match;
 
-/* What a member of a group has of the group's messages: all on one queue. */
+/* A member's part in the messages of its group: all on one queue. */
 typedef struct participant {
   uint32_t group;
   uint32_t member;
   uint32_t rank;
   uint32_t queue;
   uint32_t count;
-  uint32_t behind; /* the gathering of its last one: the next lies there or later */
+  uint32_t behind; /* index of its last gathering: the next one is there or later */
 } participant;
 
-/* A message of all of a group. */
+/* A message of all members of a group. */
 typedef struct gathering {
   uint32_t group;
-  uint32_t at;      /* among the group's */
-  uint32_t rank;    /* of the first step that was seen of it */
-  uint32_t step;    /* that */
-  uint32_t members; /* of the group */
-  uint32_t *ranks;  /* (members); NONE: not seen */
+  uint32_t at;      /* index among the group's */
+  uint32_t rank;    /* rank of the first step that was found */
+  uint32_t step;    /* that step */
+  uint32_t members; /* number of members of the group */
+  uint32_t *ranks;  /* (members); NONE: not found yet */
   uint32_t *steps;  /* (members) */
 } gathering;
 
 enum { MOST_RUNS = 3 };
 
 typedef struct rank_walk {
-  uint32_t *first;        /* per queue: its first step; step_count: it has none */
-  uint32_t *next;         /* per queue: the step that it is at */
-  uint32_t *run;          /* per queue: of that run; run_count: behind its last */
+  uint32_t *first;        /* per queue: its first step; step_count: none */
+  uint32_t *next;         /* per queue: its current step */
+  uint32_t *run;          /* per queue: the run of that step; run_count: after its last one */
   uint32_t *follow;       /* per step: the next one of its queue */
-  uint32_t *matches;      /* per step: its message among the matches; NONE */
-  uint32_t *of_all;       /* per step: which message of all it is, in their order; NONE */
+  uint32_t *matches;      /* per step: its message in the matches; NONE */
+  uint32_t *of_all;       /* per step: index of its message of all, in their order; NONE */
   bool *begun;            /* (run_count, step_count) */
   bool *ended;            /* (run_count, step_count) */
-  size_t left[MOST_RUNS]; /* steps that have not ended */
+  size_t left[MOST_RUNS]; /* number of steps that have not ended */
 } rank_walk;
 
 typedef struct ranks_walk {
@@ -63,7 +63,7 @@ typedef struct ranks_walk {
   uint32_t run_count;
   uint32_t depth;
   bool updates;                /* some rank has an update phase */
-  size_t main_left[MOST_RUNS]; /* steps of the main phase that have not ended, of all ranks */
+  size_t main_left[MOST_RUNS]; /* number of main-phase steps that have not ended, of all ranks */
 } ranks_walk;
 
 static inline const tdm_step_message *message_at(const ranks_walk *walk, uint32_t rank,
@@ -75,7 +75,7 @@ static inline bool has_two_ends(const tdm_step_message *message) {
   return message->end == TDM_MESSAGE_SEND || message->end == TDM_MESSAGE_RECEIVE;
 }
 
-/* Once ends are matched: in which order messages are, and on which queues. */
+/* After ends are matched: checks the order of messages, and their queues. */
 tdm_status tdm_verify_ranks_order(ranks_walk *walk) TDM_WARN_UNUSED;
 
 #endif

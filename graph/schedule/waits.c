@@ -1,14 +1,15 @@
-/* The pass schedule: from accesses to the waits between queues. Each step's candidates are the last
- * step of every other queue that it conflicts with; the latest is taken first, and what a clock
- * already covers is dropped, so the waits are a transitive reduction and each is needed. Waits for
- * the previous run come second: no path within a run can need one. */
+/* The pass schedule: computes the waits between queues from accesses. Each step's candidates are
+ * the last conflicting step of every other queue. The latest one is taken first, and candidates
+ * that a clock already covers are dropped. So the waits are a transitive reduction, and each is
+ * needed. Waits for the preceding run are computed second, because they never replace a path within
+ * a run. */
 #include <string.h>
 
 #include "graph/schedule/clocks.h"
 
 struct history {
-  uint32_t writer;  /* last step that wrote, + 1; 0: none in this run */
-  uint32_t readers; /* access + 1 of the last read since, the head of a list; 0: none */
+  uint32_t writer;  /* 1 + last step that wrote; 0: none in this run */
+  uint32_t readers; /* 1 + access of the last read since then, the head of a list; 0: none */
 };
 
 struct reader {
@@ -19,12 +20,13 @@ struct reader {
 struct scheduler {
   tdm_schedule *schedule;
   tdm_region region;
-  tdm_clocks clocks; /* of one run */
-  tdm_clocks again;  /* what a run's steps know of the run before; only with carried storage */
+  tdm_clocks clocks;         /* within one run */
+  tdm_clocks again;          /* knowledge of a run's steps of the preceding run; only with carried
+                              * storage */
   struct history *histories; /* (storage_count) */
   struct reader *readers;    /* (access_count) */
-  bool *written;             /* (storage_count): in the run at hand, while again is filled */
-  uint32_t *latest;          /* (queue_count): the latest candidate + 1; 0: none */
+  bool *written;             /* (storage_count): in the current run, while `again` is filled */
+  uint32_t *latest;          /* (queue_count): 1 + the latest candidate; 0: none */
   uint32_t *candidate;       /* (queue_count): the queues with a candidate */
   uint32_t candidate_count;
   tdm_step_wait *waits;
@@ -54,7 +56,8 @@ static void scheduler_deinit(struct scheduler *scheduler) {
               scheduler->wait_capacity * sizeof(tdm_step_wait));
 }
 
-/* A step on queue conflicts with step candidate - 1 (0: none) of the run that known speaks of. */
+/* Considers that a step on queue conflicts with step candidate - 1 (0: none) of the run described
+ * by known. */
 static inline void consider(struct scheduler *scheduler, const uint32_t *known, uint32_t queue,
                             uint32_t candidate) {
   if (candidate == 0) return;
@@ -65,7 +68,7 @@ static inline void consider(struct scheduler *scheduler, const uint32_t *known, 
   if (*latest < candidate) *latest = candidate;
 }
 
-/* What an access conflicts with according to history. */
+/* Considers the conflicts of an access with history. */
 static inline void consider_history(struct scheduler *scheduler, const uint32_t *known,
                                     uint32_t queue, const struct history *history, bool writes) {
   consider(scheduler, known, queue, history->writer);
@@ -75,7 +78,7 @@ static inline void consider_history(struct scheduler *scheduler, const uint32_t 
   }
 }
 
-/* What an access of this run conflicts with; a whole is where its parts are. */
+/* Considers the conflicts of an access of this run; those of a whole are its parts'. */
 static inline void consider_access(struct scheduler *scheduler, const uint32_t *known,
                                    uint32_t queue, const tdm_access *access) {
   const tdm_storage_plan *plan = &scheduler->schedule->storages[access->storage];
@@ -184,7 +187,7 @@ static tdm_status begin_again(struct scheduler *scheduler) {
   return TDM_OK;
 }
 
-/* The waits within a run, which stay; returns whether a clock rose. */
+/* Applies the waits within a run, which stay. Returns true if a clock rose. */
 static bool keep_waits(struct scheduler *scheduler, const tdm_step_wait *waits, uint32_t count,
                        uint32_t queue) {
   tdm_clocks *again = &scheduler->again;
@@ -201,7 +204,7 @@ static void consider_previous(struct scheduler *scheduler, const tdm_step *step)
     const tdm_access *touched = &scheduler->schedule->accesses[step->first_access + i];
     const uint32_t storage = touched->storage;
     if (scheduler->schedule->storages[storage].kind != TDM_STORAGE_PERSISTENT) continue;
-    if (scheduler->written[storage]) continue; /* whatever wrote it waited */
+    if (scheduler->written[storage]) continue; /* its writer has waited */
     consider_history(scheduler, known, step->queue, &scheduler->histories[storage],
                      touched->writes);
     scheduler->written[storage] = touched->writes;
@@ -226,7 +229,7 @@ static tdm_status schedule_previous(struct scheduler *scheduler, const tdm_step_
     if (known[other->queue] > other->order) continue;
     TDM_TRY(add_wait(scheduler, (tdm_step_wait){.step = candidate, .previous = true}));
     tdm_clock_raise(known, tdm_clocks_row(&scheduler->clocks, other->row), again->queue_count);
-    known[other->queue] = other->order + 1; /* no row knows a step of the row's own queue */
+    known[other->queue] = other->order + 1; /* no row includes a step of the row's own queue */
     rose = true;
   }
   step->first_wait = (uint32_t)first_wait;
@@ -246,7 +249,7 @@ static bool carries_storage(const struct scheduler *scheduler) {
   return false;
 }
 
-/* The second of two runs, with the waits of the first as they are. */
+/* Computes the second of two runs, with the waits of the first unchanged. */
 static tdm_status schedule_again(struct scheduler *scheduler) {
   const tdm_schedule *schedule = scheduler->schedule;
   const tdm_allocator *allocator = schedule->allocator;
@@ -267,7 +270,7 @@ static tdm_status schedule_again(struct scheduler *scheduler) {
 
 /* ---- The pass ------------------------------------------------------------------------------- */
 
-/* Forgets earlier waits, and numbers the steps of every queue within their phase. */
+/* Removes earlier waits, and numbers the steps of every queue within their phase. */
 static tdm_status number_positions(tdm_schedule *schedule) {
   const size_t bytes = (size_t)schedule->queue_count * 2 * sizeof(uint32_t);
   uint32_t *counts = tdm_allocate(schedule->allocator, bytes, "positions of steps");

@@ -1,6 +1,6 @@
-/* Who may enter the store: runs that read together, one that writes alone or with those of its
- * chain, and whoever wants it exclusively, in the order they asked. Invariant: nobody waits in the
- * queue who could be admitted; start is called without the lock, exactly once. */
+/* Admission to the store: concurrent runs that read, one that writes alone or with those of its
+ * chain, and exclusive users, in the order of requesting. Invariant: nothing that could be admitted
+ * waits in the queue. start is called without the lock, exactly once. */
 #include "graph/store/store.h"
 
 static bool is_idle(const tdm_store *store) {
@@ -22,7 +22,7 @@ void tdm_store_grow_logs(tdm_store *store) {
 
 static bool can_enter(const tdm_store *store, tdm_admission *admission) {
   if (store->exclusive) return false;
-  if (!admission->ready) return is_idle(store); /* it wants the store exclusively */
+  if (!admission->ready) return is_idle(store); /* it requires exclusive access */
   if (!admission->ready(admission)) return false;
   const tdm_admission *last = store->last_chained;
   if (admission->writes && store->readers > 0) return false;
@@ -30,7 +30,7 @@ static bool can_enter(const tdm_store *store, tdm_admission *admission) {
          (admission->chain && admission->chain == last->chain && admission->writes == last->writes);
 }
 
-/* Is its place among those in order? Others only read, in any. */
+/* Returns true if it has a place in the order. Others only read, in any order. */
 static bool is_in_order(const tdm_admission *admission) {
   return admission->writes || admission->chain;
 }
@@ -76,7 +76,7 @@ static bool enter_locked(tdm_store *store, tdm_admission *admission) {
   return false;
 }
 
-/* From wherever it is among those that wait. */
+/* Removes it from any place in the queue. */
 static void leave_queue(tdm_store *store, tdm_admission *admission) {
   tdm_admission *behind = admission->next;
   *(admission->before ? &admission->before->next : &store->waiting) = behind;
@@ -96,8 +96,8 @@ void tdm_store_pass_over(tdm_store *store) {
   (void)tdm_context_count_run(store->context);
 }
 
-/* Takes those who can enter off the head of the queue, in order. Who wants the store exclusively
- * waits for `granted`, and is gone as soon as the lock is dropped: it is not in the list. */
+/* Removes those that can enter from the head of the queue, in order. An exclusive user waits for
+ * `granted`. It is not in the list, because it may be gone as soon as the lock is released. */
 tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   tdm_admission *first = NULL;
   tdm_admission **last = &first;
@@ -113,12 +113,12 @@ tdm_admission *tdm_store_admit_locked(tdm_store *store) {
   return first;
 }
 
-/* What this thread is to start. A run that fails at once ends while it is started, and so admits
- * the next: one behind the other, since a hundred thousand of them, one inside the other, would
- * have no room on the stack. */
+/* The runs that this thread has to start. A run that fails at once ends while it is being started
+ * and so admits the next. They are started one after the other: a hundred thousand nested starts
+ * would exceed the stack. */
 typedef struct start_list {
   tdm_admission *first;
-  tdm_admission **last; /* where the next is put */
+  tdm_admission **last; /* where the next one is appended */
   bool is_under_way;
 } start_list;
 
@@ -154,7 +154,7 @@ bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admissio
   return waited;
 }
 
-/* The store that this thread has exclusively. */
+/* The store to which this thread has exclusive access. */
 static _Thread_local const tdm_store *alone_in;
 
 bool tdm_store_is_alone(const tdm_store *store) {

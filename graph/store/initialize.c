@@ -1,5 +1,5 @@
-/* Initial values are computed by the host and copied to the home, so that they are the same
- * wherever a parameter lives. */
+/* Computes initial values on the host and copies them to the home, so that they are the same
+ * wherever a parameter is placed. */
 #include "graph/store/initialize.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static void begin(tdm_uploads *uploads) {
   if (!uploads->oneshot.context) tdm_oneshot_init(&uploads->oneshot, uploads->context);
 }
 
-/* Takes bytes of host memory that stay until the uploads have run. */
+/* Takes bytes of host memory that stay valid until the uploads have run. */
 static tdm_status take_staging(tdm_uploads *uploads, size_t bytes, tdm_memory *out_memory) {
   tdm_device *host = tdm_context_host(uploads->context);
   const size_t wanted = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -1,5 +1,5 @@
-/* The log of touched rows that a table's entry keeps. Invariant: a piece holds indices of the table
- * or -1, from when it is made, so that moving the rows that it names is always right. */
+/* The log of touched rows of a table's entry. Invariant: from its creation, a piece contains
+ * indices of the table or -1, so that it is always legal to move the rows that it names. */
 #include <string.h>
 
 #include "graph/store/store.h"
@@ -48,7 +48,7 @@ tdm_status tdm_row_log_make(tdm_store *store, tdm_device *home, uint64_t window,
                             tdm_storage **out_storage) {
   const size_t bytes = PIECES * (size_t)window * sizeof(int64_t);
   TDM_TRY(tdm_storage_create(store->context, home, NULL, bytes, out_storage));
-  if (home->described) return TDM_OK; /* it holds nothing */
+  if (home->described) return TDM_OK; /* a described device has no contents */
   const tdm_status status = fill_with_none(store, &(*out_storage)->memory, bytes);
   if (status == TDM_OK) return TDM_OK;
   tdm_storage_release(*out_storage);

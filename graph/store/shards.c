@@ -1,5 +1,5 @@
-/* Tables in shards, each an entry of its own: outside of the store a table is one, under its name.
- * Invariant: a store has a table as a whole, or in one set of shards that follow one another. */
+/* Tables in shards. Each shard is an entry; outside of the store a table is one object with its own
+ * name. Invariant: a store has a table as a whole, or in one set of consecutive shards. */
 #include <string.h>
 
 #include "graph/store/store.h"
@@ -8,7 +8,7 @@ const char *tdm_store_entry_table(const tdm_store_entry *entry) {
   return entry->shard.table ? entry->shard.table : entry->name;
 }
 
-/* Has every shard all of it, as of a count of steps? */
+/* Returns true if every shard has all of it, such as a count of steps. */
 static bool is_shared(const tdm_store_entry *entry) {
   return entry->shard.table_rows == 0;
 }
@@ -23,7 +23,7 @@ tdm_store_entry *tdm_store_first_shard(const tdm_store *store, const char *table
   return tdm_map_get(&store->tables, table);
 }
 
-/* How many shards of the table have memory. */
+/* Returns how many shards of the table have memory. */
 static uint16_t count_made(const tdm_store *store, const char *table) {
   uint16_t made = 0;
   for (const tdm_store_entry *entry = tdm_store_first_shard(store, table); entry;

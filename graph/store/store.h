@@ -1,7 +1,8 @@
-/* The parameter store: entries at their homes, derived copies with the version they carry, and the
- * admission of runs. Invariants: an entry's memory, shape and home never change once bound; runs
- * that write persistent values hold the store without readers, and alone but for those of the same
- * chain (run/life.h); whoever ends a run admits the next ones, in the order they asked. */
+/* The parameter store: entries at their homes, derived copies with their versions, and the
+ * admission of runs. Invariants: an entry's memory, shape and home never change after it is bound.
+ * Runs that write persistent values hold the store without readers, and alone except for those of
+ * the same chain (run/life.h). The thread that ends a run admits the next ones, in the order of
+ * requesting. */
 #ifndef TANDEM_GRAPH_STORE_STORE_H
 #define TANDEM_GRAPH_STORE_STORE_H
 
@@ -19,15 +20,14 @@ typedef struct tdm_store_copy {
   struct tdm_store_copy *next;
   tdm_store_entry *entry;
   tdm_storage *storage;
-  uint64_t version; /* TDM_VERSION_NONE: holds nothing */
+  uint64_t version; /* TDM_VERSION_NONE: it has no values */
 } tdm_store_copy;
 #define TDM_VERSION_NONE UINT64_MAX
 
 /* Which rows of a table the latest updates have touched: TDM_LOGGED_VERSIONS + 1 pieces of `window`
- * indices at the table's home, of which the update from version v writes piece v modulo their
- * number. */
+ * indices at the table's home. The update from version v writes piece v modulo their number. */
 typedef struct tdm_row_log {
-  tdm_storage *storage;            /* NULL: none is kept */
+  tdm_storage *storage;            /* NULL: there is no log */
   _Atomic uint64_t window;         /* changes while no run is inside; only grows */
   uint64_t since;                  /* every update after that version is logged */
   _Atomic uint64_t planned_window; /* that plans are made for: of `larger`, or the same */
@@ -38,17 +38,17 @@ typedef struct tdm_row_log {
 struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
-  tdm_table_shard shard;       /* its table is a string of the entry's; NULL: it is no shard */
-  tdm_store_entry *next_shard; /* of its table; NULL: it is the last, or no shard */
+  tdm_table_shard shard;       /* its table is a string of the entry's; NULL: not a shard */
+  tdm_store_entry *next_shard; /* of its table; NULL: it is the last one, or not a shard */
   tdm_spec spec;
-  tdm_storage *storage; /* at home; NULL while only a loaded value waits in `pending` */
+  tdm_storage *storage; /* at home; NULL while there is only a loaded value in `pending` */
   tdm_tensor *pending;
   tdm_initializer initializer; /* of the session that bound it first, with its seed */
   uint64_t seed;
   bool is_state;    /* of an optimizer */
   bool is_constant; /* of a graph: neither saved nor loaded */
-  bool stale;       /* of a broken store: not loaded again yet */
-  bool listed;      /* in what is being loaded */
+  bool stale;       /* in a broken store: not loaded again yet */
+  bool listed;      /* contained in what is being loaded */
   uint64_t version;
   tdm_store_copy *copies;
   tdm_row_log log;
@@ -59,26 +59,28 @@ struct tdm_store_entry {
 typedef struct tdm_store_trainer {
   struct tdm_store_trainer *next; /* in creation order */
   struct tdm_session *session;
-  uint64_t steps; /* training steps that it has done */
+  uint64_t steps; /* number of its completed training steps */
 } tdm_store_trainer;
 
-/* A run that asks to be admitted, or (ready is NULL) somebody who wants the store exclusively. */
+/* A run that requests admission or, if ready is NULL, a request for exclusive access. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
-  struct tdm_admission *before; /* among those that wait */
+  struct tdm_admission *before; /* in the queue of waiting ones */
   bool waits;
-  bool writes; /* persistent values; ready may set it */
-  /* Those with the same one that write, or that only read, may be inside together, in order; NULL:
-   * who writes is alone, who reads has no order. */
+  bool writes; /* writes persistent values; ready may set it */
+  /* Writers, or readers, with the same chain may be inside together, in order. NULL: a writer is
+   * alone, and a reader has no order. */
   const void *chain;
-  uint64_t number;             /* in the order in which the context's runs have asked, from 1 */
-  struct tdm_admission *ahead; /* among those inside that write or have a chain */
+  uint64_t number;             /* position in the order of the context's requests, from 1 */
+  struct tdm_admission *ahead; /* the preceding one inside, among those that write or have a
+                                * chain */
   struct tdm_admission *behind;
-  /* Is a slot free, and will it write? These three under the store's lock, without blocking. */
+  /* Returns true if a slot is free, and sets `writes`. These three are called under the store's
+   * lock and do not block. */
   bool (*ready)(struct tdm_admission *admission);
   void (*admit)(struct tdm_admission *admission);  /* takes the slot */
-  void (*settle)(struct tdm_admission *admission); /* gives it back: the run has ended */
-  void (*start)(struct tdm_admission *admission);  /* after the lock was dropped */
+  void (*settle)(struct tdm_admission *admission); /* releases it: the run has ended */
+  void (*start)(struct tdm_admission *admission);  /* called after the lock was released */
 } tdm_admission;
 
 struct tdm_store {
@@ -86,21 +88,21 @@ struct tdm_store {
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
   pthread_mutex_t lock;
-  pthread_cond_t granted; /* somebody has the store exclusively */
+  pthread_cond_t granted; /* exclusive access was granted */
   tdm_map names;
-  tdm_map tables;           /* the first shard of each table that is in shards */
+  tdm_map tables;           /* the first shard of each sharded table */
   tdm_store_entry *growing; /* entries whose logs become larger */
   tdm_store_entry *first;
   tdm_store_entry *last;
   _Atomic uint64_t version;
-  uint64_t steps; /* training steps done, of all sessions: what random operations go by */
+  uint64_t steps; /* completed training steps of all sessions, used by random operations */
   tdm_store_trainer *trainers;
   tdm_status broken;
   char message[TDM_MESSAGE_BYTES];
   uint32_t readers;             /* runs inside that only read, without a chain */
-  tdm_admission *first_chained; /* inside: all others, in order */
+  tdm_admission *first_chained; /* all other runs inside, in order */
   tdm_admission *last_chained;
-  tdm_admission *exclusive; /* who alone is inside; no run is */
+  tdm_admission *exclusive; /* the exclusive user; no run is inside */
   tdm_admission *waiting;
   tdm_admission *waiting_last;
 };
@@ -138,12 +140,13 @@ tdm_status tdm_store_bind_log(tdm_store_binding *binding, tdm_store_entry *const
  * (that of the binding before), or why it failed. */
 tdm_status tdm_store_end_binding(tdm_store_binding *binding, tdm_status status) TDM_WARN_UNUSED;
 
-/* A fresh entry without memory; under the lock. NULL when memory is short. */
+/* Adds an entry without memory; under the lock. Returns NULL if memory is short. */
 tdm_store_entry *tdm_store_add_entry(tdm_store *store, const char *name, const tdm_spec *spec);
-/* Under the lock: the parameter P of a state "optimizer/P/NAME", the longest where one's name
- * begins another's; NULL for other names, and where there is none. */
+/* Returns the parameter P of a state "optimizer/P/NAME", the longest match if one name is a prefix
+ * of another. Returns NULL for other names, and if there is none. Under the lock. */
 const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char *name);
-/* INVALID_ARGUMENT, naming both, when spec differs from the entry's; or from its table's. */
+/* Fails with INVALID_ARGUMENT, naming both, if spec differs from that of the entry or of its
+ * table. */
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
                                      const tdm_spec *spec) TDM_WARN_UNUSED;
@@ -152,39 +155,40 @@ tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
 static inline uint64_t tdm_row_log_window(const tdm_store_entry *entry) {
   return atomic_load(&entry->log.planned_window);
 }
-/* Where the update from version keeps, or has kept, its rows; entry has a log. */
+/* Returns where the update from version stores, or has stored, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
-/* What the entry's log takes at its home; any thread, without a lock, where the log may grow. */
+/* Returns the size of the entry's log at its home. Any thread, without a lock while the log may
+ * grow. */
 uint64_t tdm_row_log_bytes(const tdm_store_entry *entry);
-/* How many updates a copy of that version lacks if the log knows the rows of all of them; 0: it
- * lacks none, or they are not known. */
+/* Returns how many updates a copy of that version lacks if the log contains the rows of all of
+ * them. 0: it lacks none, or they are unknown. */
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
 /* Makes the memory of a log of that window, in which no row is named. */
 tdm_status tdm_row_log_make(tdm_store *store, tdm_device *home, uint64_t window,
                             tdm_storage **out_storage) TDM_WARN_UNUSED;
 /* Under the lock: logs that are to become larger do so if no run is inside. */
 void tdm_store_grow_logs(tdm_store *store);
-/* The entry's values changed, rows unknown: under the lock. */
+/* Records that the entry's values changed in unknown rows. Under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
 
 /* ---- Tables in shards (shards.c): under the lock ---- */
 
-/* A shard's table, or the entry itself: its name, and what it is as a whole. */
+/* Return the name and the spec of the shard's table, or of the entry itself. */
 const char *tdm_store_entry_table(const tdm_store_entry *entry);
 tdm_spec tdm_store_table_spec(const tdm_store_entry *entry);
-/* The first shard of a table, in the order in which they were named; NULL: there is none. The
- * others follow as its next_shard. */
+/* Returns the first shard of a table, in the order of naming, or NULL if there is none. next_shard
+ * links the others. */
 tdm_store_entry *tdm_store_first_shard(const tdm_store *store, const char *table);
-/* What is called so outside of the store: an entry, or the first shard of a table; NULL: nothing.
- */
+/* Returns what has that name outside of the store: an entry, or the first shard of a table; NULL:
+ * none. */
 tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name);
-/* Is the entry a shard, and not its table's first? */
+/* Returns true if the entry is a shard, and not its table's first. */
 static inline bool tdm_store_is_later_shard(const tdm_store_entry *entry) {
   return entry->shard.table && entry->shard.index > 0;
 }
-/* Is it no shard, or the first of a table whose shards were all made? */
+/* Returns true if it is not a shard, or the first of a table whose shards all have memory. */
 bool tdm_store_stands_for_table(tdm_store *store, const tdm_store_entry *entry);
-/* INVALID_ARGUMENT, naming both, where the store has the table otherwise. */
+/* Fails with INVALID_ARGUMENT, naming both, if the store has the table in a different form. */
 tdm_status tdm_store_check_shard(tdm_store *store,
                                  const tdm_graph_persistent *wanted) TDM_WARN_UNUSED;
 /* Makes a fresh entry the shard of its table, if it is one; and undoes that of a table's last. On
@@ -192,79 +196,80 @@ tdm_status tdm_store_check_shard(tdm_store *store,
 tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
                                 const tdm_table_shard *shard) TDM_WARN_UNUSED;
 void tdm_store_unname_shard(tdm_store *store, tdm_store_entry *entry);
-/* Where the shard's bytes begin among those of its table; 0 of what is no shard. */
+/* Returns the offset of the shard's bytes in its table; 0 for an entry that is not a shard. */
 size_t tdm_store_shard_offset(const tdm_store_entry *shard);
-/* The shard's rows between a tensor of the whole table and its memory. */
+/* Copy the shard's rows between a tensor of the whole table and its memory. */
 tdm_status tdm_store_copy_shard_in(tdm_uploads *uploads, const tdm_tensor *from,
                                    const tdm_store_entry *shard,
                                    const tdm_memory *to) TDM_WARN_UNUSED;
 tdm_status tdm_store_copy_shard_out(tdm_store *store, const tdm_store_entry *shard,
                                     const tdm_tensor *to) TDM_WARN_UNUSED;
-/* What was loaded of the shard's table before any session asked for it; NULL: nothing. */
+/* Returns what was loaded for the shard's table before any session used it; NULL: nothing. */
 tdm_tensor *tdm_store_pending_table(tdm_store *store, const tdm_store_entry *shard);
-/* Lets go of that once all shards have their rows. */
+/* Releases that after all shards have their rows. */
 void tdm_store_drop_pending_table(tdm_store *store, const tdm_store_entry *shard);
 
-/* What wrapped modules put before names in other programs' files. */
+/* The part that wrapped modules add to names in other programs' files. */
 #define TDM_MODULE_PART "module."
-/* Copies name without any "module." that begins it or follows '.' or '/'; plain has room. */
+/* Copies name without any "module." at its beginning or after '.' or '/'; plain has room. */
 void tdm_store_strip_modules(const char *name, char *plain);
-/* An entry that is saved, under which name. */
+/* An entry to save, and its name. */
 typedef struct tdm_saved_entry {
   const tdm_store_entry *entry;
   const char *name;
 } tdm_saved_entry;
-/* Adds host copies of entries' values to list, of all shards of a table by its first, under
- * exclusion from all runs. In a job all ranks call it alike, and it fails on all if it fails on
- * one, so whoever calls passes on what it could not allocate: saved or list NULL are OUT_OF_MEMORY.
- * reader: the rank that needs them; the others' lists have what lives there. */
+/* Adds host copies of entries' values to list; the first shard of a table represents all. The
+ * caller excludes all runs. In a job all ranks make the same call, and it fails on all if it fails
+ * on one. So a caller passes on allocations that failed: saved or list NULL are OUT_OF_MEMORY.
+ * reader: the rank that needs them; the lists of other ranks have the values on them. */
 enum { TDM_EVERY_RANK = -1 };
 tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, size_t count,
                               int reader, tdm_tensor_list *list) TDM_WARN_UNUSED;
 /* Fills memory with the entry's initial values, at the latest when the uploads run. */
 tdm_status tdm_store_initialize(tdm_uploads *uploads, const tdm_store_entry *entry,
                                 const tdm_memory *memory) TDM_WARN_UNUSED;
-/* Not so where making the entry failed half-way. */
+/* Returns false if creating the entry failed half-way. */
 bool tdm_store_entry_holds_values(const tdm_store_entry *entry);
-/* tdm_store_save into a list, and tdm_store_load, under exclusion from all runs. */
+/* Like tdm_store_save into a list, and tdm_store_load. The caller excludes all runs. */
 tdm_status tdm_store_save_locked(tdm_store *store, bool with_states, int reader,
                                  tdm_tensor_list *list) TDM_WARN_UNUSED;
 tdm_status tdm_store_load_locked(tdm_store *store, const tdm_tensor_list *list) TDM_WARN_UNUSED;
 
-/* Adds a session that trains; the caller removes it before the session ends, in any thread. */
+/* Add and remove a session that trains; the caller removes it, on any thread, before the session
+ * ends. */
 void tdm_store_add_trainer(tdm_store *store, tdm_store_trainer *trainer);
 void tdm_store_remove_trainer(tdm_store *store, tdm_store_trainer *trainer);
 
-/* In a job, called by all ranks under exclusion from all runs: a store that is broken on one rank
- * is broken on all from then on, by the same parameters and states. INVALID_ARGUMENT where ranks
- * have other ones. */
+/* In a job, called by all ranks with all runs excluded. Afterwards a store that was broken on one
+ * rank is broken on all, with the same parameters and states. Fails with INVALID_ARGUMENT if ranks
+ * have different ones. */
 tdm_status tdm_store_agree(tdm_store *store) TDM_WARN_UNUSED;
 
-/* Under the lock: later runs are refused with status until every parameter is loaded again. */
+/* Refuses later runs with status until every parameter is loaded again. Under the lock. */
 void tdm_store_break(tdm_store *store, tdm_status status, const char *cause);
 
-/* Admits at once and answers true (admit was called, start was not), or queues and answers false:
- * then start is called later, on the thread that ends another run. */
+/* Admits at once and returns true (admit was called, start was not), or queues and returns false.
+ * Then start is called later, on the thread that ends another run. */
 bool tdm_store_enter(tdm_store *store, tdm_admission *admission);
-/* A run that was stopped does not enter: it counts all the same, since on other ranks it may have.
- */
+/* Counts a run that was stopped before it entered, because it may have entered on other ranks. */
 void tdm_store_pass_over(tdm_store *store);
-/* Ends a run, then admits who can follow, under the lock: whoever is admitted has to be started
- * after it. */
+/* Ends a run and admits those that can follow, under the lock. The caller has to start the admitted
+ * ones after it. */
 void tdm_store_end_locked(tdm_store *store, tdm_admission *admission);
 tdm_admission *tdm_store_admit_locked(tdm_store *store);
-/* Takes a queued admission out; false when it was admitted already. Those who can follow are
- * admitted, and the caller has to start them when it holds no lock. */
+/* Removes a queued admission; false if it was already admitted. Those that can follow are admitted,
+ * and the caller has to start them without any lock. */
 bool tdm_store_withdraw(tdm_store *store, tdm_admission *admission, tdm_admission **out_admitted);
-/* Calls start of each of a list (NULL: none); inside a start of this thread, behind it. */
+/* Calls start for each of a list (NULL: none). Within a start on this thread, they are started
+ * after it. */
 void tdm_store_start(tdm_admission *admitted);
-/* Takes a place in the queue like a run that writes: waits for those who asked before, and keeps
- * out those who ask later. Returns with the lock, under exclusion from all runs; place lives until
- * tdm_store_leave_alone, which drops both. Not inside a run of the store. Memory is taken under the
- * lock by such threads alone. */
+/* Requests exclusive access like a run that writes: waits for earlier requests, and delays later
+ * ones. Returns with the lock, and no run inside. place lives until tdm_store_leave_alone, which
+ * releases both. Do not call it inside a run of the store. Only such threads allocate memory under
+ * the lock. */
 void tdm_store_enter_alone(tdm_store *store, tdm_admission *place);
 void tdm_store_leave_alone(tdm_store *store);
-/* Does this thread have the store so? */
+/* Returns true if this thread has exclusive access. */
 bool tdm_store_is_alone(const tdm_store *store);
 
 #endif

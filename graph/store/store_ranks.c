@@ -1,6 +1,7 @@
-/* What the ranks of a job agree on about a store: whether it is broken, and what of it. Invariant:
- * a store that is broken on one rank is broken on all of them once they have agreed, by the same
- * parameters and states, so that what mends it mends it everywhere, and counts steps alike. */
+/* Agreement of a job's ranks about a store: whether it is broken, and which of its entries.
+ * Invariant: after the agreement a store that is broken on one rank is broken on all of them, with
+ * the same parameters and states, so that loading repairs it everywhere. All ranks count the same
+ * steps. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,19 +10,19 @@
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
 
-/* What a rank tells of its store: sent as it is. */
+/* The state of a rank's store, sent as it is. */
 typedef struct rank_state {
-  uint64_t digest; /* of the names, in their order */
-  uint64_t count;  /* of entries */
+  uint64_t digest; /* hash of the names, in order */
+  uint64_t count;  /* number of entries */
   uint64_t broken; /* tdm_status */
 } rank_state;
 
 typedef struct exchange {
   tdm_store *store;
   size_t ranks;
-  size_t count;       /* of entries */
+  size_t count;       /* number of entries */
   rank_state *states; /* (ranks) */
-  uint8_t *stale;     /* (count): the rank's own; then (ranks, count): all of them */
+  uint8_t *stale;     /* (count): the rank's own; then (ranks, count): those of all ranks */
   size_t stale_bytes;
 } exchange;
 
@@ -60,7 +61,7 @@ static tdm_status check_alike(const exchange *self) {
   return TDM_OK;
 }
 
-/* What is stale on one rank is so on all. */
+/* Marks what is stale on one rank as stale on all. */
 static tdm_status share_marks(exchange *self) {
   uint8_t *own = self->stale;
   uint8_t *all = own + self->count + 1;

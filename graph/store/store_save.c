@@ -1,6 +1,6 @@
-/* Saving a store's state as a list of host tensors. In a job of several ranks all ranks save, each
- * tells the values that live on it, and whoever reads gets them. Invariant: ranks exchange equally
- * much, whatever fails, and all answer alike. */
+/* Saves a store's state as a list of host tensors. In a job of several ranks all ranks save, each
+ * sends the values on its devices, and readers receive them. Invariant: ranks exchange the same
+ * amounts whatever fails, and all return the same status. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -12,12 +12,12 @@ bool tdm_store_entry_holds_values(const tdm_store_entry *entry) {
   return entry->storage || entry->pending;
 }
 
-/* The rank that an entry's values live on; what is pending is on each. */
+/* Returns the rank of an entry's values; pending values are on each rank. */
 static int home_of(const tdm_store *store, const tdm_store_entry *entry) {
   return entry->pending ? tdm_context_rank(store->context) : entry->storage->memory.device->rank;
 }
 
-/* Is it, or one of its table's shards, on this rank? */
+/* Returns true if it, or one of its table's shards, is on this rank. */
 static bool has_own(tdm_store *store, const tdm_store_entry *entry) {
   for (; entry; entry = entry->next_shard)
     if (home_of(store, entry) == tdm_context_rank(store->context)) return true;
@@ -30,7 +30,7 @@ static bool is_read_here(const tdm_store *store, int reader) {
   return reader == TDM_EVERY_RANK || reader == tdm_context_rank(store->context);
 }
 
-/* Adds the entry's values; of another rank's, room for them. */
+/* Adds the entry's values, or memory for those of another rank. */
 static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_tensor_list *list) {
   const tdm_store_entry *entry = saved->entry;
   if (entry->pending) return tdm_tensor_list_add(list, saved->name, entry->pending);
@@ -48,7 +48,9 @@ static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_
 
 static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, size_t count,
                               int reader, tdm_tensor_list *list) {
-  if (!saved || !list) return TDM_OUT_OF_MEMORY; /* the message is theirs who took none */
+  if (!saved || !list)
+    return TDM_OUT_OF_MEMORY; /* the caller that failed to allocate it has set
+                               * the message */
   if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
   for (size_t i = 0; i < count; i++) {
     if (has_own(store, saved[i].entry) || is_read_here(store, reader))
@@ -59,7 +61,7 @@ static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, si
 
 /* ---- Over ranks ---- */
 
-/* Of all that decides what ranks send one another. */
+/* Hashes everything that determines what ranks send each other. */
 static uint64_t digest_of(tdm_store *store, const tdm_saved_entry *saved, size_t count) {
   uint64_t digest = count;
   for (size_t i = 0; i < count; i++) {
@@ -88,7 +90,7 @@ static tdm_status compare(tdm_store *store, uint64_t digest) {
   return status;
 }
 
-/* Brings the values of other ranks to whom they are read by. */
+/* Copies the values of other ranks to their readers. */
 static tdm_status bring(tdm_store *store, const tdm_saved_entry *saved, size_t count, int reader,
                         const tdm_tensor_list *list) {
   for (size_t i = 0; i < count; i++) {
@@ -118,7 +120,7 @@ tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, si
 
 /* ---- All of a store ---- */
 
-/* Of what was only loaded, no session has said what it is. */
+/* For a value that was only loaded, no session has declared whether it is a state. */
 static bool is_state(const tdm_store *store, const tdm_store_entry *entry) {
   return entry->storage ? entry->is_state : tdm_store_parameter_of(store, entry->name) != NULL;
 }

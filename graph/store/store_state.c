@@ -1,4 +1,4 @@
-/* Loading a store's state from a list of host tensors. Invariant: a load that does not fit changes
+/* Loads a store's state from a list of host tensors. Invariant: a load that does not fit changes
  * nothing. */
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +35,8 @@ tdm_store_entry *tdm_store_entry_called(tdm_store *store, const char *name) {
   return shard && shard->storage ? shard : entry;
 }
 
-/* The entry of that name; else of the name without its leading "module.", else without any. *entry
- * is NULL when there is none. */
+/* Finds the entry of that name, or else of the name without its leading "module.", or else without
+ * any. *entry is NULL if there is none. */
 static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry **out_entry) {
   *out_entry = tdm_store_entry_called(store, name);
   if (!*out_entry) *out_entry = tdm_store_entry_called(store, without_leading(name));
@@ -50,7 +50,7 @@ static tdm_status find_entry(tdm_store *store, const char *name, tdm_store_entry
   return TDM_OK;
 }
 
-/* One for a name that no session has asked for yet, under the name that it will ask for. */
+/* Adds an entry for a name that no session has used yet, under the name that it will use. */
 static tdm_store_entry *add_plain_entry(tdm_store *store, const char *name, const tdm_spec *spec) {
   const size_t bytes = strlen(name) + 1;
   char *plain = tdm_allocate(store->allocator, bytes, "a parameter's name");
@@ -72,7 +72,8 @@ static tdm_status refuse_twice(const char *name, const char *other) {
                   name, other);
 }
 
-/* What no session has asked for yet is kept without any "module.": does the list have that, too? */
+/* A name that no session has used yet is stored without any "module.". Fails if the list also
+ * contains that name. */
 static tdm_status check_plain(tdm_store *store, const tdm_tensor_list *list, const char *name) {
   if (is_of_checkpoint(name) || !strstr(name, TDM_MODULE_PART)) return TDM_OK;
   const size_t bytes = strlen(name) + 1;
@@ -85,7 +86,7 @@ static tdm_status check_plain(tdm_store *store, const tdm_tensor_list *list, con
   return status;
 }
 
-/* Also lists what it will set. */
+/* Also marks the entries that it will set. */
 static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
     entry->listed = false;
@@ -111,7 +112,7 @@ static tdm_status check_list(tdm_store *store, const tdm_tensor_list *list) {
   return TDM_OK;
 }
 
-/* A private copy, so that the caller may change or release its own. */
+/* Makes a private copy, so that the caller may change or release its own. */
 static tdm_tensor *host_copy(tdm_store *store, tdm_tensor *tensor) {
   tdm_tensor *copy = tdm_tensor_create(store->context, "cpu:0", tensor->dtype, tensor->shape);
   if (copy && tdm_tensor_read(tensor, tdm_tensor_data(copy), copy->bytes) != TDM_OK) {
@@ -139,8 +140,8 @@ static tdm_status keep_pending(tdm_store *store, const char *name, tdm_tensor *t
 
 static tdm_status set_values(tdm_uploads *uploads, tdm_store_entry *entry,
                              const tdm_tensor *tensor) {
-  if (!entry->storage) return TDM_OK; /* making it failed */
-  /* Of another rank's it is that rank which takes the values. */
+  if (!entry->storage) return TDM_OK; /* creating it failed */
+  /* If it belongs to another rank, that rank loads the values. */
   if (!entry->storage->memory.device->described)
     TDM_TRY(tdm_store_copy_shard_in(uploads, tensor, entry, &entry->storage->memory));
   tdm_store_entry_rewritten(entry);
@@ -172,7 +173,7 @@ static tdm_status restart_all_states(tdm_store *store, tdm_uploads *uploads) {
   return upload(uploads, true);
 }
 
-/* States that the list does not have start anew with parameters of a broken store. */
+/* States that are missing in the list start again, together with parameters of a broken store. */
 static tdm_status restart_states(tdm_store *store) {
   tdm_uploads uploads = {.context = store->context};
   const tdm_status status = restart_all_states(store, &uploads);
@@ -211,13 +212,14 @@ static tdm_status set_all(tdm_store *store, const tdm_tensor_list *list) {
   return status;
 }
 
-/* Half-way some have the list's values and some have not: all of them have to be loaded again. */
+/* After a partial load, some entries have the list's values and some have not: all of them have to
+ * be loaded again. */
 static void note_set(tdm_store *store, bool whole) {
   for (tdm_store_entry *entry = store->first; entry; entry = entry->next)
     if (entry->listed) entry->stale = !whole;
 }
 
-/* A store that is broken goes on once nothing of it is stale. */
+/* Repairs a broken store when none of its entries is stale. */
 static tdm_status mend(tdm_store *store) {
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next)
     if (entry->stale && !entry->is_state) return TDM_OK; /* not all of them: still broken */

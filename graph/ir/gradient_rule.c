@@ -1,5 +1,6 @@
-/* What gradient rules ask of a node and tell of its adjoints. Invariant: an adjoint that nobody
- * wants is not kept; those of a value stand in the order of who reads it. */
+/* The functions with which gradient rules query a node and set its adjoints. Invariant: adjoints
+ * that are not required are dropped; those of a value are listed in the order of their
+ * consumers. */
 #include "graph/ir/gradient_rule.h"
 
 tdm_graph *tdm_gradient_graph(tdm_gradient *gradient) {
@@ -44,7 +45,8 @@ bool tdm_gradient_wanted(const tdm_gradient *gradient, size_t index) {
   return value != 0 && gradient->wanted[value];
 }
 
-/* Is what the rule tells, as `part` of an adjoint, a value of the graph, and may it be that? */
+/* Fails unless the value that a rule set as `part` of an adjoint belongs to the graph and fits
+ * it. */
 static tdm_status check_told(const tdm_gradient *gradient, size_t index, const char *part,
                              tdm_value told, const tdm_spec *wanted) {
   const tdm_ir_node *node = gradient->node;
@@ -75,7 +77,7 @@ static void contribute(tdm_gradient *gradient, size_t index, tdm_adjoint adjoint
   adjoint.device = gradient->node->device;
   adjoint.replica = gradient->node->replica;
   adjoint.micro = gradient->node->micro;
-  adjoint.next = gradient->heads[value]; /* consumers are visited last to first */
+  adjoint.next = gradient->heads[value]; /* consumers are visited from last to first */
   gradient->heads[value] = (uint32_t)gradient->adjoints.count;
   gradient->adjoints.items[gradient->adjoints.count++] = adjoint;
 }
@@ -87,7 +89,7 @@ void tdm_gradient_set(tdm_gradient *gradient, size_t index, tdm_value d_input) {
   contribute(gradient, index, (tdm_adjoint){.dense = d_input.index});
 }
 
-/* Each of the rows has an index. */
+/* Fails unless there is one index per row. */
 static tdm_status check_rows(const tdm_gradient *gradient, size_t index, tdm_value rows,
                              tdm_value indices, tdm_value count) {
   tdm_spec wanted = tdm_ir_value_at(gradient->graph, input_index(gradient, index))->spec;

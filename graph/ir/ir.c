@@ -1,12 +1,12 @@
-/* Storage of the intermediate form: adding nodes and values, and running shape rules. Invariant:
- * a failed addition leaves the graph as it was, but for unused room. */
+/* Storage of the intermediate form: adds nodes and values, and runs shape rules. Invariant: a
+ * failed addition leaves the graph unchanged, except for unused capacity. */
 #include "graph/ir/ir.h"
 
 #include <string.h>
 
 #include "core/untold.h"
 
-static _Atomic uint32_t next_tag = 1; /* only tells graphs apart; never a state of the library */
+static _Atomic uint32_t next_tag = 1; /* distinguishes graphs */
 
 tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) {
   memset(graph, 0, sizeof *graph);
@@ -51,7 +51,7 @@ void tdm_graph_deinit(tdm_graph *graph) {
   TDM_ARRAY_DEINIT(graph, &graph->logs);
   TDM_ARRAY_DEINIT(graph, &graph->row_conditions);
   TDM_ARRAY_DEINIT(graph, &graph->parallel_regions);
-  for (size_t i = graph->prepared.count; i-- > 0;) /* fused kernels point to their members */
+  for (size_t i = graph->prepared.count; i-- > 0;) /* fused kernels refer to their members */
     tdm_prepared_let_go(graph->prepared.items[i]);
   TDM_ARRAY_DEINIT(graph, &graph->prepared);
   tdm_region_deinit(&graph->region);
@@ -133,7 +133,8 @@ static tdm_status check_outputs(const tdm_infer *infer, const char *operation, c
   return TDM_OK;
 }
 
-/* Outputs that are memory of inputs fit into it, as far as sizes are known. */
+/* Fails if an output that shares an input's memory does not fit into it, as far as sizes are
+ * fixed. */
 static tdm_status check_view(const tdm_infer *infer, const char *operation, const char *name) {
   const int64_t room = tdm_shape_bytes(&infer->inputs[0].shape, infer->inputs[0].dtype);
   int64_t bytes = 0;

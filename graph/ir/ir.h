@@ -1,9 +1,12 @@
-/* The intermediate form that all passes work on: nodes, values, and what a user's graph holds
- * besides. A user's graph has symbolic shapes; lower.c makes a concrete copy of what a run needs,
- * and the passes rewrite that copy.
- * Invariants: index 0 of nodes and values is unused (invalid); a node's outputs have consecutive
- * indices; nodes and values never move, so pointers to them stay valid; live nodes are linked in a
- * topological order, which is the plan order. rewriter.h has the verbs that change a graph. */
+/* The intermediate form on which all passes work: nodes, values, and the lists of a graph. A user's
+ * graph has symbolic shapes. lower.c makes a concrete copy of what a run requires, and the passes
+ * rewrite that copy.
+ * Invariants:
+ * - index 0 of nodes and values is unused (invalid);
+ * - a node's outputs have consecutive indices;
+ * - nodes and values never move, so pointers to them stay valid;
+ * - live nodes are linked in a topological order, which is the plan order.
+ * rewriter.h has the functions that change a graph. */
 #ifndef TANDEM_GRAPH_IR_IR_H
 #define TANDEM_GRAPH_IR_IR_H
 
@@ -19,171 +22,169 @@
 
 typedef enum tdm_value_kind {
   TDM_VALUE_NODE,       /* a node's output */
-  TDM_VALUE_INPUT,      /* fed */
-  TDM_VALUE_PERSISTENT, /* a parameter or state at its home */
+  TDM_VALUE_INPUT,      /* fed by the caller */
+  TDM_VALUE_PERSISTENT, /* a parameter or state on its home device */
   TDM_VALUE_DERIVED,    /* a persistent copy of a parameter on another device */
-  TDM_VALUE_LOG,        /* the rows that one update of a table has touched, beside the table */
+  TDM_VALUE_LOG,        /* the rows that one update of a table changed */
 } tdm_value_kind;
 
 typedef struct tdm_ir_value {
   tdm_spec spec;
-  uint64_t bytes;    /* of memory; 0 until layout where shapes are symbolic */
+  uint64_t bytes;    /* 0 until layout if shapes are symbolic */
   uint32_t producer; /* 0: none */
-  uint32_t root;     /* the value whose memory this is; itself if its own */
+  uint32_t root;     /* the value that owns the memory; the value itself if it owns it */
   uint64_t offset;   /* in the root's memory, in bytes */
-  uint32_t readers;  /* inputs of nodes that are this value */
+  uint32_t readers;  /* number of node inputs that are this value */
   uint32_t binding;  /* INPUT, PERSISTENT, DERIVED, LOG: index in that list */
   int16_t device;    /* context index of the device, or TDM_NO_DEVICE */
   uint8_t kind;      /* tdm_value_kind */
   bool trainable;
   bool pinned;      /* INPUT: fed from a pinned staging buffer */
-  bool handed_out;  /* a run's caller gets this memory itself */
-  uint32_t kept;    /* INPUT: not fed, but a sequence's: 1 + its index there; 0: fed */
+  bool handed_out;  /* the caller of a run receives this memory */
+  uint32_t kept;    /* INPUT: 1 + index of the kept value of a sequence; 0: fed */
   const char *name; /* of inputs and persistents */
 } tdm_ir_value;
 
 typedef enum tdm_node_role {
   TDM_ROLE_FORWARD,
-  TDM_ROLE_GRADIENT, /* backward, and what prepares the update */
+  TDM_ROLE_GRADIENT, /* backward, and the preparation of the update */
   TDM_ROLE_UPDATE,   /* overwrites persistent values: the last phase */
   TDM_ROLE_REORDER,
   TDM_ROLE_TRANSFER, /* between devices: an edge of the graph */
-  TDM_ROLE_BOUNDARY, /* of an input, a target, an output, the loss */
+  TDM_ROLE_BOUNDARY, /* of an input, a target, an output or the loss */
   TDM_ROLE_REFRESH,  /* of a derived copy */
   TDM_ROLE_COUNT
 } tdm_node_role;
 
 typedef struct tdm_ir_node {
-  const tdm_operation *operation; /* NULL for transfers: a copy */
+  const tdm_operation *operation; /* NULL for transfers, which are copies */
   const void *attributes;
-  const char *name;          /* path; backward nodes have their forward node's */
-  const char *wanted_device; /* of scope or own call; NULL: none */
+  const char *name;          /* path; a backward node has that of its forward node */
+  const char *wanted_device; /* of the scope or of the call; NULL: none */
   const tdm_kernel *kernel;
   const tdm_prepared *prepared;
-  const uint32_t *inputs;       /* (input_count) value indices, 0: absent; tdm_set_input */
-  struct tdm_ir_node *previous; /* in the plan's order, of nodes that are in it */
+  const uint32_t *inputs;       /* (input_count) value indices, 0: absent; set by tdm_set_input */
+  struct tdm_ir_node *previous; /* plan order; NULL if first, or not in it */
   struct tdm_ir_node *next;
-  uint32_t index; /* its own */
+  uint32_t index; /* of this node */
   uint32_t first_output;
   uint16_t input_count;
   uint16_t output_count;
   int16_t device;
   uint8_t role;
-  bool joined : 1;        /* a concatenation whose inputs lie in its output: no step */
-  bool pushed : 1;        /* transfers: the compute queue of the device it comes from carries it */
-  bool beside : 1;        /* kernels: the device's queue for sums has it, where there is one */
-  bool later_replica : 1; /* not the first replica of some parallel region */
-  bool evaluates : 1;     /* of an evaluation scope: computes in training as in other runs */
-  uint8_t hop;            /* transfers: which of its route's, from 0 */
-  uint8_t collective;   /* additions that make a sum over devices: how (tdm_collective); 0: none */
-  uint8_t bucket;       /* the same: which of its device's buckets what comes in crosses into */
-  uint8_t update_group; /* whose learning rate it reads (graph/describe/update_groups.h) */
-  uint16_t parallel_region; /* the innermost parallel region it belongs to; 0: none */
-  uint16_t replica;  /* 1 + its number among the replicas of a parallel region; 0: not replicated */
-  uint16_t micro;    /* 1 + the number of the micro-batch it works on; 0: it works on the whole */
-  uint32_t consumer; /* transfers: the first node that asked for the copy; 0: the caller */
-  uint32_t condition; /* 1 + index of the row condition that it is executed under; 0: none */
-  uint32_t described; /* the user's node that it computes, or a part of; 0: none */
+  bool joined : 1;          /* a concatenation whose inputs are in its output's memory: no step */
+  bool pushed : 1;          /* transfers: on the compute queue of the source device */
+  bool beside : 1;          /* kernels: on the device's queue for sums, if it has one */
+  bool later_replica : 1;   /* not in the first replica of some parallel region */
+  bool evaluates : 1;       /* in an evaluation scope: same computation in training */
+  uint8_t hop;              /* transfers: index in its route, from 0 */
+  uint8_t collective;       /* additions of a sum over devices: tdm_collective; 0: none */
+  uint8_t bucket;           /* the same: index of the device's bucket that receives */
+  uint8_t update_group;     /* selects the learning rate (graph/describe/update_groups.h) */
+  uint16_t parallel_region; /* innermost parallel region of the node; 0: none */
+  uint16_t replica;         /* 1 + index of its replica in a parallel region; 0: none */
+  uint16_t micro;           /* 1 + index of its micro-batch; 0: whole batch */
+  uint32_t consumer;        /* transfers: first node that requires the copy; 0: the caller */
+  uint32_t condition;       /* 1 + index of the row condition of its execution; 0: none */
+  uint32_t described; /* node of the user's graph that it computes at least in part; 0: none */
 } tdm_ir_node;
 
-/* Live nodes, linked. */
+/* The linked list of live nodes. */
 typedef struct tdm_node_order {
   tdm_ir_node *first;
   tdm_ir_node *last;
   size_t count;
 } tdm_node_order;
 
-/* Each node in its order, of those that are there when the one before it has its turn: what is
- * inserted right behind a node is passed over, and a node may itself be moved or removed. */
+/* Visits the nodes in order. The successor is read before the body runs, so nodes inserted directly
+ * after the current one are skipped, and the current one may be moved or removed. */
 #define TDM_EACH_NODE(graph, node)                                                                 \
   for (tdm_ir_node *node = (graph)->order.first, *node##_next;                                     \
        node && (node##_next = node->next, true); node = node##_next)
-/* The same from one node on (NULL: none). */
+/* The same, starting at a node (NULL: none). */
 #define TDM_EACH_NODE_FROM(first_node, node)                                                       \
   for (tdm_ir_node *node = (first_node), *node##_next; node && (node##_next = node->next, true);   \
        node = node##_next)
-/* The same as these two from the last node, or from that one, to the first. */
+/* The same in reverse order: from the last node, or from a given node, to the first. */
 #define TDM_EACH_NODE_BACKWARD(graph, node) TDM_EACH_NODE_BACKWARD_FROM((graph)->order.last, node)
 #define TDM_EACH_NODE_BACKWARD_FROM(last_node, node)                                               \
   for (tdm_ir_node *node = (last_node), *node##_next;                                              \
        node && (node##_next = node->previous, true); node = node##_next)
 
-/* How a value of the graph enters a parallel region. */
+/* How a value enters a parallel region. */
 typedef struct tdm_parallel_input {
   uint32_t value;
   int32_t dimension; /* >= 0, or TDM_BROADCAST */
 } tdm_parallel_input;
 
-/* A parallel region: the nodes whose `parallel_region` is its index in
- * graph->parallel_regions, or that of one inside it. */
+/* A parallel region: the nodes whose `parallel_region` is its index in graph->parallel_regions, or
+ * the index of a region inside it. */
 typedef struct tdm_parallel_region {
   const char *name;
-  uint16_t parent; /* the parallel region it lies in; 0: none */
+  uint16_t parent; /* parallel region that contains it; 0: none */
   uint16_t device_count;
-  const int16_t *devices; /* (device_count), of the graph's region, as weights and inputs */
+  const int16_t *devices; /* (device_count); memory of the graph, as are weights and inputs */
   int16_t output_device;
-  bool spread_homes;          /* of parameters, over the devices */
-  double updated_everywhere;  /* of their bytes; 0 to 1 */
-  bool spread_rows;           /* of large ones */
+  bool spread_homes;          /* parameters have their homes on all devices */
+  double updated_everywhere;  /* share of their bytes, 0 to 1 */
+  bool spread_rows;           /* large parameters are divided by rows */
   bool done;                  /* replaced */
   const double *weights;      /* (device_count); NULL: even chunks */
   tdm_parallel_input *inputs; /* (input_count) */
   size_t input_count;
 } tdm_parallel_region;
 
-/* Which rows of a table a parameter, or a state of its shape, is. */
+/* The rows of a table that a parameter, or a state of its shape, contains. */
 typedef struct tdm_table_shard {
-  const char *table; /* the table's name, or its state's; NULL: it is no shard */
+  const char *table; /* name of the table or of its state; NULL: not a shard */
   int64_t first;
-  int64_t table_rows; /* 0: each shard has all of it, as of a count of steps */
+  int64_t table_rows; /* 0: each shard has the whole value, such as a count of steps */
   uint16_t index;
-  uint16_t count; /* of the table's shards */
+  uint16_t count; /* number of shards */
 } tdm_table_shard;
 
 typedef struct tdm_graph_persistent {
   const char *name;
   uint32_t value;
   tdm_initializer initializer;
-  uint32_t like; /* value of the parameter it lives with; 0: none */
-  uint32_t
-      origin; /* of a concrete graph: index in the user's graph; UINT32_MAX: a state of its own */
+  uint32_t like;   /* value of the parameter on whose device it is; 0: none */
+  uint32_t origin; /* concrete graph: index in the user's graph; UINT32_MAX: a new state */
   bool is_state;
-  bool is_taken;              /* a layer has it */
-  bool is_updated_everywhere; /* where its gradients can go around */
+  bool is_taken;              /* used by a layer */
+  bool is_updated_everywhere; /* if its gradients can be exchanged */
   tdm_table_shard shard;
-  const void *data; /* of a constant: its elements, of the described graph's region; NULL: it is a
-                       parameter or a state */
+  const void *data; /* constants: elements, in the memory of the user's graph; else NULL */
 } tdm_graph_persistent;
 
-/* Layers under `name` have the parameters of `of`: paths from the top. */
+/* Layers under `name` use the parameters of `of`; both are paths from the top. */
 typedef struct tdm_graph_tie {
   const char *name;
   const char *of;
 } tdm_graph_tie;
 
-/* Another name that a tied parameter would have if it were a layer's own. */
+/* Another name of a tied parameter: the one it would have in its own layer. */
 typedef struct tdm_graph_alias {
   const char *path;
-  size_t persistent; /* its index */
+  size_t persistent; /* index */
 } tdm_graph_alias;
 
-/* A table that is sharded: by rows, or, where it has one shard, as a whole. Until the pass `shard`
- * its look-ups read the value of the whole table, which is that of its first shard from then on. A
- * parameter of a parallel region that is cut into pieces is one too (is_gathered): every device
- * that reads it puts its pieces together. */
+/* A table that is sharded by rows, or kept whole if it has one shard. Until the pass `shard`, its
+ * look-ups read the value of the whole table; later that value is its first shard. A parameter of a
+ * parallel region that is divided into pieces is one too (is_gathered): each device that reads it
+ * joins its pieces. */
 typedef struct tdm_sharding {
   uint32_t table;         /* value */
   uint16_t count;         /* of shards; 1: the table is whole */
-  const uint32_t *shards; /* (count) values; the first is the table's; of the graph's region */
+  const uint32_t *shards; /* (count) values; the first is the table's; memory of the graph */
   const int64_t *rows;    /* (count) */
   const char *first_name; /* of the first shard */
-  bool is_gathered;       /* read as a whole, where a session does not keep it whole */
+  bool is_gathered;       /* read as a whole, if a session does not keep it whole */
 } tdm_sharding;
 
-/* A value that runs of a sequence leave to one another: an input. */
+/* State that persists between consecutive runs of a sequence: an input of the graph. */
 typedef struct tdm_graph_kept {
   uint32_t value;
-  uint32_t written;          /* while building: by the latest write in place; 0: by none yet */
+  uint32_t written;          /* while building: latest write in place; 0: none yet */
   const char *keeper;        /* while building: the tdm_keep that keeps it; NULL: none yet */
   const char *wanted_device; /* of its scope; NULL: none */
 } tdm_graph_kept;
@@ -191,14 +192,13 @@ typedef struct tdm_graph_kept {
 typedef struct tdm_graph_output {
   const char *name;
   uint32_t value;
-  int16_t device; /* that it is delivered on; TDM_NO_DEVICE: the one where it is made */
+  int16_t device; /* on which it is delivered; TDM_NO_DEVICE: on its producer's */
 } tdm_graph_output;
 
-/* A value that runs hand out. */
+/* A value that runs deliver to the caller. */
 typedef struct tdm_graph_delivery {
   uint32_t value;
-  int16_t
-      device; /* where: TDM_HOST_DEVICE: on that of each rank; TDM_NO_DEVICE: where it is made */
+  int16_t device; /* TDM_HOST_DEVICE: on each rank's host; TDM_NO_DEVICE: its producer's */
 } tdm_graph_delivery;
 
 typedef struct tdm_graph_derived {
@@ -206,21 +206,22 @@ typedef struct tdm_graph_derived {
   uint32_t source; /* of kind PERSISTENT */
 } tdm_graph_derived;
 
-/* How many versions back the rows that a version has touched are known. */
+/* Maximum number of past versions whose changed rows are logged. */
 #define TDM_LOGGED_VERSIONS 4
 
-/* The indices of a table's rows that one update has touched: int64 (window), -1 where none. */
+/* The indices of the rows of a table that one update changed: int64 (window), -1 for unused
+ * entries. */
 typedef struct tdm_graph_log {
   uint32_t value;      /* of kind LOG */
-  uint32_t persistent; /* the table's index in that list */
-  int32_t age;         /* 0: of the latest update, 1: of the one before, ...; -1: this update's */
+  uint32_t persistent; /* index of the table in that list */
+  int32_t age;         /* 0: latest update, 1: the one before, ...; -1: the current one */
 } tdm_graph_log;
 
-/* Holds in runs where some copy of the table is old by more than `age` updates, of which all are
- * known: then the rows of update `age` move. */
+/* True in runs in which a copy of the table is older by more than `age` updates, all of which are
+ * logged. Then the rows of update `age` are copied. */
 typedef struct tdm_row_condition {
   uint32_t persistent;
-  int16_t device; /* of the copy; TDM_NO_DEVICE: any of them */
+  int16_t device; /* of the copy; TDM_NO_DEVICE: any device */
   int32_t age;
 } tdm_row_condition;
 
@@ -229,7 +230,7 @@ typedef struct tdm_scope {
   const char *device; /* NULL: none */
   tdm_dtype dtype;
   bool evaluates;     /* tdm_scope_evaluate */
-  const char *absent; /* why the device that was asked for last is not there; NULL: it is */
+  const char *absent; /* why the last requested device is not available; NULL: it is */
 } tdm_scope;
 
 #define TDM_MAX_SCOPES 32
@@ -242,7 +243,7 @@ typedef struct tdm_scope {
     size_t capacity;                                                                               \
   }
 
-/* Room for `more` items behind count. */
+/* Reserves capacity for `more` items after the last one. */
 #define TDM_ARRAY_RESERVE(graph, array, more)                                                      \
   ((array)->count + (more) <= (array)->capacity                                                    \
        ? TDM_OK                                                                                    \
@@ -252,16 +253,16 @@ typedef struct tdm_scope {
   tdm_release((graph)->allocator, (void *)(array)->items,                                          \
               (array)->capacity * sizeof *(array)->items)
 
-/* A growing array whose items never move: blocks of them, in the graph's region. */
+/* A growing array whose items never move: blocks of items in the graph's region. */
 #define TDM_STABLE_ITEMS 64
 typedef struct tdm_stable_array {
-  void **blocks; /* (capacity / TDM_STABLE_ITEMS), in a list with room for block_room */
+  void **blocks; /* (capacity / TDM_STABLE_ITEMS); room for block_room */
   size_t count;
   size_t capacity;
   size_t block_room;
 } tdm_stable_array;
 
-/* Records outlive the graph, so that what was found of one at an address stays true. */
+/* Records outlive the graph, so a record that was checked at an address needs no second check. */
 #define TDM_SOUND_RECORDS 32
 
 struct tdm_graph {
@@ -269,8 +270,8 @@ struct tdm_graph {
   tdm_context *context; /* retained */
   const tdm_allocator *allocator;
   tdm_region region;   /* nodes, values, names, attributes */
-  uint32_t tag;        /* tells values of graphs apart */
-  _Atomic bool frozen; /* by threads that make sessions of it */
+  uint32_t tag;        /* distinguishes values of different graphs */
+  _Atomic bool frozen; /* set by threads that create sessions of it */
   bool concrete;
   tdm_stable_array nodes;  /* of tdm_ir_node */
   tdm_stable_array values; /* of tdm_ir_value */
@@ -281,31 +282,32 @@ struct tdm_graph {
   tdm_map persistent_names; /* path to index + 1, of those declared here; so the next four */
   tdm_map input_names;
   tdm_map output_names;
-  tdm_map tie_names; /* to the latest of the name */
+  tdm_map tie_names; /* name to its latest tie */
   tdm_map alias_names;
-  tdm_map nameless; /* a scope's prefix to how many names were left out in it */
-  tdm_map streams;  /* path to how many random operations have drawn a stream by it */
+  tdm_map nameless; /* scope's prefix to number of nodes without a name */
+  tdm_map streams;  /* path to number of random operations with it */
   TDM_ARRAY(tdm_graph_tie) ties;
   TDM_ARRAY(tdm_graph_alias) aliases; /* distinct */
   TDM_ARRAY(tdm_graph_output) outputs;
   TDM_ARRAY(tdm_sharding) shardings;
   TDM_ARRAY(tdm_graph_delivery)
-  deliveries; /* of a concrete graph: what it is for. After the pass
-                 `transfer` those of every rank, rank after rank */
+  deliveries; /* concrete graph: the results. After the pass `transfer` those of each rank, in the
+               * order of the ranks */
   TDM_ARRAY(tdm_graph_derived) deriveds;
   TDM_ARRAY(tdm_graph_log) logs;
-  TDM_ARRAY(tdm_row_condition) row_conditions;     /* one for any device before those of each */
-  TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from 1 on */
-  TDM_ARRAY(tdm_prepared *) prepared;              /* what its nodes had got; let go of by deinit */
+  TDM_ARRAY(tdm_row_condition)
+  row_conditions;                                  /* that of any device first */
+  TDM_ARRAY(tdm_parallel_region) parallel_regions; /* from index 1 */
+  TDM_ARRAY(tdm_prepared *) prepared;              /* kernels of its nodes; released by deinit */
   tdm_scope scopes[TDM_MAX_SCOPES];
   int scope_depth;
-  const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of those that were found without a flaw */
-  const struct tdm_insertion *lent; /* to the rule that is being asked: where tdm_append inserts */
-  tdm_status status;                /* the first error */
+  const tdm_operation *sound[TDM_SOUND_RECORDS]; /* some of the records without a flaw */
+  const struct tdm_insertion *lent;              /* where tdm_append inserts while a rule runs */
+  tdm_status status;                             /* the first error */
   char message[TDM_MESSAGE_BYTES];
 };
 
-/* Where nodes and names of one graph come from. */
+/* Initializes a graph with the memory for its nodes and names. */
 tdm_status tdm_graph_init(tdm_graph *graph, tdm_context *context) TDM_WARN_UNUSED;
 void tdm_graph_deinit(tdm_graph *graph);
 
@@ -317,63 +319,63 @@ static inline tdm_ir_node *tdm_ir_node_at(const tdm_graph *graph, size_t index) 
   tdm_ir_node *block = graph->nodes.blocks[index / TDM_STABLE_ITEMS];
   return &block[index % TDM_STABLE_ITEMS];
 }
-/* Returns how many values each rank delivers, and (rank, i) the i-th of them. Only of a graph that
- * has been through the pass `transfer`. */
+/* The first function returns the number of values that each rank delivers, the second the i-th
+ * value of a rank. The graph must have been through the pass `transfer`. */
 static inline size_t tdm_ir_delivery_count(const tdm_graph *graph) {
   return graph->deliveries.count / (size_t)tdm_context_rank_count(graph->context);
 }
 static inline uint32_t tdm_ir_delivery(const tdm_graph *graph, int rank, size_t i) {
   return graph->deliveries.items[(size_t)rank * tdm_ir_delivery_count(graph) + i].value;
 }
-/* Does the operation's struct reach that field? Programs built with an older header have shorter
- * ones. */
+/* True if the operation's struct contains the field. Programs built with an older header have
+ * shorter structs. */
 #define TDM_OPERATION_HAS(operation, field)                                                        \
   ((operation)->struct_size >= offsetof(tdm_operation, field) + sizeof(operation)->field)
 
-/* Returns the name by which messages call the operation: the function that users call. */
+/* Returns the operation's name in messages: the public function. */
 static inline const char *tdm_operation_layer(const tdm_operation *operation) {
   const bool other = TDM_OPERATION_HAS(operation, layer) && operation->layer;
   return other ? operation->layer : operation->name;
 }
-/* Does the node do anything, rather than tell where values lie? */
+/* Returns true if the node becomes a step; nodes that only define where values are do not. */
 static inline bool tdm_ir_has_step(const tdm_ir_node *node) {
   return !node->joined && !(node->operation && node->operation->is_view);
 }
 static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node);
 static inline bool tdm_ir_is_share(const tdm_ir_node *node);
-/* Does a kernel execute the node? */
+/* Returns true if a kernel executes the node. */
 static inline bool tdm_ir_has_kernel(const tdm_ir_node *node) {
   return node->operation && !node->operation->is_view && !tdm_ir_is_all_reduce(node) &&
          !tdm_ir_is_share(node);
 }
-/* The rank of the job that a device is of. */
+/* Returns the rank of a device. */
 static inline int tdm_rank_of(const tdm_graph *graph, int16_t device) {
   return tdm_context_device(graph->context, (size_t)device)->rank;
 }
-/* Is the node a transfer from one rank to another? Its index is the message's number. */
+/* Returns true if the node is a transfer between ranks. The node's index identifies the message. */
 bool tdm_ir_is_message(const tdm_graph *graph, const tdm_ir_node *node);
-/* One that devices bring to one another themselves, without their hosts? */
+/* Returns true if the node is a message that devices exchange directly, without their hosts. */
 bool tdm_ir_is_exchange(const tdm_graph *graph, const tdm_ir_node *node);
-/* Is input k there for the operation's rule `persist` alone? */
+/* Returns true if input k is used only by the operation's rule `persist`. */
 static inline bool tdm_ir_is_persisted(const tdm_ir_node *node, uint32_t k) {
   return k < 32 && (node->operation->persist_inputs >> k & 1) != 0;
 }
-/* The kept value whose memory a value is; NULL: it is another's. */
+/* Returns the kept value whose memory the value uses, or NULL. */
 static inline tdm_graph_kept *tdm_ir_kept(const tdm_graph *graph, uint32_t value) {
   const uint32_t root = tdm_ir_value_at(graph, value)->root;
   const uint32_t kept = tdm_ir_value_at(graph, root)->kept;
   return kept ? &graph->kepts.items[kept - 1] : NULL;
 }
-/* The same of what the node writes for later runs; NULL: nothing. */
+/* Returns the kept value that the node writes for later runs, or NULL. */
 static inline tdm_graph_kept *tdm_ir_kept_by(const tdm_graph *graph, const tdm_ir_node *node) {
   return node->operation && node->operation->overwrites[0] ? tdm_ir_kept(graph, node->first_output)
                                                            : NULL;
 }
-/* What a parameter is called outside of the library: a shard by its table. */
+/* Returns the parameter's name for users: a shard has that of its table. */
 static inline const char *tdm_persistent_table(const tdm_graph_persistent *persistent) {
   return persistent->shard.table ? persistent->shard.table : persistent->name;
 }
-/* Is it a value of this graph, rather than none, another's or made up? */
+/* Returns true if the value belongs to this graph and exists. */
 static inline bool tdm_ir_owns(const tdm_graph *graph, tdm_value value) {
   return value.index != 0 && value.graph == graph->tag && value.index < graph->values.count;
 }
@@ -381,43 +383,43 @@ static inline tdm_value tdm_ir_handle(const tdm_graph *graph, uint32_t value) {
   return (tdm_value){value ? graph->tag : 0, value};
 }
 
-/* Room for more nodes, or values, behind those that there are. */
+/* Reserve capacity for more nodes or values. */
 tdm_status tdm_ir_reserve_nodes(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
 tdm_status tdm_ir_reserve_values(tdm_graph *graph, size_t more) TDM_WARN_UNUSED;
-/* A value of its own memory. 0 when memory is short. */
+/* Adds a value that owns its memory. Returns 0 if memory is exhausted. */
 uint32_t tdm_ir_add_value(tdm_graph *graph, const tdm_ir_value *value);
 size_t tdm_ir_output_count(const tdm_operation *operation, const void *attributes);
-/* Runs the shape rule of operation; specs of the inputs are read from the values. */
+/* Runs the operation's shape rule. Specs of the inputs are those of the values. */
 tdm_status tdm_ir_infer(const tdm_graph *graph, const tdm_operation *operation, const char *name,
                         const void *attributes, const uint32_t *inputs, size_t input_count,
                         tdm_spec *output_specs) TDM_WARN_UNUSED;
-/* Are both of one dtype and rank, and their sizes the same as far as both are known? */
+/* Returns true if dtypes and ranks are equal, and sizes are equal wherever both are fixed. */
 bool tdm_spec_may_be(const tdm_spec *a, const tdm_spec *b);
-/* Can a tensor have the sizes among the spec's dimensions, whatever its names stand for? If not, no
- * memory holds it. */
+/* Returns true if a tensor with the fixed sizes of the spec can exist. Otherwise it exceeds any
+ * memory, whatever sizes its names have. */
 bool tdm_ir_is_possible(const tdm_spec *spec);
-/* May something of that name be added? Else the reason is the graph's error, if there is a graph,
- * and the thread's message. */
+/* Returns true if an object of that name may be added. Otherwise the reason is the thread's message
+ * and, if graph is not NULL, the graph's error. */
 bool tdm_graph_is_open(tdm_graph *graph, const char *name);
-/* Copies bytes into the graph's region; NULL bytes 0. */
+/* Copies bytes into the graph's region. Returns NULL if count is 0 or memory is exhausted. */
 const void *tdm_ir_copy_bytes(tdm_graph *graph, const void *bytes, size_t count);
 
-/* A log of that age, of a table at its home. 0 when memory is short. */
+/* Adds a log of that age for a table, on the table's device. Returns 0 if memory is exhausted. */
 uint32_t tdm_ir_add_log(tdm_graph *graph, uint32_t persistent, int32_t age, int64_t window);
 
-/* The operations that passes themselves append. */
+/* Operations that only passes append. */
 extern const tdm_operation tdm_operation_fill;
 extern const tdm_operation tdm_operation_accumulate;
-/* A sum of what comes from other devices: begun with a copy of its first term, or in its own
- * memory; then total, term -> =total for each. */
+/* A sum of values from other devices. It starts as a copy of its first term or in memory of its
+ * own; for each further term: total, term -> =total. */
 extern const tdm_operation tdm_operation_begin_sum;
 extern const tdm_operation tdm_operation_add_incoming;
-/* One rank's part in a sum over all of them (passes/device_sums.h). */
+/* One rank's part of a sum over all ranks (passes/device_sums.h). */
 extern const tdm_operation tdm_operation_all_reduce;
 static inline bool tdm_ir_is_all_reduce(const tdm_ir_node *node) {
   return node->operation == &tdm_operation_all_reduce;
 }
-/* What one of many alike ranks shares with the others, in plans that are only forecast. */
+/* An operation that identical ranks share, in plans that are only forecast. */
 extern const tdm_operation tdm_operation_share;
 static inline bool tdm_ir_is_share(const tdm_ir_node *node) {
   return node->operation == &tdm_operation_share;
@@ -427,13 +429,13 @@ extern const tdm_operation tdm_operation_log_rows;
 extern const tdm_operation tdm_operation_take_rows;
 extern const tdm_operation tdm_operation_put_rows;
 extern const tdm_operation tdm_operation_add_rows;
-/* What is kept between runs: whole, rows, indices -> =whole; value, whole -> =whole. */
+/* Kept state: whole, rows, indices -> =whole; value, whole -> =whole. */
 extern const tdm_operation tdm_operation_index_copy;
 extern const tdm_operation tdm_operation_keep;
 extern const tdm_operation tdm_operation_check_finite;
 extern const tdm_operation tdm_operation_reorder;
 extern const tdm_operation tdm_operation_observe;
-/* Several elementwise nodes as one; its attributes are tdm_fused_attributes. */
+/* Several elementwise nodes as one node. Its attributes are tdm_fused_attributes. */
 extern const tdm_operation tdm_operation_fused;
 
 #endif

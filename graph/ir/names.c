@@ -1,4 +1,4 @@
-/* Listing what a graph has by its names. Invariant: in the order in which it was described. */
+/* Lists the names in a graph. Invariant: the order is that of their description. */
 #include "graph/ir/names.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ const char *tdm_layers_text(const tdm_graph *graph, const char *given, tdm_choic
   tdm_choices_init(choices, given);
   const char *before = "";
   TDM_EACH_NODE(graph, node) {
-    if (strcmp(node->name, before) == 0) continue; /* a layer of several nodes */
+    if (strcmp(node->name, before) == 0) continue; /* several nodes of one layer */
     before = node->name;
     tdm_choices_add(choices, node->name);
     for (const char *at = strchr(node->name, '/'); at; at = strchr(at + 1, '/'))

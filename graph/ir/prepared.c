@@ -1,5 +1,5 @@
-/* The cache of prepared kernels. Its table only grows, to the size that the plans which existed at
- * the same time required. */
+/* The cache of prepared kernels. Its table only grows, up to the size that simultaneous plans
+ * required. */
 #include "graph/ir/prepared.h"
 
 #include <stddef.h>
@@ -75,7 +75,7 @@ static bool is_prepared_for(const void *prepared, const void *sought) {
   return true;
 }
 
-/* What lies densely has as many bytes as its shape says. */
+/* Fails if a kernel requests another size for a dense operand than that of its shape. */
 static tdm_status check_answer(const tdm_prepared *entry) {
   const tdm_kernel_answer *answer = &entry->answer;
   for (size_t i = 0; i < entry->output_count && i < TDM_KERNEL_FORMATS; i++) {
@@ -91,7 +91,7 @@ static tdm_status check_answer(const tdm_prepared *entry) {
   return TDM_OK;
 }
 
-/* Asks the kernel; entry->answer and the formats of entry->specs are its answer. */
+/* Calls the kernel's prepare. The results are entry->answer and the formats of entry->specs. */
 static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   if (!entry->kernel->prepare) return TDM_OK;
   const tdm_kernel_request request = {.attributes = entry->attributes,
@@ -120,13 +120,13 @@ static tdm_status ask_kernel(tdm_prepared_cache *cache, tdm_prepared *entry) {
   return TDM_OK;
 }
 
-/* An entry is one piece of memory: itself, its attributes, its shapes. */
+/* One allocation for an entry, its attributes and its shapes. */
 typedef struct entry_block {
   tdm_prepared entry; /* first */
   _Alignas(max_align_t) char attributes[];
 } entry_block;
 
-/* What attributes take, rounded up to where shapes may stand. */
+/* Returns the bytes of attributes, rounded up to the alignment of shapes. */
 static size_t attribute_room(const tdm_prepared *entry) {
   return (entry->attribute_bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) *
          sizeof(max_align_t);

@@ -1,5 +1,5 @@
-/* The rules of work that operations share. Invariant: a rule changes what differs from every
- * operand once, with which work comes. */
+/* Work rules that several operations share. Invariant: work is initially one pass over each
+ * operand, and a rule changes only what differs from that. */
 #include "graph/ir/records.h"
 
 void tdm_work_streams(const tdm_infer *node, tdm_work *work) {

@@ -1,4 +1,5 @@
-/* The verbs on nodes and their order. Invariant: what rewriter.h says, after each of them. */
+/* Functions that change nodes and their order. Invariant: those of rewriter.h hold after each
+ * call. */
 #include "graph/ir/rewriter.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ typedef struct chain {
   tdm_ir_node *last;
 } chain;
 
-/* Puts a chain behind `before` (NULL: first). */
+/* Inserts a chain after `before` (NULL: first). */
 static void join_chain(tdm_graph *graph, tdm_ir_node *before, const chain *links) {
   links->first->previous = before;
   *(before ? &before->next : &graph->order.first) = links->first;
@@ -68,7 +69,7 @@ void tdm_move_updates_behind(tdm_graph *graph) {
   TDM_EACH_NODE(graph, node) {
     const bool is_last = node == last;
     if (node->role == TDM_ROLE_UPDATE) tdm_move_node(graph, node, NULL);
-    if (is_last) break; /* behind it are those that were moved */
+    if (is_last) break; /* the following nodes were moved */
   }
 }
 
@@ -168,7 +169,7 @@ tdm_ir_node *tdm_insert_as(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_n
   for (uint16_t i = 0; i < node->output_count; i++) {
     const tdm_ir_value value = {
         .spec = outputs[i], .producer = index, .device = node->device, .kind = TDM_VALUE_NODE};
-    tdm_ir_add_value(graph, &value); /* room was reserved above */
+    tdm_ir_add_value(graph, &value); /* capacity was reserved above */
   }
   link_node(graph, node, before);
   tdm_settle_outputs(graph, node);

@@ -1,8 +1,8 @@
-/* The verbs with which a graph is changed: insert, clone, move and remove nodes, change what they
- * read. Walking is TDM_EACH_NODE (ir.h).
- * Invariant: the order stays linked and counted, and every value knows how many inputs are it.
- * Where a node is made, and on whose behalf, is said by who makes it: nothing of that is kept in
- * the graph, but for what a rule is lent while it is asked. */
+/* Functions that change a graph: insert, clone, move and remove nodes, and change their inputs.
+ * TDM_EACH_NODE (ir.h) iterates over nodes.
+ * Invariant: the order stays linked and counted, and each value counts the inputs that read it. The
+ * caller states where and for which node it inserts. The graph stores none of this, except the
+ * insertion that is lent to a rule while it runs. */
 #ifndef TANDEM_GRAPH_IR_REWRITER_H
 #define TANDEM_GRAPH_IR_REWRITER_H
 
@@ -10,10 +10,10 @@
 
 #define TDM_HOST_DEVICE 0 /* cpu:0 is the context's first device */
 
-/* Where a node is made, and as what. */
+/* Where a node is inserted, and with which properties. */
 typedef struct tdm_insertion {
-  tdm_ir_node *before; /* it stands right before this one; NULL: behind all */
-  const char *name;    /* the path of what it is made for, which outlives the graph */
+  tdm_ir_node *before; /* inserted directly before this node; NULL: last */
+  const char *name;    /* path of the node that it belongs to; outlives the graph */
   const char *wanted_device;
   int16_t device; /* or TDM_NO_DEVICE */
   uint16_t parallel_region;
@@ -22,63 +22,63 @@ typedef struct tdm_insertion {
   uint8_t role; /* tdm_node_role */
   uint8_t update_group;
   uint32_t described; /* as in tdm_ir_node */
-  bool updates;       /* what is inserted may overwrite persistent values */
+  bool updates;       /* the node may overwrite persistent values */
   bool evaluates;     /* as in tdm_ir_node */
 } tdm_insertion;
 
-/* Inserts a node with outputs by the operation's shape rule; attributes are copied. Answers its
- * first output; 0, with the graph's error, on failure or where the graph has one. */
+/* Inserts a node with outputs by the operation's shape rule; attributes are copied. Returns its
+ * first output, or 0 if the graph has an error, before or because of the call. */
 uint32_t tdm_insert(tdm_graph *graph, const tdm_insertion *at, const tdm_operation *operation,
                     const void *attributes, const uint32_t *inputs, size_t input_count);
-/* Inserts a node like another (its links, inputs and outputs are not looked at), with outputs by
- * its operation's shape rule. out_node may be NULL. */
+/* Inserts a copy of a node with other inputs, and with outputs by its operation's shape rule.
+ * Links, inputs and outputs of `like` are ignored. out_node may be NULL. */
 tdm_status tdm_insert_like(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_node *like,
                            const uint32_t *inputs, tdm_ir_node **out_node) TDM_WARN_UNUSED;
-/* The same with these outputs, which no rule is asked for. NULL when memory is short. */
+/* The same with the given outputs; no rule is called. Returns NULL if memory is exhausted. */
 tdm_ir_node *tdm_insert_as(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_node *like,
                            const uint32_t *inputs, const tdm_spec *outputs);
 
-/* Lends an insertion to the rule of an operation or optimizer that is asked now: tdm_append inserts
- * there until it is taken back. */
+/* Sets where tdm_append inserts while the rule of an operation or optimizer runs. Ends with
+ * tdm_take_insertion_back. */
 void tdm_lend_insertion(tdm_graph *graph, const tdm_insertion *at);
 void tdm_take_insertion_back(tdm_graph *graph);
 
-/* Moves a node right before another one; NULL: behind all. */
+/* Moves a node directly before another one; NULL: to the end. */
 void tdm_move_node(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *before);
-/* Moves what rewrites values that outlast the run behind all others, in its order. */
+/* Moves all nodes that overwrite persistent values to the end, in their order. */
 void tdm_move_updates_behind(tdm_graph *graph);
-/* Sorts the nodes before `end` (NULL: all) by their ranks (per node, below rank_count); those of
- * one rank keep their order. */
+/* Sorts the nodes before `end` (NULL: all) by their ranks (per node, below rank_count). The sort is
+ * stable. */
 tdm_status tdm_sort_nodes(tdm_graph *graph, const tdm_ir_node *end, const uint32_t *ranks,
                           size_t rank_count) TDM_WARN_UNUSED;
-/* Takes a node out of the graph: it reads nothing any more. Its outputs stay values that nothing
- * makes, for those who still look at their shapes. */
+/* Removes a node and its inputs. Its outputs stay as values without a producer, because their
+ * shapes may still be read. */
 void tdm_remove_node(tdm_graph *graph, tdm_ir_node *node);
-/* Makes `value` (0: none) the node's input k. */
+/* Sets input k of the node to `value` (0: none). */
 void tdm_set_input(tdm_graph *graph, tdm_ir_node *node, uint32_t k, uint32_t value);
-/* Exchanges the outputs of two nodes of one output each. */
+/* Swaps the outputs of two nodes of one output each. */
 void tdm_exchange_outputs(tdm_graph *graph, tdm_ir_node *a, tdm_ir_node *b);
-/* Replaces every value v below count by by[v], unless that is 0: where it is read, shown or
- * delivered. */
+/* Replaces each value v below count by by[v], unless that is 0, in inputs, outputs and
+ * deliveries. */
 void tdm_replace_values(tdm_graph *graph, const uint32_t *by, size_t count);
-/* Sets root, offset and bytes of a node's outputs from views, overwrites and specs. */
+/* Sets root, offset and bytes of a node's outputs from its views, overwrites and specs. */
 void tdm_settle_outputs(tdm_graph *graph, const tdm_ir_node *node);
 
-/* The first node of that role, in order; NULL: there is none. */
+/* Returns the first node of that role in order, or NULL. */
 static inline tdm_ir_node *tdm_first_of_role(const tdm_graph *graph, tdm_node_role role) {
   TDM_EACH_NODE(graph, node) {
     if (node->role == role) return node;
   }
   return NULL;
 }
-/* The node that makes a value; NULL: none does. */
+/* Returns the node that produces a value, or NULL. */
 static inline tdm_ir_node *tdm_producer(const tdm_graph *graph, uint32_t value) {
   const uint32_t producer = tdm_ir_value_at(graph, value)->producer;
   return producer ? tdm_ir_node_at(graph, producer) : NULL;
 }
-/* What messages and copies call a value: its producer's path, or its own name. */
+/* Returns the name of a value in messages and copies: its producer's path, or its own name. */
 const char *tdm_value_name(const tdm_graph *graph, uint32_t value);
-/* Is the parallel region another one, or inside it? */
+/* Returns true if the parallel region is `outer` or inside it. */
 bool tdm_is_in_region(const tdm_graph *graph, uint16_t region, uint16_t outer);
 
 #endif

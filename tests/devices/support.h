@@ -1,6 +1,6 @@
-/* What the tests of devices share: a context with two devices of each kind, kernels whose effects
- * are easy to predict, and a flight put together command by command. Invariant: a test_flight owns
- * its arrays and may be run any number of times. */
+/* Helpers for tests of devices: a context with two devices of each kind, kernels with predictable
+ * effects, and a flight that is built command by command. Invariant: a test_flight owns its arrays
+ * and may be run any number of times. */
 #ifndef TANDEM_TESTS_DEVICES_SUPPORT_H
 #define TANDEM_TESTS_DEVICES_SUPPORT_H
 
@@ -35,21 +35,21 @@
 tdm_context *test_context(const char *sim_settings);
 tdm_device *test_device(tdm_context *context, const char *name);
 
-/* Of int64 operands: every element of out becomes 31 * out + sum of the inputs + attribute. The
- * first operand in is the same memory as the output. */
+/* For int64 operands: every element of out becomes 31 * out + sum of the inputs + attribute. The
+ * first input is the same memory as the output. */
 extern const tdm_kernel test_mix_kernel; /* "test_mix" */
 /* Fails always: "the kernel that fails". */
 extern const tdm_kernel test_failing_kernel; /* "test_failing" */
 /* Like mix, but sleeps for attribute microseconds first. */
 extern const tdm_kernel test_slow_kernel; /* "test_slow" */
-/* Twins of these for devices that execute something else, NULL at the end; test_context registers
- * them. Defined by what a test links beside this. */
+/* Twins of these for devices that do not execute them, NULL at the end; test_context registers
+ * them. Defined by a file that the test links in addition to this one. */
 extern const tdm_kernel *const test_twins[];
 /* The kernel, or its twin for device where there is one. */
 const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel);
 /* A device to copy to and from directly, of another kind where that is not cpu's concern. */
 const char *test_partner(const char *name);
-/* tdm_direct_queue, which answers NULL only between two kinds that the host cannot address. */
+/* Returns tdm_direct_queue, which is NULL only between two kinds that the host cannot address. */
 tdm_queue *test_route(const tdm_device *from, const tdm_device *to);
 int64_t test_mix(int64_t out, const int64_t *inputs, size_t input_count, int64_t attribute);
 
@@ -60,7 +60,7 @@ enum { TEST_MOST_IDS = TEST_MOST_PROGRAMS * TEST_MOST_COMMANDS };
 
 typedef struct test_mix_attributes {
   int64_t value;
-  int64_t input_count; /* besides the first, which is the output */
+  int64_t input_count; /* in addition to the first, which is the output */
 } test_mix_attributes;
 
 typedef struct test_command_data {
@@ -100,7 +100,7 @@ uint32_t test_base(test_flight *test, tdm_device *device, size_t count, int64_t 
 int64_t test_value(test_flight *test, uint32_t base);
 uint32_t test_program(test_flight *test, tdm_queue *queue);
 
-/* Each appends a command to program and answers it; its id is given in the order of the calls. */
+/* Each appends a command to program and returns it. Ids are given in the order of the calls. */
 tdm_command *test_execute(test_flight *test, uint32_t program, const tdm_kernel *kernel,
                           uint32_t out_base, const uint32_t *in_bases, size_t in_count,
                           int64_t attribute);

@@ -1,4 +1,4 @@
-/* What tests of GPUs, emulated or real, link beside support.c: twins of its kernels. */
+/* The part of support.c for tests of GPUs, emulated or real: twins of its kernels. */
 #include "tests/devices/support_cuda.h"
 
 #include "tests/devices/support.h"

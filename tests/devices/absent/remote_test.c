@@ -1,5 +1,5 @@
-/* Devices that other ranks describe: what cannot be one is refused, whoever sent it; what can has
- * addresses of its own and executes nothing. */
+/* Devices that other ranks describe: an invalid description is refused, whichever rank sent it. A
+ * valid device has addresses of its own and executes nothing. */
 #include "devices/absent/remote.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int end_group(void **unused) {
   return 0;
 }
 
-/* sim:0, as its rank tells of it. */
+/* sim:0, as its rank describes it. */
 static tdm_device_description described(void) {
   tdm_device_description told;
   tdm_device_describe(test_device(context, "sim:0"), test_device(context, "cpu:0"),

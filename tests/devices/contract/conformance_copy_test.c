@@ -1,5 +1,6 @@
 /* Conformance of copies: between TEST_DEVICE and every device, both ways, of odd sizes at odd
- * offsets, inside plans and outside, with and without modelled links; nothing beside is touched. */
+ * offsets, inside plans and outside, with and without modelled links. Bytes around the copy are
+ * untouched. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +100,7 @@ static void modelled_links_change_the_time_only(void **state) {
   tdm_context_release(context);
 }
 
-/* Between devices with a link, a copy takes at least what the link says. */
+/* Between devices with a link, a copy takes at least the time of the link. */
 static void a_modelled_copy_is_not_early(void **state) {
   (void)state;
   tdm_context *context = test_context("latency_us=300,gigabytes_per_second=1");
@@ -119,7 +120,7 @@ static void a_modelled_copy_is_not_early(void **state) {
     const uint64_t begin_ns = tdm_time_ns();
     test_run(test, false);
     const uint64_t wall_ns = tdm_time_ns() - begin_ns;
-    /* What a GPU's copy takes is its own affair. */
+    /* The duration of a GPU's copy is not modelled. */
     const bool slept = link.latency_ns > 0 && strcmp(route->device->ops->kind, "cuda") != 0;
     if (slept) assert_true(wall_ns >= 300000 + 200000);
     assert_int_equal(test_value(test, to), 3);

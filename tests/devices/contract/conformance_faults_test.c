@@ -1,6 +1,6 @@
 /* Conformance of failures on demand: the Nth kernel, copy or wait fails, once or from there on, for
- * every N until none fails. What depends on it is skipped, everything else runs, all points are
- * reached, and the next run is as if nothing had been. */
+ * every N until none fails. Dependent commands are skipped, everything else runs, and all points
+ * are reached. The next run is not affected. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +73,8 @@ static void build(chains *all, tdm_context *context) {
   }
 }
 
-/* Of a failed run: exactly the commands after the first failed one of their chain failed too. */
+/* Expects of a failed run that exactly the commands after the first failed one of their chain
+ * failed too. */
 static void assert_failure_travelled(const chains *all, const char *message) {
   const tdm_flight *flight = &all->test->flight;
   assert_int_not_equal(flight->failure.id, UINT32_MAX);
@@ -165,7 +166,7 @@ static void every_nth_call_fails(void **state) {
   }
 }
 
-/* Copies outside a plan tell their failure to the caller. */
+/* Copies outside a plan return their failure to the caller. */
 static void a_blocking_copy_fails(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);

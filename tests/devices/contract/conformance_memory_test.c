@@ -1,6 +1,5 @@
-/* Conformance of memory: what allocate promises, who may use an address, how a shortage is told,
- * and that nothing is done for outputs without elements. Run for the device that TEST_DEVICE names.
- */
+/* Conformance of memory: guarantees of allocate, access to addresses, errors for lack of memory,
+ * and no work for outputs without elements. Run for the device that TEST_DEVICE names. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static void assert_filled(tdm_context *context, const tdm_memory *memory, unsign
   free(bytes);
 }
 
-/* Blocks of many sizes live side by side: each keeps what was written to all of it. */
+/* Blocks of many sizes coexist: each keeps all bytes that were written to it. */
 static void blocks_are_aligned_and_apart(void **state) {
   static const size_t sizes[] = {1, 63, 64, 65, 4096, 65535, 65536, 65537, (2 << 20) + 1, 5 << 20};
   tdm_device *device = test_device(*state, TEST_DEVICE);
@@ -197,7 +196,7 @@ static void the_host_copies_host_memory_only(void **state) {
   owner->ops->release(owner, &hidden);
 }
 
-/* A device that is not the host knows which of its addresses live. */
+/* A device other than the host tracks which of its addresses are allocated. */
 static void dead_and_overlong_addresses_are_refused(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   if (device->host_addressable) skip(); /* the host's pointers carry no such knowledge */

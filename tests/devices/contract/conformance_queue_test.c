@@ -1,5 +1,5 @@
-/* Conformance of queues: order, waits between devices, failure that travels with a point, gates,
- * conditions, adoption. Run for the device that TEST_DEVICE names, with every other beside it. */
+/* Conformance of queues: order, waits between devices, failures that travel with a point, gates,
+ * conditions, adoption. Run for the device in TEST_DEVICE, with every other device. */
 #include <string.h>
 #include <time.h>
 
@@ -77,8 +77,8 @@ static void flights_on_a_queue_keep_their_order(void **state) {
   test_flight_destroy(owner);
 }
 
-/* This device and `other` hand a value back and forth; each step waits for the one before it on the
- * other queue. Copies go through the queues that tdm_direct_queue answers. */
+/* This device and `other` pass a value back and forth. Each step waits for the previous one on the
+ * other queue. Copies use the queues of tdm_direct_queue. */
 static void ping_pong(tdm_context *context, const char *other_name, bool adopt) {
   test_flight *test = test_flight_create(context);
   tdm_device *devices[2] = {test_device(context, TEST_DEVICE), test_device(context, other_name)};
@@ -211,7 +211,7 @@ static void a_gate_passes_over_the_rest_of_a_failed_flight(void **state) {
   test_flight_destroy(test);
 }
 
-/* Stopped from outside: what has not begun fails without a message, points are reached. */
+/* Stopped from outside: later commands fail without a message, and points are reached. */
 static void a_stopped_flight_is_passed_over(void **state) {
   test_flight *test = test_flight_create(*state);
   tdm_device *device = test_device(*state, TEST_DEVICE);
@@ -239,7 +239,7 @@ static void a_stopped_flight_is_passed_over(void **state) {
   test_flight_destroy(test);
 }
 
-/* A point past a gate still says that the waits before it are over. */
+/* A point after a gate still implies that the earlier waits are over. */
 static void a_passed_over_wait_is_kept(void **state) {
   test_flight *test = test_flight_create(*state);
   tdm_device *device = test_device(*state, TEST_DEVICE);
@@ -410,7 +410,7 @@ static void *run_borrowed(void *user) {
   return NULL;
 }
 
-/* Nobody but the borrower can wake the worker for it: it looks when it gives the queue back. */
+/* Only the borrower can wake the worker for it: it checks when it returns the queue. */
 static void work_for_a_lent_queue_is_done_after_it(void **state) {
   test_flight *lent = test_flight_create(*state);
   test_flight *test = test_flight_create(*state);

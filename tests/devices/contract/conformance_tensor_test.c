@@ -267,7 +267,7 @@ static void tensors_keep_the_context(void **state) {
   tdm_tensor *moved = tdm_tensor_to(tensor, "sim:1", TDM_DTYPE_NONE);
   tdm_tensor_release(tensor);
   assert_int32(moved, 5, 0, 1);
-  tdm_tensor_release(moved); /* closes the context, which nobody closed, and frees it */
+  tdm_tensor_release(moved); /* closes and frees the context, which is still open */
 }
 
 /* ---- Shortage ------------------------------------------------------------------------------ */

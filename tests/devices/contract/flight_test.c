@@ -1,5 +1,5 @@
-/* A flight's record of failures, by itself: what is failed by what, whose words are told, and what
- * is left of it in the next run. */
+/* A flight's record of failures: which commands fail, which message is reported, and the state in
+ * the next run. */
 #include <string.h>
 
 #include "tests/devices/support.h"
@@ -89,7 +89,7 @@ static void who_is_stopped_first_says_with_what(void **state) {
   assert_failed(&made, "  x   ");
   assert_status(tdm_flight_read_failure(&made.flight, text), TDM_CANCELLED);
   assert_string_equal(text, "the run was stopped");
-  tdm_flight_fail(&made.flight, 3, TDM_IO, "three"); /* which says more */
+  tdm_flight_fail(&made.flight, 3, TDM_IO, "three"); /* with a more specific message */
   assert_status(tdm_flight_read_failure(&made.flight, text), TDM_IO);
   assert_string_equal(text, "three");
   tdm_flight_reset(&made.flight, IDS);
@@ -105,7 +105,7 @@ static void who_is_stopped_first_says_with_what(void **state) {
   assert_true(tdm_flight_stop(&made.flight, TDM_CANCELLED));
 }
 
-/* The command that waited, behind other waits; none where nothing follows. */
+/* The command that waited, after other waits; none if no command follows. */
 static void a_wait_fails_the_command_behind_it(void **state) {
   (void)state;
   tdm_command commands[] = {
@@ -150,7 +150,7 @@ static void operands_have_the_bytes_of_their_shapes(void **state) {
   assert_int_equal(tdm_operand_bytes(&spec), 120);
   spec.shape = tdm_shape_of(2, 0, 5);
   assert_int_equal(tdm_operand_bytes(&spec), 0);
-  spec.format = TDM_FORMAT_DENSE + 1; /* its kernel alone knows */
+  spec.format = TDM_FORMAT_DENSE + 1; /* known only to its kernel */
   assert_int_equal(tdm_operand_bytes(&spec), 1);
 }
 

@@ -1,4 +1,4 @@
-/* When a GPU executed something, by the host's clock: with a driver that says what the test wants,
+/* When a GPU executed something, by the host's clock: with a driver whose results the test sets,
  * and on an emulated GPU, whose anchors grow old. */
 #include "devices/cuda/clock.h"
 
@@ -21,12 +21,12 @@ static tdm_cuda_code tell_elapsed(double *out_ns, tdm_cuda_event from, tdm_cuda_
 }
 
 typedef struct reading {
-  int64_t begin_ns, end_ns; /* behind now; an end of 0 is now, which the reading tells */
+  int64_t begin_ns, end_ns; /* after now; an end of 0 is now, which the reading returns */
   int64_t anchor_ns;
 } reading;
 
-/* The anchor is reached, and the span enqueued, so long before now, and lies so long behind the
- * anchor. */
+/* The anchor is reached, and the span enqueued, this long before now. The span begins and ends this
+ * long after the anchor. */
 static void assert_reading(int64_t anchor_ns, int64_t enqueued_ns, int64_t begin_ns, int64_t end_ns,
                            int64_t until_ns, reading expected) {
   static const tdm_cuda_api api = {.event_elapsed = tell_elapsed};
@@ -60,17 +60,17 @@ static void assert_reading(int64_t anchor_ns, int64_t enqueued_ns, int64_t begin
 static void a_span_lies_within_what_the_host_saw(void **state) {
   (void)state;
   const int64_t before_ns = -(int64_t)5000 * MS; /* the end of a span long ago */
-  /* As the GPU says. */
+  /* The times of the GPU. */
   assert_reading(1000 * MS, 600 * MS, 500 * MS, 580 * MS, before_ns,
                  (reading){-500 * MS, -420 * MS, 1000 * MS});
-  /* It says that the span began before it was enqueued: it began then. */
+  /* The GPU's begin is before the enqueueing, which is used instead. */
   assert_reading(1000 * MS, 600 * MS, 300 * MS, 380 * MS, before_ns,
                  (reading){-600 * MS, -520 * MS, 900 * MS});
-  /* It says that the span will end: it ends now. */
+  /* The GPU's end is in the future; now is used instead. */
   const int64_t late_ns = (int64_t)10000000 * MS;
   assert_reading(1000 * MS, 600 * MS, late_ns - 200 * MS, late_ns, before_ns,
                  (reading){-200 * MS, 0, late_ns});
-  /* Behind the one before, which may have been read by another anchor. */
+  /* After the previous one, which may have been read by another anchor. */
   assert_reading(1000 * MS, 600 * MS, 500 * MS, 580 * MS, -480 * MS,
                  (reading){-480 * MS, -420 * MS, 1000 * MS});
   assert_reading(1000 * MS, 600 * MS, 500 * MS, 580 * MS, -400 * MS,

@@ -122,7 +122,7 @@ static void copy_host(tdm_context *context, const tdm_memory *host, const tdm_me
   test_flight_destroy(test); /* base_count is 0: the memories are the caller's */
 }
 
-/* Up and down again; how many copies of which sort that took. */
+/* Copies up and down again. Returns the number of copies of each sort. */
 static emulation_copies round_trip(tdm_context *context, void *host, size_t bytes) {
   tdm_device *device = test_device(context, "cuda:0");
   const tdm_memory here = {
@@ -203,8 +203,8 @@ static void an_upload_holds_up_none_behind_it(void **state) {
   tdm_context_release(context);
 }
 
-/* Whom a queue is held up by learns whose bell to ring, at its next mark and when the point is
- * reached. */
+/* A queue that is held up registers its doorbell with the other queue, at its next mark and when
+ * the point is reached. */
 static void a_queue_asks_for_its_own_bell(void **state) {
   (void)state;
   enum { BELL = 5 };
@@ -287,7 +287,7 @@ static void registered_memory_goes_straight(void **state) {
 
 /* ---- Times ----------------------------------------------------------------------------------- */
 
-/* What one more run of the upload asks the driver to record, in events. */
+/* Returns how many event records one more run of the upload requests from the driver. */
 static uint64_t records_of(test_flight *test, bool timed) {
   const uint64_t before = emulation_work_done().records;
   test->flight.times = timed ? test->times : NULL;
@@ -295,8 +295,8 @@ static uint64_t records_of(test_flight *test, bool timed) {
   return emulation_work_done().records - before;
 }
 
-/* The host's clock and the GPU's are set side by side once in seconds, not for every command: to
- * time one takes an event before it and one behind it. */
+/* The clocks of the host and of the GPU are compared once in some seconds, not for every command.
+ * Timing one takes an event before it and one after it. */
 static void times_are_two_events_each(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);

@@ -1,5 +1,5 @@
-/* What CUDA's codes, what kernels report, and what is enqueued on a stream become, with a driver
- * that answers what the test wants. */
+/* The conversion of CUDA's codes, of reports of kernels, and of errors of a stream, with a driver
+ * whose results the test sets. */
 #include "devices/cuda/library/errors.h"
 
 #include <math.h>
@@ -302,7 +302,7 @@ static void blas_is_opened_once(void **state) {
   }
 }
 
-/* Of cuBLAS's own codes one is of whatever kept it from beginning. */
+/* One of cuBLAS's codes is returned for any failure of its initialisation. */
 static void what_kept_blas_from_working_is_found(void **state) {
   (void)state;
   static const size_t least = (size_t)256 << 20;

@@ -1,6 +1,6 @@
-/* The cuda kind on emulated GPUs that refuse: a kernel reports, every call of CUDA and every
- * allocation of the host fails in turn, a device is lost: an error arrives, or the result is right;
- * nothing hangs, nothing is left over. */
+/* The cuda kind on emulated GPUs with failures. A kernel reports, every call of CUDA and every host
+ * allocation fails in turn, a device is lost. Either an error is returned, or the result is right;
+ * nothing hangs, and nothing leaks. */
 #include <string.h>
 
 #include "tests/devices/cuda_emulation/emulation.h"
@@ -9,7 +9,7 @@
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- What a kernel reports ------------------------------------------------------------------- */
+/* ---- Reports of kernels ---------------------------------------------------------------------- */
 
 static const tdm_kernel report_kernel = {.struct_size = sizeof(tdm_kernel),
                                          .operation = "test_report",
@@ -29,7 +29,7 @@ static void follow(route_test *route, size_t index, tdm_command *command) {
   route->commands[index] = command;
 }
 
-/* cpu:0 -> cuda:0, `kernel` there -> cuda:1, mix there -> cpu:0, and behind a gate mix there. */
+/* cpu:0 -> cuda:0, `kernel` there -> cuda:1, mix there -> cpu:0, and after a gate mix there. */
 static void build_route(route_test *route, tdm_context *context, const tdm_kernel *kernel) {
   static const char *const names[] = {"cpu:0", "cuda:0", "cuda:1", "cpu:0"};
   memset(route, 0, sizeof(*route));
@@ -63,7 +63,7 @@ static int64_t expected_of_route(void) {
   return test_mix(test_mix(test_mix(7, NULL, 0, 3), NULL, 0, 4), NULL, 0, 5);
 }
 
-/* The report is read long after the kernel was enqueued, and yet no gate behind it opens. */
+/* The report is read long after the kernel was enqueued, but no gate after it opens. */
 static void a_report_reaches_what_depends_on_it(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -87,7 +87,7 @@ static void a_report_reaches_what_depends_on_it(void **state) {
 
 /* ---- CUDA refuses ---------------------------------------------------------------------------- */
 
-/* Of a run: an error with words, or the right result. */
+/* Expects of a run an error with a message, or the right result. */
 static void assert_told_or_right(const route_test *route) {
   const tdm_failure *failure = &route->test->flight.failure;
   if (failure->id == UINT32_MAX) {

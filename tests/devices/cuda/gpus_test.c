@@ -1,6 +1,6 @@
-/* Emulated GPUs as they are in a process of others: one that nobody uses is not opened, how one
- * copies from another is told, one without cuBLAS is not offered, and what befalls one is told
- * wherever that GPU is used next. */
+/* Emulated GPUs in a process with others: an unused GPU is not opened, the log states how GPUs copy
+ * from each other, one without cuBLAS is not offered, and a failure of one is reported at its next
+ * use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static void send_there_and_back(tdm_context *context, const char *name) {
   tdm_tensor_release(there);
 }
 
-/* Memory, copies by this thread and by feeders, pinned memory of the caller's, times: of the second
- * GPU alone. */
+/* Memory, copies by this thread and by feeders, pinned memory of the caller, and times: all of the
+ * second GPU only. */
 static void a_gpu_that_nobody_uses_is_not_opened(void **state) {
   (void)state;
   emulation_close();
@@ -63,7 +63,7 @@ static tdm_status run_mix(tdm_context *context, const char *name) {
   return status;
 }
 
-/* Of the streams of a GPU that is used, that of sums comes first. */
+/* The stream for sums has the highest priority of a used GPU's streams. */
 static void streams_of_sums_are_urgent(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -79,7 +79,7 @@ static void streams_of_sums_are_urgent(void **state) {
 
 /* ---- Red zones ------------------------------------------------------------------------------- */
 
-/* Each copy is a wait of the host, of which a watched program has the time for a few. */
+/* Each copy is a wait of the host; under a sanitizer there is time only for a few. */
 static void fresh_memory_is_filled_by_few_copies(void **state) {
   (void)state;
   enum { BYTES = (1 << 20) + 5 };
@@ -125,8 +125,9 @@ static void carry(tdm_context *context, const char *from, const char *to) {
   tdm_tensor_release(beyond);
 }
 
-/* Two logical devices a GPU, of which the first GPU reaches the second one, and not the other way:
- * told once a direction and device, also where the GPU was let reach it for another device. */
+/* Two logical devices per GPU. The first GPU can access the second one, but not the other way. This
+ * is logged once for each direction and device, also if access was enabled for another device
+ * before. */
 static void how_gpus_copy_from_each_other_is_told(void **state) {
   (void)state;
   emulation_close();
@@ -150,7 +151,7 @@ static void how_gpus_copy_from_each_other_is_told(void **state) {
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* What beats of ranks tell of a device has a place by this number; cpu:0 and sim:0 have none. */
+/* Beats of ranks have a place for each device by this number; cpu:0 and sim:0 have none. */
 static void devices_of_a_group_are_numbered_among_those_with_an_engine(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -166,7 +167,7 @@ static void devices_of_a_group_are_numbered_among_those_with_an_engine(void **st
   tdm_context_release(context);
 }
 
-/* How often NCCL is looked at before it says that a member has joined is drawn. */
+/* The number of times that NCCL is polled before it reports that a member has joined is random. */
 static void who_joins_waits_for_all_members(void **state) {
   (void)state;
   for (int round = 0; round < 20; round++) {
@@ -299,7 +300,7 @@ static void lose_by_a_kernel(blas_test *test) {
                    TDM_CUDA_ILLEGAL_ADDRESS);
 }
 
-/* cuBLAS says no more than that it could not execute, or begin. */
+/* cuBLAS only reports that it could not execute or initialise. */
 static void a_device_lost_is_told_through_cublas(void **state) {
   (void)state;
   for (int opened = 0; opened < 2; opened++) {
@@ -349,8 +350,8 @@ static void codes_are_told_apart(void **state) {
   }
 }
 
-/* Two logical devices a GPU: the run that faults fails, so does whoever uses that GPU next, by its
- * own queues; the other GPU goes on. */
+/* Two logical devices per GPU. The run that faults fails, and so does the next use of that GPU by
+ * its own queues. The other GPU continues to work. */
 static void a_fault_is_told_by_all_of_its_gpu(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_CUDA_LOGICAL", "2", 1), 0);

@@ -1,5 +1,5 @@
-/* Addresses of a GPU's memory and the arenas behind them, by the table that tells one from the
- * other; and which GPUs a device has met. */
+/* Addresses of a GPU's memory and their arenas, by the table that distinguishes them; and which
+ * GPUs a device has met. */
 #include "devices/cuda/memory.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static size_t granule_of(const tdm_cuda_memory *memory, tdm_address address) {
   return (address - memory->begin) / GRANULE;
 }
 
-/* All of it is there, and nothing behind it. */
+/* Expects that all of the block is allocated, and nothing after it. */
 static void assert_block(const tdm_cuda_memory *memory, tdm_address address, size_t bytes) {
   const size_t size = bytes == 0 ? 1 : bytes, first = granule_of(memory, address);
   char *begin = atomic_load(&memory->granules[first].memory);
@@ -73,7 +73,7 @@ static void a_block_is_as_long_as_was_asked_for(void **state) {
   size_t next = memory->cursor;
   for (size_t i = 0; i < TDM_COUNT_OF(sizes); i++) {
     addresses[i] = take(memory, sizes[i]);
-    assert_int_equal(granule_of(memory, addresses[i]), next); /* behind the one before */
+    assert_int_equal(granule_of(memory, addresses[i]), next); /* after the previous one */
     next += sizes[i] == 0 ? 1 : (sizes[i] + GRANULE - 1) / GRANULE;
     assert_int_equal(memory->cursor, next);
   }
@@ -175,7 +175,7 @@ static void a_range_goes_by_the_memory_of_the_gpu(void **state) {
   }
 }
 
-/* Each is met once; those behind the 64th are met anew each time, which tells their way again. */
+/* Each is met once. Those after the 64th are met anew each time, which logs their route again. */
 static void a_gpu_is_met_once(void **state) {
   (void)state;
   static const int ordinals[] = {0, 1, 62, 63, 64, 100};

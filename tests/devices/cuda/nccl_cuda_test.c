@@ -1,5 +1,5 @@
-/* NCCL on one GPU: a communicator of one member, whose sum is what it was. On a machine with a GPU
- * NCCL itself, elsewhere its double. */
+/* NCCL on one GPU: a communicator of one member, whose sum is its term. With a GPU this is NCCL
+ * itself, without one its test double. */
 #include "devices/cuda/library/library.h"
 #include "tests/devices/support.h"
 

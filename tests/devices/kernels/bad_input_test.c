@@ -20,7 +20,7 @@ static void expect_failure(tdm_status status, const char *message) {
   assert_string_equal(tdm_last_message(), message);
 }
 
-/* Runs the operation of the embedding on int64 ids, of which the one at position 7 is id. */
+/* Runs the operation of the embedding on int64 ids, with id at position 7. */
 static tdm_status run_embedding(const char *isa, const char *operation, int64_t id) {
   static float weight[ROWS * DIM], values[IDS * DIM];
   int64_t ids[IDS] = {0, 1, 999, 3, 4, 5, 6, id, 8};

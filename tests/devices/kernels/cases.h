@@ -1,13 +1,13 @@
 /* The kernels' cases: for every operation of devices/kernels.h a grid of shapes, a generator of
  * inputs and a plain float64 reference. Drivers decide where a case runs. Invariant: a case owns
- * nothing; inputs depend on its name alone. */
+ * nothing, and its inputs depend only on its name. */
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_CASES_H
 #define TANDEM_TESTS_DEVICES_KERNELS_CASES_H
 
 #include "devices/kernels.h"
 #include "tandem/devices/devices.h"
 
-/* What an input is filled with. */
+/* How an input is filled. */
 typedef enum input_fill {
   FILL_UNIFORM, /* reals in [low, high), integers likewise */
   FILL_TARGETS, /* class indices in [low, high), and now and then `ignored` */
@@ -37,7 +37,7 @@ struct kernel_case {
   const char *operation;
   tdm_dtype dtype;  /* of the first output */
   double tolerance; /* of float32, relative to the largest element; 0: 1e-5 */
-  bool of_cpu;      /* of a size that matters to caches alone, and is long on an emulated grid */
+  bool of_cpu;      /* of a size that matters only to caches, and takes long on an emulated grid */
   kernel_input inputs[TDM_KERNEL_MAX_INPUTS];
   size_t input_count;
   tdm_spec outputs[TDM_KERNEL_MAX_OUTPUTS];
@@ -96,7 +96,8 @@ typedef void (*kernel_visit)(const kernel_case *test, void *user);
 /* The run's momentum, where it has one; else that of the attributes. */
 double kernel_case_momentum(const kernel_case *self, double own);
 tdm_adam_attributes kernel_case_adam(const kernel_case *self);
-/* By its own momentum, and small ones by those of runs as well, one of which is 0. */
+/* Visits the case with its own momentum and, if it is small, also with those of runs, one of which
+ * is 0. */
 void kernel_case_visit_momenta(kernel_case *self, kernel_visit visit, void *user);
 
 /* A family of operations: calls visit for each of its cases. */
@@ -128,8 +129,8 @@ static const tdm_dtype real_dtypes[] = {TDM_FLOAT32, TDM_FLOAT64};
   for (size_t dtype##_at = 0; dtype##_at < 2; dtype##_at++)                                        \
     for (tdm_dtype dtype = real_dtypes[dtype##_at]; dtype != TDM_DTYPE_NONE; dtype = TDM_DTYPE_NONE)
 
-/* All dtypes, for kernels that only move elements. The 16-bit ones are whole numbers here, of which
- * they have the bits. */
+/* All dtypes, for kernels that only move elements. The 16-bit ones are treated as integers with the
+ * same bits. */
 static const tdm_dtype every_dtype[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   TDM_INT64,
                                         TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};
 enum { EVERY_DTYPE = sizeof every_dtype / sizeof every_dtype[0] };
@@ -137,7 +138,7 @@ enum { EVERY_DTYPE = sizeof every_dtype / sizeof every_dtype[0] };
 /* A case without operands; name as printf. */
 kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_reference reference,
                              const char *format, ...) TDM_PRINTF(4, 5);
-/* Adds an input of reals or integers in [low, high); answers it for changes. */
+/* Adds an input of reals or integers in [low, high). Returns it for changes. */
 kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape, double low,
                                 double high);
 /* The same of numbers that dtype holds whichever it is: 0 and 1, 1 to 98, or -90 to 98. */
@@ -186,7 +187,7 @@ void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit 
                          void *user); /* of loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
-/* Of the two families before. begun: the operands that all updates by rows have. */
+/* Cases of the two families before. begun: the operands that all updates by rows have. */
 void adaptive_optimizer_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
 void moments_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);
 void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *user);

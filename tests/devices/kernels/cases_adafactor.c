@@ -1,4 +1,4 @@
-/* Cases of Adafactor: one step from given states, told by the formulas of the documentation of
+/* Cases of Adafactor: one step from given states, by the formulas of the documentation of
  * torch.optim. */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static double fresh_share(const kernel_case *self, double step) {
   return pow(step, self->attributes.adafactor.beta2_decay);
 }
 
-/* updates holds what is divided by the root of; then the step's end, alike for all shapes. */
+/* updates holds the values whose root is the divisor. The end of the step is equal for all
+ * shapes. */
 static void finish(const kernel_case *self, double step, const double *const *inputs,
                    double *updates) {
   const tdm_adafactor_attributes *a = &self->attributes.adafactor;

@@ -1,5 +1,5 @@
-/* Cases of Adagrad, RMSprop, Adadelta and of moving averages: one step from given states, told by
- * the formulas of the documentation of torch.optim. */
+/* Cases of Adagrad, RMSprop, Adadelta and of moving averages: one step from given states, by the
+ * formulas of the documentation of torch.optim. */
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>

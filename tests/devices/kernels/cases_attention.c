@@ -35,7 +35,7 @@ static void make_padding(const kernel_case *test, void *data) {
     ((uint8_t *)data)[i] = (i / keys == 1) != (i % keys == keys - 1);
 }
 
-/* Of every query one key is hidden, another one for each. */
+/* Hides one key of every query, a different one for each. */
 static void make_mask(const kernel_case *test, void *data) {
   size_t input = 0;
   while (test->inputs[input].generate != make_mask)
@@ -80,7 +80,7 @@ static double mask_at(const attention_view *view, int64_t batch, int64_t head, i
   return view->mask ? view->mask[(matrix * view->queries + query) * view->keys + key] : 0;
 }
 
-/* The probabilities (keys) of a query; answers the logarithm of their sum. */
+/* Computes the probabilities (keys) of a query. Returns the logarithm of their sum. */
 static double probabilities_of(const kernel_case *self, const attention_view *view, int64_t batch,
                                int64_t head, int64_t query, double *out) {
   const double *q = view->q + ((batch * view->queries + query) * view->heads + head) * view->dim;
@@ -102,7 +102,7 @@ static double probabilities_of(const kernel_case *self, const attention_view *vi
   return sum > 0 ? log(sum) : (double)INFINITY;
 }
 
-/* What a probability is multiplied by. */
+/* Returns the dropout factor of a probability. */
 static double kept_of(const kernel_case *self, const attention_view *view, int64_t batch,
                       int64_t head, int64_t query, int64_t key) {
   const tdm_attention_attributes *attributes = &self->attributes.attention;
@@ -163,7 +163,7 @@ static void add_slopes(const kernel_case *self, const attention_view *view,
   }
 }
 
-/* y and the logarithms of sums are those that the operands make, not what stands in them. */
+/* Computes y and the logarithms of sums from the operands, and does not read the given ones. */
 static void attention_gradient_reference(const kernel_case *self, const double *const *inputs,
                                          double *const *outputs) {
   const attention_view view = view_of(self, inputs, 1);

@@ -57,7 +57,7 @@ static bags_view view_of(const kernel_case *self, const double *const *inputs, s
   return view;
 }
 
-/* Is the id at position i in bag, and does it count? */
+/* Returns true if the id at position i belongs to bag and counts. */
 static bool counts(const kernel_case *self, const bags_view *view, int64_t bag, int64_t i) {
   int64_t begin = bag * view->length, end = begin + view->length;
   if (view->offsets) {
@@ -75,7 +75,7 @@ static int64_t size_of(const kernel_case *self, const bags_view *view, int64_t b
   return size;
 }
 
-/* What the id at i counts in bag; 0 where it is not in it. */
+/* Returns the weight of the id at i in bag, or 0 if it is not in it. */
 static double share_of(const kernel_case *self, const bags_view *view, const double *scales,
                        int64_t bag, int64_t i) {
   if (!counts(self, view, bag, i)) return 0;
@@ -116,7 +116,7 @@ static void bag_max_reference(const kernel_case *self, const double *const *inpu
   }
 }
 
-/* d_weight += what the id at i of bag gets. */
+/* Adds the share of the id at i of bag to d_weight. */
 static void add_share(const kernel_case *self, const double *const *inputs, const bags_view *view,
                       const double *winners, int64_t bag, int64_t i, double *row) {
   const int64_t dim = input_last_dim(self, 0);

@@ -173,7 +173,7 @@ static void shape_cases_of(tdm_dtype dtype, tdm_shape x, bool affine, bool insta
   visit(&back, user);
 }
 
-/* Means that are large beside the deviation, and squares beyond the range of float32. */
+/* Means that are large relative to the deviation, and squares beyond the range of float32. */
 static void range_cases(tdm_dtype dtype, tdm_shape x, bool instances, kernel_visit visit,
                         void *user) {
   static const double ranges[][2] = {

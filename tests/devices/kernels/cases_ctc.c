@@ -1,6 +1,6 @@
-/* Cases of the paths of the connectionist temporal classification, told by their sums. What is no
- * path is so far below all others that these are compared in rows of two places, and by gradients.
- */
+/* Cases of the paths of the connectionist temporal classification, compared by their sums.
+ * Impossible paths are far below all others, so these are compared in rows of two places, and by
+ * gradients. */
 #include <math.h>
 
 #include "tests/devices/kernels/cases.h"
@@ -9,7 +9,8 @@ static int64_t at(const kernel_case *self, int64_t t, int64_t n, int64_t i) {
   return (t * input_dim(self, 0, 1) + n) * input_dim(self, 0, 2) + i;
 }
 
-/* What comes to place i of step t + 1 from place i - back, or before the first step. */
+/* Returns the probability that reaches place i of step t + 1 from place i - back, or before the
+ * first step. */
 static double coming(const kernel_case *self, const double *paths, double bar, int64_t t, int64_t n,
                      int64_t i, int back) {
   const int64_t from = i - back;

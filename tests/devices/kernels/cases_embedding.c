@@ -115,7 +115,7 @@ static void sparse_gradient_case(const struct embedding_size *size, tdm_dtype dt
   visit(&test, user);
 }
 
-/* Adds what b holds of each index to what a holds of it. */
+/* Adds the rows of b for each index to those of a. */
 static void sparse_add_reference(const kernel_case *self, const double *const *inputs,
                                  double *const *outputs) {
   const int64_t dim = input_last_dim(self, 0);
@@ -140,7 +140,7 @@ static void sparse_add_reference(const kernel_case *self, const double *const *i
   outputs[2][0] = (double)used;
 }
 
-/* A sparse gradient of n entries, of which `used` are there. */
+/* A sparse gradient of n entries, `used` of which are valid. */
 static void sparse_operand(kernel_case *test, tdm_dtype dtype, int64_t n, int64_t used, int64_t dim,
                            double first) {
   kernel_input *rows = kernel_case_input(test, dtype, tdm_shape_of(2, n, dim), -1, 1);
@@ -197,7 +197,7 @@ static void add_rows_reference(const kernel_case *self, const double *const *inp
       outputs[0][(int64_t)inputs[2][i] * dim + j] += inputs[1][i * dim + j];
 }
 
-/* A table (rows, dim), and n indices of which `used` name a row. */
+/* A table (rows, dim), and n indices, `used` of which name a row. */
 static void row_copies_case(tdm_dtype dtype, int64_t rows, int64_t dim, int64_t n, int64_t used,
                             kernel_visit visit, void *user) {
   kernel_case take = kernel_case_make(TDM_OP_TAKE_ROWS, dtype, take_rows_reference,
@@ -288,7 +288,7 @@ static void shard_places_reference(const kernel_case *self, const double *const 
   }
 }
 
-/* ids (count, 2) of a table in shards of so many rows, the last of which has the rest. */
+/* ids (count, 2) of a table in shards of shard_rows rows, the last of which has the rest. */
 static void shard_case(tdm_dtype ids, int64_t rows, int64_t shard_rows, int64_t padding,
                        int64_t count, kernel_visit visit, void *user) {
   const tdm_shape shape = tdm_shape_of(2, count, 2);

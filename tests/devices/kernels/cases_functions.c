@@ -1,5 +1,5 @@
-/* Cases of the functions of devices/functions.h that golden data has: PyTorch's values, repeated
- * over vectors that are full or not and over what a team splits. Invariant: no function is named
+/* Cases of the functions of devices/functions.h with golden data: PyTorch's values, repeated over
+ * full and partial vectors and over several pieces of a team. Invariant: no function is named
  * here. */
 #include "core/status.h"
 #include "devices/functions.h"

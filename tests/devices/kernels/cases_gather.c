@@ -3,7 +3,8 @@
 
 #include "core/status.h"
 
-/* What is indexed as (outer, size, inner), what is picked as (outer, picked, inner). */
+/* The indexed operand as (outer, size, inner), and the picked elements as (outer, picked,
+ * inner). */
 typedef struct layout {
   int64_t outer;
   int64_t size;
@@ -23,7 +24,7 @@ static layout layout_of(const kernel_case *self, const tdm_shape *x, size_t inde
   return found;
 }
 
-/* Where the element of x lies that belongs to element i of what is picked. */
+/* Returns the position in x of element i of the result. */
 static int64_t place_of(const kernel_case *self, const layout *sizes, const double *index,
                         int64_t i) {
   const int64_t row = i / sizes->inner, outer = row / sizes->picked;
@@ -134,7 +135,7 @@ static void check_reference(const kernel_case *self, const double *const *inputs
     outputs[0][i] = inputs[0][i];
 }
 
-/* like: of which dimension 1 gives the upper bound. */
+/* like: the operand whose dimension 1 gives the upper bound. */
 static void visit_check(tdm_dtype dtype, tdm_shape shape, int64_t least, bool like,
                         kernel_visit visit, void *user) {
   char text[TDM_SHAPE_TEXT];

@@ -1,5 +1,5 @@
 /* Cases of the negative log-likelihood, the counting of targets by weight, smooth L1, binary
- * cross-entropy and divergence, told by the formulas of devices/kernels.h. */
+ * cross-entropy and divergence, by the formulas of devices/kernels.h. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static tdm_shape loss_shape(int32_t reduction, tdm_shape each) {
   return reduction == TDM_REDUCTION_NONE ? each : tdm_shape_scalar();
 }
 
-/* Of one value an element: as the reduction says; divisor of the mean. */
+/* Reduces one value per element as the reduction requires. divisor: that of the mean. */
 static void reduce(const kernel_case *self, const double *values, int64_t count, double divisor,
                    double *out) {
   const int32_t reduction = self->attributes.loss.reduction;
@@ -162,7 +162,7 @@ static double element_of(const kernel_case *self, const double *const *inputs, s
   return weight * ((1 - target) * value + positive * softplus);
 }
 
-/* What the mean divides by; x: the operand of that number. */
+/* Returns the divisor of the mean. x: the operand of that number. */
 static double divisor_of(const kernel_case *self, size_t x) {
   const int32_t reduction = self->attributes.loss.reduction;
   if (reduction == TDM_REDUCTION_MEAN) return (double)input_count_of(self, x);

@@ -1,4 +1,4 @@
-/* Cases of Adam's kin: AMSGrad, NAdam, RAdam, Adamax: one step from given states, told by the
+/* Cases of the variants of Adam: AMSGrad, NAdam, RAdam, Adamax. One step from given states, by the
  * formulas of the documentation of torch.optim. */
 #include <math.h>
 #include <string.h>

@@ -24,7 +24,7 @@ static int64_t place_of(const tdm_shape *shape, const int64_t *indices) {
 
 /* ---- By strides ------------------------------------------------------------------------------ */
 
-/* What begin means of size elements. */
+/* Returns the first index for a begin that may be negative or beyond the size. */
 static int64_t first_of(int64_t size, int64_t begin, int64_t step) {
   const int64_t counted = begin < 0 ? begin + size : begin;
   if (counted < 0) return step > 0 ? 0 : -1;

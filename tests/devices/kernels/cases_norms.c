@@ -145,7 +145,7 @@ static void layer_norm_case(tdm_dtype dtype, tdm_shape x, int rank, bool affine,
   visit(&parameters, user);
 }
 
-/* ---- Means that are large beside the deviation ----------------------------------------------- */
+/* ---- Means that are large relative to the deviation ------------------------------------------ */
 
 /* An outlier first, then small numbers: a guess from the first element would be far off. */
 static void generate_outlier(const kernel_case *test, void *data) {

@@ -153,7 +153,7 @@ static const tdm_pool_attributes settings[] = {
     {.adaptive = 1, .output = {3, 4}},
     {.adaptive = 1, .output = {1, 1}},
     {.adaptive = 1, .output = {9, 13}},
-    /* of the maximum alone */
+    /* only for the maximum */
     {.kernel = {2, 3}, .stride = {1, 2}, .padding = {1, 1}, .dilation = {3, 2}},
 };
 

@@ -1,5 +1,5 @@
-/* Cases of recurrent layers. The references go row by row and step by step, gate by gate as the
- * formulas stand in devices/kernels.h. */
+/* Cases of recurrent layers. The references compute row by row and step by step, gate by gate, by
+ * the formulas in devices/kernels.h. */
 #include "tests/devices/kernels/cases.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct recurrent_size {
   int64_t length, batch, in, hidden;
 } recurrent_size;
 
-/* What one case has beside its size. */
+/* Options of a case in addition to its size. */
 typedef struct recurrent_options {
   int32_t cell;
   bool reverse;
@@ -31,7 +31,7 @@ static double logistic(double x) {
   return 1 / (1 + exp(-x));
 }
 
-/* Of any row, 0 to length; not in order. */
+/* Returns the length of a row, 0 to length, in no order. */
 static int64_t length_of(const recurrent_size *size, int64_t row) {
   return (5 * row + 3) % (size->length + 1);
 }
@@ -123,7 +123,8 @@ static void forward_reference(const kernel_case *self, const double *const *inpu
 
 /* ---- Gradient -------------------------------------------------------------------------------- */
 
-/* What a step of a row read and made, and the adjoints of its states, which go back through it. */
+/* The operands and results of a step, and the adjoints of its states, which flow back through
+ * it. */
 typedef struct step_values {
   const double *gates; /* (4 hidden) */
   const double *y;     /* (hidden) */
@@ -134,8 +135,8 @@ typedef struct step_values {
   double *d_c;
 } step_values;
 
-/* d_a, d_b (columns) of a and b; d_h and d_c become those of the states before, but for what comes
- * through b. */
+/* Computes d_a, d_b (columns) of a and b. d_h and d_c become those of the previous states, except
+ * for the part through b. */
 static void cell_back_reference(int32_t cell, int64_t hidden, const step_values *step, double *d_a,
                                 double *d_b) {
   for (int64_t j = 0; j < hidden; j++) {
@@ -236,7 +237,7 @@ static void generate_lengths(const kernel_case *test, void *data) {
   }
 }
 
-/* y as results of another weight might be: zeros behind a row's own steps. */
+/* y as results of another weight could be: zeros after a row's own steps. */
 static void generate_y(const kernel_case *test, void *data) {
   const recurrent_size size = size_of(test, input_dim(test, 1, 2));
   const bool all = test->inputs[test->input_count - 1].spec.dtype == TDM_DTYPE_NONE;

@@ -58,7 +58,7 @@ static void cast_cases(tdm_dtype from, tdm_dtype to, kernel_visit visit, void *u
     if (from == TDM_UINT8 && high > 255) high = 255;
     if (from == TDM_BOOL) high = 1;
     const bool is_signed = from != TDM_UINT8 && from != TDM_BOOL;
-    /* What an int32 cannot hold wraps, which float64 arithmetic does not show. */
+    /* Values that exceed an int32 wrap, which float64 arithmetic does not show. */
     if (from == TDM_INT64 && to == TDM_INT32 && high > 2e9) high = 2e9;
     kernel_case test = kernel_case_make(TDM_OP_CAST, to, cast_reference, "from %s, %lld elements",
                                         tdm_dtype_name(from), (long long)sizes[i].count);

@@ -3,13 +3,14 @@
 
 #include <math.h>
 
-/* Is element a of a row, `step` apart, before element b that stands behind it? */
+/* Returns true if element a of a row precedes element b, which is after it, in the sorted row. */
 static bool stays_before(double a, double b, bool descending) {
   if (isnan(a) || isnan(b)) return isnan(a) && isnan(b) ? true : descending == isnan(a);
   return descending ? a >= b : a <= b;
 }
 
-/* An element goes behind all that stand before it and stay so, and those behind it that do not. */
+/* The rank of an element is the number of earlier elements that stay before it, plus the number of
+ * later elements that it does not precede. */
 static void sort_reference(const kernel_case *self, const double *const *inputs,
                            double *const *outputs) {
   const tdm_sort_attributes *attributes = &self->attributes.sort;

@@ -1,6 +1,7 @@
-/* Every CUDA kernel, executed on the emulated grid, against its float64 reference: outputs and
- * workspace are poisoned, tensors guarded, and the results must be the same bits in whatever order
- * blocks and threads go on. Sanitizers see one order: memory and races are those of any. */
+/* Every CUDA kernel, executed on the emulated grid, against its float64 reference. Outputs and
+ * workspace are poisoned, tensors are guarded, and the results have the same bits in any order of
+ * blocks and threads. Sanitizers check one order, since memory errors and races are the same in
+ * all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,9 +128,10 @@ enum { HAS_ONE_ORDER = true };
 enum { HAS_ONE_ORDER = false };
 #endif
 
-/* In one order: every other case of a family as `deterministic` asks, which few kernels heed; where
- * races are looked for, of float32 alone, since one template has those of both precisions. What is
- * large for the CPU's caches, device_kernels_test executes on all kinds of devices. */
+/* Runs a case in one order. Every other case of a family is deterministic, which few kernels
+ * distinguish. Where races are detected, only float32 runs, since one template serves both
+ * precisions. Cases of a size for the CPU's caches are executed by device_kernels_test on all kinds
+ * of devices. */
 static void case_visit(const kernel_case *test, void *user) {
   size_t *number = user;
   if (test->of_cpu || (HAS_ONE_ORDER && test->dtype == TDM_FLOAT64)) return;
@@ -153,7 +155,7 @@ static void family_test(void **state) {
   family->each(case_visit, &number);
 }
 
-/* Of FAMILY. */
+/* Argument: FAMILY. */
 int main(void) {
   size_t i = 0;
   while (i < kernel_family_count && strcmp(FAMILY, kernel_families[i].name) != 0)

@@ -121,8 +121,8 @@ static void case_visit(const kernel_case *test, void *user) {
   ++*visited;
 }
 
-/* But for those whose first dimension is one of time, or of batches, a launch each, and for images,
- * which are too large. */
+/* Except for those with a launch for each step of time or each batch, and for images, which are too
+ * large. */
 static void launches_fit_a_grid(void **state) {
   (void)state;
   static const char *const others[] = {"recurrent", "product", "convolution", "pool"};

@@ -142,7 +142,8 @@ static void kernel_prepare(device_case *self, const tdm_device *device) {
       operand_create(self->context, self->answer.workspace_bytes, 0, POISON);
 }
 
-/* Of all cases, since a bell may still be touched by who rings it when its hearer goes on. */
+/* Shared by all cases, since the signalling thread may still touch a doorbell after the waiting
+ * thread has continued. */
 static tdm_doorbell bell;
 
 static void settled(tdm_flight *flight) {

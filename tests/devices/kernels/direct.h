@@ -5,8 +5,8 @@
 #include "devices/kernels.h"
 #include "tandem/devices/devices.h"
 
-/* The instruction sets that the library may know; direct_kernel answers NULL where this machine
- * lacks one. */
+/* The instruction sets that the library supports. direct_kernel returns NULL if this machine lacks
+ * one. */
 extern const char *const direct_isas[];
 extern const size_t direct_isa_count;
 
@@ -19,7 +19,7 @@ typedef struct direct_operand {
   void *data; /* the test's; const for inputs */
 } direct_operand;
 
-/* Prepares, as for `deterministic`, and executes kernel; operands are inputs, then outputs. Answers
+/* Prepares, as for `deterministic`, and executes kernel. Operands are inputs, then outputs. Returns
  * execute's status. */
 tdm_status direct_run(const tdm_kernel *kernel, const void *attributes,
                       const direct_operand *operands, size_t input_count, size_t output_count,

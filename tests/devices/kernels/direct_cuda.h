@@ -1,6 +1,6 @@
-/* Runs one CUDA kernel on the emulated grid, without a queue, a stream or a driver: memory is the
- * host's, each tensor with a guard page behind it. Also answers direct.h, so that the tests of the
- * cpu's kernels serve these as well: their instruction sets are orders of threads here. */
+/* Runs one CUDA kernel on the emulated grid, without a queue, a stream or a driver. Memory is the
+ * host's, and each tensor has a guard page after it. Also implements direct.h, so that the tests of
+ * the cpu's kernels apply to these: instruction sets are orders of threads here. */
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_H
 #define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_H
 

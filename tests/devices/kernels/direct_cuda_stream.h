@@ -23,7 +23,7 @@ void direct_block_release(direct_block *block);
 
 /* The one lane there is; its report is read as a queue does at a point. */
 tdm_cuda_kernel_stream *direct_cuda_stream(void);
-/* Forgets the report before a command; after it, the status that it tells. */
+/* The first clears the report before a command. The second returns the reported status after it. */
 void direct_cuda_report_clear(void);
 tdm_status direct_cuda_report_status(void);
 

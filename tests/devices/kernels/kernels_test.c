@@ -1,6 +1,6 @@
-/* Every kernel of every instruction set that this machine has, against its float64 reference:
- * tensors stand between sentinels and are aligned to their element only, outputs and workspace are
- * poisoned, and the results must be the same bits alone, on a team, and with `deterministic`. */
+/* Every kernel of every instruction set of this machine, against its float64 reference. Tensors are
+ * between sentinels and are aligned only to their element, outputs and workspace are poisoned. The
+ * results have the same bits on one thread, on a team, and with `deterministic`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A row of a result depends on its own row of the batch alone: the same bits whether a batch runs
- * whole, in pieces, or row by row. This is what data-parallel chunks and micro-batches rest on. */
+/* A row of a result depends only on its own row of the batch: the same bits whether a batch runs
+ * whole, in pieces, or row by row. Data-parallel chunks and micro-batches rely on this. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -210,7 +210,7 @@ static void take_columns(const float *whole, float *part, int64_t begin, int64_t
            sizeof(float) * (size_t)(end - begin));
 }
 
-/* Of x (IN, rows), for both inputs. */
+/* Runs it on x (IN, rows), for both inputs. */
 static void run_columns(const char *isa, const column_case *test, float *x, float *y,
                         int64_t rows) {
   const direct_operand read = {TDM_FLOAT32, tdm_shape_of(2, IN, rows), x};

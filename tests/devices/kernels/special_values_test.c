@@ -1,5 +1,5 @@
-/* What happens at the edges of the numbers: NaN, infinities, saturation; and how exact the
- * transcendental functions are element by element. */
+/* Results at the limits of numbers: NaN, infinities, saturation; and the precision of the
+ * transcendental functions, element by element. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void activations_keep_nan_and_limits(void **state) {
   }
 }
 
-/* Relative to what it is, also where that is next to nothing; beyond, it may be 0. */
+/* Relative to the exact value, also where that is almost zero. Beyond, the result may be 0. */
 static void gelu_is_right_to_a_few_bits(void **state) {
   (void)state;
   enum { COUNT = 21000 };
@@ -87,7 +87,7 @@ static void functions_keep_nan_and_limits(void **state) {
   }
 }
 
-/* What flows back at kinks, of an infinity and of a NaN, times an adjoint of 2, as since PyTorch
+/* Gradients at kinks, of an infinity and of a NaN, times an adjoint of 2, as in PyTorch since
  * 2.15. */
 static void slopes_at_kinks(void **state) {
   (void)state;

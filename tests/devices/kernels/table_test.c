@@ -91,7 +91,7 @@ static void every_kernel_has_cases(void **state) {
 /* ---- The environment ---------------------------------------------------------------------------
  */
 
-/* Are the kernels that the environment names those of the instruction set called isa? */
+/* Expects that the kernels selected by the environment are those of the instruction set isa. */
 static void assert_kernels_of(const char *isa) {
   kernel_set chosen = {.count = 0}, named = {.count = 0};
   assert_int_equal(tdm_cpu_each_kernel(kernel_set_add, &chosen), TDM_OK);

@@ -1,4 +1,4 @@
-/* Descriptions of machines: what is wrong with one is named, routes and links follow it. */
+/* Descriptions of machines: errors are named, and routes and links follow the description. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void figures_are_taken(void **state) {
   assert_true(machine.host.memory_bytes_per_ns == 0);
 }
 
-/* Of every field, none of which is another's figure. */
+/* Every field, each with a different figure. */
 static void every_figure_is_taken(void **state) {
   (void)state;
   const tdm_machine machine = parse(
@@ -98,7 +98,7 @@ static void hosts_are_planned_for_as_far_as_their_devices_can_be(void **state) {
   }
 }
 
-/* What stands at a bound, and what is just behind it. */
+/* Values at a bound, and just beyond it. */
 static void bounds_are_as_they_are_told(void **state) {
   (void)state;
   static const char device[] = "\"device\": {\"model\": \"%s\", \"memory_bytes\": %s, "
@@ -210,8 +210,8 @@ static void assert_route(const tdm_machine *machine, int from, int to, double la
   assert_true(route.bytes_per_ns == bytes_per_ns);
 }
 
-/* Two hosts of three devices; two share a host link (the third has one alone), three a network
- * port. */
+/* Two hosts of three devices. Two devices share a host link (the third has one of its own), and
+ * three a network port. */
 static void routes_follow_the_description(void **state) {
   (void)state;
   const tdm_machine machine = parse(two_hosts);

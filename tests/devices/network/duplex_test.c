@@ -1,5 +1,5 @@
-/* What travels one way does not hold up what travels the other, piece by piece: while all that rank
- * 1 sends is held on its way, a whole train of messages of rank 0 arrives there. */
+/* Messages in one direction do not delay those in the other, piece by piece. While all messages of
+ * rank 1 are held in transit, a whole train of messages of rank 0 arrives there. */
 #define _GNU_SOURCE /* usleep */
 #include <pthread.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 enum { BYTES = (2 << 20) + 1000, MESSAGES = 3, PIECES = 3 /* of 1 MiB */ };
 enum { LOOKS = 30000, LOOK_US = 1000 }; /* until it is given up: no machine is that busy */
 
-/* What rank 0 sends: it asks, then an empty message ahead, and the train. */
+/* Messages of rank 0: the request, an empty message before the train, and the train. */
 static const uint64_t train_messages = 2 + MESSAGES * PIECES;
 
 typedef struct watch {

@@ -13,7 +13,7 @@ enum { ENOUGH_TURNS = 100000 };
 #define PIECE_BYTES ((size_t)8192 - 64)
 #define MOST_BYTES (20 * PIECE_BYTES + 1234)
 
-/* A rank with what it sends and what it receives. */
+/* A rank with the buffers that it sends and receives. */
 typedef struct rank {
   tdm_network *network;
   unsigned char *sent;     /* (MOST_BYTES) */
@@ -89,7 +89,7 @@ static tdm_status turn(rank *own, const tdm_command *command, bool spoiled, bool
   return messenger->advance(messenger, command, &own->flight, spoiled, ended);
 }
 
-/* Turns of both until both have ended; out_receiver: what the second has. */
+/* Polls both in turn until both have ended. out_receiver: the status of the second. */
 static void pass(rank *from, rank *to, const tdm_command *send, const tdm_command *receive,
                  bool spoiled, tdm_status *out_receiver) {
   bool sent = false, received = false;
@@ -123,7 +123,7 @@ static void a_message_of_any_size_arrives_as_it_was_sent(void **unused) {
     pass(&made.ranks[0], &made.ranks[1], &send, &receive, false, &status);
     assert_ok(status);
     expect_bytes(&made.ranks[0], &made.ranks[1], sizes[i]);
-    for (size_t at = sizes[i]; at < MOST_BYTES; at++) /* nothing behind it */
+    for (size_t at = sizes[i]; at < MOST_BYTES; at++) /* nothing after it */
       assert_int_equal(made.ranks[1].received[at], 0);
     const size_t pieces = sizes[i] == 0 ? 1 : (sizes[i] + PIECE_BYTES - 1) / PIECE_BYTES;
     assert_int_equal(tdm_simnet_posts(made.net, 0) - before, pieces);
@@ -131,8 +131,8 @@ static void a_message_of_any_size_arrives_as_it_was_sent(void **unused) {
   end(&made);
 }
 
-/* Nobody has looked after a piece yet, and none waits for another: an engine may carry all of them
- * at once, in both directions. */
+/* No piece has been polled yet, and none waits for another: an engine may carry all of them at
+ * once, in both directions. */
 static void several_pieces_are_out_at_a_time_both_ways(void **unused) {
   (void)unused;
   pair made;
@@ -158,7 +158,7 @@ static void several_pieces_are_out_at_a_time_both_ways(void **unused) {
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* The one behind a message of many pieces that failed has none of these. */
+/* The message after one of many pieces that failed receives none of these. */
 static void expect_next(pair *made) {
   const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 9, MOST_BYTES);
   const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 0, 9, MOST_BYTES);
@@ -236,7 +236,7 @@ static void a_message_of_another_run_is_refused_and_leaves_nothing_behind(void *
   end(&made);
 }
 
-/* It comes, and is left where it came: the one behind finds its own. */
+/* The message arrives and is discarded. The next one receives its own data. */
 static void who_has_failed_receives_and_keeps_nothing(void **unused) {
   (void)unused;
   const tdm_command send = command_of(TDM_COMMAND_SEND, 1, 3, MOST_BYTES);
@@ -255,7 +255,7 @@ static void who_has_failed_receives_and_keeps_nothing(void **unused) {
   end(&made);
 }
 
-/* Pieces that are out settle as lost; nobody watches these ranks. */
+/* Pieces in transit settle as lost. These ranks have no control channel. */
 static void what_is_lost_on_its_way_fails(void **unused) {
   (void)unused;
   const tdm_command receive = command_of(TDM_COMMAND_RECEIVE, 1, 3, MOST_BYTES);

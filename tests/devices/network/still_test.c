@@ -1,5 +1,5 @@
-/* What ranks know of what the others wait for and refuse: how far devices have come, sums and
- * exchanges of devices that stand still, and runs that one of them takes no part in. */
+/* A rank's information on the waits and refusals of others: progress of devices, stalled sums and
+ * exchanges of devices, and runs in which one rank does not take part. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 #include "devices/network/network_state.h"
 #include "tests/devices/network/told_support.h"
 
-/* Survivors are promised to know within a second who is lost, however an engine tells it. */
+/* Survivors must learn within a second which rank is lost, however an engine reports it. */
 static void who_is_lost_is_named_within_a_second(void **unused) {
   (void)unused;
   job in;
@@ -20,7 +20,7 @@ static void who_is_lost_is_named_within_a_second(void **unused) {
 
 /* ---- Devices of groups ----------------------------------------------------------------------- */
 
-/* A device has come nowhere until it tells where. */
+/* A device has no progress until it reports some. */
 static void ranks_know_how_far_devices_have_come(void **unused) {
   (void)unused;
   enum { SLOT = 5, QUEUE = SLOT + 2, COMMAND = 12 };
@@ -46,7 +46,8 @@ static void ranks_know_how_far_devices_have_come(void **unused) {
   close_job(&in);
 }
 
-/* Looks twice, the second time when it is due; has the wait's clock run meanwhile? */
+/* Looks twice, the second time when it is due. Returns true if the wait's clock advanced in
+ * between. */
 static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
   wait->looked_ns = wait->stalled_ns = 0;
   assert_ok(messenger->check_group(messenger, wait));
@@ -60,8 +61,8 @@ static bool clock_runs(tdm_messenger *messenger, tdm_group_wait *wait) {
 
 enum { SLOT = 3, QUEUE = SLOT + 2 };
 
-/* Rank 0 counts what it waits for as standing still once all of the order have come to the place in
- * it, of a group of a device a rank, and not before. */
+/* Expects that rank 0's wait counts as stalled once, and only once, all ranks of the order have
+ * reached their place in it. The group has one device per rank. */
 static void expect_still_behind(const job *in, tdm_group_wait wait, const int *order, int count) {
   tdm_device devices[RANKS] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
   tdm_device *members[RANKS] = {&devices[0], &devices[1], &devices[2]};
@@ -82,7 +83,7 @@ static void expect_still_behind(const job *in, tdm_group_wait wait, const int *o
     continue;
 }
 
-/* Whoever of the two comes first; the third device of the group has no part in it. */
+/* The two devices may arrive in either order. The third device of the group does not take part. */
 static void an_exchange_stands_still_once_both_its_devices_have_come(void **unused) {
   (void)unused;
   static const int orders[][2] = {{1, 2}, {2, 1}};
@@ -108,7 +109,7 @@ static void a_sum_stands_still_once_all_devices_have_come(void **unused) {
   close_job(&in);
 }
 
-/* Whoever looks at all ranks learns in the words of who gave up. */
+/* Every rank that checks the others reports the failure in the words of the rank that gave up. */
 static void who_gives_up_is_told_to_who_looks(void **unused) {
   (void)unused;
   job in;
@@ -126,9 +127,8 @@ static void who_gives_up_is_told_to_who_looks(void **unused) {
   close_job(&in);
 }
 
-/* What the first rank says of three devices' wait once all have waited for 100 s; it is told to
- * all.
- */
+/* The first rank's report about the wait of three devices once all have waited for 100 s. All ranks
+ * receive it. */
 static void assert_stands_still(tdm_group_wait wait, const char *words) {
   job in;
   open_job(&in, NULL, NEVER_NS);
@@ -184,8 +184,7 @@ static void what_stands_still_is_told_in_full(void **unused) {
 
 /* ---- Runs that are refused ------------------------------------------------------------------- */
 
-/* Looks for longer than a rank is given to be asked in the right way; until it is told, if it is.
- */
+/* Checks for refusals for longer than a rank has to answer; if is_told, until it is notified. */
 static tdm_status look_long(tdm_network *network, const tdm_network_call *call, bool is_told) {
   const uint64_t since_ns = tdm_time_ns();
   const uint64_t long_ns = is_told ? UINT64_C(60000000000) : 700000000;
@@ -196,8 +195,9 @@ static tdm_status look_long(tdm_network *network, const tdm_network_call *call, 
   return TDM_OK;
 }
 
-/* Rank 1 has refused the run that nobody has begun: who compares plans is about to begin it, and
- * waits in vain; who waits in a message, or in another gather, does not wait for that run. */
+/* Rank 1 has refused the run that no other rank has begun. A rank that compares plans is about to
+ * begin it, and waits in vain. A rank that waits in a message, or in another gather, does not wait
+ * for that run. */
 static void who_compares_plans_is_told_of_a_run_refused(void **unused) {
   (void)unused;
   job in;

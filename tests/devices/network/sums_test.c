@@ -1,5 +1,5 @@
-/* Sums and votes of three ranks, turn by turn: what is summed, who takes part without having made
- * anything, and what the ranks agree on. */
+/* Sums and votes of three ranks, turn by turn: the terms, ranks that contribute nothing, and the
+ * agreed result. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { RANKS = 3, ENOUGH_TURNS = 1000000, MOST = 2 * TDM_SUM_PIECE_BYTES / 8 + 3
 
 typedef struct rank {
   tdm_network *network;
-  double *memory; /* (MOST + BEHIND) */
+  double *memory; /* (MOST + an unused margin) */
   tdm_address base;
   tdm_run_scalars scalars;
   uint8_t failed_ids[1];
@@ -86,7 +86,7 @@ static void make(job *in, const tdm_command *command) {
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* Of as many numbers as there may be in pieces, and one more. */
+/* As many numbers as pieces can hold, and one more. */
 static void sums_are_the_same_on_all_ranks(void **state) {
   job *in = *state;
   static const size_t counts[] = {1, TDM_SUM_PIECE_BYTES / 8, TDM_SUM_PIECE_BYTES / 8 + 1, MOST};
@@ -165,8 +165,7 @@ static void failures_are_counted(void **state) {
   }
 }
 
-/* In whichever bit that is told, of whichever rank; also where sums are those of ranks that are
- * alike. */
+/* A difference in any reported bit, of any rank, also where sums are those of equal ranks. */
 static void settings_that_differ_are_found(void **state) {
   job *in = *state;
   for (int bit = 0; bit < 12 * TDM_NETWORK_SETTING_PARTS; bit++) {

@@ -1,6 +1,6 @@
-/* What ranks tell one another while the job loses one: who asked goes on with the failure, and the
- * engine reaches for bytes only then. Its memory is taken away when it has returned, so that an
- * engine that still had it would fault, in every configuration. */
+/* Exchanges between ranks while the job loses one: the caller returns the failure, and the engine
+ * does not access its bytes later. Its memory is unmapped after the return, so that a late access
+ * would fault in every configuration. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,8 +13,8 @@
 
 /* ---- Losing ---------------------------------------------------------------------------------- */
 
-/* The tellers post as many transfers, half of them what it is for, of which those from rank `from`
- * to `to` are held back until both have returned and their memory is gone. */
+/* The tellers post equally many transfers, half of them for `tell`. Those from rank `from` to `to`
+ * are held back until both have returned and their memory is unmapped. */
 typedef struct lost_case {
   tell_function tell;
   uint64_t posts[TELLERS];
@@ -109,7 +109,7 @@ static tdm_status pass_from_one(tdm_network *network, unsigned char *memory) {
   return tdm_network_pass(network, 1, 0, memory, BYTES);
 }
 
-/* Rank 1 stays, so that nothing but its word tells rank 0 that it waits in vain. */
+/* Rank 1 stays, so that only its message reports to rank 0 that it waits in vain. */
 static void who_cannot_post_tells_those_who_wait(void **unused) {
   (void)unused;
   static const tell_function tells[] = {gather, pass_from_one, sum, vote};
@@ -175,8 +175,8 @@ static void fail_engine(tell_function tell, bool polls, bool is_named) {
   close_job(&in);
 }
 
-/* What was sent before may arrive. While all ranks live; and where the control channel has the name
- * of one that does not, in its words. */
+/* Earlier messages may arrive. Both while all ranks live, and where the control channel names a
+ * lost one, with its words. */
 static void what_an_engine_fails_with_is_told_to_all(void **unused) {
   (void)unused;
   static const tell_function tells[] = {gather, pass_from_one, sum, vote};
@@ -269,7 +269,8 @@ static void *leave_main(void *user) {
   return NULL;
 }
 
-/* Where a transport ends all together who leaves goes on to beat until the last one does, too. */
+/* If a transport ends all ranks together, one that leaves continues to send beats until the last
+ * one leaves. */
 static void ranks_leave_together(void **unused) {
   (void)unused;
   job in;
@@ -298,8 +299,8 @@ static void ranks_leave_together(void **unused) {
 /* ---- In the moment of a look ------------------------------------------------------------------
  */
 
-/* The job whose last rank tells rank 0 something, and gives up, while rank 0 has looked after what
- * it waits for and has yet to act on it. NULL: it has done so. */
+/* The job whose last rank sends a message to rank 0, and gives up, after rank 0 has checked its
+ * wait and before it acts on it. NULL: that has been done. */
 static _Atomic(job *) to_be_told;
 
 static tdm_status poll_slowly(tdm_endpoint *endpoint, tdm_net_request **out_settled) {

@@ -10,7 +10,8 @@
 #include "tests/devices/support.h"
 #include "tests/support/simnet.h"
 
-/* Of three ranks the last gives up; the others have something out to one another by then. */
+/* The last of three ranks gives up. By then the others have transfers in progress with each
+ * other. */
 enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
 
 /* That a rank is silent, on a busy machine, is mostly no part of this. */
@@ -36,7 +37,7 @@ typedef struct job {
 
 void open_job(job *in, tell_function tell, uint64_t silence_ns);
 void close_job(job *in);
-/* Threads of the first ranks; tell_main calls what a rank tells, and keeps what came of it. */
+/* Starts threads of the first ranks. tell_main runs a rank's exchange, and stores its result. */
 void start(job *in, int count, void *(*begin)(void *user));
 void join(job *in, int count);
 void *tell_main(void *user);

@@ -1,5 +1,5 @@
-/* What ranks tell one another outside of plans, each rank a thread, over a net that reorders and
- * delays: everybody gets what everybody told, in the ranks' order, or the same failure. */
+/* Exchanges between ranks outside of plans, each rank a thread, over a net that reorders and
+ * delays. All ranks receive all contributions, in the ranks' order, or the same failure. */
 #include <pthread.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void *rank_main(void *user) {
   return NULL;
 }
 
-/* Every rank of a job tells, at once. */
+/* Every rank of a job contributes, at the same time. */
 static void all_tell(int rank_count, tdm_status (*tell)(rank *self), rank *ranks) {
   const tdm_allocator allocator = tdm_allocator_default();
   const tdm_simnet_options options = {.struct_size = sizeof options,
@@ -134,7 +134,7 @@ static tdm_status gather_and_pass_much(rank *self) {
     TDM_TRY(expect_much(all + (size_t)r * MUCH, r));
   memset(all, 0x5a + self->rank, MUCH);
   TDM_TRY(tdm_network_pass(self->network, 1, 0, own, MUCH));
-  for (size_t i = 0; i < MUCH; i++) /* nothing behind it */
+  for (size_t i = 0; i < MUCH; i++) /* nothing after it */
     if (all[i] != 0x5a + self->rank) return differs("behind much", self->rank, i);
   return expect_much(own, 1);
 }

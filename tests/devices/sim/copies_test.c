@@ -68,8 +68,8 @@ static const tdm_host_queue *queue_of(const tdm_device *device, tdm_queue_role r
   return (const tdm_host_queue *)device->queues[role];
 }
 
-/* Kernels' queues have a worker, and so have copies' where links are modelled. No two devices of
- * one seed draw alike, and without one none is held up. */
+/* Queues for kernels have a worker, and so do queues for copies where links are modelled. No two
+ * devices of one seed draw the same delays. Without a seed none is delayed. */
 static void seeds_and_links_are_the_workers(void **state) {
   (void)state;
   static const struct {

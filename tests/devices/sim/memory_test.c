@@ -1,5 +1,5 @@
-/* The table behind sim's addresses: blocks never share addresses, wherever they lie in it, and
- * memory that the system refuses for it is an error like any other. */
+/* The table of sim's addresses: blocks never share addresses, at any position. If the system
+ * refuses memory for the table, an ordinary error is returned. */
 #define _GNU_SOURCE /* setrlimit */
 #include "devices/sim/memory.h"
 
@@ -43,8 +43,9 @@ static void go_round(tdm_sim_memory *memory) {
   }
 }
 
-/* One block lives at the begin, one in a later page of the table: what does not fit between them
- * goes behind, what fits lies there, whether or not anything lives in the pages between. */
+/* One block is allocated at the beginning, and one in a later page of the table. A block that does
+ * not fit between them is placed after them. One that fits is placed there, whether or not the
+ * pages between contain blocks. */
 static void a_block_lies_beside_those_that_live(void **state) {
   (void)state;
   for (size_t before = 1; before < 4; before++) {

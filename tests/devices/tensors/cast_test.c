@@ -1,5 +1,5 @@
-/* What a kernel that converts is asked and given, of a dtype that none of the library's is for, and
- * what becomes of a conversion that fails. */
+/* The calls and results of a kernel that converts a dtype without a kernel of the library, and
+ * failed conversions. */
 #include <math.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 
 enum { ROWS = 3, WIDTH = 2, STATE = 7, WORKSPACE = 1000 };
 
-/* Of the latest conversion. */
+/* The latest conversion. */
 static struct {
   tdm_status prepares, executes; /* with these */
-  size_t workspace_bytes;        /* that it asks for */
+  size_t workspace_bytes;        /* that it requests */
   int prepared, executed, released;
   int state;
 } seen;
@@ -197,7 +197,7 @@ static void every_half_comes_back(void **state) {
   }
 }
 
-/* Wherever they come from, and go to: on the host, with memory of its own where it asks for it. */
+/* From and to any device: on the host, with a workspace if the kernel requests one. */
 static void a_kernel_is_asked_and_given_what_it_needs(void **state) {
   const fixture *made = *state;
   static const char *const devices[] = {"cpu:0", "cpu:1", "sim:0", NULL};

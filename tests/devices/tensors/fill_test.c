@@ -1,5 +1,5 @@
-/* Tensors whose contents are told by numbers: what is in them, one by one too, and what is refused.
- */
+/* Tensors that are filled by numbers: their contents, also element by element, and refused
+ * calls. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Lists of named tensors: what is in one, in its order, and nothing behind it. */
+/* Lists of named tensors: their contents in order, and nothing after them. */
 #include <stdio.h>
 
 #include "tests/devices/support.h"

@@ -104,7 +104,7 @@ static void clusters_have_memory_of_their_own(void **state) {
   assert_devices(&clusters, (const expected_device[]){
                                 {"0-3", TDM_NODE_UNKNOWN}, {"4-7", TDM_NODE_UNKNOWN}, {NULL, 0}});
   assert_int_equal(near_pci(&clusters, "0000:b1:00.0"), 3);
-  assert_int_equal(near_pci(&clusters, "0000:17:00.0"), 0); /* the first of the two beside it */
+  assert_int_equal(near_pci(&clusters, "0000:17:00.0"), 0); /* the first of the two next to it */
   tdm_topology_destroy(clusters.topology);
 }
 
@@ -188,7 +188,7 @@ static void machines_have_keys_of_their_own(void **state) {
   }
 }
 
-/* The key of two_sockets with the first `old`, or what stands in its place, as `new`. */
+/* Returns the key of two_sockets with the first `old` replaced by `new`. */
 static uint64_t key_with(const char *old, const char *new) {
   static char text[1 << 16];
   static char changed[1 << 17];

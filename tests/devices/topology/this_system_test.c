@@ -42,7 +42,7 @@ static void a_node_is_asked_for_its_own_memory(void **state) {
   tdm_topology_memory(topology, 0, &bytes, &free_bytes);
   assert_int_equal(bytes, tdm_topology_node_bytes(topology, 0));
   assert_true(free_bytes > 0 && free_bytes <= bytes);
-  /* Of all nodes: what Linux tells, not what the description says. */
+  /* The memory of all nodes, from Linux, not from the description. */
   uint64_t all_bytes = 0;
   tdm_topology_memory(topology, TDM_NODE_UNKNOWN, &all_bytes, &free_bytes);
   assert_int_not_equal(all_bytes, 2 * bytes);

@@ -46,7 +46,7 @@ static void machines_are_divided_by_cores(void **state) {
   assert_division("numa:1 core:7 pu:1", 3, 0, false, (const char *[]){"0-2", "3-4", "5-6"});
 }
 
-/* One core of two units is one core; where no cores are told, units are. */
+/* One core of two units is one core. If no cores are listed, units are counted. */
 static void units_are_cores_where_none_are_told(void **state) {
   (void)state;
   static const struct {
@@ -127,8 +127,8 @@ static void a_bad_description_is_refused(void **state) {
   tdm_topology_destroy(NULL);
 }
 
-/* Of this machine only the device that is asked for is read; hwloc, which lists them all, puts each
- * into a tree whose text gives the same node. */
+/* Only the requested device of this machine is read. hwloc, which lists all of them, builds a tree
+ * whose text gives the same node. */
 static void pci_devices_are_near_to_what_hwloc_says(void **state) {
   (void)state;
   hwloc_topology_t all;

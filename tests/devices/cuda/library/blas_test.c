@@ -1,5 +1,5 @@
-/* What CUDA's table makes of cuBLAS, with cuBLAS's functions by the test in place of its library:
- * how it is opened and closed, what it is asked for, and what its failures are called. */
+/* CUDA's table with functions of the test instead of cuBLAS's library: how cuBLAS is opened and
+ * closed, how it is called, and the errors for its failures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 static struct {
   bool missing;             /* there is no library */
   const char *lacks;        /* a function that it has not */
-  cublasStatus_t created;   /* what beginning answers */
+  cublasStatus_t created;   /* the result of its initialisation */
   cublasStatus_t mode_set;  /* what setting the mode does */
   cublasStatus_t answers;   /* what all else does */
   cublasMath_t mode;        /* that was set */
@@ -90,7 +90,7 @@ static cublasStatus_t product64(cublasHandle_t given, cublasOperation_t first,
               (const double[]){*alpha, *beta}, a, b, c);
 }
 
-/* What dlopen and its kin of the program are (--wrap). */
+/* Replacements for dlopen and related functions of the program (--wrap). */
 void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlsym(void *from, const char *name);
 char *__wrap_dlerror(void);

@@ -1,5 +1,5 @@
-/* As much of CUDA's driver as is asked before anything else: it is there, and shows two GPUs,
- * unless it is to begin with the code that DRIVER_CODE tells. */
+/* The part of CUDA's driver that is called first: it is present, and shows two GPUs, unless it
+ * initialises with the code in DRIVER_CODE. */
 #include <stdlib.h>
 
 int cuInit(unsigned flags);

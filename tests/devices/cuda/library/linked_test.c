@@ -1,5 +1,5 @@
-/* The cuda kind as this build has it, on the machine that it is: a program starts either way, and
- * where there is no GPU it says why. */
+/* The cuda kind as built, on the present machine: a program starts either way, and the reason for a
+ * missing GPU is reported. */
 #include <string.h>
 
 #include "tests/devices/support.h"

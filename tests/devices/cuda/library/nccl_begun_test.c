@@ -1,6 +1,6 @@
-/* What NCCL's table makes of a communicator that begins, or does not, and of all else that is asked
- * of it, with NCCL's functions by the test in place of its library: what a failed beginning leaves
- * is aborted, and nothing else. */
+/* NCCL's table with functions of the test instead of NCCL's library: communicators whose
+ * initialisation succeeds or fails, and all other calls. A communicator left by a failed
+ * initialisation is aborted, and no other one is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +19,13 @@
 #include <nccl.h>
 
 static struct {
-  ncclResult_t result; /* of what begins a communicator */
+  ncclResult_t result; /* of functions that create a communicator */
   ncclComm_t made;     /* by it */
   ncclComm_t aborted;
   int aborts;
   const char *missing; /* a function that the library has not, or "" the library itself */
   const char *words;   /* of the latest error */
-  /* Of the latest transfer or sum. */
+  /* The latest transfer or sum. */
   char call; /* 'a', 's' or 'r' */
   const void *memory[2];
   size_t count;
@@ -122,7 +122,7 @@ static const struct {
                {"ncclRecv", (void *)receive}};
 enum { SYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
 
-/* What dlopen and its kin of the program are (--wrap). */
+/* Replacements for dlopen and related functions of the program (--wrap). */
 void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlsym(void *library, const char *name);
 char *__wrap_dlerror(void);
@@ -177,7 +177,8 @@ static void what_is_missing_is_told(void **state) {
   }
 }
 
-/* Begins one of two; what it answers, how often it aborts, and whether there is a communicator. */
+/* Initialises one of two members. Expects this result, this number of aborts, and whether there is
+ * a communicator. */
 static void expect(ncclResult_t result, bool makes, bool is_there, int aborts) {
   static char memory;
   const tdm_nccl_api *nccl = tdm_nccl_api_linked();

@@ -1,5 +1,5 @@
-/* NCCL's own library behind the table: found or told as missing, and failing in words where there
- * is no GPU. */
+/* NCCL's own library: found or reported as missing, and failing with a message on machines without
+ * a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,8 +27,7 @@ static void nccl_is_opened_or_told_as_missing(void **state) {
   assert_int_equal(nccl->unique_id(id), TDM_NCCL_SUCCESS);
 }
 
-/* Of two members, of which nobody else is there: it fails, or is in progress until it is aborted.
- */
+/* The only present member of two fails, or stays in progress until it is aborted. */
 static void joining_waits_for_nobody(void **state) {
   (void)state;
   const tdm_nccl_api *nccl = tdm_nccl_api_linked();

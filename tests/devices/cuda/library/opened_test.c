@@ -1,6 +1,6 @@
-/* The product's kinds where a driver shows GPUs and the kernels lie in a library of their own,
- * which here is made of the emulation: found, missing, of another version, no library at all. The
- * wrapper puts a driver where the system finds it, and tells the folders. */
+/* The product's kinds where a driver shows GPUs and the kernels are in a library of their own,
+ * which is made of the emulation here: found, missing, of another version, or not a library. The
+ * wrapper puts a driver where the system finds it, and passes the folders. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static tdm_context *open_with(const char *folder) {
   return context;
 }
 
-/* A context with no GPU, which says why: by itself, and when one is asked for. */
+/* Expects a context without a GPU. It reports the reason by itself and when a GPU is requested. */
 static void expect_without(const char *folder, const char *reason) {
   tdm_context *context = open_with(folder);
   assert_non_null(strstr(told, "2 GPUs are not offered: no kernels: "));
@@ -128,7 +128,7 @@ static void its_kernels_train(void **state) {
   tdm_context_release(context);
 }
 
-/* What a kernel of the plug-in finds wrong is this library's message. */
+/* An error that a kernel of the plug-in reports becomes this library's message. */
 static void its_failures_are_told(void **state) {
   (void)state;
   tdm_context *context = open_with(getenv("PLUGIN_FOLDER"));

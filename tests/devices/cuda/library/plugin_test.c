@@ -1,5 +1,5 @@
-/* The library of kernels as nvcc leaves it, opened on whatever machine this is: it is of the same
- * headers, has the kernels that the emulation has, and its runtime tells of a driver or of none. */
+/* The library of kernels as nvcc builds it, opened on any machine: it was built from the same
+ * headers, has the kernels of the emulation, and its runtime reports a driver or none. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 A kind NAME is the folder devices/NAME with the target of that name, which defines tdm_NAME_kind.
 """
 
-# In the order in which contexts list devices, the host's first; each with the rooms that it stands
+# In the order in which contexts list devices, the host's first; each with the rooms that it depends
 # on, as in tests/walls/rooms.bzl.
 DEVICE_KINDS = {
     "cpu": ["context", "contract", "host", "topology"],
@@ -12,8 +12,8 @@ DEVICE_KINDS = {
     "described": ["absent", "context", "contract", "machine"],
 }
 
-# Those of which the installed library has another target than programs that Bazel builds.
+# Kinds with different targets for the installed library and for programs that Bazel builds.
 KINDS_APART = {"cuda": ":apart"}
 
-# Those whose devices compute, so that the definition of a device is asked of them.
+# Kinds whose devices compute, which therefore have to pass the conformance suite.
 COMPUTING_KINDS = [kind for kind in DEVICE_KINDS if kind != "described"]

@@ -1,5 +1,5 @@
-/* The stages of runs. Invariant: see life.h. A run alone may end and be freed as soon as its
- * submitted programs can end, so it is not accessed after that. */
+/* The stages of runs. Invariant: see life.h. A run that is a chain of one may end and be
+ * freed as soon as its submitted programs can end, so it is not accessed after that. */
 #include "graph/run/life.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/untold.h"
 
 typedef enum outcome {
-  WAITS, /* for an event; a run alone may have been freed */
+  WAITS, /* for an event; a chain of one may have been freed */
   GOES_ON,
   ENDS,
 } outcome;

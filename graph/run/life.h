@@ -1,5 +1,5 @@
 /* A run's life from its slot to its end: stages, and the transitions between them. Runs that train
- * may be in flight together, one after the other, as a chain. A run alone is a chain of one, with
+ * may be in flight together, one after the other, as a chain. A single run is a chain of one, with
  * no run ahead.
  *
  *   stage      continues when                            by                             to
@@ -23,8 +23,8 @@
  * Invariants: on every queue, a run's commands after its early ones, and its updates, precede those
  * of the next run. A run enters its update phase only when the run ahead has left the store, so
  * parameters change in order. Stages of runs in a chain change, and their programs are submitted,
- * only under the store's lock, which gives submissions the order of the chain. Those of a run alone
- * belong to it and need no lock.
+ * only under the store's lock, which gives submissions the order of the chain. Those of a chain of
+ * one belong to its run and need no lock.
  *
  *   ahead   early | late ............ | update ..... |
  *   behind          early             |          late ............ | update |

@@ -39,13 +39,13 @@ tdm_status tdm_micro_tuner_find(tdm_micro_tuner *tuner, tdm_region *region, cons
                                 size_t word_count, tdm_micro_tuning **out_tuning) TDM_WARN_UNUSED;
 /* Returns the number of parts of the next run; 1 for NULL. */
 size_t tdm_micro_tuning_count(const tdm_micro_tuning *tuning);
-/* Records the time of a run that was to be cut into `asked` parts, and was cut into `made`. alone:
- * its plan has one queue, on which nothing can overlap. NULL is legal. */
+/* Records the time of a run that was to be cut into `asked` parts, and was cut into `made`. `alone`
+ * means that its plan has one queue, on which nothing can overlap. NULL is legal. */
 void tdm_micro_tuning_note(tdm_micro_tuning *tuning, size_t asked, size_t made, bool alone,
                            uint64_t took_ns);
-/* Returns true if a failure can depend on the number of parts: OUT_OF_MEMORY and UNSUPPORTED (too
- * large for a kernel), and INVALID_ARGUMENT while planning (an operation that cannot be computed in
- * parts). planned: the plan was created, and its run failed. */
+/* Returns true if a failure can depend on the number of parts. These are OUT_OF_MEMORY and
+ * UNSUPPORTED (too large for a kernel), and INVALID_ARGUMENT while planning (an operation that
+ * cannot be computed in parts). If `planned`, the plan was created, and its run failed. */
 bool tdm_micro_tuning_is_cause(tdm_status status, bool planned);
 /* Abandons `asked` parts, if that number is being tried, because of such a failure. Returns true if
  * another number should be tried at once; false if this was the last one. NULL: false. */

@@ -170,7 +170,7 @@ static uint32_t join_fit(tdm_arena *arena, tdm_arena_pool *pool, const tdm_lifet
     bin_remove(arena, pool, block_at(pool, first)->above);
     block_absorb_above(arena, pool, first);
   }
-  /* A step that knows the first step also knows the ends of the former contents. */
+  /* A step after the first step is also after the ends of the former contents. */
   block_at(pool, first)->ends = (tdm_ends){.step = lifetime->first};
   bin_insert(arena, pool, first);
   return first;

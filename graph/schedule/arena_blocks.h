@@ -1,6 +1,6 @@
 /* One arena while storage is placed in plan order: blocks that cover it from 0 to top, in order of
  * address, with free ones also in bins by size. A free block keeps the ends of its former contents:
- * only a step that knows them may use it. */
+ * only a step after all of them may use it. */
 #ifndef TANDEM_GRAPH_SCHEDULE_ARENA_BLOCKS_H
 #define TANDEM_GRAPH_SCHEDULE_ARENA_BLOCKS_H
 

@@ -18,8 +18,7 @@ typedef struct tdm_clocks {
   uint32_t queue_count;
   size_t step_count;
   tdm_clock_step *steps; /* (step_count); filled for those that have passed */
-  uint32_t *running;     /* (queue_count, queue_count): how many steps of each queue each one
-                          * knows */
+  uint32_t *running;     /* (queue_count, queue_count): steps of each queue seen by each */
   uint32_t *queue_rows;  /* (queue_count): the latest row of each */
   uint32_t *together;    /* (queue_count): scratch memory of the barrier */
   bool *has_phase[2];    /* (queue_count): true if it has a step of that phase */

@@ -65,8 +65,8 @@ static inline bool tdm_ends_before_life(const tdm_lifetimes *lifetimes, tdm_ends
   return false;
 }
 
-/* Returns true if each of earlier is one of later or has happened before one, so that a step that
- * knows later knows both. */
+/* Returns true if each of earlier is one of later or has happened before one, so that a step after
+ * later is after both. */
 bool tdm_ends_covered(const tdm_lifetimes *lifetimes, tdm_ends earlier, tdm_ends later);
 
 #endif

@@ -36,8 +36,7 @@ struct verifier {
   uint32_t run;
   uint32_t last_run;
   uint32_t slot_run;    /* the run that uses run 0's slot again while both are in flight; or none */
-  uint32_t *clocks;     /* (queue_count, queue_count): how many events of each queue each one
-                         * knows */
+  uint32_t *clocks;     /* (queue_count, queue_count): events of each queue seen by each */
   uint32_t *passed;     /* (queue_count): number of events so far */
   uint32_t *positions;  /* (queue_count): number of steps in the current phase */
   uint32_t *keeps;      /* (step_count): 1 + number of its stored clock if something waits for it */
@@ -155,7 +154,8 @@ static struct event first_unknown(const struct verifier *verifier, const uint32_
   }
 }
 
-/* Checks a read, which follows the write, and records it instead of those that it knows. */
+/* Checks a read, which follows the write, and records it instead of those that happened before
+ * it. */
 static tdm_status read_uses(struct verifier *verifier, const uint32_t *clock, uint32_t step,
                             uint32_t storage, struct event self) {
   struct uses *uses = &verifier->uses[storage];

@@ -1,6 +1,6 @@
-/* Admission to the store: concurrent runs that read, one that writes alone or with those of its
- * chain, and exclusive users, in the order of requesting. Invariant: nothing that could be admitted
- * waits in the queue. start is called without the lock, exactly once. */
+/* Admission to the store: concurrent runs that read, one that writes, by itself or with those of
+ * its chain, and exclusive users, in the order of requesting. Invariant: nothing that could be
+ * admitted waits in the queue. start is called without the lock, exactly once. */
 #include "graph/store/store.h"
 
 static bool is_idle(const tdm_store *store) {

@@ -1,6 +1,7 @@
-/* What plans and sessions create in the store: entries with their first values, derived copies and
- * larger logs. All of it is made outside of the store, without its lock, and linked at once under
- * the lock. Invariants: a binding that fails leaves the store as it was; none waits for a run. */
+/* Creates what plans and sessions need in the store: entries with their first values, derived
+ * copies and larger logs. Everything is created outside of the store, without its lock, and linked
+ * at once under the lock. Invariants: a binding that fails leaves the store unchanged. No binding
+ * waits for a run. */
 #include <string.h>
 
 #include "graph/store/store.h"
@@ -11,10 +12,10 @@ struct tdm_fresh_entry {
   struct tdm_fresh_entry *before;
   const struct tdm_fresh_entry *same; /* the first of that name in the binding; NULL: this one */
   const tdm_graph_persistent *wanted;
-  tdm_store_entry **slot;  /* where the caller finds the entry */
+  tdm_store_entry **slot;  /* where the caller gets the entry */
   tdm_store_entry *made;   /* unless `same` is set */
-  tdm_tensor *loaded;      /* retained: what its values are copied from; NULL: initial values */
-  tdm_store_entry *linked; /* the store's entry that has made's memory; NULL: none yet */
+  tdm_tensor *loaded;      /* retained: the source of its values; NULL: initial values */
+  tdm_store_entry *linked; /* the store's entry with the memory of `made`; NULL: none yet */
 };
 
 struct tdm_fresh_copy {
@@ -28,7 +29,7 @@ struct tdm_fresh_log {
   struct tdm_fresh_log *next;
   tdm_store_entry *const *slot;
   uint64_t window;
-  tdm_storage *storage; /* in the end what the store does not need any more */
+  tdm_storage *storage; /* in the end, memory that the store does not need any more */
   tdm_storage *retired;
 };
 
@@ -40,7 +41,7 @@ void tdm_store_begin_binding(tdm_store_binding *binding, tdm_store *store) {
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
-/* A name of a shard is the name of nothing else, which would have its memory. */
+/* Checks that a shard's name is not used for anything else, which would share its memory. */
 static tdm_status check_name(const tdm_store_entry *entry, const tdm_graph_persistent *wanted) {
   if (entry->storage && entry->is_constant != (wanted->data != NULL))
     return tdm_fail(TDM_INVALID_ARGUMENT,
@@ -53,7 +54,7 @@ static tdm_status check_name(const tdm_store_entry *entry, const tdm_graph_persi
                   is_shard ? entry->shard.table : wanted->shard.table);
 }
 
-/* Under the lock: entry is the store's of that name, or NULL. */
+/* Checks under the lock; entry is the store's entry of that name, or NULL. */
 static tdm_status check(tdm_store *store, const tdm_graph_persistent *wanted, const tdm_spec *spec,
                         const tdm_store_entry *entry) {
   if (entry) TDM_TRY(check_name(entry, wanted));
@@ -61,14 +62,14 @@ static tdm_status check(tdm_store *store, const tdm_graph_persistent *wanted, co
   return entry && entry->storage ? TDM_OK : tdm_store_check_shard(store, wanted);
 }
 
-/* Under the lock: what was loaded of the entry, or of its table, before it was bound. */
+/* Returns what was loaded for the entry, or for its table, before it was bound. Under the lock. */
 static tdm_tensor *find_loaded(const tdm_store *store, const tdm_graph_persistent *wanted) {
   const tdm_store_entry *entry = tdm_map_get(&store->names, tdm_persistent_table(wanted));
   return entry ? entry->pending : NULL;
 }
 
-/* Gives the entry its first values by the time the uploads have run. A described device has memory
- * to plan with, and no values. */
+/* Fills the entry with its first values, at the latest when the uploads have run. A described
+ * device has memory only for planning, and no values. */
 static tdm_status fill(tdm_store_binding *binding, const struct tdm_fresh_entry *fresh) {
   const tdm_store_entry *entry = fresh->made;
   const tdm_memory to = entry->storage->memory;
@@ -95,7 +96,7 @@ static tdm_status make_entry(tdm_store_binding *binding, struct tdm_fresh_entry 
   fresh->made = entry;
   entry->spec = *spec;
   entry->shard = wanted->shard;
-  /* What a graph declares itself, such as running statistics, belongs to its model. */
+  /* Values that a graph declares itself, such as running statistics, belong to its model. */
   entry->is_state = wanted->is_state && wanted->origin == UINT32_MAX;
   entry->is_constant = wanted->data != NULL;
   entry->initializer = wanted->initializer;
@@ -118,7 +119,7 @@ static struct tdm_fresh_entry *add_fresh(tdm_store_binding *binding, tdm_store_e
   return fresh;
 }
 
-/* The store's entry of that name, if it has values (*slot), and what it was loaded with. */
+/* Finds the store's entry of that name, if it has values (*slot), and what was loaded for it. */
 static tdm_status find_entry(tdm_store *store, const tdm_graph_persistent *wanted,
                              const tdm_spec *spec, tdm_store_entry **slot,
                              tdm_tensor **out_loaded) {
@@ -212,8 +213,8 @@ static void append(tdm_store *store, tdm_store_entry *entry) {
   store->last = entry;
 }
 
-/* Links an entry, or gives its memory to one that only had loaded values. Another thread's, if it
- * was quicker, is bound instead. *out_again: other values were loaded meanwhile. */
+/* Links an entry, or gives its memory to one that only had loaded values. If another thread has
+ * linked one first, binds that instead. *out_again: other values were loaded meanwhile. */
 static tdm_status link_entry(tdm_store *store, struct tdm_fresh_entry *fresh, bool *out_again) {
   tdm_store_entry *made = fresh->made;
   tdm_store_entry *entry = tdm_map_get(&store->names, made->name);
@@ -275,7 +276,7 @@ static tdm_status link_entries(tdm_store_binding *binding, bool *out_again) {
   return status;
 }
 
-/* Loaded values have become those of the entry; the binding still holds them. */
+/* Drops loaded values, which the entry contains now; the binding still retains them. */
 static void drop_loaded(tdm_store *store, struct tdm_fresh_entry *fresh) {
   tdm_store_entry *entry = fresh->linked;
   if (!entry) return;
@@ -297,8 +298,8 @@ static void link_copy(struct tdm_fresh_copy *fresh) {
   *fresh->out = copy;
 }
 
-/* A first log begins now, since no run inside writes one. A larger one begins when no run is inside
- * that has the old one's address. */
+/* Links a log. A first log begins now, because no run inside writes one. A larger one begins when
+ * no run with the old one's address is inside. */
 static void link_log(tdm_store *store, struct tdm_fresh_log *fresh) {
   tdm_store_entry *entry = *fresh->slot;
   tdm_row_log *log = &entry->log;
@@ -340,7 +341,7 @@ static tdm_status link_all(tdm_store_binding *binding, bool *out_again) {
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* The values that were loaded meanwhile, instead of those before. */
+/* Fills entries again with values that were loaded meanwhile. */
 static tdm_status fill_again(tdm_store_binding *binding) {
   tdm_store *store = binding->store;
   for (struct tdm_fresh_entry *fresh = binding->first; fresh; fresh = fresh->next) {
@@ -368,7 +369,7 @@ static void release_entry(tdm_store *store, struct tdm_fresh_entry *fresh) {
   tdm_release(store->allocator, made, sizeof *made);
 }
 
-/* Releases what the store did not get. */
+/* Releases what was not linked in the store. */
 static void release_rest(tdm_store_binding *binding) {
   tdm_store *store = binding->store;
   tdm_uploads_drop(&binding->uploads);

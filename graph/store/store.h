@@ -1,8 +1,8 @@
 /* The parameter store: entries at their homes, derived copies with their versions, and the
  * admission of runs. Invariants: an entry's memory, shape and home never change after it is bound.
- * Runs that write persistent values hold the store without readers, and alone except for those of
- * the same chain (run/life.h). The thread that ends a run admits the next ones, in the order of
- * requesting. */
+ * Runs that write persistent values hold the store without readers and without other runs except
+ * those of the same chain (run/life.h). The thread that ends a run admits the next ones, in the
+ * order of requesting. */
 #ifndef TANDEM_GRAPH_STORE_STORE_H
 #define TANDEM_GRAPH_STORE_STORE_H
 
@@ -68,8 +68,8 @@ typedef struct tdm_admission {
   struct tdm_admission *before; /* in the queue of waiting ones */
   bool waits;
   bool writes; /* writes persistent values; ready may set it */
-  /* Writers, or readers, with the same chain may be inside together, in order. NULL: a writer is
-   * alone, and a reader has no order. */
+  /* Writers, or readers, with the same chain may be inside together, in order. NULL: a writer
+   * excludes all others, and a reader has no order. */
   const void *chain;
   uint64_t number;             /* position in the order of the context's requests, from 1 */
   struct tdm_admission *ahead; /* the preceding one inside, among those that write or have a
@@ -107,37 +107,37 @@ struct tdm_store {
   tdm_admission *waiting_last;
 };
 
-/* A plan's or a session's binding of what it has in the store (binding.c). What the store lacks is
- * made outside of it and linked at the end. A binding that fails leaves the store as it was, and
- * none waits for a run. One thread; ended on failure too. */
+/* A binding of a plan's or a session's values in the store (binding.c). Missing ones are created
+ * outside of the store and linked at the end. A binding that fails leaves the store unchanged. No
+ * binding waits for a run. Single-threaded; it has to be ended on failure too. */
 typedef struct tdm_store_binding {
   tdm_store *store;
   tdm_region region;
-  tdm_map names;                 /* of what is made, to their tdm_fresh_entry */
-  struct tdm_fresh_entry *first; /* in the order in which they were bound */
+  tdm_map names;                 /* maps names of new entries to their tdm_fresh_entry */
+  struct tdm_fresh_entry *first; /* in the order of binding */
   struct tdm_fresh_entry *last;
   struct tdm_fresh_copy *copies;
   struct tdm_fresh_log *logs;
-  tdm_uploads uploads; /* the first values of what is made */
+  tdm_uploads uploads; /* the first values of new entries */
 } tdm_store_binding;
 
 void tdm_store_begin_binding(tdm_store_binding *binding, tdm_store *store);
-/* Binds the entry of that name, or makes it on home with initial or loaded values. *slot has the
- * store's entry once the binding has ended, and stays where it is until then, as persistent does.
+/* Binds the entry of that name, or creates it on home with initial or loaded values. *slot is the
+ * store's entry after the binding has ended; slot and persistent stay valid until then. Fails with
  * INVALID_ARGUMENT, naming the entry, if shape or dtype differ. */
 tdm_status tdm_store_bind(tdm_store_binding *binding, const tdm_graph_persistent *persistent,
                           const tdm_spec *spec, tdm_device *home, uint64_t seed,
                           tdm_store_entry **slot) TDM_WARN_UNUSED;
-/* Binds the copy on device of an entry that was bound to *slot; it is made empty if there is none.
- */
+/* Binds the copy on device of an entry that was bound to *slot. If there is none, an empty one is
+ * created. */
 tdm_status tdm_store_bind_copy(tdm_store_binding *binding, tdm_store_entry *const *slot,
                                tdm_device *device, tdm_store_copy **out_copy) TDM_WARN_UNUSED;
-/* Makes room in the log of an entry that was bound to *slot for updates of at most `window` rows:
- * at once, or as soon as no run is inside. */
+/* Enlarges the log of an entry that was bound to *slot for updates of at most `window` rows: at
+ * once, or as soon as no run is inside. */
 tdm_status tdm_store_bind_log(tdm_store_binding *binding, tdm_store_entry *const *slot,
                               uint64_t window) TDM_WARN_UNUSED;
-/* Ends the binding: waits for the values of all new entries and links what was made. Returns status
- * (that of the binding before), or why it failed. */
+/* Ends the binding: waits for the values of all new entries and links everything. Returns status
+ * (the result of the binding so far), or the reason of a failure. */
 tdm_status tdm_store_end_binding(tdm_store_binding *binding, tdm_status status) TDM_WARN_UNUSED;
 
 /* Adds an entry without memory; under the lock. Returns NULL if memory is short. */
@@ -150,23 +150,22 @@ const tdm_store_entry *tdm_store_parameter_of(const tdm_store *store, const char
 tdm_status tdm_store_check_fit(const tdm_store_entry *entry, const tdm_spec *spec) TDM_WARN_UNUSED;
 tdm_status tdm_store_check_table_fit(const tdm_store_entry *entry,
                                      const tdm_spec *spec) TDM_WARN_UNUSED;
-/* Returns the window that plans are made for, which is 0 if there is no log. Any thread, without
- * the lock. */
+/* Returns the window for new plans, 0 if there is no log. Any thread, without the lock. */
 static inline uint64_t tdm_row_log_window(const tdm_store_entry *entry) {
   return atomic_load(&entry->log.planned_window);
 }
 /* Returns where the update from version stores, or has stored, its rows; entry has a log. */
 tdm_address tdm_row_log_piece(const tdm_store_entry *entry, uint64_t version);
-/* Returns the size of the entry's log at its home. Any thread, without a lock while the log may
- * grow. */
+/* Returns the size of the entry's log at its home. Any thread, without a lock, even while the log
+ * grows. */
 uint64_t tdm_row_log_bytes(const tdm_store_entry *entry);
 /* Returns how many updates a copy of that version lacks if the log contains the rows of all of
  * them. 0: it lacks none, or they are unknown. */
 uint64_t tdm_row_log_reach(const tdm_store_entry *entry, uint64_t version);
-/* Makes the memory of a log of that window, in which no row is named. */
+/* Allocates a log with that window and without rows. */
 tdm_status tdm_row_log_make(tdm_store *store, tdm_device *home, uint64_t window,
                             tdm_storage **out_storage) TDM_WARN_UNUSED;
-/* Under the lock: logs that are to become larger do so if no run is inside. */
+/* Replaces logs that should become larger if no run is inside. Under the lock. */
 void tdm_store_grow_logs(tdm_store *store);
 /* Records that the entry's values changed in unknown rows. Under the lock. */
 void tdm_store_entry_rewritten(tdm_store_entry *entry);
@@ -191,8 +190,8 @@ bool tdm_store_stands_for_table(tdm_store *store, const tdm_store_entry *entry);
 /* Fails with INVALID_ARGUMENT, naming both, if the store has the table in a different form. */
 tdm_status tdm_store_check_shard(tdm_store *store,
                                  const tdm_graph_persistent *wanted) TDM_WARN_UNUSED;
-/* Makes a fresh entry the shard of its table, if it is one; and undoes that of a table's last. On
- * failure it is none. */
+/* Adds a new entry to its table's shards, if it is a shard; the other function undoes that for the
+ * last shard of a table. On failure it is not a shard. */
 tdm_status tdm_store_name_shard(tdm_store *store, tdm_store_entry *entry,
                                 const tdm_table_shard *shard) TDM_WARN_UNUSED;
 void tdm_store_unname_shard(tdm_store *store, tdm_store_entry *entry);

@@ -53,3 +53,13 @@ tdm_status tdm_map_put(tdm_map *map, const char *text, void *value) {
   tdm_table_put(&map->table, hash, text, value);
   return TDM_OK;
 }
+
+void *tdm_map_remove(tdm_map *map, const char *text) {
+  if (map->table.count == 0) return NULL;
+  const part key = {text, strlen(text)};
+  const tdm_table_slot *slot = find(map, &key, tdm_siphash(&map->key, text, key.length));
+  if (!slot) return NULL;
+  void *value = slot->value;
+  tdm_table_remove(&map->table, slot->hash, slot->key);
+  return value;
+}

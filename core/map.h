@@ -29,6 +29,8 @@ void *tdm_map_get_part(const tdm_map *map, const char *text, size_t length);
  * value. On failure (OUT_OF_MEMORY, or UNAVAILABLE if the system provides no random key) the map
  * does not change. */
 tdm_status tdm_map_put(tdm_map *map, const char *key, void *value) TDM_WARN_UNUSED;
+/* Removes key and returns its value, or NULL if there is none. */
+void *tdm_map_remove(tdm_map *map, const char *key);
 
 #ifdef __cplusplus
 }

@@ -96,7 +96,7 @@ static void what_was_put_is_found(void **state) {
   assert_null(tdm_map_get(&all->map, ""));
 }
 
-static void putting_again_replaces(void **state) {
+static void putting_again_replaces_and_removing_ends(void **state) {
   fixture *all = *state;
   int first = 0;
   int second = 0;
@@ -104,6 +104,10 @@ static void putting_again_replaces(void **state) {
   assert_int_equal(tdm_map_put(&all->map, "key", &second), TDM_OK);
   assert_int_equal(all->map.table.count, 1);
   assert_ptr_equal(tdm_map_get(&all->map, "key"), &second);
+  assert_null(tdm_map_remove(&all->map, "another key"));
+  assert_ptr_equal(tdm_map_remove(&all->map, "key"), &second);
+  assert_null(tdm_map_get(&all->map, "key"));
+  assert_null(tdm_map_remove(&all->map, "key"));
 }
 
 static bool is_equal(const void *key, const void *sought) {
@@ -176,7 +180,8 @@ int main(void) {
       cmocka_unit_test(every_bit_of_the_input_flips_half_the_hash),
       cmocka_unit_test(sizes_and_seeds_tell_hashes_apart),
       cmocka_unit_test_setup_teardown(what_was_put_is_found, create_map, destroy_map),
-      cmocka_unit_test_setup_teardown(putting_again_replaces, create_map, destroy_map),
+      cmocka_unit_test_setup_teardown(putting_again_replaces_and_removing_ends, create_map,
+                                      destroy_map),
       cmocka_unit_test_setup_teardown(removals_leave_the_rest_reachable, create_map, destroy_map),
       cmocka_unit_test_setup_teardown(a_table_refuses_more_than_memory, create_map, destroy_map),
       cmocka_unit_test_setup_teardown(a_failed_put_changes_nothing, create_map, destroy_map),

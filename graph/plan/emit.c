@@ -1,5 +1,5 @@
-/* The last pass: programs of commands from a proven schedule. Invariant: one command a step, its
- * waits right before it; operands name a base and an offset, so that a run only fills the table of
+/* The last pass: makes programs of commands from a verified schedule. Invariant: each step has one
+ * command, after its waits. An operand is a base and an offset; a run only fills the table of
  * bases. */
 #include <assert.h>
 #include <string.h>
@@ -14,21 +14,21 @@
 typedef struct emit_state {
   tdm_plan *plan;
   const tdm_schedule *schedule;
-  uint32_t *program_of;    /* per (part, queue): program number, NONE when empty */
-  bool *early;             /* per step: it may be submitted under the run ahead */
+  uint32_t *program_of;    /* per (part, queue): program index, NONE if empty */
+  bool *early;             /* per step: may be submitted before the previous run ends */
   uint32_t *position_of;   /* per step: its command's position in its program */
-  uint32_t *step_of;       /* per value: the step that makes it, NONE: none */
+  uint32_t *step_of;       /* per value: the step that produces it, or NONE */
   tdm_operand *operand_of; /* per storage */
-  bool *waited;            /* per step: somebody waits for it */
-  tdm_group *exchange;     /* of devices that send to one another; NULL: none does */
-  uint32_t *order_of;      /* per node: of what groups do, its place among all of that */
+  bool *waited;            /* per step: another step waits for it */
+  tdm_group *exchange;     /* devices that send to each other directly; NULL: none */
+  uint32_t *order_of;      /* per node: its position among the operations of groups */
 } emit_state;
 
 static void *take(tdm_plan *plan, size_t bytes) {
   return tdm_region_take(&plan->region, bytes ? bytes : 1, "plan");
 }
 
-/* The parts of a run, in the order of submission. */
+/* The parts of a run, in the order of their submission. */
 enum { PART_EARLY, PART_MAIN, PART_UPDATE, PARTS };
 
 static uint32_t *slot_of(emit_state *state, uint32_t index) {
@@ -39,7 +39,7 @@ static uint32_t *slot_of(emit_state *state, uint32_t index) {
   return &state->program_of[part * schedule->queue_count + step->queue];
 }
 
-/* Does the step touch nothing that another run does, and wait only for such steps? */
+/* Returns true if the step shares no memory with other runs and waits only for such steps. */
 static bool is_own(const emit_state *state, const tdm_step *step) {
   const tdm_schedule *schedule = state->schedule;
   for (uint32_t k = 0; k < step->access_count; k++) {
@@ -53,8 +53,9 @@ static bool is_own(const emit_state *state, const tdm_step *step) {
   return true;
 }
 
-/* The copies that queues without updates begin with, as long as they are the run's own. Kernels are
- * never early: what they read of tdm_run_scalars is only known later. */
+/* Marks the copies that queues without updates begin with, as far as they are the run's own.
+ * Kernels are never early, because the values of tdm_run_scalars that they read are not known
+ * yet. */
 static tdm_status find_early(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
   if (!state->plan->chained) return TDM_OK;
@@ -66,7 +67,7 @@ static tdm_status find_early(emit_state *state) {
     const tdm_step *step = &schedule->steps[i];
     const tdm_ir_node *node =
         tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[i].node);
-    /* Messages keep their order, which is that of other ranks too. */
+    /* Messages keep their order, which is that of the other ranks too. */
     over[step->queue] |=
         node->operation || tdm_ir_is_message(&state->plan->graph, node) || !is_own(state, step);
     state->early[i] = !over[step->queue];
@@ -78,15 +79,14 @@ static bool needs_gate(const emit_state *state, size_t step) {
   return !state->schedule->two_phase && step == state->plan->lowered.first_update;
 }
 
-/* Which program of the main phase ends with the ranks' vote: one of the network's. NONE: there is
- * none. */
+/* Returns the program of the main phase that ends with the ranks' vote, or NONE. */
 static uint32_t voting_program(const tdm_plan *plan, uint32_t end) {
   for (uint32_t p = plan->early_program_count; p < end; p++)
     if (plan->programs[p].queue->role >= TDM_QUEUE_OWN_ROLES) return p;
   return NONE;
 }
 
-/* Devices may bring all to one another: then the network's queue has nothing but the vote. */
+/* Adds a program for the vote if devices exchange all bytes directly. */
 static void give_voice(const emit_state *state) {
   tdm_plan *plan = state->plan;
   tdm_context *context = plan->graph.context;
@@ -95,7 +95,7 @@ static void give_voice(const emit_state *state) {
       .queue = tdm_context_host_of(context, tdm_context_rank(context))->queues[TDM_QUEUE_SEND]};
 }
 
-/* Numbers the programs, sizes them, and fixes every command's position. */
+/* Numbers the programs, counts their commands, and sets the position of each command. */
 static tdm_status size_programs(emit_state *state) {
   const tdm_schedule *schedule = state->schedule;
   tdm_plan *plan = state->plan;
@@ -142,7 +142,7 @@ static void lay_out_bases(tdm_plan *plan) {
   layout->count = layout->logs + (uint32_t)graph->logs.count;
 }
 
-/* Every storage's base and offset: arenas by the memory pass, the others by who owns them. */
+/* Sets base and offset of each storage: arenas by the memory pass, others by owner. */
 static void find_operands(emit_state *state) {
   tdm_plan *plan = state->plan;
   const tdm_graph *graph = &plan->graph;
@@ -179,8 +179,8 @@ static tdm_operand operand_for(const emit_state *state, uint32_t value) {
   return operand;
 }
 
-/* The steps that made what the value shows: of a view its source's, of a joined concatenation those
- * of all parts. Answers how many; writes them unless steps is NULL. */
+/* Returns the number of steps that produced a value, and writes them unless steps is NULL. For a
+ * view these are its source's, for a joined concatenation those of all parts. */
 static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *steps) {
   const tdm_graph *graph = &state->plan->graph;
   const tdm_ir_node *node = tdm_producer(graph, value);
@@ -196,7 +196,7 @@ static uint32_t steps_behind(const emit_state *state, uint32_t value, uint32_t *
   return count;
 }
 
-/* The steps whose failure spoils this one. */
+/* Lists the steps whose failure makes this step's result invalid. */
 static tdm_status emit_dependencies(emit_state *state, const tdm_ir_node *node,
                                     tdm_command *command) {
   const uint32_t *inputs = node->inputs;
@@ -261,7 +261,7 @@ static uint32_t member_of(const tdm_group *group, int16_t device) {
   return member;
 }
 
-/* This rank's end of what one device sends another. */
+/* Emits this rank's end of a direct transfer between devices. */
 static void emit_exchange(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
   tdm_plan *plan = state->plan;
   const int16_t from = tdm_ir_value_at(&plan->graph, node->inputs[0])->device;
@@ -276,7 +276,7 @@ static void emit_exchange(const emit_state *state, const tdm_ir_node *node, tdm_
   plan->network.exchanged_bytes += message->bytes;
 }
 
-/* This rank's end of a message. */
+/* Emits this rank's end of a message. */
 static void emit_message(const emit_state *state, const tdm_ir_node *node, tdm_command *command) {
   tdm_plan *plan = state->plan;
   const tdm_graph *graph = &plan->graph;
@@ -311,7 +311,7 @@ static tdm_status note_group(tdm_plan *plan, tdm_group *group) {
   return TDM_OK;
 }
 
-/* The group of a sum by devices; NULL: hosts make it. */
+/* Returns the group of devices that compute a sum, or NULL if hosts compute it. */
 static tdm_status find_group(const tdm_plan *plan, const tdm_ir_node *node, tdm_group **out_group) {
   int16_t devices[TDM_MAX_PARTS];
   const size_t count = tdm_all_reduce_group(&plan->graph, node, devices);
@@ -319,7 +319,7 @@ static tdm_status find_group(const tdm_plan *plan, const tdm_ir_node *node, tdm_
   return count > 0 && !*out_group ? TDM_OUT_OF_MEMORY : TDM_OK;
 }
 
-/* The group of all devices that send to those of other ranks, or receive from them. */
+/* Finds the group of all devices that send to or receive from devices of other ranks. */
 static tdm_status find_exchange(emit_state *state) {
   tdm_plan *plan = state->plan;
   int16_t *devices = take(plan, tdm_device_count(plan->graph.context) * sizeof *devices);
@@ -330,8 +330,8 @@ static tdm_status find_exchange(emit_state *state) {
   return state->exchange ? note_group(plan, state->exchange) : TDM_OUT_OF_MEMORY;
 }
 
-/* Of all ranks' nodes, so that all join the same groups in the same order. Nodes of one sum, which
- * stand together, have one place. */
+/* Numbers the group operations of all ranks, so that all join groups in the same order. The nodes
+ * of one sum are adjacent and have one number. */
 static tdm_status list_groups(emit_state *state) {
   tdm_plan *plan = state->plan;
   int64_t number = -1;
@@ -349,7 +349,7 @@ static tdm_status list_groups(emit_state *state) {
   return TDM_OK;
 }
 
-/* This rank's part in a sum over all of them. */
+/* Emits this rank's part of a sum over all ranks. */
 static tdm_status emit_all_reduce(const emit_state *state, const tdm_ir_node *node,
                                   tdm_command *command) {
   tdm_plan *plan = state->plan;
@@ -378,7 +378,7 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
     const tdm_step_wait *wait = &state->schedule->waits[step->first_wait + k];
     tdm_command *command = &program->commands[program->count++];
     command->kind = TDM_COMMAND_WAIT;
-    command->id = (uint32_t)index; /* of the command it stands before */
+    command->id = (uint32_t)index; /* of the command after it */
     command->wait = (tdm_wait){.program = *slot_of(state, wait->step),
                                .position = state->position_of[wait->step],
                                .previous = wait->previous};
@@ -418,9 +418,9 @@ static tdm_status emit_step(emit_state *state, size_t index) {
 
 /* ---- The ranks' vote ---- */
 
-/* Ends the main phase of a plan with updates, or with bytes that devices exchange, which carry no
- * word of what has failed: when all of this rank's programs have passed, it says
- * whether anything has failed, and goes on only if nothing has on any rank. */
+/* Ends the main phase with a vote, if the plan has updates or if devices exchange bytes directly,
+ * because these carry no notice of failures. After all programs of this rank have finished, the
+ * vote sends whether any failed. The run continues only if none failed on any rank. */
 static tdm_status emit_vote(emit_state *state) {
   tdm_plan *plan = state->plan;
   if (tdm_context_rank_count(plan->graph.context) == 1) return TDM_OK;

@@ -1,6 +1,6 @@
-/* The planner: runs the passes, in the order of TDM_PIPELINE, on a fresh concrete graph. Invariant:
- * what a pass needs besides the graph is in the request, or an earlier pass has put it into the
- * plan; a plan that was returned was verified. */
+/* The planner: runs the passes, in the order of TDM_PIPELINE, on a new concrete graph. Invariant:
+ * all inputs of a pass are in the graph, in the request, or were put into the plan by an earlier
+ * pass. A returned plan was verified. */
 #include "graph/plan/plan.h"
 
 #include "core/park.h"
@@ -57,7 +57,7 @@ static tdm_status run_data_parallel(tdm_plan *plan, const tdm_plan_request *requ
   return tdm_pass_data_parallel(&plan->graph, true);
 }
 
-/* Delivers what is observed behind the targets, in plan order: replica after replica. */
+/* Delivers observed values after the targets, in plan order: one replica after another. */
 static tdm_status run_observe(tdm_plan *plan, const tdm_plan_request *request) {
   (void)request;
   tdm_graph *graph = &plan->graph;
@@ -77,7 +77,7 @@ static tdm_status run_observe(tdm_plan *plan, const tdm_plan_request *request) {
   return TDM_OK;
 }
 
-/* Parameters live where the session that bound them first has put them. */
+/* Sets the homes of parameters to those of the session that bound them first. */
 static void settle_homes(tdm_graph *graph, const tdm_plan_request *request) {
   for (size_t i = 0; i < graph->persistents.count; i++) {
     tdm_graph_persistent *persistent = &graph->persistents.items[i];
@@ -102,7 +102,8 @@ static bool differentiates(const tdm_plan *plan, const tdm_plan_request *request
   return request->training || tdm_first_asking(&plan->graph);
 }
 
-/* The pass decides by where look-up and work lie, and so would decide how gradients are summed. */
+/* The pass depends on where look-ups and consumers are placed, so it would also affect how
+ * gradients are summed. */
 static tdm_status run_sink_gather(tdm_plan *plan, const tdm_plan_request *request) {
   if (request->deterministic && differentiates(plan, request)) return TDM_OK;
   return tdm_pass_sink_gather(&plan->graph);
@@ -123,7 +124,7 @@ static tdm_status run_common_subexpressions(tdm_plan *plan, const tdm_plan_reque
   return tdm_pass_common_subexpressions(&plan->graph, &plan->common);
 }
 
-/* Of each parameter the window that its log will have: that of the store, or of the plan's own
+/* For each parameter, finds the window of its log: that of the store, or that of the plan's own
  * updates if it is larger. */
 static tdm_status find_windows(tdm_plan *plan, const tdm_plan_request *request) {
   const tdm_graph *graph = &plan->graph;
@@ -195,7 +196,8 @@ static tdm_status mark_updated(tdm_plan *plan) {
   return TDM_OK;
 }
 
-/* The graph does not change any more: what runs refresh, update and move is counted first. */
+/* From here on the graph does not change, so the rows that runs refresh, update and copy are
+ * counted first. */
 static tdm_status run_schedule(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_plan_note_refreshes(plan));
   tdm_plan_count_transfers(plan);
@@ -212,7 +214,7 @@ static tdm_status run_memory(tdm_plan *plan, const tdm_plan_request *request) {
   return tdm_pass_memory(&plan->lowered.schedule);
 }
 
-/* Do devices of this rank alone sum together, or ranks do? */
+/* Returns true if the graph has all-reduces, over devices of this rank or over ranks. */
 static bool has_all_reduces(const tdm_plan *plan) {
   TDM_EACH_NODE(&plan->graph, node) {
     if (tdm_ir_is_all_reduce(node)) return true;
@@ -232,7 +234,7 @@ static tdm_status run_emit(tdm_plan *plan, const tdm_plan_request *request) {
   TDM_TRY(tdm_pass_emit(plan));
   if (request->profile)
     TDM_TRY(tdm_profile_init(&plan->profile, &plan->region, plan->lowered.schedule.step_count));
-  /* In a job ranks have to agree before. */
+  /* In a job, ranks must agree first. */
   for (size_t i = 0; i < plan->group_count && plan->agreed; i++)
     TDM_TRY(tdm_group_join(plan->graph.context, plan->groups[i]));
   return tdm_plan_count_touched(plan);

@@ -1,7 +1,7 @@
-/* Whether all ranks of a job have made the same plan. Each tells a digest of its plan; where they
- * differ, all look for the first line of it that does, and say the same of it. A line is what the
- * plan as a whole goes by, or a node; its hash covers what its text does not show.
- * Invariant: all ranks exchange equally much, whatever they find. */
+/* Checks that all ranks of a job have made the same plan. Each rank sends a digest of its plan. If
+ * digests differ, all ranks search for the first line that differs, and report the same difference.
+ * A line is the head of the plan or a node; its hash also covers what its text does not show.
+ * Invariant: all ranks exchange the same number of bytes, whatever they find. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ typedef struct rank_digest {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* A fused node's have pointers to kernels, which differ from process to process: they count by what
- * they compute. */
+/* Hashes the attributes of a node. Those of a fused node contain pointers to kernels, which differ
+ * between processes, so its members are hashed instead. */
 static uint64_t hash_attributes(const tdm_ir_node *node, uint64_t hash) {
   const tdm_operation *operation = node->operation;
   if (!operation || !node->attributes) return hash;
@@ -38,20 +38,21 @@ static uint64_t hash_attributes(const tdm_ir_node *node, uint64_t hash) {
   return hash;
 }
 
-/* How a parameter begins: a rank that updates one of its own makes it by itself. */
+/* Hashes the initial contents of a parameter, because a rank creates those of its own parameters
+ * itself. */
 static uint64_t hash_beginning(const tdm_graph *graph, const tdm_ir_value *value, uint64_t hash) {
   if (value->kind != TDM_VALUE_PERSISTENT) return hash;
   const tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
   const tdm_initializer *of = &persistent->initializer;
-  if (persistent->data) return tdm_hash_string(persistent->name, hash); /* its contents' too */
+  if (persistent->data) return tdm_hash_string(persistent->name, hash); /* includes its contents */
   const double numbers[] = {of->a, of->b};
   hash = tdm_hash_mix(hash, (uint64_t)of->kind);
   hash = tdm_hash_mix(hash, (uint64_t)of->zero_row);
   return tdm_hash_bytes(numbers, sizeof numbers, hash);
 }
 
-/* Values by the names of who makes them: an index would differ for all that follows a difference.
- */
+/* Hashes a node. Values are hashed by the names of their producers, because indices would differ in
+ * all nodes after a first difference. */
 static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const char *text) {
   uint64_t hash = hash_attributes(node, tdm_hash_string(text, 0));
   hash = tdm_hash_mix(hash, (uint64_t)node->condition << 32 | (uint64_t)node->update_group << 8 |
@@ -71,7 +72,8 @@ static uint64_t hash_node(const tdm_graph *graph, const tdm_ir_node *node, const
   return hash;
 }
 
-/* The numbers of all nodes and values, which messages go by: of a line of their own, the last. */
+/* Hashes the indices of all nodes and values, which identify messages. They form a line of their
+ * own, the last one. */
 static uint64_t hash_numbers(const tdm_graph *graph) {
   uint64_t hash = 0;
   TDM_EACH_NODE(graph, node) {
@@ -93,7 +95,7 @@ static void write_node(const tdm_graph *graph, const tdm_ir_node *node, char *te
                  tdm_context_device(graph->context, (size_t)node->device)->name);
 }
 
-/* What is not of one node. */
+/* Writes the first line: the properties of the plan as a whole. */
 static void write_head(const tdm_plan *plan, const tdm_plan_request *request, char *text) {
   (void)snprintf(text, LINE_TEXT,
                  "version %d.%d.%d, kernels for %s, %s, seed %llu, depth %u, %s, %zu parts, "
@@ -150,22 +152,22 @@ typedef struct comparison {
   const tdm_plan *plan;
   tdm_network *network;
   size_t rank_count;
-  const uint64_t *hashes; /* (line_count): this rank's */
+  const uint64_t *hashes; /* (line_count), of this rank */
   rank_digest *digests;   /* (rank_count) */
   uint64_t *told;         /* (rank_count, LINES_AT_ONCE) */
   char *texts;            /* (rank_count, LINE_TEXT) */
 } comparison;
 
-/* The lowest rank that does not have what rank 0 has; 0: all have. */
+/* Returns the lowest rank whose hash differs from that of rank 0, or 0. */
 static size_t odd_one(const uint64_t *told, size_t stride, size_t rank_count) {
   for (size_t r = 1; r < rank_count; r++)
     if (told[r * stride] != told[0]) return r;
   return 0;
 }
 
-/* The first line in which a rank differs from rank 0, and the lowest that does. A line that a rank
- * does not have is 0; the last line of the shorter of two plans is no line of the other, so that
- * none behind rank 0's last need be told. */
+/* Finds the first line in which a rank differs from rank 0, and the lowest such rank. A line that a
+ * rank lacks has hash 0. The last line of the shorter plan occurs nowhere in the longer one, so
+ * lines after rank 0's last one need no comparison. */
 static tdm_status find_difference(comparison *with, uint64_t *out_line, size_t *out_rank) {
   uint64_t own[LINES_AT_ONCE];
   for (uint64_t begin = 0; begin < with->digests[0].line_count; begin += LINES_AT_ONCE) {

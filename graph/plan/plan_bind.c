@@ -1,4 +1,5 @@
-/* What a plan has in the store: parameters, states, logs of rows and derived copies. */
+/* Finds or creates a plan's objects in the store: parameters, states, logs of rows and derived
+ * copies. */
 #include "graph/plan/plan.h"
 
 static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *request,
@@ -21,7 +22,7 @@ static tdm_status bind_persistents(tdm_plan *plan, const tdm_plan_request *reque
   return TDM_OK;
 }
 
-/* Makes room in the logs that this plan's updates write. */
+/* Reserves the logs that the plan's updates write. */
 static tdm_status bind_logs(tdm_plan *plan, tdm_store_binding *binding) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->logs.count; i++) {
@@ -48,7 +49,7 @@ static tdm_status bind_deriveds(tdm_plan *plan, tdm_store_binding *binding) {
   return TDM_OK;
 }
 
-/* The table of bases with what never changes between runs. */
+/* Fills those bases that are the same in all runs. */
 static void fill_bases(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->persistents.count; i++)

@@ -1,12 +1,12 @@
-/* The proof over all ranks of a job, on each of them. Invariant: what it looks at of other ranks is
- * made from the same graph, by the same passes, as they make it themselves. */
+/* Verifies the programs of all ranks of a job, on each rank. Invariant: the programs of other ranks
+ * are made from the same graph by the same passes as on those ranks. */
 #include <string.h>
 
 #include "graph/passes/device_sums.h"
 #include "graph/plan/plan.h"
 #include "graph/schedule/verify_ranks.h"
 
-/* Groups are told apart by the number of the first sum of each. */
+/* Returns the number of a group: that of its first sum. */
 static uint32_t group_number(const tdm_graph *graph, const int16_t *devices, size_t count) {
   TDM_EACH_NODE(graph, node) {
     int16_t others[TDM_MAX_PARTS];
@@ -49,7 +49,7 @@ static tdm_step_message message_of(const tdm_graph *graph, const tdm_ir_node *no
   return message;
 }
 
-/* The ends of messages among a rank's steps. */
+/* Lists the ends of messages among a rank's steps. */
 static const tdm_step_message *list_messages(const tdm_graph *graph, const tdm_lowered *lowered,
                                              int rank, tdm_region *region) {
   const size_t count = lowered->schedule.step_count;

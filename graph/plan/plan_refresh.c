@@ -1,10 +1,10 @@
-/* What a plan does about derived copies that are old: copy the whole, or only the rows that the
- * updates since have touched. Copies that its own updates write are as new as the home's.
- * Invariant: a whole copy through the host's copy never finds that one halfway: then the host's is
- * copied as a whole too. */
+/* How a plan refreshes outdated derived copies: as a whole, or only the rows that updates changed
+ * since. Copies that the plan's own updates write are as new as the home's value. Invariant: a
+ * whole copy that is made from the host's copy never reads a partly refreshed one, because then the
+ * host's is copied as a whole too. */
 #include "graph/plan/plan.h"
 
-/* The derived copy of the persistent on device; UINT32_MAX: there is none. */
+/* Returns the derived copy of the persistent value on device, or UINT32_MAX. */
 static uint32_t find_derived(const tdm_graph *graph, uint32_t persistent, int16_t device) {
   const uint32_t source = graph->persistents.items[persistent].value;
   for (uint32_t i = 0; i < graph->deriveds.count; i++)
@@ -52,7 +52,8 @@ static void note_reader(tdm_plan *plan, uint32_t value) {
   if (root->kind == TDM_VALUE_DERIVED) plan->refreshes[root->binding].passes = false;
 }
 
-/* Copies that routes leave on devices on their way pass; whoever else reads one wants it new. */
+/* Marks copies that only routes use, on devices along the way. Any other consumer requires an
+ * up-to-date copy. */
 static void note_passing(tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   for (size_t i = 0; i < graph->deriveds.count; i++)
@@ -66,7 +67,7 @@ static void note_passing(tdm_plan *plan) {
 }
 
 static void note_usual(tdm_plan *plan) {
-  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* behind what it is copied from */
+  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* comes after its source */
     tdm_copy_refresh *refresh = &plan->refreshes[i];
     refresh->usual |= refresh->ages == 0 && !refresh->updated && !refresh->passes;
     if (!refresh->usual || !refresh->from) continue;
@@ -75,7 +76,7 @@ static void note_usual(tdm_plan *plan) {
   }
 }
 
-/* The condition of a copy, as commands count them: 1 + its index. */
+/* Returns the condition of a copy as commands number it: 1 + its index. */
 static uint32_t condition_of(const tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_ir_value *to = tdm_ir_value_at(graph, node->first_output);
   if (to->kind == TDM_VALUE_DERIVED && !node->operation) return to->binding + 1;
@@ -132,15 +133,17 @@ static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   return tdm_ir_value_at(graph, graph->deriveds.items[derived].source)->binding;
 }
 
-/* Behind a run of the same plan, which has made all its copies new, only that run's updates count,
- * whether it has settled by now or not: ranks of a job come to the same. */
+/* Returns true if the copy is outdated. After a run of the same plan, which refreshed all its
+ * copies, only that run's updates count, whether it has settled or not; so all ranks of a job come
+ * to the same result. */
 static bool is_old(const tdm_plan *plan, size_t derived, bool follows) {
   const tdm_store_copy *copy = plan->copies[derived];
   if (!follows) return copy->version != copy->entry->version;
   return !plan->refreshes[derived].updated && plan->updated[source_of(plan, derived)];
 }
 
-/* How many updates are made up for by their rows, if the copy is old; 0: the whole is copied. */
+/* Returns how many updates are refreshed by rows if the copy is outdated; 0: the whole is
+ * copied. */
 static uint64_t rows_reach(const tdm_plan *plan, size_t derived, bool follows) {
   const tdm_store_copy *copy = plan->copies[derived];
   const uint32_t p = source_of(plan, derived);
@@ -150,8 +153,8 @@ static uint64_t rows_reach(const tdm_plan *plan, size_t derived, bool follows) {
   return reach <= plan->refreshes[derived].ages ? reach : 0;
 }
 
-/* Conditions of whole copies; what is copied from another copy needs that one right, and what only
- * passes is copied for that alone. */
+/* Sets the conditions of whole copies. A copy made from another copy requires that one to be up to
+ * date. A copy that only routes use is refreshed only for those. */
 static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions) {
   bool any = false;
   for (size_t i = 0; i < plan->graph.deriveds.count; i++) {
@@ -159,14 +162,14 @@ static bool choose_whole(const tdm_plan *plan, bool follows, uint8_t *conditions
     conditions[i] = old && rows_reach(plan, i, follows) == 0;
     any |= old;
   }
-  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* behind what it is copied from */
+  for (size_t i = plan->graph.deriveds.count; i-- > 0;) { /* comes after its source */
     const uint32_t from = plan->refreshes[i].from;
     if (conditions[i] && from && is_old(plan, from - 1, follows)) conditions[from - 1] = true;
   }
   return any;
 }
 
-/* One for any copy stands before those of each. */
+/* Sets the conditions of rows. That of any copy comes before those of each copy. */
 static void choose_rows(const tdm_plan *plan, bool follows, uint8_t *conditions) {
   const tdm_graph *graph = &plan->graph;
   uint8_t *rows = conditions + graph->deriveds.count;

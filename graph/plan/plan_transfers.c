@@ -1,6 +1,6 @@
-/* What a plan's transfers are: counted, predicted, and through which host memory they go.
- * Invariant: a transfer is a node without an operation whose input lies on another device, or what
- * a sum reads there in place. */
+/* A plan's transfers: counts and predicts them, and finds the host memory that they use. Invariant:
+ * a transfer is a node without an operation whose input is on another device, or an input that a
+ * sum reads there in place. */
 #include "graph/plan/plan.h"
 
 static const tdm_device *device_of(const tdm_plan *plan, int16_t device) {
@@ -56,8 +56,8 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
 
 /* ---- Host memory ---- */
 
-/* What is computed or delivered lies in memory of the plan's own; what is fed or persistent lies
- * where somebody else has put it. */
+/* Computed and delivered values are in the plan's own memory. Fed and persistent ones are in memory
+ * that others allocated. */
 tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *source = source_of(plan, node);
   const tdm_device *from = device_of(plan, source->device);
@@ -90,7 +90,8 @@ tdm_status tdm_plan_refuse_pageable(const tdm_plan *plan) {
 
 /* ---- Touching ---- */
 
-/* Of this rank's host: what others touch is in their caches. */
+/* Returns true if the device uses the memory of this rank's host. Memory of other ranks is in their
+ * caches. */
 static bool on_host(const tdm_plan *plan, int16_t device) {
   return device != TDM_NO_DEVICE && device_of(plan, device)->host_addressable &&
          device_of(plan, device)->rank == tdm_context_rank(plan->graph.context);
@@ -103,7 +104,8 @@ static uint32_t operand_at(const tdm_graph *graph, const tdm_ir_node *node, uint
   return value ? tdm_ir_value_at(graph, value)->root : 0;
 }
 
-/* Who is given ids touches, of a table, no more than the largest of its other operands holds. */
+/* Returns the largest number of bytes of a table that the node can read or write. With ids it is
+ * the size of the largest other operand. */
 static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node) {
   bool has_ids = false;
   uint64_t most = 0;
@@ -119,7 +121,7 @@ static uint64_t most_touched_by(const tdm_graph *graph, const tdm_ir_node *node)
   return has_ids ? most : UINT64_MAX;
 }
 
-/* What each value that lies outside of arenas is touched by a run, into touched (values). */
+/* Sets touched (values): the bytes of each value outside arenas that a run reads or writes. */
 static void touch_all(const tdm_plan *plan, uint64_t *touched) {
   const tdm_graph *graph = &plan->graph;
   TDM_EACH_NODE(graph, node) {
@@ -165,7 +167,8 @@ double tdm_plan_predict_ns(const tdm_plan *plan, const tdm_ir_node *node) {
   tdm_link_estimate link;
   tdm_plan_link(plan, node, &link);
   const tdm_ir_value *source = source_of(plan, node);
-  /* Its target was used last by the run before, and what no node of this run made is as old. */
+  /* The previous run used the target last, and a source that no node of this run produced is as
+   * old. */
   const bool stale = tdm_ir_value_at(&plan->graph, source->root)->kind != TDM_VALUE_NODE;
   return tdm_link_predict_after_ns(&link,
                                    (double)tdm_ir_value_at(&plan->graph, node->first_output)->bytes,

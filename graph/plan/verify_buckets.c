@@ -1,16 +1,16 @@
-/* Proves of a plan's nodes, in their order, that whatever reads a bucket reads the copy that it
- * means: what crosses into a bucket is read before the next copy into it. Which order the queues
- * keep is for verify, which knows storage alone, and not whose bytes should be in it. */
+/* Verifies, in the order of a plan's nodes, that each reader of a bucket reads the copy that it
+ * refers to: a copy into a bucket is read before the next one. The verify pass checks the order of
+ * queues; it sees only storage, and not which copy's bytes a bucket has. */
 #include "graph/ir/rewriter.h"
 #include "graph/plan/plan.h"
 
 typedef struct contents {
   const tdm_graph *graph;
-  uint32_t *copy_of; /* (value_count): of a value in a bucket the copy whose bytes it is; 0: none */
-  uint32_t *held;    /* (value_count): of a bucket the copy that it has */
+  uint32_t *copy_of; /* (value_count): for a value in a bucket, the copy that it reads; 0: none */
+  uint32_t *held;    /* (value_count): for a bucket, its present copy */
 } contents;
 
-/* A bucket is memory that no node makes as a whole. */
+/* Returns true for memory that no node produces as a whole. */
 static bool is_bucket(const tdm_graph *graph, uint32_t root) {
   const tdm_ir_value *value = tdm_ir_value_at(graph, root);
   return root != 0 && value->kind == TDM_VALUE_NODE && value->producer == 0;

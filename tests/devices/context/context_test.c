@@ -237,7 +237,7 @@ static void bells_are_lent_until_they_run_out(void **state) {
   tdm_context_release(context);
 }
 
-/* Those alone that have asked, and once. */
+/* Only doorbells that requested the point ring, once. */
 static void who_asked_for_a_point_is_rung_once(void **state) {
   (void)state;
   tdm_context *context = create(NULL);
@@ -364,7 +364,7 @@ static void work_in_flight_settles_before_the_end(void **state) {
   tdm_context_release(context);
 }
 
-/* The last reference goes on a thread of the context itself, which cannot join itself. */
+/* The last reference is released on a thread of the context, which cannot join itself. */
 static _Atomic bool submitter_left;
 
 static void release_from_settled(tdm_flight *flight) {

@@ -46,8 +46,8 @@ static bool use_contexts_on_threads(void) {
   return all;
 }
 
-/* Does this process, with the descriptors of `closed` (bit i: i) closed, do what `use` does, and
- * are they closed afterwards? */
+/* Expects that `use` succeeds with the descriptors of `closed` (bit i: i) closed, and that they are
+ * still closed afterwards. */
 static void assert_survives(unsigned closed, bool (*use)(void)) {
   const pid_t child = fork();
   assert_true(child >= 0);

@@ -1,5 +1,5 @@
-/* A context whose threads the system refuses says so, and starts once it does not: what a start
- * that failed took comes back. */
+/* A context whose threads the system refuses reports it, and starts later when the system permits
+ * them. A failed start releases its resources. */
 #define _GNU_SOURCE /* pthread_setattr_default_np */
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 
 enum { REFUSED = 2 * TDM_MAX_WAITERS };
 
-/* Of every thread from now on. */
+/* Sets the stack size of every new thread. */
 static void set_stack_bytes(size_t bytes) {
   pthread_attr_t attributes;
   assert_int_equal(pthread_getattr_default_np(&attributes), 0);

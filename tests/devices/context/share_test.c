@@ -1,5 +1,5 @@
-/* Cores that threads of a context share: which queues compute, and whose yield is a loss. Queues
- * count here what the test says; nothing of the context has started. */
+/* Cores that threads of a context share: which queues compute, and which yields count as a loss.
+ * The test sets the counters of queues; no thread of the context has started. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -39,15 +39,15 @@ static void who_has_commands_left_computes(void **state) {
     }
 }
 
-/* While others had the core lately, nobody of this context spins on. */
+/* If other processes used the core recently, no thread of this context spins. */
 static void a_core_that_others_took_is_left_to_them(void **state) {
   const uint64_t now_ns = tdm_time_ns();
   atomic_store(&tdm_context_oversubscription(*state)->until_ns, now_ns + 1);
   assert_false(tdm_context_yield(*state, now_ns));
 }
 
-/* Nobody of this context had the core for the second that a yield is told to have taken: no other
- * one follows for twenty times as long, of a loss of up to 5 ms. */
+/* A yield takes a second in which no thread of this context had the core. No other yield follows
+ * for twenty times the loss, which counts up to 5 ms. */
 static void a_yield_that_took_long_is_a_loss(void **state) {
   const _Atomic uint64_t *until_ns = &tdm_context_oversubscription(*state)->until_ns;
   const uint64_t begin_ns = tdm_time_ns();

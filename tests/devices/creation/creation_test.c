@@ -39,7 +39,7 @@ static void options_win_over_the_environment(void **state) {
   (void)unsetenv("TANDEM_DEVICES");
 }
 
-/* Of a machine of two nodes, unless as many are asked for. */
+/* A machine of two nodes has two devices, unless another number is requested. */
 static void every_node_is_a_device(void **state) {
   (void)state;
   (void)setenv("HWLOC_SYNTHETIC", "numa:2 core:2 pu:1", 1);
@@ -63,7 +63,7 @@ static void a_context_can_do_without_sim(void **state) {
   tdm_context *context = create(NULL);
   assert_devices(context, (const char *[]){"cpu:0", NULL});
   assert_string_equal(tdm_accelerator(context), "cpu:0");
-  assert_string_equal(tdm_simulator(context), "sim:0"); /* nothing else stands in for it */
+  assert_string_equal(tdm_simulator(context), "sim:0"); /* nothing else replaces it */
   assert_status(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
   assert_message("none were asked for");
   assert_null(tdm_tensor_zeros(context, tdm_simulator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));

@@ -1,5 +1,5 @@
-/* How contexts of a job are made, and what is left of them where memory is short on one rank:
- * nothing, on any. And what all are told of one that has none. */
+/* Creating contexts of a job. If one rank lacks memory, no rank keeps any resource, and all report
+ * that rank. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void *create_and_release(void *user) {
   return NULL;
 }
 
-/* Answers whether all ranks had a context. */
+/* Returns true if all ranks had a context. */
 static bool create_job(rank ranks[RANKS], uint64_t fail_at) {
   const tdm_allocator allocator = tdm_allocator_default();
   const tdm_simnet_options options = {
@@ -83,7 +83,7 @@ static void every_nth_allocation_of_a_rank_fails(void **state) {
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-/* Two devices of a kind on rank 1, one on rank 0, whose links take what neither is told of. */
+/* Two devices of a kind on rank 1, one on rank 0, with different costs of links. */
 static void *create_linked(void *user) {
   rank *self = user;
   const tdm_context_options options =
@@ -110,7 +110,7 @@ static void on_every_rank(rank ranks[RANKS], void *(*begin)(void *)) {
     assert_int_equal(pthread_join(threads[r], NULL), 0);
 }
 
-/* What a rank knows of its devices, and of links between them, is what the others are told. */
+/* All ranks have the same description of devices, and of links between them. */
 static void ranks_know_the_same_of_all_devices(void **state) {
   (void)state;
   const tdm_allocator allocator = tdm_allocator_default();
@@ -153,7 +153,7 @@ static void ranks_know_the_same_of_all_devices(void **state) {
   tdm_simnet_release(net);
 }
 
-/* Rank 1 asks for more devices than there can be. */
+/* Rank 1 requests more devices than are possible. */
 static void *create_watched(void *user) {
   rank *self = user;
   const tdm_control_options watch = {.struct_size = sizeof watch,

@@ -19,7 +19,7 @@
 
 /* ---- The kind -------------------------------------------------------------------------------- */
 
-/* What the rank of the calling thread has of the kind. */
+/* The devices and kernels of the kind on the rank of the calling thread. */
 typedef struct equipment {
   bool device;
   bool library;
@@ -93,7 +93,7 @@ static void *create(void *user) {
   return NULL;
 }
 
-/* Rank 1 has a device of the kind and its kernels; what rank 0 is told. */
+/* Rank 1 has a device of the kind and its kernels; returns the result of rank 0. */
 static void create_job(equipment first, rank *out_first) {
   const tdm_allocator allocator = tdm_allocator_default();
   const tdm_simnet_options options = {.struct_size = sizeof(options), .rank_count = RANKS};

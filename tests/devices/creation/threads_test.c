@@ -152,7 +152,7 @@ static cpu_set_t units_of(const tdm_topology *topology, const tdm_core_range *ra
   return bound;
 }
 
-/* The device that a thread's name tells of: the first of that name, since both ranks divide the
+/* Returns the device in the name of a thread: the first of that name, since both ranks divide the
  * machine alike. */
 static const tdm_device *device_of(const unit_sets *sets, const char *name) {
   const size_t count = tdm_device_count(sets->context);
@@ -177,7 +177,7 @@ static cpu_set_t units_by_words(const unit_sets *sets, const char *words, const 
   return units_of(sets->topology, tdm_context_cores(sets->context, device), 0);
 }
 
-/* Says in why what of the thread is not as its row has it. */
+/* Compares a thread with its row; writes the difference to why. */
 static bool is_as_told(const unit_sets *sets, const char *task, const table_row *row,
                        const char *name, char *why) {
   const cpu_set_t wanted = units_by_words(sets, row->runs_on, name);

@@ -1,6 +1,6 @@
-/* The queues of a rank's network, with a messenger that ends a message only where a test lets it:
- * whoever waits takes them on, on its own thread, for so long as that is worth while; what nobody
- * waits for the worker's own thread looks after. Nothing here depends on who is scheduled when. */
+/* The queues of a rank's network, with a messenger whose messages end when the test decides. A
+ * waiting thread polls them for a limited time, and the worker's own thread polls messages for
+ * which no thread waits. The test does not depend on scheduling. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef enum ender {
   NOBODY,
 } ender;
 
-/* The messages of a network of which the test says by whom they end. */
+/* The messages of a network; the test selects the thread that ends them. */
 typedef struct post {
   tdm_messenger messenger; /* first */
   pthread_t test;
@@ -188,7 +188,7 @@ static void who_has_borrowed_a_queue_takes_messages_on(void **state) {
   test_flight_destroy(test);
 }
 
-/* What a message waits for is sent by the thread that has made it. */
+/* The thread that makes the contents of a message sends it. */
 static void who_has_made_what_is_sent_sends_it(void **state) {
   fixture *made = *state;
   test_flight *test = test_flight_create(made->context);
@@ -220,7 +220,7 @@ static void a_team_is_of_who_computes_on_several_cores(void **state) {
   assert_int_equal(made->device->team_size, cores);
 }
 
-/* Whoever has the queues may have looked at them before; the test has them here. */
+/* Another thread with the queues may have polled before; here the test has them. */
 static void who_looks_wakes_the_worker_if_nobody_attends(void **state) {
   fixture *made = *state;
   tdm_attendant *attendant = &made->worker->attendant;
@@ -384,7 +384,7 @@ static tdm_status execute_held(const tdm_kernel_call *call) {
   return test_mix_kernel.execute(call);
 }
 
-/* Whose cores the waiting thread would take. */
+/* The waiting thread would use the cores of the kernel. */
 static void messages_are_not_attended_beside_a_kernel(void **state) {
   fixture *made = *state;
   tdm_kernel kernel = test_mix_kernel;

@@ -1,5 +1,5 @@
-/* When a team leaves a thread out and asks it again, by clocks that the test sets: threads whose
- * pieces cost what they take stay, and a rest is as long as what it was for asks. */
+/* A team excludes a thread and includes it again, by clocks that the test sets. A thread whose
+ * pieces cost their own time stays. The time without a thread is in proportion to its loss. */
 #include <stdatomic.h>
 #include <time.h>
 
@@ -9,7 +9,7 @@
 static _Atomic uint64_t now_ns = 1000000000;
 static _Thread_local uint64_t processor_ns;
 
-/* What the linker calls in the place of clock_gettime (BUILD), and what that is. */
+/* The linker replaces clock_gettime by the first function (BUILD); the second is the original. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time);
 int __real_clock_gettime(clockid_t clock, struct timespec *out_time);
 
@@ -24,7 +24,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time) {
 
 enum { PIECES = 16 };
 
-/* What each of PIECES pieces costs. */
+/* The cost of each of PIECES pieces. */
 typedef struct piece_cost {
   uint64_t all_ns;       /* of the clock of all */
   uint64_t processor_ns; /* of the thread's */
@@ -90,8 +90,7 @@ static void small_losses_add_up(void **state) {
   tdm_team_destroy(team);
 }
 
-/* What was gained counts, as far as twenty milliseconds with the first credit of four: 50 us for
- * each piece. */
+/* Gains count up to twenty milliseconds, with an initial credit of four: 50 us for each piece. */
 static void gains_make_up_for_losses(void **state) {
   (void)state;
   for (int gains = 1; gains <= 24; gains++) {

@@ -139,7 +139,7 @@ static void ranges_run_at_the_same_time(void **state) {
   tdm_team_destroy(team);
 }
 
-/* Threads other than the opening one are as late as told. */
+/* Delays of threads other than the opening one. */
 typedef struct lateness {
   pthread_t opener;
   _Atomic bool late;
@@ -193,7 +193,7 @@ static void a_late_thread_is_left_out_for_a_while(void **state) {
   tdm_team_destroy(team);
 }
 
-/* Of three threads two go on, and nothing is lost on the way. */
+/* Two of three threads continue, and no piece is lost. */
 static void a_team_shrinks_by_one_thread(void **state) {
   (void)state;
   tdm_team *team = make_team(3);

@@ -12,7 +12,7 @@
 static char good[LINKS_TEXT_BYTES];
 static size_t good_bytes;
 
-/* A file of numbers that nobody measured. */
+/* Writes a valid file of invented numbers. */
 static void write_good_file(void) {
   tdm_context *context = make_context(NULL);
   const tdm_link_estimate estimate = {
@@ -116,8 +116,8 @@ static void every_field_is_checked(void **state) {
   tdm_context_release(context);
 }
 
-/* What the fields of the good file's first link may not be. Each is named, but of a number that
- * JSON's reader refuses itself. */
+/* Illegal values of the fields of the first link. Each message names the field, except for numbers
+ * that the reader of JSON refuses. */
 static void every_value_is_checked(void **state) {
   (void)state;
   tdm_context *context = hostile_context();
@@ -194,7 +194,7 @@ static void what_is_no_file_is_refused(void **state) {
 
   write_file(path_of("hostile.json"), "nonsense", 8);
   (void)setenv("TANDEM_LINKS", path_of("hostile.json"), 1);
-  context = make_context(NULL); /* a context is made all the same, and says so */
+  context = make_context(NULL); /* a context is created nevertheless, and logs it */
   assert_int_equal(record.count, 1);
   assert_non_null(strstr(record.last, "links are modelled, not calibrated"));
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);

@@ -8,7 +8,7 @@
 
 enum { LINKS_TEXT_BYTES = 1 << 16, LINKS_PATH_BYTES = 512 };
 
-/* What the newest context has logged. */
+/* The log of the latest context. */
 typedef struct links_log {
   int count;
   char last[TDM_MESSAGE_BYTES];
@@ -22,11 +22,11 @@ const char *links_folder(void);
 /* In the folder; up to the next call. */
 const char *path_of(const char *name);
 void write_file(const char *path, const char *text, size_t bytes);
-/* Ends text (LINKS_TEXT_BYTES) by a 0, and answers how many bytes are before it. */
+/* Terminates text (LINKS_TEXT_BYTES) by a 0; returns the number of bytes before it. */
 size_t read_file(const char *path, char *text);
-/* Of one cpu and one sim device. */
+/* Creates a context of one cpu and one sim device. */
 tdm_context *make_context(const char *sim);
-/* Of one cpu device and what else TANDEM_DEVICES says. */
+/* Creates a context of one cpu device and the devices of TANDEM_DEVICES. */
 tdm_context *make_default_context(void);
 /* From the first to the second. */
 tdm_link_estimate upload_of(tdm_context *context);

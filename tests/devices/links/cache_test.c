@@ -63,8 +63,8 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* All fields that there are, as numbers that come back as they were written; only one of these
- * links tells of both ways. */
+/* All fields, with numbers that are read as they were written. Only one of these links has a figure
+ * for both directions. */
 static void a_file_is_written_as_it_was_read(void **state) {
   (void)state;
   static const char head[] = "{\n"
@@ -133,7 +133,7 @@ static void another_machines_file_is_not_used(void **state) {
   tdm_context_release(context);
 
   (void)setenv("TANDEM_LINKS", path_of("missing.json"), 1);
-  context = make_context(NULL); /* asked for by name: its lack is told */
+  context = make_context(NULL); /* requested by name: its absence is reported */
   assert_int_equal(record.count, 1);
   assert_non_null(strstr(record.last, "No such file"));
   tdm_context_release(context);
@@ -150,7 +150,7 @@ static void another_machines_file_is_not_used(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* A program that asks for its user's locale finds what one without has measured. */
+/* A program with its user's locale finds the figures of a program without. */
 static void a_machine_is_the_same_in_any_locale(void **state) {
   uint64_t keys[2];
   (void)setenv("TANDEM_LINKS", "off", 1);
@@ -190,8 +190,8 @@ static void fewer_cores_are_another_machine(void **state) {
   assert_true(keys[0] != keys[1]);
 }
 
-/* tdm_simulator gives sim:0 cores of its own: what was measured like this is found by the next
- * program that asks for it, in the folder and in a file that is named, and by no other program. */
+/* tdm_simulator gives sim:0 cores of its own. The figures measured with it are found by the next
+ * program with tdm_simulator, in the folder and in a named file, and by no other program. */
 static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
   (void)state;
   (void)setenv("HWLOC_XMLFILE", "tests/devices/machines/hbm_alone.xml", 1);
@@ -213,7 +213,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
     assert_string_equal(tdm_simulator(context), "sim:0"); /* has them: nothing is read again */
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
-    assert_null(strstr(record.last, "links")); /* of cores that cannot be bound it may tell */
+    assert_null(strstr(record.last, "links")); /* it may report cores that cannot be bound */
     tdm_context_release(context);
   }
   write_file(path, "{}", 2); /* no links of any machine's */
@@ -264,7 +264,7 @@ static void the_folder_is_found(void **state) {
   (void)unsetenv("XDG_CACHE_HOME");
   (void)unsetenv("TANDEM_CACHE");
   tdm_context *context = make_context(NULL);
-  assert_int_equal(record.count, 0); /* no file yet is nothing to tell */
+  assert_int_equal(record.count, 0); /* a missing file is not reported */
   char path[LINKS_PATH_BYTES];
   assert_ok(tdm_links_path(context, path, sizeof(path)));
   assert_non_null(strstr(path, "/home/.cache/tandem/links-"));

@@ -54,7 +54,7 @@ static void exact_copies_give_the_exact_line(void **state) {
   }
 }
 
-/* What each message of a train takes, and a latency that it has only by itself. */
+/* The time of each message of a train, and a latency that only a single message has. */
 static void a_message_by_itself_takes_its_latency_longer(void **state) {
   (void)state;
   tdm_link_sample samples[MOST];
@@ -68,7 +68,7 @@ static void a_message_by_itself_takes_its_latency_longer(void **state) {
     assert_true(fabs(tdm_link_predict_ns(&estimate, bytes) / (60000 + bytes / 0.5) - 1) < 1e-6);
 }
 
-/* Sizes of which bytes take less than the line says keep that. */
+/* Sizes that are faster than the line keep their ratio. */
 static void what_is_not_straight_stays_so_with_another_latency(void **state) {
   (void)state;
   tdm_link_sample samples[] = {
@@ -85,7 +85,7 @@ static void what_is_not_straight_stays_so_with_another_latency(void **state) {
                      fmax(before[i] - each_ns, 0) - 50000) < 1e-6);
 }
 
-/* Of as many sizes as there may be, and of nothing behind them. */
+/* Changes the latency of the maximum number of sizes, and nothing after them. */
 static void every_size_has_another_latency(void **state) {
   (void)state;
   tdm_link_estimate estimates[2], behind;
@@ -106,7 +106,7 @@ static void every_size_has_another_latency(void **state) {
   assert_memory_equal(&estimates[1], &behind, sizeof behind);
 }
 
-/* Of flights of which a rank had lost its core in all but one, and in that one for some trips. */
+/* A rank lost its core in all flights except one, and in that one for some trips. */
 static void a_messages_latency_is_that_of_the_quickest_flight(void **state) {
   (void)state;
   enum { FLIGHTS = 5, TRIPS = 9 };
@@ -143,7 +143,7 @@ static void what_goes_both_ways_takes_its_bytes_longer(void **state) {
   assert_true(estimate.both_ways == 1.6);
   tdm_link_set_both_ways(&estimate, 1e6, 1.5e6); /* which links that carry both were seen to take */
   assert_true(estimate.both_ways == 1);
-  tdm_link_set_both_ways(&estimate, 3e6, 2e6); /* by chance: none is quicker than alone */
+  tdm_link_set_both_ways(&estimate, 3e6, 2e6); /* by chance; never faster than one direction */
   assert_true(estimate.both_ways == 1);
   tdm_link_set_both_ways(&estimate, 1, 1e12);
   assert_true(estimate.both_ways == TDM_LINK_MOST_RATIO);
@@ -188,7 +188,7 @@ static void what_a_busy_machine_measures_is_within_bounds(void **state) {
   }
 }
 
-/* In how many of TRIALS the truth lies within the stated uncertainty, and is it a useful one? */
+/* Expects that most of TRIALS have the truth within the stated, useful uncertainty. */
 static void assert_recovers(tdm_link truth, noise kind, double widest) {
   size_t right = 0;
   for (size_t trial = 0; trial < TRIALS; trial++) {
@@ -224,8 +224,8 @@ static void outliers_do_not_move_it(void **state) {
                   (noise){.relative = 0.1, .outlier_every = 10, .bad_size = 12}, 0.3);
 }
 
-/* Noisy copies, some outliers and a size that fell into a bad moment: all that is made of them, to
- * the bit but for how a machine rounds logarithms. */
+/* Noisy copies, some outliers and one size measured under load. All results are compared with
+ * recorded ones, with a tolerance only for the rounding of logarithms. */
 static void a_fit_is_as_recorded(void **state) {
   (void)state;
   enum { FIGURES = 9 };

@@ -1,5 +1,5 @@
-/* Calibrating emulated GPUs: every link there is, pinned ones through pinned memory, and every call
- * of CUDA failing in turn. What an emulation takes is no GPU's time: only counts are judged. */
+/* Calibrates emulated GPUs: every link, with pinned memory for pinned links, and every call of CUDA
+ * failing in turn. Times of an emulation mean nothing, so only counts are checked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static void what_cannot_be_pinned_stays_modelled(void **state) {
 }
 
 int main(void) {
-  (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
+  (void)setenv("TANDEM_LINKS", "off", 1); /* no file */
   emulation_set_driver(EMULATED_DRIVER, 2);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_link_is_calibrated),

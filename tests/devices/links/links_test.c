@@ -1,6 +1,6 @@
-/* What links are before and after calibrating: the model first, then this machine; a calibration
- * that fails changes nothing. Times are judged only by what holds on any machine: a modelled copy
- * takes no less than its model says. */
+/* Links before and after calibration: first the model, then this machine. A failed calibration
+ * changes nothing. Only one property of times is checked, which holds on any machine: a modelled
+ * copy is not faster than its model. */
 #include "devices/links/table.h"
 
 #include <math.h>
@@ -163,9 +163,9 @@ static void what_is_read_was_written_before(void **state) {
   tdm_context_release(context);
 }
 
-/* Between two devices of the host, two sizes, five times: near, when nothing but the two sides is
- * touched, at two distances, when something lies between, and stale, when the source is left, too.
- * Of more copies those beyond five are near, if there is time for them. */
+/* Copies between two devices of the host, two sizes, five times. Near: only both sides are touched.
+ * Two distances: other memory is touched between. Stale: the source is old too. Further copies are
+ * near, if there is time for them. */
 static void each_state_touches_what_it_is_named_for(void **state) {
   (void)state;
   const tdm_context_options options =
@@ -309,7 +309,7 @@ static void pinned_links_keep_below_the_cap(void **state) {
   assert_ok(tdm_links_calibrate(context, &quick, &known_count));
   assert_int_equal(known_count, 12);
   estimate = estimate_of(context, "cpu:0", "sim:0", true);
-  assert_int_equal(estimate.origin, TDM_LINK_MODELLED); /* not told as if measured */
+  assert_int_equal(estimate.origin, TDM_LINK_MODELLED); /* not reported as measured */
   (void)unsetenv("TANDEM_STAGING_BYTES");
   tdm_context_release(context);
 }
@@ -365,7 +365,7 @@ static void bad_options_are_refused(void **state) {
 }
 
 int main(void) {
-  (void)setenv("TANDEM_LINKS", "off", 1); /* nobody's file */
+  (void)setenv("TANDEM_LINKS", "off", 1); /* no file */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(before_calibrating_the_model_answers),
       cmocka_unit_test(a_link_that_nobody_sets_is_modelled_all_the_same),

@@ -1,5 +1,5 @@
-/* What devices and links tell of themselves to programs: here, simulated, and of a machine that is
- * described; what cannot be asked is refused by name. */
+/* Properties of devices and links: of this machine, simulated, and of a described machine. Illegal
+ * queries are refused by name. */
 #include "tandem/devices/properties.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Links between the ranks of a job: measured once, the same figures on all ranks, kept by rank 0
- * and told in the next job. Times are judged only by what holds on any machine: a message takes no
- * less than half of what a slow net's bandwidth allows. */
+/* Links between the ranks of a job: measured once, with the same figures on all ranks. Rank 0
+ * stores them and sends them in the next job. Only one property of times is checked, which holds on
+ * any machine: a message takes at least half of the time that a slow net's bandwidth requires. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const uint64_t net_bytes_per_second = 100000000;
 static const uint64_t slow_bytes_per_second = 4000000;
 static char file_path[PATH_BYTES];
 
-/* Of all that the context says of its links. */
+/* Returns a hash of all figures of the links of the context. */
 static uint64_t hash_links(tdm_context *context, size_t *out_calibrated) {
   const size_t count = tdm_device_count(context);
   uint64_t hash = 1;
@@ -69,8 +69,8 @@ static tdm_status measure(job_rank *rank) {
   return note_links(rank);
 }
 
-/* Of a net that lets a burst pass at once, which any single message of the smaller sizes is: in
- * plans many follow one another. */
+/* Measures a net that passes a burst at once, as large as a single message of the smaller sizes. In
+ * plans many messages follow one another. */
 static tdm_status measure_slow(job_rank *rank) {
   TDM_TRY(measure(rank));
   tdm_link_estimate estimate;
@@ -149,7 +149,7 @@ static void a_round_trip_waits_for_the_one_before(void **state) {
            make_round_trips, ranks);
 }
 
-/* A train comes from the rank that was asked to the one that asks; both ways, also back. */
+/* A train is sent by the requested rank to the requesting one; with both ways, also back. */
 static tdm_status carry_trains(job_rank *rank) {
   enum { BYTES = 64, AHEAD_BYTES = 32, MESSAGES = TDM_RANK_TRAIN_MOST_MESSAGES };
   TDM_TRY(tdm_context_start(rank->context));
@@ -210,7 +210,7 @@ static void the_most_sums_can_be_made(void **state) {
   job_must(&(job_options){.rank_count = 2}, make_most_sums, ranks);
 }
 
-/* Of one sum behind the one ahead, which has half as many numbers. */
+/* Times one sum after another with half as many numbers. */
 static tdm_status time_a_sum(job_rank *rank) {
   float memory[3] = {1, 1, 1};
   TDM_TRY(tdm_context_start(rank->context));
@@ -232,7 +232,7 @@ static void the_last_sum_ends_the_time(void **state) {
   job_must(&(job_options){.rank_count = 2}, time_a_sum, ranks);
 }
 
-/* Of a net whose rate every message and sum has to wait for, the smallest by itself too. */
+/* Measures a net whose rate delays every message and sum, also the smallest. */
 static tdm_status measure_latencies(job_rank *rank) {
   TDM_TRY(measure(rank));
   tdm_link_estimate estimate, sum;
@@ -256,7 +256,7 @@ static void a_latency_is_that_of_a_message_and_of_a_sum(void **state) {
 /* ---- What is refused --------------------------------------------------------------------------
  */
 
-/* Who is short of memory, and for what it needs before anything is measured. */
+/* The rank that lacks memory, and the allocation before measuring that fails. */
 typedef struct shortage {
   tdm_faulty_allocator *faulty; /* rank 1's */
   uint64_t allocation;
@@ -348,8 +348,9 @@ static void a_file_that_cannot_be_written_is_told_to_all(void **state) {
 
 /* ---- Ranks that are lost ------------------------------------------------------------------- */
 
-/* The last rank falls out at its post of that number. Nobody watches these ranks, so whoever fails
- * goes as one that is lost does, or another that has all of an exchange would wait for its next. */
+/* The last rank fails at its post of that number. These ranks have no control channel. So a rank
+ * that fails ends like a lost one; otherwise a rank that has completed an exchange would wait for
+ * its next message. */
 static tdm_status measure_without_one(job_rank *rank) {
   const uint64_t *after = rank->user;
   const int last = rank->rank_count - 1;

@@ -1,5 +1,5 @@
-/* Asking for an accelerator with cores of its own where memory is short: links stay modelled, and
- * whoever reads the log is told why. */
+/* Requesting an accelerator with cores of its own without memory: links stay modelled, and the log
+ * has the reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

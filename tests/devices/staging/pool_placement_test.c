@@ -141,7 +141,7 @@ static void a_wrong_node_is_detected_when_made(void **state) {
   lying_pool_deinit(&lying);
 }
 
-/* What it gives is used, but nothing takes it for more than pageable memory. */
+/* The memory is used, but only as pageable memory. */
 static void a_system_that_keeps_misplacing_is_told_once(void **state) {
   (void)state;
   const int reports[] = {1, TDM_NODE_SEVERAL};
@@ -191,7 +191,7 @@ static void a_wrong_node_is_detected_at_reuse(void **state) {
 
 /* The pages of a block that were asked for, one bit each. */
 typedef struct asked_pages {
-  tdm_pool_system system; /* that answers */
+  tdm_pool_system system; /* with a working query */
   const char *block;
   uint64_t pages;
 } asked_pages;
@@ -215,8 +215,8 @@ static int note_page(void *user, const void *memory, size_t bytes) {
   return asked->system.node_of(asked->system.user, memory, bytes);
 }
 
-/* Of few pages all are looked at when a buffer is used again, of many the first, the last, and some
- * all over it. */
+/* When a buffer is reused, all of a few pages are checked; of many the first, the last, and some
+ * between. */
 static void pages_are_looked_at_all_over_a_buffer(void **state) {
   (void)state;
   const struct {
@@ -250,7 +250,7 @@ static void a_system_that_does_not_tell_is_believed(void **state) {
   for (size_t i = 0; i < 2; i++) {
     tdm_staging *staging = NULL;
     assert_ok(tdm_pool_take(lying.pool, &lying.pinner.device, PAGE, &staging));
-    assert_int_equal(staging->node, TDM_NODE_UNKNOWN); /* and nobody claims to know */
+    assert_int_equal(staging->node, TDM_NODE_UNKNOWN); /* and it is reported as unknown */
     tdm_pool_give_back(lying.pool, staging, NULL, 0);
   }
   assert_int_equal(test_counters(lying.pool).reused, 1);

@@ -1,5 +1,6 @@
-/* When staging buffers come back: never before the last copy that uses them, whatever the delays,
- * and to threads that wait for room. Contents tell: a buffer overwritten early arrives wrong. */
+/* Staging buffers are reused only after the last copy that uses them, with any delays, and by
+ * threads that wait for space. Contents are checked, because a buffer that is overwritten early
+ * arrives wrong. */
 #include "tests/devices/staging/pool_support.h"
 
 #include <stdlib.h>
@@ -135,7 +136,7 @@ static void a_take_waits_for_the_point_and_not_a_try(void **state) {
   waiting_take waiting = {.pool = pool, .device = device};
   tdm_staging *staging = NULL;
   assert_ok(tdm_pool_take(pool, device, BYTES, &staging));
-  /* The point of a command that nobody has submitted yet. */
+  /* The point of a command that is not submitted yet. */
   tdm_queue *queue = device->queues[TDM_QUEUE_UPLOAD];
   tdm_pool_give_back(pool, staging, queue, atomic_load(&queue->submitted));
   tdm_staging *tried = staging;
@@ -163,7 +164,7 @@ static void a_take_waits_for_the_point_and_not_a_try(void **state) {
   tdm_context_release(context);
 }
 
-/* What comes back serves who waits for the point of another buffer, long before it is reached. */
+/* A returned buffer serves a thread that waits for the point of another, before it is reached. */
 static void a_waiting_take_is_told_of_what_comes_back(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -176,7 +177,7 @@ static void a_waiting_take_is_told_of_what_comes_back(void **state) {
   tdm_staging *out = NULL;
   assert_ok(tdm_pool_take(pool, device, BYTES, &held));
   assert_ok(tdm_pool_take(pool, device, BYTES, &out));
-  /* The point of a command that nobody has submitted yet. */
+  /* The point of a command that is not submitted yet. */
   tdm_queue *queue = device->queues[TDM_QUEUE_UPLOAD];
   tdm_pool_give_back(pool, held, queue, atomic_load(&queue->submitted));
   pthread_t thread;

@@ -1,5 +1,6 @@
-/* What the tests of the staging pool share: a system that lies on demand, and a device that is only
- * a node and a driver's answer. Invariant: what a double has mapped is counted, so a leak shows. */
+/* Shared by the tests of the staging pool: a system that can return wrong results, and a device
+ * with only a node and a result of its driver. Invariant: mappings of a double are counted, so a
+ * leak is detected. */
 #ifndef TANDEM_TESTS_DEVICES_STAGING_POOL_SUPPORT_H
 #define TANDEM_TESTS_DEVICES_STAGING_POOL_SUPPORT_H
 
@@ -24,7 +25,7 @@ enum { TEST_TRUTH = 1000 };
 /* For tdm_staging_pool_options.system; one thread. */
 tdm_pool_system test_system_of(test_system *system);
 
-/* A device on node 3 whose driver answers pin with `answer`; nothing else of it may be used. */
+/* A device on node 3 whose pin function returns `answer`; nothing else of it may be used. */
 typedef struct test_pinner {
   tdm_device device;
   tdm_device_ops ops;

@@ -1,5 +1,5 @@
-/* The staging pool's sizes, its cap, its refusals, and what it says of them. Placement and threads
- * have tests of their own. */
+/* The staging pool's sizes, its limit, its refusals, and their messages. Placement and threads have
+ * tests of their own. */
 #include "tests/devices/staging/pool_support.h"
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
@@ -95,7 +95,7 @@ static void pinned_ranges_are_known(void **state) {
   assert_false(tdm_pool_is_pinned(pool, sim, memory, staging->bytes + 1));
   assert_false(tdm_pool_is_pinned(pool, sim, memory - 1, 2));
   assert_false(tdm_pool_is_pinned(pool, sim, &staging, 1));
-  assert_false(tdm_pool_is_pinned(pool, cpu, memory, 1)); /* another kind's driver knows nothing */
+  assert_false(tdm_pool_is_pinned(pool, cpu, memory, 1)); /* not pinned by this kind's driver */
   tdm_pool_give_back(pool, staging, NULL, 0);
 
   assert_ok(tdm_pool_take(pool, cpu, 3 * PAGE, &staging));
@@ -172,7 +172,7 @@ static void the_environment_sets_the_cap(void **state) {
   assert_status(tdm_pool_create(context, NULL, &pool), TDM_INVALID_ARGUMENT);
   assert_null(pool);
   assert_message("TANDEM_STAGING_BYTES");
-  assert_null(tdm_context_create(NULL)); /* told at once, not with the first transfer */
+  assert_null(tdm_context_create(NULL)); /* reported at once, not with the first transfer */
   assert_message("TANDEM_STAGING_BYTES");
   (void)unsetenv("TANDEM_STAGING_BYTES");
   tdm_context_release(context);
@@ -236,7 +236,7 @@ static void refused_binds_are_told_once(void **state) {
   assert_int_equal(test_counters(pool).misplaced, 0);
   assert_int_equal(record.count, 1);
   assert_non_null(strstr(record.last, "not bound to NUMA node 3"));
-  /* Where nobody knows a node there is nothing to refuse. */
+  /* With an unknown node there is nothing to refuse. */
   pinner.device.node = TDM_NODE_UNKNOWN;
   assert_ok(tdm_pool_take(pool, &pinner.device, 7 * PAGE, &staging));
   assert_int_equal(test_counters(pool).refused_binds, 3);
@@ -284,7 +284,7 @@ static void every_failed_allocation_is_survived(void **state) {
     if (status == TDM_OK) status = tdm_pool_take(pool, sim, PAGE, &staging);
     if (status == TDM_OK) status = tdm_pool_take(pool, sim, 2 * PAGE, &staging);
     const bool failed = tdm_faulty_allocator_failures(faulty) > 0;
-    /* A driver short of memory refuses to pin, which is no error but is told. */
+    /* A driver without memory refuses to pin, which is no error but is reported. */
     const bool refused = pool && test_counters(pool).refused_pins > 0;
     assert_true(failed == (status != TDM_OK || refused));
     assert_true(status == TDM_OK || !staging);

@@ -1,5 +1,5 @@
-/* Memory of a device or of the staging pool: what comes back says which, whatever it held before,
- * also where the pool is full. */
+/* Memory of a device or of the staging pool: the result reports which, whatever it held before,
+ * also if the pool is full. */
 #include "devices/staging/staged_memory.h"
 
 #include <stdlib.h>
@@ -57,8 +57,8 @@ static void what_memory_held_before_is_forgotten(void **state) {
   tdm_context_release(context);
 }
 
-/* Where the pool has room, and the host has none for its lists, that is a failure; no device's own
- * memory stands in for it. */
+/* If the pool has space, and the host has none for its lists, that is a failure. Memory of a device
+ * does not replace it. */
 static void short_memory_is_no_full_pool(void **state) {
   (void)state;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -95,8 +95,7 @@ static void short_memory_is_no_full_pool(void **state) {
   tdm_faulty_allocator_destroy(faulty);
 }
 
-/* Who asks for a host's memory near a device gets staged memory where the device cannot read the
- * host's. */
+/* Memory of the host near a device is staged memory if the device cannot read the host's. */
 static void memory_near_a_host_device_is_its_own(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -129,8 +128,8 @@ static bool give_back(tdm_keeper *keeper, const tdm_device *device) {
   return had;
 }
 
-/* What others keep is asked for where a device is short of memory, and only then; every keeper is
- * asked, as long as it is one. */
+/* Keepers release unused memory if a device lacks memory, and only then. Every registered keeper is
+ * called. */
 static void what_is_kept_is_given_back_where_memory_is_short(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);

@@ -4,12 +4,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/allocate.h"
 #include "core/hash.h"
 #include "graph/ir/rewriter.h"
 #include "graph/run/session.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
+#include "tests/support/faulty_allocator.h"
 
 enum { ROWS = 40, WIDTH = 3, BATCH = 5 };
 
@@ -47,7 +47,7 @@ static uint64_t hash_pointer(const void *pointer, uint64_t hash) {
 /* All that the store has: names, memory, versions, copies, logs, and the bytes of values. */
 static uint64_t hash_store(tdm_store *store) {
   pthread_mutex_lock(&store->lock);
-  uint64_t hash = tdm_hash_mix(store->names.count, store->tables.count);
+  uint64_t hash = tdm_hash_mix(store->names.table.count, store->tables.table.count);
   hash = tdm_hash_mix(hash_pointer(store->growing, hash), store->steps);
   hash = tdm_hash_mix(hash_pointer(store->last, hash), atomic_load(&store->version));
   for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
@@ -355,8 +355,8 @@ static void threads_bind_the_same(void **unused) {
     for (int i = 0; i < PLANNERS; i++)
       assert_int_equal(pthread_join(planners[i].thread, NULL), 0);
     tdm_store *store = tdm_session_store(planners[0].session);
-    if (round == 0) name_count = store->names.count;
-    assert_true(name_count > 1 && store->names.count == name_count); /* with states */
+    if (round == 0) name_count = store->names.table.count;
+    assert_true(name_count > 1 && store->names.table.count == name_count); /* with states */
     assert_null(store->growing);
     for (const tdm_store_entry *entry = store->first; entry; entry = entry->next) {
       assert_non_null(entry->storage);

@@ -191,7 +191,7 @@ static void every_kind_fills_its_table(void **state) {
   for (size_t i = 0; i < tdm_device_count(context); i++) {
     const tdm_device_ops *ops = tdm_context_device(context, i)->ops;
     assert_ok(tdm_device_ops_check(ops));
-    for (size_t at = 0; at < sizeof *ops; at += sizeof(void *)) { /* names and functions alike */
+    for (size_t at = 0; at < sizeof *ops; at += sizeof(void *)) { /* names as well as functions */
       tdm_device_ops broken = *ops;
       memset((char *)&broken + at, 0, sizeof(void *));
       assert_status(tdm_device_ops_check(&broken), TDM_INTERNAL);

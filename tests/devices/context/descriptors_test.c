@@ -1,6 +1,6 @@
-/* Contexts of a process whose standard input, output or error is closed: they are made, they close,
- * and what was closed before is closed after; and of one that may open few files. Each case is a
- * child process, since libuv would end the one it happens in. */
+/* Contexts of a process whose standard input, output or error is closed: they are created and
+ * closed, and the closed descriptors stay closed. Also a process that may open few files. Each case
+ * is a child process, since libuv would end the process in which it happens. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>

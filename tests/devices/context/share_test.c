@@ -71,7 +71,8 @@ static void *count_on(void *user) {
   return NULL;
 }
 
-/* Yields beside a thread that counts until one is no loss; not after so many. */
+/* Yields while another thread counts, until one yield is no loss. Returns false after this many
+ * tries. */
 static bool is_ever_no_loss(tdm_context *context, _Atomic uint64_t *commands, int tries) {
   counting beside = {.commands = commands};
   pthread_t thread;
@@ -107,7 +108,7 @@ static void a_core_that_a_device_had_is_not_lost(void **state) {
   }
 }
 
-/* By where cores begin and end: of devices beside one another, inside one another, or on none. */
+/* By where cores begin and end: devices whose cores are adjacent, nested, or absent. */
 static void devices_on_the_same_cores_share_them(void **state) {
   tdm_context *context = *state;
   const tdm_device *cpu = test_device(context, "cpu:0"), *sim = test_device(context, "sim:0");

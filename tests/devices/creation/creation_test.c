@@ -1,5 +1,5 @@
-/* How contexts are made: what options and the environment ask for, which cores devices get, and
- * what is left when memory is short. */
+/* Creation of contexts: options and environment, the cores of devices, and leaks if memory is
+ * short. */
 #include <stdlib.h>
 #include <uv.h>
 
@@ -44,7 +44,7 @@ static void every_node_is_a_device(void **state) {
   (void)state;
   (void)setenv("HWLOC_SYNTHETIC", "numa:2 core:2 pu:1", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
-  for (int asked = 0; asked <= 3; asked++) { /* 0: as many as there are nodes */
+  for (int asked = 0; asked <= 3; asked++) { /* 0: all nodes */
     const tdm_context_options options =
         OPTIONS(tdm_context_options, o.cpu_devices = asked > 0 ? asked : TDM_FROM_ENVIRONMENT,
                 o.sim_devices = 0);

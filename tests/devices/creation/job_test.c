@@ -81,7 +81,7 @@ static void every_nth_allocation_of_a_rank_fails(void **state) {
     tdm_faulty_allocator_destroy(ranks[r].faulty);
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 /* Two devices of a kind on rank 1, one on rank 0, with different costs of links. */
 static void *create_linked(void *user) {

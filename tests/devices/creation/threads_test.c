@@ -100,7 +100,7 @@ static table_row *find_row(table *in, const char *name) {
   return NULL;
 }
 
-/* ---- What a thread has ----------------------------------------------------------------------- */
+/* ---- Units of threads ------------------------------------------------------------------------ */
 
 static bool read_name(const char *task, char *name, size_t capacity) {
   char path[300];

@@ -42,11 +42,11 @@ tdm_cuda_code emulated_blas_destroy(tdm_cuda_blas blas) {
 }
 
 tdm_cuda_code emulated_blas_set_stream(tdm_cuda_blas blas, tdm_cuda_stream stream) {
-  blas->stream = stream; /* asks nothing of the GPU */
+  blas->stream = stream; /* makes no call to the GPU */
   return emulated_strike(-1) == TDM_CUDA_SUCCESS ? TDM_CUDA_SUCCESS : LEAVES_NO_MORE;
 }
 
-/* To ten bits behind the point, ties away from zero. */
+/* Rounds to ten bits after the point, ties away from zero. */
 static float tf32_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));

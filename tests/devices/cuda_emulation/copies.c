@@ -1,5 +1,6 @@
-/* What the emulation's streams do: copies, fills, launches. Invariant: pointers are made the host's
- * when the call is made, and checked then; bytes move when the stream comes to it. */
+/* Operations of the emulation's streams: copies, fills, launches. Invariant: pointers are checked
+ * and converted to the host's when the call is made; bytes move when the stream reaches the
+ * operation. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ emulation_copies emulation_copies_made(void) {
                             .peer = atomic_load(&made.peer)};
 }
 
-/* Of a stream, which is open, or of the thread. */
+/* Returns the GPU of a stream, which is open, or of the thread. */
 static int opened_ordinal(tdm_cuda_stream stream) {
   return !stream ? emulated_opened_ordinal() : emulated_stream_ordinal(stream);
 }
@@ -147,7 +148,8 @@ static void run_launch(void *data) {
                       mine->launch.blocks, mine->launch.threads);
 }
 
-/* The arguments behind one another in mine->bytes, device pointers made the host's. */
+/* Copies the arguments one after another to mine->bytes, with device pointers converted to the
+ * host's. */
 static void pack(launch_data *mine, const tdm_cuda_launch *wanted) {
   const int ordinal = emulated_stream_ordinal(wanted->stream);
   char *at = mine->bytes;

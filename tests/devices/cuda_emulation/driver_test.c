@@ -1,5 +1,5 @@
-/* The emulated driver does as CUDA's does: order on streams and between them, when pageable and
- * pinned memory is read and written, whose memory a device may touch, what is left over. */
+/* The emulated driver behaves like CUDA's: order on streams and between them, the time at which
+ * pageable and pinned memory is read and written, access to memory by devices, leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -61,7 +61,7 @@ static char first_byte(const fixture *mine) {
   return byte;
 }
 
-/* What the stream does only once it is let go. */
+/* Uploads on a stream that does not execute until it is released. */
 static void upload_held(const fixture *mine, const void *from) {
   emulation_hold(true);
   assert_int_equal(
@@ -81,7 +81,7 @@ static void a_pageable_source_is_read_at_once(void **state) {
   free(host);
 }
 
-/* Which is why nobody may change it before: here the fault itself is shown. */
+/* For this reason callers must not change the source before. The test shows the fault itself. */
 static void a_pinned_source_is_read_later(void **state) {
   if (test_is_thread_sanitized()) skip(); /* it would end the program */
   const fixture *mine = *state;
@@ -162,7 +162,7 @@ static void kernel(const void *function, void **arguments) {
   (void)arguments;
 }
 
-/* Does a launch with this pointer end the process? */
+/* Returns true if a launch with this pointer ends the process. */
 static bool dies_by(const fixture *mine, const void *pointer) {
   const pid_t child = fork();
   assert_true(child >= 0);
@@ -235,7 +235,7 @@ static void choosing_a_device_opens_it(void **state) {
   assert_true(emulation_opened(0));
 }
 
-/* A fault is told by the calls that come after it, whatever they ask of that GPU; not by others. */
+/* A fault is reported by later calls of any sort to that GPU, and not by calls to others. */
 static void a_fault_surfaces_in_later_calls(void **state) {
   const fixture *mine = *state;
   const tdm_cuda_api *api = mine->api;
@@ -274,7 +274,7 @@ static void a_fault_surfaces_in_later_calls(void **state) {
   assert_int_equal(after.holds - before.holds, 3);
 }
 
-/* What is written behind a block's end is found when it is released. */
+/* Returns true if the release of a block detects writes after its end. */
 static bool release_dies(const fixture *mine, size_t bytes) {
   const pid_t child = fork();
   assert_true(child >= 0);

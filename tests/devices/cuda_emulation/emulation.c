@@ -32,7 +32,7 @@ static struct {
   _Atomic uint64_t done[EMULATED_SORTS];
 } settings = {.device_count = 2};
 
-/* What a thread has chosen, and above it what it has pushed. */
+/* The GPU that a thread has selected, and above it those that it has pushed. */
 static _Thread_local int current_ordinal;
 static _Thread_local int pushed[MOST_PUSHED];
 static _Thread_local int pushed_count;
@@ -153,8 +153,8 @@ emulation_work emulation_work_done(void) {
                           .holds = atomic_load(&settings.done[EMULATED_HOLD])};
 }
 
-/* For tests of whole programs: what was asked for, in the order of emulated_sort, into the file
- * that EMULATED_WORK names. */
+/* Writes the requested operations, in the order of emulated_sort, to the file in EMULATED_WORK, for
+ * tests of whole programs. */
 __attribute__((destructor)) static void write_work(void) {
   const char *path = getenv("EMULATED_WORK");
   FILE *file = !path ? NULL : fopen(path, "w");

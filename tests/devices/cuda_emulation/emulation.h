@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { EMULATED_LOST = 719 }; /* what every call answers once a device is lost */
+enum { EMULATED_LOST = 719 }; /* result of every call after a device is lost */
 
 typedef enum emulated_driver {
   EMULATED_DRIVER, /* two GPUs, or as many as set */
@@ -22,30 +22,31 @@ typedef enum emulated_driver {
 } emulated_driver;
 
 void emulation_set_driver(emulated_driver driver, int device_count);
-/* The nth call from now (from 1) answers code, once or from there on; 0: none. */
+/* Makes the nth call from now (from 1) return code, once or from there on. 0: none. */
 void emulation_fail_at(uint64_t n, tdm_cuda_code code, bool from_on);
 uint64_t emulation_calls(void); /* since fail_at */
-/* All devices are lost from now on: every call answers EMULATED_LOST; false mends them. */
+/* true: all devices are lost, and every call returns EMULATED_LOST. false: they work again. */
 void emulation_lose(bool lost);
 /* Streams pause at random before an operation; 0: never. */
 void emulation_set_jitter(uint64_t seed);
 /* While held, no stream begins an operation. */
 void emulation_hold(bool held);
-/* Every operation of a stream takes at least that long; 0: what it takes. */
+/* Every operation of a stream takes at least this long. 0: no delay. */
 void emulation_set_delay(uint64_t delay_ns);
 /* Blocks of memory, pinned blocks, streams, events and handles that were not given back. */
 size_t emulation_outstanding(void);
 
-/* The nth launch from now (from 1) of GPU ordinal faults when its stream comes to it: from then on
- * the GPU's context is gone, and whatever is asked of it, by whichever stream, thread or logical
- * device, answers code. Other GPUs go on. 0: none, and what was lost is mended. */
+/* Makes the nth launch from now (from 1) of GPU ordinal fault when its stream reaches it. From then
+ * on the GPU's context is destroyed, and every call to it returns code, from any stream, thread or
+ * logical device. Other GPUs work as before. 0: none, and lost contexts are restored. */
 void emulation_fault_at(uint64_t n, int ordinal, tdm_cuda_code code);
 /* Memory of GPUs is used up: allocations fail, and cuBLAS cannot begin, in its own words. */
 void emulation_fill(bool full);
 /* There is no library of cuBLAS. */
 void emulation_hide_blas(bool hidden);
-/* Has anything opened the GPU since emulation_close? As CUDA does since 12: by choosing it, by
- * retaining its context, by what needs a context on a thread that has none, which opens GPU 0. */
+/* Returns true if the GPU has been opened since emulation_close. As in CUDA since 12, a GPU is
+ * opened by selecting it, by retaining its context, or by calls that need a context. The latter
+ * open GPU 0 if the thread has none. */
 bool emulation_opened(int ordinal);
 void emulation_close(void);
 
@@ -55,10 +56,10 @@ void emulation_set_nccl(int version);
 /* Calls that may be in progress are so for a random while, from the seed; 0: as short as they can.
  */
 void emulation_set_nccl_jitter(uint64_t seed);
-/* The nth call from now (from 1) that makes an id, joins or sums answers code; later: it begins,
- * and then its communicator fails with code and the sum never ends. 0: none. */
+/* Makes the nth call from now (from 1) that creates an id, joins or sums return code. later: it
+ * begins, and then its communicator fails with code and the sum never ends. 0: none. */
 void emulation_fail_nccl_at(uint64_t n, int code, bool later);
-/* From now on nothing of these comes to an end, and nothing says so; 0: all does. */
+/* From now on these operations never end, and report nothing. 0: all end. */
 typedef enum emulated_stall {
   EMULATED_SUMS = 1,
   EMULATED_TRANSFERS = 2,
@@ -68,10 +69,10 @@ void emulation_stall_nccl(unsigned stalls);
 uint64_t emulation_nccl_calls(void); /* such, since fail_nccl_at */
 /* Sums that have been made, of all members together; since the process began. */
 uint64_t emulation_nccl_sums(void);
-/* The same of what one member has sent another. */
+/* Likewise, transfers from one member to another. */
 uint64_t emulation_nccl_transfers(void);
 
-/* What was asked for, since the process began. */
+/* Requested operations since the process began. */
 typedef struct emulation_work {
   uint64_t launches;
   uint64_t products;
@@ -85,14 +86,14 @@ typedef struct emulation_work {
 emulation_work emulation_work_done(void);
 /* A program writes the same when it ends, a number a line, into the file EMULATED_WORK names. */
 
-/* How much longer than they were to last sleeps may be of whoever looked at an event that was not
- * reached, in ns: the most since the process began. */
+/* Returns by how many ns at most the sleeps of threads that polled an unreached event have exceeded
+ * their duration since the process began. */
 int emulation_longest_slack(void);
 
 /* Streams that are there and urgent. */
 int emulation_urgent_streams(void);
 
-/* What copies went by, since the process began. */
+/* Copies of each sort since the process began. */
 typedef struct emulation_copies {
   uint64_t pinned;   /* between a device and pinned memory */
   uint64_t pageable; /* and pageable memory, on a stream: such a copy holds up the host */
@@ -104,12 +105,12 @@ emulation_copies emulation_copies_made(void);
 
 /* Counts a call for a GPU, -1: for none; the code to answer if it is to fail. */
 tdm_cuda_code emulated_strike(int ordinal);
-/* The same for a call that is not counted: a look at an event that is not reached, of which there
- * are as many as time allows. */
+/* Likewise, for a call that is not counted: a poll of an unreached event. Their number depends on
+ * timing. */
 tdm_cuda_code emulated_glance(int ordinal);
 /* Opens the GPU. */
 void emulated_open(int ordinal);
-/* Is its context gone? Then streams do nothing more. */
+/* Returns true if its context is destroyed. Then streams do nothing more. */
 bool emulated_is_lost(int ordinal);
 /* A stream of the GPU has come to a launch: true if that faults. */
 bool emulated_faults(int ordinal);
@@ -128,7 +129,7 @@ typedef enum emulated_sort {
 void emulated_did(emulated_sort sort);
 bool emulated_is_full(void);
 bool emulated_blas_is_hidden(void);
-/* Counts what is outstanding. */
+/* Counts outstanding operations. */
 void emulated_count(int change);
 /* Something to pause for. */
 void emulated_pause(void);
@@ -138,13 +139,13 @@ int emulated_opened_ordinal(void);
 bool emulated_is_device(int ordinal);
 _Noreturn void emulated_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The host's pointer behind [pointer, pointer + bytes), which must be live memory of device
- * `ordinal`, in one block; NULL if it is not. */
+/* Returns the host's pointer for [pointer, pointer + bytes), which must be allocated memory of
+ * device `ordinal`, in one block, or else NULL. */
 void *emulated_block(const void *pointer, size_t bytes, int ordinal);
-/* The host's pointer behind what a kernel of device `ordinal` was handed: its memory, or pinned
- * memory, which stays as it is; anything else ends the test. what: who was handed it. */
+/* Returns the host's pointer for a pointer that a kernel of device `ordinal` received: its memory,
+ * or pinned memory, which is unchanged. Any other pointer ends the test. what: the receiver. */
 void *emulated_pointer(const void *pointer, int ordinal, const char *what);
-/* Is all of it inside one pinned block? */
+/* Returns true if all of it is inside one pinned block. */
 bool emulated_is_pinned(const void *pointer, size_t bytes);
 tdm_cuda_code emulated_memory(size_t *out_bytes, size_t *out_free_bytes);
 tdm_cuda_code emulated_allocate(void **out, size_t bytes);
@@ -161,16 +162,16 @@ tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_wait(tdm_cuda_stream stream, tdm_cuda_event event);
 tdm_cuda_code emulated_event_create(tdm_cuda_event *out);
 tdm_cuda_code emulated_event_create_timed(tdm_cuda_event *out);
-/* Of events without times, or that are not reached: the test ends. */
+/* If the events have no times or are not reached, the test ends. */
 tdm_cuda_code emulated_event_elapsed(double *out_ns, tdm_cuda_event begin, tdm_cuda_event end);
 tdm_cuda_code emulated_event_destroy(tdm_cuda_event event);
 tdm_cuda_code emulated_event_record(tdm_cuda_event event, tdm_cuda_stream stream);
 tdm_cuda_code emulated_stream_query(tdm_cuda_stream stream);
 tdm_cuda_code emulated_event_query(tdm_cuda_event event);
 tdm_cuda_code emulated_event_synchronize(tdm_cuda_event event);
-/* Of the stream; of the calling thread where it is NULL. */
+/* Returns the GPU of the stream, or of the calling thread if it is NULL. */
 int emulated_stream_ordinal(tdm_cuda_stream stream);
-/* Returns once what was enqueued is over; no call of CUDA. */
+/* Waits for all enqueued operations. This is no call of CUDA. */
 void emulated_stream_drain(tdm_cuda_stream stream);
 /* Runs work(data) on the stream, then frees data by free(). stream NULL: at once. */
 void emulated_enqueue(tdm_cuda_stream stream, void (*work)(void *data), void *data);

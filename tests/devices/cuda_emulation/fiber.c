@@ -1,6 +1,6 @@
-/* Fibers by a hand-written switch, which saves what a call must keep and exchanges stacks; ucontext
- * would make a system call each time. Invariant: every switch is announced to the sanitizer before
- * and confirmed after. */
+/* Fibers with a hand-written switch, which saves the registers that a call must preserve and
+ * exchanges stacks; ucontext would make a system call each time. Invariant: every switch is
+ * announced to the sanitizer before and confirmed after. */
 #include "tests/devices/cuda_emulation/fiber.h"
 
 #include <stdint.h>
@@ -40,12 +40,12 @@ enum { SWITCH_FLAGS = 0, CONTEXT_USES = 1000 };
 #endif
 
 enum { GUARD_BYTES = 4096, STACK_BYTES = 64 << 10 };
-/* What the calls that never return (entry, leave) may leave poisoned at the top of a stack. */
+/* Bytes at the top of a stack that calls which never return (entry, leave) may leave poisoned. */
 enum { ENTRY_BYTES = 1024 };
 
 /* ---- The switch ------------------------------------------------------------------------------ */
 
-/* Stores the current stack pointer in *save and goes on where `to` was stored. */
+/* Stores the current stack pointer in *save and continues where `to` was stored. */
 void tdm_fiber_switch(void **save, void *to);
 
 #if defined(__x86_64__)
@@ -135,7 +135,7 @@ static void entry(void) {
   self->body(self->user);
   self->done = true;
   leave(self);
-  abort(); /* nobody resumes a fiber that is done */
+  abort(); /* a fiber that has ended is never resumed */
 }
 
 /* ---- A fiber's life -------------------------------------------------------------------------- */
@@ -153,8 +153,8 @@ static void stack_create(fiber *self) {
   self->stack = memory;
 }
 
-/* A body that ends leaves calls behind that never return, which a context counts: now and then a
- * new one is due. */
+/* Replaces the context from time to time. A body that ends leaves calls that never return, which a
+ * context counts. */
 static void context_renew(fiber *self) {
 #ifdef WITH_THREAD_SANITIZER
   if (self->context && ++self->begun < CONTEXT_USES) return;

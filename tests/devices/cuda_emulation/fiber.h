@@ -1,5 +1,5 @@
-/* Fibers: stacks that one thread switches between, told to the sanitizers. Invariant: a fiber is
- * resumed by the thread that began it, and by no other. */
+/* Fibers: stacks that one thread switches between, with annotations for the sanitizers. Invariant:
+ * a fiber is resumed only by the thread that began it. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_FIBER_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_FIBER_H
 
@@ -11,11 +11,11 @@ extern "C" {
 #endif
 
 typedef struct fiber {
-  void *stack_pointer; /* where it stands, while another runs */
+  void *stack_pointer; /* its position while another fiber runs */
   char *stack;         /* the lowest byte of its memory, a guard page; NULL: of the thread itself */
   void (*body)(void *user);
   void *user;
-  struct fiber *resumer; /* who goes on when it yields */
+  struct fiber *resumer; /* the fiber that continues when it yields */
   void *fake_stack;      /* AddressSanitizer's */
   const void *bottom;    /* of the stack it came from, for AddressSanitizer */
   size_t bottom_bytes;
@@ -31,7 +31,7 @@ void fiber_begin(fiber *self, void (*body)(void *user), void *user);
 void fiber_resume(fiber *self, fiber *resumer);
 /* From inside body: goes back to the resumer. */
 void fiber_yield(fiber *self);
-/* Of one that is not running. */
+/* The fiber must not be running. */
 void fiber_deinit(fiber *self);
 
 #ifdef __cplusplus

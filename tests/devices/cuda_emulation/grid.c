@@ -1,5 +1,5 @@
-/* The scheduler of a block's threads, its barrier and its warps. Invariant: a thread goes on only
- * when every thread that it has to meet has arrived at the same place of the source. */
+/* The scheduler of a block's threads, its barrier and its warps. Invariant: a thread continues only
+ * when every thread that it has to meet has arrived at the same place in the source. */
 #include "tests/devices/cuda_emulation/grid.h"
 
 #include <pthread.h>
@@ -184,7 +184,7 @@ static uint32_t partner_of(const grid_lane *self, uint32_t lane) {
   return partner < GRID_LANES ? partner : lane;
 }
 
-/* All lanes of the mask have arrived: hands out what they exchange. */
+/* All lanes of the mask have arrived: distributes their exchanged values. */
 static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
   grid_lane *lanes = &worker->lanes[warp * GRID_LANES];
   uint64_t received[GRID_LANES] = {0};
@@ -207,7 +207,7 @@ static void warp_open(grid_worker *worker, uint32_t warp, uint32_t mask) {
   }
 }
 
-/* Does the lane, waiting at a warp's operation, agree with self? */
+/* Ends the process unless the lane, waiting at a warp's operation, agrees with self. */
 static void check_agreement(const grid_lane *lane, const grid_lane *self, const char *site) {
   if ((lane->mask & self->mask) == 0) return;
   if (lane->mask == self->mask && lane->kind == self->kind && same_site(lane->site, site)) return;
@@ -279,7 +279,7 @@ static void block_begin(grid_worker *worker, uint32_t block, uint32_t blocks) {
   ORDER_BEFORE(&worker->begin_token);
 }
 
-/* Nobody can go on: says where two of them wait. */
+/* No thread can continue: reports where two of them wait. */
 static _Noreturn void report_deadlock(const grid_worker *worker) {
   const char *first = NULL, *second = NULL;
   for (uint32_t i = 0; i < worker->threads; i++) {

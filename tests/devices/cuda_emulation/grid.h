@@ -1,7 +1,7 @@
-/* Executes the blocks of a launch on the CPU: the threads of a block are fibers, which go on in an
- * order that tests choose. Invariant: what CUDA leaves undefined (a divergent barrier, a shuffle
- * with absent lanes, writing past shared memory) ends the process with a message that names the
- * place. */
+/* Executes the blocks of a launch on the CPU: the threads of a block are fibers, which are
+ * scheduled in an order that tests select. Invariant: undefined behaviour of CUDA (a divergent
+ * barrier, a shuffle with absent lanes, writing past shared memory) ends the process with a message
+ * that names the place. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Which of the threads that could go on does, and which block comes first. */
+/* Which of the runnable threads continues, and which block comes first. */
 typedef enum grid_order {
   GRID_ASCENDING,  /* the lowest thread, as far as it gets */
   GRID_DESCENDING, /* the highest */
@@ -54,7 +54,7 @@ typedef enum grid_exchange {
 
 /* site: file and line of the call, compared between the threads that meet. */
 void grid_barrier(const char *site);
-/* What the lanes of mask exchange; a lane without a partner keeps its value. */
+/* Exchanges values between the lanes of mask. A lane without a partner keeps its value. */
 uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t argument,
                    const char *site);
 /* The block's shared memory for key, the same for all its threads; NaN at first. */

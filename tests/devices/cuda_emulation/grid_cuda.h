@@ -1,5 +1,5 @@
-/* The words of CUDA that kernel sources use, in plain C++ over grid.h. Invariant: included by
- * devices/cuda/kernels/kernel.h alone, where a build for the host names this header. */
+/* The parts of CUDA that kernel sources use, in plain C++ over grid.h. Invariant: included only by
+ * devices/cuda/kernels/kernel.h, where a build for the host names this header. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_CUDA_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_CUDA_H
 
@@ -17,7 +17,7 @@
 #define __restrict__ __restrict
 #define __grid_constant__
 
-/* Few, so that what a block does behind its first piece of work is seen in small cases. */
+/* Few, so that small cases reach a block's second piece of work. */
 #define TDM_MOST_BLOCKS 5
 
 #define threadIdx (grid_current->thread)

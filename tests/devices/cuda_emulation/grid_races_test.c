@@ -27,7 +27,7 @@ static void run(grid_fault fault) {
 
 enum { TSAN_EXIT = 66 };
 
-/* What a child that runs the kernel exits with. */
+/* Returns the exit status of a child that runs the kernel. */
 static int exit_code(grid_fault fault, grid_order order) {
   const pid_t child = fork();
   assert_true(child >= 0);

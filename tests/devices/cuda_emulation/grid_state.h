@@ -1,5 +1,5 @@
-/* What the files of the grid share: the threads of the block that runs, and its shared memory.
- * Invariant: one worker a thread of the host; blocks run on it one after another. */
+/* Shared declarations of the grid's files: the threads of the running block, and its shared memory.
+ * Invariant: one worker per thread of the host, which runs blocks one after another. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_STATE_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_STATE_H
 
@@ -12,8 +12,8 @@ enum { GRID_MOST_THREADS = 1024, GRID_LANES = 32, GRID_WARPS = GRID_MOST_THREADS
 
 typedef enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_WARP, LANE_DONE } lane_state;
 
-/* With GRID_RACES ThreadSanitizer is told what orders threads: the begin and end of a grid,
- * barriers and __syncwarp, nothing else. */
+/* With GRID_RACES ThreadSanitizer receives the events that order threads: the begin and end of a
+ * grid, barriers and __syncwarp, nothing else. */
 #ifdef GRID_RACES
 #include <sanitizer/tsan_interface.h>
 #define ORDER_BEFORE(token) __tsan_release(token)
@@ -44,8 +44,8 @@ typedef struct shared_place {
   const char *site;
 } shared_place;
 
-/* A block's shared memory: data between margins that nobody may write; at its end tokens that
- * stand for the block's barrier and warps. */
+/* A block's shared memory: data between margins that no thread may write; at its end tokens that
+ * represent the block's barrier and warps. */
 typedef struct grid_shared_memory {
   char *arena;  /* (SHARED_ARENA_BYTES) */
   char *tokens; /* (GRID_WARPS + 1, 2) of 8 bytes */
@@ -57,8 +57,8 @@ typedef struct grid_shared_memory {
 
 typedef struct grid_worker {
   grid_lane lanes[GRID_MOST_THREADS];
-  /* Lane i runs on fiber i + turn, and turn changes from block to block, so that what a fiber did
-   * in a block before does not order it with its lane of this one. */
+  /* Lane i runs on fiber i + turn, and turn changes from block to block. So the work of a fiber in
+   * an earlier block does not order it with its lane of this one. */
   fiber fibers[GRID_MOST_THREADS];
   uint32_t turn;
   fiber scheduler;
@@ -81,8 +81,9 @@ typedef struct grid_worker {
   grid_shared_memory shared;
 } grid_worker;
 
-/* Of the running block: the token of its barrier (0), or of warp i (1 + i), as it stands. Whoever
- * meets keeps the token it came with: one that goes on first may be at the next meeting already. */
+/* Returns the present token of the running block's barrier (0), or of warp i (1 + i). Each thread
+ * keeps the token with which it arrived: the first to continue may already be at the next
+ * meeting. */
 static inline char *grid_token(const grid_worker *worker, uint32_t i) {
   return worker->shared.tokens + 8 * (2 * i + worker->meetings[i] % 2);
 }

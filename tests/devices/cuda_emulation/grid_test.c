@@ -36,7 +36,7 @@ static void run(grid_order order, grid_fault fault, float *out) {
   direct_block_release(block);
 }
 
-/* ---- What is right --------------------------------------------------------------------------- */
+/* ---- Correct kernels ------------------------------------------------------------------------- */
 
 static void barriers_order_threads(void **state) {
   (void)state;
@@ -89,7 +89,7 @@ static bool is_reversed_twice(const float *out) {
   return true;
 }
 
-/* Does any order of threads spoil the result? */
+/* Returns true if any order of threads changes the result. */
 static bool any_order_finds(grid_fault fault) {
   bool found = false;
   for (size_t order = 0; order < ORDERS; order++) {
@@ -109,7 +109,7 @@ static void missing_barriers_spoil_results(void **state) {
 
 /* ---- Faults that end the process ------------------------------------------------------------- */
 
-/* Runs body in a child whose stderr is kept; answers whether it ended badly. */
+/* Runs body in a child whose stderr is captured. Returns true if it failed. */
 static bool child_fails(void (*body)(const void *user), const void *user, char *message,
                         size_t bytes) {
   int pipes[2];
@@ -142,7 +142,7 @@ static void run_fault(const void *user) {
   run(GRID_ASCENDING, *fault, out);
 }
 
-/* words: of the message; NULL where the processor or a sanitizer says it. */
+/* words: part of the message, or NULL if the processor or a sanitizer reports it. */
 static void expect_caught(grid_fault fault, const char *words) {
   char message[4096];
   if (!child_fails(run_fault, &fault, message, sizeof message)) {

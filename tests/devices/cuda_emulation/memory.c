@@ -68,8 +68,8 @@ static void reserve(void) {
   heap.poison = make_poison();
 }
 
-/* Maps copies of the file over so many bytes: an arena is large and hardly written to, and what is
- * never touched costs nothing so. */
+/* Maps copies of the file over these bytes. An arena is large and mostly unwritten, and untouched
+ * pages cost nothing in this way. */
 static void fill_with_poison(char *bytes, size_t count) {
   for (size_t at = 0; at < count; at += POISON_BYTES) {
     const size_t piece = count - at < POISON_BYTES ? count - at : POISON_BYTES;
@@ -126,7 +126,7 @@ tdm_cuda_code emulated_allocate(void **out, size_t bytes) {
   return TDM_CUDA_SUCCESS;
 }
 
-/* What is behind the block, up to its guard, is as it was. */
+/* Checks that the bytes after the block, up to its guard, are unchanged. */
 static void check_margin(const block *mine, const char *bytes) {
   for (size_t i = mine->bytes; i < pages_of(mine->bytes); i++) {
     if ((unsigned char)bytes[i] == POISON) continue;

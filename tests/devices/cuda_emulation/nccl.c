@@ -26,11 +26,11 @@ typedef struct sum {
   bool done;
 } sum;
 
-/* What members of one id share; kept as long as the process. */
+/* Data that members of one id share. It is kept until the process ends. */
 typedef struct team {
   struct team *next;
   uint64_t number;
-  int count; /* 0: nobody has joined */
+  int count; /* 0: no member has joined */
   int joined;
   bool broken; /* a member has aborted */
   tdm_nccl_communicator members[MOST_MEMBERS];
@@ -42,13 +42,13 @@ struct tdm_nccl_communicator_opaque {
   team *of;
   int index;
   int ordinal;
-  bool joined;     /* it knows that all have */
-  int looks;       /* until what is in progress is over */
+  bool joined;     /* it has learned that all have joined */
+  int looks;       /* polls until the operation in progress is over */
   uint64_t called; /* sums */
   uint64_t sent[MOST_MEMBERS];
   uint64_t received[MOST_MEMBERS];
   tdm_cuda_stream stream;
-  struct sum_data *ready; /* in progress: goes on the stream when that is over */
+  struct sum_data *ready; /* in progress: is appended to the stream when that is over */
   bool aborted;
   tdm_nccl_code error; /* of its own */
 };
@@ -273,7 +273,7 @@ static tdm_nccl_code async_error(tdm_nccl_communicator communicator, tdm_nccl_co
   return TDM_NCCL_SUCCESS;
 }
 
-/* What is on a stream by now ends before long; what was only in progress never begins. */
+/* An operation on a stream ends soon. One that was only in progress never begins. */
 static tdm_nccl_code abort_communicator(tdm_nccl_communicator communicator) {
   lock();
   check_alive(communicator);
@@ -297,7 +297,8 @@ static uint64_t count_next(tdm_nccl_communicator communicator, int from, int to)
   return from == communicator->index ? communicator->sent[to]++ : communicator->received[from]++;
 }
 
-/* Under the lock: the member's next sum, which is what the others' is. */
+/* Returns the member's next sum, which is the same as the others'. The caller must hold the
+ * lock. */
 static sum *find_sum(tdm_nccl_communicator communicator, int from, int to, size_t count,
                      tdm_dtype dtype) {
   team *of = communicator->of;
@@ -347,8 +348,8 @@ static void add_up(const sum *of, int members) {
   }
 }
 
-/* On a member's stream: waits for the others there, as a kernel of NCCL's does, until it is
- * aborted. The last to come adds up, while nobody else's stream goes on. */
+/* Runs on a member's stream: waits for the others there, as a kernel of NCCL does, until it is
+ * aborted. The last to arrive adds, while the other streams wait. */
 static void run_sum(void *data) {
   const sum_data *mine = data;
   tdm_nccl_communicator communicator = mine->communicator;

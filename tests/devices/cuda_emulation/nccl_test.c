@@ -1,5 +1,5 @@
-/* The double of NCCL does as NCCL does: members join and sum in any order of arrival, nothing waits
- * but streams, what is wrong is told late or never, and abort ends what would not end. */
+/* The double of NCCL behaves like NCCL: members join and sum in any order of arrival, only streams
+ * wait, errors are reported late or never, and abort ends operations that would never end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -114,7 +114,7 @@ static void members_that_come_in_any_order_get_the_sum(void **state) {
   emulation_set_jitter(0);
 }
 
-/* One end of what goes from one member to another. */
+/* One end of a transfer between members. */
 static void pass(const team *of, int member, int from, int to, size_t bytes) {
   const tdm_nccl_code code =
       member == from
@@ -124,7 +124,8 @@ static void pass(const team *of, int member, int from, int to, size_t bytes) {
   assert_int_equal(code == TDM_NCCL_IN_PROGRESS ? look(of, member) : code, TDM_NCCL_SUCCESS);
 }
 
-/* Round the members, the last of which are asked first; then a sum, in the same streams. */
+/* Transfers around the members, the last of which are enqueued first; then a sum, in the same
+ * streams. */
 static void what_members_send_arrives_in_order(void **state) {
   (void)state;
   enum { BYTES = COUNT * sizeof(double) };

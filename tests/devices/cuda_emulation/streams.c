@@ -27,12 +27,12 @@ typedef struct operation {
 } operation;
 
 struct tdm_cuda_stream_opaque {
-  pthread_cond_t appended; /* its thread alone waits for it: there is an operation, or it stops */
+  pthread_cond_t appended; /* only its thread waits for it: there is an operation, or it stops */
   operation *first;
   operation **end;
   bool busy;
   bool stop;
-  bool urgent; /* told, and of no consequence */
+  bool urgent; /* requested, and without effect */
   int ordinal;
   pthread_t thread;
 };
@@ -174,8 +174,7 @@ tdm_cuda_code emulated_stream_destroy(tdm_cuda_stream stream) {
   return code;
 }
 
-/* What was enqueued is run, also where the answer is an error; a fault in it is told by this call.
- */
+/* Runs all enqueued operations, even if it returns an error. This call reports their faults. */
 tdm_cuda_code emulated_stream_synchronize(tdm_cuda_stream stream) {
   const tdm_cuda_code code = emulated_strike(stream->ordinal);
   emulated_did(EMULATED_HOST_WAIT);
@@ -233,7 +232,7 @@ tdm_cuda_code emulated_event_destroy(tdm_cuda_event event) {
   return code;
 }
 
-/* waits: for what is recorded by now; else a new ticket, completed on the stream. */
+/* waits: for the last record so far; otherwise a new ticket, completed on the stream. */
 static void append_event(tdm_cuda_stream stream, tdm_cuda_event event, bool waits) {
   operation *mine = operation_create();
   mine->event = event;

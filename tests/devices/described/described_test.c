@@ -71,8 +71,7 @@ static void described_devices_execute_nothing(void **state) {
   free(path);
 }
 
-/* Flights on devices that are there go their way: it is what is submitted that counts, not what
- * lies behind it. */
+/* Flights on present devices run. Only submitted commands count, not later ones. */
 static void what_is_not_submitted_is_not_refused(void **state) {
   (void)state;
   char *path = write_machine(two_hosts);
@@ -96,7 +95,7 @@ static void what_is_not_submitted_is_not_refused(void **state) {
   free(path);
 }
 
-/* An allocation that fails takes nothing of what there is. */
+/* A failed allocation leaves existing memory unchanged. */
 static void their_allocations_may_fail(void **state) {
   (void)state;
   char *path = write_machine(two_hosts);

@@ -272,7 +272,7 @@ static void nobody_attends_for_ever(void **state) {
   test_flight_destroy(test);
 }
 
-/* Each for as long as it is patient. */
+/* Each is attended for as long as its patience lasts. */
 static void how_long_waits_took_lately_is_kept(void **state) {
   fixture *made = *state;
   test_flight *test = test_flight_create(made->context);

@@ -1,5 +1,5 @@
-/* Copies inside host memory: every alignment, sizes around a cache line, overlaps, nothing beside.
- */
+/* Copies inside host memory: every alignment, sizes around a cache line, overlaps; bytes around
+ * them are untouched. */
 #include <string.h>
 
 #include "devices/host/copy.h"

@@ -48,7 +48,7 @@ static tdm_team *make_team(size_t size) {
   return team;
 }
 
-/* Two threads that work all the time: a region takes half of what its pieces cost. */
+/* Two threads that work all the time: a region takes half of the cost of its pieces. */
 static const piece_cost shared = {50000, 100000};
 /* As long as its pieces cost, and 10 us more: one thread would do. */
 static const piece_cost late = {100625, 100000};

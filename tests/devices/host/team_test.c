@@ -211,7 +211,8 @@ static void a_team_shrinks_by_one_thread(void **state) {
   tdm_team_destroy(team);
 }
 
-/* OpenMP's threads have what its variables say, or what the process's do; too little is refused. */
+/* OpenMP's threads have stacks by its variables, or by those of the process. Too small ones are
+ * refused. */
 static void small_stacks_are_refused(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,5 @@
-/* The file that keeps a machine's links, in a folder of the test's own: contexts that read it, and
- * what they log. */
+/* The file with a machine's links, in the test's own folder: contexts that read it, and their
+ * logs. */
 #ifndef TANDEM_TESTS_DEVICES_LINKS_CACHE_SUPPORT_H
 #define TANDEM_TESTS_DEVICES_LINKS_CACHE_SUPPORT_H
 

@@ -125,7 +125,7 @@ static void a_messages_latency_is_that_of_the_quickest_flight(void **state) {
   }
 }
 
-/* Bytes take longer beside as many the other way, what is before them does not. */
+/* Bytes take longer if as many go the other way. The latency does not. */
 static void what_goes_both_ways_takes_its_bytes_longer(void **state) {
   (void)state;
   tdm_link_sample samples[MOST];

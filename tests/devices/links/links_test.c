@@ -215,7 +215,7 @@ static void no_queue_is_borrowed_for_a_copy(void **state) {
   tdm_context_release(context);
 }
 
-/* Where there is no sim, no cores are divided anew for it, and links stay what they are. */
+/* Without a sim device its cores are not divided anew, and links keep their estimates. */
 static void asking_for_no_simulator_forgets_nothing(void **state) {
   (void)state;
   const tdm_context_options options =

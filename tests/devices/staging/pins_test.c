@@ -1,5 +1,5 @@
-/* Ranges of the host's memory that are pinned for a device: none overlaps another, and what is
- * covered lies in one of them. */
+/* Ranges of the host's memory that are pinned for a device: none overlaps another, and covered
+ * memory is in one of them. */
 #include "devices/staging/pins.h"
 
 #include <string.h>

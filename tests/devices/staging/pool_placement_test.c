@@ -137,7 +137,7 @@ static void a_wrong_node_is_detected_when_made(void **state) {
   assert_int_equal(staging->node, 3); /* another try was right */
   assert_int_equal(test_counters(lying.pool).misplaced, 1);
   assert_int_equal(lying.system.mapped_bytes, PAGE);
-  assert_int_equal(lying.pinner.pinned_bytes, PAGE); /* what is misplaced is not even pinned */
+  assert_int_equal(lying.pinner.pinned_bytes, PAGE); /* misplaced memory is not even pinned */
   lying_pool_deinit(&lying);
 }
 
@@ -160,7 +160,7 @@ static void a_system_that_keeps_misplacing_is_told_once(void **state) {
       seen = test_counters(lying.pool).misplaced;
       tdm_pool_give_back(lying.pool, staging, NULL, 0);
     }
-    assert_int_equal(seen, 2); /* it is taken again as it is */
+    assert_int_equal(seen, 2); /* it is reused as it is */
     assert_int_equal(test_counters(lying.pool).reused, 2);
     assert_int_equal(test_counters(lying.pool).refused_binds, 0);
     assert_int_equal(lying.told, 1);

@@ -166,7 +166,7 @@ static void the_environment_sets_the_cap(void **state) {
   assert_int_equal(test_counters(pool).cap_bytes, 40960);
   tdm_pool_destroy(pool);
   pool = test_pool(context, &(tdm_staging_pool_options){.cap_bytes = 5000});
-  assert_int_equal(test_counters(pool).cap_bytes, 5000); /* what is asked for wins */
+  assert_int_equal(test_counters(pool).cap_bytes, 5000); /* a requested limit takes precedence */
   tdm_pool_destroy(pool);
   (void)setenv("TANDEM_STAGING_BYTES", "4 MiB", 1);
   assert_status(tdm_pool_create(context, NULL, &pool), TDM_INVALID_ARGUMENT);
@@ -256,7 +256,7 @@ static void memory_that_is_short_is_an_error(void **state) {
   assert_status(tdm_pool_take(pool, test_device(context, "sim:0"), PAGE, &staging),
                 TDM_OUT_OF_MEMORY);
   assert_null(staging);
-  assert_int_equal(test_counters(pool).bytes, 0); /* what was not made is not counted */
+  assert_int_equal(test_counters(pool).bytes, 0); /* failed allocations are not counted */
   assert_int_equal(test_counters(pool).released, 0);
   system.refuses_maps = false;
   system.reported = 0;

@@ -251,7 +251,7 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t c
   return TDM_OK;
 }
 
-/* ---- Where it is ----------------------------------------------------------------------------- */
+/* ---- Position -------------------------------------------------------------------------------- */
 
 void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, int64_t *out_batch) {
   const bool started = loader && loader->started;

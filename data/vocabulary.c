@@ -136,7 +136,7 @@ void tdm_vocabulary_release(tdm_vocabulary *vocabulary) {
   tdm_context_release(context);
 }
 
-/* ---- Questions ------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 int64_t tdm_vocabulary_size(const tdm_vocabulary *vocabulary) {
   return vocabulary ? (int64_t)vocabulary->count : 0;
@@ -162,7 +162,7 @@ int64_t tdm_vocabulary_number(const tdm_vocabulary *vocabulary, const char *toke
   return -1;
 }
 
-/* ---- Texts as numbers ------------------------------------------------------------------------ */
+/* ---- Encoding -------------------------------------------------------------------------------- */
 
 /* Encodes a text as token numbers. If numbers is NULL, only counts them. */
 static tdm_status encode_text(const tdm_vocabulary *vocabulary, const char *text, int64_t *numbers,

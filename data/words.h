@@ -13,7 +13,7 @@
 #define TDM_POINT_LIMIT 0x2000 /* upper limit of letters' code points, folded or not */
 #define TDM_WORD_LEAST_CHARACTERS 3
 
-/* ---- While reading -------------------------------------------------------------------------- */
+/* ---- The pool ------------------------------------------------------------------------------- */
 
 typedef struct tdm_pool_word {
   size_t offset;      /* offset of its folded UTF-8 in text */
@@ -50,7 +50,7 @@ void tdm_word_pool_deinit(tdm_word_pool *pool);
 tdm_status tdm_word_pool_read(tdm_word_pool *pool, const tdm_word_list *list,
                               int32_t number) TDM_WARN_UNUSED;
 
-/* ---- Kept ----------------------------------------------------------------------------------- */
+/* ---- Word lists ----------------------------------------------------------------------------- */
 
 typedef struct tdm_word {
   uint32_t offset; /* index of its first id in ids */

@@ -400,7 +400,7 @@ void tdm_control_abandon(tdm_control *control) {
   free_control(control);
 }
 
-/* ---- What other threads ask ---- */
+/* ---- Calls of other threads ---- */
 
 void tdm_control_progress(tdm_control *control, int queue, uint64_t command) {
   atomic_store_explicit(&control->progress[queue], command, memory_order_relaxed);

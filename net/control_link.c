@@ -39,7 +39,7 @@ static void end_link(control_link *link, int code) {
   control_link_close(link);
 }
 
-/* ---- Out ---- */
+/* ---- Output ---- */
 
 static void flush(control_link *link);
 
@@ -96,7 +96,7 @@ static bool greet(control_link *link) {
   return uv_try_write((uv_stream_t *)&link->tcp, &buffer, 1) == (int)bytes;
 }
 
-/* ---- In ---- */
+/* ---- Input ---- */
 
 static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
   (void)suggested;

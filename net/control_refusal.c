@@ -9,7 +9,7 @@
 
 static const uint64_t grace_ns = 500000000; /* grace period for a valid call */
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Sending refusals ------------------------------------------------------------------------ */
 
 void tdm_control_refuse(tdm_control *control, tdm_status status, const char *reason) {
   (void)pthread_mutex_lock(&control->lock);
@@ -41,7 +41,7 @@ void control_take_refusal(tdm_control *control, const control_message *message) 
   atomic_store(&control->any_refused, true);
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Checking refusals ----------------------------------------------------------------------- */
 
 /* Returns how often this rank has refused its own run of that number. */
 static uint64_t own_refusals(const tdm_control *control, uint64_t run) {

@@ -59,7 +59,7 @@ static bool is_met(tdm_control *control, const tdm_control_transfer *transfer, u
   return met;
 }
 
-/* ---- Another order ----------------------------------------------------------------------------
+/* ---- Different orders -------------------------------------------------------------------------
  */
 
 void tdm_control_begun(tdm_control *control, uint64_t what) {

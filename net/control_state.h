@@ -193,7 +193,7 @@ void control_link_pause(control_link *link, bool paused);
 void control_exit_add(tdm_control *control);
 void control_exit_remove(tdm_control *control);
 
-/* ---- control_peers.c: what messages mean ---- */
+/* ---- control_peers.c: handling of messages ---- */
 
 void control_take(control_link *link, const control_message *message);
 /* Handles a connection that has ended by itself, with libuv's code. */

@@ -214,7 +214,7 @@ static tdm_status read_metadata(tdm_json *json, const tdm_allocator *allocator) 
   return status;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------ */
+/* ---- The whole header ----------------------------------------------------------------------- */
 
 /* Reads one member of the header's object. */
 static tdm_status read_member(tdm_safetensors_header *header, tdm_json *json, int64_t data_bytes,

@@ -34,7 +34,7 @@ typedef struct part_writer {
   size_t folder;     /* bytes of the folder within the stem */
 } part_writer;
 
-/* ---- Which tensor goes where ----------------------------------------------------------------- */
+/* ---- Distributing tensors to parts ----------------------------------------------------------- */
 
 /* Distributes the tensors, in the list's order, to parts of at most part_bytes or one tensor. */
 static tdm_status cut(part_writer *self, int64_t part_bytes) {

@@ -102,7 +102,7 @@ tdm_status tdm_safetensors_read_tensor(tdm_context *context, const tdm_safetenso
   return status;
 }
 
-/* ---- All of a file -------------------------------------------------------------------------- */
+/* ---- All tensors of a file ------------------------------------------------------------------ */
 
 /* Lists a tensor that is not supported, without its values. */
 static tdm_status add_unsupported(tdm_context *context, const tdm_safetensors_entry *entry,

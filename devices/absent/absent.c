@@ -47,7 +47,7 @@ static tdm_status absent_memory(tdm_device *device, uint64_t *out_bytes, uint64_
   return TDM_OK;
 }
 
-/* ---- What it does not do ------------------------------------------------------------------- */
+/* ---- Unsupported functions ----------------------------------------------------------------- */
 
 static tdm_status refuse(tdm_device *device) {
   return tdm_fail(TDM_UNSUPPORTED, "%s %s: it holds and executes nothing", device->name,

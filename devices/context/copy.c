@@ -79,7 +79,7 @@ static tdm_status copy_hop(tdm_context *context, const tdm_hop *hop, tdm_address
   return hop_queued(context, hop->queue, &copy, from, to);
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- Routes of several hops ---------------------------------------------------------------- */
 
 /* Allocates a piece on each device of the route. */
 static tdm_status take_pieces(const tdm_route *route, size_t bytes, tdm_memory *pieces) {

@@ -161,7 +161,7 @@ static bool copy_command(tdm_cuda_queue *queue, const tdm_submission *submission
   return true;
 }
 
-/* ---- Either ---------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 /* Returns true if the command must not be executed. Another feeder may be recording failures
  * concurrently; one that is missed here is found when the mark after this command is retired. */

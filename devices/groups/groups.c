@@ -51,7 +51,7 @@ void tdm_groups_destroy(tdm_groups *groups) {
   tdm_release(groups->allocator, groups, sizeof(*groups));
 }
 
-/* ---- Which devices --------------------------------------------------------------------------- */
+/* ---- Eligible devices ------------------------------------------------------------------------ */
 
 static const char *name_of(tdm_context *context, int16_t device) {
   return tdm_context_device(context, (size_t)device)->name;

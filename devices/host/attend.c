@@ -33,7 +33,7 @@ static void give(tdm_worker *worker) {
   atomic_store_explicit(&worker->taken, false, memory_order_seq_cst);
 }
 
-/* ---- Whether it is worth while --------------------------------------------------------------- */
+/* ---- Patience -------------------------------------------------------------------------------- */
 
 /* Returns true if the network has nothing to do. */
 static bool is_idle(const tdm_worker *worker) {
@@ -134,7 +134,7 @@ static void end(tdm_attendant *attendant, tdm_attendance *wait) {
 const tdm_attendant tdm_worker_attendant = {
     .attend = attend, .leave = leave, .end = end, .look = look};
 
-/* ---- The worker's own ------------------------------------------------------------------------ */
+/* ---- The worker's thread --------------------------------------------------------------------- */
 
 /* Returns how long to park; -1: until the bell rings. */
 static int64_t pause_until(uint64_t due_ns) {

@@ -95,7 +95,7 @@ bool tdm_worker_turn_all(tdm_worker *worker) {
   return moved;
 }
 
-/* ---- What is left ---------------------------------------------------------------------------- */
+/* ---- Pending work ---------------------------------------------------------------------------- */
 
 uint64_t tdm_worker_next_due_ns(const tdm_worker *worker) {
   uint64_t earliest = 0;

@@ -23,7 +23,7 @@ static tdm_host_queue *host_queue(tdm_queue *queue) {
   return (tdm_host_queue *)queue;
 }
 
-/* ---- Handing over and borrowing ------------------------------------------------------------ */
+/* ---- Submission and borrowing -------------------------------------------------------------- */
 
 void tdm_worker_submit(tdm_queue *queue, tdm_submission *submission) {
   tdm_host_queue *mine = host_queue(queue);
@@ -108,7 +108,7 @@ void tdm_worker_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
   tdm_worker_end_submission(flight);
 }
 
-/* ---- Resting ------------------------------------------------------------------------------- */
+/* ---- Waiting for work ---------------------------------------------------------------------- */
 
 typedef struct worker_rest {
   tdm_attendance wait;

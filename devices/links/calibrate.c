@@ -300,7 +300,7 @@ static tdm_status calibrate_all(measurement *measured, tdm_link_set *set) {
   return TDM_OK;
 }
 
-/* ---- All of them --------------------------------------------------------------------------- */
+/* ---- All links ----------------------------------------------------------------------------- */
 
 static tdm_status read_options(const tdm_links_calibration *given, tdm_links_calibration *out) {
   *out = !given ? (tdm_links_calibration){0} : *given;

@@ -191,7 +191,7 @@ static void add_uncertainty(fitting *fit, line fitted, tdm_link_estimate *estima
   estimate->ns_per_byte_error = bounded_ns(spread(fit->slopes, fitted.ns_per_byte));
 }
 
-/* ---- What the line leaves ------------------------------------------------------------------ */
+/* ---- Ratios to the line -------------------------------------------------------------------- */
 
 static double straight_ns(const tdm_link *link, double bytes) {
   return link->latency_ns + (link->bytes_per_ns > 0 ? bytes / link->bytes_per_ns : 0);
@@ -252,7 +252,7 @@ tdm_status tdm_link_fit_state(tdm_link_sample *samples, size_t count, size_t sta
   return TDM_OK;
 }
 
-/* ---- Latency by itself ---------------------------------------------------------------------- */
+/* ---- Latency of single messages ------------------------------------------------------------- */
 
 void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency) {
   const size_t kept = (count + 2) / 3;

@@ -97,7 +97,7 @@ static ranks_links *create(tdm_context *context) {
   return links;
 }
 
-/* ---- Making them the context's --------------------------------------------------------------- */
+/* ---- Publishing ------------------------------------------------------------------------------ */
 
 static void set_pair(const ranks_links *links, tdm_link_set *set, const tdm_device *from,
                      const tdm_device *to) {
@@ -412,7 +412,7 @@ tdm_status tdm_links_calibrate_ranks(tdm_context *context, size_t most_bytes) {
   return status == TDM_OK ? TDM_OK : tdm_fail_within(status, "calibrating links between ranks");
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Distributing rank 0's links ------------------------------------------------------------- */
 
 /* Uses what rank 0 has read. If its file has different links for devices of one pair of ranks,
  * which is not written here, those of the ranks' first devices are used. */

@@ -29,7 +29,7 @@ void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *t
  * measured. */
 void tdm_links_get_all_reduce(tdm_links *links, tdm_link_estimate *out_estimate);
 
-/* ---- A set of them, being made ------------------------------------------------------------- */
+/* ---- Link sets ----------------------------------------------------------------------------- */
 
 /* The links of one calibration or one file. */
 typedef struct tdm_link_set {

@@ -39,7 +39,7 @@ typedef struct flying {
   touch touches[COMMANDS];
 } flying;
 
-/* ---- Touching ------------------------------------------------------------------------------ */
+/* ---- Kernels that touch memory ------------------------------------------------------------- */
 
 /* Touches one byte of every cache line, because lines are transferred whole. */
 static tdm_status touch_memory(const tdm_kernel_call *call) {

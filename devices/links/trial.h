@@ -22,7 +22,7 @@ typedef struct tdm_link_trial {
 /* Returns the time of the copy, at least 1 ns, in *out_ns. Blocks; any thread. */
 tdm_status tdm_link_trial_run(const tdm_link_trial *trial, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Round trips between this rank and another: one sends, the other sends back ---- */
+/* ---- Round trips between this rank and another ---- */
 
 enum { TDM_RANK_TRIAL_MOST_TRIPS = 16 };
 
@@ -39,7 +39,7 @@ typedef struct tdm_rank_trial {
  * half a nanosecond. Blocks. */
 tdm_status tdm_rank_trial_run(const tdm_rank_trial *trial, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- Trains of messages: as many as a plan's burst has, one way, close behind one another ---- */
+/* ---- Trains of messages: like a burst of a plan, in one direction ---- */
 
 enum { TDM_RANK_TRAIN_MOST_MESSAGES = 256 };
 
@@ -61,7 +61,7 @@ typedef struct tdm_rank_train {
  * message to that of the last one. Blocks. */
 tdm_status tdm_rank_train_run(const tdm_rank_train *train, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- The same of all-reduces over all ranks of a job ---- */
+/* ---- Trains of all-reduces over all ranks of a job ---- */
 
 typedef struct tdm_rank_sums {
   tdm_context *context; /* started */
@@ -75,7 +75,7 @@ typedef struct tdm_rank_sums {
  * one. Blocks. */
 tdm_status tdm_rank_sums_run(const tdm_rank_sums *sums, double *out_ns) TDM_WARN_UNUSED;
 
-/* ---- What all share ---- */
+/* ---- Common functions ---- */
 
 enum { TDM_TRIAL_MOST_PROGRAMS = 3 };
 

@@ -10,7 +10,7 @@
 
 enum { GATHER_PAUSE_NS = 50000 };
 
-/* ---- What it is for -------------------------------------------------------------------------- */
+/* ---- The purpose of communication ------------------------------------------------------------ */
 
 const char *tdm_network_intend(tdm_network *network, const char *intent) {
   const char *before = network ? network->intends : NULL;
@@ -138,7 +138,7 @@ static tdm_status check_room(const tdm_network *network) {
   return tdm_fail(TDM_UNAVAILABLE, "what ranks tell one another has failed before");
 }
 
-/* ---- Of all, to all -------------------------------------------------------------------------- */
+/* ---- Gather ---------------------------------------------------------------------------------- */
 
 /* Returns a slot of the room. The rank's outgoing data comes first, then one slot per rank for
  * incoming data. */
@@ -202,7 +202,7 @@ tdm_status tdm_network_agree(tdm_network *network, tdm_status status) {
   return first_failure(network->reports, network->endpoint->rank_count);
 }
 
-/* ---- Of one, to another or to all ------------------------------------------------------------ */
+/* ---- Pass ------------------------------------------------------------------------------------ */
 
 static bool receives(const tdm_network *network, int from, int to) {
   const int rank = network->endpoint->rank;

@@ -184,7 +184,7 @@ static tdm_status post_some(tdm_network *network, const tdm_command *command,
   return TDM_OK;
 }
 
-/* ---- Passing --------------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 /* Keeps a failure until the rest of the message has arrived. */
 static void note_failure(tdm_message_progress *progress, tdm_status status) {

@@ -145,7 +145,7 @@ static void remove_buffer(tdm_pool *pool, tdm_pool_buffer *buffer) {
   tdm_release(tdm_context_allocator(pool->context), buffer, sizeof(*buffer));
 }
 
-/* ---- Taking -------------------------------------------------------------------------------- */
+/* ---- Taking a buffer ----------------------------------------------------------------------- */
 
 typedef enum take_step { TAKE_REUSE, TAKE_MAKE, TAKE_EVICT, TAKE_WAIT, TAKE_FAIL } take_step;
 
@@ -280,7 +280,7 @@ void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, 
   (void)pthread_mutex_unlock(&pool->mutex);
 }
 
-/* ---- Looking ------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------- */
 
 bool tdm_pool_is_pinned(tdm_pool *pool, const tdm_device *device, const void *memory,
                         size_t bytes) {

@@ -72,7 +72,7 @@ size_t tdm_pool_size(const tdm_pool *pool, size_t bytes) {
   return bytes == 0 ? unit : (bytes + unit - 1) / unit * unit;
 }
 
-/* ---- Making -------------------------------------------------------------------------------- */
+/* ---- Allocation ---------------------------------------------------------------------------- */
 
 static void touch(const tdm_pool *pool, char *memory, size_t bytes) {
   for (size_t i = 0; i < bytes; i += pool->page_bytes)
@@ -159,7 +159,7 @@ tdm_status tdm_pool_buffer_make(tdm_pool *pool, tdm_pool_buffer *buffer) {
   return TDM_OK;
 }
 
-/* ---- Keeping ------------------------------------------------------------------------------- */
+/* ---- Reuse and release --------------------------------------------------------------------- */
 
 bool tdm_pool_buffer_check(tdm_pool *pool, tdm_pool_buffer *buffer) {
   const tdm_staging *staging = &buffer->staging;

@@ -11,7 +11,7 @@
 
 _Static_assert(TDM_MAX_DEVICES == TDM_MAX_PARTS, "a chunk is a part");
 
-/* ---- What all of them need ----------------------------------------------------------------- */
+/* ---- Common functions ---------------------------------------------------------------------- */
 
 static tdm_context *context_of(const tdm_tensor *tensor) {
   return tensor->storage->context;

@@ -64,7 +64,7 @@ static void *take_bytes(tdm_oneshot *oneshot, size_t bytes) {
   return memory;
 }
 
-/* ---- Putting together ---------------------------------------------------------------------- */
+/* ---- Building ------------------------------------------------------------------------------ */
 
 tdm_oneshot_value tdm_oneshot_take(tdm_oneshot *oneshot, tdm_device *device, tdm_device *partner,
                                    const tdm_spec *spec) {

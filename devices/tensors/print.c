@@ -67,7 +67,7 @@ static int write_element(const printer *self, int64_t index, char *text) {
   return snprintf(text, ELEMENT_BYTES, "%.4f", value);
 }
 
-/* ---- Walking what is shown ---- */
+/* ---- Shown elements ---- */
 
 typedef void (*visit_element)(printer *self, int64_t index);
 

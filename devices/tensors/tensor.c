@@ -195,7 +195,7 @@ void tdm_tensor_release(tdm_tensor *tensor) {
   tdm_storage_release(storage);
 }
 
-/* ---- Reading what it is -------------------------------------------------------------------- */
+/* ---- Properties ---------------------------------------------------------------------------- */
 
 tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor) {
   return !tensor ? TDM_DTYPE_NONE : tensor->dtype;

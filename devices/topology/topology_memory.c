@@ -170,7 +170,7 @@ const char *tdm_topology_processor(const tdm_topology *topology) {
   return model ? model : "";
 }
 
-/* ---- Threads near to memory ---------------------------------------------------------------- */
+/* ---- Binding threads near memory ----------------------------------------------------------- */
 
 /* Returns the usable units near the node, or NULL if there are none. */
 static hwloc_const_bitmap_t node_set(const tdm_topology *topology, int node) {

@@ -277,7 +277,7 @@ static tdm_status reduce(const tdm_sums *sums, bucket *made) {
   return TDM_OK;
 }
 
-/* ---- All ------------------------------------------------------------------------------------- */
+/* ---- The whole pass -------------------------------------------------------------------------- */
 
 /* Returns true if both use the same devices' group, or both use hosts. */
 static bool go_alike(const tdm_sum *a, const tdm_sum *b) {

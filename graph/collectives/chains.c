@@ -14,7 +14,7 @@
 #include "graph/passes/device_sums.h"
 #include "graph/passes/parts.h"
 
-/* ---- What all algorithms are made of --------------------------------------------------------- */
+/* ---- Building blocks of all algorithms ------------------------------------------------------- */
 
 tdm_insertion tdm_sum_insertion(const tdm_sum *sum, tdm_ir_node *before, int16_t device) {
   return (tdm_insertion){

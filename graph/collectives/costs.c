@@ -168,7 +168,7 @@ bool tdm_is_for_tree(const tdm_graph *graph, const tdm_sum *sum) {
   return elements < sum->count || 2 * tree_ns(graph, sum) < ring_ns(graph, sum);
 }
 
-/* ---- All ---- */
+/* ---- All sums ---- */
 
 double tdm_sum_ns(const tdm_sums *sums, const tdm_sum *sum, tdm_collective algorithm) {
   const tdm_graph *graph = sums->graph;

@@ -50,7 +50,7 @@ static inline const tdm_shape *tdm_sum_shape(const tdm_graph *graph, const tdm_s
   return &tdm_ir_value_at(graph, sum->value)->spec.shape;
 }
 
-/* ---- What algorithms cost (costs.c) ---- */
+/* ---- Costs of algorithms (costs.c) ---- */
 
 /* Predicts, by algorithm, how long the busiest link is busy with all late sums, and with the
  * parameters that are copied again. A sum that the algorithm cannot make is made at home. */
@@ -79,7 +79,7 @@ size_t tdm_terms_from_afar(const tdm_graph *graph, const tdm_sum *sum);
 /* Returns the number of pieces that a chain cuts the value into. */
 size_t tdm_chain_pieces(const tdm_graph *graph, const tdm_sum *sum);
 
-/* ---- Making them ---- */
+/* ---- Inserting sums ---- */
 
 /* Returns where a node of the sum is inserted on a device. */
 tdm_insertion tdm_sum_insertion(const tdm_sum *sum, tdm_ir_node *before, int16_t device);

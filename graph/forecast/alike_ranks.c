@@ -19,7 +19,7 @@
 
 #define NONE TDM_VIRTUAL_NONE
 
-/* ---- Which ranks there are ---- */
+/* ---- Finding ranks ---- */
 
 static const tdm_ir_node *node_of(const tdm_forecasting *state, size_t step) {
   return tdm_ir_node_at(&state->plan->graph, state->plan->lowered.sources[step].node);
@@ -80,7 +80,7 @@ tdm_status tdm_alike_find(tdm_forecasting *state) {
   return TDM_OK;
 }
 
-/* ---- Ways from rank to rank ---- */
+/* ---- Routes between ranks ---- */
 
 static uint32_t next_of(const tdm_alike *alike, uint32_t rank) {
   return rank + 1 == alike->ranks ? 0 : rank + 1;
@@ -142,7 +142,7 @@ double tdm_alike_vote_ns(const tdm_forecasting *state) {
   return tdm_all_reduce_sends(state->alike.ranks, 0).latencies * state->alike.latency_ns;
 }
 
-/* ---- What they exchange ---- */
+/* ---- Shared operations ---- */
 
 /* A shared operation. When all ranks have reached it, `latest` is the task with which they end. */
 typedef struct exchange {

@@ -10,7 +10,7 @@
 
 #define NONE TDM_VIRTUAL_NONE
 
-/* ---- Making room ---- */
+/* ---- Allocation ---- */
 
 static void *take(tdm_forecasting *state, size_t count, size_t bytes) {
   return tdm_region_take(&state->region, (count + 1) * bytes, "forecast");
@@ -91,7 +91,7 @@ static tdm_status simulate(tdm_forecasting *state) {
   return tdm_virtual_run(&state->schedule);
 }
 
-/* ---- Telling ---- */
+/* ---- Results ---- */
 
 /* The result and its lists in one block: queues and links follow the forecast. */
 typedef struct block {

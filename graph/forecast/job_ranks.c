@@ -26,7 +26,7 @@ static tdm_context *context_of(const tdm_forecasting *state) {
   return state->plan->graph.context;
 }
 
-/* ---- The ranks' steps, and what they take ---- */
+/* ---- The ranks' steps and their times ---- */
 
 tdm_status tdm_job_find(tdm_forecasting *state) {
   const tdm_plan *plan = state->plan;
@@ -232,7 +232,7 @@ static tdm_status find_sent(tdm_forecasting *state, uint32_t **out_sent) {
   return TDM_OK;
 }
 
-/* ---- What all ranks do together ---- */
+/* ---- Operations of all ranks ---- */
 
 static double all_reduce_ns(const tdm_graph *graph, const tdm_ir_node *node, double bytes) {
   int16_t devices[TDM_MAX_PARTS];

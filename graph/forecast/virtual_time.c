@@ -138,7 +138,7 @@ static tdm_status prepare(simulation *state) {
   return TDM_OK;
 }
 
-/* ---- Beginning, ending ---- */
+/* ---- Begin and end of tasks ---- */
 
 static uint32_t group_of(const simulation *state, const tdm_virtual_task *task) {
   return task->copies ? NONE : state->schedule->queues[task->queue].group;
@@ -253,7 +253,7 @@ static void advance(simulation *state) {
   state->running_count = kept;
 }
 
-/* ---- Afterwards ---- */
+/* ---- The critical chain ---- */
 
 /* Follows the chain of causes from the task that ended last. Each task accounts for the time from
  * its begin to its end. */

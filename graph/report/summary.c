@@ -71,7 +71,7 @@ static tdm_status make_rows(summary *it) {
   return TDM_OK;
 }
 
-/* ---- What the plan has of them ---- */
+/* ---- Data from the plan ---- */
 
 /* Returns the last row whose path equals the piece of a name, up to `end`, or is followed in it by
  * ".part"s. */

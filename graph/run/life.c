@@ -50,7 +50,7 @@ static void expect(tdm_run_state *run, uint32_t submissions) {
   atomic_store_explicit(&run->flight.remaining, submissions, memory_order_relaxed);
 }
 
-/* ---- From stage to stage ---- */
+/* ---- Transitions ---- */
 
 static outcome end(tdm_run_state *run) {
   if (run->status == TDM_OK && atomic_load(&run->flight.failed)) tdm_run_note_failure(run);

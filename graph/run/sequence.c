@@ -54,7 +54,7 @@ void tdm_run_leave_sequence(tdm_run_state *run) {
   tdm_sequence_release(sequence);
 }
 
-/* ---- Their life ------------------------------------------------------------------------------ */
+/* ---- Creation and release -------------------------------------------------------------------- */
 
 tdm_session *tdm_sequence_session(const tdm_sequence *sequence) {
   return sequence->session;

@@ -22,7 +22,7 @@ tdm_status tdm_session_explain(tdm_session *session, tdm_plan_format format, FIL
   return tdm_report_end(&report, status);
 }
 
-/* ---- One pass of a plan made anew ---- */
+/* ---- Repeating one pass of planning ---- */
 
 typedef struct pass_printer {
   const char *pass;

@@ -231,7 +231,7 @@ static tdm_status read_all(const tdm_session *session, const char *prefix,
   return read_momenta(session, prefix, list, numbers->momenta);
 }
 
-/* ---- Which session of the list is which of the store ---- */
+/* ---- Matching sessions of a list with those of the store ---- */
 
 /* Reads what session `number` of the list trains, in region; NULL, with TDM_OK: there is none. */
 static tdm_status read_trains(const tdm_tensor_list *list, size_t number, tdm_region *region,

@@ -199,7 +199,7 @@ static bool is_passed_over(const dict *self, const char *name) {
   return false;
 }
 
-/* ---- What does not fit ----------------------------------------------------------------------- */
+/* ---- Mismatches ------------------------------------------------------------------------------ */
 
 /* A list of names, limited to a quarter of a message. */
 typedef struct names_text {

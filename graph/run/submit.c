@@ -54,7 +54,7 @@ static void run_to_end(tdm_run_state *run) {
   tdm_context_bell_release(session->context, run->bell);
 }
 
-/* ---- Blocking ---- */
+/* ---- Blocking runs ---- */
 
 tdm_status tdm_run_check_request(const tdm_session *session, const tdm_run_request *request,
                                  const char *function) {

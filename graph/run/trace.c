@@ -76,7 +76,7 @@ void tdm_trace_destroy(tdm_trace *trace) {
   tdm_release(trace->allocator, trace, sizeof *trace);
 }
 
-/* ---- Keeping ---- */
+/* ---- Recording ---- */
 
 static tdm_status make_room(tdm_trace *trace, tdm_kept_run *kept, size_t count) {
   if (kept->capacity >= count) return TDM_OK;
@@ -341,7 +341,7 @@ tdm_status tdm_trace_collect(tdm_trace *trace, tdm_timeline *out_timeline) {
   return status == TDM_OK ? tdm_timeline_sort(out_timeline) : status;
 }
 
-/* ---- Asking ---- */
+/* ---- Queries ---- */
 
 tdm_status tdm_session_trace(tdm_session *session, tdm_trace_format format, FILE *out) {
   if (!session || !out) return tdm_fail(TDM_INVALID_ARGUMENT, "trace: no session or no file");

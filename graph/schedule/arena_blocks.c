@@ -113,7 +113,7 @@ static void block_absorb_above(tdm_arena *arena, tdm_arena_pool *pool, uint32_t 
   arena->block_count--;
 }
 
-/* ---- Finding room ---------------------------------------------------------------------------- */
+/* ---- Finding a block ------------------------------------------------------------------------- */
 
 /* Returns the smallest of the first few blocks of a bin that is large enough and whose ends have
  * happened before lifetime begins; otherwise 0. */

@@ -77,7 +77,7 @@ static inline uint32_t queue_of(const struct search *search, uint32_t step) {
   return search->schedule->steps[step].queue;
 }
 
-/* ---- Which may not share --------------------------------------------------------------------- */
+/* ---- Pairs that may not share ---------------------------------------------------------------- */
 
 /* Returns true if all later values begin after ends, known from some existing step. */
 static bool known_to_all(const struct search *search, tdm_ends ends) {

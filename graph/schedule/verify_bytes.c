@@ -179,7 +179,7 @@ static uint32_t place_up_to(const tdm_bytes *bytes, uint32_t place) {
   }
 }
 
-/* ---- Stretches ------------------------------------------------------------------------------- */
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 tdm_status tdm_bytes_init(tdm_bytes *bytes, const tdm_schedule *schedule, const bool *touched) {
   *bytes = (tdm_bytes){.allocator = schedule->allocator, .storage_count = schedule->storage_count};

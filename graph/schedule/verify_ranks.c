@@ -119,7 +119,7 @@ static tdm_status match_ends(ranks_walk *walk) {
   return TDM_OK;
 }
 
-/* ---- Messages of all ------------------------------------------------------------------------- */
+/* ---- Messages of all members ----------------------------------------------------------------- */
 
 static participant *find_participant(ranks_walk *walk, uint32_t rank, uint32_t step,
                                      const tdm_step_message *message) {

@@ -169,7 +169,7 @@ static tdm_status schedule_run(struct scheduler *scheduler) {
   return TDM_OK;
 }
 
-/* ---- Waits for the run before --------------------------------------------------------------- */
+/* ---- Waits for the preceding run ------------------------------------------------------------ */
 
 /* The clocks of the second run count steps of the first: each queue begins with all of its own. */
 static tdm_status begin_again(struct scheduler *scheduler) {

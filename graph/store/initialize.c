@@ -43,7 +43,7 @@ static tdm_status fill(void *data, const tdm_spec *spec, const tdm_initialized *
   return TDM_OK;
 }
 
-/* ---- Copies that run together ---------------------------------------------------------------- */
+/* ---- Collected copies ------------------------------------------------------------------------ */
 
 enum { PIECE_BYTES = 1 << 20, MANY_BYTES = 64 << 20, ALIGNMENT = 64 };
 

@@ -24,7 +24,7 @@ static bool has_own(tdm_store *store, const tdm_store_entry *entry) {
   return false;
 }
 
-/* ---- A rank's own ---- */
+/* ---- Values on this rank ---- */
 
 static bool is_read_here(const tdm_store *store, int reader) {
   return reader == TDM_EVERY_RANK || reader == tdm_context_rank(store->context);
@@ -118,7 +118,7 @@ tdm_status tdm_store_copy_out(tdm_store *store, const tdm_saved_entry *saved, si
   return bring(store, saved, count, reader, list);
 }
 
-/* ---- All of a store ---- */
+/* ---- The whole store ---- */
 
 /* For a value that was only loaded, no session has declared whether it is a state. */
 static bool is_state(const tdm_store *store, const tdm_store_entry *entry) {

@@ -7,7 +7,7 @@
 #include "graph/store/store.h"
 #include "tandem/graph/sessions.h"
 
-/* ---- Names: a wrapped module's carry "module." in other programs' files ---- */
+/* ---- Names, with "module." for wrapped modules in other programs' files ---- */
 
 enum { MODULE_LENGTH = sizeof TDM_MODULE_PART - 1 };
 

@@ -6,7 +6,7 @@
 
 #include "net/mpi/engine.h"
 
-/* ---- Room ---- */
+/* ---- Allocation ---- */
 
 void mpi_free_tables(mpi_endpoint *endpoint) {
   const tdm_allocator *allocator = &endpoint->base.allocator;

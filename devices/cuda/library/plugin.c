@@ -27,7 +27,7 @@ const tdm_cuda_plugin tdm_cuda_plugin_table = {
     .open = open_plugin,
 };
 
-/* ---- What kernels call of the library -------------------------------------------------------- */
+/* ---- Functions of the library for kernels ---------------------------------------------------- */
 
 tdm_status tdm_fail(tdm_status status, const char *format, ...) {
   char text[TDM_MESSAGE_BYTES];

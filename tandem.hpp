@@ -90,12 +90,6 @@ struct releaser {
   void operator()(tdm_loader *of) const noexcept {
     tdm_loader_release(of);
   }
-  void operator()(tdm_words *of) const noexcept {
-    tdm_words_release(of);
-  }
-  void operator()(tdm_vocabulary *of) const noexcept {
-    tdm_vocabulary_release(of);
-  }
 };
 
 // Owns one reference to an object, or none. It can be moved but not copied; shared() adds a
@@ -135,8 +129,6 @@ using costs = handle<tdm_costs>;
 using forecast = handle<tdm_forecast>;
 using dataset = handle<tdm_dataset>;
 using loader = handle<tdm_loader>;
-using words = handle<tdm_words>;
-using vocabulary = handle<tdm_vocabulary>;
 
 // Owns a context; created with default or given options.
 class context : public handle<tdm_context> {
@@ -201,9 +193,6 @@ inline sequence shared(const sequence &of) {
 }
 inline dataset shared(const dataset &of) {
   return dataset(tdm_dataset_retain(detail::full(of)));
-}
-inline vocabulary shared(const vocabulary &of) {
-  return vocabulary(tdm_vocabulary_retain(detail::full(of)));
 }
 
 // ---- Building ----

@@ -22,7 +22,13 @@ static tdm_shape shape_of_batch(const tdm_shape *item, int64_t rows) {
   return shape;
 }
 
-bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor) {
+typedef struct row_cursor {
+  size_t part;
+  int64_t passed; /* rows of that part */
+} row_cursor;
+
+/* Returns true if this rank makes the next row. *cursor is {0} before the first. */
+static bool has_row(const tdm_batch_rows *rows, row_cursor *cursor) {
   if (rows->part_count == 0) return true;
   while (cursor->passed == rows->part_sizes[cursor->part]) {
     cursor->part++;
@@ -48,7 +54,7 @@ static tdm_status leave_row(const tdm_dataset *dataset, int64_t item, uint32_t w
 tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *rows,
                            const atomic_bool *abandon, tdm_tensor **out_fields) {
   void *cursors[TDM_DATASET_MAX_FIELDS] = {NULL};
-  tdm_batch_cursor reached = {0};
+  row_cursor reached = {0};
   tdm_status status = TDM_OK;
   for (size_t i = 0; i < dataset->field_count; i++)
     out_fields[i] = NULL;
@@ -65,7 +71,7 @@ tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_bat
       goto fail;
     }
     const uint32_t told = tdm_told_count();
-    if (tdm_batch_has_row(rows, &reached))
+    if (has_row(rows, &reached))
       status = dataset->item(dataset->user, rows->items[row], cursors);
     else
       status = leave_row(dataset, rows->items[row], rows->whole, cursors);

@@ -1,5 +1,5 @@
-/* Public part of data/: datasets, loaders, word lists, vocabularies and safetensors files. It uses
- * devices/ and is independent of graph/ and layers/. */
+/* Public part of data/: datasets, loaders and safetensors files. It uses devices/ and does not
+ * depend on graph/ and layers/. */
 #ifndef TANDEM_DATA_DATA_H
 #define TANDEM_DATA_DATA_H
 
@@ -111,8 +111,7 @@ typedef struct tdm_loader_options {
   const char *devices;
   /* With devices: names of fields that every rank reads for all items, because something outside of
    * the region reads them, such as labels for a loss: "label,weight". The dataset must skip fields,
-   * as datasets of tensors do. A loader of words reads all classes, and takes no names. Default
-   * NULL: none. */
+   * as datasets of tensors do. Default NULL: none. */
   const char *whole;
   /* With devices: weights of the parallel region, one per device. Default NULL: none. */
   const double *weights;
@@ -189,132 +188,6 @@ TDM_API void tdm_loader_position(const tdm_loader *loader, uint64_t *out_epoch, 
  */
 TDM_API tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t capacity,
                                    int64_t *out_rows) TDM_WARN_UNUSED;
-
-/* ---- Word lists ------------------------------------------------------------------------------ */
-
-/* Words of several classes, read from lists with one word per line.
- *
- * Lists are UTF-8, or ISO-8859-1 if they contain bytes that are not UTF-8. Words are converted to
- * lower case. Every distinct character of all lists has an id from 1; 0 is padding. Words are kept
- * if they consist of letters, ' and - only, have 3 or more characters, and occur in one list only.
- */
-typedef struct tdm_words tdm_words;
-
-/* Options of tdm_words_create. */
-typedef struct tdm_words_options {
-  size_t struct_size;
-  /* Size of a random sample of each list, 1 or more. Default TDM_DEFAULT_SIZE: all words. */
-  int64_t words_per_class;
-  /* Maximum number of characters; longer words are left out. Default 24. */
-  int64_t max_length;
-  uint64_t seed; /* Seed of the sample and of the held-out part. Default 0. */
-  /* Share of each class that is held out for evaluation, 0 or more and less than 1. Default 0. */
-  double held_out;
-} tdm_words_options;
-static inline tdm_words_options tdm_words_options_default(void) {
-  tdm_words_options options = TDM_ZEROED;
-  options.struct_size = TDM_OPTIONS_SIZE(tdm_words_options);
-  options.words_per_class = TDM_DEFAULT_SIZE;
-  options.max_length = 24;
-  return options;
-}
-
-/* A list of words of one class. */
-typedef struct tdm_word_list {
-  const char *name; /* Name of the class: "french". */
-  const char *path; /* Path of the file. */
-} tdm_word_list;
-
-/* Reads word lists. On failure the message names the file.
- * @param lists (count): one per class.
- * @param options NULL: all defaults. */
-TDM_API tdm_words *tdm_words_create(tdm_context *context, const tdm_word_list *lists, size_t count,
-                                    const tdm_words_options *options);
-
-/* Releases the words. */
-TDM_API void tdm_words_release(tdm_words *words);
-
-/* Returns the number of character ids, padding included: all ids are less than it. */
-TDM_API int64_t tdm_words_character_count(const tdm_words *words);
-
-/* Returns the number of classes. */
-TDM_API size_t tdm_words_class_count(const tdm_words *words);
-
-/* Returns the name of a class; borrowed. NULL if there is no such class. */
-TDM_API const char *tdm_words_class_name(const tdm_words *words, size_t index);
-
-/* Returns a dataset of the words with the fields "characters" int64 (max_length), padded with 0,
- * "length" int64 () and "class" int64 (). It retains what it needs.
- * @param training true: the words for training. false: the held-out words. */
-TDM_API tdm_dataset *tdm_words_dataset(tdm_words *words, bool training);
-
-/* Returns a loader whose batches have words of one length, with the fields "characters" int64
- * (length, rows), without padding, and "class" int64 (rows).
- * @param training true: the words for training. false: the held-out words.
- * @param options NULL: all defaults. */
-TDM_API tdm_loader *tdm_words_loader(tdm_words *words, bool training,
-                                     const tdm_loader_options *options);
-
-/* Returns the character ids of a word, int64 (n, 1), as input of a model. INVALID_ARGUMENT for a
- * character without id; the message names it. */
-TDM_API tdm_tensor *tdm_words_encode(tdm_words *words, const char *word);
-
-/* Adds to list what is needed to encode words in the same way later: the tensors "words.characters"
- * (code points) and "words.classes" (names, each with a zero byte at its end). */
-TDM_API tdm_status tdm_words_save(const tdm_words *words, tdm_tensor_list *list) TDM_WARN_UNUSED;
-
-/* Creates words from what tdm_words_save added to list. It has the characters and classes, but no
- * words. */
-TDM_API tdm_words *tdm_words_from_saved(tdm_context *context, const tdm_tensor_list *list);
-
-/* ---- Vocabularies ---------------------------------------------------------------------------- */
-
-/* The distinct tokens of texts, numbered from 0 in the order of their first occurrence (torchtext's
- * Vocab). It cannot be changed. Texts must be UTF-8; otherwise functions fail with
- * INVALID_ARGUMENT. Upper and lower case differ. A token has at most 255 bytes. Reference counted.
- */
-typedef struct tdm_vocabulary tdm_vocabulary;
-
-/* How a text is divided into tokens. */
-typedef enum tdm_tokens {
-  TDM_TOKENS_WORDS,     /* Words, separated by white space. */
-  TDM_TOKENS_CHARACTERS /* Code points, white space included. */
-} tdm_tokens;
-
-/* Creates a vocabulary of the tokens of texts. The texts are not retained.
- * @code
- * const char *text = "to be or not to be";
- * tdm_vocabulary *words = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, &text, 1);
- * tdm_tensor *numbers = tdm_vocabulary_encode(words, &text, 1, NULL); // 0 1 2 3 0 1
- * @endcode
- * @param kind how texts are divided.
- * @param texts (count). */
-TDM_API tdm_vocabulary *tdm_vocabulary_create(tdm_context *context, tdm_tokens kind,
-                                              const char *const *texts, size_t count);
-
-/* Adds a reference to the vocabulary and returns it. */
-TDM_API tdm_vocabulary *tdm_vocabulary_retain(tdm_vocabulary *vocabulary);
-
-/* Gives back a reference to the vocabulary. */
-TDM_API void tdm_vocabulary_release(tdm_vocabulary *vocabulary);
-
-/* Returns the number of tokens. */
-TDM_API int64_t tdm_vocabulary_size(const tdm_vocabulary *vocabulary);
-
-/* Returns a token by its number; borrowed. NULL, with a message, if there is none. */
-TDM_API const char *tdm_vocabulary_token(const tdm_vocabulary *vocabulary, int64_t number);
-
-/* Returns the number of a token. -1, with a message that lists tokens, if there is none. */
-TDM_API int64_t tdm_vocabulary_number(const tdm_vocabulary *vocabulary, const char *token);
-
-/* Returns the numbers of the tokens of all texts, one text after the other, as int64 (tokens) on
- * cpu:0. INVALID_ARGUMENT for a token that the vocabulary does not have.
- * @param texts (count).
- * @param out_offsets receives where each text begins, int64 (count), as tdm_embedding_bag takes it;
- *     NULL: not needed. */
-TDM_API tdm_tensor *tdm_vocabulary_encode(const tdm_vocabulary *vocabulary,
-                                          const char *const *texts, size_t count,
-                                          tdm_tensor **out_offsets);
 
 /* ---- Safetensors ----------------------------------------------------------------------------- */
 

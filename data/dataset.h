@@ -32,27 +32,11 @@ typedef struct tdm_batch_rows {
   const bool *part_is_own; /* (part_count) */
   uint32_t whole;          /* one bit per field that is made of all rows; 0: none */
 } tdm_batch_rows;
-/* Returns true if the row is read. Query rows in order; *cursor is {0} before the first. */
-typedef struct tdm_batch_cursor {
-  size_t part;
-  int64_t passed; /* rows of that part that are done */
-} tdm_batch_cursor;
-bool tdm_batch_has_row(const tdm_batch_rows *rows, tdm_batch_cursor *cursor);
 
-/* Creates one tensor per field from the rows, in memory near that device. Checks `abandon`
- * regularly and returns CANCELLED at once if it is set. On failure every out_fields is NULL. */
-typedef tdm_status (*tdm_batch_maker)(tdm_dataset *dataset, tdm_device *near,
-                                      const tdm_batch_rows *rows, const atomic_bool *abandon,
-                                      tdm_tensor **out_fields);
-
-/* The default maker: stacks items along a new dimension 0. */
+/* Creates one tensor per field of the rows, near that device: items stacked along a new dimension
+ * 0. Returns CANCELLED soon after abandon is set. On failure every out_fields is NULL. */
 tdm_status tdm_batch_stack(tdm_dataset *dataset, tdm_device *near, const tdm_batch_rows *rows,
                            const atomic_bool *abandon, tdm_tensor **out_fields) TDM_WARN_UNUSED;
 void tdm_batch_release(tdm_tensor **fields, size_t count); /* sets them to NULL */
-
-/* Like tdm_loader_create, with a custom maker of batches; field_count is the number of tensors it
- * creates. */
-tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *options,
-                                   tdm_batch_maker maker, size_t field_count);
 
 #endif

@@ -15,14 +15,12 @@
 struct tdm_loader {
   tdm_dataset *dataset; /* retained */
   tdm_loader_options options;
-  tdm_batch_maker maker;
   tdm_device *near;  /* NULL: plain memory */
   size_t part_count; /* parts of the region that batches are for; 0: none */
   bool part_is_own[TDM_MAX_DEVICES];
   bool has_weights;
   double weights[TDM_MAX_DEVICES];
   uint32_t whole; /* one bit per field */
-  size_t field_count;
   tdm_order order;
   tdm_prefetch *prefetch; /* NULL: next() creates batches */
   atomic_bool never;      /* always false: the `abandon` flag of batches created by next() */
@@ -45,7 +43,7 @@ static tdm_status make_batch(void *user, int64_t batch, const atomic_bool *aband
   if (rows.part_count > 0)
     (void)tdm_chunk_sizes(rows.count, rows.part_count, loader->has_weights ? loader->weights : NULL,
                           rows.part_sizes);
-  return loader->maker(loader->dataset, loader->near, &rows, abandon, out_fields);
+  return tdm_batch_stack(loader->dataset, loader->near, &rows, abandon, out_fields);
 }
 
 static tdm_status check_options(const tdm_loader_options *options) {
@@ -147,12 +145,11 @@ static tdm_status init_loader(tdm_loader *loader) {
   const int64_t batch_count = loader->order.batch_count;
   if (options->prefetch == 0 || batch_count == 0) return TDM_OK;
   const int64_t depth = options->prefetch < batch_count ? options->prefetch : batch_count;
-  return tdm_prefetch_create(loader->dataset->context, (size_t)depth, loader->field_count,
+  return tdm_prefetch_create(loader->dataset->context, (size_t)depth, loader->dataset->field_count,
                              make_batch, loader, &loader->prefetch);
 }
 
-tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_options *given,
-                                   tdm_batch_maker maker, size_t field_count) {
+tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *given) {
   tdm_loader_options options;
   if (!dataset) {
     (void)tdm_fail_null("loader: the dataset");
@@ -168,18 +165,11 @@ tdm_loader *tdm_loader_create_with(tdm_dataset *dataset, const tdm_loader_option
   if (!loader) return NULL;
   loader->dataset = tdm_dataset_retain(dataset);
   loader->options = options;
-  loader->maker = maker;
-  loader->field_count = field_count;
   if (init_loader(loader) != TDM_OK) {
     tdm_loader_release(loader);
     return NULL;
   }
   return loader;
-}
-
-tdm_loader *tdm_loader_create(tdm_dataset *dataset, const tdm_loader_options *options) {
-  return tdm_loader_create_with(dataset, options, tdm_batch_stack,
-                                !dataset ? 0 : dataset->field_count);
 }
 
 void tdm_loader_release(tdm_loader *loader) {
@@ -230,11 +220,11 @@ tdm_status tdm_loader_next(tdm_loader *loader, tdm_tensor **out_fields, size_t c
   }
   *out_rows = 0;
   TDM_TRY(tdm_context_check(loader->dataset->context));
-  if (capacity < loader->field_count)
+  if (capacity < loader->dataset->field_count)
     return tdm_fail(TDM_INVALID_ARGUMENT,
                     "tdm_loader_next: capacity is %zu, expected at least %zu, the number of fields",
-                    capacity, loader->field_count);
-  memset(out_fields, 0, loader->field_count * sizeof(*out_fields));
+                    capacity, loader->dataset->field_count);
+  memset(out_fields, 0, loader->dataset->field_count * sizeof(*out_fields));
   if (!loader->started) TDM_TRY(tdm_loader_start(loader, 0));
   if (loader->failure != TDM_OK) return tdm_fail(loader->failure, "%s", loader->message);
   if (loader->next_batch == loader->order.batch_count) return TDM_OK;

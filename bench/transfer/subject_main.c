@@ -14,7 +14,7 @@ enum { WORD_LENGTH = 8, MOST_ARGUMENTS = 2 * MOST_LISTS + 2 };
 typedef struct main_model {
   options given;
   char place[64]; /* where an accelerator is named */
-  tdm_words *words;
+  word_set *words;
   model made;
 } main_model;
 
@@ -22,7 +22,7 @@ static void close_main(subject *self) {
   main_model *mine = self->state;
   if (mine) {
     model_release(&mine->made);
-    tdm_words_release(mine->words);
+    word_set_release(mine->words);
   }
   free(mine);
   *self = (subject){.context = NULL};
@@ -31,10 +31,10 @@ static void close_main(subject *self) {
 static tdm_status make_feeds(const subject *self, int64_t batch, tdm_feed *out_feeds) {
   const main_model *mine = self->state;
   const tdm_shape characters = tdm_shape_of(2, (int64_t)WORD_LENGTH, batch);
-  const int64_t languages = (int64_t)tdm_words_class_count(mine->words);
+  const int64_t languages = (int64_t)mine->words->class_count;
   out_feeds[0] = (tdm_feed){
       MODEL_CHARACTERS,
-      subject_draw_ids(self->context, characters, 1, tdm_words_character_count(mine->words)),
+      subject_draw_ids(self->context, characters, 1, word_set_character_count(mine->words)),
       false};
   out_feeds[1] = (tdm_feed){
       MODEL_CLASSES, subject_draw_ids(self->context, tdm_shape_of(1, batch), 0, languages), false};

@@ -10,7 +10,5 @@ typedef struct batch {
 } batch;
 
 void batch_release(batch *released);
-/* Releases what *out_batch holds, then fills it with the loader's next. */
-tdm_status batch_next(tdm_loader *loader, batch *out_batch);
 
 #endif

@@ -34,6 +34,16 @@ void carrier_take(carrier *state, const learner *self, tdm_fetch *fetches) {
   }
 }
 
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+tdm_status learner_next(const learner *self, tdm_loader *loader, batch *out_batch) {
+  batch_release(out_batch);
+  const tdm_status status =
+      tdm_loader_next(loader, out_batch->fields, TDM_DATASET_MAX_FIELDS, &out_batch->rows);
+  if (status != TDM_OK || out_batch->rows == 0 || !self->arrange) return status;
+  return self->arrange(self->arranges_for, out_batch);
+}
+
 /* ---- Evaluation ------------------------------------------------------------------------------ */
 
 static tdm_status evaluate_batch(const learner *self, carrier *state, const batch *taken) {
@@ -58,10 +68,10 @@ tdm_status evaluate(const learner *self) {
   carrier_begin(&state, self);
   batch taken = {.rows = 0};
   tdm_status status = tdm_loader_start(self->held_out, 0);
-  if (status == TDM_OK) status = batch_next(self->held_out, &taken);
+  if (status == TDM_OK) status = learner_next(self, self->held_out, &taken);
   while (status == TDM_OK && taken.rows > 0 && !interrupt_came()) {
     status = evaluate_batch(self, &state, &taken);
-    if (status == TDM_OK) status = batch_next(self->held_out, &taken);
+    if (status == TDM_OK) status = learner_next(self, self->held_out, &taken);
   }
   batch_release(&taken);
   carrier_end(&state, self);

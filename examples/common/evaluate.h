@@ -18,6 +18,9 @@ size_t carrier_feeds(const carrier *state, const learner *self, const batch *tak
 /* Takes what fetches, one for each that is carried, have brought. */
 void carrier_take(carrier *state, const learner *self, tdm_fetch *fetches);
 
+/* Releases what *out_batch holds, then fills it with the loader's next, arranged. */
+tdm_status learner_next(const learner *self, tdm_loader *loader, batch *out_batch);
+
 tdm_status evaluate(const learner *self);
 
 #endif

@@ -36,11 +36,12 @@ static void count_batch(kind_of_batch *kinds, size_t *kind_count, batch *taken) 
   (*kind_count)++;
 }
 
-static tdm_status count_batches(tdm_loader *loader, kind_of_batch *kinds, size_t *out_count) {
+static tdm_status count_batches(const learner *self, kind_of_batch *kinds, size_t *out_count) {
+  tdm_loader *loader = self->training;
   batch taken = {.rows = 0};
   tdm_status status = tdm_loader_start(loader, 0);
   for (int i = 0; status == TDM_OK && i < MOST_BATCHES; i++) {
-    status = batch_next(loader, &taken);
+    status = learner_next(self, loader, &taken);
     if (status != TDM_OK || taken.rows == 0) break;
     count_batch(kinds, out_count, &taken);
   }
@@ -51,7 +52,7 @@ static tdm_status count_batches(tdm_loader *loader, kind_of_batch *kinds, size_t
 static tdm_status prepare_common(const learner *self) {
   kind_of_batch kinds[MOST_SHAPES] = {{.rows = 0}};
   size_t kind_count = 0;
-  tdm_status status = count_batches(self->training, kinds, &kind_count);
+  tdm_status status = count_batches(self, kinds, &kind_count);
   size_t common = 0;
   for (size_t i = 1; i < kind_count; i++)
     if (kinds[i].rows > kinds[common].rows) common = i;

@@ -122,7 +122,7 @@ static tdm_status submit_epoch(training *run, steps *under_way, int64_t epoch) {
   carrier state;
   begin_state(run, &state);
   batch taken = {.rows = 0};
-  tdm_status status = goes_on(run) ? batch_next(loader, &taken) : TDM_OK;
+  tdm_status status = goes_on(run) ? learner_next(run->self, loader, &taken) : TDM_OK;
   while (status == TDM_OK && taken.rows > 0) {
     double loss = 0;
     status = train_batch(run, under_way, &state, &taken, &loss);
@@ -137,7 +137,7 @@ static tdm_status submit_epoch(training *run, steps *under_way, int64_t epoch) {
     if (is_time_for_checkpoint(run, is_last, done, batch_count))
       status = middle_save(run->self, under_way, &state, run->given->checkpoint_path);
     if (status != TDM_OK || is_last) break;
-    status = batch_next(loader, &taken);
+    status = learner_next(run->self, loader, &taken);
   }
   batch_release(&taken);
   carrier_end(&state, run->self);

@@ -29,6 +29,9 @@ typedef struct learner {
   tdm_session *session;
   tdm_loader *training;
   tdm_loader *held_out;
+  /* Arranges the fields of each batch for the model; NULL: they are fed as they are. */
+  tdm_status (*arrange)(void *arranges_for, batch *taken);
+  void *arranges_for;
   const char *const *inputs; /* field i of a batch is fed as inputs[i] */
   size_t input_count;
   size_t question_count; /* the first so many are fed when evaluating */

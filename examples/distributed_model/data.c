@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "examples/common/written.h"
+#include "examples/words/batches.h"
 #include "tools/options/command_line.h"
 
 static const double HELD_OUT_SHARE = 0.1;
 
-tdm_words *data_read_words(tdm_context *context, const options *given) {
-  tdm_words_options wanted = tdm_words_options_default();
-  wanted.max_length = MAX_WORD_LENGTH;
-  if (given->words_per_language > 0) wanted.words_per_class = given->words_per_language;
-  wanted.seed = (uint64_t)given->common.seed;
-  wanted.held_out = HELD_OUT_SHARE;
-  return tdm_words_create(context, given->lists, given->list_count, &wanted);
+word_set *data_read_words(tdm_context *context, const options *given) {
+  const word_options wanted = {.per_class = given->words_per_language,
+                               .max_length = MAX_WORD_LENGTH,
+                               .seed = (uint64_t)given->common.seed,
+                               .held_out = HELD_OUT_SHARE};
+  return word_set_create(context, given->lists, given->list_count, &wanted);
 }
 
 /* Where a checkpoint has what its writer adds (tdm_checkpoint_save_with). */
@@ -34,12 +34,12 @@ static tdm_status add_kept(const tdm_tensor_list *list, tdm_tensor_list *kept) {
 }
 
 tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
-                            tdm_words **out_words) {
+                            word_set **out_words) {
   *out_words = NULL;
   tdm_tensor_list *kept = tdm_tensor_list_create(context);
   tdm_status status = kept ? add_kept(list, kept) : TDM_OUT_OF_MEMORY;
   const bool is_checkpoint = status == TDM_OK && tdm_tensor_list_count(kept) > 0;
-  if (status == TDM_OK) *out_words = tdm_words_from_saved(context, is_checkpoint ? kept : list);
+  if (status == TDM_OK) *out_words = word_set_from_saved(context, is_checkpoint ? kept : list);
   tdm_tensor_list_release(kept);
   if (status == TDM_OK && !*out_words) return TDM_CORRUPT_DATA;
   return status;
@@ -50,14 +50,14 @@ static bool tensors_equal(const tdm_tensor *a, const tdm_tensor *b) {
          memcmp(tdm_tensor_data(a), tdm_tensor_data(b), tdm_tensor_bytes(a)) == 0;
 }
 
-tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_words *saved,
+tdm_status data_check_same_tables(tdm_context *context, word_set *words, word_set *saved,
                                   const char *path) {
   tdm_tensor_list *ours = tdm_tensor_list_create(context);
   tdm_tensor_list *theirs = tdm_tensor_list_create(context);
   tdm_status status = check_made(ours);
   if (status == TDM_OK) status = check_made(theirs);
-  if (status == TDM_OK) status = tdm_words_save(words, ours);
-  if (status == TDM_OK) status = tdm_words_save(saved, theirs);
+  if (status == TDM_OK) status = word_set_save(words, ours);
+  if (status == TDM_OK) status = word_set_save(saved, theirs);
   for (size_t i = 0; status == TDM_OK && i < tdm_tensor_list_count(ours); i++) {
     const char *name = tdm_tensor_list_name(ours, i);
     if (!tensors_equal(tdm_tensor_list_tensor(ours, i), tdm_tensor_list_find(theirs, name)))
@@ -70,16 +70,16 @@ tdm_status data_check_same_tables(tdm_context *context, tdm_words *words, tdm_wo
   return status;
 }
 
-tdm_status data_check_known(tdm_words *words, char *const *asked, int count) {
+tdm_status data_check_known(word_set *words, char *const *asked, int count) {
   for (int i = 0; i < count; i++) {
-    tdm_tensor *ids = tdm_words_encode(words, asked[i]);
+    tdm_tensor *ids = word_set_encode(words, asked[i]);
     if (!ids) return fail_within(TDM_INVALID_ARGUMENT, "--predict");
     tdm_tensor_release(ids);
   }
   return TDM_OK;
 }
 
-tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_size, bool shuffle,
+tdm_loader *data_create_loader(word_set *words, bool training, int64_t batch_size, bool shuffle,
                                uint64_t seed, const char *near) {
   tdm_loader_options wanted = tdm_loader_options_default();
   wanted.batch_size = batch_size;
@@ -87,15 +87,15 @@ tdm_loader *data_create_loader(tdm_words *words, bool training, int64_t batch_si
   wanted.seed = seed;
   wanted.prefetch = 4;
   wanted.near = near;
-  return tdm_words_loader(words, training, &wanted);
+  return word_set_loader(words, training, &wanted);
 }
 
 typedef enum dump_field { CHARACTERS, LENGTHS, CLASSES, SPLIT, FIELD_COUNT } dump_field;
 
 /* Copies all items of a part to the rows of tensors from `first` on. */
-static tdm_status dump_part(tdm_words *words, bool training, int64_t first, int64_t count,
+static tdm_status dump_part(word_set *words, bool training, int64_t first, int64_t count,
                             tdm_tensor *const *tensors) {
-  tdm_dataset *dataset = tdm_words_dataset(words, training);
+  tdm_dataset *dataset = word_set_dataset(words, training);
   tdm_loader_options wanted = tdm_loader_options_default();
   wanted.batch_size = count;
   tdm_loader *loader = tdm_loader_create(dataset, &wanted);
@@ -118,17 +118,10 @@ static tdm_status dump_part(tdm_words *words, bool training, int64_t first, int6
   return status;
 }
 
-static int64_t part_length(tdm_words *words, bool training) {
-  tdm_dataset *dataset = tdm_words_dataset(words, training);
-  const int64_t length = dataset ? tdm_dataset_length(dataset) : 0;
-  tdm_dataset_release(dataset);
-  return length;
-}
-
-tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path) {
+tdm_status data_dump(tdm_context *context, word_set *words, const char *path) {
   static const char *const names[FIELD_COUNT] = {"characters", "lengths", "classes", "split"};
-  const int64_t training = part_length(words, true);
-  const int64_t held_out = part_length(words, false);
+  const int64_t training = (int64_t)words->parts[true].count;
+  const int64_t held_out = (int64_t)words->parts[false].count;
   const int64_t count = training + held_out;
   tdm_tensor *tensors[FIELD_COUNT] = {NULL};
   tdm_tensor_list *list = tdm_tensor_list_create(context);
@@ -142,7 +135,7 @@ tdm_status data_dump(tdm_context *context, tdm_words *words, const char *path) {
   }
   if (status == TDM_OK) status = dump_part(words, true, 0, training, tensors);
   if (status == TDM_OK) status = dump_part(words, false, training, held_out, tensors);
-  if (status == TDM_OK) status = tdm_words_save(words, list);
+  if (status == TDM_OK) status = word_set_save(words, list);
   status = write_list(context, status, list, path);
   for (int i = 0; i < FIELD_COUNT; i++)
     tdm_tensor_release(tensors[i]);

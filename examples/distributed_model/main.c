@@ -13,8 +13,8 @@ typedef struct program {
   options given;
   tdm_context *context;
   tdm_tensor_list *saved; /* the file of --load */
-  tdm_words *saved_words; /* its tables */
-  tdm_words *words;       /* of the lists; NULL where only questions are answered */
+  word_set *saved_words;  /* its tables */
+  word_set *words;        /* of the lists; NULL where only questions are answered */
   model made;
 } program;
 
@@ -31,10 +31,9 @@ static tdm_status open_words(program *self) {
     if (!self->saved) return check_made(self->saved);
     const tdm_status status = data_saved_words(self->context, self->saved, &self->saved_words);
     if (status != TDM_OK) return fail_within(status, given->common.load_path);
-    if (tdm_words_class_count(self->saved_words) > MAX_LANGUAGES)
+    if (self->saved_words->class_count > MAX_LANGUAGES)
       return tdm_fail(TDM_UNSUPPORTED, "%s tells %zu languages apart; at most %d are supported",
-                      given->common.load_path, tdm_words_class_count(self->saved_words),
-                      MAX_LANGUAGES);
+                      given->common.load_path, self->saved_words->class_count, MAX_LANGUAGES);
   }
   if (only_answers(given)) return TDM_OK;
   self->words = data_read_words(self->context, given);
@@ -45,7 +44,7 @@ static tdm_status open_words(program *self) {
 
 static tdm_status open_model(program *self) {
   const options *given = &self->given;
-  tdm_words *words = self->words ? self->words : self->saved_words;
+  word_set *words = self->words ? self->words : self->saved_words;
   tdm_status status = data_check_known(words, given->predict, given->predict_count);
   if (status == TDM_OK) status = model_create(self->context, words, given, &self->made);
   if (status != TDM_OK || !self->saved) return status;
@@ -87,8 +86,8 @@ int main(int argc, char **argv) {
   const tdm_status status = run(&self, argc, argv);
   const int exit_code = program_end(&options_table, &self.given, status);
   model_release(&self.made);
-  tdm_words_release(self.words);
-  tdm_words_release(self.saved_words);
+  word_set_release(self.words);
+  word_set_release(self.saved_words);
   tdm_tensor_list_release(self.saved);
   tdm_context_release(self.context);
   return exit_code;

@@ -23,9 +23,9 @@ static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
 }
 
 /* Describes the model; returns its loss. accelerator and parallel may be NULL. */
-static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accelerator,
+static tdm_value describe(tdm_graph *graph, word_set *words, const char *accelerator,
                           const char *parallel) {
-  const int64_t languages = (int64_t)tdm_words_class_count(words);
+  const int64_t languages = (int64_t)words->class_count;
   const tdm_dim length = TDM_DIM("length");
   const tdm_dim batch = TDM_DIM("batch");
 
@@ -34,7 +34,7 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
   tdm_value classes = tdm_input(graph, MODEL_CLASSES, TDM_INT64, tdm_shape_of(1, batch));
 
   tdm_place(graph, "cpu:0");
-  tdm_value x = tdm_embedding(graph, "embedding", characters, tdm_words_character_count(words),
+  tdm_value x = tdm_embedding(graph, "embedding", characters, word_set_character_count(words),
                               EMBEDDING_SIZE); /* (length, batch, 32) */
   if (accelerator) tdm_place(graph, accelerator);
   char first[DEVICE_TEXT];
@@ -48,7 +48,7 @@ static tdm_value describe(tdm_graph *graph, tdm_words *words, const char *accele
   return tdm_cross_entropy(graph, "loss", scores, classes);
 }
 
-tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
+tdm_status model_create(tdm_context *context, word_set *words, const options *given,
                         model *out_model) {
   *out_model = (model){.context = context, .words = words};
   out_model->graph = tdm_graph_create(context);
@@ -85,7 +85,7 @@ tdm_status model_load(model *loaded, const tdm_tensor_list *list, const char *pa
 tdm_status model_save(const model *saved, const char *path) {
   tdm_tensor_list *list;
   tdm_status status = tdm_session_state_dict(saved->session, NULL, &list);
-  if (status == TDM_OK) status = tdm_words_save(saved->words, list);
+  if (status == TDM_OK) status = word_set_save(saved->words, list);
   status = write_list(saved->context, status, list, path);
   tdm_tensor_list_release(list);
   return status;

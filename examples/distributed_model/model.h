@@ -7,7 +7,7 @@
 
 typedef struct model {
   tdm_context *context; /* borrowed */
-  tdm_words *words;     /* borrowed */
+  word_set *words;      /* borrowed */
   tdm_graph *graph;
   tdm_session *session;
   const char *accelerator; /* where the recurrent part lives; NULL: elsewhere, as asked for */
@@ -20,7 +20,7 @@ typedef struct model {
 #define MODEL_PROBABILITIES "probabilities" /* float32 (batch, languages) */
 
 /* Describes the model and makes a session that can train it. On failure out_model is all zeros. */
-tdm_status model_create(tdm_context *context, tdm_words *words, const options *given,
+tdm_status model_create(tdm_context *context, word_set *words, const options *given,
                         model *out_model);
 void model_release(model *released);
 /* Parameters from a saved list; path is for messages. Every parameter must be there. */

@@ -7,7 +7,7 @@
 
 /* Where Debian's packages put their word lists. */
 #define DICTIONARY "/usr/share/dict/"
-static const tdm_word_list default_lists[] = {
+static const word_list default_lists[] = {
     {"english", DICTIONARY "american-english"}, {"french", DICTIONARY "french"},
     {"german", DICTIONARY "ngerman"},           {"spanish", DICTIONARY "spanish"},
     {"italian", DICTIONARY "italian"},          {"dutch", DICTIONARY "dutch"},
@@ -28,7 +28,7 @@ static tdm_status take_words(void *given, const char *name, char **words, int *o
   char *language = out->names[out->list_count];
   memcpy(language, text, length);
   language[length] = '\0';
-  out->lists[out->list_count++] = (tdm_word_list){language, equals + 1};
+  out->lists[out->list_count++] = (word_list){language, equals + 1};
   return TDM_OK;
 }
 

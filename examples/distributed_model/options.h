@@ -4,12 +4,13 @@
 #define EXAMPLES_DISTRIBUTED_MODEL_OPTIONS_H
 
 #include "examples/common/common_options.h"
+#include "examples/words/words.h"
 
 enum { MAX_LANGUAGES = 32, MAX_LANGUAGE_NAME = 64 };
 
 typedef struct options {
   common_options common;
-  tdm_word_list lists[MAX_LANGUAGES]; /* one a language */
+  word_list lists[MAX_LANGUAGES]; /* one a language */
   size_t list_count;
   char names[MAX_LANGUAGES][MAX_LANGUAGE_NAME]; /* of languages given by --words */
   char **predict;                               /* words to ask about (predict_count) */

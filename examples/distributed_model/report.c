@@ -8,14 +8,14 @@
 
 enum { CELL = 11, SHOWN_LANGUAGES = 3 };
 
-void report_confusion(tdm_words *words, const confusion *counted) {
-  const size_t languages = tdm_words_class_count(words);
+void report_confusion(word_set *words, const confusion *counted) {
+  const size_t languages = words->class_count;
   printf("\nheld-out words of (rows) taken for (columns)\n%*s", CELL, "");
   for (size_t j = 0; j < languages; j++)
-    printf("%*.*s", CELL, CELL - 1, tdm_words_class_name(words, j));
+    printf("%*.*s", CELL, CELL - 1, word_set_class_name(words, j));
   putchar('\n');
   for (size_t i = 0; i < languages; i++) {
-    printf("%-*.*s", CELL, CELL - 1, tdm_words_class_name(words, i));
+    printf("%-*.*s", CELL, CELL - 1, word_set_class_name(words, i));
     for (size_t j = 0; j < languages; j++)
       printf("%*lld", CELL, (long long)counted->counts[i][j]);
     putchar('\n');
@@ -24,22 +24,22 @@ void report_confusion(tdm_words *words, const confusion *counted) {
 }
 
 /* probabilities (languages); prints the largest, in falling order. */
-static void print_likeliest(tdm_words *words, const float *probabilities) {
-  const size_t languages = tdm_words_class_count(words);
+static void print_likeliest(word_set *words, const float *probabilities) {
+  const size_t languages = words->class_count;
   bool shown[MAX_LANGUAGES] = {false};
   for (int place = 0; place < SHOWN_LANGUAGES && (size_t)place < languages; place++) {
     size_t best = languages;
     for (size_t i = 0; i < languages; i++)
       if (!shown[i] && (best == languages || probabilities[i] > probabilities[best])) best = i;
     shown[best] = true;
-    printf("%s %s %.2f", place ? "," : ":", tdm_words_class_name(words, best),
+    printf("%s %s %.2f", place ? "," : ":", word_set_class_name(words, best),
            (double)probabilities[best]);
   }
   putchar('\n');
 }
 
 static tdm_status predict(model *asked, const char *word) {
-  tdm_tensor *ids = tdm_words_encode(asked->words, word); /* (n, 1) */
+  tdm_tensor *ids = word_set_encode(asked->words, word); /* (n, 1) */
   if (!ids) return check_made(ids);
   const tdm_feed feed = {MODEL_CHARACTERS, ids, false};
   tdm_fetch fetch = {MODEL_PROBABILITIES, NULL};

@@ -69,10 +69,10 @@ static void free_question(question *freed) {
 static void answer_question(const batcher *self, question *asked, const float *probabilities,
                             const char *message) {
   verdict said = {.word = asked->word, .message = message};
-  const size_t languages = tdm_words_class_count(self->given.words);
+  const size_t languages = self->given.words->class_count;
   for (size_t i = 0; probabilities && i < languages; i++) {
     if (said.language && (double)probabilities[i] <= said.probability) continue;
-    said.language = tdm_words_class_name(self->given.words, i);
+    said.language = word_set_class_name(self->given.words, i);
     said.probability = (double)probabilities[i];
   }
   self->given.answer(asked->user, &said);
@@ -81,7 +81,7 @@ static void answer_question(const batcher *self, question *asked, const float *p
 
 static void answer_batch(batch *ended, const float *probabilities, const char *message) {
   const batcher *self = ended->owner;
-  const size_t languages = tdm_words_class_count(self->given.words);
+  const size_t languages = self->given.words->class_count;
   question *word = ended->first;
   for (int row = 0; word; row++) {
     question *next = word->next;
@@ -167,7 +167,7 @@ tdm_status batcher_ask(batcher *self, const char *word, void *user) {
   if (self->queued >= self->given.queue_limit)
     return tdm_fail(TDM_UNAVAILABLE, "%d words wait already", self->queued);
   if (!*word) return tdm_fail(TDM_INVALID_ARGUMENT, "no word was given");
-  tdm_tensor *ids = tdm_words_encode(self->given.words, word);
+  tdm_tensor *ids = word_set_encode(self->given.words, word);
   if (!ids) return TDM_INVALID_ARGUMENT;
   const int64_t length = tdm_tensor_shape(ids).dims[0];
   const size_t bytes = strlen(word) + 1;

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "examples/serve/metrics.h"
+#include "examples/words/words.h"
 #include <tandem/tandem.h>
 
 enum { BATCHER_MAX_LENGTH = 24 }; /* characters of a word */
@@ -25,7 +26,7 @@ typedef struct batcher_options {
   uv_loop_t *loop;
   tdm_context *context;
   tdm_session *session; /* of the model; borrowed, and so are the words */
-  tdm_words *words;
+  word_set *words;
   const char *input;  /* int64 (length, batch) */
   const char *output; /* float (batch, languages) */
   int max_batch;

@@ -9,7 +9,7 @@
 /* The resources of training, released in one place. */
 typedef struct lesson {
   tdm_context *context;
-  tdm_words *words;
+  word_set *words;
   model made;
   tdm_tensor_list *saved;  /* the file of --load */
   tdm_tensor_list *learnt; /* in this context */
@@ -34,7 +34,7 @@ static tdm_status train(lesson *self, const options *given) {
   if (status != TDM_OK) return status;
   self->learnt = tdm_store_save(tdm_session_store(self->made.session), false);
   status = check_made(self->learnt);
-  return status == TDM_OK ? tdm_words_save(self->words, self->learnt) : status;
+  return status == TDM_OK ? word_set_save(self->words, self->learnt) : status;
 }
 
 /* Copies of the list's tensors, which are the host's, in another context. */
@@ -70,7 +70,7 @@ tdm_status learn(const options *given, tdm_log_function log, tdm_context *to,
   tdm_tensor_list_release(self.learnt);
   tdm_tensor_list_release(self.saved);
   model_release(&self.made);
-  tdm_words_release(self.words);
+  word_set_release(self.words);
   tdm_context_release(self.context);
   return status;
 }

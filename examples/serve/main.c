@@ -28,7 +28,7 @@ typedef struct program {
   bool ending;
   tdm_context *context;
   tdm_tensor_list *saved; /* parameters and tables of words */
-  tdm_words *words;
+  word_set *words;
   model made;
   tdm_session *session; /* for inference; the model's own session can train */
   batcher *questions;
@@ -68,7 +68,7 @@ static tdm_status open_session(program *self) {
 
 static tdm_status open_model(program *self) {
   const options *given = &self->given.model;
-  self->words = tdm_words_from_saved(self->context, self->saved);
+  self->words = word_set_from_saved(self->context, self->saved);
   tdm_status status = check_made(self->words);
   if (status == TDM_OK) status = model_create(self->context, self->words, given, &self->made);
   if (status == TDM_OK)
@@ -298,7 +298,7 @@ static void close_all(program *self) {
   if (self->has_loop) (void)uv_run(&self->loop, UV_RUN_DEFAULT);
   tdm_session_release(self->session);
   model_release(&self->made);
-  tdm_words_release(self->words);
+  word_set_release(self->words);
   tdm_tensor_list_release(self->saved);
   tdm_context_release(self->context);
   batcher_free(self->questions);

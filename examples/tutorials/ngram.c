@@ -1,5 +1,5 @@
 /* The next word from the two before it. */
-#include "examples/tutorials/tutorial.h"
+#include "examples/tutorials/vocabulary.h"
 
 enum { CONTEXT = 2, EMBEDDING = 10 };
 
@@ -9,10 +9,10 @@ static const char *const text = "the tide comes in and the tide goes out and the
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL);
-  tdm_vocabulary *vocabulary = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, &text, 1);
-  tdm_tensor *words = tdm_vocabulary_encode(vocabulary, &text, 1, NULL);
+  const vocabulary known = vocabulary_of_words(&text, 1);
+  tdm_tensor *words = vocabulary_encode(context, &known, &text, 1, NULL);
   check(words != NULL);
-  const int64_t count = tdm_vocabulary_size(vocabulary);
+  const int64_t count = known.count;
   const int64_t rows = tdm_tensor_shape(words).dims[0] - CONTEXT;
   const int64_t *numbers = tdm_tensor_data(words);
   tdm_tensor *contexts =
@@ -43,16 +43,15 @@ int main(void) {
   }
 
   const char *const asked = "boats rise";
-  tdm_tensor *two = tdm_vocabulary_encode(vocabulary, &asked, 1, NULL);
+  tdm_tensor *two = vocabulary_encode(context, &known, &asked, 1, NULL);
   tdm_tensor *row = tdm_tensor_view(two, tdm_shape_of(2, 1, CONTEXT));
   tdm_tensor *next = tdm_run_output(model, &(tdm_feed){"contexts", row, false}, 1, "next");
   check(next != NULL);
   const int64_t found = (int64_t)tdm_tensor_item(next, 0);
-  printf("%s ... %s\n", asked, tdm_vocabulary_token(vocabulary, found));
+  printf("%s ... %s\n", asked, known.tokens[found]);
   tdm_tensor *const tensors[] = {words, contexts, targets, two, row, next};
   for (int i = 0; i < 6; i++)
     tdm_tensor_release(tensors[i]);
-  tdm_vocabulary_release(vocabulary);
   tdm_session_release(model);
   tdm_graph_release(graph);
   tdm_context_release(context);

@@ -1,5 +1,5 @@
 /* An LSTM finds the part of speech of each word of a sentence. */
-#include "examples/tutorials/tutorial.h"
+#include "examples/tutorials/vocabulary.h"
 
 enum { SENTENCES = 2 };
 
@@ -14,21 +14,21 @@ static tdm_value tagger(tdm_graph *graph, tdm_value sentence, int64_t words, int
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL);
-  tdm_vocabulary *words = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, sentences, SENTENCES);
-  tdm_vocabulary *tags = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, marks, SENTENCES);
+  const vocabulary words = vocabulary_of_words(sentences, SENTENCES);
+  const vocabulary tags = vocabulary_of_words(marks, SENTENCES);
   tdm_feed feeds[SENTENCES][2];
   for (int i = 0; i < SENTENCES; i++) {
-    tdm_tensor *sentence = tdm_vocabulary_encode(words, &sentences[i], 1, NULL);
+    tdm_tensor *sentence = vocabulary_encode(context, &words, &sentences[i], 1, NULL);
     feeds[i][0] = (tdm_feed){"sentence", sentence, false};
-    feeds[i][1] = (tdm_feed){"tags", tdm_vocabulary_encode(tags, &marks[i], 1, NULL), false};
+    tdm_tensor *wanted = vocabulary_encode(context, &tags, &marks[i], 1, NULL);
+    feeds[i][1] = (tdm_feed){"tags", wanted, false};
   }
 
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_shape length = tdm_shape_of(1, TDM_DIM("length"));
   const tdm_value sentence = tdm_input(graph, "sentence", TDM_INT64, length);
   const tdm_value wanted = tdm_input(graph, "tags", TDM_INT64, length);
-  const tdm_value scores =
-      tagger(graph, sentence, tdm_vocabulary_size(words), tdm_vocabulary_size(tags));
+  const tdm_value scores = tagger(graph, sentence, words.count, tags.count);
   tdm_output(graph, "found", tdm_argmax(graph, NULL, scores, 1, false));
   const tdm_optimizer sgd = tdm_sgd(0.1);
   tdm_session_options options = tdm_session_options_default();
@@ -47,14 +47,11 @@ int main(void) {
   const int64_t *sentence_words = tdm_tensor_data(feeds[0][0].tensor);
   for (int i = 0; i < 5; i++) {
     const int64_t tag = (int64_t)tdm_tensor_item(found, i);
-    printf("%s is %s\n", tdm_vocabulary_token(words, sentence_words[i]),
-           tdm_vocabulary_token(tags, tag));
+    printf("%s is %s\n", words.tokens[sentence_words[i]], tags.tokens[tag]);
   }
   tdm_tensor_release(found);
   for (int i = 0; i < 2 * SENTENCES; i++)
     tdm_tensor_release(feeds[i / 2][i % 2].tensor);
-  tdm_vocabulary_release(words);
-  tdm_vocabulary_release(tags);
   tdm_session_release(model);
   tdm_graph_release(graph);
   tdm_context_release(context);

@@ -1,5 +1,5 @@
 /* Bags of words of different lengths distinguish good reviews from bad ones. */
-#include "examples/tutorials/tutorial.h"
+#include "examples/tutorials/vocabulary.h"
 
 enum { REVIEWS = 6 };
 
@@ -15,9 +15,9 @@ static const int64_t labels[REVIEWS] = {1, 0, 1, 0, 1, 0};
 
 int main(void) {
   tdm_context *context = tdm_context_create(NULL);
-  tdm_vocabulary *vocabulary = tdm_vocabulary_create(context, TDM_TOKENS_WORDS, reviews, REVIEWS);
+  const vocabulary known = vocabulary_of_words(reviews, REVIEWS);
   tdm_feed feeds[] = {{"text", NULL, false}, {"offsets", NULL, false}, {"labels", NULL, false}};
-  feeds[0].tensor = tdm_vocabulary_encode(vocabulary, reviews, REVIEWS, &feeds[1].tensor);
+  feeds[0].tensor = vocabulary_encode(context, &known, reviews, REVIEWS, &feeds[1].tensor);
   feeds[2].tensor = tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, REVIEWS), labels);
 
   tdm_graph *graph = tdm_graph_create(context);
@@ -25,8 +25,7 @@ int main(void) {
   const tdm_value text = tdm_input(graph, "text", TDM_INT64, tdm_shape_of(1, TDM_DIM("words")));
   tdm_embedding_bag_options bags = tdm_embedding_bag_options_default();
   bags.offsets = tdm_input(graph, "offsets", TDM_INT64, rows);
-  const tdm_value bag =
-      tdm_embedding_bag(graph, "embedding", text, tdm_vocabulary_size(vocabulary), 8, &bags);
+  const tdm_value bag = tdm_embedding_bag(graph, "embedding", text, known.count, 8, &bags);
   const tdm_value scores = tdm_linear(graph, "fc", bag, 2);
   tdm_output(graph, "label", tdm_argmax(graph, NULL, scores, 1, false));
   const tdm_value wanted = tdm_input(graph, "labels", TDM_INT64, rows);
@@ -44,7 +43,7 @@ int main(void) {
   static const char *const asked[] = {"a warm and funny script", "a dull cast"};
   for (int i = 0; i < 2; i++) {
     tdm_feed question[] = {{"text", NULL, false}, {"offsets", NULL, false}};
-    question[0].tensor = tdm_vocabulary_encode(vocabulary, &asked[i], 1, &question[1].tensor);
+    question[0].tensor = vocabulary_encode(context, &known, &asked[i], 1, &question[1].tensor);
     tdm_tensor *label = tdm_run_output(model, question, 2, "label");
     check(label != NULL);
     printf("%s: %s\n", asked[i], tdm_tensor_item(label, 0) == 1 ? "good" : "bad");
@@ -54,7 +53,6 @@ int main(void) {
   }
   for (int i = 0; i < 3; i++)
     tdm_tensor_release(feeds[i].tensor);
-  tdm_vocabulary_release(vocabulary);
   tdm_session_release(model);
   tdm_graph_release(graph);
   tdm_context_release(context);

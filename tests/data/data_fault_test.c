@@ -76,29 +76,6 @@ static bool load_ahead(tdm_context *context) {
   return load_items(context, 3);
 }
 
-static bool read_words(tdm_context *context) {
-  char paths[2][PATH_BYTES];
-  const tdm_word_list lists[] = {{"one", temporary_path(paths[0], "one.txt")},
-                                 {"two", temporary_path(paths[1], "two.txt")}};
-  const tdm_words_options options = OPTIONS(tdm_words_options, o.held_out = 0.5);
-  tdm_words *words = tdm_words_create(context, lists, 2, &options);
-  if (!words) return false;
-  bool worked = read_all(tdm_words_loader(words, true, NULL), 2);
-  tdm_dataset *dataset = worked ? tdm_words_dataset(words, false) : NULL;
-  worked = worked && dataset && read_all(tdm_loader_create(dataset, NULL), 3);
-  tdm_dataset_release(dataset);
-  tdm_tensor *ids = worked ? tdm_words_encode(words, "baa") : NULL;
-  worked = worked && ids;
-  tdm_tensor_release(ids);
-  tdm_tensor_list *list = worked ? tdm_tensor_list_create(context) : NULL;
-  worked = worked && list && tdm_words_save(words, list) == TDM_OK;
-  tdm_words_release(words);
-  words = worked ? tdm_words_from_saved(context, list) : NULL;
-  tdm_tensor_list_release(list);
-  tdm_words_release(words);
-  return words != NULL;
-}
-
 static bool load_file(tdm_context *context) {
   char path[PATH_BYTES];
   tdm_tensor_list *list = tdm_safetensors_load(context, temporary_path(path, "in.safetensors"));
@@ -123,13 +100,6 @@ static bool save_file(tdm_context *context) {
 static void loaders_survive(void **state) {
   sweep(*state, load_in_place);
   sweep(*state, load_ahead);
-}
-
-static void words_survive(void **state) {
-  char path[PATH_BYTES];
-  write_text(path, "one.txt", "abba\nbaa\nabab\nbbbb\nbaab\n");
-  write_text(path, "two.txt", "caca\ncabb\naaaa\nabba\nacc\n");
-  sweep(*state, read_words);
 }
 
 static void safetensors_survive(void **state) {
@@ -159,7 +129,6 @@ static void safetensors_survive(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(loaders_survive, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(words_survive, set_up, tear_down),
       cmocka_unit_test_setup_teardown(safetensors_survive, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void what_is_asked_is_text(void **state) {
   (void)state;
   if (!is_program_here("chromium")) skip();
   expect("#%3Cimg%20src%3Dx%20onerror%3D%22document.title%3D%27taken%27%22%3E",
-         TEXTS("<td>&lt;img src=x onerror=", "class=\"bad\"", "stands in no word list",
+         TEXTS("<td>&lt;img src=x onerror=", "class=\"bad\"", "is in no word list",
                "<title>Tandem: which language is a word of?</title>"));
 }
 

@@ -21,7 +21,7 @@ NUMBERS = {"int", "size_t", "int64_t", "uint64_t", "uint32_t", "tdm_dim", "bool"
 RELEASE = {  # of what a call makes, or retains
     name: name + "_release" for name in
     ("tdm_context", "tdm_graph", "tdm_session", "tdm_store", "tdm_tensor", "tdm_tensor_list",
-     "tdm_dataset", "tdm_loader", "tdm_words", "tdm_costs", "tdm_sequence", "tdm_vocabulary")
+     "tdm_dataset", "tdm_loader", "tdm_costs", "tdm_sequence")
 }
 PROTOTYPE = re.compile(r"^TDM_API\s+([\w\s]+?[\s*]+)(tdm_\w+)\s*\(([^;]*?)\)\s*"
                        r"(?:TDM_WARN_UNUSED|TDM_PRINTF\(\d, \d\))?\s*;", re.M)

@@ -409,17 +409,6 @@ PROBE(loader) {
   end(&self);
 }
 
-PROBE(words) {
-  (void)field;
-  probe self;
-  begin_floats(&self, result, tdm_shape_of(1, 8));
-  const tdm_word_list list = {"none", "/nonexistent"};
-  tdm_words *words = tdm_words_create(self.context, &list, 1, given);
-  if (!words) refuse(result);
-  tdm_words_release(words);
-  end(&self);
-}
-
 /* ---- All of them ----------------------------------------------------------------------------- */
 
 #define ROW(kind)                                                                                  \
@@ -463,6 +452,5 @@ const option_probe option_probes[] = {
     ROW(state_dict),
     ROW(submit),
     ROW(transformer),
-    ROW(words),
 };
 const size_t option_probe_count = TDM_COUNT_OF(option_probes);

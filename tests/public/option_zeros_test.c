@@ -83,8 +83,6 @@ typedef struct zero_row {
 static const zero_row zeros[] = {
     REFUSED("loader", "batch_size"),
     REFUSED("loader", "replicas"),
-    REFUSED("words", "words_per_class"),
-    REFUSED("words", "max_length"),
     REFUSED("context", "cpu_devices"),
     {"context", "sim_devices", NULL, 0, 1, {0}},
     {"context", "tf32", "tests/graph/plan/tf32_test.c", 0, 0, {0}},

@@ -3,17 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/dataset.h"
-#include "data/words.h"
+#include "examples/words/batches.h"
 #include "tests/data/support.h"
 #include "tests/options.h"
 
 enum { WORDS = 240, LENGTH = 9 };
 
 /* 240 words of lengths 3 to 9 in two classes. */
-static tdm_words *make_words(const data_fixture *fixture) {
+static word_set *make_words(const data_fixture *fixture) {
   char paths[2][PATH_BYTES];
-  tdm_word_list lists[2];
+  word_list lists[2];
   static const char *const names[] = {"left", "right"};
   for (int list = 0; list < 2; list++) {
     char text[WORDS * 16];
@@ -24,11 +23,10 @@ static tdm_words *make_words(const data_fixture *fixture) {
         text[at++] = (char)('a' + (i + j) % 26);
       text[at++] = '\n';
     }
-    lists[list] = (tdm_word_list){names[list], write_file(paths[list], names[list], text, at)};
+    lists[list] = (word_list){names[list], write_file(paths[list], names[list], text, at)};
   }
-  const tdm_words_options options =
-      OPTIONS(tdm_words_options, o.max_length = LENGTH, o.held_out = 0.25);
-  tdm_words *words = tdm_words_create(fixture->context, lists, 2, &options);
+  const word_options options = {.max_length = LENGTH, .held_out = 0.25};
+  word_set *words = word_set_create(fixture->context, lists, 2, &options);
   if (!words) fail_msg("no words: %s", tdm_last_message());
   return words;
 }
@@ -44,27 +42,23 @@ static int compare_rows(const void *left, const void *right) {
   return memcmp(left, right, sizeof(row));
 }
 
-static int64_t read_dataset(tdm_words *words, bool training, row *rows) {
-  tdm_dataset *dataset = tdm_words_dataset(words, training);
+static int64_t read_dataset(word_set *words, bool training, row *rows) {
+  tdm_dataset *dataset = word_set_dataset(words, training);
   assert_non_null(dataset);
   const int64_t length = tdm_dataset_length(dataset);
-  assert_int_equal(dataset->field_count, 3);
-  assert_string_equal(dataset->fields[0].name, "characters");
-  assert_string_equal(dataset->fields[1].name, "length");
-  assert_string_equal(dataset->fields[2].name, "class");
   const tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = length);
   tdm_loader *loader = tdm_loader_create(dataset, &options);
   tdm_dataset_release(dataset);
-  tdm_tensor *batch[3];
+  tdm_tensor *fields[3];
   int64_t count = 0;
-  assert_int_equal(tdm_loader_next(loader, batch, 3, &count), TDM_OK);
+  assert_int_equal(tdm_loader_next(loader, fields, 3, &count), TDM_OK);
   assert_int_equal(count, length);
-  const tdm_shape shape = tdm_tensor_shape(batch[0]);
+  const tdm_shape shape = tdm_tensor_shape(fields[0]);
   const tdm_shape wanted = tdm_shape_of(2, length, LENGTH);
   assert_true(tdm_shape_equal(&shape, &wanted));
-  const int64_t *characters = tdm_tensor_data(batch[0]); /* (length, LENGTH) */
-  const int64_t *lengths = tdm_tensor_data(batch[1]);    /* (length) */
-  const int64_t *classes = tdm_tensor_data(batch[2]);    /* (length) */
+  const int64_t *characters = tdm_tensor_data(fields[0]); /* (length, LENGTH) */
+  const int64_t *lengths = tdm_tensor_data(fields[1]);    /* (length) */
+  const int64_t *classes = tdm_tensor_data(fields[2]);    /* (length) */
   for (int64_t i = 0; i < length; i++) {
     rows[i].class_index = classes[i];
     rows[i].length = lengths[i];
@@ -72,22 +66,24 @@ static int64_t read_dataset(tdm_words *words, bool training, row *rows) {
     for (int64_t j = 0; j < LENGTH; j++)
       assert_true((rows[i].ids[j] == 0) == (j >= lengths[i]));
   }
-  tdm_batch_release(batch, 3);
+  for (int i = 0; i < 3; i++)
+    tdm_tensor_release(fields[i]);
   tdm_loader_release(loader);
   return length;
 }
 
-static int64_t read_loader(tdm_loader *loader, row *rows) {
+static int64_t read_loader(tdm_context *context, tdm_loader *loader, row *rows) {
   for (int64_t count = 0;;) {
-    tdm_tensor *batch[2];
-    int64_t batch_rows = 0;
-    assert_int_equal(tdm_loader_next(loader, batch, 2, &batch_rows), TDM_OK);
+    batch taken = {.rows = 0};
+    assert_int_equal(tdm_loader_next(loader, taken.fields, 3, &taken.rows), TDM_OK);
+    const int64_t batch_rows = taken.rows;
     if (batch_rows == 0) return count;
-    const tdm_shape shape = tdm_tensor_shape(batch[0]);
+    assert_int_equal(word_batch_arrange(context, count % 2 ? "sim:0" : NULL, &taken), TDM_OK);
+    const tdm_shape shape = tdm_tensor_shape(taken.fields[0]);
     assert_int_equal(shape.rank, 2);
     assert_int_equal(shape.dims[1], batch_rows);
-    const int64_t *characters = tdm_tensor_data(batch[0]); /* (length, batch_rows) */
-    const int64_t *classes = tdm_tensor_data(batch[1]);    /* (batch_rows) */
+    const int64_t *characters = tdm_tensor_data(taken.fields[0]); /* (length, batch_rows) */
+    const int64_t *classes = tdm_tensor_data(taken.fields[1]);    /* (batch_rows) */
     for (int64_t i = 0; i < batch_rows; i++, count++) {
       rows[count] = (row){.class_index = classes[i], .length = shape.dims[0]};
       for (int64_t j = 0; j < shape.dims[0]; j++) {
@@ -95,12 +91,13 @@ static int64_t read_loader(tdm_loader *loader, row *rows) {
         assert_true(rows[count].ids[j] > 0); /* no padding */
       }
     }
-    tdm_batch_release(batch, 2);
+    batch_release(&taken);
   }
 }
 
 static void batches_hold_the_words_of_the_dataset(void **state) {
-  tdm_words *words = make_words(*state);
+  const data_fixture *fixture = *state;
+  word_set *words = make_words(fixture);
   for (int training = 0; training < 2; training++) {
     row rows[WORDS] = {{0}};
     row wanted[WORDS] = {{0}};
@@ -108,48 +105,37 @@ static void batches_hold_the_words_of_the_dataset(void **state) {
     assert_int_equal(length, training ? 180 : 60);
     const tdm_loader_options options =
         OPTIONS(tdm_loader_options, o.batch_size = 8, o.shuffle = true, o.prefetch = training);
-    tdm_loader *loader = tdm_words_loader(words, training, &options);
+    tdm_loader *loader = word_set_loader(words, training, &options);
     assert_non_null(loader);
-    assert_int_equal(read_loader(loader, rows), length);
+    assert_int_equal(read_loader(fixture->context, loader, rows), length);
     qsort(rows, (size_t)length, sizeof(row), compare_rows);
     qsort(wanted, (size_t)length, sizeof(row), compare_rows);
     assert_memory_equal(rows, wanted, (size_t)length * sizeof(row));
     tdm_loader_release(loader);
   }
-  tdm_words_release(words);
-}
-
-static void a_loader_keeps_what_it_needs(void **state) {
-  tdm_words *words = make_words(*state);
-  tdm_loader *loader = tdm_words_loader(words, true, NULL);
-  tdm_words_release(words);
-  row rows[WORDS];
-  assert_int_equal(tdm_loader_batch_count(loader), 180);
-  assert_int_equal(read_loader(loader, rows), 180);
-  tdm_loader_release(loader);
+  word_set_release(words);
 }
 
 static void asking_encodes_as_training_does(void **state) {
-  tdm_words *words = make_words(*state);
+  word_set *words = make_words(*state);
   row rows[WORDS];
   const int64_t length = read_dataset(words, true, rows);
   for (int64_t i = 0; i < length; i++) {
     char word[LENGTH + 1] = {0};
     for (int64_t j = 0; j < rows[i].length; j++)
       word[j] = (char)words->points[rows[i].ids[j] - 1];
-    tdm_tensor *ids = tdm_words_encode(words, word);
+    tdm_tensor *ids = word_set_encode(words, word);
     assert_int_equal(tdm_tensor_bytes(ids), (size_t)rows[i].length * 8);
     assert_memory_equal(tdm_tensor_data(ids), rows[i].ids, (size_t)rows[i].length * 8);
     tdm_tensor_release(ids);
     assert_int_equal(word[0], rows[i].class_index == 0 ? 'l' : 'r');
   }
-  tdm_words_release(words);
+  word_set_release(words);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(batches_hold_the_words_of_the_dataset, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_loader_keeps_what_it_needs, set_up, tear_down),
       cmocka_unit_test_setup_teardown(asking_encodes_as_training_does, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,21 +1,22 @@
 /* Word lists that are none, options that do not fit, saved words that lie: each message names the
  * list, the file, and what is wrong. */
-#define _GNU_SOURCE /* mkdir, mkfifo */
+#define _GNU_SOURCE /* mkdir */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/words.h"
+#include "examples/words/words.h"
 #include "tests/data/support.h"
-#include "tests/options.h"
+
+static const word_options all_words = {.max_length = 24};
 
 /* Expects the second of two lists to be refused, with its name, its path and a word. */
 static void assert_refused(const data_fixture *fixture, const char *path, const char *message) {
   char good[PATH_BYTES];
-  const tdm_word_list lists[] = {{"good", write_text(good, "good.txt", "some\ngood\nwords\n")},
-                                 {"klingon", path}};
-  assert_null(tdm_words_create(fixture->context, lists, 2, NULL));
+  const word_list lists[] = {{"good", write_text(good, "good.txt", "some\ngood\nwords\n")},
+                             {"klingon", path}};
+  assert_null(word_set_create(fixture->context, lists, 2, &all_words));
   assert_message("klingon");
   assert_message(path);
   assert_message(message);
@@ -51,10 +52,7 @@ static void paths_that_are_no_files(void **state) {
   assert_refused(*state, temporary_path(path, "missing.txt"), "No such file");
   assert_refused(*state, temporary_path(path, "missing/list.txt"), "No such file");
   assert_int_equal(mkdir(temporary_path(path, "folder"), 0777), 0);
-  assert_refused(*state, path, "is a directory, not a file");
-  assert_int_equal(mkfifo(temporary_path(path, "pipe"), 0666), 0);
-  assert_refused(*state, path, "is a device or pipe, not a file");
-  assert_refused(*state, "", "no path");
+  assert_refused(*state, path, "Is a directory");
   write_text(path, "secret.txt", "abc\n");
   assert_int_equal(chmod(path, 0), 0);
   if (geteuid() != 0) assert_refused(*state, path, "Permission denied");
@@ -66,41 +64,26 @@ static void lists_and_options_that_do_not_fit(void **state) {
   write_text(path, "list.txt", "some\ngood\nwords\n");
   const struct {
     const char *message;
-    tdm_words_options options;
+    word_options options;
   } table[] = {
-      {"tdm_words_options_default()", *UNMADE(tdm_words_options)},
-      {"words_per_class is 0", OPTIONS(tdm_words_options, o.words_per_class = 0)},
-      {"max_length is 0", OPTIONS(tdm_words_options, o.max_length = 0)},
-      {"words_per_class is -5", OPTIONS(tdm_words_options, o.words_per_class = -5)},
-      {"max_length is 2", OPTIONS(tdm_words_options, o.max_length = 2)},
-      {"max_length is -1", OPTIONS(tdm_words_options, o.max_length = -1)},
-      {"max_length is 1000000", OPTIONS(tdm_words_options, o.max_length = 1000000)},
-      {"held_out is 1,", OPTIONS(tdm_words_options, o.held_out = 1)},
-      {"held_out is -0.5", OPTIONS(tdm_words_options, o.held_out = -0.5)},
-      {"held_out is", OPTIONS(tdm_words_options, o.held_out = NAN)},
+      {"max_length is 0", {.max_length = 0}},
+      {"per_class is -5", {.max_length = 24, .per_class = -5}},
+      {"max_length is 2", {.max_length = 2}},
+      {"max_length is -1", {.max_length = -1}},
+      {"max_length is 1000000", {.max_length = 1000000}},
+      {"held_out is 1,", {.max_length = 24, .held_out = 1}},
+      {"held_out is -0.5", {.max_length = 24, .held_out = -0.5}},
+      {"held_out is", {.max_length = 24, .held_out = NAN}},
   };
-  const tdm_word_list good = {"good", path};
+  const word_list good = {"good", path};
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-    assert_null(tdm_words_create(fixture->context, &good, 1, &table[i].options));
+    assert_null(word_set_create(fixture->context, &good, 1, &table[i].options));
     assert_message(table[i].message);
   }
-  const tdm_word_list twice[] = {good, good};
-  assert_null(tdm_words_create(fixture->context, twice, 2, NULL));
+  const word_list twice[] = {good, good};
+  assert_null(word_set_create(fixture->context, twice, 2, &all_words));
   assert_message("two lists are named good");
-  const tdm_word_list nameless = {NULL, path};
-  assert_null(tdm_words_create(fixture->context, &nameless, 1, NULL));
-  assert_null(tdm_words_create(fixture->context, NULL, 1, NULL));
-  assert_null(tdm_words_create(fixture->context, &good, 0, NULL));
-  assert_null(tdm_words_create(NULL, &good, 1, NULL));
-  const int32_t group = 0;
-  const tdm_loader_options grouped = OPTIONS(tdm_loader_options, o.groups = &group);
-  tdm_words *words = tdm_words_create(fixture->context, &good, 1, NULL);
-  assert_non_null(words);
-  assert_null(tdm_words_loader(words, true, &grouped));
-  assert_message("by length itself");
-  assert_null(tdm_words_loader(NULL, true, NULL));
-  assert_null(tdm_words_dataset(NULL, true));
-  tdm_words_release(words);
+  assert_null(word_set_create(fixture->context, &good, 0, &all_words));
 }
 
 /* A list of up to two tensors, each given or left out. */
@@ -113,7 +96,7 @@ static void assert_saved_refused(const data_fixture *fixture, tdm_tensor *charac
   if (classes) {
     assert_int_equal(tdm_tensor_list_add(list, "words.classes", classes), TDM_OK);
   }
-  assert_null(tdm_words_from_saved(fixture->context, list));
+  assert_null(word_set_from_saved(fixture->context, list));
   assert_message("saved words");
   assert_message(message);
   tdm_tensor_list_release(list);
@@ -150,8 +133,6 @@ static void saved_words_that_lie(void **state) {
   }
   tdm_tensor *empty = make_row(fixture, TDM_UINT8, 0, "");
   assert_saved_refused(fixture, points, empty, "words.classes is");
-  assert_null(tdm_words_from_saved(fixture->context, NULL));
-  assert_null(tdm_words_from_saved(NULL, NULL));
   tdm_tensor_release(empty);
   tdm_tensor_release(points);
   tdm_tensor_release(names);

@@ -1,19 +1,53 @@
-/* Decodes text, and maps letters to lower case by ranges of code points (Unicode 15:
- * UnicodeData.txt, simple lower-case mappings). Invariant: folding is idempotent. */
-#include "data/text.h"
-
-#include "core/status.h"
+/* Decoding (RFC 3629), and the case of letters as ranges of code points (Unicode 15:
+ * UnicodeData.txt, simple lower-case mappings). Invariant: folding a folded letter changes nothing.
+ */
+#include "examples/words/text.h"
 
 /* ---- Encodings ------------------------------------------------------------------------------ */
 
-tdm_encoding tdm_text_encoding(const char *bytes, size_t size, int64_t *out_line) {
+size_t utf8_decode(const char *bytes, size_t size, uint32_t *out_point) {
+  if (size == 0) return 0;
+  const unsigned char first = (unsigned char)bytes[0];
+  if (first < 0x80) {
+    *out_point = first;
+    return 1;
+  }
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || length > size) return 0;
+  uint32_t point = first & (0x7Fu >> length);
+  for (size_t i = 1; i < length; i++) {
+    const unsigned char next = (unsigned char)bytes[i];
+    if ((next & 0xC0) != 0x80) return 0;
+    point = point << 6 | (next & 0x3Fu);
+  }
+  const uint32_t least = length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80;
+  if (point < least || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) return 0;
+  *out_point = point;
+  return length;
+}
+
+size_t utf8_encode(uint32_t point, char out_bytes[4]) {
+  if (point < 0x80) {
+    out_bytes[0] = (char)point;
+    return 1;
+  }
+  const size_t length = point >= 0x10000 ? 4 : point >= 0x800 ? 3 : 2;
+  for (size_t i = length - 1; i > 0; i--) {
+    out_bytes[i] = (char)(0x80 | (point & 0x3F));
+    point >>= 6;
+  }
+  out_bytes[0] = (char)((0xF00u >> length) | point);
+  return length;
+}
+
+encoding text_encoding(const char *bytes, size_t size, int64_t *out_line) {
   bool has_sequences = false;
   bool has_controls = false;
   int64_t line = 1;
   *out_line = 0;
   for (size_t at = 0; at < size;) {
     uint32_t point = 0;
-    const size_t used = tdm_utf8_decode(bytes + at, size - at, &point);
+    const size_t used = utf8_decode(bytes + at, size - at, &point);
     if (used == 0) {
       if (*out_line == 0) *out_line = line;
       has_controls = has_controls || (unsigned char)bytes[at] < 0xA0;
@@ -22,12 +56,12 @@ tdm_encoding tdm_text_encoding(const char *bytes, size_t size, int64_t *out_line
     line += bytes[at] == '\n';
     at += used == 0 ? 1 : used;
   }
-  if (*out_line == 0) return TDM_ENCODING_UTF8;
-  return has_sequences || has_controls ? TDM_ENCODING_NONE : TDM_ENCODING_LATIN1;
+  if (*out_line == 0) return ENCODING_UTF8;
+  return has_sequences || has_controls ? ENCODING_NONE : ENCODING_LATIN1;
 }
 
-size_t tdm_text_decode(tdm_encoding encoding, const char *bytes, size_t size, uint32_t *out_point) {
-  if (encoding != TDM_ENCODING_LATIN1) return tdm_utf8_decode(bytes, size, out_point);
+size_t text_decode(encoding of, const char *bytes, size_t size, uint32_t *out_point) {
+  if (of != ENCODING_LATIN1) return utf8_decode(bytes, size, out_point);
   if (size == 0) return 0;
   *out_point = (unsigned char)bytes[0];
   return 1;
@@ -46,14 +80,14 @@ static const point_range letters[] = {
     {0x400, 0x481}, {0x48A, 0x52F}, {0x1E00, 0x1EFF},
 };
 
-bool tdm_point_is_letter(uint32_t point) {
-  for (size_t i = 0; i < TDM_COUNT_OF(letters) && point >= letters[i].first; i++) {
+bool point_is_letter(uint32_t point) {
+  for (size_t i = 0; i < sizeof letters / sizeof letters[0] && point >= letters[i].first; i++) {
     if (point <= letters[i].last) return true;
   }
   return false;
 }
 
-/* Maps the capitals first, first + step, ... up to last to themselves plus shift. */
+/* Capitals first, first + step, ... up to last become themselves plus shift. */
 typedef struct case_range {
   uint32_t first;
   uint32_t last;
@@ -96,8 +130,8 @@ static const case_range capitals[] = {
     {0x1EA0, 0x1EFE, 2, 1},
 };
 
-uint32_t tdm_point_fold(uint32_t point) {
-  for (size_t i = 0; i < TDM_COUNT_OF(capitals) && point >= capitals[i].first; i++) {
+uint32_t point_fold(uint32_t point) {
+  for (size_t i = 0; i < sizeof capitals / sizeof capitals[0] && point >= capitals[i].first; i++) {
     const case_range *range = &capitals[i];
     if (point > range->last) continue;
     const bool is_capital = (point - range->first) % range->step == 0;

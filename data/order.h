@@ -44,7 +44,7 @@ typedef struct tdm_order {
 typedef struct tdm_order_options {
   int64_t batch_size;    /* at least 1; the total of all replicas, so a multiple of their number */
   int64_t replicas;      /* 0: none */
-  const int32_t *groups; /* (length), borrowed for the call; NULL, required with replicas: one
+  const int32_t *groups; /* (length), borrowed for the call; NULL (required with replicas): one
                           * group */
   bool drop_last;        /* drop a short batch; with replicas also drop items instead of padding */
 } tdm_order_options;

@@ -31,8 +31,7 @@ static int find_addresses(tdm_control *control) {
       if (found[i].is_internal != pass || (wanted && strcmp(found[i].name, wanted) != 0)) continue;
       if (old) (void)uv_ip4_name(&found[i].address.address4, text, CONTROL_ADDRESS_BYTES);
       if (!old) (void)uv_ip6_name(&found[i].address.address6, text, CONTROL_ADDRESS_BYTES);
-      own->count += strncmp(text, "fe80:", 5) != 0; /* link-local addresses are valid on one link
-                                                     * only */
+      own->count += strncmp(text, "fe80:", 5) != 0; /* valid on one link only */
     }
   }
   uv_free_interface_addresses(found, count);
@@ -42,8 +41,7 @@ static int find_addresses(tdm_control *control) {
 static void on_listen(tdm_loop_task *task) {
   tdm_control *control = CONTROL_OF(listen_task, task);
   control_raise_thread();
-  tdm_low_descriptors low; /* libuv aborts the process when it has to close one of the lowest
-                            * three */
+  tdm_low_descriptors low; /* libuv aborts if it has to close 0, 1 or 2 */
   control->listen_code = UV_EMFILE;
   if (tdm_low_descriptors_hold(&low) == TDM_OK) {
     control->listen_code = find_addresses(control);

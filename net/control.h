@@ -47,8 +47,7 @@ typedef struct tdm_control_options {
                           * applies; 0: TANDEM_NET_SILENCE_SECONDS, or 60 s */
   uint64_t timeout_ns;   /* limit for all ranks to connect; 0: 30 s */
   uint64_t stall_ns;     /* limit for a stalled transfer; 0: TANDEM_NET_STALL_SECONDS, or 10 s */
-  const char *interface; /* the interface to listen on, such as "eth0"; NULL: TANDEM_NET_INTERFACE,
-                          * or all */
+  const char *interface; /* to listen on, such as "eth0"; NULL: TANDEM_NET_INTERFACE, or all */
   int queue_count; /* queues that report progress from the start, up to TDM_CONTROL_QUEUES; may
                     * differ by rank */
   /* Logs that a rank is suspected (a warning) and that it is heard again. Each line begins with

@@ -53,8 +53,7 @@ void control_exit_add(tdm_control *control) {
   if (generation != tdm_process_generation()) {
     generation = tdm_process_generation();
     channels = NULL;
-    (void)pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it at the
-                                            * fork */
+    (void)pthread_mutex_init(&lock, NULL); /* held by another thread at the fork, perhaps */
   }
   (void)pthread_mutex_lock(&lock);
   control->next = channels;

@@ -13,8 +13,7 @@ enum {
   NS_A_BYTE = 2000, /* the slowest supported link has 4 Mbit/s */
 };
 static const uint64_t look_ns = 2000000;       /* between checks of what peers have sent */
-static const uint64_t most_look_ns = 20000000; /* upper limit of what the time since the last check
-                                                * counts for */
+static const uint64_t most_look_ns = 20000000; /* limit of the time between two checks */
 
 tdm_status control_read_stall(uint64_t *out_ns) {
   static const char variable[] = "TANDEM_NET_STALL_SECONDS";

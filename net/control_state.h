@@ -87,12 +87,10 @@ typedef struct control_peer {
   bool is_new;                /* `known` is older than `told` */
   control_told known;         /* copy of `told` for other threads, under the lock */
   control_out out;            /* bytes to send on the peer's link */
-  _Atomic uint32_t changes;   /* how often it became suspected or heard again: odd while
-                               * suspected */
+  _Atomic uint32_t changes;   /* how often it was suspected or heard again: odd while suspected */
   _Atomic uint64_t silent_ns; /* silence before the latest change */
   uint32_t logged;            /* value of `changes` that the watcher has logged */
-  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* posted by this rank to it; collectives: in its own
-                                              * entry */
+  _Atomic uint64_t posted[TDM_CONTROL_WAYS]; /* by this rank to it; collectives: in its own entry */
 } control_peer;
 
 /* This rank's runs, as reported by beats. */
@@ -103,8 +101,7 @@ typedef struct control_runs {
 } control_runs;
 
 struct tdm_control {
-  tdm_control *next; /* in the process's list (control_exit.c), or in the list of forgotten
-                      * channels */
+  tdm_control *next; /* in the process's list (control_exit.c), or the forgotten ones */
   tdm_allocator allocator;
   tdm_control_options options;
   int rank;
@@ -159,8 +156,7 @@ struct tdm_control {
   uint64_t runs;                    /* number of runs that this rank has begun */
   uint64_t histories[CONTROL_RUNS]; /* hash of the runs up to run n, in [n % CONTROL_RUNS] */
   uint32_t under_way;               /* number of runs that have not ended */
-  uint32_t refusals[CONTROL_RUNS];  /* how often this rank has refused its run n, in [n %
-                                     * CONTROL_RUNS] */
+  uint32_t refusals[CONTROL_RUNS];  /* of its run n, in [n % CONTROL_RUNS] */
   control_refusal refusal;          /* its latest refusal */
   bool refusal_told;                /* the latest refusal was sent to the others */
   tdm_control_clock refused_clock;  /* for a refusal of another rank */

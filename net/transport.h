@@ -61,10 +61,9 @@ typedef struct tdm_net_request {
    * the path to it is lost), OUT_OF_MEMORY and INTERNAL. */
   tdm_status status;
   int peer;             /* of a send or receive; the root of a broadcast; otherwise -1 */
-  uint32_t channel;     /* of a send or receive; otherwise the number of the endpoint's collective,
-                         * from 0 */
+  uint32_t channel;     /* of a send or receive; otherwise number of the collective, from 0 */
   size_t bytes;         /* posted by this rank */
-  size_t arrived_bytes; /* for a receive, at most bytes; if more arrived, the engine may not report
+  size_t arrived_bytes; /* of a receive, at most bytes; if more arrived, the engine may not report
                          * it */
   int code;             /* the engine's code of the failure, for error_text; 0: none */
   /* Private to the engine. */

@@ -5,8 +5,7 @@
 #include "core/process.h"
 #include "devices/context/context_state.h"
 
-static _Thread_local const tdm_context *thread_context; /* the context of a device's thread; NULL on
-                                                         * other threads */
+static _Thread_local const tdm_context *thread_context; /* of a device's thread; NULL on others */
 
 void tdm_context_thread_begins(tdm_context *context) {
   thread_context = context;

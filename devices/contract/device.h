@@ -36,7 +36,7 @@ typedef struct tdm_memory {
   tdm_device *device;
   tdm_address address; /* aligned to 64 */
   size_t bytes;
-  struct tdm_staging *staging; /* from the context's pool; NULL: allocated by the device
+  struct tdm_staging *staging; /* from the context's pool; NULL: from the device
                                 * (staged_memory.h) */
 } tdm_memory;
 
@@ -111,10 +111,9 @@ typedef struct tdm_wait {
 } tdm_wait;
 
 typedef struct tdm_command {
-  uint8_t kind; /* tdm_command_kind */
-  bool signals; /* another queue or thread waits for it: publish its point at once */
-  uint32_t id;  /* index in the flight's records, in plan order; WAIT: that of the command after
-                 * it */
+  uint8_t kind;       /* tdm_command_kind */
+  bool signals;       /* another queue or thread waits for it: publish its point at once */
+  uint32_t id;        /* index in the flight's records, in plan order; WAIT: of the next command */
   uint32_t condition; /* executes only if flight->conditions[condition - 1]; 0: always */
   uint32_t dependency_count;
   const uint32_t *dependencies; /* ids */
@@ -139,8 +138,7 @@ typedef struct tdm_program {
 
 /* When a command was executed, in tdm_time_ns for every device. All zeros: it was not executed. */
 typedef struct tdm_command_times {
-  uint64_t wait_ns; /* when its queue began to wait for a point, until begin_ns; 0: it did not
-                     * wait */
+  uint64_t wait_ns; /* when its queue began to wait for a point; 0: it did not wait */
   uint64_t begin_ns;
   uint64_t end_ns;
   uint64_t core_wait_ns; /* part of the time in which a copy by the host waited for a core */
@@ -168,10 +166,8 @@ struct tdm_flight {
   uint8_t *failed_ids;            /* one byte per command id; read only if failed is nonzero */
   tdm_command_times *times;       /* per command id, zeroed before submitting; NULL: not recorded */
   _Atomic uint32_t failed;        /* nonzero if any command failed or the flight was stopped */
-  _Atomic uint32_t stopped;       /* 0; the tdm_status that it was stopped with; or
-                                   * TDM_FLIGHT_CLOSED */
-  _Atomic uint32_t remaining;     /* number of submissions that have not ended; set before
-                                   * submitting */
+  _Atomic uint32_t stopped;       /* 0; the tdm_status of a stop; or TDM_FLIGHT_CLOSED */
+  _Atomic uint32_t remaining;     /* submissions that have not ended; set before submitting */
   _Atomic uint32_t failure_lock;
   tdm_failure failure;
   /* Called once by the thread that ends the last submission, after its points are published. Must
@@ -227,8 +223,7 @@ typedef struct tdm_submission {
   uint64_t base;
   uint64_t due_ns; /* for queues that model time */
   uint64_t begin_ns;
-  uint64_t begin_cpu_ns; /* CPU time of the executing thread at its beginning, if times are
-                          * recorded */
+  uint64_t begin_cpu_ns; /* CPU time of the executing thread then, if times are recorded */
 } tdm_submission;
 
 /* Carries the messages of a rank's network, and its votes. Called by one thread at a time, the one
@@ -371,11 +366,9 @@ struct tdm_device {
   tdm_context *context; /* borrowed: the context owns its devices */
   char name[24];        /* "cpu:0"; in a job of several ranks "host:1/cpu:0" */
   /* The kind's engine for communication with devices of its kind on a queue of its own. */
-  const struct tdm_engine *engine; /* NULL: communicates through its host, or belongs to another
-                                    * rank */
+  const struct tdm_engine *engine; /* NULL: uses its host, or is of another rank */
   char engine_name[24];            /* "NCCL 2.28.9"; "": none */
-  char engine_absence[160];        /* the reason why there is none, for kinds that support engines;
-                                    * otherwise "" */
+  char engine_absence[160];        /* why there is none, if its kind has engines; otherwise "" */
   bool exchanges;    /* communicates by its engine with devices of other ranks that do; the same on
                       * all ranks */
   char identity[96]; /* distinguishes devices of one name: model, driver's version, settings;
@@ -393,8 +386,7 @@ struct tdm_device {
   tdm_address hidden_begin;
   size_t hidden_bytes;
   size_t team_size; /* number of threads that a kernel may use; at least 1; fixed by start */
-  tdm_queue *queues[TDM_QUEUE_ROLES]; /* NULL for roles that the kind lacks; COMPUTE always
-                                       * exists */
+  tdm_queue *queues[TDM_QUEUE_ROLES]; /* NULL for roles that the kind lacks */
 };
 
 /* Returns TDM_OK, or INTERNAL with a message that names the empty slot. */
@@ -424,8 +416,8 @@ typedef enum tdm_fault_site {
 } tdm_fault_site;
 
 struct tdm_faults {
-  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* calls since the site was armed for counting, with
-                                              * UINT64_MAX */
+  _Atomic uint64_t calls[TDM_FAULT_SITES];   /* since the site was armed for counting
+                                              * (UINT64_MAX) */
   _Atomic uint64_t fail_at[TDM_FAULT_SITES]; /* the Nth call from now fails, from 1; 0: none */
   _Atomic bool from_on;                      /* every later call fails too */
 };

@@ -160,8 +160,8 @@ typedef tdm_status (*builder)(tdm_context *context, const tdm_context_options *o
                               const tdm_context_plan *plan);
 
 /* Builds everything that does not wait for other ranks, while the lowest descriptors are reserved.
- * Files that are opened briefly must not get the number of standard input. Waiting is excluded,
- * because other ranks may be in this process and create a loop meanwhile. */
+ * Files that are opened briefly must not get the number of standard input. Waiting is excluded: a
+ * waited-for rank may be in this process and reserve them, too. */
 static tdm_status build_held(builder build, tdm_context *context,
                              const tdm_context_options *options, const tdm_context_plan *plan) {
   tdm_low_descriptors low;

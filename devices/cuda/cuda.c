@@ -145,8 +145,7 @@ static bool cuda_borrow(tdm_queue *queue) {
 }
 
 static void cuda_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_cuda_feeder_submit(queue, submission); /* borrow always fails, so this is not called; it would
-                                              * be correct */
+  tdm_cuda_feeder_submit(queue, submission); /* not called, because borrow always fails */
 }
 
 /* ---- The kind -------------------------------------------------------------------------------- */

@@ -54,7 +54,7 @@ typedef struct tdm_cuda_queue {
   bool passed_over;                     /* a gate found the flight failed */
   bool lacks_staging;                   /* the pool has no buffer at the moment */
   struct tdm_member *summing;           /* memberships of groups with sums in progress (sums.h) */
-  uint64_t summing_from;                /* position of the newest sum that was reported as begun */
+  uint64_t summing_from;                /* `from` of the newest sum reported as begun */
   /* Ends these sums, which others wait for, with status and the thread's message, because the
    * stream has failed. NULL: there was no sum yet. */
   void (*end_sums)(struct tdm_cuda_queue *queue, tdm_status status);

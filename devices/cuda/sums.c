@@ -101,8 +101,8 @@ static tdm_status make_key(tdm_device *device, unsigned char *out_key) {
 static void leave(tdm_member *member) {
   if (!member) return;
   if (member->communicator) {
-    /* Makes the GPU current: NCCL restores the thread's previous device, and would open another
-     * one. */
+    /* Makes the GPU current. NCCL restores the thread's previous device, which it would otherwise
+     * open. */
     tdm_cuda_gpu *gpu = &tdm_cuda_device_of(member->device)->gpu;
     const bool entered = tdm_cuda_gpu_enter(gpu) == TDM_OK;
     (void)member->api->abort(member->communicator);

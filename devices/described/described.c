@@ -49,9 +49,7 @@ static tdm_status described_create(tdm_context *context, const tdm_kind_options 
   if (!described) return TDM_OUT_OF_MEMORY;
   described->machine = tdm_context_machine(context);
   const tdm_absent_options absent = {.kind = "paper",
-                                     .executes =
-                                         "cpu", /* these kernels define the supported operations and
-                                                 * their memory besides operands */
+                                     .executes = "cpu", /* these kernels define what is supported */
                                      .where = "is only described",
                                      .roles = (1u << TDM_QUEUE_OWN_ROLES) - 1,
                                      .number = (size_t)index,

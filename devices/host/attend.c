@@ -9,8 +9,7 @@
 enum {
   YIELD_NS = 2000, /* after attending for longer, yields the core now and then */
   LEAST_PATIENCE_NS = 1000000,
-  MOST_PATIENCE_NS = 10000000, /* a thread whose messages take longer parks: the rest is a small
-                                * part */
+  MOST_PATIENCE_NS = 10000000, /* a thread whose messages take longer parks */
   PATIENCE = 2,                /* patience as a multiple of recent waits */
   LATELY = 4,                  /* approximate number of waits that are averaged */
   LONGEST_PAUSE_NS = 200000,   /* while another thread attends */

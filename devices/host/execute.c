@@ -182,8 +182,8 @@ static bool copy_command(tdm_host_queue *queue, tdm_submission *submission, tdm_
 
 /* Poll interval of the network's own thread for a message while no other thread attends. It grows
  * with the message's age, so that waiting for a computing rank takes no core. It is longer while
- * devices of this rank compute, because polling uses their core (5,000 polls a second took an
- * eighth of it), and several pieces are outstanding while no thread waits. */
+ * devices of this rank compute, because polling uses their core: 5,000 polls a second took an
+ * eighth of it. That costs little, because several pieces are outstanding and no thread waits. */
 enum { LEAST_POLL_NS = 50000, MOST_POLL_NS = 200000, BUSY = 5, POLLS_OF_AGE = 4 };
 
 static uint64_t next_poll_ns(const tdm_host_executor *executor, uint64_t begin_ns) {

@@ -29,8 +29,7 @@ struct tdm_worker {
   /* For a network's worker: */
   tdm_attendant attendant;
   _Alignas(64) _Atomic bool taken; /* a thread executes its queues */
-  _Atomic uint32_t attended;       /* number of waiting threads, which execute the queues
-                                    * meanwhile */
+  _Atomic uint32_t attended;       /* waiting threads that execute the queues */
   _Atomic uint64_t lately_ns;      /* average time of recent waits, weighted to the latest */
   bool timed;                      /* its own thread polls them at a set time; valid when taken */
 };

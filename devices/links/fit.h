@@ -37,8 +37,8 @@ typedef struct tdm_link_latency {
 
 /* Adds the trips of one flight (count), which are sorted. Other activity on two machines only slows
  * messages down, so only the quickest third counts, of which the middle and the spread are used. If
- * a rank loses its core, all trips of a flight are slow, so the quickest flight in latency
- * counts. */
+ * a rank loses its core, all trips of a flight are slow, so latency keeps the quickest of its
+ * flights. */
 void tdm_link_note_flight(double *ns, size_t count, tdm_link_latency *latency);
 /* Corrects an estimate that was fitted to messages of a train: the line's latency becomes that of a
  * single message, and the ratios keep describing the time of its bytes. */

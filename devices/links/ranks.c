@@ -30,8 +30,7 @@ enum {
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
   BOTH_TRAINS = 3,           /* of each kind, in turns */
-  BOTH_LENGTH = 2,           /* length as a multiple of a train: TCP takes some round trips to find
-                              * its rate */
+  BOTH_LENGTH = 2,           /* times a train: TCP takes some round trips to find its rate */
   SIZE_NS = 200000000,       /* time for the trains of a size, if more than the minimum fit */
   MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is skipped */
 };

@@ -97,8 +97,7 @@ void tdm_links_forget(tdm_links *links) {
 
 void tdm_links_get(tdm_links *links, const tdm_device *from, const tdm_device *to, bool pinned,
                    tdm_link_estimate *out_estimate) {
-  if (from->rank != to->rank && from->exchanges && to->exchanges) { /* over their machines'
-                                                                     * network */
+  if (from->rank != to->rank && from->exchanges && to->exchanges) { /* by their machines' network */
     from = tdm_context_host_of(links->context, from->rank);
     to = tdm_context_host_of(links->context, to->rank);
   }

@@ -13,8 +13,7 @@ typedef struct tdm_link_trial {
   tdm_address from; /* an end on the host is used as described above; others are not touched */
   tdm_address to;
   size_t bytes;
-  bool stale;           /* the source is left first, not written last: both sides are evicted from
-                         * caches */
+  bool stale;           /* the source is not written last: both sides are out of caches */
   tdm_address between;  /* host memory that is touched to evict a target on the host */
   size_t between_bytes; /* 0: none */
 } tdm_link_trial;

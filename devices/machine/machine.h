@@ -40,8 +40,7 @@ typedef struct tdm_machine_port {
 
 typedef struct tdm_machine {
   char title[96];
-  uint32_t host_count; /* hosts whose devices can be planned for, limited by the number of
-                        * devices */
+  uint32_t host_count; /* that can be planned for, limited by the number of devices */
   uint32_t all_hosts;  /* described identical hosts: >= host_count */
   uint32_t devices_per_host;
   tdm_machine_processor host; /* represented by cpu:0; memory_bytes_per_ns 0: not described */

@@ -9,8 +9,7 @@
 #include "devices/network/network_state.h"
 
 enum {
-  WORDS_BYTES = TDM_MESSAGE_BYTES, /* for the reason why there is no data; every message has room
-                                    * for it */
+  WORDS_BYTES = TDM_MESSAGE_BYTES, /* of a reason, for which every message has room */
   /* With its header a piece is sent without a handshake. If two ranks send each other larger ones
    * at once, the handshakes wait for the outgoing data. */
   LEAST_PIECE_BYTES = 4 << 10, /* smaller pieces are not worth their cost */
@@ -268,8 +267,7 @@ tdm_status tdm_network_message(tdm_network *network, const tdm_command *command,
     if (status != TDM_OK) return end(progress, status);
     if (progress->passed == count) return end(progress, TDM_OK);
     status = post_some(network, command, progress, flight, spoiled, &moved);
-    tdm_network_give_up(network, status); /* pieces that are not handled would be taken for the next
-                                           * message's */
+    tdm_network_give_up(network, status); /* the next message would receive the rest */
     if (status != TDM_OK) return end(progress, status);
   }
   *out_ended = false;

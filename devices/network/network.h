@@ -22,8 +22,7 @@ tdm_status tdm_network_create(const tdm_allocator *allocator, tdm_endpoint *endp
  * omit it. */
 tdm_status tdm_network_watch(tdm_network *network,
                              const tdm_control_options *options) TDM_WARN_UNUSED;
-tdm_control *tdm_network_control(tdm_network *network); /* for tests; NULL: ranks are not
-                                                         * monitored */
+tdm_control *tdm_network_control(tdm_network *network); /* for tests; may be NULL */
 /* Notifies all ranks that this one takes no part any more, with status and the thread's message.
  * Operations that wait for it fail, here too. Does nothing if ranks are not monitored, status is
  * TDM_OK, or the job has already lost a rank. */
@@ -52,8 +51,7 @@ void tdm_network_destroy(tdm_network *network);
 
 int tdm_network_rank(const tdm_network *network);
 int tdm_network_rank_count(const tdm_network *network);
-const char *tdm_network_host(const tdm_network *network, int rank); /* name of the rank's host;
-                                                                     * borrowed */
+const char *tdm_network_host(const tdm_network *network, int rank); /* its name; borrowed */
 /* Mixes the ranks' machines, and the transport that connects them, into a hash. */
 uint64_t tdm_network_hash(const tdm_network *network, uint64_t hash);
 tdm_messenger *tdm_network_messenger(tdm_network *network);

@@ -81,8 +81,8 @@ struct tdm_network {
   size_t piece_bytes;          /* maximum for a message: the same on all ranks */
   tdm_message_progress sending;
   tdm_message_progress receiving;
-  tdm_sum_progress reducing;   /* its buffer is allocated at the start: a rank that cannot sum would
-                                * stop all ranks */
+  tdm_sum_progress reducing;   /* its buffer is allocated at the start, so that summing cannot
+                                * fail */
   tdm_network_call *gathering; /* (TDM_GATHER_CALLS * rank_count) */
   unsigned char *room;         /* (room_bytes) that these calls send from and receive into */
   size_t room_bytes;

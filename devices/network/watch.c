@@ -42,8 +42,7 @@ tdm_status tdm_network_check_left(tdm_network *network, int peer, uint64_t *left
   if (now_ns - *left_ns < TDM_LEFT_GRACE_NS) return TDM_OK;
   atomic_store(&network->left, left + 1);
   const tdm_status status = fail_left(network, left);
-  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait for this
-                                                                      * rank */
+  tdm_control_give_up(network->control, status, tdm_last_message()); /* others may wait */
   return status;
 }
 
@@ -54,9 +53,7 @@ tdm_status tdm_network_check_refused(tdm_network *network, const tdm_network_cal
   if (!network->control || !tdm_control_refused(network->control, ahead, tdm_time_ns(), &rank))
     return TDM_OK;
   char text[TDM_NET_RANK_TEXT_BYTES], why[TDM_CONTROL_TEXT_BYTES];
-  if (!tdm_control_refusal_text(network->control, rank, why))
-    return TDM_OK; /* it begins the run
-                    * now */
+  if (!tdm_control_refusal_text(network->control, rank, why)) return TDM_OK; /* it begins it now */
   const tdm_status status = tdm_fail(
       TDM_UNAVAILABLE, "%s was asked for the run in a wrong way, and takes no part in it: %s",
       tdm_endpoint_rank_text(network->endpoint, rank, text), why);

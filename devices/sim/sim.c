@@ -171,8 +171,7 @@ static bool sim_borrow(tdm_queue *queue) {
 }
 
 static void sim_run_borrowed(tdm_queue *queue, tdm_submission *submission) {
-  tdm_worker_submit(queue, submission); /* borrow always fails, so this is not called; it would be
-                                         * correct */
+  tdm_worker_submit(queue, submission); /* not called, because borrow always fails */
 }
 
 /* ---- The kind ------------------------------------------------------------------------------ */

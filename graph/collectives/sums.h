@@ -23,8 +23,7 @@ typedef struct tdm_sum {
   bool comes_home;     /* at home, but its terms travel like a ring's, because homes are spread */
   size_t bucket;       /* in rounds: the first bucket for its terms */
   uint32_t count;      /* number of devices with terms */
-  int16_t *devices;    /* (count), in the order of terms; in a tree the home first, if it is
-                        * there */
+  int16_t *devices;    /* (count), in the order of terms; in a tree the home is first */
   uint32_t *totals;    /* (count): the device's own terms; in the end the sum, where available */
   uint32_t *pieces;    /* ring: (count, count) of each device's own terms, then of the sum */
   uint32_t *current;   /* ring: (count) pieces of the partial sum; chain: (piece_count); comes_home:

@@ -270,8 +270,7 @@ static bool has_all_reduces(const tdm_forecasting *state) {
 
 tdm_status tdm_job_join_sums(tdm_forecasting *state) {
   if (!has_all_reduces(state)) return TDM_OK;
-  const size_t most = state->ranks[0].lowered->schedule.step_count; /* each rank has the same
-                                                                     * number */
+  const size_t most = state->ranks[0].lowered->schedule.step_count; /* the same on all */
   uint32_t *meetings = take(state, most, sizeof *meetings);
   if (!meetings) return TDM_OUT_OF_MEMORY;
   memset(meetings, 0xff, (most + 1) * sizeof *meetings);

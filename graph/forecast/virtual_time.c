@@ -17,8 +17,7 @@ static const double same_time = 1e-12;
 typedef struct simulation {
   tdm_virtual_schedule *schedule;
   tdm_region region;
-  uint32_t *pending;         /* per task: number of open waits, including the preceding task of the
-                              * queue */
+  uint32_t *pending;         /* per task: open waits, including the queue's preceding task */
   uint32_t *first_dependent; /* per task: index in dependents; (task_count + 1) */
   uint32_t *dependents;      /* tasks that wait for it */
   uint32_t *next_on_queue;   /* per task */

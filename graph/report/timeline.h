@@ -34,8 +34,7 @@ typedef struct tdm_timeline_node {
   const uint32_t *waits; /* nodes of other rows that its queue waits for before it */
   uint32_t previous_wait_count;
   const uint32_t *previous_waits; /* the same, of the plan's preceding run if that is in flight */
-  uint64_t bytes;                 /* for transfers; 0 for kernels, and the following members are
-                                   * NULL */
+  uint64_t bytes;                 /* for transfers; 0 for kernels, and what follows is NULL */
   const char *from;               /* device */
   const char *to;
   const char *cause;
@@ -58,8 +57,7 @@ typedef struct tdm_timeline_event {
   uint64_t wait_ns; /* the queue waited from here to begin_ns; 0: it did not */
   uint64_t begin_ns;
   uint64_t end_ns;
-  uint64_t core_wait_ns; /* part of it in which a copy waited for a core; not counted as time of a
-                          * link */
+  uint64_t core_wait_ns; /* part in which a copy waited for a core; no time of a link */
 } tdm_timeline_event;
 
 typedef struct tdm_timeline_run {

@@ -31,7 +31,7 @@ static bool is(const json_t *event, const char *key, const char *text) {
   return strcmp(text_of(event, key), text) == 0;
 }
 
-/* Reads microseconds. Negative times, and those beyond an hour of months, are read as 0. */
+/* Reads microseconds. Negative times, and those of 1e13 us (115 days) or more, are read as 0. */
 static uint64_t time_of(const json_t *object, const char *key) {
   const double us = json_number_value(json_object_get(object, key));
   return us > 0 && us < 1e13 ? (uint64_t)(us * 1000 + 0.5) : 0;

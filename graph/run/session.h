@@ -153,8 +153,7 @@ tdm_status tdm_session_state_dict_for(tdm_session *session,
 
 /* Memory of delivered outputs, reused by the next run after the user has released it. */
 tdm_status tdm_output_pool_create(tdm_context *context, tdm_output_pool **out_pool) TDM_WARN_UNUSED;
-void tdm_output_pool_close(tdm_output_pool *pool); /* frees idle memory; the rest is freed when
-                                                    * released */
+void tdm_output_pool_close(tdm_output_pool *pool); /* frees idle memory */
 /* Takes memory of device. partner: a discrete device that is copied from, near which the memory is
  * allocated; NULL: none. */
 tdm_status tdm_output_pool_take(tdm_output_pool *pool, tdm_device *device, tdm_device *partner,

@@ -166,8 +166,8 @@ static void deliver(tdm_loop_task *task) {
   tdm_context *context = tdm_context_retain(session->context);
   tdm_loop_timer_stop(tdm_context_loop(context), &run->deadline);
   tdm_run_leave_sequence(run); /* so that the callback may submit the next one */
-  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* it can no longer be
-                                                                          * found by its id */
+  const bool makes_room = tdm_run_table_remove(&session->runs, run->id); /* no longer found by its
+                                                                          * id */
   const size_t fetch_count = plan->target_count - plan->training;
   tdm_run_result result = {
       .run_id = run->id, .status = run->status, .message = run->message, .fetches = run->fetches};
@@ -275,8 +275,7 @@ static void start_submitted(tdm_run_state *run, const tdm_run_request *request,
 
 static tdm_status submit(tdm_session *session, const tdm_run_request *request,
                          const tdm_submit_options *options, uint64_t *out_run_id) {
-  const uint64_t due_ns = due_of(options); /* includes planning, and waiting for another thread that
-                                            * plans */
+  const uint64_t due_ns = due_of(options); /* includes the time of planning */
   if (!options->callback) return tdm_fail(TDM_INVALID_ARGUMENT, "a submission without a callback");
   if (!tdm_context_enter(session->context)) return tdm_context_refuse(session->context);
   tdm_run_state *run = NULL;

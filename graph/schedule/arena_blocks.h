@@ -24,8 +24,7 @@ typedef struct tdm_arena {
   uint32_t topmost;                /* block + 1; 0: empty */
   uint32_t lowest;                 /* block + 1 */
   uint32_t block_count;
-  uint64_t search_credit;               /* number of blocks that may still be inspected one by
-                                         * one */
+  uint64_t search_credit;               /* blocks that may still be inspected */
   uint64_t filled[TDM_ARENA_BINS / 64]; /* bit: bin is not empty */
   uint32_t bins[TDM_ARENA_BINS];        /* block + 1; 0: empty */
 } tdm_arena;

@@ -47,8 +47,7 @@ struct search {
   size_t earlier_count, earlier_capacity;
   uint32_t *pairs;     /* (2 * earlier_count): both ways */
   uint32_t *waiting;   /* (value_count): values that a later one may meet */
-  uint32_t *to_come;   /* (queue_count): beginnings on the queue of values that are not paired
-                        * yet */
+  uint32_t *to_come;   /* (queue_count): beginnings there of unpaired values */
   uint32_t *seen;      /* (queue_count): 1 + first step of the last of the others */
   uint32_t *order;     /* (value_count) */
   struct rank *ranks;  /* (value_count) */

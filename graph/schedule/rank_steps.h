@@ -8,16 +8,14 @@ typedef enum tdm_message_end {
   TDM_MESSAGE_NONE,
   TDM_MESSAGE_SEND,
   TDM_MESSAGE_RECEIVE,
-  TDM_MESSAGE_OF_ALL /* all members of a group execute it together, and it ends for all: an
-                      * all-reduce */
+  TDM_MESSAGE_OF_ALL /* executed by all members together, such as an all-reduce */
 } tdm_message_end;
 
 /* The end of a message that a step represents. */
 typedef struct tdm_step_message {
   uint8_t end;     /* tdm_message_end */
   uint32_t number; /* equal for all its ends, and unique among messages of the kind */
-  uint32_t peer;   /* the rank at the other end; for all of a group of devices: the index of this
-                    * member */
+  uint32_t peer;   /* the rank at the other end; for all of a group: the index of this member */
   uint64_t bytes;
   uint32_t group;   /* for all: 0: all ranks, once each; otherwise the group of devices */
   uint32_t members; /* number of members of a group of devices, on any ranks */

@@ -21,8 +21,7 @@ struct scheduler {
   tdm_schedule *schedule;
   tdm_region region;
   tdm_clocks clocks;         /* within one run */
-  tdm_clocks again;          /* knowledge of a run's steps of the preceding run; only with carried
-                              * storage */
+  tdm_clocks again;          /* knowledge of the preceding run; only with carried storage */
   struct history *histories; /* (storage_count) */
   struct reader *readers;    /* (access_count) */
   bool *written;             /* (storage_count): in the current run, while `again` is filled */

@@ -72,8 +72,7 @@ typedef struct tdm_admission {
    * excludes all others, and a reader has no order. */
   const void *chain;
   uint64_t number;             /* position in the order of the context's requests, from 1 */
-  struct tdm_admission *ahead; /* the preceding one inside, among those that write or have a
-                                * chain */
+  struct tdm_admission *ahead; /* preceding one inside that writes or has a chain */
   struct tdm_admission *behind;
   /* Returns true if a slot is free, and sets `writes`. These three are called under the store's
    * lock and do not block. */

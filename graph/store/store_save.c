@@ -48,9 +48,7 @@ static tdm_status add_entry(tdm_store *store, const tdm_saved_entry *saved, tdm_
 
 static tdm_status add_entries(tdm_store *store, const tdm_saved_entry *saved, size_t count,
                               int reader, tdm_tensor_list *list) {
-  if (!saved || !list)
-    return TDM_OUT_OF_MEMORY; /* the caller that failed to allocate it has set
-                               * the message */
+  if (!saved || !list) return TDM_OUT_OF_MEMORY; /* the caller has set the message */
   if (store->broken != TDM_OK) return tdm_fail(store->broken, "%s", store->message);
   for (size_t i = 0; i < count; i++) {
     if (has_own(store, saved[i].entry) || is_read_here(store, reader))

@@ -1,12 +1,12 @@
-/* Which dimension of a graph is the batch's, and whether a batch can be cut. Invariant: the graph
- * asked about is not touched. */
+/* Finds the dimension of a graph that is the batch's, and checks whether a batch can be split.
+ * Invariant: the graph is not changed. */
 #include <string.h>
 
 #include "graph/passes/passes.h"
 
 /* ---- The name ---- */
 
-/* Marks the values that target needs. */
+/* Marks the values that target depends on. */
 static void mark_needed(const tdm_graph *graph, uint32_t target, bool *needed) {
   needed[target] = true;
   TDM_EACH_NODE_BACKWARD(graph, node) {
@@ -24,7 +24,7 @@ static bool has_dimension(const tdm_shape *shape, tdm_dim name) {
   return false;
 }
 
-/* Drops the names that shape does not have. */
+/* Removes the names that shape lacks. */
 static void keep_shared(tdm_shape *names, const tdm_shape *shape) {
   int kept = 0;
   for (int d = 0; d < names->rank; d++)
@@ -39,7 +39,7 @@ static void first_names(tdm_shape *names, const tdm_shape *shape) {
       names->dims[names->rank++] = shape->dims[d];
 }
 
-/* The names that all needed inputs share; rank -1: no input is needed. */
+/* Returns the names that all needed inputs share; rank -1: no input is needed. */
 static tdm_shape shared_names(const tdm_graph *graph, const bool *needed) {
   tdm_shape names = {.rank = -1};
   for (size_t i = 0; i < graph->inputs.count; i++) {
@@ -64,7 +64,7 @@ static tdm_status choose_name(const tdm_shape *names, tdm_dim *out_batch) {
                                   : "no named dimension");
 }
 
-/* Every input has a name at most once, and one has it. */
+/* Fails unless each input has the name at most once, and at least one has it. */
 static tdm_status check_name(const tdm_graph *graph, const char *text, tdm_dim name) {
   bool any = false;
   for (size_t i = 0; i < graph->inputs.count; i++) {

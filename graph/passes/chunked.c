@@ -1,7 +1,7 @@
-/* What the rules of operations ask and say when a batch is computed in parts, which are
- * micro-batches or the chunks of a parallel region, and what happens where there is no rule: a node
- * a part. Invariant: a value has its rows along a known dimension, in a known number of stretches,
- * or it is torn: no operation has to remember to say so. */
+/* Computes a batch in parts, which are micro-batches or the chunks of a parallel region: the
+ * functions that rules `chunk` call, and the default for operations without a rule, one node per
+ * part. Invariant: either the position of a value's rows is known, as a dimension and a number of
+ * stretches, or the value is marked as torn. No rule has to mark a value explicitly. */
 #include <string.h>
 
 #include "core/last_failure.h"
@@ -10,7 +10,7 @@
 #include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
 
-enum { SUM_OPERANDS = 16 }; /* at once */
+enum { SUM_OPERANDS = 16 }; /* terms per node of a sum */
 
 /* ---- Asking ---- */
 
@@ -118,7 +118,8 @@ tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i
 
 /* ---- A node a part ---- */
 
-/* The parts of all inputs that are cut hold their rows alike: how often the rows repeat. */
+/* Writes how often the rows repeat. Fails unless it is the same number in the parts of all inputs
+ * that are split. */
 static tdm_status common_outer(const tdm_chunked *chunked, int64_t *out_outer) {
   const tdm_ir_node *node = chunked->node;
   *out_outer = 0;
@@ -149,8 +150,8 @@ static tdm_status clone_node(tdm_chunked *chunked, const void *attributes, size_
   return TDM_OK;
 }
 
-/* The one dimension in which the parts' shapes differ from the whole's, and add up to it; else
- * TDM_CUT_TORN. */
+/* Returns the only dimension in which the shapes of the parts differ from the whole's and add up to
+ * it, or TDM_CUT_TORN. */
 static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   const tdm_graph *graph = chunked->graph;
   const tdm_shape *whole = &tdm_ir_value_at(graph, value)->spec.shape;
@@ -170,7 +171,8 @@ static int cut_dimension(const tdm_chunked *chunked, uint32_t value) {
   return found;
 }
 
-/* Do the parts, and so the whole, hold the rows of the dimension in so many stretches? */
+/* Returns true if the rows are in that many stretches along the dimension, in each part and so in
+ * the whole. */
 static bool has_stretches(const tdm_chunked *chunked, uint32_t value, tdm_cut cut) {
   for (size_t i = 0; i < chunked->count; i++) {
     const uint32_t part = tdm_chunked_versions(chunked, value)[i];
@@ -180,8 +182,8 @@ static bool has_stretches(const tdm_chunked *chunked, uint32_t value, tdm_cut cu
   return true;
 }
 
-/* The attributes of a part's node, told which part of the whole it has: of what is itself a part,
- * which part of that. NULL, with a failure. */
+/* Returns the attributes of a part's node with the position of the part in the whole. If the node
+ * is itself a part, positions are combined. Returns NULL after a failure. */
 static void *numbered(const tdm_chunked *chunked, const tdm_ir_node *made, const tdm_chunk *place) {
   const size_t at = made->operation->chunk_at - 1u;
   char *copy =
@@ -200,15 +202,15 @@ static void *numbered(const tdm_chunked *chunked, const tdm_ir_node *made, const
   return copy;
 }
 
-/* Lets a part's node, whose rows lie in several stretches, see these as rows: so its places follow
- * one another within each. The part is then a view of what it makes. */
+/* Reshapes the output of a part's node whose rows are in several stretches, so that the stretches
+ * become rows and elements of each are consecutive. The part becomes a view of that output. */
 static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_cut cut,
                                 const tdm_chunk *place) {
   tdm_graph *graph = chunked->graph;
   tdm_ir_node *node = tdm_producer(graph, *part);
   const tdm_shape shape = tdm_ir_value_at(graph, *part)->spec.shape;
   tdm_shape rows = tdm_stretches_of(&shape, cut), back = shape;
-  rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be cut once more */
+  rows.dims[1] = back.dims[cut.dimension] = TDM_INFER; /* they may be split again */
   const tdm_insertion at = {.before = node,
                             .name = node->name,
                             .wanted_device = node->wanted_device,
@@ -229,7 +231,7 @@ static tdm_status see_stretches(const tdm_chunked *chunked, uint32_t *part, tdm_
   return TDM_OK;
 }
 
-/* How many places follow one another for each row of a stretch. */
+/* Returns the number of consecutive elements for each row of a stretch. */
 static int64_t row_elements(const tdm_shape *shape, tdm_cut cut) {
   int64_t count = 1;
   for (int d = cut.dimension + 1; d < shape->rank; d++)
@@ -237,7 +239,8 @@ static int64_t row_elements(const tdm_shape *shape, tdm_cut cut) {
   return count;
 }
 
-/* Tells every part of a node whose numbers are keyed by place which part of the whole it has. */
+/* Sets in each part of a node whose random numbers depend on positions which part of the whole it
+ * is. */
 static tdm_status number_parts(tdm_chunked *chunked, const tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   const tdm_cut cut = chunked->cuts[node->first_output];
@@ -271,7 +274,7 @@ static tdm_status clone_for_all(tdm_chunked *chunked, const void *attributes) {
   return TDM_OK;
 }
 
-/* By a node that has no rule for its parts, or one that says nothing of this output. */
+/* Returns the cut of an output for which no rule sets one. */
 static tdm_cut torn_by_shape(const tdm_ir_node *node) {
   return (tdm_cut){TDM_CUT_TORN, -(int64_t)node->index};
 }
@@ -314,9 +317,9 @@ tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
 
 struct tdm_tear {
   tdm_tear *before;
-  int64_t number;   /* from 1: the `outer` of cuts */
+  int64_t number;   /* from 1: `outer` of the cuts */
   const char *name; /* of the node */
-  char why[];       /* its rule's words */
+  char why[];       /* message of its rule */
 };
 
 static void set_cuts(tdm_chunked *chunked, tdm_cut cut) {
@@ -324,7 +327,8 @@ static void set_cuts(tdm_chunked *chunked, tdm_cut cut) {
     chunked->cuts[chunked->node->first_output + k] = cut;
 }
 
-/* By the node, whose rule has refused by the thread's last message. */
+/* Records that the node tore its rows. The reason is the thread's last message, which the node's
+ * rule set. */
 static tdm_status tear(tdm_chunked *chunked) {
   const size_t bytes = strlen(tdm_last_message()) + 1;
   tdm_tear *made = tdm_region_take(&chunked->graph->region, sizeof *made + bytes, "batch in parts");
@@ -354,7 +358,7 @@ static uint32_t torn_input(const tdm_chunked *chunked) {
   return 0;
 }
 
-/* Has the rule, which says that all is well, said of every output what it is? */
+/* Fails unless a rule that succeeded has set the cut of each output. */
 static tdm_status check_said(const tdm_chunked *chunked) {
   for (uint32_t k = 0; k < chunked->node->output_count; k++)
     if (tdm_chunked_versions(chunked, chunked->node->first_output + k)[0] == 0)
@@ -374,7 +378,7 @@ static tdm_status ask_rule(tdm_chunked *chunked, const tdm_insertion *at) {
   return status == TDM_OK ? check_said(chunked) : status;
 }
 
-/* Has each part its node by now? */
+/* Returns true if each part has its node. */
 static bool all_made(const tdm_chunked *chunked) {
   return tdm_chunked_versions(chunked, chunked->node->first_output)[chunked->count - 1] != 0;
 }
@@ -385,7 +389,7 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
   if (torn) {
     const tdm_status made = clone_for_all(chunked, NULL);
     if (made == TDM_INVALID_ARGUMENT || made == TDM_UNSUPPORTED)
-      return tdm_chunked_fail_torn(chunked, torn); /* shapes of parts do not fit for that */
+      return tdm_chunked_fail_torn(chunked, torn); /* shapes of the parts do not fit */
     set_cuts(chunked, chunked->cuts[torn]);
     return made;
   }
@@ -398,7 +402,7 @@ tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node, const td
   if (tdm_graph_status(chunked->graph) != TDM_OK ||
       (!all_made(chunked) &&
        (chunked->graph->nodes.count > first_made || clone_for_all(chunked, NULL) != TDM_OK))) {
-    tdm_last_failure_restore(&refusal); /* each part by itself cannot be computed either */
+    tdm_last_failure_restore(&refusal); /* nor can each part be computed separately */
     return status;
   }
   tdm_last_failure_restore(&refusal);
@@ -424,7 +428,7 @@ void tdm_chunked_set_cut(tdm_chunked *chunked, size_t output, tdm_cut cut) {
 
 void tdm_chunked_set_whole(tdm_chunked *chunked, size_t output, tdm_value whole) {
   const uint32_t value = output_of(chunked, output);
-  if (!value || !whole.index) return; /* the graph's error tells why */
+  if (!value || !whole.index) return; /* the graph has an error */
   if (tdm_ir_owns(chunked->graph, whole) &&
       tdm_spec_may_be(&tdm_ir_value_at(chunked->graph, whole.index)->spec,
                       &tdm_ir_value_at(chunked->graph, value)->spec))

@@ -1,47 +1,47 @@
-/* A batch that is computed in parts: what rules `chunk` (chunked.c) share with the passes that cut
- * it, in time (micro_batch.c) or over devices (data_parallel.c). Invariant: a value that was there
- * before has either one version, or one for each part. */
+/* A batch that is computed in parts: the state that rules `chunk` (chunked.c) share with the passes
+ * that split the batch, in time (micro_batch.c) or over devices (data_parallel.c). Invariant: an
+ * original value has either one version, or one version per part. */
 #ifndef TANDEM_GRAPH_PASSES_CHUNKED_H
 #define TANDEM_GRAPH_PASSES_CHUNKED_H
 
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
-/* A cut's dimension: each part has a value, which is no part of the whole's (torn: rows lie in no
- * known order, or were mixed with those of the same part alone; `outer` tells by whom); each part
- * has the whole value, of no rows. What is torn stays so, whatever goes on with it. */
+/* Special dimensions of a cut. TORN: each part has a value that is no part of the whole's, because
+ * the order of the rows is unknown or rows of one part were mixed; `outer` identifies the node that
+ * did this. REPEATED: each part has the whole value, which contains no rows. All results of torn
+ * values are torn. */
 #define TDM_CUT_TORN (-2)
 #define TDM_CUT_REPEATED (-3)
 
-/* Where a node stands that was there before, beside the replicas of a parallel region. */
+/* Position of an original node relative to the replicas of a parallel region. */
 typedef enum tdm_side {
   TDM_SIDE_BEFORE,
   TDM_SIDE_INSIDE,
   TDM_SIDE_AFTER,
-  TDM_SIDE_BETWEEN /* made of what the region makes, and read in it again */
+  TDM_SIDE_BETWEEN /* consumes results of the region and produces inputs of it */
 } tdm_side;
 
-/* Why a rule has torn the rows of a batch. */
+/* The reason why a rule tore the rows of a batch. */
 typedef struct tdm_tear tdm_tear;
 
-/* Makes a node the one that computes part i: where it stands, and on whose behalf. */
+/* Sets the placement and the owner of a node so that it computes part i. */
 typedef void (*tdm_chunked_settle)(const tdm_chunked *chunked, tdm_ir_node *like, size_t i);
 
 struct tdm_chunked {
   tdm_graph *graph;
-  size_t count; /* parts, at least 2 */
+  size_t count; /* number of parts, at least 2 */
   int64_t rows[TDM_MAX_PARTS];
-  uint32_t *versions; /* per value that was there before, count: its versions; whole: the first */
-  tdm_cut *cuts;      /* per value that was there before */
-  size_t value_count; /* that were there before */
-  uint16_t *parallel_regions; /* per part and parallel region that was there before: the parallel
-                                 region it has instead */
-  size_t region_count;        /* that were there before */
-  tdm_ir_node *node;          /* whose rule is asked */
-  tdm_ir_node *before;        /* its parts are inserted before this one; NULL: behind all */
+  uint32_t *versions;         /* per original value, count: its versions; whole: only the first */
+  tdm_cut *cuts;              /* per original value */
+  size_t value_count;         /* number of original values */
+  uint16_t *parallel_regions; /* per part and original region: the region that replaces it */
+  size_t region_count;        /* number of original regions */
+  tdm_ir_node *node;          /* the node of the rule */
+  tdm_ir_node *before;        /* parts are inserted before this node; NULL: at the end */
   tdm_chunked_settle settle;
-  const uint8_t *sides; /* per node that was there before, tdm_side; NULL: all are inside */
-  tdm_tear *tears;      /* the latest; NULL: none */
+  const uint8_t *sides; /* per original node, tdm_side; NULL: all are inside */
+  tdm_tear *tears;      /* latest one; NULL: none */
 };
 
 static inline bool tdm_chunked_is_torn(const tdm_chunked *chunked, uint32_t value) {
@@ -51,48 +51,49 @@ static inline uint32_t *tdm_chunked_versions(const tdm_chunked *chunked, uint32_
   return &chunked->versions[(size_t)value * chunked->count];
 }
 
-/* Computes a node that no row reaches for every part. */
+/* Computes a node that no row reaches in each part. */
 tdm_status tdm_chunked_repeat(tdm_chunked *chunked, tdm_ir_node *node) TDM_WARN_UNUSED;
-/* Computes a node that rows reach for every part, and finds where they are in what it makes: by its
- * rule, to which `at` is lent, else by shapes. What is made of torn values is torn, and so is what
- * the rule refuses. */
+/* Computes a node that rows reach in each part, and sets the cuts of its outputs: by its rule, to
+ * which `at` is lent, otherwise by shapes. Outputs are torn if an input is torn or if the rule
+ * fails. */
 tdm_status tdm_chunked_compute(tdm_chunked *chunked, tdm_ir_node *node,
                                const tdm_insertion *at) TDM_WARN_UNUSED;
-/* INVALID_ARGUMENT, naming the node that tore the rows of the value, and why: it cannot be read as
- * the whole batch's. */
+/* Fails with INVALID_ARGUMENT, naming the node that tore the rows of the value, and why. The value
+ * cannot be read as the whole batch's. */
 tdm_status tdm_chunked_fail_torn(const tdm_chunked *chunked, uint32_t value) TDM_WARN_UNUSED;
-/* What stands for a value in part i; 0 for 0. */
+/* Returns the version of a value in part i; 0 for 0. */
 uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t i);
-/* Is the value made of all parts, once? Inputs and what no row has reached are not. */
+/* Returns true if the value is computed once from all parts. Inputs and values that no row reaches
+ * are not. */
 bool tdm_chunked_is_joined(const tdm_chunked *chunked, uint32_t value);
-/* Does the node read a value of that kind, and nothing that rows went into: is it computed once,
- * behind the parts? */
+/* Returns true if the node reads a joined value and no value that contains rows, so that it is
+ * computed once, after the parts. */
 bool tdm_chunked_joins(const tdm_chunked *chunked, const tdm_ir_node *node);
-/* The value is made once, of what is made of all parts. */
+/* Marks the value as computed once, from values of all parts. */
 void tdm_chunked_join(tdm_chunked *chunked, uint32_t value, uint32_t by);
 
 /* ---- Regions within a parallel region (inner_regions.c) ---- */
 
-/* Makes those inside `region` once more for every replica: chunked->parallel_regions says which. */
+/* Creates the regions inside `region` again for each replica, as in chunked->parallel_regions. */
 tdm_status tdm_instantiate_inner(tdm_chunked *chunked, uint16_t region) TDM_WARN_UNUSED;
-/* How values enter them, once all have their versions. */
+/* Sets how values enter the inner regions, after all values have their versions. */
 tdm_status tdm_settle_inner(tdm_chunked *chunked, uint16_t region) TDM_WARN_UNUSED;
 
 /* ---- Replicas of a parallel region (replica_order.c); node_count: nodes that were there before
  * ---- */
 
-/* A node outside that asks for the gradient of a value of the region (asked.c) asks every replica
- * for its own: these are put together, or, of what no rows went into, added up. The node may be
- * gone. */
+/* Replaces a node outside that represents the gradient of a value in the region by one in each
+ * replica (replica_gradients.c). Their results are concatenated, or added if no rows went into the
+ * value. The node may be removed. */
 tdm_status tdm_ask_replicas(tdm_chunked *chunked, const tdm_parallel_region *region,
                             const int16_t *devices, tdm_ir_node *node) TDM_WARN_UNUSED;
-/* Regions that named how a value enters them read gathered[value] in its place, unless that is 0.
- */
+/* Replaces values that enter regions by gathered[value], unless that is 0. */
 void tdm_rename_entering(const tdm_chunked *chunked, const uint32_t *gathered);
-/* Of what no row reaches, and nothing reads in a later replica, the first replica's is enough. */
+/* Removes nodes that no row reaches from later replicas if nothing there reads them; the first
+ * replica keeps them. */
 void tdm_remove_unread_replicas(tdm_chunked *chunked, size_t node_count);
-/* Sorts the nodes before chunked->before: those that were there, then replica after replica, what
- * is made of all of them between their stages. Updates stand behind all. */
+/* Sorts the nodes before chunked->before: the original ones, then one replica after another, with
+ * values of all replicas between their stages. Updates come last. */
 tdm_status tdm_order_replicas(const tdm_chunked *chunked, size_t node_count) TDM_WARN_UNUSED;
 
 #endif

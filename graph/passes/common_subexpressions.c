@@ -1,9 +1,9 @@
-/* Common subexpressions: of nodes that compute the same, the first in plan order stands for all:
- * two look-ups of one table by one input, two casts of one value. It comes behind gradient, so that
- * no sum of adjoints has other terms or another order than it had; a value that is read more often
- * has the bits that its copies had. Invariant: what is delivered, or is overwritten by anybody,
- * stays by itself, as do nodes with effects, updates and refreshes; what is merged has the same
- * device, role, replica and micro-batch. */
+/* Merges common subexpressions: the first of several nodes that compute the same replaces the
+ * others, for example two look-ups of one table by one input, or two casts of one value. The pass
+ * comes after gradient, so that sums of adjoints keep their terms and their order; the bits of
+ * results do not change.
+ * Invariant: a value that is delivered or overwritten is never merged, nor are nodes with effects,
+ * updates and refreshes. Merged nodes have the same device, role, replica and micro-batch. */
 #include <string.h>
 
 #include "core/hash.h"
@@ -13,14 +13,14 @@
 
 typedef struct common_state {
   tdm_graph *graph;
-  bool *apart;      /* per value: delivered, or memory that somebody overwrites */
-  uint32_t *by;     /* per value: what stands for it; 0: itself */
-  tdm_table firsts; /* the first nodes of their kind */
+  bool *apart;      /* per value: delivered, or its memory is overwritten */
+  uint32_t *by;     /* per value: its replacement; 0: itself */
+  tdm_table firsts; /* the first node of each kind */
   tdm_common_savings *savings;
 } common_state;
 
-/* A program built with an older header could not say: its operations are executed each time, as
- * they were. */
+/* The field does not exist in programs built with an older header. Their operations are executed
+ * each time, as before. */
 static bool has_effects(const tdm_operation *operation) {
   return !TDM_OPERATION_HAS(operation, has_effects) || operation->has_effects;
 }
@@ -49,7 +49,8 @@ static uint64_t hash_of(const tdm_ir_node *node) {
   return hash;
 }
 
-/* What has no inputs has its shape from nowhere else. */
+/* Returns true if outputs have equal dtypes and shapes. For nodes without inputs nothing else
+ * determines the shape. */
 static bool same_outputs(const tdm_graph *graph, const tdm_ir_node *a, const tdm_ir_node *b) {
   for (uint32_t k = 0; k < a->output_count; k++) {
     const tdm_spec *one = &tdm_ir_value_at(graph, a->first_output + k)->spec;

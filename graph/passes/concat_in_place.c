@@ -1,32 +1,31 @@
-/* Gathers without a copy: where the parts of a concatenation would lie one after the other in it,
- * whoever makes a part, or carries it to the whole's device last, writes it there; no kernel puts
- * them together. Invariant: a joined part is the whole memory of its value, and of no other part.
- */
+/* Concatenation without a copy. If parts are contiguous in the whole, the producer of a part, or
+ * its last transfer, writes it directly into the whole, and no kernel concatenates. Invariant: a
+ * joined part is the whole memory of its value and of no other part. */
 #include "graph/passes/parts.h"
 #include "graph/passes/passes.h"
 
 typedef struct join_state {
   tdm_graph *graph;
-  uint32_t *wholes;     /* per value: the concatenation it lies in; 0: none */
-  bool *delivered;      /* per value: memory that a run hands out */
-  uint32_t *last_read;  /* per memory: index in order of the last that reads it, + 1 */
-  uint32_t *last_write; /* the same of the last that overwrites it; 0: nobody */
+  uint32_t *wholes;     /* per value: the concatenation that contains it; 0: none */
+  bool *delivered;      /* per value: its memory is delivered */
+  uint32_t *last_read;  /* per memory: 1 + index in order of its last reader */
+  uint32_t *last_write; /* the same for its last writer; 0: none */
 } join_state;
 
 static bool is_dense(const tdm_ir_value *value) {
   return value->spec.format == TDM_FORMAT_DENSE && value->bytes > 0;
 }
 
-/* Do the parts lie one after the other in the whole? */
+/* Returns true if the parts are contiguous in the whole. */
 static bool parts_follow(const tdm_shape *whole, int64_t dimension) {
   for (int64_t d = 0; d < dimension; d++)
     if (whole->dims[d] != 1) return false;
   return true;
 }
 
-/* Who still needs the memory of the value behind the node at index in order? Sums overwrite what
- * only they read: a part after it has been put together, or the whole, which is then not the part's
- * any more. */
+/* Returns true if the memory of the value is needed after the node at index in order. Sums
+ * overwrite memory that only they read: a part after its concatenation, or the whole, which then no
+ * longer contains the part. */
 static bool is_needed_behind(const join_state *state, uint32_t value, uint32_t whole, size_t at) {
   const uint32_t root = tdm_ir_value_at(state->graph, value)->root;
   if (state->last_write[root] > at + 1) return true;
@@ -35,7 +34,7 @@ static bool is_needed_behind(const join_state *state, uint32_t value, uint32_t w
   return state->last_read[root] > at + 1 || tdm_ir_node_at(state->graph, producer)->joined;
 }
 
-/* May the value lie in another one's memory, made there by its own producer? */
+/* Returns true if the value may be produced directly in another value's memory. */
 static bool may_move(const join_state *state, uint32_t value, int16_t device) {
   const tdm_ir_value *part = tdm_ir_value_at(state->graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(state->graph, part->root);
@@ -74,7 +73,7 @@ static void note_uses(join_state *state) {
   }
 }
 
-/* Where each part begins in its concatenation. */
+/* Sets the offset of each part in its concatenation. */
 static void settle_parts(const join_state *state, const tdm_ir_node *node, uint64_t *offsets) {
   const uint32_t *inputs = node->inputs;
   uint64_t offset = 0;
@@ -84,7 +83,7 @@ static void settle_parts(const join_state *state, const tdm_ir_node *node, uint6
   }
 }
 
-/* Concatenations may lie in others. */
+/* Places a value; a concatenation may itself be part of another one. */
 static void settle_value(const join_state *state, uint32_t value, const uint64_t *offsets) {
   tdm_ir_value *moved = tdm_ir_value_at(state->graph, value);
   while (state->wholes[moved->root]) {

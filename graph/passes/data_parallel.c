@@ -3,10 +3,10 @@
  *   x --> part(x)      becomes      x --> split --> part(x_0) on device 0 --> concat
  *                                             \---> part(x_1) on device 1 ---/
  *
- * Parameters are read by all replicas; the transfer pass makes their copies. What is summed over
- * rows, by an operation's rule `chunk`, is made of all replicas' sums, once, where results are put
- * together, and so is what only such values are made of. Outer parts are replaced before those in
- * them, which each replica then has for itself. Invariant: nodes outside keep their order. */
+ * All replicas read the same parameters; the transfer pass makes copies. An operation that sums
+ * over rows, by its rule `chunk`, is computed once from the sums of all replicas, on the device of
+ * the results. So are nodes that depend only on such values. Outer regions are replaced before
+ * inner ones, of which each replica then has its own. Invariant: nodes outside keep their order. */
 #include <string.h>
 
 #include "devices/tensors/chunks.h"
@@ -16,22 +16,22 @@
 #include "graph/passes/parts.h"
 
 typedef struct parallel_state {
-  tdm_chunked chunked; /* the replicas, before the first node that needs the part; stands first */
+  tdm_chunked chunked; /* first field; replicas come before nodes that depend on the region */
   tdm_graph *graph;
   uint16_t region_index;
-  tdm_parallel_region parallel_region; /* a copy: the list may move */
-  uint8_t *sides;                      /* those of chunked */
+  tdm_parallel_region parallel_region; /* a copy, because the list may move */
+  uint8_t *sides;                      /* used by chunked */
   size_t node_count;
   int16_t devices[TDM_MAX_PARTS];
-  uint32_t *gathered;  /* per value that was there before: what stands for it outside; or 0 */
-  bool is_described;   /* by the user; else it is one of those for the parts of another */
-  int64_t rows;        /* -1: no value was cut yet */
-  uint32_t rows_value; /* where they were seen first */
+  uint32_t *gathered;  /* per original value: its replacement outside; or 0 */
+  bool is_described;   /* by the user; else created for a part of another */
+  int64_t rows;        /* -1: no value was split yet */
+  uint32_t rows_value; /* value with that number of rows */
 } parallel_state;
 
 /* ---- Chunks ---- */
 
-/* Those devices that have rows; the first where there are none. */
+/* Selects the devices that get rows; the first one if there are none. */
 static void share_out(parallel_state *state) {
   int64_t sizes[TDM_MAX_PARTS];
   const tdm_parallel_region *parallel_region = &state->parallel_region;
@@ -51,7 +51,8 @@ static void share_out(parallel_state *state) {
 
 /* ---- What is inside, and what enters ---- */
 
-/* Of a node that was there before; of one that was made since, none of them. */
+/* Returns the side of an original node. A node that was created later counts as before the
+ * region. */
 static tdm_side side_of(const parallel_state *state, const tdm_ir_node *node) {
   return node->index < state->node_count ? (tdm_side)state->sides[node->index] : TDM_SIDE_BEFORE;
 }
@@ -61,7 +62,7 @@ static tdm_side side_of_value(const parallel_state *state, uint32_t value) {
   return producer ? side_of(state, producer) : TDM_SIDE_BEFORE;
 }
 
-/* What nodes inside need of those that need the region. */
+/* Marks the nodes outside that depend on the region and that nodes inside depend on. */
 static void mark_between(parallel_state *state) {
   TDM_EACH_NODE_BACKWARD(state->graph, node) {
     const tdm_side side = side_of(state, node);
@@ -72,7 +73,8 @@ static void mark_between(parallel_state *state) {
   }
 }
 
-/* Does the node rewrite in place what nodes before it read that will stand behind the region? */
+/* Returns true if the node overwrites memory that nodes before it read which will be placed after
+ * the region. */
 static bool rewrites_what_they_read(const parallel_state *state, const tdm_ir_node *node) {
   const tdm_graph *graph = state->graph;
   if (graph->kepts.count == 0 || !node->operation->overwrites[0]) return false;
@@ -87,8 +89,9 @@ static bool rewrites_what_they_read(const parallel_state *state, const tdm_ir_no
   return false;
 }
 
-/* A region within another reads what is made of the outer one's replicas, of which its own nodes
- * are: a sum over all rows, and what goes on with it and with rows. Nobody describes that. */
+/* Finds the side of each node. A region inside another may read values of all outer replicas, to
+ * which its own nodes belong: a sum over all rows, and consumers of it and of rows. In a region
+ * that the user described this is an error. */
 static tdm_status find_sides(parallel_state *state) {
   const tdm_graph *graph = state->graph;
   bool comes_back = false;
@@ -116,7 +119,7 @@ static tdm_status find_sides(parallel_state *state) {
   return TDM_OK;
 }
 
-/* The dimension a value is cut along; TDM_BROADCAST: it is not. */
+/* Returns the dimension along which a value is split, or TDM_BROADCAST. */
 static int32_t dimension_of(const parallel_state *state, uint32_t value) {
   const tdm_ir_value *found = tdm_ir_value_at(state->graph, value);
   if (found->kind == TDM_VALUE_PERSISTENT || found->spec.shape.rank == 0) return TDM_BROADCAST;
@@ -141,7 +144,7 @@ static tdm_status note_rows(parallel_state *state, uint32_t value, int32_t dimen
 
 typedef tdm_status (*input_visitor)(parallel_state *state, uint32_t value);
 
-/* Every value that enters, each time it is read. */
+/* Visits each value that enters, each time it is read. */
 static tdm_status visit_entering(parallel_state *state, input_visitor visit) {
   TDM_EACH_NODE(state->graph, node) {
     if (side_of(state, node) != TDM_SIDE_INSIDE) continue;
@@ -160,7 +163,7 @@ static tdm_status count_rows_of(parallel_state *state, uint32_t value) {
 
 /* ---- Rewriting ---- */
 
-/* Where what is made of all replicas stands. */
+/* Returns where values of all replicas are computed. */
 static tdm_insertion insertion_for(const parallel_state *state, const char *name) {
   return (tdm_insertion){.before = state->chunked.before,
                          .name = name,
@@ -176,7 +179,7 @@ static tdm_parts_attributes attributes_for(const parallel_state *state, int64_t 
   return attributes;
 }
 
-/* Gives every replica its part of a value that enters. */
+/* Gives each replica its part of a value that enters. */
 static tdm_status scatter(parallel_state *state, uint32_t value) {
   tdm_chunked *chunked = &state->chunked;
   uint32_t *parts = tdm_chunked_versions(chunked, value);
@@ -198,7 +201,7 @@ static tdm_status scatter(parallel_state *state, uint32_t value) {
 }
 
 static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t r) {
-  const parallel_state *state = (const parallel_state *)chunked; /* its first field */
+  const parallel_state *state = (const parallel_state *)chunked; /* first field */
   like->device = state->devices[r];
   like->replica = (uint16_t)(r + 1);
   like->later_replica |= r > 0;
@@ -206,7 +209,8 @@ static void settle_replica(const tdm_chunked *chunked, tdm_ir_node *like, size_t
 
 /* ---- Nodes ---- */
 
-/* Of what is made of all replicas, and of that alone: once, where results are put together. */
+/* Computes a node that depends only on values of all replicas, once and on the device of the
+ * results. */
 static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
   tdm_chunked *chunked = &state->chunked;
   uint32_t inputs[TDM_KERNEL_MAX_INPUTS];
@@ -223,7 +227,8 @@ static tdm_status join(parallel_state *state, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* The replica, from 1, that made all that the node reads of replicas; 0: several; -1: none. */
+/* Returns the replica, from 1, that produced all inputs of the node that come from replicas; 0:
+ * several; -1: none. */
 static int replica_of_inputs(const parallel_state *state, const tdm_ir_node *node) {
   int found = -1;
   for (uint32_t k = 0; k < node->input_count; k++) {
@@ -235,8 +240,9 @@ static int replica_of_inputs(const parallel_state *state, const tdm_ir_node *nod
   return found;
 }
 
-/* What a rule has made besides the replicas' nodes follows what it reads: a count of targets that
- * lie outside stays there, one of a replica's is made by the replica. */
+/* Places nodes that a rule created besides the replicas' nodes next to their inputs. A count of
+ * targets outside the region stays outside; one of a replica's targets is computed by the
+ * replica. */
 static void settle_made(parallel_state *state, size_t first_made) {
   tdm_graph *graph = state->graph;
   for (size_t i = first_made; i < graph->nodes.count; i++) {
@@ -271,7 +277,7 @@ static tdm_status rewrite_node(parallel_state *state, tdm_ir_node *node) {
 
 /* ---- What leaves ---- */
 
-/* What stands for a value of the part outside of it; made when it is first asked for. */
+/* Replaces a value of the region by its value outside, which is created for the first consumer. */
 static tdm_status gather(parallel_state *state, uint32_t *value) {
   if (side_of_value(state, *value) != TDM_SIDE_INSIDE) return TDM_OK;
   tdm_chunked *chunked = &state->chunked;
@@ -323,7 +329,7 @@ static tdm_status gather_all(parallel_state *state) {
 
 /* ---- The region ---- */
 
-/* One between the replicas' nodes stays, behind what it is made of. */
+/* Keeps a node that lies between the replicas' nodes, after its inputs. */
 static tdm_status rewrite_between(parallel_state *state, tdm_ir_node *node) {
   TDM_TRY(gather_node(state, node));
   tdm_move_node(state->graph, node, state->chunked.before);
@@ -348,7 +354,8 @@ static tdm_status rewrite_nodes(parallel_state *state) {
   return tdm_settle_inner(chunked, state->region_index);
 }
 
-/* Brings what needs the part behind all others: what is made for the part stands before it. */
+/* Moves nodes that depend on the region to the end, so that nodes created for the region come
+ * before them. */
 static void move_after(parallel_state *state) {
   TDM_EACH_NODE_BACKWARD(state->graph, node) {
     if (side_of(state, node) != TDM_SIDE_AFTER) continue;
@@ -376,7 +383,7 @@ static tdm_status rewrite(parallel_state *state) {
   return tdm_order_replicas(chunked, state->node_count);
 }
 
-/* One replica: the nodes stay, on its device. */
+/* For one replica: keeps the nodes and places them on its device. */
 static void pass_through(parallel_state *state, int16_t device, uint16_t replica) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
@@ -396,7 +403,7 @@ static void pass_through(parallel_state *state, int16_t device, uint16_t replica
 static tdm_status replace_with(parallel_state *state) {
   TDM_TRY(find_sides(state));
   TDM_TRY(visit_entering(state, count_rows_of));
-  if (state->rows < 0) state->rows = 0; /* nothing is cut: one replica */
+  if (state->rows < 0) state->rows = 0; /* nothing is split: one replica */
   share_out(state);
   if (state->chunked.count == 1) {
     pass_through(state, state->devices[0], 1);
@@ -431,7 +438,7 @@ static tdm_status replace(parallel_state *state) {
   return status;
 }
 
-/* A part that lies in no other and was not replaced yet; 0: none is left. */
+/* Returns a region that is in no other and was not replaced yet, or 0. */
 static uint16_t next_region(const tdm_graph *graph) {
   for (size_t w = 1; w < graph->parallel_regions.count; w++)
     if (!graph->parallel_regions.items[w].parent && !graph->parallel_regions.items[w].done)

@@ -1,4 +1,4 @@
-/* The operations of device_sums.h. Invariant: the first has no kernel of its own; the others are
+/* The operations of device_sums.h. Invariant: the sum has no kernel of its own; the others are
  * views. */
 #include "graph/passes/device_sums.h"
 
@@ -35,7 +35,7 @@ size_t tdm_all_reduce_group(const tdm_graph *graph, const tdm_ir_node *node, int
   return count;
 }
 
-/* Into a list in ascending order, unless it is there. */
+/* Inserts into a list in ascending order, unless the list contains it. */
 static size_t insert_device(int16_t *devices, size_t count, int16_t device) {
   size_t at = count;
   while (at > 0 && devices[at - 1] >= device)
@@ -88,7 +88,8 @@ static tdm_status infer_whole(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* Its name is that of the additions it becomes: a session is refused where there are none. */
+/* The name is that of the additions that replace it, so creating a session fails if there is no
+ * kernel for these. */
 const tdm_operation tdm_operation_device_sum = {.struct_size = sizeof(tdm_operation),
                                                 .name = TDM_OP_ACCUMULATE,
                                                 .attribute_bytes =

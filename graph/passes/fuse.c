@@ -1,9 +1,9 @@
-/* Fuses elementwise nodes: trees and small graphs of them on one device become one node, which
- * computes element by element, so that what only members read is never stored. Which operations are
- * elementwise is in their structs, whether a device computes them together in its kernels.
- * Invariant: a group is executed where its last member stood, and nothing else reads a member
- * before that, so the order stays topological; no member is overwritten, delivered or read on
- * another device, but for the last. */
+/* Fuses elementwise nodes: a tree or a small graph of them on one device becomes one node that
+ * computes element by element, so values between members are never stored. An operation's record
+ * states whether it is elementwise; a device states whether its kernels support it in fused nodes.
+ * Invariant: a group is executed at the place of its last member, and nothing else reads a member
+ * before that, so the order stays topological. No member except the last is overwritten, delivered
+ * or read on another device. */
 #include "graph/passes/fuse.h"
 
 static int64_t count_of(const tdm_fusing *state, uint32_t value) {
@@ -20,7 +20,7 @@ static void find_kernels(tdm_fusing *state) {
   }
 }
 
-/* Can the kernel, as it was prepared, compute some elements by themselves? */
+/* Returns true if the prepared kernel can compute a subset of the elements. */
 static bool has_part(const tdm_ir_node *node) {
   const tdm_prepared *prepared = node->prepared;
   if (!prepared || prepared->answer.workspace_bytes > 0) return false;
@@ -56,7 +56,7 @@ static bool are_alike(const tdm_fusing *state, const tdm_ir_node *a, const tdm_i
          count_of(state, a->first_output) == count_of(state, b->first_output);
 }
 
-/* Do members that read the value read all of it? */
+/* Returns true if members that read the value read all of it. */
 static bool is_read_whole(const tdm_fusing *state, const tdm_fuse_group *group, uint32_t output) {
   for (uint32_t m = 0; m < group->member_count; m++) {
     const tdm_ir_node *member = tdm_ir_node_at(state->graph, group->members[m]);
@@ -100,9 +100,9 @@ static bool has_room(const tdm_fusing *state, const tdm_fuse_group *group, uint3
   return tdm_fuse_add_inputs(state, group, joining, joining, inputs, &count);
 }
 
-/* May what stands at `from` be executed with the group instead? What it reads is there until then,
- * and takes no more memory than its output would have: past other steps, one value at most lives
- * longer. */
+/* Returns true if the node at `from` may be executed with the group instead. Its inputs must exist
+ * until then and take no more memory than its output would. Across other steps, at most one value
+ * may live longer. */
 static bool may_move(const tdm_fusing *state, const tdm_fuse_group *group, const tdm_ir_node *node,
                      uint32_t from) {
   const bool passes = state->steps[group->at] - state->steps[from] > group->member_count;
@@ -121,7 +121,8 @@ static bool may_move(const tdm_fusing *state, const tdm_fuse_group *group, const
   return !passes || longer <= 1;
 }
 
-/* The group that the node at that place joins: that of its first reader. NULL: none. */
+/* Returns the group that the node at that place joins, which is that of its first consumer, or
+ * NULL. */
 static tdm_fuse_group *find_group(const tdm_fusing *state, uint32_t index, uint32_t from) {
   const tdm_ir_node *node = tdm_ir_node_at(state->graph, index);
   const tdm_value_use *use = &state->uses[node->first_output];
@@ -155,7 +156,8 @@ static void note_reads(tdm_fusing *state, const tdm_ir_node *node, uint32_t at) 
   }
 }
 
-/* Who reads a view reads what it shows; but it may lie elsewhere. */
+/* Marks memory as read on another device if a view of it is there. Readers of a view count as
+ * readers of its memory. */
 static void note_view(tdm_fusing *state, const tdm_ir_node *node) {
   const tdm_ir_value *shown = tdm_fuse_value(state, node->inputs[0]);
   if (shown->device != node->device) state->uses[shown->root].leaves = true;
@@ -173,14 +175,15 @@ static void note_fixed_uses(tdm_fusing *state) {
     state->steps[place++] = counts[node->device];
     counts[node->device] += tdm_fuse_is_step(node);
     if (!node->operation || !tdm_fuse_is_step(node) || node->role == TDM_ROLE_UPDATE)
-      continue; /* behind all */
+      continue; /* after all nodes */
     for (uint32_t k = 0; k < node->output_count; k++)
       if (node->operation->overwrites[k])
         state->uses[tdm_fuse_value(state, node->first_output + k)->root].rewritten = true;
   }
 }
 
-/* From the last node to the first: when a node's turn comes, all its readers have their groups. */
+/* Forms groups from the last node to the first, so all consumers of a node have their groups before
+ * it. */
 static size_t form_groups(tdm_fusing *state, tdm_fuse_group *groups) {
   size_t used = 0, joined = 0;
   uint32_t place = (uint32_t)state->graph->order.count;

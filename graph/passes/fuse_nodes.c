@@ -1,13 +1,13 @@
-/* The other half of the pass fuse: one node for each group, and the order and the readers that go
- * with it. Invariant: a view of what members make follows the node that stands for them, or is gone
- * with all its readers. */
+/* The second part of the pass fuse: creates one node for each group, and adjusts the order and the
+ * readers. Invariant: a view of a member's output comes after the group's node, or is removed with
+ * all its readers. */
 #include <string.h>
 
 #include "graph/ir/rewriter.h"
 #include "graph/passes/fuse.h"
 
-/* Which number among members has the one that made the value's memory? They are stored last first.
- */
+/* Returns the index among members of the node that produced the value's memory. Members are stored
+ * in reverse order. */
 static uint32_t number_of(const tdm_fuse_group *group, uint32_t producer) {
   uint32_t m = 0;
   while (group->members[m] != producer)
@@ -40,7 +40,7 @@ static void describe_member(const tdm_fusing *state, const tdm_fuse_group *group
   }
 }
 
-/* "block/gate+block/act": the members' names in their order, each once where it repeats. */
+/* Returns the members' names in order, each once if it repeats: "block/gate+block/act". */
 static const char *join_names(const tdm_fusing *state, const tdm_fuse_group *group) {
   const char *before = "";
   size_t bytes = 1;
@@ -62,7 +62,7 @@ static const char *join_names(const tdm_fusing *state, const tdm_fuse_group *gro
   return text;
 }
 
-/* Inserts the node that stands for the group. */
+/* Inserts the node that replaces the group. */
 static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_ir_node *before) {
   tdm_graph *graph = state->graph;
   tdm_fused_attributes *program =
@@ -96,8 +96,8 @@ static tdm_status add_fused(tdm_fusing *state, const tdm_fuse_group *group, tdm_
   return tdm_prepare_node(graph, state->cache, fused);
 }
 
-/* Removes a view of what only members read; has one of what a group makes, and which stands before
- * it, wait for the group. */
+/* Removes a view that only members read. Otherwise, if the view is of a group's output and comes
+ * before the group, it is moved later, after the group. */
 static void hold_view(tdm_fusing *state, tdm_ir_node *view, uint32_t at) {
   const uint32_t root = tdm_fuse_value(state, view->first_output)->root;
   const uint32_t producer = tdm_fuse_value(state, root)->producer;
@@ -114,7 +114,7 @@ static void hold_view(tdm_fusing *state, tdm_ir_node *view, uint32_t at) {
   }
 }
 
-/* Puts the group's node, and the views that wait for it, in the place of its last member. */
+/* Inserts the group's node, and the views that come after it, at the place of its last member. */
 static tdm_status replace_group(tdm_fusing *state, const tdm_fuse_group *group,
                                 const tdm_ir_node *last) {
   tdm_graph *graph = state->graph;

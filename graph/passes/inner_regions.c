@@ -1,5 +1,6 @@
-/* Parallel regions within one that is replaced: each replica has them for itself. Invariant: what
- * is made of all replicas' rows, by nodes of such a region, enters each replica's whole. */
+/* Parallel regions inside one that is replaced: each replica gets its own. Invariant: a value of
+ * all replicas' rows that nodes of such a region compute enters each replica's region as a
+ * whole. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/chunked.h"
 
@@ -36,7 +37,7 @@ tdm_status tdm_instantiate_inner(tdm_chunked *chunked, uint16_t region) {
   return TDM_OK;
 }
 
-/* Is the value of the whole batch, and made by nodes of region w? */
+/* Returns true if the value is the whole batch's and nodes of region w compute it. */
 static bool is_joined_in(const tdm_chunked *chunked, uint32_t value, uint16_t w) {
   if (!tdm_chunked_is_joined(chunked, value)) return false;
   const tdm_ir_node *maker = tdm_producer(chunked->graph, value);

@@ -1,11 +1,11 @@
-/* The few operations that passes append on their own: constants, sums of adjoints, the check of the
- * loss, reorders. Invariant: their names and attributes are those of devices/kernels.h. */
+/* Operations that only passes append: constants, sums of adjoints, the check of the loss, reorders.
+ * Invariant: names and attributes are those of devices/kernels.h. */
 #include "devices/fused.h"
 #include "devices/kernels.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/records.h"
 
-/* Reads `least` to `most` inputs; what else its record says follows. */
+/* An operation with `least` to `most` inputs; further fields follow. */
 #define INTRINSIC(operation, least, most, outputs, shapes, cost, class, ...)                       \
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = operation, .min_inputs = least,                  \
@@ -23,12 +23,13 @@ static tdm_status infer_same(tdm_infer *infer) {
 }
 
 static tdm_status append_accumulate_gradient(tdm_gradient *gradient) {
-  for (size_t i = 0; i < TDM_KERNEL_MAX_INPUTS; i++) /* contributes where there is an input */
+  for (size_t i = 0; i < TDM_KERNEL_MAX_INPUTS; i++) /* ignored for absent inputs */
     tdm_gradient_set(gradient, i, tdm_gradient_of_output(gradient, 0));
   return TDM_OK;
 }
 
-/* The seed of the backward pass: the caller sets the dtype, which no input could tell. */
+/* The initial value of the backward pass. The caller sets the dtype, because no input determines
+ * it. */
 static tdm_status infer_fill(tdm_infer *infer) {
   infer->outputs[0].dtype = infer->inputs[0].dtype;
   infer->outputs[0].shape = infer->inputs[0].shape;
@@ -47,7 +48,7 @@ static tdm_status infer_sparse_add(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* The input is only for its shape and dtype. */
+/* The input is used only for its shape and dtype. */
 const tdm_operation tdm_operation_fill =
     INTRINSIC(TDM_OP_FILL, 1, 1, 1, infer_fill, tdm_work_writes, GIVEN,
               .attribute_bytes = sizeof(tdm_fill_attributes), .shape_inputs = 1u << 0);
@@ -75,7 +76,7 @@ static tdm_status infer_put_rows(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* As many rows are written as there are values. */
+/* Writes as many rows as there are values. */
 static void put_rows_work(const tdm_infer *node, tdm_work *work) {
   work->bytes_read -= tdm_work_bytes(&node->inputs[0]);
   work->bytes_written = tdm_work_bytes(&node->inputs[1]);
@@ -93,7 +94,7 @@ const tdm_operation tdm_operation_add_rows = INTRINSIC(
 
 /* ---- Kept between runs ---- */
 
-/* Has value that dtype, and may its shape be this one? */
+/* Fails unless value has that dtype and its shape agrees. */
 static tdm_status expect_kept(const tdm_spec *value, const tdm_spec *wanted, const char *what) {
   bool fits = value->dtype == wanted->dtype && value->shape.rank == wanted->shape.rank;
   for (int i = 0; fits && i < wanted->shape.rank; i++)
@@ -135,13 +136,13 @@ const tdm_operation tdm_operation_index_copy =
 const tdm_operation tdm_operation_keep =
     INTRINSIC(TDM_OP_CAST, 2, 2, 1, infer_keep, tdm_work_moves, GIVEN, .overwrites = {2},
               .has_effects = true, .layer = "keep");
-/* Reads alone; what it answers is not written, and read by nobody. */
+/* Only reads; its output is not written and has no consumer. */
 const tdm_operation tdm_operation_check_finite = INTRINSIC(
     TDM_OP_CHECK_FINITE, 1, 1, 1, infer_same, tdm_work_streams, GIVEN, .has_effects = true);
 const tdm_operation tdm_operation_reorder =
     INTRINSIC(TDM_OP_REORDER, 1, 1, 1, infer_same, tdm_work_streams, GIVEN);
 
-/* Shapes are its members'. */
+/* Its shape is that of its members. */
 const tdm_operation tdm_operation_fused =
     INTRINSIC(TDM_OP_FUSED, 1, TDM_FUSED_INPUTS, 1, infer_same, tdm_work_streams, GIVEN,
               .attribute_bytes = sizeof(tdm_fused_attributes), .takes_list = true);

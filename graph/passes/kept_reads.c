@@ -1,28 +1,28 @@
-/* What is kept between runs, and read behind the node that writes it: a backward pass reads what
- * the forward pass has read, an observer is shown it when the run has ended, and two kept values
- * may become one another. A value is what it was where it was described, so those read a copy that
- * is made right before the write. Invariant: behind this pass whoever reads memory that a node
- * before it has written reads what that wrote. */
+/* Values that persist between runs, and are read after the node that writes them. The reader is a
+ * backward pass with inputs of the forward pass, an observer at the end of the run, or an exchange
+ * of two kept values. A described value never changes, so these readers get a copy that is made
+ * directly before the write. Invariant: after this pass, a reader of memory that an earlier node
+ * wrote reads what that node wrote. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
 typedef struct kept_state {
   tdm_graph *graph;
-  size_t value_count;    /* that were there before */
-  uint32_t *versions;    /* per value: the kept value, or the write, that it shows; 0: neither */
-  tdm_ir_node **writers; /* per version: who has written over it so far; NULL: nobody */
-  uint32_t *shown;       /* per kept value: the version that its memory shows so far */
-  uint32_t *copies;      /* per value: its copy; 0: none is made yet */
+  size_t value_count;    /* number of original values */
+  uint32_t *versions;    /* per value: the kept value or write whose contents it has; 0: none */
+  tdm_ir_node **writers; /* per version: the node that overwrote it so far; NULL: none */
+  uint32_t *shown;       /* per kept value: the version in its memory so far */
+  uint32_t *copies;      /* per value: its copy; 0: not created yet */
 } kept_state;
 
-/* What the value shows, if somebody has written over that. */
+/* Returns the version that the value has if a node has overwritten it, else 0. */
 static uint32_t written_version(const kept_state *state, uint32_t value) {
   const uint32_t version = value < state->value_count ? state->versions[value] : 0;
   return version && state->writers[version] ? version : 0;
 }
 
-/* Answers the copy of what the value was before the write, made when it is first asked for, by that
- * node (0: for the caller). */
+/* Writes the copy of the value from before the write. The copy is created at its first use, for the
+ * consumer (0: the caller). */
 static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consumer,
                               uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
@@ -45,8 +45,8 @@ static tdm_status copy_before(kept_state *state, uint32_t value, uint32_t consum
   return TDM_OK;
 }
 
-/* The node writes over what the kept value shows by then, whichever version it was described to
- * write over; answers that input. -1: it writes nothing that is kept. */
+/* Makes the node overwrite the present contents of the kept value, whichever version it was
+ * described with. Returns that input, or -1 if it writes no kept value. */
 static int note_write(const kept_state *state, tdm_ir_node *node) {
   const tdm_graph_kept *kept = tdm_ir_kept_by(state->graph, node);
   if (!kept) return -1;
@@ -55,7 +55,7 @@ static int note_write(const kept_state *state, tdm_ir_node *node) {
   return node->operation->overwrites[0] - 1;
 }
 
-/* Has the node read copies of what others, or it itself, write over. */
+/* Makes the node read copies of values that nodes, or the node itself, overwrite. */
 static tdm_status read_copies(kept_state *state, tdm_ir_node *node) {
   const int written = note_write(state, node);
   for (uint32_t k = 0; k < node->input_count; k++) {
@@ -69,7 +69,7 @@ static tdm_status read_copies(kept_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* Says which version the node's outputs show. */
+/* Records the versions of the node's outputs. */
 static void note_versions(const kept_state *state, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->output_count; k++) {
     const uint32_t value = node->first_output + k;
@@ -79,7 +79,7 @@ static void note_versions(const kept_state *state, const tdm_ir_node *node) {
   }
 }
 
-/* What is delivered shows what it was too; what update phases write is delivered before them. */
+/* Delivers copies of overwritten values. Values that update phases write are delivered before. */
 static tdm_status deliver_copies(kept_state *state) {
   const tdm_graph *graph = state->graph;
   for (size_t i = 0; i < graph->deliveries.count; i++) {

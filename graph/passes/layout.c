@@ -1,6 +1,7 @@
-/* Formats: prepares every node's kernel with the formats on offer, and inserts a reorder where a
- * kernel wants another than the value has. Invariant: what crosses to another device, is fed,
- * persistent or delivered is dense; at most one reorder per (value, format, device). */
+/* Formats: prepares each node's kernel with the available formats, and inserts a reorder where the
+ * kernel requires another format than the value has. Invariant: a value that is sent to another
+ * device, fed, persistent or delivered is dense. There is at most one reorder per (value, format,
+ * device). */
 #include <string.h>
 
 #include "graph/ir/rewriter.h"
@@ -8,7 +9,7 @@
 
 typedef struct reordered {
   uint32_t to;
-  uint32_t next; /* of the same value: 1 + index in reorders; 0: none */
+  uint32_t next; /* next of the same value: 1 + index in reorders; 0: none */
 } reordered;
 
 typedef struct layout_state {
@@ -16,10 +17,11 @@ typedef struct layout_state {
   tdm_prepared_cache *cache;
   TDM_ARRAY(reordered) reorders;
   TDM_ARRAY(uint32_t)
-  newest; /* of each value: 1 + index in reorders; ends with the last that has */
+  newest; /* latest of each value: 1 + index in reorders; as long as needed */
 } layout_state;
 
-/* Specs of a node's operands; opaque values are offered dense to consumers elsewhere. */
+/* Fills the specs of a node's operands. Opaque values are offered as dense to consumers on other
+ * devices. */
 static void offered_specs(const tdm_graph *graph, const tdm_ir_node *node, tdm_spec *specs) {
   const uint32_t *inputs = node->inputs;
   for (uint32_t k = 0; k < node->input_count; k++) {
@@ -62,7 +64,7 @@ tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache, tdm_ir_
   return TDM_OK;
 }
 
-/* The reorder of a value that there is already; 0: none. */
+/* Returns the existing reorder of a value, or 0. */
 static uint32_t known_reorder(const layout_state *state, uint32_t from, tdm_format format,
                               int16_t on) {
   uint32_t next = from < state->newest.count ? state->newest.items[from] : 0;
@@ -88,8 +90,8 @@ static tdm_status remember_reorder(layout_state *state, uint32_t from, uint32_t 
   return TDM_OK;
 }
 
-/* The value `from` in another format, made on a device; on another than its own it is dense and
- * crosses first. 0 on failure. */
+/* Returns the value `from` in another format, computed on a device. If that is not its own device,
+ * it is sent there as dense first. Returns 0 on failure. */
 static uint32_t reorder(layout_state *state, uint32_t from, tdm_format format, int16_t on,
                         tdm_ir_node *before) {
   tdm_graph *graph = state->graph;
@@ -125,13 +127,13 @@ static tdm_status failure_of(const layout_state *state) {
   return state->graph->status == TDM_OK ? TDM_OUT_OF_MEMORY : tdm_graph_status(state->graph);
 }
 
-/* Which format does the node read its input k in? */
+/* Returns the format in which the node reads its input k. */
 static tdm_format format_read(const tdm_ir_node *node, uint32_t k) {
   return node->prepared ? node->prepared->specs[k].format : TDM_FORMAT_DENSE;
 }
 
-/* The value as a node of device `on` reads it. What crosses is dense, so an opaque value is
- * unpacked where it is and packed where it is wanted. 0 on failure. */
+/* Returns the value as a node of device `on` reads it. Values are sent as dense, so an opaque value
+ * is unpacked on its device and packed on the reader's. Returns 0 on failure. */
 static uint32_t fitted(layout_state *state, uint32_t input, tdm_format wanted,
                        tdm_ir_node *reader) {
   const tdm_ir_value *value = tdm_ir_value_at(state->graph, input);

@@ -1,6 +1,6 @@
-/* The concrete copy of what a run needs: prunes to the targets, binds named dimensions to the sizes
- * fed, runs every shape rule again. Invariant: names and attributes are shared with the source,
- * which outlives the copy. */
+/* Makes the concrete copy of what a run needs: prunes to the targets, binds named dimensions to the
+ * sizes that are fed, and runs each shape rule again. Invariant: names and attributes are shared
+ * with the source, which outlives the copy. */
 #include <string.h>
 
 #include "graph/describe/gradient_of.h"
@@ -13,14 +13,14 @@ typedef struct lowering_state {
   const tdm_lowering *lowering;
   const tdm_graph *source;
   tdm_graph *out;
-  uint32_t *map; /* source value to new value; NEEDED before it is made */
+  uint32_t *map; /* source value to new value; NEEDED before it is created */
   struct {
     tdm_dim name;
     tdm_dim size;
     const char *input;
   } names[MAX_NAMES];
   size_t name_count;
-  bool differentiates; /* the run takes gradients */
+  bool differentiates; /* the run computes gradients */
 } lowering_state;
 
 #define NEEDED UINT32_MAX
@@ -41,7 +41,7 @@ static bool is_kept_whole(const lowering_state *state, const tdm_sharding *shard
          (state->lowering->keeps_whole || tdm_is_asked_for(state->source, sharding->table));
 }
 
-/* What a needed value is made of. */
+/* Marks the values that needed values depend on. */
 static void mark_back(lowering_state *state) {
   const tdm_graph *source = state->source;
   TDM_EACH_NODE_BACKWARD(source, node) {
@@ -63,7 +63,7 @@ static void mark_back(lowering_state *state) {
   }
 }
 
-/* Who needs what is kept also writes it; true: somebody was not needed before. */
+/* Marks the writes of kept values that are needed. Returns true if this marked a new value. */
 static bool mark_writes(lowering_state *state) {
   const tdm_graph *source = state->source;
   bool more = false;
@@ -85,7 +85,7 @@ static void mark_needed(lowering_state *state) {
   } while (state->source->kepts.count > 0 && mark_writes(state));
 }
 
-/* Equal names are equal sizes within a run. */
+/* Binds a name to a size. Equal names have equal sizes within a run. */
 static tdm_status bind_name(lowering_state *state, tdm_dim name, tdm_dim size, const char *input) {
   char text[24];
   for (size_t i = 0; i < state->name_count; i++) {
@@ -133,7 +133,7 @@ static tdm_status refuse_unfed(const lowering_state *state, const tdm_ir_value *
                   input->name);
 }
 
-/* Where it is to lie goes along. */
+/* Copies a kept value, with its requested device. */
 static tdm_status lower_kept(lowering_state *state, uint32_t described, uint32_t made) {
   const tdm_graph_kept *kept = tdm_ir_kept(state->source, described);
   tdm_graph *out = state->out;
@@ -164,7 +164,7 @@ static tdm_status lower_inputs(lowering_state *state) {
     if (!made) return TDM_OUT_OF_MEMORY;
     if (value.kept) TDM_TRY(lower_kept(state, index, made));
     state->map[index] = made;
-    out->inputs.items[out->inputs.count++] = made; /* binding: still the source's index */
+    out->inputs.items[out->inputs.count++] = made; /* binding: the source's index so far */
   }
   return TDM_OK;
 }
@@ -188,7 +188,7 @@ static tdm_status lower_persistents(lowering_state *state) {
   return TDM_OK;
 }
 
-/* What stands for a node in this run. */
+/* Selects the node that replaces a node in this run. */
 static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *node,
                               tdm_ir_node *out_node) {
   *out_node = *node;
@@ -210,7 +210,8 @@ static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *no
   return TDM_OK;
 }
 
-/* As an input says that is fed, though nothing here needs it; name itself where none does. */
+/* Returns the size that a fed input gives the name, even if no target needs that input, or the name
+ * itself if none does. */
 static tdm_dim size_as_fed(const lowering_state *state, tdm_dim name) {
   for (size_t i = 0; i < state->source->inputs.count; i++) {
     const tdm_shape *declared =
@@ -229,7 +230,7 @@ static tdm_dim size_of_name(const void *user, tdm_dim name) {
   return size_as_fed(state, name);
 }
 
-/* Names in the attributes, where inputs do not tell their sizes. */
+/* Binds names in the attributes whose sizes inputs do not determine. */
 static tdm_status bind_attributes(const lowering_state *state, tdm_ir_node *node) {
   const tdm_operation *operation = node->operation;
   if (!state->lowering->feeds || !TDM_OPERATION_HAS(operation, bind) || !operation->bind)
@@ -252,7 +253,7 @@ static tdm_status refuse_open(const tdm_ir_node *node, const tdm_shape *shape) {
                   node->operation->name, node->name, tdm_shape_text(shape, text, sizeof text));
 }
 
-/* Returns true if input k is for the operation's rule `persist` alone, which is not called for
+/* Returns true if input k is used only by the operation's rule `persist`, which is not called for
  * nodes of an evaluation scope. */
 static bool drops_input(const lowering_state *state, const tdm_ir_node *node, uint32_t k) {
   return state->lowering->training && node->evaluates && tdm_ir_is_persisted(node, k);
@@ -288,7 +289,8 @@ static tdm_status lower_node(lowering_state *state, const tdm_ir_node *described
   return TDM_OK;
 }
 
-/* Room for the whole plan at once: training appends about five nodes for each one described. */
+/* Reserves capacity for the whole plan: training appends about five nodes for each described
+ * one. */
 static tdm_status reserve_room(const lowering_state *state) {
   tdm_graph *out = state->out;
   const size_t factor = state->lowering->training || state->differentiates ? 6 : 2;
@@ -296,7 +298,7 @@ static tdm_status reserve_room(const lowering_state *state) {
   return tdm_ir_reserve_values(out, factor * state->source->values.count);
 }
 
-/* Parallel regions; values that were not needed enter none. */
+/* Copies the parallel regions. Values that are not needed enter none. */
 static tdm_status lower_regions(lowering_state *state) {
   tdm_graph *out = state->out;
   const size_t count = state->source->parallel_regions.count;
@@ -319,7 +321,7 @@ static tdm_status lower_regions(lowering_state *state) {
   return TDM_OK;
 }
 
-/* What is kept as a whole is written last. */
+/* Copies the nodes. Nodes that write whole kept values come last. */
 static tdm_status lower_nodes(lowering_state *state, bool updates) {
   TDM_EACH_NODE(state->source, node) {
     if (state->map[node->first_output] != NEEDED) continue;
@@ -350,7 +352,7 @@ static tdm_status lower_shardings(lowering_state *state) {
   return TDM_OK;
 }
 
-/* The targets, in their order. */
+/* Copies the targets, in their order. */
 static tdm_status lower_targets(const lowering_state *state) {
   const tdm_lowering *lowering = state->lowering;
   tdm_graph *out = state->out;

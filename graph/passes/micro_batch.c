@@ -1,12 +1,12 @@
-/* Micro-batches: the batch is cut in time, so that one stage of a model works on a part while the
- * next stage works on the part before (GPipe, Huang et al. 2019).
+/* Micro-batches: the batch is split in time, so that one stage of a model computes a part while the
+ * next stage computes the previous part (GPipe, Huang et al. 2019).
  *
  *   x --> node --> loss    becomes    x --> split --> node(x_0) --> sum ---> / --> loss
  *                                             \-----> node(x_1) --/  count -/
  *
- * It stands before data_parallel: each micro-batch has every parallel region for itself. What the
- * rows do not reach is computed once, and once a micro-batch inside a parallel region. Invariant:
- * nodes stay in a topological order; the micro-batches of one node follow one another. */
+ * The pass comes before data_parallel: each micro-batch has its own parallel regions. A node that
+ * no row reaches is computed once, or once per micro-batch if it is inside a parallel region.
+ * Invariant: nodes stay in a topological order; the micro-batches of one node are adjacent. */
 #include "graph/passes/chunked.h"
 
 #include <string.h>
@@ -48,8 +48,8 @@ static tdm_status fail_torn(const tdm_chunked *chunked, uint32_t value) {
   return tdm_fail_within(tdm_chunked_fail_torn(chunked, value), "micro-batches");
 }
 
-/* Puts the parts of a delivered value together where it is delivered, each as soon as it is there;
- * where it stays, on the device that makes the first. */
+/* Concatenates the parts of a delivered value on the device of its delivery, each as soon as it
+ * exists. If the value stays on its producer's device, that is the device of the first part. */
 static tdm_status deliver(tdm_chunked *chunked, tdm_graph_delivery *delivery) {
   tdm_graph *graph = chunked->graph;
   const uint32_t value = delivery->value;
@@ -78,8 +78,8 @@ static void settle_micro(const tdm_chunked *chunked, tdm_ir_node *like, size_t i
   like->micro = (uint16_t)(i + 1);
 }
 
-/* A node that no row reaches stays, and reads what stands for its inputs. What goes on with values
- * of the whole batch leaves the parallel region. */
+/* Keeps a node that no row reaches, with the new versions of its inputs. A node that depends on
+ * values of the whole batch leaves the parallel region. */
 static tdm_status keep(tdm_chunked *chunked, tdm_ir_node *node) {
   if (tdm_chunked_joins(chunked, node)) {
     node->parallel_region = 0;
@@ -98,7 +98,8 @@ static uint16_t outermost(const tdm_graph *graph, uint16_t region) {
   return region;
 }
 
-/* The rows of one micro-batch would wait for all others in a part of which each has its own. */
+/* Fails if a node in a parallel region reads rows of a micro-batch and a value that the same region
+ * computes from the whole batch: the rows of one micro-batch would depend on all others. */
 static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->input_count && node->parallel_region; k++) {
     const uint32_t input = node->inputs[k];
@@ -114,7 +115,7 @@ static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *n
   return TDM_OK;
 }
 
-/* The gradient of what each micro-batch has made for itself, of no rows, is the sum of theirs. */
+/* Sums the gradients of a value that each micro-batch has computed, but that contains no rows. */
 static tdm_status sum_gradients(tdm_chunked *chunked, tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;
   chunked->before = node;
@@ -137,7 +138,8 @@ static bool is_repeated(const tdm_chunked *chunked, uint32_t value) {
   return chunked->cuts[value].dimension == TDM_CUT_REPEATED;
 }
 
-/* A loss that no row reaches either is the first micro-batch's, and made of what that has alone. */
+/* Returns true for the gradient of a repeated value if its loss contains rows. If no row reaches
+ * the loss either, the gradient is that of the first micro-batch, computed only from its values. */
 static bool is_of_repeated(const tdm_chunked *chunked, const tdm_ir_node *node) {
   return tdm_asks_gradient(node) && is_repeated(chunked, node->inputs[TDM_GRADIENT_VALUE]) &&
          !is_repeated(chunked, node->inputs[TDM_GRADIENT_LOSS]);
@@ -152,13 +154,14 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
     is_cut |= dimension != -1 && dimension != TDM_CUT_REPEATED;
     if (dimension == TDM_CUT_TORN) return fail_torn(chunked, input);
   }
-  /* A parallel region's replicas read only what is in it or enters it as rows: each has its own. */
+  /* Replicas of a parallel region read only values of the region and rows that enter it, so each
+   * has its own. */
   if (is_of_repeated(chunked, node)) return sum_gradients(chunked, node);
   if (!is_cut && (!node->parallel_region || tdm_chunked_joins(chunked, node)))
     return keep(chunked, node);
   if (is_cut) TDM_TRY(refuse_joined(chunked, node));
   chunked->before = node;
-  /* What a rule appends stands before the node, and follows its placement. */
+  /* The rule's nodes come before the node and are placed like it. */
   const tdm_insertion at = {.before = node,
                             .name = node->name,
                             .wanted_device = node->wanted_device,
@@ -173,7 +176,7 @@ static tdm_status rewrite_node(tdm_chunked *chunked, tdm_ir_node *node) {
 
 /* ---- Parallel regions ---- */
 
-/* Every micro-batch but the first has parallel regions of its own. */
+/* Creates parallel regions for each micro-batch except the first. */
 static tdm_status instantiate_regions(tdm_chunked *chunked) {
   tdm_graph *graph = chunked->graph;
   const size_t count = chunked->region_count;
@@ -196,7 +199,8 @@ static tdm_status instantiate_regions(tdm_chunked *chunked) {
   return TDM_OK;
 }
 
-/* How values enter them, once all have their parts. The first micro-batch's own come last. */
+/* Sets how values enter the regions, after all have their parts. The first micro-batch's regions
+ * come last. */
 static tdm_status settle_regions(tdm_chunked *chunked) {
   tdm_graph *graph = chunked->graph;
   for (size_t i = chunked->count; i-- > 0;)
@@ -246,7 +250,8 @@ static tdm_status rewrite(tdm_chunked *chunked, const tdm_graph *source, tdm_dim
   return settle_regions(chunked);
 }
 
-/* A value that several deliver is put together once: where it stays, if it does. */
+/* Concatenates a value with several deliveries once, on its producer's device if one of them is
+ * there. */
 static tdm_status deliver_all(tdm_chunked *chunked) {
   const tdm_graph *graph = chunked->graph;
   for (int to_host = 0; to_host < 2; to_host++)
@@ -257,7 +262,7 @@ static tdm_status deliver_all(tdm_chunked *chunked) {
   return TDM_OK;
 }
 
-/* Rows of the first input that has some; -1: none has. */
+/* Returns the number of rows of the first input that has rows, or -1. */
 static int64_t count_rows(const tdm_graph *graph, const tdm_graph *source, tdm_dim batch) {
   for (size_t i = 0; i < graph->inputs.count; i++) {
     const int dimension = batch_dimension(source, graph, graph->inputs.items[i], batch);

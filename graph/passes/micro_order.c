@@ -1,12 +1,15 @@
-/* The order of a graph in micro-batches: each device goes forward with a part and back with an
- * earlier one in turn (one forward, one backward: PipeDream, Narayanan et al. 2019), so that stages
- * overlap and no more parts are under way than keeps them busy. A part's turn is twice the devices
- * it has passed and the parts before it, and one more on the way back; links count as a stage, so
- * that a part travels while two others are computed. What is counted of inputs alone (a batch's
- * targets, by which every part's loss is divided) is there before all parts. Invariant: turns grow
- * along every edge, so a stable sort by turn keeps the order topological; what crosses into
- * buckets and is added later keeps its order on every device; all members of an all-reduce have one
- * turn, since each waits for all; updates stay last. */
+/* The order of a graph in micro-batches. Each device alternates between the forward pass of one
+ * part and the backward pass of an earlier one (one forward, one backward: PipeDream, Narayanan et
+ * al. 2019). So stages overlap, and no more parts are in flight than the devices need.
+ *
+ * The turn of a part is twice the sum of the devices that it has passed and the parts before it,
+ * plus one in the backward pass. Links count as a stage, so a part is sent while two others are
+ * computed. Numbers that depend only on inputs, such as the count of targets that divides each
+ * loss, come before all parts.
+ *
+ * Invariant: turns increase along each edge, so a stable sort by turn is topological. Values that
+ * are sent into buckets and added later keep their order on each device. All members of an
+ * all-reduce have the same turn, since each waits for all. Updates stay last. */
 #include <string.h>
 
 #include "graph/ir/rewriter.h"
@@ -14,11 +17,11 @@
 #include "graph/passes/passes.h"
 
 typedef struct place_in_time {
-  uint32_t depth; /* devices that were passed on the longest way here */
-  uint32_t part;  /* the latest micro-batch it needs, from 0 */
-  bool back;      /* it needs a backward node */
-  bool learned;   /* it needs a parameter or a state */
-  bool counts;    /* nothing learned, and a number is made of it: before all parts */
+  uint32_t depth; /* number of devices on the longest path to here */
+  uint32_t part;  /* the latest micro-batch that it depends on, from 0 */
+  bool back;      /* it depends on a backward node */
+  bool learned;   /* it depends on a parameter or a state */
+  bool counts;    /* a count, or an operand of one: comes before all parts */
 } place_in_time;
 
 static bool makes_numbers(const tdm_graph *graph, const tdm_ir_node *node) {
@@ -34,7 +37,7 @@ static const tdm_ir_node *producer_of(const tdm_graph *graph, const tdm_ir_node 
   return producer ? tdm_ir_node_at(graph, producer) : NULL;
 }
 
-/* Whether it needs what is learned, or a backward node. */
+/* Sets whether the node depends on a parameter, a state or a backward node. */
 static void find_needs(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
   place_in_time place = {.back = node->role == TDM_ROLE_GRADIENT};
   for (uint32_t k = 0; k < node->input_count; k++) {
@@ -49,8 +52,8 @@ static void find_needs(const tdm_graph *graph, const tdm_ir_node *node, place_in
   places[node->index] = place;
 }
 
-/* Counting stands before all parts with everything that it reads, or turns would not grow. Behind
- * those who read the node. */
+/* Moves a count before all parts, with all that it depends on, so that turns increase. Visited
+ * after the node's readers. */
 static void find_counting(const tdm_graph *graph, const tdm_ir_node *node, place_in_time *places) {
   place_in_time *place = &places[node->index];
   place->counts |= !place->learned && !place->back && makes_numbers(graph, node);
@@ -78,7 +81,7 @@ static uint32_t turn_of(const place_in_time *place) {
   return 2 * (place->depth + place->part) + place->back;
 }
 
-/* Is it what has come into a bucket, to be added later, or does it read that? */
+/* Returns true for a value that was sent into a bucket to be added later, and for its readers. */
 static bool holds_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
   bool holds = node->collective && node->operation == &tdm_operation_whole;
   for (uint32_t k = 0; k < node->input_count && !holds; k++) {
@@ -88,7 +91,7 @@ static bool holds_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
   return holds;
 }
 
-/* Not before the latest such node of its device, whose turn is. */
+/* Sets the turn to at least that of the latest such node of its device. */
 static void keep_behind(place_in_time *place, uint32_t *latest) {
   while (turn_of(place) < *latest)
     place->depth++;
@@ -97,15 +100,15 @@ static void keep_behind(place_in_time *place, uint32_t *latest) {
 
 typedef struct ordering {
   tdm_graph *graph;
-  const tdm_ir_node *updates; /* the first; NULL: there are none */
+  const tdm_ir_node *updates; /* first update; NULL: none */
   place_in_time *places;      /* per node */
   uint32_t *turns;            /* per node */
-  uint32_t *latest;           /* per device: the turn of its latest node that holds a bucket */
-  uint32_t *meetings;         /* per all-reduce: the turn of its latest member, so far */
-  uint32_t turn_count;        /* at least that of those that stay first */
+  uint32_t *latest;           /* per device: turn of its latest node with a bucket */
+  uint32_t *meetings;         /* per all-reduce: maximum turn of its members so far */
+  uint32_t turn_count;        /* at least that of the nodes that stay first */
 } ordering;
 
-/* False: a member of an all-reduce is later than others that were before it. */
+/* Returns false if a member of an all-reduce has a later turn than others visited before. */
 static bool find_turns(ordering *state) {
   const tdm_graph *graph = state->graph;
   bool have_met = true;
@@ -113,7 +116,7 @@ static bool find_turns(ordering *state) {
   TDM_EACH_NODE(graph, node) {
     place_in_time *place = &state->places[node->index];
     if (node == state->updates) break;
-    if (node->role == TDM_ROLE_REFRESH) continue; /* they stay first */
+    if (node->role == TDM_ROLE_REFRESH) continue; /* these stay first */
     find_place(graph, node, state->places);
     if (holds_bucket(graph, node)) keep_behind(place, &state->latest[node->device]);
     if (tdm_ir_is_all_reduce(node)) {
@@ -137,7 +140,7 @@ static tdm_status order(ordering *state) {
   TDM_EACH_NODE_BACKWARD_FROM(updates ? updates->previous : graph->order.last, node) {
     if (node->role != TDM_ROLE_REFRESH) find_counting(graph, node, state->places);
   }
-  while (!find_turns(state)) /* ends, since no sum is made of what follows it */
+  while (!find_turns(state)) /* ends, because no all-reduce depends on itself */
     continue;
   return tdm_sort_nodes(graph, updates, state->turns, state->turn_count);
 }

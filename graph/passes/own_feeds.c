@@ -1,7 +1,6 @@
-/* Inputs in a job of several ranks. All ranks are fed the same, and the graph has an input where
- * rank 0 is fed; whoever reads it, or a view or a part of it, on another rank reads that rank's own
- * instead. Invariant: nothing reads an input of another rank, but through kernels that work on it
- * there. */
+/* Inputs in a job of several ranks. All ranks are fed the same values, and the graph's input is
+ * that of rank 0. A node of another rank that reads the input, or a view or part of it, reads its
+ * own rank's input instead. Invariant: only kernels of a rank read that rank's inputs. */
 #include <string.h>
 
 #include "devices/operations/shape.h"
@@ -13,7 +12,7 @@ typedef struct own_state {
   tdm_prepared_cache *cache;
   size_t value_count; /* before the pass */
   size_t rank_count;
-  uint32_t *own; /* (value_count, rank_count): what stands for a value on a rank; 0: not known */
+  uint32_t *own; /* (value_count, rank_count): the replacement of a value on a rank; 0: not known */
 } own_state;
 
 static tdm_status own_input(own_state *state, uint32_t value, const tdm_device *device,
@@ -30,14 +29,15 @@ static tdm_status own_input(own_state *state, uint32_t value, const tdm_device *
   return TDM_OK;
 }
 
-/* Does it make views, or copies of parts, as parallel regions cut inputs that have rows behind
- * other dimensions? */
+/* Returns true for a view, or for a copy of parts. Parallel regions split inputs by copies if rows
+ * are not the first dimension. */
 static bool shows_input(const tdm_ir_node *node) {
   return node && node->operation && node->input_count == 1 &&
          (node->operation->is_view || strcmp(node->operation->name, TDM_OP_SPLIT) == 0);
 }
 
-/* What stands for an input, or for a view or part of one, on a rank; 0: the value is none. */
+/* Writes the replacement of an input, or of a view or part of one, on a rank; 0: the value is none
+ * of these. */
 static tdm_status own_value(own_state *state, uint32_t value, int rank, tdm_ir_node *before,
                             uint32_t *out_own) {
   tdm_graph *graph = state->graph;

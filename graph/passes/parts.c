@@ -1,6 +1,6 @@
-/* Cutting a value along a dimension and putting parts together: what scatter and gather are made
- * of. Invariant: parts that lie one after the other in the whole's memory are views of it; each
- * operation is the other's gradient. */
+/* Splits a value along a dimension and concatenates parts, for scatter and gather. Invariant: parts
+ * that are contiguous in the whole's memory are views of it. Each operation is the other's
+ * gradient. */
 #include "graph/passes/parts.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static tdm_status check_dimension(const tdm_shape *shape, int64_t dimension) {
                   tdm_shape_text(shape, text, sizeof text), (long long)dimension);
 }
 
-/* Parts of one size, of which the last may be smaller. */
+/* Infers parts of equal sizes, except that the last may be smaller. */
 static tdm_status infer_even(tdm_infer *infer) {
   const tdm_parts_attributes *attributes = infer->attributes;
   const tdm_shape *whole = &infer->inputs[0].shape;
@@ -43,7 +43,7 @@ static tdm_status infer_even(tdm_infer *infer) {
   return TDM_OK;
 }
 
-/* Parts that have names get the sizes that inputs tell. */
+/* Gives named parts the sizes that inputs give the names. */
 static void bind_parts(void *attributes, const tdm_bound_names *names) {
   tdm_parts_attributes *parts = attributes;
   for (int64_t i = 0; i < parts->count; i++)
@@ -58,7 +58,7 @@ static tdm_status infer_split(tdm_infer *infer) {
   if (attributes->even != 0) return infer_even(infer);
   const tdm_dim size = whole->dims[attributes->dimension];
   bool known = tdm_dim_is_size(size);
-  int64_t rest = known ? size : INT64_MAX; /* that the parts so far leave: no sum can overflow */
+  int64_t rest = known ? size : INT64_MAX; /* left by earlier parts; no sum can overflow */
   for (int64_t i = 0; i < attributes->count; i++) {
     const tdm_dim part = attributes->sizes[i];
     infer->outputs[i].dtype = infer->inputs[0].dtype;
@@ -114,7 +114,7 @@ static tdm_status infer_concat(tdm_infer *infer) {
 
 /* ---- Gradients ---- */
 
-/* The adjoint of an output, zeros where none flows. */
+/* Returns the adjoint of an output, or zeros if it has none. */
 static tdm_value adjoint_or_zeros(tdm_gradient *gradient, size_t index) {
   tdm_value adjoint = tdm_gradient_of_output(gradient, index);
   if (tdm_value_is_valid(adjoint)) return adjoint;
@@ -152,9 +152,9 @@ static tdm_status append_concat_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* The rows of a batch are not told from one another by where they are cut; but where they lie in
- * several stretches, as a reshape or a concatenation puts them, each part may have some of these.
- */
+/* Splits the parts of a split. Rows of the batch cannot be split along their own dimension. But if
+ * they are in several stretches, as after a reshape or a concatenation, each part may have some of
+ * the stretches. */
 static tdm_status chunk_split(tdm_chunked *chunked) {
   tdm_parts_attributes attributes = *(const tdm_parts_attributes *)tdm_chunked_attributes(chunked);
   const int dimension = (int)attributes.dimension;
@@ -164,7 +164,7 @@ static tdm_status chunk_split(tdm_chunked *chunked) {
   bool alike = cut.outer % attributes.count == 0;
   for (size_t i = 0; i < (size_t)attributes.count; i++)
     alike &= tdm_chunked_output_shape(chunked, i).dims[dimension] == rows / attributes.count;
-  if (!alike) return tdm_chunked_rows(chunked, dimension, 0); /* which refuses it */
+  if (!alike) return tdm_chunked_rows(chunked, dimension, 0); /* fails with a message */
   attributes.even = 1;
   TDM_TRY(tdm_chunked_each(chunked, &attributes));
   for (size_t i = 0; i < (size_t)attributes.count; i++)
@@ -172,8 +172,8 @@ static tdm_status chunk_split(tdm_chunked *chunked) {
   return TDM_OK;
 }
 
-/* Parts that are put together along the rows of the batch have these once each, one part's behind
- * the other's: as of a reshape, if they are as long and hold them alike. */
+/* Splits a concatenation. Parts that are concatenated along the rows become stretches of rows, as
+ * in a reshape, if they have equal lengths and their rows are stored alike. */
 static tdm_status chunk_concat(tdm_chunked *chunked) {
   const tdm_parts_attributes *attributes = tdm_chunked_attributes(chunked);
   const int dimension = (int)attributes->dimension;
@@ -222,8 +222,9 @@ const tdm_operation tdm_operation_concat = {.struct_size = sizeof(tdm_operation)
 /* ---- Another shape for the same elements, which the attributes (tdm_shape) are: of one dimension
  * it may say TDM_INFER ---- */
 
-/* Do all parts have their share of dimension d, in `stretches`, and are they the whole's else? A
- * part's rows are `elements` in each stretch of x, of which the dimension behind takes `rest`. */
+/* Returns true if all parts have their share of dimension d, in `stretches`, and otherwise the
+ * whole's dimensions. The rows of a part have `elements` in each stretch of x, of which the
+ * dimensions after d take `rest`. */
 static bool lie_along(tdm_chunked *chunked, int d, int64_t stretches, int64_t rest) {
   const tdm_cut cut = tdm_chunked_cut(chunked, 0);
   tdm_shape wanted = tdm_chunked_output_shape(chunked, 0);
@@ -241,8 +242,8 @@ static bool lie_along(tdm_chunked *chunked, int d, int64_t stretches, int64_t re
   return true;
 }
 
-/* The elements before the rows stay before them: the rows are in a dimension that has as many
- * before it, or in one that begins earlier and then holds them several times over. */
+/* Splits a view. Elements before the rows stay before them. So the rows become a dimension with as
+ * many elements before it, or a dimension that begins earlier and contains them several times. */
 tdm_status tdm_chunk_view(tdm_chunked *chunked) {
   const tdm_cut cut = tdm_chunked_cut(chunked, 0);
   const tdm_shape x = tdm_chunked_shape(chunked, 0);
@@ -251,7 +252,7 @@ tdm_status tdm_chunk_view(tdm_chunked *chunked) {
   for (int d = 0; d < cut.dimension; d++)
     before *= x.dims[d];
   TDM_TRY(tdm_chunked_each(chunked, NULL));
-  if (rest == 0) return TDM_OK; /* nothing is out of order */
+  if (rest == 0) return TDM_OK; /* no elements */
   for (int d = 0; d < out.rank; begin *= out.dims[d++]) {
     rest /= out.dims[d];
     if (before % begin != 0 || !lie_along(chunked, d, before / begin, rest)) continue;
@@ -386,7 +387,7 @@ static bool check_array(tdm_graph *graph, const char *name, const char *argument
   return false;
 }
 
-/* From the front; a dimension of an invalid value stays as it is. */
+/* Returns the dimension counted from the front. It is unchanged for an invalid value. */
 static int counted_dimension(const tdm_graph *graph, tdm_value x, int dimension) {
   const int rank = tdm_value_shape(graph, x).rank;
   return dimension < 0 && rank > 0 ? dimension + rank : dimension;

@@ -1,7 +1,6 @@
-/* The passes from description to plan, each in the file of its name. They rewrite one concrete
- * graph; schedule, memory and verify work on its combinatorial side (schedule.h), and shard,
- * gradient and collectives have rooms of their own (graph/sharding, graph/gradient,
- * graph/collectives). */
+/* The passes from description to plan, each in a file of its name. They rewrite one concrete graph.
+ * Schedule, memory and verify work on its combinatorial form (schedule.h). Shard, gradient and
+ * collectives have rooms of their own (graph/sharding, graph/gradient, graph/collectives). */
 #ifndef TANDEM_GRAPH_PASSES_PASSES_H
 #define TANDEM_GRAPH_PASSES_PASSES_H
 
@@ -49,10 +48,10 @@ TDM_PIPELINE(TDM_DECLARE_GRAPH_PASS, TDM_DECLARE_NOTHING)
 
 /* ---- lower ---- */
 
-/* What is known of one input of the user's graph. */
+/* Properties of one input of the user's graph. */
 typedef struct tdm_feed_spec {
   bool fed;
-  bool pinned; /* lies in a pinned staging buffer */
+  bool pinned; /* in a pinned staging buffer */
   int16_t device;
   tdm_shape shape;
 } tdm_feed_spec;
@@ -60,159 +59,166 @@ typedef struct tdm_feed_spec {
 typedef struct tdm_lowering {
   const tdm_graph *source;
   const tdm_feed_spec *feeds;    /* per input of source; NULL: keep symbolic shapes */
-  const uint32_t *targets;       /* values of source that are wanted */
+  const uint32_t *targets;       /* values of source to compute */
   const int16_t *target_devices; /* (target_count), as tdm_graph_delivery.device; NULL: the hosts */
   size_t target_count;
-  bool training;    /* room is made for a backward pass */
-  tdm_dim batch;    /* the name of what is cut into micro-batches; 0: "batch", if anything */
-  bool keeps_whole; /* parameters of parallel regions that are in pieces otherwise */
+  bool training;    /* capacity is reserved for a backward pass */
+  tdm_dim batch;    /* name that is split into micro-batches; 0: "batch", if any */
+  bool keeps_whole; /* parameters of parallel regions stay whole that are divided otherwise */
 } tdm_lowering;
 
-/* Is the parameter handed out, or its gradient asked for? Then it is whole in every session. */
+/* Returns true if the parameter is delivered or its gradient is requested. It is whole in each
+ * session then. */
 bool tdm_is_asked_for(const tdm_graph *source, uint32_t parameter);
 
-/* Fills out_graph (initialised) with what the targets need, and its deliveries with the targets.
- * INVALID_ARGUMENT if an input that is needed is not fed, or fed with a shape that does not fit. */
+/* Fills out_graph (initialised) with the nodes that the targets depend on, and its deliveries with
+ * the targets. Fails with INVALID_ARGUMENT if a needed input is not fed or its shape does not
+ * fit. */
 tdm_status tdm_lower(const tdm_lowering *lowering, tdm_graph *out_graph) TDM_WARN_UNUSED;
 
 /* ---- micro_batch ---- */
 
 typedef struct tdm_micro_batching {
-  const tdm_graph *source; /* whose inputs name their dimensions */
-  tdm_dim batch;           /* the name of the one that is cut */
-  size_t count;            /* of parts, at most TDM_MAX_PARTS; below 2: none */
+  const tdm_graph *source; /* its inputs name their dimensions */
+  tdm_dim batch;           /* the name that is split */
+  size_t count;            /* number of parts, at most TDM_MAX_PARTS; below 2: not split */
 } tdm_micro_batching;
 
-/* Finds the name: that of options (NULL: none), or the one that all inputs share which the last of
- * the targets needs (all_targets: which any needs). INVALID_ARGUMENT says what was found. */
+/* Finds the batch's name: that in options (NULL: none), or the only name that all inputs of the
+ * last target share (all_targets: of all targets). Otherwise INVALID_ARGUMENT lists the names. */
 tdm_status tdm_find_batch(const tdm_graph *source, const char *name, const uint32_t *targets,
                           size_t target_count, bool all_targets,
                           tdm_dim *out_batch) TDM_WARN_UNUSED;
-/* INVALID_ARGUMENT, naming the node, if targets cannot be computed in micro-batches: tried with
- * sizes made up for what has a name. Where those fit no shape rule, the first plan finds out. */
+/* Fails with INVALID_ARGUMENT, naming the node, if targets cannot be computed in micro-batches. The
+ * check uses arbitrary sizes for names. If those violate a shape rule, the first plan checks
+ * instead. */
 tdm_status tdm_check_micro_batch(const tdm_micro_batching *batching, const uint32_t *targets,
                                  size_t target_count, bool training) TDM_WARN_UNUSED;
-/* Cuts the inputs along the batch's dimension and computes part by part; what is delivered is put
- * together. Returns the number of parts, which is lower if there are fewer rows, in out_count. */
+/* Splits the inputs along the batch's dimension and computes part by part; delivered values are
+ * concatenated. Writes the number of parts, which is lower if there are fewer rows, to
+ * out_count. */
 tdm_status tdm_pass_micro_batch(tdm_graph *graph, const tdm_micro_batching *batching,
                                 size_t *out_count) TDM_WARN_UNUSED;
-/* Reorders a placed graph in micro-batches, so that devices take turns. Keeps it topological. */
+/* Reorders a placed graph in micro-batches so that devices alternate between parts. The order stays
+ * topological. */
 tdm_status tdm_pass_micro_order(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- data_parallel ---- */
 
-/* Gives parameters of the region homes on its devices, where it asks for that. Of a graph without
- * devices. */
+/* Gives parameters of the region homes on its devices, if the region requests it. The graph has no
+ * devices yet. */
 tdm_status tdm_spread_homes(tdm_graph *graph, uint16_t region) TDM_WARN_UNUSED;
 
-/* Replaces every parallel region by scatter, replicas, gather. If shapes are symbolic (not sized),
- * the nodes only get their first device. Inputs whose rows differ are INVALID_ARGUMENT, naming
- * both. */
+/* Replaces each parallel region by scatter, replicas, gather. If shapes are symbolic (not sized),
+ * its nodes only get their first device. Fails with INVALID_ARGUMENT if inputs have different
+ * numbers of rows, naming both. */
 tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized) TDM_WARN_UNUSED;
 
 /* ---- place ---- */
 
 typedef struct tdm_map_rule {
-  const char *pattern; /* a node's path, a prefix of it that ends before '/', or with * and ? */
+  const char *pattern; /* a node's path, its prefix that ends before '/', or with * and ? */
   tdm_device *device;
   bool matched;
-  const struct tdm_map_rule *stronger; /* of the same pattern; NULL: none */
+  const struct tdm_map_rule *stronger; /* with the same pattern; NULL: none */
 } tdm_map_rule;
 
 typedef struct tdm_device_map {
   tdm_map_rule *rules; /* strongest first */
   size_t count;
   tdm_map_rule *
-      *plain; /* (plain_count) without wildcards, by pattern; of equal ones the strongest */
+      *plain; /* (plain_count) without wildcards, sorted by pattern; of equal ones the strongest */
   size_t plain_count;
-  tdm_map_rule **wild; /* (wild_count) the others, strongest first */
+  tdm_map_rule **wild; /* (wild_count) with wildcards, strongest first */
   size_t wild_count;
 } tdm_device_map;
 
-/* Parses "a=cpu:0,b/c=sim:0,*=cpu:0"; region memory. Devices that are not there are errors. */
+/* Parses "a=cpu:0,b/c=sim:0,*=cpu:0" into memory of the region. Fails for devices that do not
+ * exist. */
 tdm_status tdm_device_map_parse(tdm_context *context, tdm_region *region, const char *environment,
                                 const char *map, tdm_device_map *out_map) TDM_WARN_UNUSED;
-/* INVALID_ARGUMENT naming the first rule that has matched nothing. */
+/* Fails with INVALID_ARGUMENT, naming the first rule that has matched nothing. */
 tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *graph) TDM_WARN_UNUSED;
 
-/* Gives every node a device, and every input and persistent value that has none its first
- * consumer's. A node without a kernel is UNSUPPORTED, naming it. */
+/* Gives each node a device. An input or persistent value without a device gets that of its first
+ * consumer. Fails with UNSUPPORTED for a node without a kernel, naming it. */
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
-/* Of a placed graph that does not train: nothing will be persisted, so nodes do not read what is
- * there for that alone. It has its device by then, which is that of the nodes' other states. */
+/* For a placed graph that does not train: removes inputs that only rules `persist` use, since no
+ * state is written. Each such input has a device by then, that of the node's other states. */
 void tdm_drop_persist_inputs(tdm_graph *graph);
-/* UNSUPPORTED, naming the first node whose device has no kernel for it. */
+/* Fails with UNSUPPORTED, naming the first node whose device has no kernel for it. */
 tdm_status tdm_find_kernels(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- sink_gather ---- */
 
-/* Does what works on picked rows of a small table on the table first, if nothing else reads them.
- * Of a placed graph whose shapes are sizes. */
+/* Applies an operation on rows of a small table to the table first, if the rows have no other
+ * consumer. The graph must be placed, with sizes for all dimensions. */
 tdm_status tdm_pass_sink_gather(tdm_graph *graph) TDM_WARN_UNUSED;
 
 /* ---- common_subexpressions ---- */
 
-/* What is not computed any more. */
+/* The savings of the pass. */
 typedef struct tdm_common_savings {
-  uint64_t nodes; /* but for views */
-  uint64_t bytes; /* that they would have written */
+  uint64_t nodes; /* not executed, except views */
+  uint64_t bytes; /* not written */
 } tdm_common_savings;
 
-/* Merges nodes that compute the same of the same. Of a placed graph, behind gradient. */
+/* Merges nodes that compute the same from the same inputs. The graph must be placed and have its
+ * gradients. */
 tdm_status tdm_pass_common_subexpressions(tdm_graph *graph,
                                           tdm_common_savings *out_savings) TDM_WARN_UNUSED;
 
 /* ---- row_refresh ---- */
 
-/* Where a node reads a table away from its home: copies of single rows, which stand for copying the
- * whole table where it is known which rows are old. windows: per persistent value, the entries of
- * one log; 0: none is kept. */
+/* For nodes that read a table away from its home: inserts copies of single rows. They replace the
+ * copy of the whole table in runs in which the outdated rows are known. windows has the entries of
+ * one log per persistent value; 0: no log. */
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
 
 /* ---- layout, transfer ---- */
 
-/* Finds and prepares kernels, lets them choose formats, inserts reorders. Edges between devices and
+/* Finds and prepares kernels, selects formats, inserts reorders. Values sent between devices and
  * deliveries are dense. */
 tdm_status tdm_pass_layout(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
-/* Prepares one node's kernel, which is known; its outputs get the formats and bytes it answers. */
+/* Prepares the kernel of one node; its outputs get the formats and bytes that prepare returns. */
 tdm_status tdm_prepare_node(tdm_graph *graph, tdm_prepared_cache *cache,
                             tdm_ir_node *node) TDM_WARN_UNUSED;
 
-/* What a copy between two devices takes by all hops of its route, as the links are estimated. */
+/* Returns the predicted time of a copy between two devices over all hops of its route, in ns. */
 double tdm_predict_copy_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
-/* The same while as many bytes go the other way. */
+/* The same while as many bytes are sent in the other direction. */
 double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to, double bytes);
-/* Inserts one transfer per (value, destination), after the value's producer; parameters read
- * elsewhere get derived copies and a refresh. Each delivery becomes a value with memory of its own
- * on its device of every rank. */
+/* Inserts one transfer per (value, destination), after the value's producer. Parameters that are
+ * read on other devices get derived copies and a refresh. Each delivery becomes a value with its
+ * own memory on its device of each rank. */
 tdm_status tdm_pass_transfer(tdm_graph *graph, tdm_collective collective) TDM_WARN_UNUSED;
-/* The device on which a rank hands out a value, wanted there as above. INVALID_ARGUMENT where it is
- * made on another rank than 0 and is to stay there, UNAVAILABLE where the rank has no such device;
- * the message names the value. */
+/* Writes the device on which a rank delivers a value; wanted: as above. Fails with INVALID_ARGUMENT
+ * if the value is computed on another rank than 0 and is to stay there, and with UNAVAILABLE if the
+ * rank has no such device. The message names the value. */
 tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t wanted, int rank,
                                int16_t *out_device) TDM_WARN_UNUSED;
 
 /* ---- own_feeds ---- */
 
-/* Of a job of several ranks, each of which is fed the same: what a device reads of an input it
- * reads of what its own rank was fed, so that no input crosses between ranks. Placed, before
- * transfer. */
+/* For a job of several ranks, which are all fed the same: a device reads an input from its own
+ * rank, so no input is sent between ranks. The graph must be placed and not have transfers. */
 tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */
 
-/* Makes one node of elementwise nodes that read one another. Values that others read get new
- * indices, deliveries with them. */
+/* Replaces elementwise nodes that read one another by one node. Values that other nodes read get
+ * new indices, and so do their deliveries. */
 tdm_status tdm_pass_fuse(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
 /* ---- concat_in_place ---- */
 
-/* Does the node read its input k in the memory of another device? Only a sum does, of a term that
- * it reads once, between devices that both compute in the host's memory: what crosses is added as
- * it is read, not copied first. Such a read is a transfer of the input's bytes without a command.
- */
+/* Returns true if the node reads its input k in the memory of another device. Only a sum does, for
+ * a term that it reads once, between devices that both compute in the host's memory: the term is
+ * added as it is read, without a copy. Such a read is a transfer of the input's bytes without a
+ * command. */
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k);
-/* Do two devices compute in one memory, so that a sum reads what is on the other in place? */
+/* Returns true if two devices compute in the same memory, so that a sum reads terms of the other in
+ * place. */
 bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader);
 
 /* ---- steps ---- */
@@ -222,7 +228,7 @@ typedef struct tdm_step_source {
   uint32_t workspace; /* storage; UINT32_MAX: none */
 } tdm_step_source;
 
-/* The combinatorial side of a graph, and how to find the way back. */
+/* The combinatorial form of a graph, and its relation to the graph. */
 typedef struct tdm_lowered {
   tdm_schedule schedule;
   tdm_step_source *sources; /* per step */
@@ -231,12 +237,12 @@ typedef struct tdm_lowered {
   size_t value_count;
   tdm_queue **queues; /* per queue of the schedule */
   size_t queue_capacity;
-  uint32_t first_update; /* step; step_count when there is none */
+  uint32_t first_update; /* step; step_count if there is none */
 } tdm_lowered;
 
 void tdm_lowered_deinit(tdm_lowered *lowered);
-/* Makes the steps of one rank, their accesses and storages. What the rank delivers is EXTERNAL
- * storage. A message is a step on either end: one that reads, and one that writes. */
+/* Makes the steps of one rank, their accesses and storages. Deliveries of the rank are EXTERNAL
+ * storage. A message is a step on either end: a read on one and a write on the other. */
 tdm_status tdm_lower_to_steps(const tdm_graph *graph, int rank, uint32_t depth,
                               tdm_lowered *out_lowered) TDM_WARN_UNUSED;
 

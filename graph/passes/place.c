@@ -1,6 +1,6 @@
-/* Placement: which device each node runs on. Strongest first: the environment's map, the session's
- * map, the node's own and its scope's (one pointer, resolved while building), its first placed
- * input, cpu:0. Invariant: afterwards every node and value has a device. */
+/* Placement: selects the device of each node. The strongest comes first: the environment's map, the
+ * session's map, the device of the node or its scope (resolved while building), the node's first
+ * placed input, cpu:0. Invariant: afterwards each node and value has a device. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static bool pattern_fits(const char *pattern, const char *path) {
   return fnmatch(pattern, path, 0) == 0;
 }
 
-/* The rule of that pattern, which is the first `length` bytes of path; NULL: none. */
+/* Returns the rule whose pattern is the first `length` bytes of path, or NULL. */
 static tdm_map_rule *find_plain(const tdm_device_map *map, const char *path, size_t length) {
   size_t begin = 0;
   size_t end = map->plain_count;
@@ -52,7 +52,7 @@ static tdm_device *mapped_device(tdm_device_map *map, const char *path) {
   return strongest ? strongest->device : NULL;
 }
 
-/* Adds the rules of text to map, which has room. */
+/* Adds the rules of text to map, which has capacity for them. */
 static tdm_status parse_rules(tdm_context *context, tdm_region *region, const char *text,
                               tdm_device_map *map) {
   char *copy = tdm_region_string(region, text);
@@ -77,8 +77,8 @@ static int compare_rules(const void *a, const void *b) {
   return order ? order : (first > second) - (first < second);
 }
 
-/* Fills plain and wild, which have room for all rules. A weaker rule of a pattern that there is
- * never decides: it is matched where that one is. */
+/* Fills plain and wild, which have capacity for all rules. A weaker rule with the same pattern
+ * never decides; it is matched together with the stronger one. */
 static void sort_rules(tdm_device_map *map) {
   for (size_t i = 0; i < map->count; i++) {
     tdm_map_rule *rule = &map->rules[i];
@@ -133,8 +133,8 @@ tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *grap
   return TDM_OK;
 }
 
-/* The first input that a placed node makes, or that something placed before; of a gradient what it
- * is the gradient of. */
+/* Returns the device of the first input that a placed node produces or that is placed itself. A
+ * gradient follows the value of which it is the gradient. */
 static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node) {
   const uint32_t *inputs = node->inputs;
   if (tdm_asks_gradient(node)) {
@@ -149,7 +149,7 @@ static int16_t inherited_device(const tdm_graph *graph, const tdm_ir_node *node)
   return TDM_HOST_DEVICE;
 }
 
-/* What is kept between runs lies where it was at first, else as the map or its scope says. */
+/* Places kept values on their previous device, or else by the map or their scope. */
 static void place_kept(tdm_graph *graph, tdm_device_map *map) {
   for (size_t i = 0; i < graph->kepts.count; i++) {
     const tdm_graph_kept *kept = &graph->kepts.items[i];
@@ -161,8 +161,8 @@ static void place_kept(tdm_graph *graph, tdm_device_map *map) {
   }
 }
 
-/* Who writes what is kept does so where it lies; TDM_NO_DEVICE: nothing is written, or that is not
- * known yet. */
+/* Returns the device of the kept value that the node writes, or TDM_NO_DEVICE if it writes none or
+ * the device is not known yet. */
 static int16_t kept_device(const tdm_graph *graph, const tdm_ir_node *node) {
   const tdm_graph_kept *kept = graph->kepts.count > 0 ? tdm_ir_kept_by(graph, node) : NULL;
   return kept ? tdm_ir_value_at(graph, kept->value)->device : TDM_NO_DEVICE;

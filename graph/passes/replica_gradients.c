@@ -1,11 +1,11 @@
-/* Gradients that nodes ask for of values in a parallel region: each replica is asked, and what they
- * answer is put together, or added up where no rows had gone in. */
+/* Gradients of values in a parallel region that nodes outside request: each replica computes one,
+ * and the results are concatenated, or added if no rows went into the value. */
 #include "graph/describe/gradient_of.h"
 #include "graph/passes/chunked.h"
 #include "graph/passes/parts.h"
 
-/* The replicas' gradients as one: put together as the rows of the value are, or, where no rows went
- * into it, added up. */
+/* Returns the replicas' gradients as one: concatenated like the rows of the value, or, if no rows
+ * went into it, added. */
 static uint32_t join(const tdm_chunked *chunked, const tdm_insertion *at, const uint32_t *gradients,
                      uint32_t value) {
   tdm_graph *graph = chunked->graph;
@@ -22,7 +22,7 @@ static uint32_t join(const tdm_chunked *chunked, const tdm_insertion *at, const 
   return total;
 }
 
-/* A node for each replica, and one that stands for all of them. */
+/* Creates a node for each replica, and one that combines their results. */
 static tdm_status ask_each(tdm_chunked *chunked, const tdm_parallel_region *region,
                            const int16_t *devices, tdm_ir_node *node) {
   tdm_graph *graph = chunked->graph;

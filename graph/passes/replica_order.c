@@ -1,5 +1,5 @@
-/* The order of a parallel region's replicas, once its nodes are there. Invariant: replicas follow
- * one another, each in the order of the part, up to what is made of all of them; nodes outside keep
+/* The order of the replicas' nodes in a parallel region. Invariant: replicas come one after
+ * another, each in the region's order, up to nodes that depend on all of them. Nodes outside keep
  * their order. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/chunked.h"
@@ -28,13 +28,13 @@ void tdm_rename_entering(const tdm_chunked *chunked, const uint32_t *gathered) {
   }
 }
 
-/* When a node has its turn: behind how many exchanges between replicas, and in whose order. */
+/* The sort key of a node: the number of exchanges between replicas before it, and its replica. */
 typedef struct turn {
   uint32_t stage;
-  uint32_t replica; /* from 1; 0: it is made of all of them */
+  uint32_t replica; /* from 1; 0: depends on all of them */
 } turn;
 
-/* A part's, and what was made for it alone. */
+/* Marks a node of a replica, and the new nodes that produce its first input. */
 static void mark_maker(const tdm_chunked *chunked, size_t node_count, const tdm_ir_node *node,
                        uint32_t replica, turn *turns) {
   while (node && node->index >= node_count && node->replica == replica &&
@@ -46,7 +46,7 @@ static void mark_maker(const tdm_chunked *chunked, size_t node_count, const tdm_
 
 static void mark_replicas(const tdm_chunked *chunked, size_t node_count, turn *turns) {
   for (uint32_t v = 1; v < chunked->value_count; v++) {
-    if (chunked->cuts[v].dimension == -1) continue; /* nor is it asked who makes it by now */
+    if (chunked->cuts[v].dimension == -1) continue; /* has no versions */
     const uint32_t producer = tdm_ir_value_at(chunked->graph, v)->producer;
     if (!producer || chunked->sides[producer] != TDM_SIDE_INSIDE) continue;
     for (size_t r = 0; r < chunked->count; r++) {
@@ -72,7 +72,7 @@ static tdm_status order_by_turns(const tdm_chunked *chunked, size_t node_count, 
                                  uint32_t *ranks) {
   tdm_graph *graph = chunked->graph;
   const uint32_t turns_a_stage = (uint32_t)chunked->count + 1;
-  uint32_t last = 0; /* rank 0: what was there before */
+  uint32_t last = 0; /* rank 0: original nodes */
   mark_replicas(chunked, node_count, turns);
   TDM_EACH_NODE(graph, node) {
     if (node == chunked->before) break;

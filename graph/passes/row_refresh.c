@@ -1,9 +1,9 @@
-/* Refreshing copies of tables row by row: before anything else, the rows that each of the latest
- * updates has touched are taken from the table at its home, cross, and are put into the copy, under
- * the condition that the copy lacks them. Only their home's compute queue reads the logs, which it
- * also writes: it keeps the order of runs. Rows move as they are now, so moving one that was not
- * touched, or twice, is harmless. Invariant: a copy that is older than the logs reach, or whose
- * rows are many, is copied as a whole by the transfer pass. */
+/* Refreshes copies of tables row by row, before anything else in the run. The rows that each of the
+ * latest updates changed are read from the table on its home, sent, and written into the copy, if
+ * the copy lacks them. Only the home's compute queue reads and writes the logs, so the order of
+ * runs is kept. Rows are sent with their present contents, so sending an unchanged row, or a row
+ * twice, is harmless. Invariant: a copy that is older than the logs, or of which many rows changed,
+ * is copied as a whole by the transfer pass. */
 #include <string.h>
 
 #include "devices/context/route.h"
@@ -12,13 +12,13 @@
 
 typedef struct row_state {
   tdm_graph *graph;
-  const uint64_t *windows; /* per persistent */
+  const uint64_t *windows; /* per persistent value */
   size_t device_count;
-  tdm_ir_node *first; /* of those that were there */
+  tdm_ir_node *first; /* first of the original nodes */
   bool *readers;      /* (persistents, devices): the device reads a copy of it */
 } row_state;
 
-/* The devices that a copy of the table has to be on for device to have one. */
+/* Adds device and the devices through which a copy of the table reaches it. */
 static void add_reader(const row_state *state, uint32_t persistent, int16_t home, int16_t device) {
   tdm_context *context = state->graph->context;
   bool *readers = state->readers + persistent * state->device_count;
@@ -52,7 +52,7 @@ static tdm_status add_condition(tdm_graph *graph, tdm_row_condition condition,
   return TDM_OK;
 }
 
-/* Inserts one node before all that were there; its first output. */
+/* Inserts one node before all original ones. Returns its first output. */
 static uint32_t insert(const row_state *state, const tdm_operation *operation, uint32_t persistent,
                        int16_t device, const uint32_t *inputs, size_t count, uint32_t condition) {
   tdm_graph *graph = state->graph;
@@ -65,7 +65,7 @@ static uint32_t insert(const row_state *state, const tdm_operation *operation, u
   return made;
 }
 
-/* The rows of one update, taken once and put into every copy. */
+/* Reads the rows of one update once and writes them into each copy. */
 static tdm_status refresh_rows(const row_state *state, uint32_t persistent, int32_t age) {
   tdm_graph *graph = state->graph;
   const uint32_t table = graph->persistents.items[persistent].value;
@@ -86,7 +86,7 @@ static tdm_status refresh_rows(const row_state *state, uint32_t persistent, int3
   return tdm_graph_status(graph);
 }
 
-/* As many updates as together touch at most half of the table. */
+/* Returns the number of updates that together change at most half of the table. */
 static int32_t ages_of(const row_state *state, uint32_t persistent) {
   const tdm_graph *graph = state->graph;
   const uint32_t table = graph->persistents.items[persistent].value;

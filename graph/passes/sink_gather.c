@@ -1,14 +1,15 @@
-/* Work on rows that were picked from a small table is done on the table instead, where it is less:
+/* Applies operations on selected rows of a small table to the table itself, if that is less work:
  * linear(embedding(ids)) becomes embedding'(ids) of the rows linear(table). Invariant: a row of the
- * result is made by the same kernels of the same row, so a forward run gives the same bits; a
- * gradient is a sum over the table's rows of sums over ids, instead of one over ids, so that
- * deterministic plans that take gradients do without. */
+ * result is computed by the same kernels from the same row, so a forward run has the same bits. A
+ * gradient becomes a sum over the table's rows of sums over ids instead of one sum over ids, so
+ * deterministic plans with gradients do not use this pass. */
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 
-enum { LEAST_GAIN = 4 }; /* ids for each row of the table, or it is not worth planning for */
+enum { LEAST_GAIN = 4 }; /* minimum number of ids per row of the table */
 
-/* Does the node pick rows so often that working on the table is less? */
+/* Returns true if applying the operation to the whole table is cheaper than applying it to the
+ * selected rows. */
 static bool picks_often(const tdm_graph *graph, const tdm_ir_node *node) {
   if (!node->operation || !node->operation->picks_rows ||
       !node->operation->picks_rows(node->attributes))
@@ -25,7 +26,7 @@ static bool is_delivered(const tdm_graph *graph, uint32_t value) {
   return false;
 }
 
-/* The node whose picked rows the node at hand works on, if it is the only one to; NULL: none. */
+/* Returns the node whose selected rows the node reads, if it is their only consumer, or NULL. */
 static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node) {
   if (!node->operation || !node->operation->row_wise) return NULL;
   const uint32_t picked = node->inputs[0];
@@ -38,8 +39,8 @@ static tdm_ir_node *find_pick(const tdm_graph *graph, const tdm_ir_node *node) {
   return is_delivered(graph, picked) ? NULL : pick;
 }
 
-/* The two change places: node works on the table, and pick, right behind it, picks from what it
- * makes. Each takes over the other's output. */
+/* Swaps the two nodes: node reads the table, and pick, directly after it, selects rows from its
+ * output. Each takes the other's output. */
 static tdm_status exchange(tdm_graph *graph, tdm_ir_node *node, tdm_ir_node *pick) {
   const uint32_t made = pick->first_output;
   tdm_exchange_outputs(graph, node, pick);

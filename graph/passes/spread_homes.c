@@ -1,7 +1,8 @@
-/* Homes of parameters of a parallel region, spread over its devices. Invariant: what has a device
- * keeps it, as pieces of large ones do; of the rest, those that every device updates for itself and
- * the others by themselves, each goes, in the order in which nodes read them, where the fewest
- * bytes are so far, the first of the devices among equals: all ranks find the same. */
+/* Spreads the homes of a parallel region's parameters over its devices. A parameter with a device
+ * keeps it, as do the pieces of large ones. The others are assigned in the order in which nodes
+ * read them, each to the device with the fewest bytes so far, the first of equal ones. Parameters
+ * that each device updates itself are counted separately. Invariant: all ranks compute the same
+ * homes. */
 #include <string.h>
 
 #include "graph/ir/rewriter.h"
@@ -12,7 +13,7 @@ typedef struct spreading {
   const tdm_parallel_region *region;
   uint32_t *parameters; /* (count) values without a home, in the order in which nodes read them */
   size_t count;
-  uint64_t *bytes; /* (2, devices) that have their home there; of those updated everywhere */
+  uint64_t *bytes; /* (2, devices) bytes with their home there; second row: updated everywhere */
 } spreading;
 
 static uint64_t bytes_of(const spreading *state, size_t parameter) {
@@ -25,7 +26,7 @@ static tdm_graph_persistent *persistent_of(const spreading *state, size_t parame
   return &state->graph->persistents.items[value->binding];
 }
 
-/* Is it a parameter that is trained, without a home? Shards of tables have theirs. */
+/* Returns true for a trained parameter without a home. Shards of tables have one. */
 static bool is_homeless(const tdm_graph *graph, const tdm_ir_value *value) {
   if (value->kind != TDM_VALUE_PERSISTENT || !value->trainable || value->device != TDM_NO_DEVICE)
     return false;
@@ -33,7 +34,7 @@ static bool is_homeless(const tdm_graph *graph, const tdm_ir_value *value) {
   return !persistent->is_state && !persistent->shard.table;
 }
 
-/* What is found has a home from then on, which is not its last. */
+/* Lists the parameters. Each gets a provisional home, so that it is listed once. */
 static void find_parameters(spreading *state, uint16_t region) {
   const tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {
@@ -47,7 +48,7 @@ static void find_parameters(spreading *state, uint16_t region) {
   }
 }
 
-/* Where the fewest bytes are. */
+/* Returns the index of the fewest bytes. */
 static size_t least_of(const uint64_t *bytes, size_t count) {
   size_t least = 0;
   for (size_t i = 1; i < count; i++)

@@ -1,7 +1,7 @@
-/* From nodes to the combinatorial side (schedule.h) of one rank: one step a command, its queue and
- * phase, which storage it reads and writes. Views and joined concatenations make no step: a view is
- * its root's storage, or those parts of it that it shows; a joined part is a storage within its
- * whole. Of a message each rank has its own end. */
+/* Converts nodes to the combinatorial form (schedule.h) of one rank: one step per command, with its
+ * queue, its phase, and the storages that it reads and writes. Views and joined concatenations have
+ * no step: a view is its root's storage, or those of its parts that it covers. A joined part is a
+ * storage inside its whole. Each rank has its own end of a message. */
 #include <string.h>
 
 #include "devices/context/route.h"
@@ -12,10 +12,10 @@
 
 typedef struct steps_state {
   const tdm_graph *graph;
-  int rank; /* whose steps they are */
+  int rank; /* of the steps */
   tdm_lowered *out;
-  uint32_t *queue_numbers; /* per queue of the context: its number here, NONE before it is used */
-  uint32_t *arena_numbers; /* per device: its arena, NONE before it is used */
+  uint32_t *queue_numbers; /* per queue of the context: its number here, or NONE if unused */
+  uint32_t *arena_numbers; /* per device: its arena, or NONE before its first use */
 } steps_state;
 
 void tdm_lowered_deinit(tdm_lowered *lowered) {
@@ -32,13 +32,13 @@ static tdm_status add_storage(tdm_schedule *schedule, tdm_storage_plan storage,
   TDM_TRY(tdm_array_reserve(schedule->allocator, (void **)&schedule->storages,
                             &schedule->storage_capacity, schedule->storage_count + 1,
                             sizeof *schedule->storages, "plan"));
-  if (storage.bytes == 0) storage.bytes = 1; /* an empty tensor still has an address */
+  if (storage.bytes == 0) storage.bytes = 1; /* an empty tensor has an address too */
   *out_index = (uint32_t)schedule->storage_count;
   schedule->storages[schedule->storage_count++] = storage;
   return TDM_OK;
 }
 
-/* One a device; where red zones are asked for, one a value. */
+/* Returns the arena of a device. With red zones, each value has its own arena. */
 static uint32_t arena_of(steps_state *state, int16_t device) {
   if (tdm_context_red_zones(state->graph->context)) return state->out->schedule.arena_count++;
   if (state->arena_numbers[device] == NONE)
@@ -46,7 +46,7 @@ static uint32_t arena_of(steps_state *state, int16_t device) {
   return state->arena_numbers[device];
 }
 
-/* The parts of a joined concatenation, as storages of their own behind that of the whole. */
+/* Adds the parts of a joined concatenation as storages of their own after that of the whole. */
 static tdm_status add_parts(steps_state *state, const tdm_ir_node *joined, uint32_t whole) {
   const tdm_graph *graph = state->graph;
   tdm_schedule *schedule = &state->out->schedule;
@@ -73,7 +73,7 @@ static tdm_status add_parts(steps_state *state, const tdm_ir_node *joined, uint3
   return TDM_OK;
 }
 
-/* The storage of a root, and of its parts. */
+/* Adds the storage of a root and those of its parts. */
 static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan storage) {
   tdm_lowered *out = state->out;
   const tdm_ir_node *maker =
@@ -82,7 +82,7 @@ static tdm_status add_root(steps_state *state, uint32_t root, tdm_storage_plan s
   return maker->joined ? add_parts(state, maker, out->storage_of[root]) : TDM_OK;
 }
 
-/* The storage of a value's root, made at its first use. */
+/* Writes the storage of a value's root, which is added at its first use. */
 static tdm_status storage_of(steps_state *state, uint32_t value, uint32_t *out_storage) {
   tdm_lowered *out = state->out;
   *out_storage = out->storage_of[value];
@@ -113,8 +113,8 @@ static tdm_status add_access(tdm_schedule *schedule, tdm_access access) {
   return TDM_OK;
 }
 
-/* The bytes from begin to end of a storage that its parts make up, part by part. What should lie
- * beyond is said of the last part, for verify to see. */
+/* Adds accesses to the bytes from begin to end of a storage that consists of parts, part by part.
+ * Bytes beyond the storage are attributed to the last part, so that verify reports them. */
 static tdm_status add_part_accesses(tdm_schedule *schedule, uint32_t storage, uint64_t begin,
                                     uint64_t end, bool writes) {
   const uint32_t part_count = schedule->storages[storage].part_count;
@@ -129,8 +129,8 @@ static tdm_status add_part_accesses(tdm_schedule *schedule, uint32_t storage, ui
   return TDM_OK;
 }
 
-/* Of a joined concatenation: all of it, or those parts of it that the value shows. Who writes it,
- * or overwrites it (rewrites), touches its parts. */
+/* Adds accesses to a joined concatenation: to all of it, or to the parts that the value covers. A
+ * writer of the value (rewrites: one that overwrites it) accesses its parts. */
 static tdm_status add_value_access(steps_state *state, uint32_t value, bool writes, bool rewrites) {
   tdm_schedule *schedule = &state->out->schedule;
   const tdm_ir_value *shown = tdm_ir_value_at(state->graph, value);
@@ -145,7 +145,7 @@ static tdm_status add_value_access(steps_state *state, uint32_t value, bool writ
   return add_part_accesses(schedule, storage, shown->offset, end, writes);
 }
 
-/* Does the rank whose steps are made send what the node brings to another one? */
+/* Returns true if the rank of these steps is the sender of the node, which is a message. */
 static bool is_sent(const steps_state *state, const tdm_ir_node *node) {
   return tdm_ir_is_message(state->graph, node) &&
          tdm_rank_of(state->graph, tdm_ir_value_at(state->graph, node->inputs[0])->device) ==

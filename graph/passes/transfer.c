@@ -1,13 +1,14 @@
-/* Transfers: every value that is read on another device gets one copy there. A queue of its own
- * carries it right after the value exists, so that it travels while its producer's device goes on;
- * where the reader's compute queue has to fetch it, that is done right before it is read, so that
- * nothing else waits for it, and for updates before the first of them. What only the caller reads
- * has no reader's queue: between cpu devices its maker's queue brings it to cpu:0, whose next work
- * need not wait for it. What is to stay on a device is handed out there. A route of several hops
- * leaves a copy on each device on its way. Parameters get derived persistent copies, refreshed only
- * when they are old. What a sum adds in passing (add_incoming) crosses into one bucket a device,
- * once the sum has emptied it; between cpu devices it is read where it lies. Invariant: one copy
- * per (value, device). */
+/* Transfers: each value that is read on another device gets one copy there.
+ * - A separate queue carries the copy directly after the value exists, while the producer's device
+ *   continues. Or the reader's compute queue fetches it directly before the read, so that nothing
+ *   else waits; for updates, before the first of them.
+ * - A value that only the caller reads is brought to cpu:0 by its producer's queue, if between cpu
+ *   devices. A value that stays on a device is delivered there.
+ * - A route of several hops leaves a copy on each device along the way.
+ * - Parameters get derived persistent copies, which are refreshed only when they are outdated.
+ * - A term that is sent only to be added (add_incoming) goes into one bucket per device, after the
+ *   sum has emptied it. Between cpu devices it is read in place.
+ * Invariant: one copy per (value, device). */
 #include "devices/context/route.h"
 #include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
@@ -17,24 +18,24 @@
 
 typedef struct copy_entry {
   uint32_t value; /* the copy */
-  uint32_t next;  /* in this list, 0: last */
+  uint32_t next;  /* next in this list, 0: last */
   int16_t device;
 } copy_entry;
 
 typedef struct transfer_state {
   tdm_graph *graph;
   size_t value_count;   /* before the pass */
-  uint64_t *wanted;     /* per value, set_words: the devices that read a copy */
-  uint64_t *passing;    /* the same: those that read it once, to add it to a sum */
-  size_t set_words;     /* of a set of devices, a bit each */
-  bool *read_elsewhere; /* per value: by a node on another device */
-  uint32_t *copies;     /* per value: head of its list in entries */
-  uint32_t *buckets;    /* per device, TDM_BUCKETS: the value whose memory a bucket is; 0: none */
+  uint64_t *wanted;     /* per value, set_words: devices that read a copy */
+  uint64_t *passing;    /* the same: devices that read it once, to add it to a sum */
+  size_t set_words;     /* words of a set of devices, one bit each */
+  bool *read_elsewhere; /* per value: a node on another device reads it */
+  uint32_t *copies;     /* per value: first of its list in entries */
+  uint32_t *buckets;    /* per device, TDM_BUCKETS: value whose memory a bucket is; 0: none */
   bool *delivered;      /* per value: the caller reads it on cpu:0 */
-  bool *pushed;         /* per value: its maker's compute queue carries its copy to cpu:0 */
+  bool *pushed;         /* per value: its producer's compute queue carries its copy to cpu:0 */
   TDM_ARRAY(copy_entry) entries;
-  bool chains;         /* copies of parameters may be made of one another */
-  tdm_ir_node *before; /* copies are inserted before it; NULL: behind all */
+  bool chains;         /* copies of parameters may be made from one another */
+  tdm_ir_node *before; /* copies are inserted before it; NULL: at the end */
 } transfer_state;
 
 static uint64_t *set_of(const transfer_state *state, uint64_t *sets, uint32_t value,
@@ -62,7 +63,7 @@ static tdm_node_role role_of(const tdm_graph *graph, const tdm_ir_value *value, 
   return fed || !for_node ? TDM_ROLE_BOUNDARY : TDM_ROLE_TRANSFER;
 }
 
-/* Makes the output of a refresh a persistent value of its own. */
+/* Makes the output of a refresh a derived persistent value. */
 static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t source) {
   tdm_graph *graph = state->graph;
   TDM_TRY(TDM_ARRAY_RESERVE(graph, &graph->deriveds, 1));
@@ -73,7 +74,7 @@ static tdm_status make_derived(transfer_state *state, uint32_t copy, uint32_t so
   return TDM_OK;
 }
 
-/* Does the reader's own compute queue carry the copy? */
+/* Returns true if the reader's compute queue carries the copy. */
 static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_device *to = tdm_context_device(graph->context, (size_t)device);
   const int16_t from = tdm_ir_value_at(graph, value)->device;
@@ -81,14 +82,14 @@ static bool is_fetched(const tdm_graph *graph, uint32_t value, int16_t device) {
          to->queues[TDM_QUEUE_COMPUTE];
 }
 
-/* The way of a value to a device. */
+/* Returns the route of a value to a device. */
 static tdm_route route_of(const tdm_graph *graph, uint32_t value, int16_t device) {
   const int16_t from = tdm_ir_value_at(graph, value)->device;
   return tdm_route_between(tdm_context_device(graph->context, (size_t)from),
                            tdm_context_device(graph->context, (size_t)device));
 }
 
-/* Appends one copy of `from` to device, a hop of the way of origin, the value whose copy it is. */
+/* Appends one copy of `from` to device: a hop on the route of origin, the value that is copied. */
 static tdm_status append_copy(transfer_state *state, uint32_t origin, uint32_t from, int16_t device,
                               tdm_node_role role, uint32_t hop, uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
@@ -132,10 +133,10 @@ double tdm_predict_exchange_ns(const tdm_graph *graph, int16_t from, int16_t to,
   return predict_ns(graph, from, to, bytes, tdm_link_predict_both_ns);
 }
 
-/* What a derived copy is refreshed from: the home, or once it has served one, the copy that was
- * made last, if a copy from there takes no longer and most of what it takes is for its bytes: then
- * parameters follow one another from device to device, and the home sends each once. Rows of tables
- * come from the home, so their copies do. */
+/* Returns the source from which a derived copy is refreshed: the home, or, after the home has
+ * served one copy, the copy that was made last. The latter requires that a copy from there takes no
+ * longer and that most of its time is for its bytes. Then parameters go from device to device, and
+ * the home sends each once. Rows of tables come from the home, and so do copies of tables. */
 static uint32_t refreshed_from(const transfer_state *state, uint32_t value, int16_t device) {
   const tdm_graph *graph = state->graph;
   const tdm_ir_value *home = tdm_ir_value_at(graph, value);
@@ -154,7 +155,7 @@ static uint32_t refreshed_from(const transfer_state *state, uint32_t value, int1
   return pays ? latest->value : value;
 }
 
-/* Copies value to device, where there is no copy yet, and to every device on the way there. */
+/* Copies value to device, and to each device on the route, unless there is a copy already. */
 static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device, bool for_node,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
@@ -175,7 +176,7 @@ static tdm_status copy_to(transfer_state *state, uint32_t value, int16_t device,
   return TDM_OK;
 }
 
-/* The value that is one of a device's buckets, with room for bytes. */
+/* Writes the value of a device's bucket, with at least that many bytes. */
 static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint8_t number,
                                  uint64_t bytes, uint32_t *out_bucket) {
   tdm_graph *graph = state->graph;
@@ -191,8 +192,8 @@ static tdm_status reserve_bucket(transfer_state *state, int16_t device, uint8_t 
   return TDM_OK;
 }
 
-/* Copies value into a bucket of device, and of every device on the way there. Nobody else may read
- * such a copy: the next one overwrites it. */
+/* Copies value into a bucket of device, and of each device on the route. Such a copy has no other
+ * reader, because the next one overwrites it. */
 static tdm_status pass_to(transfer_state *state, uint32_t value, int16_t device, uint8_t number,
                           uint32_t *out_copy) {
   tdm_graph *graph = state->graph;
@@ -216,7 +217,7 @@ bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader) {
   return source != target && source->host_addressable && tdm_device_same_kind(source, target);
 }
 
-/* Does the node, which makes a sum over devices, add its input k to its first? */
+/* Returns true if the node, which computes a sum over devices, adds its input k to its first. */
 static bool adds(const tdm_ir_node *node, uint32_t k) {
   return k == 1 && (node->operation == &tdm_operation_add_incoming ||
                     (node->operation == &tdm_operation_accumulate && node->collective));
@@ -244,8 +245,8 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   return TDM_OK;
 }
 
-/* Is input k of the node added to a sum in passing, by itself or by who reads this view of it? What
- * the reader's queue fetches shares memory anyway. */
+/* Returns true if input k is only added to a sum, by the node or by the reader of this view. Values
+ * that the reader's queue fetches share memory in any case. */
 static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
   const bool shows = node->operation == &tdm_operation_whole && node->collective;
   const bool sums = shows || adds(node, k) || node->operation == &tdm_operation_begin_sum;
@@ -277,13 +278,13 @@ static void find_wanted(transfer_state *state) {
   }
 }
 
-/* Does the node put together on cpu:0 what the caller reads? */
+/* Returns true if the node concatenates on cpu:0 what the caller reads. */
 static bool gathers_delivery(const transfer_state *state, const tdm_ir_node *node) {
   return node->device == TDM_HOST_DEVICE && node->operation == &tdm_operation_concat &&
          state->delivered[node->first_output];
 }
 
-/* What between cpu devices only the caller reads, as it is or in one piece with others. */
+/* Marks values between cpu devices that only the caller reads, directly or after concatenation. */
 static void find_pushed(transfer_state *state, bool *read_by_host) {
   const tdm_graph *graph = state->graph;
   for (uint32_t v = 1; v < state->value_count; v++)
@@ -301,7 +302,7 @@ static void find_pushed(transfer_state *state, bool *read_by_host) {
   }
 }
 
-/* The condition that some copy of the table lacks the rows of that update. */
+/* Returns the condition that a copy of the table lacks the rows of that update. */
 static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32_t age) {
   size_t i = 0;
   while (graph->row_conditions.items[i].persistent != persistent ||
@@ -310,8 +311,8 @@ static uint32_t any_condition(const tdm_graph *graph, uint32_t persistent, int32
   return (uint32_t)i + 1;
 }
 
-/* Copies of single rows are made under the condition of who puts them; where others may read them
- * too, on a device that routes pass through or on the way there, of whoever takes or puts them. */
+/* Sets the condition of a copy of single rows: that of the reader, which writes them. On a device
+ * that routes use, or along the way there, it is the condition of any copy. */
 static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   const tdm_ir_value *value = tdm_ir_value_at(graph, copy);
   if (!reader->condition || value->kind == TDM_VALUE_DERIVED) return;
@@ -326,7 +327,8 @@ static void inherit_condition(tdm_graph *graph, const tdm_ir_node *reader, uint3
   }
 }
 
-/* Copies, those on the way too, are for who reads them first; the others for the caller. */
+/* Sets the consumer of a copy, also of those along the way, to its first reader, or to the
+ * caller. */
 static void note_asker(tdm_graph *graph, const tdm_ir_node *reader, uint32_t copy) {
   tdm_ir_node *copier = tdm_producer(graph, copy);
   while (!copier->consumer) {
@@ -335,7 +337,7 @@ static void note_asker(tdm_graph *graph, const tdm_ir_node *reader, uint32_t cop
   }
 }
 
-/* Makes the node read the copies; those that its queue fetches stand right before it. */
+/* Makes the node read the copies. Those that its queue fetches come directly before it. */
 static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   tdm_graph *graph = state->graph;
   for (uint32_t k = 0; k < node->input_count; k++) {
@@ -355,7 +357,7 @@ static tdm_status read_copies(transfer_state *state, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* May the run hand out the value's own memory, on that device, which it has not yet? */
+/* Returns true if the run may deliver the value's own memory, on that device, and has not yet. */
 static bool is_deliverable(const tdm_graph *graph, uint32_t value, int16_t device) {
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
   const tdm_ir_value *root = tdm_ir_value_at(graph, is->root);
@@ -380,7 +382,7 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
                   tdm_value_name(graph, value), device->name, rank);
 }
 
-/* What one rank hands out, values becoming what it hands out of them. */
+/* Creates the deliveries of one rank: replaces values by what it delivers. */
 static tdm_status deliver_on(transfer_state *state, int rank, size_t count) {
   for (size_t i = (size_t)rank * count; i < ((size_t)rank + 1) * count; i++) {
     tdm_graph_delivery *delivery = &state->graph->deliveries.items[i];
@@ -403,7 +405,7 @@ static tdm_status deliver_on(transfer_state *state, int rank, size_t count) {
   return TDM_OK;
 }
 
-/* Every rank hands out all that is delivered. */
+/* Delivers all values on each rank. */
 static tdm_status deliver(transfer_state *state) {
   tdm_graph *graph = state->graph;
   const size_t count = graph->deliveries.count;
@@ -416,9 +418,9 @@ static tdm_status deliver(transfer_state *state) {
   return TDM_OK;
 }
 
-/* All that the updates read stands before the first of them, as the update phase is nothing but
- * updates: copies that their queues fetch too. What is delivered does as well: it shows what the
- * run read. */
+/* Inserts the copies that updates read before the first update, also those that queues fetch, since
+ * the update phase contains only updates. Deliveries come before it too: they have the contents
+ * that the run read. */
 static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first) {
   state->before = first;
   TDM_TRY(deliver(state));
@@ -428,8 +430,8 @@ static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first) {
   return TDM_OK;
 }
 
-/* Copies of a total stand behind all nodes of its sum: what a device does with those of other ranks
- * is in one order on all of them. */
+/* Returns the node before which copies of an output are inserted. Copies of an all-reduce's total
+ * come after all its nodes, so that all ranks use the other ranks' terms in the same order. */
 static tdm_ir_node *behind(const tdm_ir_node *node) {
   tdm_ir_node *next = node->next;
   while (tdm_ir_is_all_reduce(node) && next && tdm_ir_is_all_reduce(next))
@@ -444,7 +446,7 @@ static tdm_status rewrite(transfer_state *state) {
   for (uint32_t v = 1; v < state->value_count; v++)
     if (tdm_ir_value_at(graph, v)->producer == 0) TDM_TRY(copies_of(state, v));
   TDM_EACH_NODE(graph, node) {
-    if (!node->operation) continue; /* a copy of what no node has made */
+    if (!node->operation) continue; /* a copy of a value without a producer */
     if (node->role == TDM_ROLE_UPDATE && !delivered) {
       TDM_TRY(enter_updates(state, node));
       delivered = true;

@@ -10,7 +10,7 @@
 #include "graph/passes/device_sums.h"
 #include "graph/passes/passes.h"
 
-enum { LEAST_PIECE_NS = 80000 }; /* of a piece; starting kernels takes longer than less */
+enum { LEAST_PIECE_NS = 80000 }; /* shorter pieces cost more to start than they save */
 
 /* Returns the time of one hop, with or without as much traffic in the opposite direction. */
 typedef double (*hop_predictor)(const tdm_graph *graph, int16_t from, int16_t to, double bytes);

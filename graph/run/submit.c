@@ -11,8 +11,7 @@
 #include "graph/run/sequence.h"
 
 #define SPIN_NS 50000 /* parking and waking costs about as much */
-#define ALONE_NS 2000 /* after spinning for longer, yields to a device's thread on the same core   \
-                       */
+#define ALONE_NS 2000 /* spinning longer, it yields to threads on the same core */
 
 /* ---- Waiting ---- */
 

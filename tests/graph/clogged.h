@@ -1,5 +1,6 @@
-/* For tests: a layer whose kernel waits until it is let go, so that a device is clogged for as long
- * as a test wants. Invariant: whoever has closed a clog opens it before the context is closed. */
+/* For tests: a layer whose kernel waits until it is released, so that a device is blocked for as
+ * long as a test requires. Invariant: the code that has closed a clog opens it before it closes the
+ * context. */
 #ifndef TANDEM_TESTS_GRAPH_CLOGGED_H
 #define TANDEM_TESTS_GRAPH_CLOGGED_H
 
@@ -9,14 +10,14 @@
 
 typedef struct clog {
   _Atomic bool shut;
-  _Atomic int passing; /* so many of the first executions go on though it is shut */
+  _Atomic int passing; /* this many of the first executions continue although it is shut */
   _Atomic int entered; /* executions that have begun */
 } clog;
 
 /* Registers the layer's kernel; once a context. */
 void clog_register(tdm_context *context);
-/* x as it is, once the clog (which outlives the graph) is not shut. Differentiable: what flows back
- * is the gradient as it is, and does not wait. */
+/* Returns x unchanged once the clog (which outlives the graph) is not shut. Differentiable: the
+ * gradient is passed on unchanged and without a wait. */
 tdm_value clog_layer(tdm_graph *graph, const char *name, tdm_value x, clog *mine);
 /* Waits until `count` executions have begun, no longer than a minute. */
 void clog_await(clog *mine, int count);

@@ -1,5 +1,6 @@
-/* A context for a group of tests, which cmocka sets up by begin_group and end_group: that of
- * graph_context, or what a test defines as GROUP_CONTEXT before it includes this. */
+/* A context for a group of tests, which cmocka creates with begin_group and releases with
+ * end_group. It is that of graph_context, unless a test defines GROUP_CONTEXT before it includes
+ * this. */
 #ifndef TANDEM_TESTS_GRAPH_GROUP_H
 #define TANDEM_TESTS_GRAPH_GROUP_H
 

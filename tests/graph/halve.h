@@ -1,5 +1,5 @@
-/* An update that halves what it overwrites and reads no gradient, behind another of the same
- * parameter. */
+/* An update that halves the parameter that it overwrites and reads no gradient, after another
+ * update of the same parameter. */
 #ifndef TANDEM_TESTS_GRAPH_HALVE_H
 #define TANDEM_TESTS_GRAPH_HALVE_H
 

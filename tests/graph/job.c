@@ -76,7 +76,7 @@ void job_run(const job_options *options, job_body body, job_rank *ranks) {
   tdm_simnet_release(net);
 }
 
-/* All of them are told: what one says may be no more than that another has failed. */
+/* Prints the messages of all ranks, since one may only report that another has failed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks) {
   job_run(options, body, ranks);
   int failed = 0;
@@ -89,8 +89,8 @@ void job_must(const job_options *options, job_body body, job_rank *ranks) {
   if (failed > 0) fail_msg("%d of %d ranks have failed", failed, options->rank_count);
 }
 
-/* Of a parameter's bytes at their places in the whole, so that it is all the same whether they lie
- * in pieces. What each piece has all of counts once. */
+/* A hash of a parameter's bytes by their positions in the whole, so that it does not depend on
+ * shards. Elements that every shard has count once. */
 static uint64_t hash_of(const tdm_store_entry *entry, const unsigned char *bytes, size_t count) {
   const uint64_t seed = tdm_hash_string(tdm_store_entry_table(entry), 1);
   const uint64_t first = tdm_store_shard_offset(entry);

@@ -1,5 +1,5 @@
 /* Jobs of several ranks in one process: each rank is a context with a thread of its own, connected
- * by simnet. Invariant: a rank that fails says so in its result, and the others are let end. */
+ * by simnet. Invariant: a rank that fails reports it in its result, and the others can end. */
 #ifndef TANDEM_TESTS_GRAPH_JOB_H
 #define TANDEM_TESTS_GRAPH_JOB_H
 
@@ -9,7 +9,7 @@
 
 enum { JOB_MOST_RANKS = 8 };
 
-/* What a rank does, and what became of it. */
+/* The work of a rank, and its result. */
 typedef struct job_rank {
   int rank;
   int rank_count;
@@ -38,14 +38,16 @@ typedef struct job_options {
   void *log_user;
 } job_options;
 
-/* Runs body on every rank and waits for all; ranks (rank_count) tell what became of each.. */
+/* Runs body on every rank and waits for all of them. ranks (rank_count) receives the result of
+ * each. */
 void job_run(const job_options *options, job_body body, job_rank *ranks);
 /* The same, and all must succeed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks);
 
 /* ---- Training ------------------------------------------------------------------------------ */
 
-/* What every rank of a job describes and trains, on batches of the models of support.h. */
+/* The model that every rank of a job describes and trains, on batches of the models of
+ * support.h. */
 typedef struct job_model {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
   tdm_optimizer optimizer;

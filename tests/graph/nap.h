@@ -1,5 +1,5 @@
-/* An operation that hands on what it is given and sleeps for every row of it, so that neither the
- * machine's speed nor its load decides how long a stage takes. */
+/* An operation that returns its input and sleeps for every row of it, so that neither the machine's
+ * speed nor its load decides the duration of a stage. */
 #ifndef TANDEM_TESTS_GRAPH_NAP_H
 #define TANDEM_TESTS_GRAPH_NAP_H
 
@@ -7,7 +7,7 @@
 
 #include "tandem/tandem.h"
 
-extern _Atomic uint64_t nap_row_ns; /* what a row takes, forward and back; set it first */
+extern _Atomic uint64_t nap_row_ns; /* time per row, forward and backward; set it first */
 
 extern const tdm_kernel nap_kernel; /* to be registered; float32 */
 extern const tdm_operation nap;     /* x (rows, ...) -> the same */

@@ -1,5 +1,5 @@
-/* What the tests of submitted runs share: a tally of their completions, which callbacks on any
- * thread write down, and sessions and contexts to submit from. */
+/* Helpers for tests of submitted runs: a tally of their completions, which callbacks on any thread
+ * record, and sessions and contexts to submit from. */
 #ifndef TANDEM_TESTS_GRAPH_RUN_TALLY_H
 #define TANDEM_TESTS_GRAPH_RUN_TALLY_H
 
@@ -11,7 +11,7 @@
 
 enum { MOST_RUNS = 600, ROWS = 8 };
 
-/* What callbacks write down. */
+/* The record that callbacks write. */
 typedef struct run_tally {
   pthread_mutex_t lock;
   pthread_cond_t changed;

@@ -1,6 +1,6 @@
-/* What the tests of graphs, plans and runs share: small models whose placement is a parameter, fed
- * batches, and runs that must succeed. Invariant: all numbers come from seeds, so two models built
- * alike and fed alike give the same bits. */
+/* Helpers for tests of graphs, plans and runs: small models whose placement is a parameter,
+ * batches, and runs that must succeed. Invariant: all numbers come from seeds, so two equal models
+ * with equal inputs give the same bits. */
 #ifndef TANDEM_TESTS_GRAPH_SUPPORT_H
 #define TANDEM_TESTS_GRAPH_SUPPORT_H
 
@@ -23,8 +23,8 @@ enum { MODEL_ROWS = 1000, MODEL_WIDTH = 10 };
 tdm_graph *seed_graph(tdm_context *context, const char *first, const char *second,
                       tdm_value *out_loss);
 
-/* The same with more to it: two hidden layers, of which the second is on `first` again, so that
- * values cross both ways. */
+/* A larger one: two hidden layers, the second of which is on `first` again, so that values cross in
+ * both directions. */
 tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *second,
                         tdm_value *out_loss);
 

@@ -38,7 +38,7 @@ static void assert_says(const char *const *words, size_t count) {
       fail_msg("\"%s\" does not say \"%s\"", tdm_last_message(), words[i]);
 }
 
-/* Each is INVALID_ARGUMENT as soon as it is described. */
+/* Expects INVALID_ARGUMENT for each as soon as it is described. */
 static void check(const argument_case *cases, size_t count) {
   for (size_t i = 0; i < count; i++) {
     tdm_graph *graph = tdm_graph_create(context);

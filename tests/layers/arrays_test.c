@@ -1,6 +1,6 @@
 /* A model of elements in order, products by equations, even parts and spreads over a batch whose
- * size has a name: computed in micro-batches or by replicas it is the whole one; and what is
- * refused is named. */
+ * size has a name. Computed in micro-batches or by replicas it equals the whole one. Errors name
+ * the layer. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -229,7 +229,7 @@ static void a_median_with_a_nan_is_nan(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Refused calls --------------------------------------------------------------------------- */
 
 typedef struct bad_case {
   const char *says;

@@ -144,7 +144,7 @@ static void a_query_without_keys_has_nothing(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Refused calls --------------------------------------------------------------------------- */
 
 typedef struct bad_case {
   const char *says;
@@ -325,8 +325,8 @@ static void a_padding_is_of_its_dimension(void **state) {
   tdm_context_release(context);
 }
 
-/* However many layers and directions there are, and with or without a batch: one value each, and
- * nothing beside it is written. */
+/* One value each for any number of layers and directions, with or without a batch. No memory around
+ * it is written. */
 static void last_states_are_one_value(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,5 @@
-/* Connectionist temporal classification that is fed what does not fit: labels outside the classes,
- * lengths outside the steps or the labels, targets that no path can make; and what is refused. */
+/* Connectionist temporal classification with invalid inputs: labels outside the classes, lengths
+ * outside the steps or the labels, targets without a path; and refused calls. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -180,7 +180,7 @@ static int64_t run(tdm_context *context, const char *name, build_function build,
 
 /* ---- Moves ----------------------------------------------------------------------------------- */
 
-/* Elements of any bits that are not all 0; of bool 0 and 1, more of which are 1. */
+/* Makes elements of any bits that are not all 0. For bool: 0 and 1, and mostly 1. */
 static void make_elements(tdm_dtype dtype, int first, unsigned char *out) {
   const size_t size = tdm_dtype_bytes(dtype);
   for (size_t i = 0; i < ELEMENTS * size; i++)

@@ -41,7 +41,7 @@ static tdm_value layers(tdm_graph *graph, tdm_value x) {
   return tdm_transpose(graph, "steps", tdm_transpose(graph, "features", normal, 1, 2), 0, 1);
 }
 
-/* "y": what the teacher makes; "slope": the gradient of the loss in x, through the teacher unless
+/* "y": the teacher's result. "slope": the gradient of the loss in x, through the teacher unless
  * detached. The student is linear. */
 static tdm_graph *build(bool evaluates, bool detached, const char *devices, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -112,8 +112,8 @@ static int64_t batches_of(tdm_session *session, float *out_mean) {
   return batches;
 }
 
-/* Trains: what the teacher makes is what a run makes that does not train, and what it keeps stays.
- */
+/* Trains. The teacher's result equals that of a run without training, and its kept values do not
+ * change. */
 static void expect_frozen(const char *devices, int micro_batches, bool detached) {
   tdm_value loss;
   float mean;

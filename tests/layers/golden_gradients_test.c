@@ -1,7 +1,6 @@
-/* Gradients as values (tdm_gradient_of) of all that golden data has gradients of, against PyTorch's
- * and against what a training step applies. Invariant: the bits are the same wherever they are
- * asked for: beside the update, and, where training computes no other model, without an optimizer.
- */
+/* Gradients as values (tdm_gradient_of) of all layers with golden gradients, against PyTorch's and
+ * against those that a training step applies. Invariant: the bits are the same for each kind of
+ * request: with the update, and, if training computes no other model, without an optimizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

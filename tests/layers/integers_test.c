@@ -45,7 +45,7 @@ static void check(tdm_dtype dtype, const char *what, tdm_tensor *got, const int6
   tdm_tensor_release(got);
 }
 
-/* Quotients rounded down and toward zero, and what is left. */
+/* Quotients rounded down and toward zero, and remainders. */
 static void divide(tdm_dtype dtype, const char *device, const int64_t *a, const int64_t *b,
                    const int64_t *const expected[3]) {
   tdm_context *context = tdm_context_create(NULL);

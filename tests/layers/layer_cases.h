@@ -32,16 +32,16 @@ struct layer_case {
   const int64_t *ignore_index; /* of cross_entropy; NULL: the default */
   tdm_value (*function)(tdm_graph *, const char *, tdm_value); /* of devices/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
-  double numbers[48]; /* of option_cases_all: what the golden file says */
+  double numbers[48]; /* of option_cases_all: from the golden file */
   size_t number_count;
 };
 
-/* Fills cases (capacity) and answers how many there are; names are static storage. */
+/* Fills cases (capacity) and returns their number. Names are static storage. */
 size_t layer_cases_all(layer_case *cases, size_t capacity);
 #define LAYER_CASES_MAX 512
 
-/* Builders of the cases of golden files that tell their cases themselves (option_cases.c), by the
- * name of the layer; each list ends with NULL. */
+/* Builders of the cases of golden files that contain their cases (option_cases.c), by the name of
+ * the layer. Each list ends with NULL. */
 typedef struct layer_builder {
   const char *layer;
   layer_case options;
@@ -59,7 +59,7 @@ extern const layer_builder recurrent_builders[];
 /* The same as layer_cases_all for such a file. */
 size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t capacity);
 
-/* The file whose cases a test runs: one that tells its cases, where the build names it. */
+/* The file whose cases a test runs, if the build names it. It contains its cases. */
 #ifdef LAYER_FAMILY
 #define layer_cases_of option_cases_all
 #else
@@ -68,7 +68,8 @@ size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t cap
 #define layer_cases_of(golden, cases, capacity) layer_cases_all(cases, capacity)
 #endif
 
-/* Opens that file of one dtype and calls check for each of its cases, all of which are known. */
+/* Opens that file of one dtype and calls check for each of its cases, all of which must be
+ * known. */
 static inline void layer_cases_each(tdm_dtype dtype, const char *placement,
                                     void (*check)(const golden_file *golden,
                                                   const layer_case *options,

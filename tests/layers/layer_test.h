@@ -43,7 +43,7 @@ typedef struct layer_test {
   tdm_session *session;
   tdm_value loss;
   bool weighs;    /* the loss of a judged output is the sum of its products with its target */
-  bool feeds_all; /* parameters are fed as inputs are, and what is judged has no target */
+  bool feeds_all; /* parameters are fed like inputs, and the checked result has no target */
   int named[LAYER_TEST_MAX_FEEDS]; /* of each feed, from 1: the dimension "batch"; 0: none */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];
   tdm_value fed[LAYER_TEST_MAX_FEEDS]; /* the input of each */
@@ -56,7 +56,7 @@ void layer_test_begin(layer_test *test, const golden_file *golden, const char *c
                       const char *placement);
 void layer_test_end(layer_test *test);
 
-/* For builders: declare what the case has under that name. */
+/* For builders: declares the case's parameter of that name. */
 tdm_value layer_parameter(layer_test *test, const char *name);
 tdm_value layer_input(layer_test *test, const char *name);
 /* An output of that name that is compared. */
@@ -70,7 +70,8 @@ void layer_add_loss(layer_test *test, tdm_value loss);
 void layer_test_start(layer_test *test);
 /* Makes one training step; returns the loss. */
 double layer_test_step(layer_test *test);
-/* The gradient of a parameter after a step, of what tdm_store_save gave; the caller releases it. */
+/* Returns the gradient of a parameter after a step, from the list that tdm_store_save gave. The
+ * caller releases it. */
 tdm_tensor *layer_test_gradient(const layer_test *test, const tdm_tensor_list *saved,
                                 const char *name);
 

@@ -278,7 +278,7 @@ static void parts_have_the_whole_batch_s_loss(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What has no gradient -------------------------------------------------------------------- */
+/* ---- Values without a gradient --------------------------------------------------------------- */
 
 static void targets_that_are_trained_are_refused(void **state) {
   (void)state;

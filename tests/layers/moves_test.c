@@ -1,6 +1,6 @@
-/* A model of slices, pads, repetitions, indices and what is made of them, over a batch whose size
- * has a name: computed in micro-batches or by replicas it is the whole one; and what cannot be cut
- * is refused. */
+/* A model of slices, pads, repetitions, indices and their results, over a batch whose size has a
+ * name. Computed in micro-batches or by replicas it equals the whole one. Layers that cannot be cut
+ * are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Normalization of few values and of extreme ones: one value per channel is refused, equal elements
- * become the bias exactly, and neither large means nor large elements change what is normalized.
+/* Normalization of few values and of extreme ones. One value per channel is refused, equal elements
+ * become the bias exactly, and neither large means nor large elements change the normalized result.
  * Expected values are computed in float64. */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 /* A layer on x (batch, ...), and how it is run. */
 typedef struct norm_run {
   tdm_value (*layer)(tdm_graph *graph, tdm_value x);
-  tdm_shape shape;      /* of what is fed */
+  tdm_shape shape;      /* of the input */
   bool names_batch;     /* the graph's first dimension is named, not a size */
   bool trains;          /* one step, else a run */
   int micro_batches;    /* 0: 1 */

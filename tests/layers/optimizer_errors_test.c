@@ -1,5 +1,5 @@
-/* Optimizers refuse illegal options and gradients: the message names the optimizer and what is
- * illegal. */
+/* Optimizers refuse illegal options and gradients. The message names the optimizer and the illegal
+ * value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

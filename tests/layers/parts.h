@@ -1,4 +1,4 @@
-/* Training of a batch in parts, in micro-batches or over devices, beside the whole batch. */
+/* Training of a batch in parts, in micro-batches or over devices, compared with the whole batch. */
 #ifndef TESTS_LAYERS_PARTS_H
 #define TESTS_LAYERS_PARTS_H
 

@@ -179,8 +179,8 @@ static tdm_value parameter(tdm_graph *graph, const char *name, tdm_shape shape) 
   return tdm_parameter(graph, name, TDM_FLOAT64, shape, &one);
 }
 
-/* A softmax by hand, standardized over the batch, whose losses are weighed by a row of the batch:
- * the mean squared distance, with what is far away left out. */
+/* A softmax by hand, standardized over the batch, whose losses are weighted by a row of the batch:
+ * the mean squared distance, without distant elements. */
 static tdm_value build(tdm_graph *graph, const way *chosen) {
   const tdm_dim batch = TDM_DIM("batch");
   const int rows[] = {0}, columns[] = {1};

@@ -1,6 +1,5 @@
-/* Every record of an operation says how much work it is and in which precision it computes, golden
- * data reaches it, finite differences check its gradient, and docs/layers.md lists the functions
- * that it is there for, and no others. */
+/* Every record of an operation states its work and its precision, golden data reaches it, finite
+ * differences check its gradient, and docs/layers.md lists its functions and no others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +35,7 @@ static void each_record(record_check check) {
   assert_int_equal(complaints, 0);
 }
 
-/* ---- What a record says ---------------------------------------------------------------------- */
+/* ---- Contents of a record -------------------------------------------------------------------- */
 
 static void check_fields(const tdm_record *record) {
   const tdm_operation *operation = record->operation;
@@ -186,7 +185,7 @@ static void differences_check_every_gradient(void **state) {
   each_record(check_gradient);
 }
 
-/* ---- What the documentation lists ------------------------------------------------------------ */
+/* ---- The list in the documentation ----------------------------------------------------------- */
 
 static char *documentation;
 
@@ -212,7 +211,8 @@ static int release_documentation(void **state) {
 
 #define FUNCTION_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 
-/* Does the text name the function, and not only one that begins so? */
+/* Returns true if the text contains the function's name, and not only as the beginning of another
+ * name. */
 static bool names(const char *text, const char *function, size_t length) {
   for (const char *at = text; (at = strstr(at, "tdm_")); at += strspn(at, FUNCTION_LETTERS))
     if (strspn(at, FUNCTION_LETTERS) == length && strncmp(at, function, length) == 0) return true;

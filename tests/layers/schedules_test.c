@@ -1,5 +1,5 @@
-/* Learning rates: against PyTorch's, step by step; what is refused; and in a session, where a new
- * rate makes no new plan. */
+/* Learning rates: against PyTorch's, step by step; refused ones; and in a session, where a new rate
+ * makes no new plan. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

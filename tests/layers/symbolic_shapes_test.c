@@ -183,8 +183,8 @@ static void test_training_with_several_sizes(void **state) {
   tdm_context_release(context);
 }
 
-/* The loss of steps of a model that flattens (length, batch, 12) and sees what it makes as such
- * again, by names that the flat value does not have. */
+/* Returns the loss of steps of a model that flattens (length, batch, 12) and restores this shape
+ * from its result, by names that the flat value does not have. */
 static void train_names(tdm_context *context, int micro_batches, const char *devices,
                         double out_losses[3]) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -237,7 +237,7 @@ static void test_names_that_inputs_have(void **state) {
   tdm_context_release(context);
 }
 
-/* The two steps of x (length, batch, 12) before its last, beside a parameter of two steps. */
+/* The two steps of x (length, batch, 12) before its last, joined with a parameter of two steps. */
 static tdm_value two_steps_and_places(tdm_graph *graph, tdm_value x) {
   const tdm_initializer drawn = {TDM_INIT_NORMAL, 0.0, 1.0, -1};
   const tdm_value places =
@@ -314,7 +314,7 @@ static tdm_value first_part(tdm_graph *graph, tdm_value x, tdm_value names) {
   return parts[0];
 }
 
-/* A flip has the names of what it flips. */
+/* A flip has the names of its operand. */
 static tdm_value flipped(tdm_graph *graph, tdm_value x, tdm_value names) {
   const int both[] = {0, 1};
   const tdm_value back = tdm_flip(graph, "flip", names, both, 2);

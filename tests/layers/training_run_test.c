@@ -110,7 +110,8 @@ static void dropout_scales_what_it_keeps_and_trains_through_it(void **state) {
     assert_true(run.evaluated[i] == 1);
   }
   assert_in_range(gone, (int)(COUNT * (P - 0.04)), (int)(COUNT * (P + 0.04)));
-  for (int j = 0; j < COLUMNS; j++) { /* d_w is the sum of what came through, divided by ROWS */
+  for (int j = 0; j < COLUMNS; j++) { /* d_w is the sum of the gradients that passed, divided by
+                                       * ROWS */
     double sum = 0;
     for (int i = 0; i < ROWS; i++)
       sum += (double)run.y[i * COLUMNS + j];
@@ -238,7 +239,7 @@ static void batch_norm_keeps_the_statistics_of_the_first_replica(void **state) {
   assert_int_equal(kept.batches, 2);
   assert_kept(&kept, 0.19, 0.81, 0.19);
 
-  tdm_fetch fetch = {.name = "y"}; /* a run that does not train normalizes by what was kept */
+  tdm_fetch fetch = {.name = "y"}; /* a run that does not train normalizes by the kept statistics */
   if (tdm_run(session, &feed, 1, &fetch, 1) != TDM_OK) fail_msg("%s", tdm_last_message());
   float found[12];
   read_into(fetch.tensor, found, sizeof found);
@@ -366,7 +367,7 @@ static void step_infinite(tdm_context *context, const tdm_optimizer *optimizer, 
   tdm_graph_release(graph);
 }
 
-/* Without weight decay there is none, of what is infinite either. */
+/* Without weight decay there is none, of infinite parameters either. */
 static void infinite_parameters_stay(void **state) {
   const tdm_sgd_options momentum =
       OPTIONS(tdm_sgd_options, o.learning_rate = 0.1, o.momentum = 0.9);

@@ -1,4 +1,5 @@
-/* An allocator that fails on demand and counts what is outstanding, for sweeps over failures. */
+/* An allocator that fails on demand and counts outstanding allocations, for sweeps over
+ * failures. */
 #ifndef TANDEM_TESTS_SUPPORT_FAULTY_ALLOCATOR_H
 #define TANDEM_TESTS_SUPPORT_FAULTY_ALLOCATOR_H
 

@@ -1,5 +1,5 @@
-/* What simnet's operations of every kind share: lists, random draws, and time. Invariant: a request
- * is returned exactly once, to the rank that posted it. */
+/* Functions that simnet's operations of every kind share: lists, random draws, and time. Invariant:
+ * a request is returned exactly once, to the rank that posted it. */
 #include <stdio.h>
 
 #include "core/hash.h"

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Compiles every block of C or C++ in a page, and every @code block in a public header: as a
-program, or as the body of a function. A comment above a block of a page declares what it uses:
-<!-- given: tdm_session *session; -->. Blocks of headers use the declarations of GIVEN. A line of
-dots marks omitted code; @code{.unparsed} marks text that is not C."""
+program, or as the body of a function. A comment above a block of a page declares the names that
+it uses: <!-- given: tdm_session *session; -->. Blocks of headers use the declarations of GIVEN.
+A line of dots marks omitted code; @code{.unparsed} marks text that is not C."""
 import os
 import re
 import subprocess

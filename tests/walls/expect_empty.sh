@@ -1,5 +1,5 @@
 #!/bin/sh
-# Passes when the file that is its argument is there and empty; else prints what is in it.
+# Passes if the file that is its argument exists and is empty. Otherwise it prints the contents.
 if [ ! -f "$1" ]; then
   echo "no such file: $1"
   exit 1

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""No file includes a header from behind a wall: core <- devices <- graph <- layers, data on
+"""No file includes a header from beyond a wall: core <- devices <- graph <- layers, data on
 devices, checkpoint on graph and data, and net on core, below the rooms that connect ranks.
 
-The build graph has the same walls (see BUILD beside this), but cannot see a header that another
-target happens to bring along. The first rule whose folder fits a file is the one that counts.
-Public headers are included as programs do it, tandem/core/core.h, and only they.
+The build graph has the same walls (see BUILD in this folder), but does not detect a header that
+another target happens to provide. The first rule whose folder fits a file is the one that
+counts. Public headers are included as programs do it, tandem/core/core.h, and only they.
 """
 import re
 import sys
@@ -22,7 +22,7 @@ IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)
 
 
 def room_rules(folder, rooms):
-    """A rule for each room of folder, which stands on core, the folder and what rooms says."""
+    """Returns a rule for each room of folder, which depends on core, the folder and its rooms."""
     on_net = ROOMS["ROOMS_ON_NET"]
     beside = "%s/(operations/)?[^/]*" % folder
     return [("%s/%s/.*" % (folder, room),
@@ -35,7 +35,7 @@ ROOMS = {"load": lambda *names: None}
 for listed in ("devices/kinds/kinds.bzl", "tests/walls/rooms.bzl"):
     exec(read_file(listed), ROOMS)
 
-# What stands on devices/ sees the rooms that no kind is in.
+# Folders above devices/ may include the rooms without kinds.
 ABOVE_DEVICES = (r"core/.*|devices/(?!(host|%s|kinds|creation)/).*" %
                  "|".join(ROOMS["DEVICE_KINDS"]))
 BELOW_GRAPH = ABOVE_DEVICES + "|net/.*"

@@ -1,10 +1,11 @@
-"""The rooms of folders, each with the rooms that it stands on: what its files may include, and,
-with what those stand on in turn, what its target may reach. BUILD and include_test.py read this."""
+"""The rooms of folders, each with its dependencies: the headers that its files may include and,
+with their dependencies in turn, the targets that its target may reach. BUILD and include_test.py
+read this."""
 
 load("//devices/kinds:kinds.bzl", "DEVICE_KINDS")
 
-# On core and on devices/ itself, whose headers are what kernels and their callers agree on; kinds
-# stand beside these.
+# They depend on core and on devices/ itself, whose headers kernels and their callers share. Kinds
+# are separate.
 DEVICE_ROOMS = dict({
     "contract": [],
     "machine": [],
@@ -31,7 +32,7 @@ DEVICE_ROOMS = dict({
     "kinds": ["contract"] + list(DEVICE_KINDS),
 }, **DEVICE_KINDS)
 
-# Rooms within kinds, likewise; of the kind that one is in it sees what is listed alone.
+# Rooms within kinds, likewise. A room may use only the listed parts of its kind.
 KIND_ROOMS = {
     "cpu/kernels": ["host"],
     "cuda/library": [],
@@ -40,7 +41,7 @@ KIND_ROOMS = {
 
 ROOMS_AND_KIND_ROOMS = dict(DEVICE_ROOMS, **KIND_ROOMS)
 
-# Those of them that stand on net/ too; through them, those that stand on them reach it.
+# Those of them that also depend on net/; their dependents reach it through them.
 ROOMS_ON_NET = ["creation", "network"]
 
 # From the ground up, each on those before it.

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""A room of the product holds few files, and in it no file stands on what stands on it.
+"""A room of the product has few files, and no file in it depends on one that depends on it.
 
-A unit is NAME.c or NAME.cu with NAME.h, and NAME_state.h, which is what its files share. It stands
-on another whose header one of its files includes; public headers are all folders' and do not count.
+A unit is NAME.c or NAME.cu with NAME.h, and NAME_state.h, which its files share. It depends on
+another unit if one of its files includes that unit's header. Public headers belong to all
+folders and do not count.
 """
 import os
 import re
@@ -15,7 +16,7 @@ from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 MOST_FILES = 30
 PRODUCT = re.compile(r"(core|devices|net|graph|layers|data|checkpoint)/")
 
-# Larger ones, of which no file needs to be read to understand another.
+# Larger ones, in which each file can be understood without the others.
 LARGER = {
     "core": "small units of which each stands alone; nothing below them would divide them",
     "layers": "a layer a file, on the same few headers",
@@ -31,7 +32,7 @@ def unit_of(name):
 
 
 def circle_in(below):
-    """Units of below (each to those that it stands on) that stand on one another; [] for none."""
+    """Returns units of below (each with its dependencies) that form a circle; [] for none."""
     done = set()
 
     def search(unit, path):

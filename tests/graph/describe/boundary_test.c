@@ -79,7 +79,7 @@ static void expect_same(skip_model one, skip_model other, int64_t rows) {
   tdm_tensor_list_release(other_state);
 }
 
-/* ---- What is accepted ---- */
+/* ---- Accepted boundaries ---- */
 
 static void it_is_what_the_scope_would_be(void **unused) {
   (void)unused;
@@ -112,7 +112,8 @@ static void it_may_cross_scopes(void **unused) {
   }
 }
 
-/* What leaves in the middle, read outside of the part, is gathered too when it is named. */
+/* A value that leaves in the middle, and is read outside of the region, is gathered too if it is
+ * named. */
 static void several_values_may_leave(void **unused) {
   (void)unused;
   skip_model parts[2];
@@ -143,7 +144,7 @@ static void it_nests_with_scopes(void **unused) {
       if (order == 2) wrap_between(graph, parts[i].x, parts[i].d, lists[0]);
       wrap_between(graph, order == 1 ? parts[i].x : parts[i].a,
                    order == 1 ? parts[i].d : parts[i].b, lists[order != 1]);
-      /* around "part/b" alone, inside what is around it */
+      /* around "part/b" only, inside the outer region */
       if (order == 2) wrap_scope(graph, "part", lists[0]);
       assert_ok(tdm_graph_status(graph));
     }
@@ -151,9 +152,9 @@ static void it_nests_with_scopes(void **unused) {
   }
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused boundaries ---- */
 
-/* Wrapping between the values is an error that says all these things; takes the graph. */
+/* Expects that a region between the values is refused with all of these words. Takes the graph. */
 static void expect_refused(skip_model model, const tdm_value *inputs, size_t input_count,
                            const tdm_value *outputs, size_t output_count, const char *a,
                            const char *b) {
@@ -168,7 +169,7 @@ static void expect_refused(skip_model model, const tdm_value *inputs, size_t inp
   tdm_graph_release(model.graph);
 }
 
-/* A skip connection that goes around the inputs, or leaves beside the outputs. */
+/* A skip connection that bypasses the inputs, or leaves without being an output. */
 static void what_crosses_unnamed_is_refused(void **unused) {
   (void)unused;
   skip_model model = build();
@@ -188,7 +189,7 @@ static void what_crosses_unnamed_is_refused(void **unused) {
 
 static void sets_that_are_not_convex_are_refused(void **unused) {
   (void)unused;
-  skip_model model = build(); /* d needs sum, which lies behind b and before e */
+  skip_model model = build(); /* d needs sum, which is after b and before e */
   const tdm_value e = layer(model.graph, "e", model.sum);
   const tdm_value f = tdm_add(model.graph, "f", tdm_add(model.graph, "g", e, model.sum), model.b);
   const tdm_value inputs[] = {model.b, e};

@@ -1,5 +1,5 @@
-/* Describing graphs: the first error sticks and is told by the session, with the layer and its
- * shapes; invalid and foreign values; scopes, names, tied weights; named dimensions. */
+/* Descriptions of graphs: the first error is kept and reported by the session, with the layer and
+ * its shapes. Invalid and foreign values, scopes, names, tied weights, named dimensions. */
 #include "graph/ir/ir.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
@@ -113,7 +113,7 @@ static void values_of_another_graph_are_refused(void **unused) {
   tdm_graph_release(other);
 }
 
-/* Of this graph by its tag, but beyond its last value. */
+/* The tag is this graph's, but there is no such value. */
 static void values_beyond_the_last_are_refused(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -173,7 +173,7 @@ static void a_session_freezes_its_graph(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* The session made before goes on as if nothing had been added. */
+/* The earlier session works as if nothing had been added. */
 static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -286,8 +286,8 @@ static void scopes_make_paths(void **unused) {
   tdm_session_release(session);
 }
 
-/* A layer of another name, in another scope, has the parameters of one that is there; a second
- * layer of one name has none unless it says so. */
+/* A layer of another name, in another scope, has the parameters of an existing one. A second layer
+ * of one name has none unless it states so. */
 static void layers_are_tied_by_their_names(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -408,7 +408,7 @@ static void equal_names_are_equal_sizes(void **unused) {
   assert_status(tdm_run(session, other, 2, fetches, 1), TDM_INVALID_ARGUMENT);
   assert_message("batch is 4 in input a and 5 in input b");
   assert_null(fetches[0].tensor);
-  /* What the fetches do not need is not asked for. */
+  /* Inputs that the fetches do not need are not required. */
   assert_ok(tdm_run(session, same, 1, &fetches[1], 1));
   tdm_tensor_release(fetches[1].tensor);
   assert_status(tdm_run(session, same, 1, fetches, 1), TDM_INVALID_ARGUMENT);

@@ -1,4 +1,4 @@
-/* How dimensions compare in shape rules: the whole table of sizes, names and what is not known. */
+/* Comparison of dimensions in shape rules: the whole table of sizes, names and unknown ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static void dimensions_agree_and_merge(void **unused) {
       {1, 0, 0, 1, 1, 1}, {0, 1, 0, 1, 1, 1}, {0, 0, 1, 1, 1, 1},
       {1, 1, 1, 1, 0, 1}, {1, 1, 1, 0, 1, 1}, {1, 1, 1, 1, 1, 1},
   };
-  /* Which of the two is told, where they agree: a size before a name before what is not known. */
+  /* If two agree, a size takes precedence over a name, and a name over an unknown dimension. */
   for (int a = 0; a < KINDS; a++)
     for (int b = 0; b < KINDS; b++) {
       assert_int_equal(tdm_dim_agree(dims[a], dims[b]), agree[a][b]);

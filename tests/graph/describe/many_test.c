@@ -1,6 +1,6 @@
-/* Thousands of everything that a graph has names of: what is declared, fed, fetched, tied, kept or
- * made a parallel region is found among all others. Nothing is timed; where searches go through all
- * of them, kept values and regions take a minute each. */
+/* Thousands of each named thing in a graph: declarations, inputs, fetches, ties, kept values and
+ * parallel regions are found among all others. Nothing is timed; if searches were linear, kept
+ * values and regions would take a minute each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +106,7 @@ static void a_name_is_declared_once_among_many(void **unused) {
   free(in);
 }
 
-/* The latest tie counts, of a layer or of what it is below; what is tied has the other's value. */
+/* The latest tie counts, of a layer or of a scope above it. A tied layer has the other's value. */
 static void layers_are_tied(void **unused) {
   (void)unused;
   names *layers = numbered("block/layer%d");

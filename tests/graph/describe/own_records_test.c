@@ -1,5 +1,5 @@
-/* What a record, a rule or a kernel of a user's own says that cannot be: INVALID_ARGUMENT, and the
- * message names whose it is and what; nothing is read or written beyond what is there. */
+/* Invalid records, rules and kernels of users: INVALID_ARGUMENT, with a message that names the
+ * operation and the error. No memory out of range is read or written. */
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
@@ -56,7 +56,7 @@ static tdm_status tell_another_graphs(tdm_gradient *gradient) {
 
 static tdm_status tell_narrower(tdm_gradient *gradient);
 
-/* Rows that are right, and what else is told of them is not. */
+/* Sets valid rows, and another part of the gradient that is not valid. */
 static tdm_status tell_another_graphs_indices(tdm_gradient *gradient) {
   tdm_gradient_set_sparse(gradient, 0, tdm_gradient_of_output(gradient, 0), elsewhere, elsewhere);
   return TDM_OK;
@@ -92,7 +92,7 @@ static tdm_status set_another_graphs(tdm_chunked *chunked) {
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* Reads so many inputs, two of them at most; what else it says follows. */
+/* A record that reads this many inputs, at most two. Its other fields follow. */
 #define RECORD_OF(inputs, outputs, rule, ...)                                                      \
   {                                                                                                \
     .struct_size = sizeof(tdm_operation), .name = "mine", .min_inputs = inputs,                    \
@@ -290,7 +290,7 @@ static tdm_status append_narrower(tdm_update *update) {
   return tdm_graph_status(tdm_update_graph(update));
 }
 
-/* What is written over a parameter has its shape. */
+/* A value that is written to a parameter has its shape. */
 static void what_overwrites_fits(void **unused) {
   (void)unused;
   static const tdm_optimizer_rule rule = {.name = "narrowing", .append = append_narrower};
@@ -348,8 +348,8 @@ static tdm_status count_prepare(const tdm_kernel_request *request, tdm_kernel_an
   return TDM_OK;
 }
 
-/* Of one dtype and shape a kernel is prepared once for all nodes and plans, which share it until
- * the last of them is gone. */
+/* For one dtype and shape a kernel is prepared once for all nodes and plans, which share it until
+ * the last of them is released. */
 static void nodes_alike_share_what_is_prepared(void **unused) {
   (void)unused;
   static const tdm_kernel kernel = {.struct_size = sizeof(tdm_kernel),

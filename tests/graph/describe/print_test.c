@@ -1,4 +1,4 @@
-/* A graph as it is printed: scopes, shapes, places, every parameter counted once. */
+/* The printed form of a graph: scopes, shapes, devices, every parameter counted once. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Where tables go that are shared out as wholes: the largest first, each where there is least for
- * its weight; of several alike the earlier one, to the earlier device. */
+/* Placement of tables that are distributed whole: the largest first, each on the device with the
+ * least bytes for its weight. If tables are equal, the first one is placed on the first device. */
 #include "graph/ir/ir.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"

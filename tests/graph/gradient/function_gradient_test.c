@@ -36,7 +36,8 @@ static tdm_status count_operands(const tdm_kernel_request *request, tdm_kernel_a
   return TDM_OK;
 }
 
-/* d, [a], [b] -> factor (d + 10 a + 100 b), of as many as there are: which they are shows. */
+/* d, [a], [b] -> factor (d + 10 a + 100 b), with the operands that are present: the result shows
+ * which. */
 static tdm_status execute_gradient(const tdm_kernel_call *call) {
   const cube_attributes *attributes = call->attributes;
   const size_t *count = call->state;
@@ -82,7 +83,8 @@ static const tdm_operation gradient_operation = {.struct_size = sizeof(tdm_opera
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* The adjoint of x = 2, of which y is 8 and the loss the sum of all y; NAN: nothing flows back. */
+/* The adjoint of x = 2 with y = 8, for the sum of all y as the loss. NAN: no gradient flows
+ * back. */
 static double adjoint_by(const tdm_operation *operation) {
   tdm_context *context = graph_context();
   assert_ok(tdm_kernel_register(context, &cube_kernel));
@@ -133,7 +135,7 @@ static void it_reads_what_the_record_names(void **unused) {
   }
 }
 
-/* A record of an older header ends before, whatever lies behind it. */
+/* A record of an older header is shorter. The bytes after it are not read. */
 static void what_lies_behind_a_record_is_not_read(void **unused) {
   (void)unused;
   tdm_operation operation = CUBE(TDM_READS_X);

@@ -1,6 +1,7 @@
-/* Gradients as values: of parameters, inputs and activations, beside an update and without one,
- * placed, wrapped and in micro-batches. For accelerators of TEST_KIND. Invariant: with a rate of 1
- * and no momentum a step's gradient is what it has taken from a parameter, bit for bit. */
+/* Gradients as values: of parameters, inputs and activations, with an update and without one,
+ * placed, in parallel regions and in micro-batches. For accelerators of TEST_KIND. Invariant:
+ * with a rate of 1 and no momentum a step subtracts exactly its gradient from a parameter, bit
+ * for bit. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 
 enum { ROWS = 7, WIDTH = 5, HIDDEN = 6, CLASSES = 3 };
 
-/* ---- A model, and what is asked of it -------------------------------------------------------- */
+/* ---- A model, and its requested gradients ---------------------------------------------------- */
 
 /* How the model lies: "net/hidden" on first, "net/head" on second (NULL: no placement), or "net",
  * or (all) the loss as well, wrapped over devices. */
@@ -124,7 +125,7 @@ static void assert_alike(const gradients *a, const gradients *b, double toleranc
     assert_near(outputs[i], a->fetches[i].tensor, b->fetches[i].tensor, tolerance);
 }
 
-/* What the step took from the parameter is the gradient, to the bit. */
+/* The difference that the step made in the parameter is exactly the gradient. */
 static void assert_applied(const tdm_tensor_list *before, const tdm_tensor_list *after,
                            const char *name, const float *gradient) {
   const tdm_tensor *old = tdm_tensor_list_find(before, name);
@@ -138,7 +139,7 @@ static void assert_applied(const tdm_tensor_list *before, const tdm_tensor_list 
   }
 }
 
-/* Three steps, each with the gradients that a run beside it has found; near those of `plain`. */
+/* Three steps, each with the gradients of a separate run; close to those of `plain`. */
 static void check_layout(const layout *how, const layout *plain) {
   tdm_session *trained = model(how, true);
   layout beside = *how;
@@ -207,7 +208,7 @@ static void gradients_are_what_training_applies(void **unused) {
     check_layout(&layouts[i], &plain);
 }
 
-/* What is fetched beside an update changes nothing of it. */
+/* A gradient that is fetched together with an update does not change the update. */
 static void a_fetched_gradient_changes_no_bit_of_training(void **unused) {
   (void)unused;
   const layout layouts[] = {{.first = FIRST, .second = "cpu:1"}, {.devices = FIRST "," SECOND}};
@@ -234,7 +235,7 @@ static void a_fetched_gradient_changes_no_bit_of_training(void **unused) {
   }
 }
 
-/* ---- What is asked for nothing costs nothing ------------------------------------------------- */
+/* ---- Gradients that are not requested cost nothing ------------------------------------------- */
 
 static size_t backward_nodes(tdm_session *session, const char *name) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
@@ -275,7 +276,7 @@ static void what_nobody_asks_for_is_not_computed(void **unused) {
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-/* The gradient of a table is dense, and what a sparse update applies. */
+/* The gradient of a table is dense, and equals the one that a sparse update applies. */
 static void a_table_has_a_dense_gradient(void **unused) {
   (void)unused;
   enum { TABLE = 9, DIM = 4, IDS = 6 };

@@ -1,6 +1,5 @@
-/* What goes on with gradients as values: read by other layers, as numbers in a
- * loss, taken of models as they are evaluated, summed up over runs; and what is
- * refused. For accelerators of TEST_KIND. */
+/* Values computed from gradients: read by other layers, as constants in a loss, of models in
+ * evaluation, summed over runs; and refused requests. For accelerators of TEST_KIND. */
 #include <math.h>
 
 #include "tests/graph/group.h"
@@ -22,8 +21,8 @@ static void ask(tdm_graph *graph, const char *name, tdm_value loss, tdm_value va
  * ---------------------------------------------------------------------------------
  */
 
-/* loss, and the squares of d loss / d x summed on another device: with a weight
- * in what is trained, as numbers, or fetched alone. */
+/* The loss, and the squares of d loss / d x summed on another device: added to the trained loss
+ * with a weight, as constants, or only fetched. */
 static tdm_graph *penalized(bool detached, double weight, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
@@ -300,7 +299,7 @@ static void gradients_are_summed_up_over_runs(void **unused) {
   tdm_session_release(session);
 }
 
-/* What keeps a value comes last, also behind a gradient that is fetched alone. */
+/* The node that keeps a value comes last, also after a gradient that is only fetched. */
 static void a_gradient_that_nobody_reads_stands_beside_what_is_kept(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);
@@ -330,7 +329,7 @@ static void a_gradient_that_nobody_reads_stands_beside_what_is_kept(void **unuse
   tdm_session_release(session);
 }
 
-/* So it does behind a parallel region that it has nothing to do with. */
+/* It also comes after a parallel region that it does not depend on. */
 static void what_is_kept_comes_behind_parallel_regions(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -1,8 +1,8 @@
-/* Parameter groups: each parameter goes by its own group's optimizer and rate, one without an
- * optimizer stays as it is and costs nothing, and checkpoints keep what groups have. And the states
- * of a layer of one's own, which its rule moves by several operations.
- * Invariant: the model's two towers share nothing but the sum of their losses, so that each trains
- * bit by bit as it would with its optimizer alone. */
+/* Parameter groups: each parameter has its group's optimizer and rate. One without an optimizer
+ * does not change and costs nothing. Checkpoints contain the states of groups. Also the states of a
+ * user's layer, which its rule updates by several operations. Invariant: the model's two towers
+ * share only the sum of their losses, so each trains, bit by bit, as it would with only its own
+ * optimizer. */
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
@@ -73,7 +73,8 @@ static tdm_tensor_list *trained(tdm_optimizer optimizer, const tdm_parameter_gro
   return list;
 }
 
-/* Are the parameters whose names begin so the same in both? They are there in any case. */
+/* Returns true if the parameters whose names begin in this way are equal in both. Both lists have
+ * them. */
 static bool same_below(const tdm_tensor_list *a, const tdm_tensor_list *b, const char *begin) {
   size_t seen = 0;
   bool same = true;

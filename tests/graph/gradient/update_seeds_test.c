@@ -1,6 +1,7 @@
-/* Random optimizers of one's own: operations that write parameters and states, or make numbers of
- * these and of gradients, in an order that a seed draws; in sessions of one store that place, cut,
- * wrap and sum otherwise. Every device's copies are what the operations make one after the other.
+/* Random user-defined optimizers: operations that write parameters and states, or compute numbers
+ * from these and from gradients, in an order that a seed draws. Sessions of one store place, cut,
+ * replicate and sum differently. Every device's copies equal the results of the operations in
+ * sequence.
  *
  *     bazel run //tests/graph/gradient:update_seeds_test -- 50000 1000
  *
@@ -34,7 +35,7 @@ typedef struct factors {
 
 typedef struct step {
   bool writes;
-  bool by_latest; /* reads what the latest write has answered, and not what was there first */
+  bool by_latest; /* reads the result of the latest write, and not the initial value */
   int u, v;
   factors by;
 } step;
@@ -138,7 +139,7 @@ static void draw_steps(void) {
   }
 }
 
-/* ---- What it comes to ------------------------------------------------------------------------ */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 /* The loss is the sum of (k + 1) * x * p_k. */
 static void train_alone(float (*values)[WIDTH], const float (*x)[WIDTH], int rows) {
@@ -190,7 +191,8 @@ static void wrap(tdm_graph *graph) {
   if (options.devices) tdm_data_parallel(graph, "model", &options);
 }
 
-/* What an update has written lives elsewhere than what another one writes that reads it. */
+/* The value that an update has written is on another device than the one that a reading update
+ * writes. */
 static void assert_apart(tdm_status status) {
   if (status != TDM_UNSUPPORTED || !strstr(tdm_last_message(), "before it is written, or place"))
     fail_msg("seed %llu: %s", (unsigned long long)seed, tdm_last_message());

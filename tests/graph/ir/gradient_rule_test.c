@@ -1,5 +1,5 @@
-/* What a gradient rule is told of its node, and what becomes of what it tells: adjoints of inputs
- * that are wanted, which are of this graph, and of the dtype and shape that they must have. */
+/* The node that a gradient rule receives, and the adjoints that it sets: for required inputs, of
+ * this graph, and of the right dtype and shape. */
 #include "graph/ir/gradient_rule.h"
 #include "tests/graph/group.h"
 #include "tests/support/faulty_allocator.h"
@@ -22,10 +22,10 @@ static const tdm_spec specs[VALUES] = {
     [HALF] = {.dtype = TDM_FLOAT32},
 };
 
-enum { FOREIGN = 100 }; /* beside a value: another graph's */
+enum { FOREIGN = 100 }; /* added to a value: belongs to another graph */
 
-/* Of the running test: a node of (table, other, nothing), two outputs, of which the first has an
- * adjoint; the table's is wanted. */
+/* The graph of the running test: a node of (table, other, nothing) with two outputs. The first
+ * output has an adjoint, and the table's is required. */
 static tdm_graph graph;
 static tdm_gradient gradient;
 static tdm_ir_node node;
@@ -87,7 +87,7 @@ static void assert_value(tdm_value found, uint32_t value) {
   assert_int_equal(found.graph, value ? graph.tag : 0);
 }
 
-/* ---- What a rule asks ------------------------------------------------------------------------ */
+/* ---- Queries of a rule ----------------------------------------------------------------------- */
 
 static void a_rule_sees_its_node(void **unused) {
   (void)unused;
@@ -105,7 +105,7 @@ static void a_rule_sees_its_node(void **unused) {
   }
   assert_value(tdm_gradient_of_output(&gradient, TDM_KERNEL_MAX_OUTPUTS - 1), NARROW);
   assert_value(tdm_gradient_of_output(&gradient, TDM_KERNEL_MAX_OUTPUTS), 0);
-  wanted[0] = 1; /* what is absent is not wanted, whatever stands here */
+  wanted[0] = 1; /* an absent input requires no adjoint, whatever this is */
   assert_false(tdm_gradient_wanted(&gradient, 2));
   assert_false(tdm_gradient_wanted(&gradient, 9));
 }
@@ -125,7 +125,7 @@ static void without_a_rule_there_is_nothing(void **unused) {
   tdm_gradient_add_rows(NULL, 0, handle(ROWS), handle(IDS), handle(COUNT));
 }
 
-/* ---- What it tells --------------------------------------------------------------------------- */
+/* ---- Adjoints that it sets ------------------------------------------------------------------- */
 
 static void assert_adjoint(uint32_t number, tdm_adjoint adjoint) {
   const tdm_adjoint *found = &gradient.adjoints.items[number];
@@ -159,7 +159,7 @@ static void assert_silent(void) {
   assert_int_equal(gradient.adjoints.count, 1);
 }
 
-/* Nor is what is told after a failure, or where a part of it is missing. */
+/* Adjoints after a failure, or with a missing part, are not stored either. */
 static void what_nobody_wants_is_not_kept(void **unused) {
   (void)unused;
   for (size_t input = 1; input < 5; input++) {
@@ -184,7 +184,7 @@ static void what_cannot_be_an_adjoint_is_refused(void **unused) {
   (void)unused;
   static const struct {
     uint32_t told, indices, count;
-    const char *message; /* behind "what it tells of input 0" */
+    const char *message; /* the part after the prefix of input 0 */
   } cases[] = {
       {ROWS, 0, 0, " is float32 [4, 3], and must be float32 [10, 3]"},
       {FLAT, 0, 0, " is float32 [4], and must be float32 [10, 3]"},

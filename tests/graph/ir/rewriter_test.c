@@ -1,6 +1,6 @@
-/* The verbs that change a graph, by themselves and at random. Invariant: after each of them nodes
- * are linked both ways as a plain list of them says, and every value knows how many inputs are it.
- */
+/* The functions that change a graph, one by one and at random. Invariant: after each of them nodes
+ * are linked both ways as in a plain list of them, and every value has the right number of
+ * readers. */
 #include "graph/ir/rewriter.h"
 #include "tests/graph/support.h"
 
@@ -100,7 +100,7 @@ static uint32_t insert_at(size_t at, uint32_t a, uint32_t b) {
   return made;
 }
 
-/* `count` sums behind one another, each of x twice. */
+/* Inserts `count` sums in sequence, each with x as both operands. */
 static void insert_some(size_t count) {
   for (size_t i = 0; i < count; i++)
     (void)insert_at(order_count, x, x);
@@ -132,7 +132,7 @@ static void a_node_stands_where_it_is_inserted_and_as_what(void **unused) {
   assert_true(shape.rank == 1 && shape.dims[0] == 4);
 }
 
-/* What is inserted right behind a node is passed over; a node may go while it has its turn. */
+/* The walk skips nodes that are inserted directly after the present one, which may be removed. */
 static void a_walk_goes_on_while_the_graph_changes(void **unused) {
   (void)unused;
   insert_some(6);
@@ -145,7 +145,7 @@ static void a_walk_goes_on_while_the_graph_changes(void **unused) {
     tdm_remove_node(&graph, node);
   }
   assert_int_equal(visited, 6);
-  for (size_t i = 0; i < 3; i++) /* 7 to 9 were made, of which each stands for one that is gone */
+  for (size_t i = 0; i < 3; i++) /* 7 to 9 were added, each in place of a removed one */
     order[2 * i] = order[order_count - 1] + 1 + (uint32_t)i;
   expect_whole();
 }
@@ -260,7 +260,7 @@ static uint32_t below(numbers *drawn, size_t limit) {
   return tdm_random_uint32(&drawn->random, drawn->next++) % (uint32_t)limit;
 }
 
-/* Of what nodes make, or x. */
+/* Returns the result of a node, or x. */
 static uint32_t some_value(numbers *drawn) {
   const size_t at = below(drawn, order_count + 1);
   return at < order_count ? nth(at)->first_output : x;

@@ -53,7 +53,7 @@ static void what_passes_once_is_counted_once(void **unused) {
   expect(&it, 7, all.bytes_written, all.bytes_written);
 }
 
-/* Of the table the rows that were asked for, in place of all. */
+/* Only the requested rows of the table are read. */
 static void a_look_up_reads_the_rows_that_it_names(void **unused) {
   (void)unused;
   node it;
@@ -64,7 +64,7 @@ static void a_look_up_reads_the_rows_that_it_names(void **unused) {
   expect(&it, 7, IDS * WIDTH * 4 + IDS * 8, ROWS * WIDTH * 4);
 }
 
-/* Of every table that is overwritten n rows; the last of several outputs is a count. */
+/* Each overwritten table has n rows written. The last of several outputs is a count. */
 static void an_update_moves_its_rows_of_every_table(void **unused) {
   (void)unused;
   static const double tables[] = {[1] = 1, [2] = 1, [3] = 2, [4] = 3};

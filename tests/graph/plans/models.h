@@ -8,7 +8,7 @@
 
 enum {
   PLAN_MOST_FEEDS = 3,
-  /* What most models have. */
+  /* Sizes of most models. */
   PLAN_ROWS = 6,
   PLAN_STEPS = 3,
   PLAN_WIDTH = 8,
@@ -24,8 +24,8 @@ typedef struct plan_feed {
 
 typedef struct plan_model {
   const char *name; /* its plan is NAME.txt */
-  const char *says; /* what is to be seen there */
-  /* Describes it and answers its loss; may change the options and the optimizer, which is
+  const char *says; /* the purpose of the model */
+  /* Describes the model and returns its loss. It may change the options and the optimizer, which is
    * tdm_sgd(0.1) at first. */
   tdm_value (*build)(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
   plan_feed feeds[PLAN_MOST_FEEDS];
@@ -47,18 +47,19 @@ extern const size_t plan_job_count;
 tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within);
 /* The scope as replicas. */
 void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);
-/* The net and its loss as replicas, with parameters on home; gradients are summed as told. */
+/* The net and its loss as replicas, with parameters on home. Gradients are summed by the given
+ * algorithm. */
 tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, const char *home,
                             const char *devices, tdm_collective collective);
 /* The same with homes spread, this share of the bytes updated everywhere, and rows spread or not.
  */
 tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
                             double everywhere, bool rows);
-/* Two tables below "users" and "items", sharded over devices, and the loss of what they give. */
+/* Two tables below "users" and "items", sharded over devices, and the loss of their rows. */
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices);
 
-/* Of placed_models.c, for other devices as well. */
+/* Defined in placed_models.c, and used for other devices as well. */
 tdm_value plan_build_rows(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
 tdm_value plan_build_image(tdm_graph *graph, tdm_session_options *options,
                            tdm_optimizer *optimizer);

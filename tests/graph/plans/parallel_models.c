@@ -103,7 +103,7 @@ static tdm_value build_by_rows(tdm_graph *graph, tdm_session_options *options,
   return plan_build_spread(graph, "sim:0", "sim:0,sim:1", 1.0 / 3, true);
 }
 
-/* What ids look up stays whole; what is read whole is cut. */
+/* A table that ids look up stays whole; one that is read whole is sharded. */
 static tdm_value build_table_by_rows(tdm_graph *graph, tdm_session_options *options,
                                      tdm_optimizer *optimizer) {
   (void)options;
@@ -133,7 +133,7 @@ static tdm_value build_unequal(tdm_graph *graph, tdm_session_options *options,
   return loss;
 }
 
-/* Later replicas' statistics are nobody's. */
+/* The statistics of later replicas have no readers. */
 static tdm_value build_normalized(tdm_graph *graph, tdm_session_options *options,
                                   tdm_optimizer *optimizer) {
   (void)options;

@@ -1,8 +1,8 @@
-/* Plans as they are made today, beside this file as text: whatever makes another plan of one of
- * these models shows here, line by line. What a change was meant to do is recorded by
- * bazel run //tests/graph/plans:plans_test -- --record, and reviewed as a difference of text. Told
- * are the nodes on their queues, what each waits for, where its result lies, what crosses by which
- * route, and of described machines what each queue and link is forecast to do. */
+/* Plans in their present form, recorded as text in this folder: any change of a plan of these
+ * models shows here, line by line. Intended changes are recorded by bazel run
+ * //tests/graph/plans:plans_test -- --record, and reviewed as a difference of text. The text has
+ * the nodes on their queues, the waits of each, the place of its result, and the transfers with
+ * their routes. For described machines it has the forecast of each queue and link. */
 #include <stdlib.h>
 
 #include "tests/graph/plans/recorded.h"
@@ -10,8 +10,9 @@
 
 static bool records;
 
-/* Writes a line without what differs from one machine or time to another: how long planning and its
- * passes took, and what host memory is thought to be worth. in_passes: lines of passes go on. */
+/* Writes a line without the parts that differ between machines or times: the duration of planning
+ * and of its passes, and the assumed bandwidth of host memory. in_passes: the next lines are about
+ * passes. */
 static void tell_line(const char *line, bool *in_passes, FILE *out) {
   *in_passes = strncmp(line, "  passes    ", 12) == 0 ||
                (*in_passes && strncmp(line, "            ", 12) == 0);

@@ -51,7 +51,7 @@ static tdm_status run_in_sequence(tdm_session *session, const tdm_feed *feeds, s
   return status;
 }
 
-/* The last failures of the allocator, which may be NULL, are told of planning alone. */
+/* The allocator, which may be NULL, may fail only during planning. */
 static tdm_status make_plan(const plan_model *model, tdm_context *context, tdm_session *session,
                             tdm_faulty_allocator *faulty, uint64_t fail_at) {
   tdm_feed feeds[PLAN_MOST_FEEDS];
@@ -152,7 +152,8 @@ static void tell_forecast(tdm_session *session, const tdm_forecast_options *opti
   tdm_forecast_release(forecast);
 }
 
-/* Of ranks alike, however they sum their gradients, and with each rank simulated. */
+/* The forecast of equal ranks, by each algorithm for sums of gradients, and with each rank
+ * simulated. */
 void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out) {
   tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tell_forecast(session, &options, out);
@@ -236,11 +237,11 @@ void recorded_check(const recorded_kind *kind, const plan_model *models, size_t 
 bool recorded_begin(int argc, char **argv) {
   const bool records = argc > 1 && strcmp(argv[1], "--record") == 0;
   if (records && chdir(getenv("BUILD_WORKSPACE_DIRECTORY")) != 0) exit(1);
-  /* What kernels want for themselves goes by the instruction set and the size of a team. */
+  /* The workspaces of kernels depend on the instruction set and on the size of a team. */
   (void)setenv("TANDEM_CPU_ISA", "baseline", 1);
   (void)unsetenv("HWLOC_XMLFILE"); /* what ./run_tests has read of this machine */
   (void)setenv("HWLOC_SYNTHETIC", "Core:2 PU:1", 1);
   (void)setenv("HWLOC_THISSYSTEM", "0", 1);
-  (void)setenv("TANDEM_LINKS", "off", 1); /* nor by what was measured here */
+  (void)setenv("TANDEM_LINKS", "off", 1); /* nor on measurements of this machine */
   return records;
 }

@@ -1,8 +1,8 @@
-/* All that is said of plans and their runs, as text beside this file (reports/): the graph, the
- * table of layers, what kernels cost, the timeline of runs, and of some models the plan as JSON and
- * DOT and every event of the timeline. No run is executed: what commands took, and when, is made
- * up, so that each report is the same everywhere, letter for letter. Recorded by
- * bazel run //tests/graph/plans:reports_test -- --record. */
+/* All reports of plans and their runs, recorded as text in this folder (reports/): the graph, the
+ * table of layers, the cost of kernels, the timeline of runs. For some models also the plan as JSON
+ * and DOT and every event of the timeline. No run is executed: times of commands are invented, so
+ * that each report is the same everywhere, to the letter. Recorded by bazel run
+ * //tests/graph/plans:reports_test -- --record. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@
 
 static bool records;
 
-/* Of which is told, and of which in full: every command, and of short plans every event. */
+/* The reported models, and those reported in full: every command, and in short plans every
+ * event. */
 static const struct {
   const char *name;
   bool in_full;
@@ -57,7 +58,7 @@ static bool is_told_in_full(const plan_model *model) {
 
 /* ---- What commands took ---- */
 
-/* Some take no time that a clock could tell. */
+/* Some durations are too short for a clock. */
 static uint64_t made_up_ns(size_t step) {
   return step % 11 == 10 ? 0 : 1000 + 370 * (step % 9);
 }
@@ -86,7 +87,8 @@ typedef struct made_up_runs {
   uint64_t ended_ns[ALL_RUNS];
 } made_up_runs;
 
-/* When a step can begin: its queue is free, and what it waits for has ended. */
+/* Returns the time at which a step can begin: its queue is free, and the steps that it waits for
+ * have ended. */
 static uint64_t begin_of(const made_up_runs *self, const tdm_command_times *times, size_t index) {
   const tdm_schedule *schedule = &self->plan->lowered.schedule;
   const tdm_step *step = &schedule->steps[index];
@@ -98,8 +100,8 @@ static uint64_t begin_of(const made_up_runs *self, const tdm_command_times *time
   return begin_ns + index % 3 * GAP_NS;
 }
 
-/* Launched then; the last run fails at two thirds of its steps, and ends with that. Answers when
- * the latest of its commands ended, and when it went on to updates. */
+/* Invents the times of a run that is launched now. The last run fails at two thirds of its steps,
+ * and ends there. Returns when the latest command ended, and when updates began. */
 static uint64_t make_up_times(made_up_runs *self, int number, tdm_run_state *run) {
   const tdm_schedule *schedule = &self->plan->lowered.schedule;
   const bool fails = number + 1 == ALL_RUNS;
@@ -147,7 +149,7 @@ static void make_up_run(made_up_runs *self, int number) {
   free(run.flight.failed_ids);
 }
 
-/* What is read of a file amounts to the same, in the same words. */
+/* A timeline read from a file has the same report, in the same words. */
 static void tell_timeline_alike(tdm_timeline *timeline, FILE *out) {
   char *texts[3];
   size_t bytes;
@@ -239,7 +241,7 @@ static tdm_status print_report(tdm_session *session, const char *what, tdm_plan_
   return tdm_session_report(session, out);
 }
 
-/* A page of a session that keeps no runs has its plan alone. */
+/* A page of a session that records no runs has only its plan. */
 static void check_page(tdm_session *session) {
   char *page = printed(session, print_report, NULL, TDM_PLAN_TEXT);
   assert_non_null(strstr(page, "id=\"data-plan\""));
@@ -266,7 +268,7 @@ static void tell_costs(const tdm_costs *costs, FILE *out) {
   json_decref(told);
 }
 
-/* Of a copy within the host's memory it is thought what that is worth here. */
+/* Returns true if the bandwidth of copies within the host's memory is assumed. */
 static bool is_assumed(tdm_session *session) {
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
   const bool assumed = strstr(text, "(assumed)") != NULL;

@@ -1,5 +1,5 @@
-/* Planning where memory is short: whichever allocation fails, OUT_OF_MEMORY is told, and all memory
- * is given back. */
+/* Planning while memory is short: OUT_OF_MEMORY is returned for any failed allocation, and all
+ * memory is released. */
 #include "tests/graph/plans/recorded.h"
 #include "tests/graph/support.h"
 

@@ -1,5 +1,5 @@
-/* Moving averages of parameters: sessions that read them, beside the one that trains, wherever
- * parameters live; that files have them; what is refused. */
+/* Moving averages of parameters: sessions that read them while another one trains, with parameters
+ * on any device; averages in files; and errors. */
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
@@ -171,7 +171,7 @@ static void averages_are_kept_wherever_parameters_live(void **unused) {
   }
 }
 
-/* A frozen parameter has no average, and stays what it was. */
+/* A frozen parameter has no average, and does not change. */
 static void frozen_parameters_are_read_as_they_are(void **unused) {
   (void)unused;
   tdm_value loss;
@@ -215,7 +215,7 @@ static tdm_session *sharded_reader(tdm_store *store) {
                      WITH(tdm_session_options, o.store = store, o.averages = true));
 }
 
-/* Tables in shards have averages in shards, of which files make one. */
+/* Sharded tables have sharded averages, which files store as one. */
 static void averages_of_shards_are_read(void **unused) {
   (void)unused;
   tdm_value loss;

@@ -386,7 +386,7 @@ static void ids_of_nobody_are_harmless(void **unused) {
   end_clogged(fixture);
 }
 
-/* The host's input is its own again, and an early close completes or cancels what is in flight. */
+/* The host's input is released, and an early close completes or cancels the runs in flight. */
 static void the_context_may_be_closed_on_a_clogged_device(void **unused) {
   (void)unused;
   clogged_fixture *fixture = begin_clogged(TDM_NO_QUEUE_LIMIT);

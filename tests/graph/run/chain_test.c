@@ -1,5 +1,5 @@
-/* Training runs in flight together give exactly what they give one after the other: on random
- * graphs with delays drawn against them, and with runs cancelled at any moment. */
+/* Training runs in flight together have exactly the results of runs in sequence: on random graphs
+ * with adverse random delays, and with runs cancelled at any moment. */
 #include <stdlib.h>
 #include <time.h>
 

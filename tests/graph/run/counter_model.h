@@ -1,7 +1,8 @@
-/* Random graphs of integer counters: operations of this test's own whose values are small integers
- * kept in float64, so that every sum is exact and any order of evaluation gives one result. An
- * oracle evaluates the same graph, its backward pass and its updates on one thread, sharing no code
- * with the library. Kernels pause at random, so that what is not awaited is likely not there. */
+/* Random graphs of integer counters: operations of this test whose values are small integers in
+ * float64, so that every sum is exact and any order of evaluation gives one result. An oracle
+ * evaluates the same graph, its backward pass and its updates on one thread, sharing no code with
+ * the library. Kernels pause at random, so that a value whose event is not waited for is probably
+ * missing. */
 #ifndef TANDEM_TESTS_GRAPH_RUN_COUNTER_MODEL_H
 #define TANDEM_TESTS_GRAPH_RUN_COUNTER_MODEL_H
 
@@ -39,7 +40,7 @@ typedef struct counter_model {
   int outputs[COUNTER_OUTPUTS]; /* values */
 } counter_model;
 
-/* Three cpu devices, of which models use two, and two sim devices, with the counter kernels;
+/* Three cpu devices, two of which models use, and two sim devices, with the counter kernels.
  * delay_seed 0: no delays in queues. */
 tdm_context *counter_context(uint64_t delay_seed);
 

@@ -103,7 +103,7 @@ static void every_wait_of_several_plans_is_needed(void **unused) {
     print_message("skipped: a plan without one of its waits races, as ThreadSanitizer would say\n");
     skip();
   }
-  tdm_context *context = counter_context(0); /* what is held is all that is late */
+  tdm_context *context = counter_context(0); /* only the held operations are late */
   counter_pause_at_random(false);
   const int plans = test_is_sanitized() ? 4 : 16;
   int waits = 0;

@@ -232,7 +232,7 @@ static tdm_status play_and_end(memory_sweep *sweep) {
 
 /* ---- Sweeping ------------------------------------------------------------------------------ */
 
-/* Races of every third: what is lost or written to is seen of each without ThreadSanitizer. */
+/* With sanitizers for races every third allocation: leaks and writes are detected without them. */
 static uint64_t sweep_all(memory_sweep *sweep, bool from_on) {
   const uint64_t step = test_is_thread_sanitized() ? 3 : 1;
   tdm_faulty_allocator_arm(sweep->faulty, 0, false);

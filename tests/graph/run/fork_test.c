@@ -13,7 +13,7 @@
 
 enum { FORKS = 12, PATIENCE_SECONDS = 200, ROWS = 6 };
 
-/* ---- What is inherited ---- */
+/* ---- Inherited state ---- */
 
 typedef struct family {
   tdm_context *context;
@@ -201,7 +201,8 @@ static void wait_for_child(pid_t child) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* As whoever plans, and whoever starts a run, may at the time of a fork. */
+/* Holds the locks that a planning thread, or one that starts a run, may hold at the time of a
+ * fork. */
 static void hold_locks(tdm_session *session) {
   pthread_mutex_lock(&session->lock);
   pthread_mutex_lock(&session->store->lock);

@@ -1,5 +1,5 @@
-/* Learning rates that are not finite, or negative, are refused wherever one is given, and named;
- * what was set before stays. */
+/* Learning rates that are not finite, or negative, are refused with a name at each place where one
+ * is given. The previous rate is kept. */
 #include "tests/graph/group.h"
 
 #include <math.h>

@@ -277,7 +277,7 @@ static void any_thread_may_submit(void **unused) {
   tdm_context_release(context);
 }
 
-/* Runs retain what they need: session, graph and context may be released at once. */
+/* Runs retain the objects that they need: session, graph and context may be released at once. */
 static void everything_may_be_let_go_in_flight(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();

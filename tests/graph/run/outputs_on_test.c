@@ -1,6 +1,6 @@
-/* Outputs that stay on a device: of blocking, training, submitted runs and those of a sequence,
- * wrapped and in micro-batches, fed to another session; what they hold and move. For accelerators
- * of TEST_KIND. Invariant: the bits are those of the output that comes to cpu:0. */
+/* Outputs that stay on a device: of blocking, training and submitted runs and of sequences, in
+ * parallel regions and in micro-batches, fed to another session; their memory and transfers. For
+ * accelerators of TEST_KIND. Invariant: the bits are those of the output that comes to cpu:0. */
 #include <time.h>
 
 #include "tests/graph/group.h"
@@ -92,7 +92,7 @@ static void wrapped_and_in_micro_batches_it_does_as_well(void **unused) {
     }
 }
 
-/* ---- What it moves and holds ----------------------------------------------------------------- */
+/* ---- Transfers and memory -------------------------------------------------------------------- */
 
 static void what_stays_is_not_moved(void **unused) {
   (void)unused;

@@ -42,7 +42,7 @@ static void outputs_take_memory_of_their_size(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- What is kept and not used --------------------------------------------------------------- */
+/* ---- Kept and unused values ------------------------------------------------------------------ */
 
 /* How often a run takes memory of devices. */
 static uint64_t count_taken(tdm_session *session, tdm_context *context, int64_t rows) {

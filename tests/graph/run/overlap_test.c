@@ -130,8 +130,8 @@ static throughput measure(int depth, int attempt) {
   return measured;
 }
 
-/* A stage that was held up at first makes the limit look longer than what came of it; more than
- * that each time, and the timestamps lie. */
+/* A delay of the first stage makes the limit seem longer than the measured time. A larger
+ * difference in every repetition means that the timestamps are wrong. */
 static bool is_full(const throughput *measured) {
   return measured->of_limit >= 0.9 && measured->of_limit <= 1.1 && measured->overlap_share >= 0.8;
 }

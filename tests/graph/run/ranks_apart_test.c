@@ -159,7 +159,7 @@ static void who_saves_while_others_load_is_told(void **state) {
 /* ---- One that is asked in a wrong way ---------------------------------------------------------
  */
 
-/* Whom it is asked of, after how many steps of all, and what else. */
+/* The rank of a wrong request, the number of steps before it, and its variants. */
 typedef struct mistake {
   story of;
   int steps;      /* before */

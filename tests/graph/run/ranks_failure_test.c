@@ -182,8 +182,8 @@ static tdm_status load_misfit(tdm_session *session, const mending *of,
   return status;
 }
 
-/* number: steps after mending; hash: of what one more step has made; loss: 1 where the update
- * failed, and the store was broken here. */
+/* number: steps after mending. hash: of the result of one more step. loss: 1 if the update failed,
+ * and the store was broken on this rank. */
 static tdm_status mend(job_rank *rank) {
   const mending *of = rank->user;
   tdm_session *session = session_of(rank, tdm_adam(0.01));
@@ -342,7 +342,7 @@ static void rates_that_differ_between_ranks_update_nothing(void **state) {
   }
 }
 
-/* ---- What is explained ----------------------------------------------------------------------- */
+/* ---- Explained plans ------------------------------------------------------------------------- */
 
 /* Counts the bytes of a training step by the plan, in number, and as they were sent. */
 static tdm_status count_bytes(job_rank *rank) {

@@ -26,7 +26,7 @@ typedef struct story {
   tdm_faulty_allocator **faulty;  /* (ranks) of OUT_OF_MEMORY */
   _Atomic(tdm_control *) control; /* the victim's */
   _Atomic bool hangs;             /* the victim has come to its post and is stopped */
-  _Atomic int told;               /* ranks whose step has failed beside one that is stopped */
+  _Atomic int told;               /* ranks whose step has failed while one is stopped */
   _Atomic int ended;              /* ranks whose steps are over, whatever became of them */
   _Atomic int begun;              /* ranks whose first step is over */
   bool happened[JOB_MOST_RANKS];  /* the step failed, by rank */

@@ -110,10 +110,10 @@ static void every_rank_gets_what_one_process_computes(void **unused) {
   }
 }
 
-/* ---- What is fed, in parts ------------------------------------------------------------------- */
+/* ---- Inputs in parts ------------------------------------------------------------------------- */
 
-/* x is cut on rank 1 along dimension *user, and a part is read on each rank; number becomes 1 where
- * both hold what was fed. */
+/* x is cut on rank 1 along dimension *user, and a part is read on each rank. number becomes 1 if
+ * both have the right part of the input. */
 static tdm_status read_parts(job_rank *rank) {
   const int dimension = *(const int *)rank->user;
   const tdm_dim sizes[] = {2, WIDTH - 2};

@@ -1,11 +1,11 @@
-/* Random jobs on a net that delays and reorders: a seed draws the model, its places, the number of
- * ranks, delays, what is sent eagerly, and the speed of the medium. Every rank's losses, and the
+/* Random jobs on a net that delays and reorders: a seed draws the model, its devices, the number of
+ * ranks, delays, eagerly sent messages, and the speed of the medium. Every rank's losses, and the
  * parameters of all together, are bit by bit those of one process without a net.
  *
  *     bazel run //tests/graph/run:ranks_seeds_test -- 10000 5000
  *
- * takes 10,000 seeds from 5,000 on; ranks_seeds_cuda_test has emulated GPUs (PLACE), which send one
- * another by themselves, and fewer seeds. */
+ * takes 10,000 seeds from 5,000 on. ranks_seeds_cuda_test has emulated GPUs (PLACE), which exchange
+ * values without the host, and fewer seeds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ typedef struct seeded_model {
   uint64_t seed;
 } seeded_model;
 
-/* Numbers of a seed, each by what it is for. */
+/* Returns a number of a seed for each purpose. */
 static uint64_t draw(uint64_t seed, uint64_t what, uint64_t below) {
   return tdm_hash_mix(tdm_hash_mix(0, seed), what) % below;
 }

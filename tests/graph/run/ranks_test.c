@@ -1,5 +1,5 @@
-/* Runs over several ranks of a job: what is placed on other ranks, trained over ranks, parallel
- * over ranks, has the bits of one process. */
+/* Runs over several ranks of a job: models with layers on other ranks, trained or parallel over
+ * ranks, have the bits of one process. */
 #include <math.h>
 
 #include "graph/run/session.h"

@@ -235,8 +235,8 @@ static float kept_number(tdm_sequence *sequence, const char *name) {
   return numbers[0];
 }
 
-/* newest <- x, middle <- newest, oldest <- middle, each as the run has found it, in the order that
- * overwrites what the next one reads; and two that become one another. */
+/* newest <- x, middle <- newest, oldest <- middle, each with the values before the run, in the
+ * order that overwrites the source of the next one; and two that exchange their values. */
 static void kept_values_become_one_another(const char *first, const char *second) {
   tdm_context *context = graph_context();
   tdm_graph *graph = tdm_graph_create(context);
@@ -329,8 +329,8 @@ static void see_kept(void *user, const tdm_observation *observation) {
   assert_ok(tdm_tensor_read(observation->tensor, user, PLACES * sizeof(float)));
 }
 
-/* A window of which each run puts x in front, and moves all others one place on. Its gradient by
- * weights, and an observer, see it as the run has found it. */
+/* A window to which each run prepends x, and moves all others by one place. Its gradient by
+ * weights, and an observer, receive it as it was before the run. */
 static void a_window_moves_on(const char *device) {
   tdm_context *context = graph_context();
   tdm_graph *graph = tdm_graph_create(context);
@@ -372,7 +372,7 @@ static void a_window_moves_on(const char *device) {
     tdm_tensor_release(fed);
   }
   char *plan = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
-  assert_non_null(strstr(plan, "parts -> move, ")); /* who reads what was there before */
+  assert_non_null(strstr(plan, "parts -> move, ")); /* reads the earlier value */
   free(plan);
   tdm_sequence_release(sequence);
   tdm_session_release(session);

@@ -33,7 +33,7 @@ typedef enum drawn_kind {
 
 typedef struct drawn {
   drawn_kind kind;
-  int u, v;    /* what it reads; -1: nothing */
+  int u, v;    /* the values that it reads; -1: none */
   int kept;    /* kept value whose memory it reads or writes; -1: none */
   int version; /* of that: the value that was kept, or has been written last */
   int start, rows;
@@ -42,7 +42,7 @@ typedef struct drawn {
   float numbers[ROWS * WIDTH];
 } drawn;
 
-/* FED, the kept values, the WEIGHT, then what is made of them, as the graph describes it. */
+/* FED, the kept values, the WEIGHT, then the results of nodes, as the graph describes it. */
 static drawn values[MOST_VALUES];
 static int count;
 static int latest[KEPTS]; /* versions */
@@ -240,7 +240,7 @@ static void mark_needed(void) {
   }
 }
 
-/* Element i of what is made of u (of so many elements) and v. */
+/* Element i of the result for u (of u_count elements) and v. */
 static float element_of(const drawn *of, int i, const float *u, int u_count, const float *v) {
   const int start = of->start * WIDTH;
   switch (of->kind) {
@@ -270,7 +270,7 @@ static void make(drawn *of, const float *x, const float (*kept)[ROWS * WIDTH]) {
     of->numbers[i] = element_of(of, i, u, u_count, v);
 }
 
-/* kept becomes what the run leaves. */
+/* Updates kept to the values after the run. */
 static void interpret(const float *x, float (*kept)[ROWS * WIDTH]) {
   float before[KEPTS][ROWS * WIDTH];
   memcpy(before, kept, sizeof before);

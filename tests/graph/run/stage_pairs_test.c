@@ -14,7 +14,7 @@ enum { SHORTEST_ROW_NS = 12000000, BATCH = 4, RUNS = 8, VIRTUAL_RUNS = 12, ATTEM
 static const char *const devices[] = {"cpu:0", "cpu:1", "sim:0", "sim:1"};
 enum { DEVICES = sizeof devices / sizeof devices[0] };
 
-static const double least_planned = 0.999; /* of what the longest stage allows */
+static const double least_planned = 0.999; /* of the limit that the longest stage sets */
 static const double least_measured = 0.9;
 
 /* ---- Two stages ---- */
@@ -101,7 +101,7 @@ static void add_run(simulation *self, int run, int depth) {
     assert_ok(tdm_virtual_add_wait(&self->schedule, self->ends[run], self->gates[run] + 1 + i));
 }
 
-/* How much of what the longest stage allows the plan reaches. */
+/* Returns the ratio of the plan to the limit that the longest stage sets. */
 static double planned(const stage_trial *trial, const tdm_plan *plan) {
   const tdm_allocator allocator = tdm_allocator_default();
   simulation self = {.plan = plan};

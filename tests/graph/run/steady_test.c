@@ -105,7 +105,7 @@ static void submitted_runs_grow_nothing(void **unused) {
   /* Every run in flight keeps its own, and how many were at once is chance: a few more may be. */
   const size_t after = tdm_faulty_allocator_outstanding_bytes(mine.faulty);
   assert_true(after < before + 200000);
-  /* Sanitizers keep what was freed; 40 bytes a run elsewhere would be too many. */
+  /* Sanitizers keep freed memory. Elsewhere 40 bytes per run would be too many. */
   if (!test_is_sanitized()) assert_true(resident_bytes() < resident + 4000000);
   assert_int_equal(atomic_load(&mine.failed), 0);
   end(&mine);

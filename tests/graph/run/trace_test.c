@@ -1,5 +1,5 @@
-/* Timelines that sessions record: every command of every kept run once, on its queue's row, in an
- * order that its dependencies allow; what is written opens as a Chrome trace. Built for a simulated
+/* Timelines that sessions record: every command of every recorded run once, on its queue's row, in
+ * an order that its dependencies permit. The written file is a Chrome trace. Built for a simulated
  * and for an emulated accelerator (TEST_DEVICE). */
 #include <jansson.h>
 
@@ -255,7 +255,7 @@ static void plans_of_kept_runs_stay(void **unused) {
   tdm_context_release(context);
 }
 
-/* ---- What is written ---- */
+/* ---- Written timelines ---- */
 
 static tdm_status print_trace(tdm_session *session, const char *what, tdm_plan_format format,
                               FILE *out) {

@@ -206,7 +206,7 @@ static tdm_session *regression(tdm_context *context, placement where, bool check
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
-/* The check reads what it checks, and nothing is written before updates. */
+/* The check reads the parameter, and nothing is written before updates. */
 static void a_loss_that_is_a_parameter_is_checked(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

@@ -58,7 +58,7 @@ static uint64_t copies_under_a_kernel(int depth, uint64_t expected) {
   clog_await(&mine.clog, 1);
   for (int i = 0; i < 100000 && copies_of(&mine) < expected; i++)
     usleep(100);
-  usleep(20000); /* for what should not come */
+  usleep(20000); /* for an event that should not occur */
   const uint64_t copies = copies_of(&mine);
   assert_int_equal(mine.tally.done, 0);
   assert_int_equal(atomic_load(&mine.clog.entered), 1);
@@ -192,7 +192,7 @@ static void near_an_unknown_device_there_is_no_loader(void **unused) {
   end(&mine);
 }
 
-/* ---- Copies of what is fed ------------------------------------------------------------------- */
+/* ---- Copies of inputs ------------------------------------------------------------------------ */
 
 static uint64_t buffers_taken(tdm_context *context) {
   tdm_pool_counters counters;
@@ -200,8 +200,8 @@ static uint64_t buffers_taken(tdm_context *context) {
   return counters.taken;
 }
 
-/* A plan for pinned inputs is given pinned ones, also where a run that is submitted has a copy of
- * what was not handed over. */
+/* A plan for pinned inputs receives pinned ones, also if a submitted run copies an input that the
+ * caller kept. */
 static void the_copy_of_a_pinned_input_is_pinned(void **unused) {
   (void)unused;
   fixture mine;

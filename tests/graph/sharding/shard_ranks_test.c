@@ -1,5 +1,5 @@
-/* Tables whose shards lie on several ranks train to the bits of one process that has all of them:
- * by rows and by tables, with sparse and dense gradients, beside replicas on every rank. */
+/* Tables with shards on several ranks train to the bits of one process that has all of them: by
+ * rows and by tables, with sparse and dense gradients, in models with replicas on every rank. */
 #include "tests/graph/job.h"
 #include "tests/options.h"
 

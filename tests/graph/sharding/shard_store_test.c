@@ -1,5 +1,4 @@
-/* Sharded tables in stores and files: one table each, whatever the number of shards; and what is
- * refused. */
+/* Sharded tables in stores and files: one table each, for any number of shards; and errors. */
 #include <stdlib.h>
 
 #include "tests/graph/sharding/table_model.h"
@@ -7,7 +6,7 @@
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* A session of one sharding goes on where one of another has ended. */
+/* A session of one sharding continues from the end of another. */
 static void check_move(tdm_context *context, const table_case *from, bool from_sharded,
                        const table_case *to, bool to_sharded) {
   tdm_session *sessions[2] = {table_session(context, from, from_sharded, NULL),
@@ -96,7 +95,7 @@ static void sessions_share_a_store_whose_tables_they_shard_alike(void **state) {
   tdm_context_release(context);
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* The message that a run with an id outside the table ends with. */
 static void stray_message(tdm_context *context, bool sharded, char *text) {

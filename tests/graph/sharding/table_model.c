@@ -143,8 +143,8 @@ void table_batch_set_ids(table_batch *batch, tdm_context *context, const int64_t
 
 /* ---- The same bits --------------------------------------------------------------------------- */
 
-/* Do the reader and all shards compute alike? Simulated devices compute as cpu devices do, GPUs
- * round otherwise. */
+/* Returns true if the reader and all shards have the same arithmetic. Simulated devices compute
+ * like cpu devices; GPUs round differently. */
 static bool is_of_one_kind(const table_case *self) {
   const bool is_gpu = strncmp(self->reader, "cuda", 4) == 0;
   for (const char *at = self->devices; at; at = strchr(at, ',')) {
@@ -154,8 +154,8 @@ static bool is_of_one_kind(const table_case *self) {
   return true;
 }
 
-/* Are gradients, too, the same bits? Where a row's adjoint is a product, kernels of bags add it to
- * others without rounding it first, and shards get it rounded. */
+/* Returns true if gradients have the same bits, too. If a row's adjoint is a product, kernels of
+ * bags add it to others without rounding it first, but shards receive it rounded. */
 bool table_is_exact(const table_case *self) {
   return self->looks != BAGS_OF_MEANS && !self->scaled && is_of_one_kind(self);
 }
@@ -194,7 +194,7 @@ void assert_same_stores(tdm_session *a, tdm_session *b, bool exact) {
   tdm_tensor_list_release(of_b);
 }
 
-/* One step of both, and what they answer afterwards. */
+/* Executes one step of both, and compares their results. */
 void step_both(tdm_session *const sessions[2], tdm_context *context, const table_case *self,
                uint64_t seed) {
   table_batch batch;

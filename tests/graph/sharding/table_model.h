@@ -1,6 +1,6 @@
-/* Models with one table, which is sharded or not, and what they are fed: for the tests of sharded
- * tables. Invariant: all numbers come from seeds, so two of them that differ in shards alone are
- * fed alike. */
+/* Models with one table, which is sharded or not, and their inputs: for the tests of sharded
+ * tables. Invariant: all numbers come from seeds, so two of them that differ only in shards have
+ * the same inputs. */
 #ifndef TANDEM_TESTS_GRAPH_SHARDING_TABLE_MODEL_H
 #define TANDEM_TESTS_GRAPH_SHARDING_TABLE_MODEL_H
 
@@ -32,7 +32,7 @@ typedef struct table_case {
   tdm_shard_by by;
 } table_case;
 
-/* Of 11 x 3, in two shards, with states. */
+/* 11 x 3, in two shards, with states. */
 extern const table_case in_two;
 
 /* The loss, an output as well as "y"; the table is looked up by "ids" below "model". */
@@ -55,11 +55,11 @@ void table_batch_release(table_batch *batch);
 /* ids (BATCH, LENGTH) instead of those drawn. */
 void table_batch_set_ids(table_batch *batch, tdm_context *context, const int64_t *ids);
 
-/* One step of both, and what they answer afterwards, are the same, as their stores are. */
+/* Executes one step of both. Their results and their stores must be equal. */
 void step_both(tdm_session *const sessions[2], tdm_context *context, const table_case *self,
                uint64_t seed);
-/* Are gradients, too, the same bits? Where a row's adjoint is a product, kernels of bags add it to
- * others without rounding it first, and shards get it rounded. */
+/* Returns true if gradients have the same bits, too. If a row's adjoint is a product, kernels of
+ * bags add it to others without rounding it first, but shards receive it rounded. */
 bool table_is_exact(const table_case *self);
 void assert_same_stores(tdm_session *a, tdm_session *b, bool exact);
 

@@ -1,6 +1,6 @@
-/* What planning makes in the store: all of it, or nothing. A plan that fails, whichever allocation
- * is refused, leaves entries, copies, logs and memory as they were; a log becomes larger once no
- * run is inside, and two sessions that bind the same get the same. */
+/* Planning changes a store completely or not at all. A plan that fails at any allocation leaves
+ * entries, copies, logs and memory unchanged. A log grows once no run is inside. Two sessions that
+ * bind the same parameters get the same entries. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -297,7 +297,7 @@ static void a_binding_that_comes_too_late_links_nothing(void **unused) {
   tdm_context_release(context);
 }
 
-/* What is loaded while a binding is open is what its entry begins with. */
+/* A value that is loaded while a binding is open is the initial value of its entry. */
 static void values_that_were_loaded_meanwhile_count(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

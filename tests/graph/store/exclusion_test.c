@@ -1,6 +1,6 @@
-/* Saving and loading a store take a place among the runs: after those that asked before, ahead of
- * those that ask later. Planning that makes parameters, states or logs waits for no run. A clogged
- * device decides which runs can go on, so nothing is timed. */
+/* Saving and loading a store are ordered among the runs: after earlier requests, before later ones.
+ * Planning that creates parameters, states or logs waits for no run. A clogged device decides which
+ * runs can continue, so nothing is timed. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -252,7 +252,7 @@ static void await_waiting(tdm_store *store, int count) {
   assert_int_equal(count_waiting(store), count);
 }
 
-/* A run of one kind is inside, the operation asks, then a run of another kind does. */
+/* A run of one kind is inside, the operation requests access, then a run of another kind does. */
 static void check_order(scene *self, const struct operation *operation, int before, int after) {
   atomic_store(&self->clog.entered, 0);
   atomic_store(&self->clog.passing, 0);
@@ -264,7 +264,7 @@ static void check_order(scene *self, const struct operation *operation, int befo
   assert_int_equal(pthread_create(&asks.thread, NULL, ask, &asks), 0);
   await_waiting(self->store, 1);
   start_run(&second, self, after);
-  await_waiting(self->store, 2); /* though it could run beside the first */
+  await_waiting(self->store, 2); /* although it could run together with the first */
   assert_false(atomic_load(&asks.done));
   atomic_store(&self->clog.passing, 1);
   for (int i = 0; i < 600000 && !atomic_load(&asks.done); i++)
@@ -287,7 +287,7 @@ static void saving_and_loading_take_their_place(void **unused) {
       scene_open(&self, context);
       tables = tables_session(&self, "tables", true);
       if (operations[o].perform == load_session || operations[o].perform == load_checkpoint) {
-        tdm_session_release(tables); /* its parameters are not in what is loaded */
+        tdm_session_release(tables); /* its parameters are not in the loaded list */
         scene_close(&self);
         scene_open(&self, context);
         tables = NULL;
@@ -299,7 +299,7 @@ static void saving_and_loading_take_their_place(void **unused) {
   tdm_context_release(context);
 }
 
-/* A run of a kind is inside, and another waits behind a save: the operation ends all the same. */
+/* A run of a kind is inside, and another waits after a save. The operation ends nevertheless. */
 static void check_no_wait(scene *self, const struct operation *operation, int kind) {
   atomic_store(&self->clog.entered, 0);
   atomic_store(&self->clog.passing, 0);
@@ -331,14 +331,14 @@ static void planning_waits_for_no_run(void **unused) {
       tables = tables_session(&self, "tables", true);
       if (operations[o].perform == plan_larger) plan_training(&self);
       check_no_wait(&self, &operations[o], kind);
-      (void)train_once(tables, &self.larger); /* what was made is complete */
+      (void)train_once(tables, &self.larger); /* the new entries are complete */
       tdm_session_release(tables);
       scene_close(&self);
     }
   tdm_context_release(context);
 }
 
-/* ---- Beside inference that never pauses ------------------------------------------------------ */
+/* ---- During uninterrupted inference ---- */
 
 typedef struct crowd {
   scene *scene;
@@ -398,7 +398,7 @@ typedef struct nested {
   int left;
 } nested;
 
-/* What is loaded has all that the store has, whatever was made since. */
+/* The loaded list has all entries of the store, also those created since. */
 static void renew_state(scene *self) {
   tdm_tensor_list_release(self->state);
   assert_ok(tdm_session_save(self->session, &self->state));

@@ -1,5 +1,4 @@
-/* What a store is loaded with: values that no session has asked for yet, and loads that fail
- * half-way. */
+/* Loads of a store: values that no session has bound yet, and loads that fail half-way. */
 #include "graph/store/store.h"
 #include "tests/graph/support.h"
 #include "tests/options.h"
@@ -61,8 +60,8 @@ static void add_full(tdm_tensor_list *list, tdm_context *context, const char *na
   tdm_tensor_release(tensor);
 }
 
-/* The first weight is set when memory runs out, the second is not: one of them alone would leave
- * the store with what nobody has made. */
+/* Memory runs out after the first weight is set and before the second. Only one of them would leave
+ * the store in a state that never existed. */
 static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused) {
   (void)unused;
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
@@ -107,8 +106,8 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
 
 /* ---- First values ---------------------------------------------------------------------------- */
 
-/* With and without a wrapped module's part, a name is one parameter's, whether a session has asked
- * for it or not; what is a checkpoint's own is nobody's. */
+/* With and without the part of a wrapped module, a name is one parameter's, whether a session has
+ * bound it or not. An entry of the checkpoint itself belongs to no parameter. */
 static void one_parameter_is_loaded_once(void **unused) {
   (void)unused;
   static const char *const names[] = {"first/weight", "module.first/weight"};
@@ -135,7 +134,7 @@ static void one_parameter_is_loaded_once(void **unused) {
   tdm_context_release(context);
 }
 
-/* What is computed with fewer bits than it is stored with has zeros first, or what is loaded. */
+/* A parameter of a 16-bit dtype is zero at first, or loaded. */
 static void halves_are_not_drawn(void **unused) {
   (void)unused;
   static const tdm_dtype halves[] = {TDM_FLOAT16, TDM_BFLOAT16};

@@ -10,7 +10,8 @@
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
-/* A table at home on cpu:0, of which sim:0 reads a copy; after some steps. store NULL: its own. */
+/* A session with a table at home on cpu:0, of which sim:0 reads a copy, after some steps. store
+ * NULL: a store of its own. */
 static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));
@@ -56,8 +57,8 @@ static void pieces_of_a_log_are_apart(void **unused) {
   tdm_session_release(session);
 }
 
-/* Of the versions that a log still has, how many updates lie between: none before it began, and no
- * more than it keeps. */
+/* Returns the number of updates since a version that the log still has: none before it began, and
+ * at most its capacity. */
 static void a_log_reaches_as_far_as_it_goes(void **unused) {
   (void)unused;
   enum { NOW = 20 };
@@ -109,7 +110,7 @@ static void *ask_again_and_again(void *user) {
   return NULL;
 }
 
-/* By plans of another session of the store, beside those who ask for memory. */
+/* Plans of another session of the store grow them while other threads query memory. */
 static void logs_grow_while_somebody_looks(void **unused) {
   (void)unused;
   asker self = {.session = trained_session(NULL)};
@@ -129,7 +130,7 @@ static void logs_grow_while_somebody_looks(void **unused) {
   tdm_session_release(self.session);
 }
 
-/* Whoever puts rows into a copy writes as many as there are values, and does not read the copy. */
+/* A refresh writes as many rows of a copy as there are values, and does not read the copy. */
 static void a_refresh_costs_the_rows_it_moves(void **unused) {
   (void)unused;
   tdm_session *session = trained_session(NULL);
@@ -174,7 +175,7 @@ static void an_update_costs_the_rows_it_names(void **unused) {
 
 /* ---- Updates of other rows ------------------------------------------------------------------- */
 
-/* What the optimizer of tables does, then all their rows are halved. */
+/* Applies the optimizer of tables, and then halves all their rows. */
 static tdm_status append_and_halve(tdm_update *update) {
   const tdm_optimizer sgd = tdm_sgd(0.1);
   TDM_TRY(sgd.rule->append(update));

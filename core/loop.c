@@ -201,7 +201,7 @@ static void finish(tdm_loop *loop) {
   free_loop(loop);
 }
 
-/* The last callback of a caller's loop. */
+/* Handles the last callback of a caller's loop. */
 static void on_closed(uv_handle_t *handle) {
   tdm_loop *loop = handle->data;
   if (--loop->handles > 0) return;

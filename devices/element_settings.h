@@ -21,21 +21,21 @@ static inline tdm_element_settings tdm_no_settings(const void *attributes) {
   return none;
 }
 
-/* first, second */
+/* Reads `first` and `second`. */
 static inline tdm_element_settings tdm_function_settings(const void *attributes) {
   const tdm_function_attributes *read = (const tdm_function_attributes *)attributes;
   const tdm_element_settings settings = {read->first, read->second, false};
   return settings;
 }
 
-/* flag: by_tanh */
+/* Reads `flag`: by_tanh. */
 static inline tdm_element_settings tdm_gelu_settings(const void *attributes) {
   const tdm_gelu_attributes *read = (const tdm_gelu_attributes *)attributes;
   const tdm_element_settings settings = {0, 0, read->by_tanh != 0};
   return settings;
 }
 
-/* first: slope */
+/* Reads `first`: slope. */
 static inline tdm_element_settings tdm_leaky_relu_settings(const void *attributes) {
   const tdm_leaky_relu_attributes *read = (const tdm_leaky_relu_attributes *)attributes;
   const tdm_element_settings settings = {read->slope, 0, false};

@@ -192,7 +192,7 @@ typedef struct tdm_control_dropped {
 } tdm_control_dropped;
 void tdm_control_dropped_get(tdm_control *control, tdm_control_dropped *out_dropped);
 
-/* For tests: the longest time by which a beat of this rank was late. */
+/* For tests: returns the longest delay of a beat of this rank. */
 uint64_t tdm_control_worst_delay_ns(const tdm_control *control);
 /* For tests: the port for unauthenticated connections, and a rank that hangs like a stopped
  * process. */

@@ -27,7 +27,7 @@ static const tdm_kind *kind_of_name(const char *name, size_t length) {
   return NULL;
 }
 
-/* Returns why a kind that this rank searched for has no device; NULL if it has, or if none were
+/* Finds why a kind that this rank searched for has no device; NULL if it has, or if none were
  * requested. */
 static tdm_status find_reason(tdm_context *context, const tdm_kind *kind, const char **out_reason) {
   *out_reason = kind->absent;

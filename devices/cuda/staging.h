@@ -22,7 +22,7 @@ typedef struct tdm_cuda_staging {
 /* Takes buffers for a copy of `bytes` > 0 bytes. Never waits; count is the number of buffers. */
 tdm_status tdm_cuda_staging_take(tdm_cuda_queue *queue, size_t bytes,
                                  tdm_cuda_staging *out_staging) TDM_WARN_UNUSED;
-/* Returns unused buffers. */
+/* Gives unused buffers back to the pool. */
 void tdm_cuda_staging_drop(tdm_cuda_staging *staging);
 
 /* Both return the buffers, and run on the queue's thread. Parameters `to` and `from` are the GPU's

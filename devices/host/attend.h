@@ -11,7 +11,7 @@
 
 extern const tdm_attendant tdm_worker_attendant;
 
-/* The loop of a network worker's thread, until the worker stops and all work has ended. */
+/* Runs the loop of a network worker's thread, until the worker stops and all work has ended. */
 void tdm_worker_serve_network(tdm_worker *worker);
 /* Returns true if a thread attends, which notices new submissions by itself. */
 bool tdm_worker_is_attended(tdm_worker *worker);

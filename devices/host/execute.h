@@ -56,7 +56,7 @@ tdm_progress tdm_host_queue_advance(tdm_host_queue *queue, tdm_submission *submi
  * if there is no preceding run to wait for. */
 tdm_queue *tdm_submission_awaits(const tdm_submission *submission, uint64_t *out_sequence);
 
-/* A small random generator for delays, chosen for its speed, not its quality. */
+/* Draws from a small random generator for delays, chosen for its speed, not its quality. */
 static inline uint64_t tdm_draw(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return *state >> 33;

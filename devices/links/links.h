@@ -36,7 +36,7 @@ typedef struct tdm_link_knot {
 
 typedef struct tdm_link_estimate {
   tdm_link link; /* the line: latency_ns + bytes / bytes_per_ns (0: no limit) */
-  /* The difference between the line's parameters and those of unlimited measuring, with a
+  /* The line's parameters differ from those of unlimited measuring by at most this, with a
    * probability of 98% by resampling; 0 if modelled. */
   double latency_error_ns;
   double ns_per_byte_error;

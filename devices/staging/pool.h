@@ -64,7 +64,7 @@ tdm_status tdm_pool_take(tdm_pool *pool, tdm_device *device, size_t bytes,
  * wait. Any thread; creating a buffer may still take a driver's time. */
 tdm_status tdm_pool_try_take(tdm_pool *pool, tdm_device *device, size_t bytes,
                              tdm_staging **out_staging) TDM_WARN_UNUSED;
-/* Returns a buffer, whose last use is the point (queue, sequence); queue NULL: it is over. Any
+/* Gives a buffer back, whose last use is the point (queue, sequence); queue NULL: it is over. Any
  * thread. */
 void tdm_pool_give_back(tdm_pool *pool, tdm_staging *staging, tdm_queue *queue, uint64_t sequence);
 

@@ -11,7 +11,7 @@
  * and the memory is the device's own, pageable. Any thread. */
 tdm_status tdm_memory_take(tdm_device *device, tdm_device *partner, size_t bytes,
                            tdm_memory *out_memory) TDM_WARN_UNUSED;
-/* Returns unused memory. Any thread; also after the context was closed. */
+/* Gives unused memory back. Any thread; also after the context was closed. */
 void tdm_memory_give_back(tdm_memory *memory);
 
 /* Returns true if the memory is pinned for discrete devices. */

@@ -70,7 +70,7 @@ static tdm_status check_tensors(tdm_tensor *const *tensors, size_t count) {
   return TDM_OK;
 }
 
-/* Returns the device of that name; NULL: that of the tensor. */
+/* Finds the device of that name; NULL selects that of the tensor. */
 static tdm_status find_target(const tdm_tensor *tensor, const char *name, tdm_device **out_device) {
   *out_device = tdm_tensor_owner(tensor);
   if (!name) return TDM_OK;

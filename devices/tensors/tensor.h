@@ -55,7 +55,7 @@ tdm_status tdm_tensor_list_add_listed(tdm_tensor_list *list,
                                       const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
 /* Fails with UNSUPPORTED, naming the tensor and its dtype or number of dimensions. */
 tdm_status tdm_listed_tensor_refuse(const tdm_listed_tensor *tensor) TDM_WARN_UNUSED;
-/* Returns the tensor at index, which exists. Fails with UNSUPPORTED, naming tensor and dtype, if
+/* Gets the tensor at index, which exists. Fails with UNSUPPORTED, naming tensor and dtype, if
  * the list has no values for it. */
 tdm_status tdm_tensor_list_use(const tdm_tensor_list *list, size_t index,
                                tdm_tensor **out_tensor) TDM_WARN_UNUSED;

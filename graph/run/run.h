@@ -86,7 +86,7 @@ void tdm_run_give_up(const tdm_session *session, tdm_status status);
 /* Abandons the number of micro-batches of a run if the number is being chosen and the run's failure
  * depends on it. Returns true if the run may be repeated at once with another number. */
 bool tdm_run_note_parts(const tdm_run_state *run);
-/* Returns a run to its plan after releasing its inputs and outputs. */
+/* Gives a run back to its plan after releasing its inputs and outputs. */
 void tdm_run_close(tdm_run_state *run);
 /* Sets the number of the run's training step. */
 static inline void tdm_run_set_step(tdm_run_state *run, uint64_t step) {

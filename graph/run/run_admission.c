@@ -18,8 +18,8 @@ static tdm_run_state *run_of(tdm_admission *admission) {
 
 /* ---- Admission: under the store's lock ---- */
 
-/* A run that updates nothing writes only where it refreshes a copy. A run that logs more rows than
- * the log has room for waits until no run is inside: the log becomes larger then. */
+/* A run that updates nothing writes only if it refreshes a copy. A run that logs more rows than the
+ * log holds waits until no run is inside, when the log is enlarged. */
 static bool has_slot(tdm_admission *admission) {
   tdm_run_state *run = run_of(admission);
   const tdm_session *session = run->session;

@@ -19,7 +19,7 @@ void tdm_trace_destroy(tdm_trace *trace);
  * below: nothing is kept, and *out_record is NULL. */
 tdm_status tdm_trace_reserve(tdm_trace *trace, size_t command_count,
                              struct tdm_kept_run **out_record) TDM_WARN_UNUSED;
-/* Returns the record of a run that did not take place. */
+/* Releases the record of a run that did not take place. */
 void tdm_trace_drop(tdm_trace *trace, struct tdm_kept_run *record);
 /* Numbers a run that is admitted. */
 void tdm_trace_admit(tdm_trace *trace, tdm_run_moments *moments);

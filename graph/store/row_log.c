@@ -26,7 +26,8 @@ void tdm_store_entry_rewritten(tdm_store_entry *entry) {
   entry->log.since = entry->version;
 }
 
-/* At once where the host can address the memory: its device's queues may be full of runs. */
+/* Fills at once if the host can address the memory, because its device's queues may be full of
+ * runs. */
 static tdm_status fill_with_none(tdm_store *store, const tdm_memory *memory, size_t bytes) {
   void *data = memory->device->ops->host_pointer(memory->device, memory->address);
   if (data) {

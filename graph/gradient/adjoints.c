@@ -1,7 +1,7 @@
-/* Summing adjoints. Those of a value are summed per device and replica (`deterministic`: per
- * replica), micro-batch after micro-batch and in each in consumer order, then across these in the
- * order of first consumer (so replicas in theirs), on the value's own device, each added as it
- * comes. Invariant: what is overwritten is read by nobody else. */
+/* Sums adjoints. The contributions to a value are summed per device and replica (`deterministic`:
+ * per replica): micro-batch after micro-batch, and within each in consumer order. These sums are
+ * then added in the order of their first consumer (so replicas in theirs) on the value's own
+ * device, each as soon as it exists. Invariant: memory that is overwritten has no other reader. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum {
   SUM_OPERANDS =
-      16, /* at once: more are summed in steps, so that not all need lie there together */
+      16, /* per node: longer sums use several, so that not all terms are in memory together */
   MAX_SUMS = 128
 };
 
@@ -21,8 +21,8 @@ uint32_t tdm_insert_constant(tdm_graph *graph, const tdm_insertion *at, double n
   memset(&fill, 0, sizeof fill);
   fill.value = number;
   const uint32_t value = tdm_insert(graph, at, &tdm_operation_fill, &fill, &like, 1);
-  /* It had to be like that, and need not wait for it: the backward pass of a micro-batch may begin
-   * before another has its loss. */
+  /* The constant requires only the shape of the value, not the value itself: the backward pass of a
+   * micro-batch may begin before another has its loss. */
   if (value) tdm_set_input(graph, tdm_producer(graph, value), 0, 0);
   return value;
 }
@@ -52,19 +52,19 @@ static bool is_dense(const tdm_adjoint *adjoint) {
   return adjoint->dense != 0 || adjoint->added;
 }
 
-/* Are both contributions to one term of the sum: one device's and replica's? */
+/* Returns true if both contribute to the same term of the sum: that of one device and replica. */
 static bool same_term(const tdm_walk *walk, const tdm_adjoint *a, const tdm_adjoint *b) {
   return a->replica == b->replica && (walk->any_device || a->device == b->device);
 }
 
-/* total with the rows added, in its own memory. */
+/* Returns total with the rows added in place. */
 static uint32_t add_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t total,
                          const tdm_adjoint *of) {
   const uint32_t inputs[] = {total, of->rows, of->indices};
   return tdm_insert(graph, at, &tdm_operation_add_rows, NULL, inputs, 3);
 }
 
-/* The rows of an adjoint of `value` among zeros. */
+/* Returns the rows of an adjoint of `value` in a tensor of zeros. */
 static uint32_t spread_rows(tdm_graph *graph, const tdm_insertion *at, uint32_t value,
                             const tdm_adjoint *of) {
   return add_rows(graph, at, tdm_insert_constant(graph, at, 0, value), of);
@@ -77,8 +77,8 @@ uint32_t tdm_spread_adjoint(tdm_walk *walk, uint32_t value, const char *name,
   return spread_rows(walk->rule.graph, &at, value, adjoint);
 }
 
-/* Sums the contributions of one micro-batch to a term of `value`, in consumer order, in chunks of
- * the stack's size. Rows to be added that are alone stay what they are. */
+/* Sums the contributions of one micro-batch to a term of `value`, in consumer order, in nodes of
+ * limited size. A single contribution of rows to be added is returned unchanged. */
 static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t value,
                              const tdm_adjoint *term, uint32_t head) {
   tdm_graph *graph = walk->rule.graph;
@@ -102,11 +102,11 @@ static tdm_adjoint sum_group(tdm_walk *walk, const tdm_insertion *at, uint32_t v
     }
     batch[used++] = adjoint.added ? spread_rows(graph, at, value, &adjoint) : adjoint.dense;
   }
-  assert(used > 0); /* the term has one of them */
+  assert(used > 0); /* the term has at least one */
   return (tdm_adjoint){.dense = sum_dense(graph, at, batch, used)};
 }
 
-/* The first micro-batch behind `after` that contributes; -1: none. term NULL: any. */
+/* Returns the first micro-batch after `after` that contributes, or -1. term NULL: to any term. */
 static int next_micro(const tdm_walk *walk, const tdm_adjoint *term, uint32_t head, int after) {
   int found = -1;
   for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
@@ -117,8 +117,8 @@ static int next_micro(const tdm_walk *walk, const tdm_adjoint *term, uint32_t he
   return found;
 }
 
-/* Does only this sum read the value, so that it may be overwritten? What contributes it to several
- * values, or reads it, stands behind its producer. */
+/* Returns true if only this sum reads the value, so that it may be overwritten. Other readers, and
+ * other adjoints that the value is a contribution to, come after its producer. */
 static bool is_own(const tdm_walk *walk, uint32_t value) {
   const tdm_graph *graph = walk->rule.graph;
   const tdm_ir_value *is = tdm_ir_value_at(graph, value);
@@ -131,8 +131,9 @@ static bool is_own(const tdm_walk *walk, uint32_t value) {
   return contributions <= 1;
 }
 
-/* Adds what comes from other devices and replicas, on the value's own: the pass collectives tells
- * how. Of more terms than a node has, the sum so far is the first of the next. */
+/* Adds sums of other devices and replicas on the value's own device; the pass collectives
+ * determines how. If there are more terms than a node supports, the sum so far is the first term of
+ * the next node. */
 static uint32_t sum_devices(tdm_graph *graph, const tdm_insertion *at, const uint32_t *sums,
                             size_t count, bool late) {
   tdm_device_sum_attributes attributes = {.late = late && count <= TDM_KERNEL_MAX_INPUTS};
@@ -148,7 +149,7 @@ static uint32_t sum_devices(tdm_graph *graph, const tdm_insertion *at, const uin
   return total;
 }
 
-/* Adds a micro-batch's part to the total of a term, in its memory where it may be overwritten. */
+/* Adds a micro-batch's part to the total of a term, in place if the total may be overwritten. */
 static uint32_t add_part(tdm_walk *walk, const tdm_insertion *at, uint32_t total,
                          const tdm_adjoint *part, bool owned) {
   tdm_graph *graph = walk->rule.graph;
@@ -163,7 +164,7 @@ static uint32_t add_part(tdm_walk *walk, const tdm_insertion *at, uint32_t total
   return tdm_insert(graph, at, &tdm_operation_add_incoming, NULL, terms, 2);
 }
 
-/* One term: a micro-batch's is added as soon as it is there. */
+/* Sums one term. The part of a micro-batch is added as soon as it exists. */
 static uint32_t sum_term(tdm_walk *walk, const char *name, uint32_t value, uint32_t head,
                          const tdm_adjoint *term) {
   uint32_t total = 0;
@@ -176,7 +177,7 @@ static uint32_t sum_term(tdm_walk *walk, const char *name, uint32_t value, uint3
       total = add_part(walk, &at, total, &part, owned);
       owned = true;
     } else {
-      owned = part.added; /* among zeros of its own */
+      owned = part.added; /* the zeros are its own */
       total = part.added ? spread_rows(walk->rule.graph, &at, value, &part) : part.dense;
     }
   }
@@ -208,7 +209,7 @@ static tdm_status sum_all_dense(tdm_walk *walk, uint32_t value, const char *name
   size_t sum_count = 0;
   walk->any_device = walk->deterministic;
   for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next)
-    walk->any_device &= !walk->rule.adjoints.items[at].added; /* to a total, where that is */
+    walk->any_device &= !walk->rule.adjoints.items[at].added; /* rows need the total */
   for (uint32_t at = head; at; at = walk->rule.adjoints.items[at].next) {
     const tdm_adjoint adjoint = walk->rule.adjoints.items[at];
     size_t k = 0;
@@ -229,7 +230,7 @@ static tdm_status sum_all_dense(tdm_walk *walk, uint32_t value, const char *name
   return TDM_OK;
 }
 
-/* Contributions of rows beside dense ones are added to these, and the whole is dense. */
+/* Makes the adjoint dense if there are dense contributions; rows are then added to these. */
 static bool settle_kind(tdm_walk *walk, uint32_t head) {
   tdm_adjoint *adjoints = walk->rule.adjoints.items;
   bool dense = false;

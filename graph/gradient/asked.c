@@ -1,15 +1,15 @@
-/* Gradients that nodes ask for, as values: each such node becomes a view of the adjoint, made by
- * the walk back from its loss. Invariant: a view reads its adjoint from when that is there, so that
- * nobody overwrites it; what reads the view stands behind the whole walk. */
+/* Gradients that nodes request as values: each such node becomes a view of the adjoint that the
+ * backward walk from its loss computes. Invariant: a view reads its adjoint as soon as it exists,
+ * so no node overwrites it. Readers of the view come after the whole walk. */
 #include "graph/describe/gradient_of.h"
 #include "graph/gradient/walk.h"
 
-/* Does the node ask for a gradient of the walk's loss? */
+/* Returns true if the node requests a gradient of the walk's loss. */
 static bool asks(const tdm_walk *walk, const tdm_ir_node *node) {
   return tdm_asks_gradient(node) && node->inputs[TDM_GRADIENT_LOSS] == walk->loss;
 }
 
-/* Does the node read what one that asks will get? */
+/* Returns true if the node reads a requested gradient. */
 static bool reads_asked(const tdm_walk *walk, const tdm_ir_node *node) {
   for (uint32_t k = 0; k < node->input_count; k++) {
     const tdm_ir_node *producer = tdm_producer(walk->rule.graph, node->inputs[k]);
@@ -28,7 +28,7 @@ void tdm_mark_asked(tdm_walk *walk) {
   }
 }
 
-/* The view takes the node's place, and its value. */
+/* Inserts the view, which replaces the node and takes its value. */
 static tdm_status answer(tdm_walk *walk, tdm_ir_node *node, uint32_t dense) {
   tdm_graph *graph = walk->rule.graph;
   tdm_insertion at = tdm_adjoint_insertion(walk->before, node->name, node->device, node->micro);
@@ -42,7 +42,7 @@ static tdm_status answer(tdm_walk *walk, tdm_ir_node *node, uint32_t dense) {
   return TDM_OK;
 }
 
-/* The adjoint as one dense value; 0 with the graph's error. */
+/* Returns the adjoint as one dense value, or 0 with the graph's error. */
 static uint32_t dense_of(tdm_walk *walk, uint32_t value, const tdm_adjoint *adjoint) {
   const char *name = tdm_value_name(walk->rule.graph, value);
   if (adjoint->dense) return adjoint->dense;
@@ -62,8 +62,8 @@ tdm_status tdm_give_asked(tdm_walk *walk, uint32_t value, const tdm_adjoint *adj
   return TDM_OK;
 }
 
-/* Views that nobody reads are only delivered, and stand behind all: sums over devices that they
- * show may be made later than where their node stands. */
+/* Moves views without readers, which are only delivered, to the end. The sums over devices that
+ * they show may then be computed after the node's original place. */
 static void move_behind(tdm_graph *graph) {
   const tdm_ir_node *last = graph->order.last;
   TDM_EACH_NODE(graph, node) {
@@ -91,7 +91,7 @@ tdm_status tdm_end_asked(tdm_walk *walk) {
     return TDM_OK;
   }
   TDM_EACH_NODE_FROM(walk->before, node) {
-    tdm_settle_outputs(graph, node); /* of views of what has become one */
+    tdm_settle_outputs(graph, node); /* its views have a new root */
   }
   return TDM_OK;
 }

@@ -1,10 +1,8 @@
-/* The backward pass: walks the forward nodes in reverse, asks each rule, sums adjoints; once for
- * the loss that is trained, and for every other whose gradients nodes ask for (asked.c). Adjoints
- * of a value are summed per device and replica (`deterministic`: per replica), micro-batch after
- * micro-batch and in each in consumer order, then across these in the order of first consumer (so
- * replicas in theirs), on the value's own device, each added as it comes. A parameter's are summed
- * once its earliest consumer has been visited. Invariant: forward nodes are untouched; every node
- * appended has a device. */
+/* The backward pass: visits the forward nodes in reverse order, calls the rule of each, and sums
+ * adjoints. It runs once for the trained loss, and once for each other loss of which nodes request
+ * gradients (asked.c). adjoints.c describes the order of sums. The adjoint of a parameter is summed
+ * after its earliest consumer was visited. Invariant: forward nodes are unchanged; each appended
+ * node has a device. */
 #include <string.h>
 
 #include "core/untold.h"
@@ -17,7 +15,7 @@
 
 /* ---- What records say ---- */
 
-/* Asks the operation's rule, or does what its record says instead. */
+/* Calls the operation's rule, or applies what its record states instead. */
 static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) {
   const uint32_t told = tdm_told_count();
   if (operation->gradient) return tdm_fail_untold(operation->gradient(gradient), told);
@@ -34,7 +32,7 @@ static tdm_status apply(tdm_gradient *gradient, const tdm_operation *operation) 
 
 /* ---- The walk ---- */
 
-/* Trained are the parameters whose group has an optimizer. */
+/* Marks the parameters whose group has an optimizer as trained. */
 static void mark_parameters(tdm_walk *walk, const tdm_update_groups *groups) {
   const tdm_graph *graph = walk->rule.graph;
   for (size_t i = 0; i < graph->persistents.count; i++) {
@@ -47,8 +45,8 @@ static void mark_parameters(tdm_walk *walk, const tdm_update_groups *groups) {
   }
 }
 
-/* What depends on what is wanted, in a way that an adjoint goes back. All of an earlier walk does,
- * so that an adjoint which reaches it is refused and not lost. */
+/* Marks values that depend on wanted ones through operations that propagate adjoints. All values of
+ * an earlier walk are marked, so that an adjoint that reaches one is refused and not lost. */
 static void mark_wanted(tdm_walk *walk) {
   const tdm_graph *graph = walk->rule.graph;
   TDM_EACH_NODE(graph, node) {
@@ -97,7 +95,8 @@ static tdm_status seed_loss(tdm_walk *walk, const tdm_ir_node **out_seed) {
   return TDM_OK;
 }
 
-/* The adjoints of a node's outputs, as far as they are of use; false: nothing flows. */
+/* Sums the adjoints of a node's outputs, as far as they are required. Writes false if there are
+ * none. */
 static tdm_status sum_outputs(tdm_walk *walk, const tdm_ir_node *node, bool *out_flows) {
   bool back = false;
   for (uint32_t k = 0; k < node->input_count; k++)
@@ -117,7 +116,7 @@ static tdm_status sum_outputs(tdm_walk *walk, const tdm_ir_node *node, bool *out
   return TDM_OK;
 }
 
-/* What an earlier walk has made. */
+/* Fails for a node that an earlier walk appended. */
 static tdm_status refuse_again(const tdm_ir_node *node) {
   return tdm_fail(TDM_UNSUPPORTED,
                   "the loss reads a gradient that depends on what is trained, by way of %s, and a "
@@ -137,8 +136,8 @@ static tdm_status visit(tdm_walk *walk, const tdm_ir_node *node) {
   const tdm_status status = apply(&walk->rule, node->operation);
   tdm_take_insertion_back(walk->rule.graph);
   if (status != TDM_OK)
-    return tdm_fail_within(status, "gradient of %s %s",
-                           tdm_operation_layer(node->operation), node->name);
+    return tdm_fail_within(status, "gradient of %s %s", tdm_operation_layer(node->operation),
+                           node->name);
   TDM_TRY(tdm_graph_status(walk->rule.graph));
   return walk->rule.status;
 }
@@ -152,7 +151,8 @@ static tdm_status check_loss(tdm_graph *graph, uint32_t loss) {
 
 /* ---- Alike ranks ---- */
 
-/* What all ranks have of a value, which this one has its own of; 0 with the graph's error. */
+/* Combines the values of all ranks, of which this rank has its own. Returns 0 with the graph's
+ * error. */
 static uint32_t share(tdm_walk *walk, const char *name, uint32_t value, bool gathers) {
   const tdm_insertion at = tdm_adjoint_insertion(
       walk->before, name, tdm_ir_value_at(walk->rule.graph, value)->device, 0);
@@ -160,7 +160,7 @@ static uint32_t share(tdm_walk *walk, const char *name, uint32_t value, bool gat
   return tdm_insert(walk->rule.graph, &at, &tdm_operation_share, &attributes, &value, 1);
 }
 
-/* Dense gradients are summed over the ranks; rows of tables come from all of them. */
+/* Shares a gradient with the other ranks: dense ones are summed, rows of tables are gathered. */
 static tdm_status share_gradient(tdm_walk *walk, const char *name, tdm_adjoint *adjoint) {
   tdm_graph *graph = walk->rule.graph;
   const uint32_t made = adjoint->dense ? adjoint->dense : adjoint->rows;
@@ -183,8 +183,8 @@ static tdm_status share_gradient(tdm_walk *walk, const char *name, tdm_adjoint *
 
 /* ---- Leaves ---- */
 
-/* Sums the gradient of what is fed or persistent, which the node is the first to read: no more will
- * come. */
+/* Sums the gradient of a fed or persistent value at the first node that reads it, because no more
+ * contributions follow. */
 static tdm_status settle_leaf(tdm_walk *walk, uint32_t value) {
   const tdm_ir_value *leaf = tdm_ir_value_at(walk->rule.graph, value);
   tdm_adjoint adjoint;
@@ -204,7 +204,7 @@ static tdm_status settle_leaves(tdm_walk *walk, const tdm_ir_node *node) {
     if (!walk->rule.wanted[value] || walk->first_readers[value] != node->index ||
         tdm_ir_value_at(walk->rule.graph, value)->kind == TDM_VALUE_NODE)
       continue;
-    bool again = false; /* an input of the node before this one is the same */
+    bool again = false; /* an earlier input is the same value */
     for (uint32_t i = 0; i < k; i++)
       again |= node->inputs[i] == value;
     if (!again) TDM_TRY(settle_leaf(walk, value));
@@ -212,7 +212,7 @@ static tdm_status settle_leaves(tdm_walk *walk, const tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* The updates of those that have a gradient, as the graph declares them. */
+/* Appends updates of the parameters with a gradient, in the order of the graph. */
 static tdm_status append_updates(tdm_walk *walk, const tdm_training *training) {
   tdm_graph *graph = walk->rule.graph;
   size_t count = 0;
@@ -222,13 +222,13 @@ static tdm_status append_updates(tdm_walk *walk, const tdm_training *training) {
   return tdm_append_updates(walk, training, walk->parameters, count);
 }
 
-/* A node that asked, and has been given its gradient by one behind it, is no node of the graph any
- * more: what it had the view has. */
+/* Returns true if the node requested a gradient that a view has replaced. It is no longer in the
+ * graph, and the view has its outputs. */
 static bool is_answered(const tdm_ir_node *node) {
   return tdm_asks_gradient(node) && !node->inputs[TDM_GRADIENT_LOSS];
 }
 
-/* groups NULL: nothing is trained. */
+/* Visits the nodes. groups NULL: nothing is trained. */
 static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   if (groups) {
     mark_parameters(walk, groups);
@@ -250,7 +250,7 @@ static tdm_status walk_back(tdm_walk *walk, const tdm_update_groups *groups) {
   }
   const bool read = walk->first_readers[walk->loss] != 0;
   if (!read && tdm_ir_value_at(walk->rule.graph, walk->loss)->kind != TDM_VALUE_NODE)
-    TDM_TRY(settle_leaf(walk, walk->loss)); /* a parameter that is the loss itself */
+    TDM_TRY(settle_leaf(walk, walk->loss)); /* if the loss is itself a parameter */
   return tdm_end_asked(walk);
 }
 
@@ -268,7 +268,7 @@ static void end(tdm_walk *walk) {
               (walk->parameter_count + 1) * sizeof *walk->parameters);
 }
 
-/* Walks back from a loss; the caller ends what this has begun, failed or not. */
+/* Starts a walk from a loss. The caller ends it, also after a failure. */
 static tdm_status begin(tdm_walk *walk, tdm_graph *graph, uint32_t loss,
                         const tdm_training *training, const tdm_update_groups *groups) {
   *walk = (tdm_walk){.rule.graph = graph,
@@ -291,7 +291,8 @@ static tdm_status begin(tdm_walk *walk, tdm_graph *graph, uint32_t loss,
   return walk_back(walk, groups);
 }
 
-/* What nodes ask for, loss after loss; what trains is walked with those that ask for its own. */
+/* Computes requested gradients, one loss after another. The trained loss is visited together with
+ * the requests for its gradients. */
 static tdm_status walk_all(tdm_graph *graph, const tdm_training *training, tdm_walk *trains) {
   tdm_status status = TDM_OK;
   for (const tdm_ir_node *node = tdm_first_asking(graph); node && status == TDM_OK;

@@ -1,7 +1,6 @@
-/* The optimizer's side of the gradient pass: lets the rule append, then finds which of the nodes it
- * appended belong to the last phase. Invariant: exactly the nodes that overwrite persistent values,
- * and those that read what these have made, have the role UPDATE, in the order in which they were
- * appended. */
+/* The optimizer's part of the gradient pass: calls the rule, then finds which of the appended nodes
+ * belong to the last phase. Invariant: exactly the nodes that overwrite persistent values, and
+ * those that depend on them, have the role UPDATE, in the order in which they were appended. */
 #include <stdlib.h>
 
 #include "core/untold.h"
@@ -57,7 +56,7 @@ tdm_value tdm_update_rows_count(const tdm_update *update, size_t index) {
   return handle(update, index, gradient_of(update, index)->count);
 }
 
-/* The persistent value that output k overwrites; NULL: none. */
+/* Returns the persistent value that output k overwrites, or NULL. */
 static const tdm_ir_value *overwritten(const tdm_graph *graph, const tdm_ir_node *node,
                                        uint32_t k) {
   if (!node->operation->overwrites[k]) return NULL;
@@ -70,13 +69,13 @@ static const char *device_name(const tdm_graph *graph, int16_t device) {
   return tdm_context_device(graph->context, (size_t)device)->name;
 }
 
-/* What is settled: how many updates have written a persistent value so far. */
+/* Number of updates so far that write each persistent value. */
 typedef struct settling {
   tdm_graph *graph;
   uint32_t *writes; /* (persistents) */
 } settling;
 
-/* Where what the input is lies, if an update before has made it; TDM_NO_DEVICE: none has. */
+/* Returns the device of the input if an earlier update produced it, otherwise TDM_NO_DEVICE. */
 static int16_t updated_device(const settling *state, uint32_t input) {
   const tdm_graph *graph = state->graph;
   const tdm_ir_node *producer = tdm_producer(graph, input);
@@ -85,8 +84,9 @@ static int16_t updated_device(const settling *state, uint32_t input) {
   return written || (producer && producer->role == TDM_ROLE_UPDATE) ? root->device : TDM_NO_DEVICE;
 }
 
-/* An update runs with the persistent values that it overwrites. Had they several homes, all but one
- * would be written in a copy, and lost; and what updates have made crosses to no other device. */
+/* Places an update on the device of the persistent values that it overwrites. They must have one
+ * device, because otherwise all but one would be written in a copy and lost. Results of updates are
+ * not sent to other devices. */
 static tdm_status settle_update(const settling *state, tdm_ir_node *node) {
   const tdm_graph *graph = state->graph;
   const tdm_ir_value *first = NULL;
@@ -130,8 +130,8 @@ static int16_t device_of_inputs(const tdm_graph *graph, const tdm_ir_node *node)
   return 0;
 }
 
-/* Gives the nodes from `first` on their devices and roles, and brings every update behind every
- * other node, both in their order. */
+/* Sets the devices and roles of the nodes from `first` on, and moves all updates after the other
+ * nodes. Both keep their order. */
 static tdm_status settle_roles(const settling *state, tdm_ir_node *first) {
   tdm_graph *graph = state->graph;
   const tdm_ir_node *last = graph->order.last;
@@ -144,12 +144,12 @@ static tdm_status settle_roles(const settling *state, tdm_ir_node *first) {
       tdm_move_node(graph, node, NULL);
     for (uint32_t k = 0; k < node->output_count; k++)
       tdm_ir_value_at(graph, node->first_output + k)->device = node->device;
-    if (node == last) break; /* behind it are those that were moved */
+    if (node == last) break; /* the following nodes were moved */
   }
   return TDM_OK;
 }
 
-/* Where updates are inserted: behind all; settle_roles tells their devices and roles. */
+/* Returns where updates are inserted: at the end. settle_roles sets their devices and roles. */
 static tdm_insertion update_insertion(const char *name) {
   tdm_insertion at = tdm_adjoint_insertion(NULL, name, TDM_NO_DEVICE, 0);
   at.updates = true;
@@ -174,15 +174,14 @@ static tdm_status persist_node(tdm_walk *walk, tdm_ir_node *node) {
   return TDM_OK;
 }
 
-/* A node that persists, and where it stands. */
+/* A node that persists a value, and its position. */
 typedef struct persisting {
   tdm_ir_node *node;
   size_t place;
 } persisting;
 
-/* Micro-batch after micro-batch, and of each as the graph describes them: parallel regions have
- * brought both out of their order, and of two nodes that share a state the later has the last word.
- */
+/* Compares by micro-batch, then by the order in the graph's description. Parallel regions have
+ * changed both orders, and of two nodes that share a state the later one determines its value. */
 static int compare_persisting(const void *one, const void *other) {
   const persisting *a = one, *b = other;
   if (a->node->micro != b->node->micro) return a->node->micro < b->node->micro ? -1 : 1;
@@ -191,7 +190,7 @@ static int compare_persisting(const void *one, const void *other) {
   return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* What the rules append is no forward node. */
+/* Calls the rules `persist` of forward nodes; nodes that they append are not among these. */
 static tdm_status persist_all(tdm_walk *walk) {
   tdm_graph *graph = walk->rule.graph;
   const size_t bytes = (graph->order.count + 1) * sizeof(persisting);
@@ -211,7 +210,7 @@ static tdm_status persist_all(tdm_walk *walk) {
   return status;
 }
 
-/* The update phase also keeps which rows it has touched. */
+/* Appends the logs of the rows that updates change. */
 static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item) {
   const tdm_ir_value *parameter = tdm_ir_value_at(graph, item->parameter);
   const tdm_insertion at = {
@@ -227,7 +226,8 @@ static tdm_status log_rows(tdm_graph *graph, const tdm_parameter_gradient *item)
   return TDM_OK;
 }
 
-/* One group's updates: mine has room for all items, and gets those of the group. */
+/* Appends the updates of one group. mine: scratch memory for all items, receives those of the
+ * group. */
 static tdm_status append_group(tdm_graph *graph, const tdm_training *training, size_t group,
                                const tdm_parameter_gradient *items, size_t count,
                                tdm_parameter_gradient *mine) {
@@ -264,8 +264,8 @@ static tdm_status append_groups(tdm_graph *graph, const tdm_training *training,
   return status;
 }
 
-/* Settles what was appended from `first` on, and logs the rows of tables that one update has
- * written: another one may write any. */
+/* Settles the nodes from `first` on, and logs the rows of tables that one update wrote. Several
+ * updates may write any rows. */
 static tdm_status settle(const settling *state, tdm_ir_node *first,
                          const tdm_parameter_gradient *items, size_t count) {
   tdm_graph *graph = state->graph;

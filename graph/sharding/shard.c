@@ -1,7 +1,7 @@
-/* Look-ups of sharded tables, and parameters in pieces. Invariants: a row is answered by the shard
- * that has it, and read by its place among all answers, so no number is changed; what reads the
- * rows is the node that looked them up, which reads them in its order. Who reads a parameter in
- * pieces reads all of it. */
+/* Look-ups of sharded tables, and parameters in pieces. Invariants: each row comes from the shard
+ * that contains it and is selected by its place among all rows gathered, so no number changes. The
+ * looking-up node itself reads the gathered rows, in the order of its ids. A reader of a parameter
+ * in pieces reads all of it. */
 #include <string.h>
 
 #include "graph/ir/records.h"
@@ -9,14 +9,14 @@
 #include "graph/passes/parts.h"
 #include "graph/sharding/sharding.h"
 
-/* One look-up of one table. */
+/* One look-up in one table. */
 typedef struct look_up {
   tdm_graph *graph;
   const tdm_sharding *sharding;
   tdm_ir_node *node;
   const tdm_look_up *rules;
-  tdm_embedding_attributes table; /* what the node's attributes begin with */
-  int64_t count;                  /* ids; negative: unknown */
+  tdm_embedding_attributes table; /* the common first fields of the node's attributes */
+  int64_t count;                  /* number of ids; negative: unknown */
 } look_up;
 
 static tdm_insertion insertion_on(const look_up *self, int16_t device) {
@@ -34,7 +34,7 @@ static int16_t home_of(const look_up *self, size_t shard) {
   return tdm_ir_value_at(self->graph, self->sharding->shards[shard])->device;
 }
 
-/* The rows that a shard answers, at its home. 0: failure. */
+/* Returns the rows that a shard contributes, on its device; 0 on failure. */
 static uint32_t answer(const look_up *self, size_t shard, int64_t first) {
   const int64_t rows = self->sharding->rows[shard];
   const tdm_insertion at = insertion_on(self, home_of(self, shard));
@@ -50,7 +50,7 @@ static uint32_t answer(const look_up *self, size_t shard, int64_t first) {
   return tdm_insert(self->graph, &at, self->rules->at_owner, &with_padding, operands, 3);
 }
 
-/* All answers, one shard's behind the other's, where the node is. 0: failure. */
+/* Returns the rows of all shards, one shard after another, on the node's device; 0 on failure. */
 static uint32_t gather(const look_up *self) {
   tdm_parts_attributes attributes;
   uint32_t answers[TDM_MAX_PARTS];
@@ -67,7 +67,7 @@ static uint32_t gather(const look_up *self) {
                     self->sharding->count);
 }
 
-/* Where the row of each id lies among them. 0: failure. */
+/* Returns the place of each id's row among these; 0 on failure. */
 static uint32_t find_places(const look_up *self) {
   tdm_shard_places_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
@@ -81,8 +81,8 @@ static uint32_t find_places(const look_up *self) {
                     &self->node->inputs[1], 1);
 }
 
-/* The node reads what was gathered: a table of as many rows, and behind them one for the padding.
- */
+/* Makes the node read the gathered rows: a table of that many rows, followed by one for the
+ * padding. */
 static tdm_status read_gathered(const look_up *self, uint32_t gathered, uint32_t places) {
   tdm_ir_node *node = self->node;
   const size_t bytes = node->operation->attribute_bytes;
@@ -125,7 +125,7 @@ static tdm_status look_up_rows(look_up *self, tdm_shard_traffic *traffic) {
   return read_gathered(self, gathered, places);
 }
 
-/* The node runs where the table lives. */
+/* Moves the node to the device of its table. */
 static void move_home(const tdm_graph *graph, const tdm_sharding *sharding, tdm_ir_node *node) {
   node->device = tdm_ir_value_at(graph, sharding->table)->device;
   for (uint32_t k = 0; k < node->output_count; k++)
@@ -138,7 +138,7 @@ static const tdm_sharding *sharding_of(const tdm_graph *graph, uint32_t table) {
   return NULL;
 }
 
-/* The value of the whole table, which nobody reads any more, is that of its first shard. */
+/* Replaces the value of the whole table, which has no readers left, by its first shard. */
 static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
   tdm_ir_value *value = tdm_ir_value_at(graph, sharding->table);
   tdm_graph_persistent *persistent = &graph->persistents.items[value->binding];
@@ -152,7 +152,7 @@ static void become_first_shard(tdm_graph *graph, const tdm_sharding *sharding) {
 
 /* ---- Parameters in pieces ---- */
 
-/* One that a device has put together, for one replica. */
+/* A parameter that a device has assembled, for one replica. */
 typedef struct gathered_whole {
   uint32_t table;
   int16_t device;
@@ -167,7 +167,8 @@ typedef struct gathering {
   gathered_whole *wholes;
 } gathering;
 
-/* Its pieces, put together right before the first node there that reads it. 0: failure. */
+/* Concatenates the pieces of a parameter directly before the first node there that reads it.
+ * Returns 0 on failure. */
 static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, const char *name,
                              tdm_ir_node *reader) {
   tdm_parts_attributes attributes;
@@ -183,8 +184,8 @@ static uint32_t put_together(tdm_graph *graph, const tdm_sharding *sharding, con
                     sharding->count);
 }
 
-/* What the node reads in the parameter's place: replicas each have one, so that adjoints are summed
- * over them as those of the parameter would be. */
+/* Makes the node read the assembled parameter. Each replica has its own, so that adjoints are
+ * summed over replicas as those of the parameter would be. */
 static tdm_status read_whole(gathering *self, const tdm_sharding *sharding, tdm_ir_node *node,
                              uint32_t input) {
   gathered_whole *at = self->wholes;
@@ -224,7 +225,7 @@ static tdm_status gather_wholes(tdm_graph *graph, bool deterministic, tdm_shard_
 
 /* ---- The pass ---- */
 
-/* Reads the node tables in shards as nothing can? */
+/* Fails if the node reads a sharded table in a way that is not supported. */
 static tdm_status check_reader(const tdm_graph *graph, const tdm_ir_node *node) {
   const bool looks_up = TDM_OPERATION_HAS(node->operation, look_up) && node->operation->look_up;
   for (uint32_t k = looks_up; k < node->input_count; k++) {

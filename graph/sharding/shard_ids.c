@@ -1,5 +1,4 @@
-/* The operations on ids of tables in shards. Invariant: they are of integers, and no gradient flows
- * through them. */
+/* Operations on ids of sharded tables. Invariant: they compute integers and have no gradient. */
 #include "graph/ir/records.h"
 #include "graph/sharding/sharding.h"
 

@@ -1,14 +1,14 @@
-"""room: a room of graph/, all sources and headers of its folder as one target."""
+"""Defines room: the target of a folder of graph/."""
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 
 def room(name, deps = [], hdrs = []):
-    """The target of a folder that stands on core, on devices and on deps, and includes no kind.
+    """Compiles all sources and headers of a folder, with core, devices and deps, but no kind.
 
     Args:
-      name: the folder's
-      deps: what else it stands on
-      hdrs: headers that are made
+      name: name of the folder
+      deps: further dependencies
+      hdrs: generated headers
     """
     cc_library(
         name = name,

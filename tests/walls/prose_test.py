@@ -25,7 +25,6 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 ALLOWED = {
     "devices": 337,
     "examples": 2,
-    "graph": 64,
     "tests": 1,
 }
 

@@ -1,6 +1,6 @@
-/* bench/transfer as a user runs it, on two cpu and two simulated devices with tiny copies: what it
- * refuses, and whether tables, JSON and CSV hold every case. No figure is judged, only that there
- * is one and that contents were verified. */
+/* bench/transfer as a user runs it, on two cpu and two simulated devices with tiny copies: refused
+ * options, and whether tables, JSON and CSV have every case. Figures are not checked, only that
+ * they exist and that contents were verified. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -192,7 +192,7 @@ static void one_and_all(void **state) {
   json_decref(root);
 }
 
-/* A matrix of what goes from each sim to each: filled off the diagonal, with its sum. */
+/* A matrix of copies from each sim to each: filled off the diagonal, with its sum. */
 static void matrices(void **state) {
   (void)state;
   expect("--sizes 2K --samples 3 --case device_to_device_read --save read.json", 0, "sum");

@@ -4,8 +4,8 @@
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
-/* scope may be NULL; a parameter of its name: beside what is inside. NULL where the session is
- * refused. */
+/* scope may be NULL. Otherwise it contains a layer, and has_parameter adds a parameter with the
+ * scope's name. Returns NULL if the session is refused. */
 static tdm_session *session_beside(const char *scope, const char *layer, bool has_parameter) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
@@ -48,8 +48,8 @@ static const struct {
 } legal[] = {{NULL, "checkpoint"},        {"checkpoints", "fc"}, {"a", "checkpoint/fc"},
              {"optimizer", "checkpoint"}, {"own", "checkpoint"}, {"Checkpoint", "fc"}};
 
-/* Saves what one has trained, loads it into one that is fresh, and trains both on alike. Takes over
- * the references. */
+/* Saves one trained session, loads it into a fresh one, and trains both equally. Takes the
+ * references. */
 static void goes_on_in(tdm_session *first, tdm_session *second) {
   char path[512];
   if (!first || !second) fail_msg("%s", tdm_last_message());

@@ -107,7 +107,8 @@ static void states_of_rows_and_columns_go_on(void **unused) {
   trainer_release(&whole);
 }
 
-/* The test above could not fail if nothing depended on what a checkpoint has. */
+/* Checks that results depend on the contents of a checkpoint; otherwise the test above could not
+ * fail. */
 static void what_is_kept_matters(void **unused) {
   (void)unused;
   char path[512];

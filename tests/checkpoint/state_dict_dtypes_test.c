@@ -1,4 +1,4 @@
-/* Dtypes of files that state dicts are loaded from: what is converted, and what is refused. */
+/* Dtypes of files from which state dicts are loaded: conversions, and refused files. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"

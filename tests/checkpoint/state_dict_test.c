@@ -1,5 +1,5 @@
-/* Parameters by PyTorch's names: what a file has, what loads, what rules of names change, and what
- * is refused, all of it in one message. */
+/* Parameters by PyTorch's names: the contents of files, loads, rules for names, and all errors in
+ * one message. */
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
@@ -244,7 +244,7 @@ static void ambiguous_names_are_refused(void **unused) {
   assert_message("block.fc.bias and block/fc.bias are both there");
   tdm_tensor_list_release(list);
   tdm_session_release(session);
-  session = session_of("block.inner/norm", 4, 1); /* a linear layer beside block/inner/norm */
+  session = session_of("block.inner/norm", 4, 1); /* a linear layer next to block/inner/norm */
   assert_status(tdm_session_state_dict(session, NULL, &list), TDM_INVALID_ARGUMENT);
   assert_message("would both be block.inner.norm.weight");
   tdm_session_release(session);

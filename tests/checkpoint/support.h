@@ -1,6 +1,6 @@
-/* Shared by the tests of checkpoints: a small model with dropout, batch normalization and Adam,
- * one with a table of sparse gradients and Adagrad, and a shuffled loader. Invariant: TEST_KIND
- * names the accelerators; two trainers made alike take the same steps. */
+/* Helpers for tests of checkpoints: a small model with dropout, batch normalization and Adam, one
+ * with a table of sparse gradients and Adagrad, and a shuffled loader. Invariant: TEST_KIND names
+ * the accelerators, and two equal trainers take the same steps. */
 #ifndef TANDEM_TESTS_CHECKPOINT_SUPPORT_H
 #define TANDEM_TESTS_CHECKPOINT_SUPPORT_H
 

@@ -105,7 +105,7 @@ static void the_armed_allocation_fails(void **state) {
   assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);
 }
 
-/* A bit of everything that allocates; what it took is given back, failed or not. */
+/* One use of everything that allocates. All memory is released, whether it fails or not. */
 static tdm_status build_something(const tdm_allocator *allocator) {
   static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i",
                                      "j", "k", "l", "m", "n", "o", "p", "q", "r"};

@@ -1,5 +1,5 @@
-/* Reading "key=value,key=value": what is taken and what is refused, under a locale that writes
- * numbers with a comma. */
+/* Reading "key=value,key=value": accepted and refused texts, under a locale that writes numbers
+ * with a comma. */
 #include "core/settings.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Threads: names cut to what the kernel keeps, no signals for ours, stacks that suffice. */
+/* Threads: names truncated to the kernel's limit, no signals for threads of the library, sufficient
+ * stacks. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

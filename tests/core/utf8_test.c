@@ -1,4 +1,4 @@
-/* UTF-8: every code point there and back, and what is malformed. */
+/* UTF-8: every code point there and back, and malformed sequences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void every_code_point_comes_back(void **state) {
 static void malformed_sequences_are_refused(void **state) {
   (void)state;
   static const char *const malformed[] = {
-      "\x80", /* a continuation alone */
+      "\x80", /* a continuation without a first byte */
       "\xBF",
       "\xC0\xAF", /* overlong */
       "\xC1\xBF",

@@ -1,6 +1,6 @@
-/* Files that appear whole or not at all: saves that are killed, saves beside one another, symbolic
- * links. Invariant: whatever happens, the file is all of one save, and what killed saves left is
- * gone after the next. */
+/* Files that appear completely or not at all: killed saves, simultaneous saves, symbolic links.
+ * Invariant: the file always has the contents of one save, and the next save deletes the remains of
+ * killed ones. */
 #define _GNU_SOURCE /* usleep, symlink, mkfifo */
 #include <setjmp.h>
 #include <stdarg.h>

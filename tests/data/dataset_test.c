@@ -1,4 +1,4 @@
-/* Datasets: of a user's own, of tensors, what they refuse, and when they end. */
+/* Datasets: user-defined ones, those of tensors, refused calls, and their end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,7 +40,7 @@ static tdm_dataset *make_dataset(tdm_context *context, source *from) {
 typedef struct variety {
   const char *devices; /* of the region */
   const double *weights;
-  bool shares; /* the loader reads what the region's devices here get */
+  bool shares; /* the loader reads only the part for this process's devices of the region */
   int prefetch;
   int replicas;
 } variety;
@@ -162,7 +162,7 @@ static void rows_of_other_ranks_cannot_be_taken_for_items(void **state) {
   job_must(&(job_options){.rank_count = 1}, look, ranks);
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 /* Log lines of loaders: only rank 0 writes them. */
 static void keep_line(void *user, tdm_log_level level, const char *message) {

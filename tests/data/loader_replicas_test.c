@@ -1,5 +1,5 @@
-/* Items dealt out to replicas by the rule of PyTorch's DistributedSampler: who gets which, what is
- * repeated or left out, what is refused. */
+/* Items are distributed to replicas by the rule of PyTorch's DistributedSampler: the items of each
+ * replica, repeated and omitted items, refused calls. */
 #include <string.h>
 
 #include "data/loader_state.h"

@@ -1,4 +1,4 @@
-/* Loaders without a thread: sizes of batches, orders, what is refused. */
+/* Loaders without a thread: sizes of batches, orders, refused calls. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* distributed_model with input that does not fit: it ends with exit code 1, a message that names
- * what is at fault, and every file as it was. */
+/* distributed_model with invalid input: it ends with exit code 1 and a message that names the
+ * error, and every file is unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

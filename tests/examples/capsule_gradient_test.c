@@ -93,7 +93,7 @@ static double loss_with(fixture *self, tdm_tensor_list *list, size_t parameter, 
   return loss_now(self);
 }
 
-/* Some elements of each parameter; `after` is what a step made of `before`. */
+/* Some elements of each parameter. `after` is the result of a step from `before`. */
 static void check_gradients(fixture *self, tdm_tensor_list *before, const tdm_tensor_list *after) {
   for (size_t i = 0; i < tdm_tensor_list_count(before); i++) {
     const tdm_shape shape = tdm_tensor_shape(tdm_tensor_list_tensor(before, i));

@@ -1,5 +1,5 @@
-/* char_lm on a text of one sentence, over and over: it learns it by heart, also over two devices,
- * writes it on, remembers what it was when loaded; what cannot work is refused by name. */
+/* char_lm on a text of one repeated sentence, which it learns by heart, also over two devices. It
+ * generates the sentence, and does so again after a load. Invalid options are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

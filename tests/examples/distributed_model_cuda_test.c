@@ -83,7 +83,7 @@ static void says_why_there_is_no_gpu(void **state) {
   program_use(emulated_program);
 }
 
-/* ---- What a step asks of CUDA ---------------------------------------------------------------- */
+/* ---- CUDA calls of a step -------------------------------------------------------------------- */
 
 /* In the order in which the emulation writes them. */
 enum { LAUNCHES, PRODUCTS, FILLS, COPIES, RECORDS, STREAM_WAITS, HOST_WAITS, HOLDS, SORTS };

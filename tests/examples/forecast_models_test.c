@@ -49,7 +49,7 @@ static tdm_context *described_context(void) {
 typedef struct model_input {
   const char *name;
   tdm_dtype dtype;
-  tdm_shape shape; /* of what is fed */
+  tdm_shape shape; /* of the input */
 } model_input;
 
 typedef struct model {
@@ -109,7 +109,8 @@ static void expect_forecasts(const model *under_test) {
   tdm_context_release(context);
 }
 
-/* Rows times what a linear layer's weight has, and of a convolution windows. */
+/* Returns rows times the size of a linear layer's weight, and for a convolution also times
+ * windows. */
 static double products(double rows, double in, double out) {
   return 2 * rows * in * out;
 }

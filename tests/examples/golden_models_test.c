@@ -1,6 +1,6 @@
-/* The examples' models beside PyTorch's: its weights load by name and give its outputs; what the
- * model then saves has PyTorch's names, shapes and values, before and after a step of training. The
- * files are made by tests/golden/example_models.py. */
+/* The examples' models against PyTorch's: its weights load by name and give its outputs. The model
+ * then saves PyTorch's names, shapes and values, before and after a step of training.
+ * tests/golden/example_models.py makes the files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,7 +166,7 @@ static void check_outputs(const open_model *opened) {
   }
 }
 
-/* Where PyTorch's file has what a step makes: the loss and every parameter after it. */
+/* If PyTorch's file has the result of a step: compares the loss and every parameter after it. */
 static void check_step(const open_model *opened) {
   tdm_feed feeds[MOST_FEEDS];
   const size_t feed_count = fill_feeds(opened, feeds);

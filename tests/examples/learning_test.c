@@ -20,7 +20,8 @@ typedef struct example {
   const char *name;
   const char *arguments;
   const char *score; /* how its last line begins */
-  double best;       /* what the plain run's score lies between: it has learnt, and no more */
+  double best;       /* the expected range of the plain run's score: it has learnt, without
+                      * overfitting */
   double worst;
   double tolerance; /* of the others' distance from it: order of sums, statistics of batch parts */
 } example;

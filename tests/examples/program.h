@@ -1,5 +1,5 @@
-/* Running a program of examples/ as a user would: its arguments, what it prints, how it ends. Files
- * are made in the test's own folder. One thread. */
+/* Runs a program of examples/ as a user would: its arguments, its output, its exit status. Files
+ * are created in the test's own folder. One thread. */
 #ifndef TESTS_EXAMPLES_PROGRAM_H
 #define TESTS_EXAMPLES_PROGRAM_H
 

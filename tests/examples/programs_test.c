@@ -1,4 +1,4 @@
-/* The small examples: what they print. */
+/* The output of the small examples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -51,7 +51,7 @@ static int make_data(void **state) {
   return 0;
 }
 
-/* Runs it; the caller frees what it printed. */
+/* Runs it. Returns its output, which the caller frees. */
 static char *run(const example *tested, const char *more) {
   char arguments[512];
   (void)snprintf(arguments, sizeof arguments, "%s %s", tested->arguments, more);

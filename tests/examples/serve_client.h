@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { ANSWER_BYTES = 65536 }; /* room for what is read */
+enum { ANSWER_BYTES = 65536 }; /* size of the buffer for replies */
 
 typedef struct server {
   pid_t process; /* 0: none runs */
@@ -16,7 +16,8 @@ typedef struct server {
 } server;
 extern server running;
 
-/* Starts the program; returns once it listens. model: what it serves, the last is NULL. */
+/* Starts the program, and returns once it listens. model: the arguments for the served model; the
+ * last is NULL. */
 void start_server(const char *serve, const char *timeout_ms, const char *connections,
                   const char *const *model);
 /* By SIGTERM. The exit code, -1 if it did not end by itself; the last line it printed in

@@ -1,7 +1,7 @@
 /* A program that calls tandem.h, made of bytes: building (api_build.c, api_layers.c), then sessions
- * and runs (api_run.c). Invariant: values that are not hostile stay small, so that whatever is
- * accepted runs in milliseconds; hostile ones are too large for any machine, and what a large
- * machine may have gets no session, whose parameters would be made. */
+ * and runs (api_run.c). Invariant: values that are not hostile stay small, so that accepted graphs
+ * run in milliseconds. Hostile ones are too large for any machine. Sizes that a large machine could
+ * allocate get no session, which would create the parameters. */
 #ifndef TANDEM_TESTS_FUZZ_API_H
 #define TANDEM_TESTS_FUZZ_API_H
 
@@ -62,7 +62,7 @@ void api_keep(api *self, tdm_value value);
 
 /* Makes one call of layers/ with the name. */
 void api_call_layer(api *self, const char *name);
-/* One of what puts elements elsewhere, of larger layers, of what spans nodes. */
+/* Calls one of the functions that move elements, of larger layers, or of those that span nodes. */
 void api_call_move(api *self, const char *name);
 void api_call_block(api *self, const char *name);
 void api_call_graph(api *self);

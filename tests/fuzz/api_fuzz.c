@@ -6,8 +6,8 @@
 
 enum { MOST_CALLS = 24, MOST_WAITS = 1000 };
 
-/* Bytes from here on choose the kinds of calls that came later; so older inputs mean what they did.
- */
+/* Bytes from here on select kinds of calls that were added later, so that older inputs keep their
+ * meaning. */
 enum { LATER_CALLS = 232 };
 
 static void call(api *self) {

@@ -1,4 +1,4 @@
-/* Calls of layers/moves.h, arrays.h and of what else puts elements elsewhere: one each, with drawn
+/* Calls of layers/moves.h, arrays.h and of other functions that move elements: one each, with drawn
  * arguments. */
 #include "tests/fuzz/api.h"
 

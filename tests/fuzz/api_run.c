@@ -1,5 +1,5 @@
-/* Sessions of a graph that was built, their runs, and what they can be asked. Invariant: whatever
- * session and run are refused say why; all that was made is released. */
+/* Sessions of a built graph, their runs, and their queries. Invariant: each refused session or run
+ * has a message, and all objects are released. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static tdm_status run_once(api *self, tdm_session *session, const feeds *fed, ui
   return status;
 }
 
-/* Some runs of a sequence, copies of it, and what it has kept. */
+/* Some runs of a sequence, copies of it, and its kept values. */
 static void run_sequence(api *self, tdm_session *session, const feeds *fed, uint8_t how) {
   tdm_sequence *sequence = tdm_sequence_create(session);
   if (!fuzz_judge_made(sequence)) return;
@@ -163,7 +163,7 @@ static void run_sequence(api *self, tdm_session *session, const feeds *fed, uint
   tdm_sequence_release(sequence);
 }
 
-/* Several at once, of which some may be cancelled. */
+/* Several at once, some of which may be cancelled. */
 static void submit_some(api *self, tdm_session *session, const feeds *fed, uint8_t how,
                         delivery *delivered, int *submitted) {
   tdm_fetch fetches[API_MOST_OUTPUTS] = {{NULL, NULL}};

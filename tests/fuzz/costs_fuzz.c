@@ -1,5 +1,5 @@
-/* Files of kernels' times. Invariant: what was accepted can be found again, as times above 0; what
- * was refused left nothing. */
+/* Files of kernels' times. Invariant: accepted times can be found again, above 0; refused files add
+ * none. */
 #include <string.h>
 
 #include "graph/forecast/costs.h"

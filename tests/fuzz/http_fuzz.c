@@ -69,7 +69,7 @@ static void send_text(uv_stream_t *stream, fuzz_input *input) {
     if (!uv_double_receive(stream, bytes, size, &taken)) return;
     bytes += taken;
     size -= taken;
-    /* It may have been closed by what it read. */
+    /* Its input may have closed it. */
     bool open = false;
     for (uint32_t i = 0; uv_double_stream(i); i++)
       open = open || (uv_double_stream(i) == stream && stream->data == owner);

@@ -1,5 +1,5 @@
-/* Plans that were saved as JSON. Invariant: what was accepted is drawn, as a graph whose quotes are
- * closed; nothing is kept. */
+/* Plans that were saved as JSON. Invariant: an accepted plan is drawn, as a graph whose quotes are
+ * closed, and all memory is released. */
 #define _GNU_SOURCE /* open_memstream */
 #include <stdlib.h>
 

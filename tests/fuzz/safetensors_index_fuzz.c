@@ -1,6 +1,6 @@
-/* Indexes of safetensors files: the input is one, beside a.safetensors, which has t0, and
- * b.safetensors, which has t1 and t2. Invariant: what was accepted has each of its tensors, and no
- * others; nothing stays allocated. */
+/* Indexes of safetensors files: the input is one, in a folder with a.safetensors, which has t0, and
+ * b.safetensors, which has t1 and t2. Invariant: an accepted index has each of its tensors, and no
+ * others; all memory is released. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

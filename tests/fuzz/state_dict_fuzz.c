@@ -1,5 +1,5 @@
-/* Rules between names of parameters and names in files. Invariant: a session loads
- * what it saved with the same rules. Refused names are reported, and change no parameter. */
+/* Rules between names of parameters and names in files. Invariant: a session loads its own file
+ * with the same rules. Refused names are reported, and change no parameter. */
 #include <stdlib.h>
 #include <string.h>
 

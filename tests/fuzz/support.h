@@ -10,7 +10,7 @@
 /* Processes one input; called by libFuzzer and replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the program with what was expected, unless it holds. */
+/* Ends the program with the expectation, unless it holds. */
 #define fuzz_expect(holds, ...)                                                                    \
   do {                                                                                             \
     if (!(holds)) fuzz_found(__FILE__, __LINE__, __VA_ARGS__);                                     \

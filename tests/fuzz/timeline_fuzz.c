@@ -1,5 +1,5 @@
-/* Timelines that were saved for Perfetto. Invariant: what was accepted is summed up; nothing is
- * kept. */
+/* Timelines that were saved for Perfetto. Invariant: an accepted timeline is summarised, and all
+ * memory is released. */
 #include "core/json_load.h"
 #include "graph/report/timeline_read.h"
 #include "tests/fuzz/support.h"

@@ -205,7 +205,7 @@ def recommender():
 
 
 def models():
-    """Name of a file -> what it holds; each is drawn from a seed of its own."""
+    """Name of a file -> its contents. Each is drawn from a seed of its own."""
     files = {}
     for make in (fashion_cnn, capsule, char_lm, recommender):
         torch.manual_seed(zlib.crc32(make.__name__.encode()))

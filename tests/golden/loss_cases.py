@@ -125,7 +125,7 @@ MARGINS = ("margin_ranking", "hinge_embedding", "soft_margin", "multi_margin", "
 
 def margins(case, kind, reduction=0, margin=None, p=0, epsilon=0, swap=False, full=False,
             linear=False, weighted=False, dim=0, keep=False, shape=(6, 5), other=None, dtype=None):
-    """other: the shape of what is broadcast."""
+    """other: the shape of the broadcast operand."""
     reduced = dict(reduction=REDUCTIONS[reduction])
     given = {} if margin is None else dict(margin=margin)
     if epsilon:
@@ -233,7 +233,7 @@ def margin_cases():
 
 def ctc(case, reduction, lengths, targets, blank=0, zero_infinity=False, shape=(9, 4, 5),
         dtype=torch.int64):
-    """lengths: of inputs; targets: a list of labels for each, padded by what is no class."""
+    """lengths: of inputs; targets: a list of labels for each, padded by -7, which is no class."""
     x = case.parameter("x", *shape)
     made = torch.full((len(targets), max(map(len, targets)) + 1), -7)
     for row, labels in enumerate(targets):

@@ -1,6 +1,6 @@
-"""Cases of what moves elements, repeats them, or makes them of their places. The options of a case
-are beside its values, as option.LAYER, a list of numbers: tests/layers/moves_cases.c reads them,
-so that only this file lists cases."""
+"""Cases of layers that move elements, repeat them, or compute them from positions. The options of a
+case are stored with its values, as option.LAYER, a list of numbers: tests/layers/moves_cases.c
+reads them, so that only this file lists cases."""
 
 import torch
 import torch.nn.functional as F

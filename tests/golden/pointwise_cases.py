@@ -144,7 +144,7 @@ def where(case, condition, a, b, number=None):
 
 
 def compare(case, kind, a, b, number=None):
-    """By its use: what is greater than the other, and zeros."""
+    """The elements of x for which the comparison is true, and zeros."""
     options(case, "compare", kind, number is not None, number or 0)
     x = case.parameter("a", *a)
     other = case.fed("b", *b) if number is None else number

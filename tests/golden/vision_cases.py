@@ -1,6 +1,6 @@
-"""Cases of the layers that images are given to, and of what goes with them. The options of a case
-are beside its values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them,
-so that only this file lists cases."""
+"""Cases of layers for images, and of related ones. The options of a case are stored with its
+values, as option.LAYER, a list of numbers: tests/layers/vision_cases.c reads them, so that only
+this file lists cases."""
 
 import itertools
 

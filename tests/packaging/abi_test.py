@@ -50,7 +50,7 @@ def offered(library):
 
 
 def dump(folder, include, names):
-    """A file of what the headers below include say of the functions."""
+    """Writes a file of the functions that the headers below include declare."""
     source, made = os.path.join(folder, "abi.c"), os.path.join(folder, "abi.xml")
     with open(source, "w", encoding="utf-8") as file:
         file.write("#include <tandem/tandem.h>\n" +

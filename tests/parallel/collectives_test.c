@@ -1,4 +1,4 @@
-/* The primitives on tensors beside PyTorch's cases: what is refused and how it is said, every
+/* The primitives on tensors in addition to PyTorch's cases: refused calls and their messages, every
  * failure in turn, adversarial delays, a closed context. */
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "tests/parallel/support.h"
 #include "tests/support/faulty_allocator.h"
 
-/* ---- What is refused ---- */
+/* ---- Refused calls ---- */
 
 static void expect_scatter_refused(tdm_tensor *tensor, const char *devices, int dimension,
                                    const int64_t *sizes, const char *what) {
@@ -241,8 +241,8 @@ static void every_shortage_of_memory_leaves_nothing(void **unused) {
 
 /* ---- Delays ---- */
 
-/* A tensor cut, spread, summed and put together again, with copies and kernels held back at random:
- * what it must be does not depend on them. */
+/* A tensor is scattered, broadcast, summed and gathered, with random delays of copies and kernels.
+ * The result does not depend on them. */
 static void delays_change_nothing(void **unused) {
   (void)unused;
   static const char *const settings[] = {"delay_seed=1", "delay_seed=2", "delay_seed=3"};

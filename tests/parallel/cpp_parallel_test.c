@@ -11,8 +11,8 @@
 
 /* ---- Scatter and gather: the gradient of a sum is ones, wherever the parts went ---- */
 
-/* A parameter of zeros through tanh, whose slope there is 1: one step of sgd with rate 1/2 leaves
- * minus half the gradient of what follows in it. */
+/* A parameter of zeros through tanh, whose slope there is 1. After one step of sgd with rate 1/2 it
+ * is minus half the gradient of the later layers. */
 static tdm_value zeros(tdm_graph *graph, const char *name, tdm_shape shape) {
   const tdm_initializer initializer = {.kind = TDM_INIT_ZEROS, .zero_row = -1};
   return tdm_tanh(graph, name, tdm_parameter(graph, name, TDM_FLOAT32, shape, &initializer));

@@ -1,6 +1,6 @@
 /* The primitives in graphs, by the names and intents of PyTorch's
  * test/distributed/test_data_parallel.py: scatter and gather with gradients, replicas of parameters
- * and buffers, parallel_apply, and what of a wrapped model is saved. */
+ * and buffers, parallel_apply, and the saved entries of a wrapped model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -151,7 +151,7 @@ static void expect_parts(const char *first, const char *second, const char *whol
 
 static void scatter_cpu(void **unused) {
   (void)unused;
-  expect_parts(FIRST, SECOND, "cpu:0"); /* what is cut lies on cpu:0 */
+  expect_parts(FIRST, SECOND, "cpu:0"); /* the scattered value is on cpu:0 */
 }
 
 static void scatter_gpu(void **unused) {
@@ -272,7 +272,7 @@ static void replicate_buffers(void **unused) {
   tdm_session_release(session);
 }
 
-/* ---- What is saved ---- */
+/* ---- Saved entries ---- */
 
 static tdm_value build_linear(tdm_graph *graph, tdm_value x) {
   return tdm_linear(graph, "fc", x, 5);

@@ -41,7 +41,7 @@ static tdm_value data_parallel(tdm_graph *graph, const tdm_module *module, tdm_v
   return tdm_concat(graph, "gather", outputs, count, 0);
 }
 
-/* y = net(x), trained to y - t; devices NULL: applied as it is. */
+/* y = net(x), trained to y - t. devices NULL: without replicas. */
 static tdm_session *session_of(const tdm_module *module, const char *devices) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH));
@@ -91,7 +91,7 @@ static void data_parallelism_by_hand_is_the_module(void **unused) {
   tdm_session_release(parallel);
 }
 
-/* Running statistics move by what the first replica saw, as where the library wraps. */
+/* Running statistics follow the rows of the first replica, as in the library's parallel regions. */
 static void statistics_are_those_of_the_first_replica(void **unused) {
   (void)unused;
   const tdm_module module = {.name = "net", .build = build_normalized};

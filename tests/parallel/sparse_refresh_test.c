@@ -1,5 +1,5 @@
-/* Copies of a table with sparse gradients are refreshed by the rows that updates have touched: what
- * moves is exact, and what is learned is bit by bit what one device without copies learns. */
+/* Copies of a table with sparse gradients are refreshed by the rows that updates have touched. The
+ * bytes are exact, and training has bit by bit the results of one device without copies. */
 #include <semaphore.h>
 
 #include "tests/options.h"

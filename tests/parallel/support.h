@@ -1,5 +1,6 @@
-/* Shared by the tests of primitives and wrapped models: devices, drawn tensors, comparisons.
- * Invariant: TEST_KIND names the accelerators, of which there are two; all tests hold for each. */
+/* Helpers for tests of primitives and wrapped models: devices, drawn tensors, comparisons.
+ * Invariant: there are two accelerators, of the kind TEST_KIND, and all tests pass for each
+ * kind. */
 #ifndef TANDEM_TESTS_PARALLEL_SUPPORT_H
 #define TANDEM_TESTS_PARALLEL_SUPPORT_H
 

@@ -1,5 +1,5 @@
-/* Typical mistakes of a program that builds a graph: each message names the layer or option, what
- * was given and what is legal, so that it can be mended without looking anything up. */
+/* Typical mistakes of a program that builds a graph: each message names the layer or option, the
+ * given value and the legal ones, so that it can be fixed without the documentation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

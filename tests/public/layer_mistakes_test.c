@@ -1,5 +1,5 @@
-/* Typical mistakes in layers that are no plain network's: order, equations, volumes, indices,
- * transformers. Each message names the layer, what was given and what is legal. */
+/* Typical mistakes in layers of less common networks: order, equations, volumes, indices,
+ * transformers. Each message names the layer, the given value and the legal ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@ OBJECTS = {
 ANSWERS = {"uint64_t", "size_t", "int64_t", "uint32_t", "double", "bool", "tdm_value", "tdm_shape",
            "tdm_traffic", "tdm_memory_use"}
 NUMBERS = {"int", "size_t", "int64_t", "uint64_t", "uint32_t", "tdm_dim", "bool"}
-RELEASE = {  # of what a call makes, or retains
+RELEASE = {  # for the results of calls, or for retained objects
     name: name + "_release" for name in
     ("tdm_context", "tdm_graph", "tdm_session", "tdm_store", "tdm_tensor", "tdm_tensor_list",
      "tdm_dataset", "tdm_loader", "tdm_costs", "tdm_sequence")
@@ -93,7 +93,8 @@ def argument(kind, place):
 
 
 def given_places(parameters):
-    """The places, as bits, of what calls are given one without the other; 0: it has one at most."""
+    """Returns the positions, as bits, of arguments that calls may omit one by one; 0: there is at
+    most one."""
     bits = [1 << place for place, kind in enumerate(parameters)
             if argument(kind, place).startswith(("OBJECT", "TEXT", "ANSWER"))]
     return sum(bits) if len(bits) > 1 else 0

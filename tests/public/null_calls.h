@@ -1,5 +1,5 @@
-/* Every public function, called with little or nothing (public_calls.inc, made by list_calls.py):
- * what it is given, by kind of argument, and what is asked of its answer. */
+/* Every public function, called with few or no valid arguments (public_calls.inc, made by
+ * list_calls.py): the arguments by kind, and the checks of results. */
 #ifndef TANDEM_TESTS_PUBLIC_NULL_CALLS_H
 #define TANDEM_TESTS_PUBLIC_NULL_CALLS_H
 
@@ -43,7 +43,7 @@ typedef struct givens {
 typedef struct public_call {
   const char *name;
   void (*perform)(call *self);
-  unsigned places; /* of arguments of which calls lack one, as bits */
+  unsigned places; /* of arguments that calls omit one by one, as bits */
 } public_call;
 
 void givens_make(givens *given, call *self);

@@ -132,7 +132,7 @@ static void nothing_crashes_and_failures_say_why(void **unused) {
   (void)unused;
   int complaints = 0;
   context = graph_context_of(1, 1);
-  const char *folder = getenv("TEST_TMPDIR"); /* for what is written to "name" */
+  const char *folder = getenv("TEST_TMPDIR"); /* for files that are written to "name" */
   if (folder) assert_int_equal(chdir(folder), 0);
   for (size_t i = 0; i < CALLS; i++) {
     for (int way = 0; way < WITH_ALL_BUT; way++)

@@ -84,8 +84,8 @@ static void add_stored(probe *self, tdm_session *session, const char *name) {
 }
 
 /* A step of training with the sum of e^y and of a parameter of zeros as loss, by an optimizer that
- * changes nothing: the running statistics, y as it is evaluated before, and the loss less that of
- * the evaluation. */
+ * changes nothing. Probes the running statistics, y in evaluation before, and the difference of the
+ * two losses. */
 static void end_trained(probe *self, tdm_value y) {
   const tdm_optimizer still = tdm_sgd(0.0);
   const tdm_value sums =
@@ -113,7 +113,7 @@ static void end_trained(probe *self, tdm_value y) {
 
 #define PROBE(kind)                                                                                \
   static void probe_##kind(const void *given, const char *field, probe_result *result)
-/* The probe of a layer: x's shape, and what it makes of x. */
+/* The probe of a layer: x's shape, and the layer's result for x. */
 #define LAYER_PROBE(kind, shape, finish, expression)                                               \
   PROBE(kind) {                                                                                    \
     (void)field;                                                                                   \

@@ -1,5 +1,5 @@
-/* For each struct of options of the public headers, a function that uses it once and reports what
- * came of it. */
+/* For each struct of options of the public headers, a function that uses it once and reports the
+ * result. */
 #ifndef TANDEM_TESTS_PUBLIC_OPTION_PROBES_H
 #define TANDEM_TESTS_PUBLIC_OPTION_PROBES_H
 

@@ -1,5 +1,5 @@
 /* Typical mistakes of a program that trains and runs a graph, or works with tensors: each message
- * names the option or the name, what was given and what is legal. */
+ * names the option or the name, the given value and the legal ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

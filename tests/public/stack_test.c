@@ -1,6 +1,6 @@
-/* How much stack a thread needs that calls the library: a life of a program on a thread whose stack
- * was filled with a pattern before. The documented size (devices/devices.h, tdm_context_create)
- * holds what is used. */
+/* The stack that a thread requires to call the library: the life of a program on a thread whose
+ * stack was filled with a pattern before. The documented size (devices/devices.h,
+ * tdm_context_create) is sufficient. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ enum { WORDS = 50, WIDTH = 8, HEADS = 2, CLASSES = 3, LENGTH = 5, BATCH = 4, STE
     if ((expression) != TDM_OK) return tdm_last_message();                                         \
   } while (0)
 
-/* Layers of which plans are deep: a recurrent one, attention, images. */
+/* Layers with deep plans: a recurrent one, attention, images. */
 static tdm_session *make_session(tdm_graph *graph, const char *device, const tdm_optimizer *adam) {
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(2, LENGTH, BATCH));
   const tdm_value classes = tdm_input(graph, "class", TDM_INT64, tdm_shape_of(1, BATCH));

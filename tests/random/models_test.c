@@ -53,7 +53,7 @@ static bool still_fails(trial *it, const trial *smaller, char failure[FAILURE_TE
   return true;
 }
 
-/* Drops a shard in all views, since views of one store shard alike. */
+/* Drops a shard in all views, since views of one store have the same shards. */
 static bool drop_shard(trial *it, trial *copy, char failure[FAILURE_TEXT]) {
   for (int i = MOST_SHARDS - 1; i >= 0; i--) {
     *copy = *it;

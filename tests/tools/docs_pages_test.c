@@ -1,5 +1,5 @@
-/* The documentation as `bazel build //docs` makes it, in a browser: its first page, another and one
- * of the reference have what they should, and their scripts complain of nothing. */
+/* The documentation that `bazel build //docs` makes, in a browser: its first page, another and one
+ * of the reference have the expected contents, and their scripts report no error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -33,7 +33,7 @@ class Page(html.parser.HTMLParser):
 
 
 def complaints_about(folder):
-    """Links of pages that lead nowhere; what is to be there and is not."""
+    """Returns links of pages without a target, and missing pages."""
     @functools.lru_cache(maxsize=None)
     def read(name):
         path = os.path.join(folder, name)
@@ -65,7 +65,7 @@ def complaints_about(folder):
 
 
 def make(build, folder, files):
-    """Runs the build; what it did, and the archive."""
+    """Runs the build. Returns its result and the archive."""
     archive = os.path.join(folder, "made.tar.gz")
     done = subprocess.run([build, archive, *files], capture_output=True, text=True, check=False)
     return done, archive

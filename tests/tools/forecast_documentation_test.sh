@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the forecasts of clusters in docs/forecast.md as they stand there, in a folder where
-# bazel-bin is what the test was given: what the document shows of each is what it prints.
+# Runs the forecasts of clusters in docs/forecast.md unchanged, in a folder where bazel-bin has the
+# binaries of the test. The output of each equals the one in the document.
 set -u
 document=$1
 work=${TEST_TMPDIR:-/tmp}/forecast_documentation

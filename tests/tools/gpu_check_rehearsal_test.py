@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/gpu_check, rehearsed: packed with the emulated driver, unpacked where nothing of this
-system is but glibc and Python, and run there."""
+"""A rehearsal of tools/gpu_check: packed with the emulated driver, unpacked in a root that has only
+glibc and Python of this system, and run there."""
 import json
 import os
 import re
@@ -34,7 +34,7 @@ def libraries_of(path):
 
 
 def copy_into(root, path):
-    """A file, and what it is linked with, at the same places below root."""
+    """Copies a file, and its libraries, to the same places below root."""
     for source in [path] + libraries_of(path):
         target = root + source
         if os.path.exists(target):
@@ -82,7 +82,7 @@ class Rehearsal(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     def run_there(self, *words):
-        """(exit code, what it printed, results) of gpu_check/run in the bare root."""
+        """Returns (exit code, output, results) of gpu_check/run in the bare root."""
         begin = ("mount --rbind /proc {0}/proc && mount --rbind /dev {0}/dev && exec chroot {0} "
                  "/python3 /gpu_check/run {1}").format(self.root, " ".join(words))
         done = subprocess.run(["unshare", "-rm", "/bin/sh", "-c", begin], text=True,

@@ -53,7 +53,7 @@ class GpuCheckTest(unittest.TestCase):
         shutil.rmtree(content)
 
     def run_it(self, *words, **environment):
-        """(exit code, what it printed, the report, results)."""
+        """Returns (exit code, output, the report, results)."""
         out = os.path.join(self.folder, "out")
         done = subprocess.run([sys.executable, os.path.join(self.folder, "run")] + list(words),
                               env=dict(environment, OUT=out, PATH="/usr/bin:/bin"), text=True,
@@ -107,7 +107,7 @@ class GpuCheckTest(unittest.TestCase):
     def test_a_test_that_does_not_end(self):
         """A slow test and its children are ended, and later tests are reported as not run."""
         self.pack(device_kernels_cuda_test=SLOW, resume_cuda_test=GOOD)
-        # The first begins if 20 s are left, of which a busy machine may be short at once.
+        # The first check begins if 20 s are left, which a busy machine may not reach.
         for deadline in "22", "40", "80":
             code, printed, report, results = self.run_it("kernels", "checkpoints",
                                                          "--deadline", deadline)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What `bazel run //tools:install` leaves is enough for programs that are built without Bazel, and
-the shared library offers what the public headers declare, all of it and nothing else."""
+"""The files of `bazel run //tools:install` suffice for programs that are built without Bazel, and
+the shared library exports exactly the functions that the public headers declare."""
 import os
 import pathlib
 import re
@@ -37,7 +37,7 @@ OWN_HEADERS = """#include "core/core.h"
 int main(void) { return core_of_its_own + tandem_of_its_own + (TDM_OK != 0); }
 """
 
-# Half of what it had with the kernels for GPUs in it.
+# Half of its former size, which included the kernels for GPUs.
 MOST_BYTES = 37_000_000 // 2
 
 DECLARED = re.compile(r"^TDM_API\b[^;(]*?\b(tdm_\w+)\(", re.MULTILINE)

@@ -1,5 +1,5 @@
-/* tandem launch with launchers and plug-ins that are only names: which of them it takes, what
- * command line it makes, what is refused. Ranks that really start are tests/net's. */
+/* tandem launch with launchers and plug-ins that are only names: which of them it selects, the
+ * command line that it makes, and refused options. tests/net has those with ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,7 +141,7 @@ static void any_number_of_arguments_goes_along(void **state) {
   outcome_free(&ended);
 }
 
-/* A shell reads what is printed as it is meant. */
+/* A shell reads the printed words unchanged. */
 static void what_is_printed_is_quoted(void **state) {
   (void)state;
   expect("both", "'two words'", "", "-n 1 --print program", 0,

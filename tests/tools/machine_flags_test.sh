@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/machine_flags.sh beside processors and an nvidia-smi that tell of several machines.
+# tools/machine_flags.sh with the descriptions of processors and nvidia-smi of several machines.
 set -eu
 script=$1
 folder=${TEST_TMPDIR:-/tmp}/bin

@@ -98,7 +98,7 @@ static void must_print(const char *arguments, int exit_code, const char *text) {
   outcome_free(&ended);
 }
 
-/* That the command prints what is in the file. */
+/* Expects that the command prints the contents of the file. */
 static void must_print_file(const char *arguments, const char *path) {
   char line[256];
   (void)snprintf(line, sizeof line, "cat %s", path);

@@ -1,4 +1,4 @@
-/* The progress bar on terminals of every width: what is drawn stays in one line. */
+/* The progress bar on terminals of every width: it stays in one line. */
 #define _GNU_SOURCE /* posix_openpt */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -65,7 +65,7 @@ static void assert_opens_within(const data_fixture *fixture, const char *path,
 
 enum { MANY = 200000 };
 
-/* As short as distinct names can be: every byte that a name costs beside its text shows. */
+/* The shortest distinct names, so that bytes per name in addition to its text are detected. */
 static const char *short_name(char name[8], int number) {
   static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
   size_t length = 0;
@@ -305,7 +305,7 @@ static void mapped_tensors_are_those_of_the_file(void **state) {
   tdm_tensor_list *mapped = tdm_safetensors_map(fixture->context, path);
   tdm_tensor_list *loaded = tdm_safetensors_load(fixture->context, path);
   assert_non_null(mapped);
-  remove_it(path); /* the mapping keeps what was there */
+  remove_it(path); /* the mapping keeps the earlier contents */
   assert_int_equal(tdm_tensor_list_count(mapped), 4);
   for (size_t i = 0; i < 4; i++) {
     const tdm_tensor *a = tdm_tensor_list_tensor(mapped, i);

@@ -1,5 +1,5 @@
-/* Safetensors in several files: what is saved by size is loaded as it was, what was there before
- * stays until all of it is whole, and indexes that lie are refused by name. */
+/* Safetensors in several files. Tensors that are saved by size load unchanged, earlier files stay
+ * until the new ones are complete, and inconsistent indexes are refused by name. */
 #define _GNU_SOURCE /* mkdtemp, pthread_barrier_t */
 #include <dirent.h>
 #include <jansson.h>
@@ -257,7 +257,7 @@ static void what_is_no_set_is_refused(void **state) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Beside a.safetensors, which has t0, and b.safetensors, which has t1. */
+/* In a folder with a.safetensors, which has t0, and b.safetensors, which has t1. */
 static void indexes_that_lie_are_refused(void **state) {
   const data_fixture *fixture = *state;
   static const struct {

@@ -1,5 +1,5 @@
-/* Saving: what the file looks like, that it replaces the old one whole or not at all, and what
- * cannot be saved. */
+/* Saving: the contents of the file, complete replacement of the old file or none, and refused
+ * tensors. */
 #define _GNU_SOURCE /* mkdir, setrlimit, umask */
 #include <jansson.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* Disks that cannot flush: whichever flush of a save fails, what is there afterwards is the old set
- * or the new one, whole. */
+/* Disks that cannot flush: after any failed flush of a save, either the old set or the new one is
+ * complete. */
 #define _GNU_SOURCE /* mkdtemp */
 #include <errno.h>
 #include <stdlib.h>

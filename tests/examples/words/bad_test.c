@@ -1,5 +1,5 @@
-/* Word lists that are none, options that do not fit, saved words that lie: each message names the
- * list, the file, and what is wrong. */
+/* Invalid word lists, invalid options, and inconsistent saved words: each message names the list,
+ * the file, and the error. */
 #define _GNU_SOURCE /* mkdir */
 #include <math.h>
 #include <string.h>

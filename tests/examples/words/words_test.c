@@ -1,4 +1,4 @@
-/* Word lists that are good: encodings, folding, what is kept, samples, ids, saving. */
+/* Valid word lists: encodings, folding, kept words, samples, ids, saving. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,6 @@ ENDINGS = C_PROSE + PYTHON_PROSE + (".md",)
 ALLOWED = {
     "devices": 337,
     "examples": 2,
-    "tests": 1,
 }
 
 HEADLESS = re.compile(r"\W*(Of|What|Whatever|Who|Whoever|Whose)\s+\w")

@@ -220,22 +220,13 @@ void tdm_output_on(tdm_graph *graph, const char *name, tdm_value value, const ch
   }
 }
 
-/* Returns the device's own copy of the name. Returns NULL after making the reason the graph's
- * error. */
-static const char *checked_device(tdm_graph *graph, const char *device) {
-  const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
-  if (found) return found->name;
-  tdm_graph_fail_message(graph, TDM_UNAVAILABLE);
-  return NULL;
-}
-
 void tdm_place(tdm_graph *graph, const char *device) {
   if (!tdm_graph_is_open(graph, "tdm_place")) return;
   const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   tdm_scope *scope = scope_of(graph);
   scope->absent = NULL;
   if (found) {
-    scope->device = found->name;
+    scope->device = found;
     return;
   }
   scope->absent = tdm_region_string(&graph->region, tdm_last_message());
@@ -245,11 +236,13 @@ void tdm_place(tdm_graph *graph, const char *device) {
 void tdm_place_value(tdm_graph *graph, tdm_value value, const char *device) {
   if (!tdm_graph_is_open(graph, "tdm_place_value")) return;
   const uint32_t index = index_of(graph, value, "tdm_place_value", device ? device : "");
-  const char *name = index ? checked_device(graph, device) : NULL;
-  if (!name) return;
+  if (!index) return;
+  const tdm_device *found = tdm_context_find_placement(graph->context, device ? device : "");
   const uint32_t producer = tdm_ir_value_at(graph, index)->producer;
-  if (producer)
-    tdm_ir_node_at(graph, producer)->wanted_device = name;
+  if (!found)
+    tdm_graph_fail_message(graph, TDM_UNAVAILABLE);
+  else if (producer)
+    tdm_ir_node_at(graph, producer)->wanted_device = found;
   else
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: inputs and parameters follow their consumer",
                    tdm_ir_value_at(graph, index)->name);

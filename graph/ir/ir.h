@@ -59,8 +59,8 @@ typedef enum tdm_node_role {
 typedef struct tdm_ir_node {
   const tdm_operation *operation; /* NULL for transfers, which are copies */
   const void *attributes;
-  const char *name;          /* path; a backward node has that of its forward node */
-  const char *wanted_device; /* of the scope or of the call; NULL: none */
+  const char *name;                /* path; a backward node has that of its forward node */
+  const tdm_device *wanted_device; /* of the scope or of the call; NULL: none */
   const tdm_kernel *kernel;
   const tdm_prepared *prepared;
   const uint32_t *inputs;       /* (input_count) value indices, 0: absent; set by tdm_set_input */
@@ -184,9 +184,9 @@ typedef struct tdm_sharding {
 /* State that persists between consecutive runs of a sequence: an input of the graph. */
 typedef struct tdm_graph_kept {
   uint32_t value;
-  uint32_t written;          /* while building: latest write in place; 0: none yet */
-  const char *keeper;        /* while building: the tdm_keep that keeps it; NULL: none yet */
-  const char *wanted_device; /* of its scope; NULL: none */
+  uint32_t written;                /* while building: latest write in place; 0: none yet */
+  const char *keeper;              /* while building: the tdm_keep that keeps it; NULL: none yet */
+  const tdm_device *wanted_device; /* of its scope; NULL: none */
 } tdm_graph_kept;
 
 typedef struct tdm_graph_output {
@@ -226,8 +226,8 @@ typedef struct tdm_row_condition {
 } tdm_row_condition;
 
 typedef struct tdm_scope {
-  const char *prefix; /* "block2/" or "" */
-  const char *device; /* NULL: none */
+  const char *prefix;       /* "block2/" or "" */
+  const tdm_device *device; /* NULL: none */
   tdm_dtype dtype;
   bool evaluates;     /* tdm_scope_evaluate */
   const char *absent; /* why the last requested device is not available; NULL: it is */

@@ -12,10 +12,10 @@
 
 /* Where a node is inserted, and with which properties. */
 typedef struct tdm_insertion {
-  tdm_ir_node *before; /* inserted directly before this node; NULL: last */
-  const char *name;    /* path of the node that it belongs to; outlives the graph */
-  const char *wanted_device;
-  int16_t device; /* or TDM_NO_DEVICE */
+  tdm_ir_node *before;             /* inserted directly before this node; NULL: last */
+  const char *name;                /* path of the node that it belongs to; outlives the graph */
+  const tdm_device *wanted_device; /* as in tdm_ir_node */
+  int16_t device;                  /* or TDM_NO_DEVICE */
   uint16_t parallel_region;
   uint16_t replica; /* as in tdm_ir_node */
   uint16_t micro;

@@ -154,9 +154,8 @@ static void place_kept(tdm_graph *graph, tdm_device_map *map) {
   for (size_t i = 0; i < graph->kepts.count; i++) {
     const tdm_graph_kept *kept = &graph->kepts.items[i];
     tdm_ir_value *value = tdm_ir_value_at(graph, kept->value);
-    tdm_device *device = mapped_device(map, value->name);
-    if (!device && kept->wanted_device)
-      device = tdm_context_find_placement(graph->context, kept->wanted_device);
+    const tdm_device *device = mapped_device(map, value->name);
+    if (!device) device = kept->wanted_device;
     if (device && value->device == TDM_NO_DEVICE) value->device = (int16_t)device->context_index;
   }
 }
@@ -168,21 +167,18 @@ static int16_t kept_device(const tdm_graph *graph, const tdm_ir_node *node) {
   return kept ? tdm_ir_value_at(graph, kept->value)->device : TDM_NO_DEVICE;
 }
 
-static tdm_status choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *map) {
+static void choose_device(tdm_graph *graph, tdm_ir_node *node, tdm_device_map *map) {
   node->device = kept_device(graph, node);
-  if (node->device != TDM_NO_DEVICE) return TDM_OK;
-  tdm_device *device = mapped_device(map, node->name);
-  if (!device && node->wanted_device)
-    device = tdm_context_find_placement(graph->context, node->wanted_device);
-  if (!device && node->wanted_device) return tdm_fail_within(TDM_UNAVAILABLE, "%s", node->name);
+  if (node->device != TDM_NO_DEVICE) return;
+  const tdm_device *device = mapped_device(map, node->name);
+  if (!device) device = node->wanted_device;
   node->device = device ? (int16_t)device->context_index : inherited_device(graph, node);
-  return TDM_OK;
 }
 
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) {
   place_kept(graph, map);
   TDM_EACH_NODE(graph, node) {
-    if (node->device == TDM_NO_DEVICE) TDM_TRY(choose_device(graph, node, map));
+    if (node->device == TDM_NO_DEVICE) choose_device(graph, node, map);
     if (node->replica && mapped_device(map, node->name))
       return tdm_fail(TDM_INVALID_ARGUMENT,
                       "device map: %s is in a parallel region, which has its devices", node->name);

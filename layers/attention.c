@@ -136,7 +136,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
   return tdm_graph_status(graph);
 }
 
-/* Queries and keys of a batch must stay in one part. */
+/* Splits along the batch. Queries and keys of a batch must stay in one part. */
 static tdm_status chunk_attention(tdm_chunked *chunked) {
   for (size_t i = Q; i <= MASK; i++) {
     const int dimension = tdm_chunked_cut(chunked, i).dimension;

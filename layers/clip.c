@@ -160,7 +160,8 @@ tdm_status tdm_clip_updates(tdm_update *update,
   return tdm_graph_status(tdm_update_graph(update));
 }
 
-/* If the optimizer maximizes, the factor is negative; without a factor the gradient is negated. */
+/* Returns the clipped gradient. If the optimizer maximizes, the factor is negative; without a
+ * factor the gradient is negated. */
 tdm_value tdm_clip_gradient(tdm_update *update, const tdm_clip *clip, size_t index) {
   const tdm_value gradient = clipped_by_value(update, index);
   tdm_graph *graph = tdm_update_graph(update);

@@ -231,8 +231,8 @@ static const tdm_look_up maxima_in_shards = {
 
 /* ---- In micro-batches ------------------------------------------------------------------------ */
 
-/* Bags of fixed length can be split as rows. Bags by offsets cannot: a part of the offsets does not
- * determine a part of the ids. */
+/* Splits bags of fixed length as rows. Bags by offsets cannot be split: a part of the offsets does
+ * not determine a part of the ids. */
 static tdm_status chunk_bags(tdm_chunked *chunked) {
   const bool by_offsets = tdm_chunked_shape(chunked, 2).rank >= 0;
   const bool cut = tdm_chunked_cut(chunked, 1).dimension != -1 ||

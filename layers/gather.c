@@ -122,7 +122,7 @@ static tdm_status chunk_indexed(tdm_chunked *chunked, size_t index, size_t opera
                   (long long)attributes->dimension);
 }
 
-/* If all parts share x, an index may select any of its elements. */
+/* Splits a gather. If all parts share x, an index may select any of its elements. */
 static tdm_status chunk_gather(tdm_chunked *chunked) {
   const tdm_gather_attributes *attributes = tdm_chunked_attributes(chunked);
   const int along = attributes->whole_rows != 0 ? 0 : (int)attributes->dimension;

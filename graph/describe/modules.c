@@ -45,7 +45,7 @@ size_t tdm_replicate(tdm_graph *graph, const tdm_module *module, const char *dev
   return count;
 }
 
-/* Only the layers of the first replica write states in training. */
+/* Marks the nodes of a later replica. Only the first replica's layers write states in training. */
 static void mark_replica(tdm_graph *graph, size_t first) {
   for (size_t i = first; i < graph->nodes.count; i++)
     tdm_ir_node_at(graph, i)->later_replica = true;

@@ -36,7 +36,7 @@ typedef struct tdm_prepare_key {
 
 tdm_status tdm_prepared_cache_create(const tdm_allocator *allocator, bool deterministic,
                                      tdm_prepared_cache **out_cache) TDM_WARN_UNUSED;
-/* All entries must have been released. Accepts NULL. */
+/* Destroys a cache all of whose entries have been released. Accepts NULL. */
 void tdm_prepared_cache_destroy(tdm_prepared_cache *cache);
 /* Returns an existing or a new entry, which the caller releases with tdm_prepared_let_go. The
  * caller of either function must hold the session's planning lock. */

@@ -41,11 +41,11 @@ typedef struct tdm_look_up {
 
 /* Each operand is read or written once, and no products are summed. */
 void tdm_work_streams(const tdm_infer *node, tdm_work *work);
-/* Outputs are written, and nothing is read. */
+/* Sets the work of a node that writes its outputs and reads nothing. */
 void tdm_work_writes(const tdm_infer *node, tdm_work *work);
-/* As many bytes are read as are written. */
+/* Sets the work of a node that reads as many bytes as it writes. */
 void tdm_work_moves(const tdm_infer *node, tdm_work *work);
-/* table (rows, dim), ids, ...: only the rows of the table that ids name are read. */
+/* Sets the work of a look-up: table (rows, dim), ids, ... It reads only the rows that ids name. */
 void tdm_work_looks_up(const tdm_infer *node, tdm_work *work);
 /* table, rows (n, dim), indices, ... -> =table, ...: n rows of each overwritten table are read and
  * written. If there are several outputs, the last one is a count of steps. */

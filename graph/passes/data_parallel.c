@@ -383,7 +383,7 @@ static tdm_status rewrite(parallel_state *state) {
   return tdm_order_replicas(chunked, state->node_count);
 }
 
-/* For one replica: keeps the nodes and places them on its device. */
+/* Keeps the nodes of a region with one replica and places them on its device. */
 static void pass_through(parallel_state *state, int16_t device, uint16_t replica) {
   tdm_graph *graph = state->graph;
   TDM_EACH_NODE(graph, node) {

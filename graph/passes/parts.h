@@ -11,7 +11,7 @@ extern const tdm_operation tdm_operation_concat;
 /* Returns the split operation for a value of this shape. */
 const tdm_operation *tdm_split_operation(const tdm_shape *whole, int64_t dimension);
 
-/* sizes and outputs have count elements, at most TDM_MAX_PARTS; dimension >= 0. */
+/* Appends a split. sizes and outputs have count elements, at most TDM_MAX_PARTS; dimension >= 0. */
 void tdm_append_split(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                       const tdm_dim *sizes, size_t count, tdm_value *outputs);
 tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
@@ -28,7 +28,7 @@ tdm_status tdm_chunk_view(tdm_chunked *chunked) TDM_WARN_UNUSED;
  * graph's error on failure. */
 uint32_t tdm_insert_view(tdm_graph *graph, const tdm_insertion *at, uint32_t value,
                          const tdm_shape *shape);
-/* Returns the shape of a part with a row for each of the stretches of its rows. */
+/* Returns the shape of a part after each stretch of its rows became a row. */
 tdm_shape tdm_stretches_of(const tdm_shape *part, tdm_cut cut);
 
 #endif

@@ -143,7 +143,7 @@ tdm_status tdm_device_map_check(const tdm_device_map *map, const tdm_graph *grap
 /* Gives each node a device. An input or persistent value without a device gets that of its first
  * consumer. Fails with UNSUPPORTED for a node without a kernel, naming it. */
 tdm_status tdm_pass_place(tdm_graph *graph, tdm_device_map *map) TDM_WARN_UNUSED;
-/* For a placed graph that does not train: removes inputs that only rules `persist` use, since no
+/* Removes inputs that only rules `persist` use, from a placed graph that does not train, since no
  * state is written. Each such input has a device by then, that of the node's other states. */
 void tdm_drop_persist_inputs(tdm_graph *graph);
 /* Fails with UNSUPPORTED, naming the first node whose device has no kernel for it. */
@@ -170,7 +170,7 @@ tdm_status tdm_pass_common_subexpressions(tdm_graph *graph,
 
 /* ---- row_refresh ---- */
 
-/* For nodes that read a table away from its home: inserts copies of single rows. They replace the
+/* Inserts copies of single rows for nodes that read a table away from its home. They replace the
  * copy of the whole table in runs in which the outdated rows are known. windows has the entries of
  * one log per persistent value; 0: no log. */
 tdm_status tdm_pass_row_refresh(tdm_graph *graph, const uint64_t *windows) TDM_WARN_UNUSED;
@@ -200,8 +200,8 @@ tdm_status tdm_delivery_device(const tdm_graph *graph, uint32_t value, int16_t w
 
 /* ---- own_feeds ---- */
 
-/* For a job of several ranks, which are all fed the same: a device reads an input from its own
- * rank, so no input is sent between ranks. The graph must be placed and not have transfers. */
+/* Makes each device read inputs from its own rank, so that no input is sent between the ranks of a
+ * job. All ranks are fed the same. The graph must be placed and not have transfers. */
 tdm_status tdm_pass_own_feeds(tdm_graph *graph, tdm_prepared_cache *cache) TDM_WARN_UNUSED;
 
 /* ---- fuse ---- */

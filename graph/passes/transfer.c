@@ -2,8 +2,8 @@
  * - A separate queue carries the copy directly after the value exists, while the producer's device
  *   continues. Or the reader's compute queue fetches it directly before the read, so that nothing
  *   else waits; for updates, before the first of them.
- * - A value that only the caller reads is brought to cpu:0 by its producer's queue, if between cpu
- *   devices. A value that stays on a device is delivered there.
+ * - Between cpu devices, the producer's queue brings a value that only the caller reads to cpu:0. A
+ *   value that stays on a device is delivered there.
  * - A route of several hops leaves a copy on each device along the way.
  * - Parameters get derived persistent copies, which are refreshed only when they are outdated.
  * - A term that is sent only to be added (add_incoming) goes into one bucket per device, after the

@@ -124,8 +124,8 @@ static tdm_status run_common_subexpressions(tdm_plan *plan, const tdm_plan_reque
   return tdm_pass_common_subexpressions(&plan->graph, &plan->common);
 }
 
-/* For each parameter, finds the window of its log: that of the store, or that of the plan's own
- * updates if it is larger. */
+/* Finds the window of each parameter's log: that of the store, or that of the plan's own updates if
+ * it is larger. */
 static tdm_status find_windows(tdm_plan *plan, const tdm_plan_request *request) {
   const tdm_graph *graph = &plan->graph;
   const size_t count = graph->persistents.count;

@@ -242,7 +242,8 @@ void tdm_plan_spoil_copies(tdm_plan *plan, const uint8_t *conditions);
 tdm_status tdm_plan_note_refreshes(tdm_plan *plan) TDM_WARN_UNUSED;
 /* Returns true if the logs have the windows that the plan was made for, or are to have them. */
 bool tdm_plan_is_current(const tdm_plan *plan);
-/* Under the store's lock: returns true if the plan's updates have room in the logs. */
+/* Returns true if the plan's updates have room in the logs. The caller must hold the store's
+ * lock. */
 bool tdm_plan_has_logs(const tdm_plan *plan);
 
 /* Sets plan->touched_bytes; the plan must have been emitted. */

@@ -56,8 +56,8 @@ void tdm_plan_count_transfers(tdm_plan *plan) {
 
 /* ---- Host memory ---- */
 
-/* Computed and delivered values are in the plan's own memory. Fed and persistent ones are in memory
- * that others allocated. */
+/* Returns the host memory that a transfer uses. Computed and delivered values are in the plan's own
+ * memory, fed and persistent ones in memory that others allocated. */
 tdm_host_memory tdm_plan_host_memory(const tdm_plan *plan, const tdm_ir_node *node) {
   const tdm_ir_value *source = source_of(plan, node);
   const tdm_device *from = device_of(plan, source->device);

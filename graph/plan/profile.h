@@ -20,7 +20,7 @@ typedef struct tdm_profile {
   size_t step_count;
 } tdm_profile;
 
-/* Allocates from the region. */
+/* Initializes a profile with memory from the region. */
 tdm_status tdm_profile_init(tdm_profile *profile, tdm_region *region,
                             size_t step_count) TDM_WARN_UNUSED;
 /* Adds the times of one run (step_count). */

@@ -64,6 +64,12 @@ typedef struct tdm_value {
   uint32_t graph; /* Identifies the graph. */
   uint32_t index; /* Number of the value in that graph, from 1; 0: invalid. */
 } tdm_value;
+/* The invalid value: an optional argument that is omitted, and the result of a layer that fails. */
+#ifdef __cplusplus
+#define TDM_NO_VALUE (tdm_value{0, 0})
+#else
+#define TDM_NO_VALUE ((tdm_value){0, 0})
+#endif
 
 /* Returns true if value refers to a result. */
 static inline bool tdm_value_is_valid(tdm_value value) {

@@ -120,7 +120,7 @@ bool tdm_argument_is_probability(tdm_graph *graph, const char *layer, const char
 
 tdm_value tdm_argument_check(tdm_graph *graph, const tdm_argument *argument, tdm_value x) {
   if (!tdm_argument_has_integers(graph, argument->layer, argument->name, argument->what, x))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   tdm_check_attributes attributes = {.least = argument->least,
                                      .most = argument->most,
                                      .has_ignored = argument->has_ignored,

@@ -5,15 +5,13 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 void tdm_unbind(tdm_graph *graph, const char *name, tdm_value x, int dimension, size_t count,
                 tdm_value *out_parts) {
   name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_parts && i < count; i++)
-    out_parts[i] = invalid;
+    out_parts[i] = TDM_NO_VALUE;
   if (!tdm_layer_accepts(graph, "unbind", name, x)) return;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "unbind", name, &shape, dimension);
@@ -35,11 +33,11 @@ void tdm_unbind(tdm_graph *graph, const char *name, tdm_value x, int dimension, 
 tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t offset, int first,
                        int second) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "diagonal", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "diagonal", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int a = tdm_layer_dimension(graph, "diagonal", name, &shape, first);
   const int b = a < 0 ? -1 : tdm_layer_dimension(graph, "diagonal", name, &shape, second);
-  if (b < 0) return invalid;
+  if (b < 0) return TDM_NO_VALUE;
   const int64_t rows = shape.dims[a], columns = shape.dims[b];
   char text[TDM_SHAPE_TEXT];
   if (a == b || !tdm_dim_is_size(rows) || !tdm_dim_is_size(columns))
@@ -54,7 +52,7 @@ tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t 
   order[count++] = a;
   order[count++] = b;
   x = tdm_permute(graph, name, x, order, (size_t)count);
-  if (!tdm_value_is_valid(x)) return invalid;
+  if (!tdm_value_is_valid(x)) return TDM_NO_VALUE;
   x = tdm_flatten(graph, name, x, -2, -1);
   if (offset >= columns || offset <= -rows) return tdm_slice(graph, name, x, -1, 0, 0, 1);
   const int64_t right = offset > 0 ? offset : 0, down = offset < 0 ? -offset : 0;
@@ -66,7 +64,7 @@ tdm_value tdm_diagonal(tdm_graph *graph, const char *name, tdm_value x, int64_t 
 
 tdm_value tdm_diagonal_sum(tdm_graph *graph, const char *name, tdm_value x) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "diagonal_sum", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "diagonal_sum", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (shape.rank != 2)
@@ -74,7 +72,8 @@ tdm_value tdm_diagonal_sum(tdm_graph *graph, const char *name, tdm_value x) {
                           "diagonal_sum %s: x is %s, and must have two dimensions", name,
                           tdm_shape_text(&shape, text, sizeof text));
   const tdm_value diagonal = tdm_diagonal(graph, name, x, 0, 0, 1);
-  return tdm_value_is_valid(diagonal) ? tdm_sum(graph, name, diagonal, NULL, 0, false) : invalid;
+  return tdm_value_is_valid(diagonal) ? tdm_sum(graph, name, diagonal, NULL, 0, false)
+                                      : TDM_NO_VALUE;
 }
 
 /* ---- Grids ----------------------------------------------------------------------------------- */
@@ -103,7 +102,8 @@ static bool is_vector(tdm_graph *graph, const char *function, const char *name, 
 
 tdm_value tdm_outer(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   name = tdm_graph_name(graph, name);
-  if (!is_vector(graph, "outer", name, a) || !is_vector(graph, "outer", name, b)) return invalid;
+  if (!is_vector(graph, "outer", name, a) || !is_vector(graph, "outer", name, b))
+    return TDM_NO_VALUE;
   return tdm_mul(graph, name, stand_along(graph, name, a, 2, 0), b);
 }
 
@@ -112,14 +112,14 @@ void tdm_meshgrid(tdm_graph *graph, const char *name, const tdm_value *values, s
                   tdm_value *out_values) {
   name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_values && i < count; i++)
-    out_values[i] = invalid;
+    out_values[i] = TDM_NO_VALUE;
   if (count < 1 || count > TDM_MAX_RANK || !values || !out_values) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                    "meshgrid %s: %zu values, 1 to %d can be, and a list for the results", name,
                    values ? count : 0, TDM_MAX_RANK);
     return;
   }
-  tdm_value standing[TDM_MAX_RANK], like = invalid;
+  tdm_value standing[TDM_MAX_RANK], like = TDM_NO_VALUE;
   for (size_t i = 0; i < count; i++) {
     if (!is_vector(graph, "meshgrid", name, values[i])) return;
     standing[i] = stand_along(graph, name, values[i], (int)count, (int)i);
@@ -147,7 +147,7 @@ static tdm_value extreme_of(tdm_graph *graph, const char *name, tdm_value x, boo
   unsigned mask = count == 0 ? (1U << shape.rank) - 1 : 0;
   for (size_t i = 0; i < count; i++) {
     const int counted = tdm_layer_dimension(graph, "norm", name, &shape, dimensions[i]);
-    if (counted < 0) return invalid;
+    if (counted < 0) return TDM_NO_VALUE;
     mask |= 1U << counted;
   }
   for (int i = shape.rank - 1; i >= 0 && tdm_value_is_valid(x); i--)
@@ -158,7 +158,7 @@ static tdm_value extreme_of(tdm_graph *graph, const char *name, tdm_value x, boo
 tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, const int *dimensions,
                    size_t count, bool keep) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "norm", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "norm", name, x)) return TDM_NO_VALUE;
   if (!(p > 0) && p != -INFINITY)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "norm %s: p is %g, and must be positive, or an infinity", name, p);
@@ -167,7 +167,7 @@ tdm_value tdm_norm(tdm_graph *graph, const char *name, tdm_value x, double p, co
                           name, count);
   if (p == 2) return tdm_root_of_squares(graph, "norm", name, x, dimensions, count, keep);
   const tdm_value sizes = tdm_abs(graph, name, x);
-  if (!tdm_value_is_valid(sizes)) return invalid;
+  if (!tdm_value_is_valid(sizes)) return TDM_NO_VALUE;
   if (isinf(p)) return extreme_of(graph, name, sizes, p > 0, dimensions, count, keep);
   const tdm_value powers = p == 1 ? sizes : tdm_pow(graph, name, sizes, p);
   const tdm_value sum = tdm_sum(graph, name, powers, dimensions, count, keep);
@@ -182,6 +182,6 @@ tdm_value tdm_normalize(tdm_graph *graph, const char *name, tdm_value x, double 
                           "normalize %s: epsilon is %g, expected a number of at least 0", name,
                           epsilon);
   const tdm_value norm = tdm_norm(graph, name, x, p, &dimension, 1, true);
-  if (!tdm_value_is_valid(norm)) return invalid;
+  if (!tdm_value_is_valid(norm)) return TDM_NO_VALUE;
   return tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));
 }

@@ -200,13 +200,13 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
                         const tdm_attention_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_attention_options chosen;
-  const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "attention", name, attention, options, &chosen) ||
       !tdm_argument_is_value(graph, "attention", name, "q", q) ||
       !tdm_argument_is_value(graph, "attention", name, "k", k) ||
       !tdm_argument_is_value(graph, "attention", name, "v", v))
-    return invalid;
-  if (!tdm_layer_is_at_least(graph, "attention", name, "heads", chosen.heads, 1)) return invalid;
+    return TDM_NO_VALUE;
+  if (!tdm_layer_is_at_least(graph, "attention", name, "heads", chosen.heads, 1))
+    return TDM_NO_VALUE;
   if (!isfinite(chosen.scale))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "attention %s: scale is %g, expected a finite number", name,
@@ -227,7 +227,7 @@ tdm_value tdm_attention(tdm_graph *graph, const char *name, tdm_value q, tdm_val
     attributes.scale = size > 0 ? 1 / sqrt((double)size) : 1; /* size 0 fails in the shape rule */
   }
   if (chosen.dropout > 0) attributes.stream = tdm_graph_stream(graph, name);
-  if (!has_heads(graph, name, chosen.mask, q, attributes.heads)) return invalid;
+  if (!has_heads(graph, name, chosen.mask, q, attributes.heads)) return TDM_NO_VALUE;
   const tdm_value mask = tdm_mask_by_heads(graph, name, chosen.mask, attributes.heads);
   const tdm_value operands[] = {q, k, v, chosen.padding, mask};
   return tdm_append(graph, chosen.dropout > 0 ? &attention_with_dropout : &attention, name,

@@ -7,8 +7,6 @@
 #include "layers/attention.h"
 #include "layers/common.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
 /* Returns true if all features are sizes and the query's are a multiple of the heads. */
@@ -113,7 +111,7 @@ static tdm_value by_heads(tdm_graph *graph, const char *name, tdm_value x, int64
       sources);
   static const int plain[] = {0, 2, 1, 3}, turn[] = {0, 2, 3, 1};
   return tdm_value_is_valid(apart) ? tdm_permute(graph, name, apart, turned ? turn : plain, 4)
-                                   : invalid;
+                                   : TDM_NO_VALUE;
 }
 
 /* Returns the scores with masked keys at minus infinity, or with a floating mask added. */
@@ -154,24 +152,24 @@ tdm_value tdm_attention_with_weights(tdm_graph *graph, const char *name, tdm_val
                                      tdm_value v, const tdm_attention_options *options,
                                      tdm_value *out_weights) {
   const int64_t heads = options->heads;
-  *out_weights = invalid;
+  *out_weights = TDM_NO_VALUE;
   const tdm_value queries = by_heads(graph, name, q, heads, false);
   const tdm_value keys = by_heads(graph, name, k, heads, true);
   const tdm_value values = by_heads(graph, name, v, heads, false);
   if (!tdm_value_is_valid(queries) || !tdm_value_is_valid(keys) || !tdm_value_is_valid(values))
-    return invalid;
+    return TDM_NO_VALUE;
   const int64_t dim = tdm_value_shape(graph, queries).dims[3];
   const double scale = tdm_or_default(options->scale, 1 / sqrt((double)dim));
   tdm_value scores = tdm_matmul(graph, name, tdm_mul_scalar(graph, name, queries, scale), keys);
   scores = masked(graph, name, scores, options);
-  if (!tdm_value_is_valid(scores)) return invalid;
+  if (!tdm_value_is_valid(scores)) return TDM_NO_VALUE;
   const bool has_mask =
       options->causal || tdm_value_is_valid(options->padding) || tdm_value_is_valid(options->mask);
   tdm_value weights = weigh(graph, name, scores, has_mask);
   if (options->dropout > 0) weights = tdm_dropout(graph, name, weights, options->dropout);
   const tdm_value y = tdm_matmul(graph, name, weights, values);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   *out_weights = weights;
   const tdm_value together = tdm_permute(graph, name, y, (const int[]){0, 2, 1, 3}, 4);
-  return tdm_value_is_valid(together) ? tdm_flatten(graph, name, together, 2, 3) : invalid;
+  return tdm_value_is_valid(together) ? tdm_flatten(graph, name, together, 2, 3) : TDM_NO_VALUE;
 }

@@ -220,7 +220,7 @@ TDM_RECORDS(batch_norm, {.operation = &batch_norm_operation, .functions = "tdm_b
 static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix, tdm_dtype dtype,
                           tdm_shape shape, double value, tdm_value like) {
   char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
+  if (!tdm_layer_name(graph, name, suffix, text)) return TDM_NO_VALUE;
   const tdm_initializer constant = {TDM_INIT_CONSTANT, value, 0.0, -1};
   return tdm_declare_state_for_layer(graph, name, suffix, dtype, &shape, &constant, like);
 }
@@ -230,10 +230,9 @@ static tdm_value state_of(tdm_graph *graph, const char *name, const char *suffix
 static tdm_value append_norm(tdm_graph *graph, const char *name, tdm_value x, tdm_value *operands,
                              const tdm_operation *operation,
                              const tdm_batch_norm_attributes *attributes) {
-  const tdm_value invalid = {0, 0};
   const tdm_shape shape = tdm_value_shape(graph, x);
   operands[X] = shape.rank == 5 ? tdm_flatten(graph, name, x, 3, 4) : x;
-  if (!tdm_value_is_valid(operands[X])) return invalid;
+  if (!tdm_value_is_valid(operands[X])) return TDM_NO_VALUE;
   const tdm_value y = tdm_append(graph, operation, name, attributes, operands, 6, NULL);
   const int8_t sources[] = {0, 1, 2, -1, -1};
   if (shape.rank != 5 || !tdm_value_is_valid(y)) return y;
@@ -266,11 +265,10 @@ tdm_value tdm_normalize_instances(tdm_graph *graph, const char *name, tdm_value 
 tdm_value tdm_batch_norm_with(tdm_graph *graph, const char *name, tdm_value x,
                               const tdm_batch_norm_options *options) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   tdm_batch_norm_options chosen;
   if (!tdm_layer_options(graph, "batch_norm", name, batch_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "batch_norm", name, x))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   if (shape.rank < 2 || !tdm_dim_is_size(shape.dims[1])) {
     char text[TDM_SHAPE_TEXT];

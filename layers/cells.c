@@ -7,8 +7,6 @@
 #include "layers/recurrent_operations.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 #define MOST_GATES 4
 
 /* The arguments of one call. */
@@ -79,10 +77,10 @@ static tdm_value widened(const recurrent_cell *self, tdm_value x, int more) {
 static tdm_value step(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value c,
                       const tdm_cell_options *options, tdm_value *out_c) {
   tdm_cell_options chosen;
-  if (out_c) *out_c = invalid;
+  if (out_c) *out_c = TDM_NO_VALUE;
   if (!tdm_layer_options(self->graph, self->kind, self->name, cell, options, &chosen) ||
       !accepts(self, x, h, c))
-    return invalid;
+    return TDM_NO_VALUE;
   if (chosen.relu && self->cell != TDM_CELL_TANH)
     return tdm_graph_fail(self->graph, TDM_INVALID_ARGUMENT, "%s %s: it has no option relu",
                           self->kind, self->name);
@@ -92,7 +90,7 @@ static tdm_value step(recurrent_cell *self, tdm_value x, tdm_value h, tdm_value 
   make_parameters(self, *tdm_shape_last(&shape), chosen.without_bias, inputs);
   inputs[TDM_RECURRENT_H0] = widened(self, h, 0);
   inputs[TDM_RECURRENT_C0] = widened(self, c, 0);
-  if (tdm_graph_status(self->graph) != TDM_OK) return invalid;
+  if (tdm_graph_status(self->graph) != TDM_OK) return TDM_NO_VALUE;
   const tdm_recurrent_attributes attributes = {.cell = self->cell};
   tdm_value outputs[TDM_RECURRENT_OUTPUTS] = {{0, 0}};
   tdm_append(self->graph, self->operation, self->name, &attributes, inputs, TDM_RECURRENT_INPUTS,
@@ -108,7 +106,7 @@ tdm_value tdm_rnn_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_valu
                        const tdm_cell_options *options) {
   name = tdm_graph_name(graph, name);
   recurrent_cell self = {graph, "rnn_cell", name, &tdm_operation_rnn, TDM_CELL_TANH, hidden, false};
-  return step(&self, x, h, invalid, options, NULL);
+  return step(&self, x, h, TDM_NO_VALUE, options, NULL);
 }
 
 tdm_value tdm_lstm_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_value h, tdm_value c,
@@ -123,5 +121,5 @@ tdm_value tdm_gru_cell(tdm_graph *graph, const char *name, tdm_value x, tdm_valu
                        const tdm_cell_options *options) {
   name = tdm_graph_name(graph, name);
   recurrent_cell self = {graph, "gru_cell", name, &tdm_operation_gru, TDM_CELL_GRU, hidden, false};
-  return step(&self, x, h, invalid, options, NULL);
+  return step(&self, x, h, TDM_NO_VALUE, options, NULL);
 }

@@ -78,8 +78,7 @@ static tdm_value make_compare(tdm_graph *graph, const char *name, tdm_value a,
 tdm_value tdm_compare(tdm_graph *graph, const char *name, tdm_value a, tdm_relation relation,
                       tdm_value b) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "compare", name, b)) return invalid;
+  if (!tdm_layer_accepts(graph, "compare", name, b)) return TDM_NO_VALUE;
   return make_compare(graph, name, a, relation, b, 0);
 }
 
@@ -87,7 +86,7 @@ tdm_value tdm_compare_scalar(tdm_graph *graph, const char *name, tdm_value x, td
                              double number) {
   const tdm_dtype dtype = tdm_value_dtype(graph, x);
   if (dtype != TDM_DTYPE_NONE) make_exact(dtype, &relation, &number);
-  return make_compare(graph, name, x, relation, (tdm_value){0, 0}, number);
+  return make_compare(graph, name, x, relation, TDM_NO_VALUE, number);
 }
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -156,18 +155,16 @@ static tdm_status append_where_gradient(tdm_gradient *gradient) {
 tdm_value tdm_where(tdm_graph *graph, const char *name, tdm_value condition, tdm_value a,
                     tdm_value b) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   if (!tdm_layer_accepts(graph, "where", name, a) || !tdm_layer_accepts(graph, "where", name, b))
-    return invalid;
+    return TDM_NO_VALUE;
   return make_where(graph, name, condition, a, b, 0);
 }
 
 tdm_value tdm_masked_fill(tdm_graph *graph, const char *name, tdm_value x, tdm_value condition,
                           double number) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "masked_fill", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "masked_fill", name, x)) return TDM_NO_VALUE;
   return tdm_layer_holds(graph, "masked_fill", name, tdm_value_dtype(graph, x), "number", number)
-             ? make_where(graph, name, condition, invalid, x, number)
-             : invalid;
+             ? make_where(graph, name, condition, TDM_NO_VALUE, x, number)
+             : TDM_NO_VALUE;
 }

@@ -136,7 +136,7 @@ const char *tdm_layer_name(tdm_graph *graph, const char *name, const char *suffi
 tdm_value tdm_layer_parameter(tdm_graph *graph, const char *name, const char *suffix,
                               tdm_shape shape, const tdm_initializer *initializer) {
   char text[TDM_LAYER_NAME_BYTES];
-  if (!tdm_layer_name(graph, name, suffix, text)) return (tdm_value){0, 0};
+  if (!tdm_layer_name(graph, name, suffix, text)) return TDM_NO_VALUE;
   return tdm_declare_for_layer(graph, name, suffix, tdm_graph_dtype(graph), &shape, initializer);
 }
 

@@ -303,13 +303,12 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
                                   int64_t out_channels, int dimensions, const int64_t kernel[2],
                                   const tdm_conv_options *options) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   tdm_conv_options chosen;
   tdm_convolution_attributes attributes;
   if (!tdm_layer_options(graph, "convolution", name, conv, options, &chosen) ||
       !tdm_layer_accepts(graph, "convolution", name, x) ||
       !read_options(graph, name, &chosen, dimensions, kernel, &attributes))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_shape shape = tdm_value_shape(graph, x);
   const bool single = shape.rank == dimensions + 1; /* x is one image without a batch */
   if (single) x = tdm_unsqueeze(graph, name, x, 0);
@@ -323,7 +322,7 @@ static tdm_value make_convolution(tdm_graph *graph, const char *name, tdm_value 
                           name, dimensions + 2, (long long)attributes.groups,
                           (long long)out_channels, tdm_shape_text(&shape, text, sizeof text));
   }
-  if (!pad_input(graph, name, dimensions, &chosen, &attributes, &x)) return invalid;
+  if (!pad_input(graph, name, dimensions, &chosen, &attributes, &x)) return TDM_NO_VALUE;
   tdm_shape weight =
       tdm_shape_of(4, out_channels, shape.dims[1] / attributes.groups, kernel[0], kernel[1]);
   if (dimensions == 1) weight = tdm_shape_of(3, weight.dims[0], weight.dims[1], kernel[1]);

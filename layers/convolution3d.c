@@ -8,8 +8,6 @@
 
 enum { N, CHANNELS, FIRST_AXIS };
 
-static const tdm_value invalid = {0, 0};
-
 /* Orders of dimensions: (n, channels, depth, ...) to (depth, n, channels, ...) and back. Depth
  * comes before n, so that a batch that is split stays contiguous in the merged dimension. */
 static const int depth_first[] = {2, 0, 1, 3, 4}, batch_first[] = {1, 2, 0, 3, 4};
@@ -80,7 +78,7 @@ static tdm_value add_bias(const volume_convolution *self, tdm_value y,
                                              tdm_shape_of(1, self->out_channels), uniform);
   const tdm_value aligned =
       tdm_reshape(self->graph, self->name, bias, tdm_shape_of(4, self->out_channels, 1, 1, 1));
-  return tdm_value_is_valid(y) ? tdm_add(self->graph, self->name, y, aligned) : invalid;
+  return tdm_value_is_valid(y) ? tdm_add(self->graph, self->name, y, aligned) : TDM_NO_VALUE;
 }
 
 /* Pads x if the two-dimensional convolution cannot, because both sides differ or the padding is not
@@ -137,7 +135,7 @@ static tdm_value gather_slices(const volume_convolution *self, tdm_value x, int6
   const int64_t in_group = self->x.dims[CHANNELS] / self->groups, deep = self->kernel[TDM_DEPTH];
   const int64_t around[] = {0, 0, 0, 0, self->padding[TDM_DEPTH], self->padding[TDM_DEPTH]};
   if (self->padding[TDM_DEPTH] > 0) x = tdm_pad(graph, name, x, around, 6, TDM_PAD_CONSTANT, 0);
-  if (!tdm_value_is_valid(x)) return invalid;
+  if (!tdm_value_is_valid(x)) return TDM_NO_VALUE;
   x = tdm_permute(graph, name, x, depth_first, TDM_VOLUME_RANK);
   const tdm_dim height = self->x.dims[FIRST_AXIS + TDM_HEIGHT];
   const tdm_dim width = self->x.dims[FIRST_AXIS + TDM_WIDTH];
@@ -148,20 +146,20 @@ static tdm_value gather_slices(const volume_convolution *self, tdm_value x, int6
     const tdm_value part =
         tdm_slice(graph, name, x, 0, begin, begin + (depth - 1) * self->stride[TDM_DEPTH] + 1,
                   self->stride[TDM_DEPTH]);
-    if (!tdm_value_is_valid(part)) return invalid;
+    if (!tdm_value_is_valid(part)) return TDM_NO_VALUE;
     parts[k] = tdm_reshape_from(
         graph, name, part,
         tdm_shape_of(7, depth, self->x.dims[N], self->groups, 1, in_group, height, width), grouped);
   }
   const tdm_value slices =
-      tdm_value_is_valid(x) ? tdm_concat(graph, name, parts, (size_t)deep, 3) : invalid;
+      tdm_value_is_valid(x) ? tdm_concat(graph, name, parts, (size_t)deep, 3) : TDM_NO_VALUE;
   const int8_t planes[] = {-1, -1, 5, 6};
   return tdm_value_is_valid(slices)
              ? tdm_reshape_from(
                    graph, name, slices,
                    tdm_shape_of(4, TDM_INFER, self->groups * deep * in_group, height, width),
                    planes)
-             : invalid;
+             : TDM_NO_VALUE;
 }
 
 /* Returns the parameter with its depth merged into the channels, in the order of the slices. */
@@ -173,14 +171,14 @@ static tdm_value plane_weight(const volume_convolution *self, const tdm_initiali
                           tdm_shape_of(TDM_VOLUME_RANK, self->out_channels, in_group,
                                        kernel[TDM_DEPTH], kernel[TDM_HEIGHT], kernel[TDM_WIDTH]),
                           uniform);
-  if (!tdm_value_is_valid(weight)) return invalid;
+  if (!tdm_value_is_valid(weight)) return TDM_NO_VALUE;
   const tdm_value turned =
       tdm_permute(self->graph, self->name, weight, (const int[]){0, 2, 1, 3, 4}, TDM_VOLUME_RANK);
   return tdm_value_is_valid(turned)
              ? tdm_reshape(self->graph, self->name, turned,
                            tdm_shape_of(4, self->out_channels, kernel[TDM_DEPTH] * in_group,
                                         kernel[TDM_HEIGHT], kernel[TDM_WIDTH]))
-             : invalid;
+             : TDM_NO_VALUE;
 }
 
 tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t out_channels,
@@ -195,14 +193,14 @@ tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t ou
       !read_convolution(&self, "conv3d", kernel, chosen.stride, chosen.padding, chosen.dilation,
                         chosen.groups, out_channels) ||
       !pad_input(&self, &chosen, &x))
-    return invalid;
+    return TDM_NO_VALUE;
   const int64_t depth = depth_of_result(&self);
-  if (depth == 0) return invalid;
+  if (depth == 0) return TDM_NO_VALUE;
   const tdm_initializer uniform =
       uniform_within((double)(self.x.dims[CHANNELS] / self.groups) * kernel_count(&self));
   const tdm_value weight = plane_weight(&self, &uniform);
   const tdm_value slices = gather_slices(&self, x, depth);
-  if (!tdm_value_is_valid(weight) || !tdm_value_is_valid(slices)) return invalid;
+  if (!tdm_value_is_valid(weight) || !tdm_value_is_valid(slices)) return TDM_NO_VALUE;
   const tdm_convolution_attributes attributes = {
       .stride = {self.stride[TDM_HEIGHT], self.stride[TDM_WIDTH]},
       .padding = {self.padding[TDM_HEIGHT], self.padding[TDM_WIDTH]},
@@ -211,14 +209,14 @@ tdm_value tdm_conv3d(tdm_graph *graph, const char *name, tdm_value x, int64_t ou
       .groups = self.groups,
   };
   tdm_value y = tdm_convolution_of(graph, name, slices, weight, &attributes);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   const tdm_shape planes = tdm_value_shape(graph, y);
   const int8_t sources[] = {-1, -1, 1, 2, 3};
   y = tdm_reshape_from(graph, name, y,
                        tdm_shape_of(TDM_VOLUME_RANK, depth, open_batch(&self.x), out_channels,
                                     planes.dims[2], planes.dims[3]),
                        sources);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   y = tdm_permute(graph, name, y, batch_first, TDM_VOLUME_RANK);
   if (!chosen.without_bias) y = add_bias(&self, y, &uniform);
   return tdm_volume_finish(graph, name, y, single);
@@ -240,7 +238,7 @@ static tdm_value transposed_weight(const volume_convolution *self, const tdm_ini
              ? tdm_reshape(self->graph, self->name, weight,
                            tdm_shape_of(4, self->x.dims[CHANNELS], out_group * kernel[TDM_DEPTH],
                                         kernel[TDM_HEIGHT], kernel[TDM_WIDTH]))
-             : invalid;
+             : TDM_NO_VALUE;
 }
 
 /* Returns the result (depth', n, out, height, width): the sum of planes (depth, n, out,
@@ -250,13 +248,13 @@ static tdm_value add_slices(const volume_convolution *self, tdm_value planes, in
   tdm_graph *graph = self->graph;
   const int64_t stride = self->stride[TDM_DEPTH];
   const int64_t extent = (self->x.dims[FIRST_AXIS] - 1) * stride + 1;
-  tdm_value sum = invalid;
+  tdm_value sum = TDM_NO_VALUE;
   for (int64_t k = 0; k < self->kernel[TDM_DEPTH]; k++) {
     const tdm_value part = tdm_select(graph, self->name, planes, 3, k);
     tdm_pad_attributes pad = {.rank = TDM_VOLUME_RANK, .steps = {stride, 1, 1, 1, 1}};
     pad.before[0] = k * self->dilation[TDM_DEPTH];
     pad.after[0] = depth + 2 * self->padding[TDM_DEPTH] - extent - pad.before[0];
-    if (!tdm_value_is_valid(part)) return invalid;
+    if (!tdm_value_is_valid(part)) return TDM_NO_VALUE;
     tdm_value placed = part;
     if (pad.before[0] != 0 || pad.after[0] != 0 || stride != 1)
       placed = tdm_pad_with(graph, self->name, part, &pad);
@@ -306,14 +304,14 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
       !tdm_volume_read(graph, "conv_transpose3d", name, &x, &single, &self.x) ||
       !read_convolution(&self, "conv_transpose3d", kernel, chosen.stride, chosen.padding,
                         chosen.dilation, chosen.groups, out_channels))
-    return invalid;
+    return TDM_NO_VALUE;
   const int64_t depth = depth_of_transposed(&self, chosen.output_padding);
-  if (depth == 0) return invalid;
+  if (depth == 0) return TDM_NO_VALUE;
   const tdm_initializer uniform =
       uniform_within((double)(out_channels / self.groups) * kernel_count(&self));
   const tdm_value weight = transposed_weight(&self, &uniform);
   x = tdm_permute(graph, name, x, depth_first, TDM_VOLUME_RANK);
-  if (!tdm_value_is_valid(weight) || !tdm_value_is_valid(x)) return invalid;
+  if (!tdm_value_is_valid(weight) || !tdm_value_is_valid(x)) return TDM_NO_VALUE;
   const int8_t planes[] = {-1, 2, 3, 4};
   x = tdm_reshape_from(graph, name, x,
                        tdm_shape_of(4, TDM_INFER, self.x.dims[CHANNELS],
@@ -328,18 +326,18 @@ tdm_value tdm_conv_transpose3d(tdm_graph *graph, const char *name, tdm_value x,
     of_planes.dilation[axis] = self.dilation[TDM_HEIGHT + axis];
   }
   of_planes.groups = self.groups;
-  if (!tdm_value_is_valid(x)) return invalid;
+  if (!tdm_value_is_valid(x)) return TDM_NO_VALUE;
   tdm_value y = tdm_conv_transpose_of(graph, name, x, weight, &of_planes);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, y);
   static const int8_t apart[] = {-1, -1, -1, -1, 2, 3};
   y = tdm_reshape_from(graph, name, y,
                        tdm_shape_of(6, self.x.dims[FIRST_AXIS], open_batch(&self.x), out_channels,
                                     self.kernel[TDM_DEPTH], shape.dims[2], shape.dims[3]),
                        apart);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   y = add_slices(&self, y, depth);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   y = tdm_permute(graph, name, y, batch_first, TDM_VOLUME_RANK);
   if (!chosen.without_bias) y = add_bias(&self, y, &uniform);
   return tdm_volume_finish(graph, name, y, single);

@@ -7,8 +7,6 @@
 #include "layers/volume.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* Returns the option's number for an axis, or `flat` for axis 0 (the height) of one dimension. */
 static int64_t of_axis(const int64_t numbers[2], int dimensions, int axis, int64_t flat) {
   return dimensions == 2 ? numbers[axis] : axis == 0 ? flat : numbers[0];
@@ -75,7 +73,7 @@ static tdm_value make_of(tdm_graph *graph, const char *name, tdm_value x, tdm_va
   const tdm_shape shape = tdm_value_shape(graph, x);
   if (!tdm_value_is_valid(weight) ||
       !read_options(graph, name, options, dimensions, kernel, &shape, &attributes))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_value operands[] = {pad_behind(graph, name, x, options, dimensions, &attributes),
                                 weight};
   return tdm_append(graph, &tdm_operation_convolution_input_gradient, name, &attributes, operands,
@@ -96,7 +94,7 @@ static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t o
   tdm_conv_transpose_options chosen;
   if (!tdm_layer_options(graph, "conv_transpose", name, conv_transpose, options, &chosen) ||
       !tdm_layer_accepts(graph, "conv_transpose", name, x))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_shape shape = tdm_value_shape(graph, x);
   const bool single = shape.rank == dimensions + 1; /* x is one image without a batch */
   if (single) x = tdm_unsqueeze(graph, name, x, 0);
@@ -118,7 +116,7 @@ static tdm_value make(tdm_graph *graph, const char *name, tdm_value x, int64_t o
   const tdm_value y =
       make_of(graph, name, x, tdm_layer_parameter(graph, name, ".weight", weight, &uniform),
               dimensions, kernel, &chosen);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   tdm_value biased = y;
   if (!chosen.without_bias) {
     const tdm_value bias =

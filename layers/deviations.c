@@ -11,8 +11,6 @@
 #include "tandem/layers/layers.h"
 #include "tandem/layers/moves.h"
 
-static const tdm_value invalid = {0, 0};
-
 static tdm_shape kept_shape(const tdm_shape *x, int64_t mask, bool keep) {
   tdm_shape out = {.rank = 0};
   for (int i = 0; i < x->rank; i++) {
@@ -162,7 +160,7 @@ static tdm_value append_deviations(tdm_graph *graph, const char *name, tdm_value
   attributes.reduce.mask = of->mask;
   attributes.reduce.keep = 1;
   attributes.reduce.mean = of->centered;
-  tdm_value means[2] = {invalid, invalid};
+  tdm_value means[2] = {TDM_NO_VALUE, TDM_NO_VALUE};
   if (of->centered) tdm_append(graph, &precise_mean, name, &attributes, &x, 1, means);
   attributes.reduce.keep = of->keep;
   attributes.correction = of->correction;
@@ -194,7 +192,7 @@ static tdm_value append_moved(tdm_graph *graph, const char *name, tdm_value x, s
 
 static tdm_value spread_of(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                            const int *dimensions, size_t count, spread of) {
-  if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &of.mask)) return invalid;
+  if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &of.mask)) return TDM_NO_VALUE;
   const int rank = tdm_value_shape(graph, x).rank;
   return tdm_reduced_last_groups(of.mask, rank) == of.mask ? append_deviations(graph, name, x, &of)
                                                            : append_moved(graph, name, x, of);
@@ -228,13 +226,13 @@ static tdm_value around_mean(tdm_graph *graph, const char *layer, const char *na
                              bool root) {
   name = tdm_graph_name(graph, name);
   int64_t mask;
-  if (!tdm_layer_accepts(graph, layer, name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, layer, name, x)) return TDM_NO_VALUE;
   if (!isfinite(correction))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: correction is %g, expected a number",
                           layer, name, correction);
   if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask) ||
       !has_elements(graph, layer, name, x, mask, correction))
-    return invalid;
+    return TDM_NO_VALUE;
   return spread_of(
       graph, layer, name, x, dimensions, count,
       (spread){.correction = correction, .centered = true, .root = root, .keep = keep});

@@ -141,7 +141,7 @@ tdm_value tdm_accuracy(tdm_graph *graph, const char *name, tdm_value scores, tdm
   name = tdm_graph_name(graph, name);
   const tdm_value found = tdm_argmax(graph, name, scores, 1, false);
   if (!tdm_value_is_valid(found) || !tdm_layer_accepts(graph, "accuracy", name, classes))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   const tdm_shape rows = tdm_value_shape(graph, found), given = tdm_value_shape(graph, classes);
   const tdm_dtype dtype = tdm_value_dtype(graph, classes);
   if (rows.rank != given.rank || (dtype != TDM_INT32 && dtype != TDM_INT64)) {
@@ -301,8 +301,7 @@ static tdm_value make_running(tdm_graph *graph, const char *function,
                               int dimension) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
-  const tdm_value invalid = {0, 0};
-  if (!find_dimension(graph, function, name, x, dimension, &attributes)) return invalid;
+  if (!find_dimension(graph, function, name, x, dimension, &attributes)) return TDM_NO_VALUE;
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }
 
@@ -315,8 +314,7 @@ tdm_value tdm_cumsum(tdm_graph *graph, const char *name, tdm_value x, int dimens
 static tdm_value multiply_integers(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
   tdm_dimension_attributes attributes;
-  const tdm_value invalid = {0, 0};
-  if (!find_dimension(graph, "cumprod", name, x, dimension, &attributes)) return invalid;
+  if (!find_dimension(graph, "cumprod", name, x, dimension, &attributes)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "cumprod", name, &shape, dimension);
   char text[TDM_SHAPE_TEXT];
@@ -369,13 +367,12 @@ static tdm_value reduce_over(tdm_graph *graph, const char *function, const tdm_o
                              const char *name, tdm_value x, const int *dimensions, size_t count,
                              bool keep) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   int64_t mask;
-  if (!tdm_reduced_mask(graph, function, name, x, dimensions, count, &mask)) return invalid;
+  if (!tdm_reduced_mask(graph, function, name, x, dimensions, count, &mask)) return TDM_NO_VALUE;
   tdm_dimension_attributes attributes = {.keep = 1}; /* the gradient subtracts y from x */
   int dimension;
   const tdm_value merged = merge_dimensions(graph, name, x, mask, &dimension);
-  if (!tdm_value_is_valid(merged)) return invalid;
+  if (!tdm_value_is_valid(merged)) return TDM_NO_VALUE;
   attributes.dimension = dimension;
   tdm_value y = tdm_append(graph, operation, name, &attributes, &merged, 1, NULL);
   const bool is_one = mask != 0 && (mask & (mask - 1)) == 0;

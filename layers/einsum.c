@@ -230,7 +230,7 @@ static void sum_others(const einsum *self, term *of, uint64_t kept) {
   if (count == 0) return;
   of->value = has_sums(self, of->value)
                   ? tdm_sum(self->graph, self->name, of->value, summed, count, false)
-                  : (tdm_value){0, 0};
+                  : TDM_NO_VALUE;
   for (size_t i = count; i-- > 0;)
     remove_label(of, summed[i]);
 }
@@ -464,24 +464,23 @@ static bool join(const einsum *self, term *a, term *b, uint64_t needed, term *ou
 tdm_value tdm_einsum(tdm_graph *graph, const char *name, const char *equation,
                      const tdm_value *values, size_t count) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   const einsum self = {graph, name, equation};
   term operands[MOST_OPERANDS], result;
   if (!equation || !values || count < 1 || count > MOST_OPERANDS) {
     refuse(&self, "an equation and 1 to 16 operands are needed");
-    return invalid;
+    return TDM_NO_VALUE;
   }
-  if (!read_equation(&self, values, count, operands, &result)) return invalid;
+  if (!read_equation(&self, values, count, operands, &result)) return TDM_NO_VALUE;
   uint64_t needed[MOST_OPERANDS]; /* labels still used after each operand */
   needed[count - 1] = labels_of(&result);
   for (size_t k = count - 1; k-- > 0;)
     needed[k] = needed[k + 1] | labels_of(&operands[k + 1]);
   for (size_t k = 0; k < count; k++)
-    if (!take_diagonals(&self, &operands[k])) return invalid;
+    if (!take_diagonals(&self, &operands[k])) return TDM_NO_VALUE;
   term all = operands[0];
   for (size_t k = 1; k < count; k++) {
     term joined;
-    if (!join(&self, &all, &operands[k], needed[k], &joined)) return invalid;
+    if (!join(&self, &all, &operands[k], needed[k], &joined)) return TDM_NO_VALUE;
     all = joined;
   }
   sum_others(&self, &all, needed[count - 1]);
@@ -490,5 +489,5 @@ tdm_value tdm_einsum(tdm_graph *graph, const char *name, const char *equation,
     order[i] = place_of(&all, result.labels[i]);
   return tdm_value_is_valid(all.value)
              ? tdm_permute(graph, name, all.value, order, (size_t)result.rank)
-             : invalid;
+             : TDM_NO_VALUE;
 }

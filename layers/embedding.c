@@ -227,10 +227,9 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
                              int64_t dim, const tdm_embedding_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_embedding_options chosen;
-  const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "embedding", name, embedding, options, &chosen) ||
       !tdm_layer_accepts(graph, "embedding", name, ids))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_embedding_attributes attributes = {.rows = rows, .padding_index = -1};
   if (chosen.padding_index != TDM_NO_INDEX) {
     const int64_t padding =
@@ -243,7 +242,7 @@ tdm_value tdm_embedding_with(tdm_graph *graph, const char *name, tdm_value ids, 
   }
   if (!tdm_layer_is_size(graph, "embedding", name, "rows", rows) ||
       !tdm_layer_is_size(graph, "embedding", name, "dim", dim))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1.0, attributes.padding_index};
   const tdm_value weight =
       tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(2, rows, dim), &normal);

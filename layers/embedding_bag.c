@@ -157,14 +157,14 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
     append_rows(gradient, sparse);
     tdm_gradient_add_rows(gradient, 0, sparse[0], sparse[1], sparse[2]);
   } else {
-    append_table_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+    append_table_gradient(gradient, tdm_gradient_input(gradient, 3), TDM_NO_VALUE);
   }
   append_scales_gradient(gradient);
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
 static tdm_status append_max_gradient(tdm_gradient *gradient) {
-  append_table_gradient(gradient, (tdm_value){0, 0}, tdm_gradient_output(gradient, 1));
+  append_table_gradient(gradient, TDM_NO_VALUE, tdm_gradient_output(gradient, 1));
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
@@ -198,13 +198,13 @@ static void append_rows_gradient(tdm_gradient *gradient, tdm_value scales, tdm_v
 }
 
 static tdm_status append_gathered_gradient(tdm_gradient *gradient) {
-  append_rows_gradient(gradient, tdm_gradient_input(gradient, 3), (tdm_value){0, 0});
+  append_rows_gradient(gradient, tdm_gradient_input(gradient, 3), TDM_NO_VALUE);
   append_scales_gradient(gradient);
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
 static tdm_status append_gathered_max_gradient(tdm_gradient *gradient) {
-  append_rows_gradient(gradient, (tdm_value){0, 0}, tdm_gradient_output(gradient, 1));
+  append_rows_gradient(gradient, TDM_NO_VALUE, tdm_gradient_output(gradient, 1));
   return tdm_graph_status(tdm_gradient_graph(gradient));
 }
 
@@ -309,13 +309,12 @@ tdm_value tdm_embedding_bag(tdm_graph *graph, const char *name, tdm_value ids, i
                             int64_t dim, const tdm_embedding_bag_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_embedding_bag_options chosen;
-  const tdm_value invalid = {0, 0};
   if (!tdm_layer_options(graph, "embedding_bag", name, embedding_bag, options, &chosen) ||
       !tdm_argument_has_integers(graph, "embedding_bag", name, "ids", ids) ||
       !tdm_argument_is_within(graph, "embedding_bag", name, "mode", (int)chosen.mode, -1,
                               TDM_BAG_MEAN, TDM_BAG_MAX) ||
       !fit_values(graph, name, ids, &chosen))
-    return invalid;
+    return TDM_NO_VALUE;
   const char *fault = fault_of(&chosen);
   if (fault) return refuse(graph, name, fault);
   tdm_embedding_bag_attributes attributes = {.rows = rows,

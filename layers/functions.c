@@ -129,7 +129,7 @@ static tdm_value make(tdm_graph *graph, const tdm_operation *operation, const ch
                       tdm_value x, double first, double second) {
   name = tdm_graph_name(graph, name);
   if (!holds(graph, operation, name, x, first) || !holds(graph, operation, name, x, second))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   const tdm_function_attributes attributes = {.first = first, .second = second};
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }
@@ -192,7 +192,7 @@ tdm_value tdm_neg(tdm_graph *graph, const char *name, tdm_value x) {
 tdm_value tdm_leaky_relu(tdm_graph *graph, const char *name, tdm_value x, double slope) {
   const tdm_leaky_relu_attributes attributes = {.slope = slope};
   name = tdm_graph_name(graph, name);
-  if (!holds(graph, &leaky_relu_operation, name, x, slope)) return (tdm_value){0, 0};
+  if (!holds(graph, &leaky_relu_operation, name, x, slope)) return TDM_NO_VALUE;
   return tdm_append(graph, &leaky_relu_operation, name, &attributes, &x, 1, NULL);
 }
 

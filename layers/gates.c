@@ -3,11 +3,9 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 tdm_value tdm_prelu(tdm_graph *graph, const char *name, tdm_value x, int64_t slopes) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "prelu", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "prelu", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   const bool fits = slopes == 1 || (shape.rank >= 2 && shape.dims[1] == slopes);
@@ -29,10 +27,10 @@ tdm_value tdm_prelu(tdm_graph *graph, const char *name, tdm_value x, int64_t slo
 
 tdm_value tdm_glu(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "glu", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "glu", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "glu", name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   char text[TDM_SHAPE_TEXT];
   const tdm_dim size = shape.dims[counted];
   if (!tdm_dim_is_size(size) || size % 2 != 0)
@@ -42,6 +40,6 @@ tdm_value tdm_glu(tdm_graph *graph, const char *name, tdm_value x, int dimension
   const tdm_dim halves[] = {size / 2, size / 2};
   tdm_value parts[2];
   tdm_split(graph, name, x, counted, halves, 2, parts);
-  if (!tdm_value_is_valid(parts[0])) return invalid;
+  if (!tdm_value_is_valid(parts[0])) return TDM_NO_VALUE;
   return tdm_mul(graph, name, parts[0], tdm_sigmoid(graph, name, parts[1]));
 }

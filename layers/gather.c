@@ -3,8 +3,6 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* The result has x's shape with the index's size along the dimension. */
@@ -71,7 +69,7 @@ static tdm_value scatter_into(tdm_graph *graph, const char *name, tdm_gather_att
   attributes.rank = shape->rank;
   for (int i = 0; i < shape->rank; i++)
     attributes.dims[i] = shape->dims[i];
-  return append_scatter_add(graph, name, &attributes, index, source, invalid);
+  return append_scatter_add(graph, name, &attributes, index, source, TDM_NO_VALUE);
 }
 
 tdm_value tdm_scatter_of(tdm_graph *graph, const char *name, int dimension, tdm_value index,
@@ -241,7 +239,7 @@ tdm_value tdm_gather(tdm_graph *graph, const char *name, tdm_value x, int dimens
   name = tdm_graph_name(graph, name);
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "gather", name, x, index, false, dimension, &attributes))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape indices = tdm_value_shape(graph, index);
   x = cut_to(graph, name, x, &indices, (int)attributes.dimension);
   return append_gather(graph, name, &attributes, x, index);
@@ -252,7 +250,7 @@ tdm_value tdm_index_select(tdm_graph *graph, const char *name, tdm_value x, int 
   name = tdm_graph_name(graph, name);
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "index_select", name, x, index, true, dimension, &attributes))
-    return invalid;
+    return TDM_NO_VALUE;
   return append_gather(graph, name, &attributes, x, index);
 }
 
@@ -262,7 +260,7 @@ tdm_value tdm_scatter_add(tdm_graph *graph, const char *name, tdm_value x, int d
   tdm_gather_attributes attributes;
   if (!read_operands(graph, "scatter_add", name, x, index, false, dimension, &attributes) ||
       !tdm_layer_accepts(graph, "scatter_add", name, source))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape indices = tdm_value_shape(graph, index);
   source = cut_to(graph, name, source, &indices, -1);
   return append_scatter_add(graph, name, &attributes, index, source, x);
@@ -272,7 +270,7 @@ tdm_value tdm_one_hot(tdm_graph *graph, const char *name, tdm_value ids, int64_t
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "one_hot", name, ids) ||
       !tdm_layer_is_at_least(graph, "one_hot", name, "classes", classes, 1))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_one_hot_attributes attributes = {.classes = classes};
   return tdm_append(graph, &one_hot_operation, name, &attributes, &ids, 1, NULL);
 }

@@ -4,8 +4,6 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* Returns true if x is floating, has the parameters' dtype if there are any, and is (n, channels,
  * ...) with sizes for all dimensions except the first; otherwise the graph has an error. */
 static bool has_channels(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
@@ -47,7 +45,7 @@ static tdm_value of_channels(tdm_graph *graph, const char *name, const char *suf
 
 /* Multiplies y by a weight per channel and adds a bias per channel. */
 static tdm_value scale_channels(tdm_graph *graph, const char *name, tdm_value y) {
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, y);
   y = tdm_mul(graph, name, y, of_channels(graph, name, ".weight", &shape, 1));
   return tdm_add(graph, name, y, of_channels(graph, name, ".bias", &shape, 0));
@@ -71,9 +69,10 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
                             layer, name, tdm_shape_text(&shape, text, sizeof text));
   const tdm_value grouped =
       seen_as(graph, name, x, tdm_shape_of(3, shape.dims[0], groups, elements));
-  if (!tdm_value_is_valid(grouped)) return invalid;
+  if (!tdm_value_is_valid(grouped)) return TDM_NO_VALUE;
   const tdm_value normal = tdm_normalize_groups(graph, name, grouped, epsilon);
-  const tdm_value y = tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : invalid;
+  const tdm_value y =
+      tdm_value_is_valid(normal) ? seen_as(graph, name, normal, shape) : TDM_NO_VALUE;
   return affine ? scale_channels(graph, name, y) : y;
 }
 
@@ -81,7 +80,8 @@ static tdm_value normalize(tdm_graph *graph, const char *layer, const char *name
 static tdm_value normalize_tracked(tdm_graph *graph, const char *name, tdm_value x,
                                    const tdm_instance_norm_options *options) {
   const double momentum = options->momentum > 0 ? options->momentum : 0;
-  const tdm_value y = tdm_normalize_instances(graph, name, x, options->epsilon, momentum, invalid);
+  const tdm_value y =
+      tdm_normalize_instances(graph, name, x, options->epsilon, momentum, TDM_NO_VALUE);
   return options->affine ? scale_channels(graph, name, y) : y;
 }
 
@@ -91,7 +91,7 @@ tdm_value tdm_group_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
   tdm_group_norm_options chosen;
   if (!tdm_layer_options(graph, "group_norm", name, group_norm, options, &chosen) ||
       !has_channels(graph, "group_norm", name, x, !chosen.without_affine))
-    return invalid;
+    return TDM_NO_VALUE;
   return normalize(graph, "group_norm", name, x, groups, chosen.epsilon, !chosen.without_affine);
 }
 
@@ -105,7 +105,7 @@ tdm_value tdm_instance_norm_with(tdm_graph *graph, const char *name, tdm_value x
   tdm_instance_norm_options chosen;
   if (!tdm_layer_options(graph, "instance_norm", name, instance_norm, options, &chosen) ||
       !has_channels(graph, "instance_norm", name, x, chosen.affine || chosen.track_statistics))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   if (shape.rank == 2)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -144,20 +144,20 @@ tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value 
   if (!has_channels(graph, "local_response_norm", name, x, false) ||
       !tdm_argument_is_within(graph, "local_response_norm", name, "size", size, -1, 1,
                               TDM_LAYER_WINDOW_MAX))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   int64_t elements = 1; /* of a channel; TDM_INFER would fail for an empty batch */
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements)) elements = TDM_INFER;
   const tdm_value squares = seen_as(graph, name, tdm_square(graph, name, x),
                                     tdm_shape_of(4, shape.dims[0], 1, shape.dims[1], elements));
-  if (!tdm_value_is_valid(squares)) return invalid;
+  if (!tdm_value_is_valid(squares)) return TDM_NO_VALUE;
   const int64_t around[] = {0, 0, size / 2, (size - 1) / 2};
   const tdm_value padded = tdm_pad(graph, name, squares, around, 4, TDM_PAD_CONSTANT, 0);
   tdm_pool_options by_one = tdm_pool_options_default();
   by_one.stride[0] = by_one.stride[1] = 1;
   const tdm_value means = tdm_avg_pool2d(graph, name, padded, size, 1, &by_one);
-  if (!tdm_value_is_valid(means)) return invalid;
+  if (!tdm_value_is_valid(means)) return TDM_NO_VALUE;
   const tdm_value divisor = tdm_affine(graph, name, seen_as(graph, name, means, shape), alpha, k);
   return tdm_div(graph, name, x, tdm_pow(graph, name, divisor, beta));
 }

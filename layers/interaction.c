@@ -67,7 +67,7 @@ TDM_RECORDS(interaction, {.operation = &interaction, .functions = "tdm_dot_inter
 
 tdm_value tdm_dot_interaction(tdm_graph *graph, const char *name, tdm_value x, bool with_self) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "dot_interaction", name, x)) return (tdm_value){0, 0};
+  if (!tdm_layer_accepts(graph, "dot_interaction", name, x)) return TDM_NO_VALUE;
   const tdm_dot_interaction_attributes attributes = {.self = with_self};
   return tdm_append(graph, &interaction, name, &attributes, &x, 1, NULL);
 }

@@ -5,8 +5,6 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* Resizes one dimension of x from `from` to `to` elements. */
 typedef struct resizing {
   tdm_graph *graph;
@@ -98,10 +96,10 @@ static tdm_value resize_cubic(const resizing *resize, tdm_value x) {
   const tdm_value places = real_places(resize, tdm_value_dtype(graph, x), false);
   const tdm_value second = tdm_floor(graph, name, places);
   const tdm_value share = tdm_sub(graph, name, places, second);
-  tdm_value sum = invalid;
+  tdm_value sum = TDM_NO_VALUE;
   for (int k = 0; k < 4; k++) {
     const tdm_value picked = pick(resize, x, tdm_add_scalar(graph, name, second, k - 1));
-    if (!tdm_value_is_valid(picked)) return invalid;
+    if (!tdm_value_is_valid(picked)) return TDM_NO_VALUE;
     const tdm_value term = weigh(resize, picked, cubic_weight(resize, share, k));
     sum = k == 0 ? term : tdm_add(graph, name, sum, term);
   }
@@ -116,7 +114,7 @@ static tdm_value resize_by(const resizing *resize, tdm_value x, tdm_interpolatio
 tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x, const int64_t *sizes,
                           size_t count, tdm_interpolation mode, bool align_corners) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_argument_is_floating(graph, "interpolate", name, "x", x)) return invalid;
+  if (!tdm_argument_is_floating(graph, "interpolate", name, "x", x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   tdm_shape_text(&shape, text, sizeof text);
@@ -140,7 +138,7 @@ tdm_value tdm_interpolate(tdm_graph *graph, const char *name, tdm_value x, const
     const tdm_dim from = shape.dims[2 + i];
     if (!tdm_argument_is_within(graph, "interpolate", name, "sizes", sizes[i], (int)i, 1,
                                 TDM_LAYER_WINDOW_MAX))
-      return invalid;
+      return TDM_NO_VALUE;
     if (!tdm_dim_is_size(from) || from < 1)
       return tdm_graph_fail(
           graph, TDM_INVALID_ARGUMENT,

@@ -147,7 +147,7 @@ static tdm_value append_norm(tdm_graph *graph, const char *function, const char 
                              const tdm_layer_norm_attributes *attributes) {
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int rank = (int)attributes->rank;
-  if (!has_sizes(graph, function, name, &shape, rank)) return (tdm_value){0, 0};
+  if (!has_sizes(graph, function, name, &shape, rank)) return TDM_NO_VALUE;
   const tdm_shape normalized = normalized_shape(&shape, rank);
   const tdm_initializer ones = {TDM_INIT_CONSTANT, 1.0, 0.0, -1};
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
@@ -170,7 +170,7 @@ tdm_value tdm_layer_norm_with(tdm_graph *graph, const char *name, tdm_value x, i
   tdm_layer_norm_options chosen;
   if (!tdm_layer_options(graph, "layer_norm", name, layer_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "layer_norm", name, x))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   const tdm_layer_norm_attributes attributes = {.epsilon = chosen.epsilon, .rank = rank};
   return append_norm(graph, "layer_norm", name, x, !chosen.without_affine, !chosen.without_bias,
                      &attributes);
@@ -200,7 +200,7 @@ tdm_value tdm_rms_norm_with(tdm_graph *graph, const char *name, tdm_value x, int
   tdm_rms_norm_options chosen;
   if (!tdm_layer_options(graph, "rms_norm", name, rms_norm, options, &chosen) ||
       !tdm_layer_accepts(graph, "rms_norm", name, x))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   const double epsilon = tdm_or_default(chosen.epsilon, epsilon_of(tdm_value_dtype(graph, x)));
   const tdm_layer_norm_attributes attributes = {.epsilon = epsilon, .rank = rank, .uncentered = 1};
   return append_norm(graph, "rms_norm", name, x, !chosen.without_affine, false, &attributes);

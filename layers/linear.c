@@ -125,7 +125,7 @@ static tdm_value make_linear(tdm_graph *graph, const char *name, tdm_value x, in
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "linear", name, x) ||
       !tdm_layer_is_size(graph, "linear", name, "out_features", out_features))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   if (!tdm_dtype_is_floating(tdm_value_dtype(graph, x)))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "linear %s: x is %s, and must be float32 or float64", name,

@@ -313,7 +313,7 @@ tdm_value tdm_nll_with(tdm_graph *graph, const char *name, tdm_value log_probabi
   class_rows rows;
   if (!tdm_loss_options_read(graph, "nll", name, options, uses, &chosen) ||
       !class_rows_of(graph, "nll", name, log_probabilities, targets, chosen.weight, false, &rows))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   return give_back(graph, name, &rows, &chosen,
                    append_nll(graph, name, rows.judged, rows.targets, &chosen));
 }
@@ -349,7 +349,7 @@ tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value l
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_CLASSES | TDM_LOSS_USES_WEIGHT | TDM_LOSS_USES_SMOOTHING;
   if (!tdm_loss_options_read(graph, TDM_OP_CROSS_ENTROPY, name, options, uses, &chosen))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   if (!(chosen.label_smoothing >= 0.0 && chosen.label_smoothing <= 1.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cross_entropy %s: label_smoothing is %g, and must lie in [0, 1]", name,
@@ -357,7 +357,7 @@ tdm_value tdm_cross_entropy_with(tdm_graph *graph, const char *name, tdm_value l
   class_rows rows;
   if (!class_rows_of(graph, TDM_OP_CROSS_ENTROPY, name, logits, targets, chosen.weight, true,
                      &rows))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   if (rows.probable && chosen.ignore_index != TDM_LOSS_IGNORE_INDEX)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "cross_entropy %s: targets that are probabilities have no ignore_index",

@@ -7,8 +7,6 @@
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /* emissions (steps, batch, places), bars (batch, places) */
@@ -233,7 +231,7 @@ tdm_value tdm_ctc_with(tdm_graph *graph, const char *name, tdm_value log_probabi
   sequences of = {log_probabilities, targets, input_lengths, target_lengths, false};
   if (!tdm_loss_options_read(graph, "ctc", name, options, TDM_LOSS_USES_BLANK, &chosen) ||
       !read_sequences(graph, name, &of))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_dim classes = tdm_value_shape(graph, of.x).dims[2];
   if (chosen.blank < 0 || (tdm_dim_is_size(classes) && chosen.blank >= classes))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,

@@ -4,7 +4,6 @@
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
 static const double log_two_pi = 1.8378770664093454836;
 
 /* ---- Distances ------------------------------------------------------------------------------- */
@@ -33,7 +32,7 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
                           "cosine_similarity %s: epsilon %g must be finite and not negative", name,
                           epsilon);
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}};
-  if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "cosine_similarity", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value like = tdm_mul(graph, name, a, b); /* only for its shape */
   const tdm_value both[2] = {a, b};
   tdm_value directions[2];
@@ -42,7 +41,7 @@ tdm_value tdm_cosine_similarity(tdm_graph *graph, const char *name, tdm_value a,
     const tdm_value x = expanded(graph, name, both[i], like);
     const tdm_value norm =
         tdm_root_of_squares(graph, "cosine_similarity", name, x, &dimension, 1, true);
-    if (!tdm_value_is_valid(norm)) return invalid;
+    if (!tdm_value_is_valid(norm)) return TDM_NO_VALUE;
     directions[i] = tdm_div(graph, name, x, tdm_clamp(graph, name, norm, epsilon, INFINITY));
   }
   return dot(graph, name, directions[0], directions[1], dimension);
@@ -76,11 +75,11 @@ static bool is_norm(tdm_graph *graph, const char *function, const char *name, do
 tdm_value tdm_pairwise_distance(tdm_graph *graph, const char *name, tdm_value a, tdm_value b,
                                 double p, double epsilon, bool keep) {
   name = tdm_graph_name(graph, name);
-  if (!is_norm(graph, "pairwise_distance", name, p)) return invalid;
+  if (!is_norm(graph, "pairwise_distance", name, p)) return TDM_NO_VALUE;
   if (!isfinite(epsilon))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "pairwise_distance %s: epsilon %g must be finite", name, epsilon);
-  if (!are_vectors(graph, "pairwise_distance", name, a, b)) return invalid;
+  if (!are_vectors(graph, "pairwise_distance", name, a, b)) return TDM_NO_VALUE;
   return distance(graph, name, a, b, p, epsilon, keep);
 }
 
@@ -102,12 +101,12 @@ tdm_value tdm_cosine_embedding_with(tdm_graph *graph, const char *name, tdm_valu
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "cosine_embedding", name, options, TDM_LOSS_USES_MARGIN,
                              &chosen))
-    return invalid;
-  if (!are_vectors(graph, "cosine_embedding", name, a, b)) return invalid;
+    return TDM_NO_VALUE;
+  if (!are_vectors(graph, "cosine_embedding", name, a, b)) return TDM_NO_VALUE;
   const tdm_value cosine = bounded_cosine(graph, name, a, b);
   const tdm_operand operands[] = {{"the cosine of a and b", cosine, false},
                                   {"targets", targets, true}};
-  if (!tdm_arguments_broadcast(graph, "cosine_embedding", name, operands, 2)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "cosine_embedding", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value unlike = tdm_loss_above_zero(
       graph, name, tdm_add_scalar(graph, name, cosine, -tdm_loss_margin(&chosen, 0.0)));
   const tdm_value elements =
@@ -131,9 +130,10 @@ tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value 
   tdm_loss_options chosen;
   const unsigned uses =
       TDM_LOSS_USES_MARGIN | TDM_LOSS_USES_P | TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_SWAP;
-  if (!tdm_loss_options_read(graph, "triplet_margin", name, options, uses, &chosen)) return invalid;
+  if (!tdm_loss_options_read(graph, "triplet_margin", name, options, uses, &chosen))
+    return TDM_NO_VALUE;
   const double p = tdm_or_default(chosen.p, 2.0), epsilon = tdm_or_default(chosen.epsilon, 1e-6);
-  if (!is_norm(graph, "triplet_margin", name, p)) return invalid;
+  if (!is_norm(graph, "triplet_margin", name, p)) return TDM_NO_VALUE;
   const double margin = tdm_loss_margin(&chosen, 1.0);
   if (!(margin > 0.0))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -142,7 +142,7 @@ tdm_value tdm_triplet_margin_with(tdm_graph *graph, const char *name, tdm_value 
       {"anchor", anchor, false}, {"positive", positive, false}, {"negative", negative, false}};
   if (!tdm_arguments_broadcast(graph, "triplet_margin", name, operands, 3) ||
       !tdm_argument_has_rank(graph, "triplet_margin", name, "anchor", anchor, 1, TDM_MAX_RANK))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_value near = distance(graph, name, anchor, positive, p, epsilon, false);
   tdm_value far = distance(graph, name, anchor, negative, p, epsilon, false);
   if (chosen.swap)
@@ -175,12 +175,13 @@ tdm_value tdm_gaussian_nll_with(tdm_graph *graph, const char *name, tdm_value x,
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL;
-  if (!tdm_loss_options_read(graph, "gaussian_nll", name, options, uses, &chosen)) return invalid;
+  if (!tdm_loss_options_read(graph, "gaussian_nll", name, options, uses, &chosen))
+    return TDM_NO_VALUE;
   const double least = tdm_or_default(chosen.epsilon, 1e-6);
   variance = of_rows(graph, name, x, variance);
   const tdm_operand operands[] = {
       {"x", x, false}, {"targets", targets, false}, {"variance", variance, false}};
-  if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 3)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "gaussian_nll", name, operands, 3)) return TDM_NO_VALUE;
   const tdm_value is_less = tdm_compare_scalar(graph, name, variance, TDM_LESS, least);
   const tdm_value spread = tdm_masked_fill(graph, name, variance, is_less, least);
   const tdm_value squares = tdm_square(graph, name, tdm_sub(graph, name, x, targets));
@@ -212,10 +213,11 @@ tdm_value tdm_poisson_nll_with(tdm_graph *graph, const char *name, tdm_value x, 
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_EPSILON | TDM_LOSS_USES_FULL | TDM_LOSS_USES_LINEAR_INPUT;
-  if (!tdm_loss_options_read(graph, "poisson_nll", name, options, uses, &chosen)) return invalid;
+  if (!tdm_loss_options_read(graph, "poisson_nll", name, options, uses, &chosen))
+    return TDM_NO_VALUE;
   const double epsilon = tdm_or_default(chosen.epsilon, 1e-8);
   const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, false}};
-  if (!tdm_arguments_broadcast(graph, "poisson_nll", name, operands, 2)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "poisson_nll", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value rate = chosen.linear_input ? x : tdm_exp(graph, name, x);
   const tdm_value logarithm =
       chosen.linear_input ? tdm_log(graph, name, tdm_add_scalar(graph, name, x, epsilon)) : x;

@@ -77,12 +77,12 @@ tdm_value tdm_kl_div_with(tdm_graph *graph, const char *name, tdm_value log_prob
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "kl_div", name, options, TDM_LOSS_USES_LOG_TARGET, &chosen))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   attributes.logarithms = chosen.log_target;
   attributes.entropy = true;
   tdm_value operands[] = {log_probabilities, targets};
-  if (!tdm_loss_broadcast(graph, "kl_div", name, operands)) return (tdm_value){0, 0};
+  if (!tdm_loss_broadcast(graph, "kl_div", name, operands)) return TDM_NO_VALUE;
   return tdm_append(graph, &divergence_operation, name, &attributes, operands, 2, NULL);
 }
 

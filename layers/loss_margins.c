@@ -5,8 +5,6 @@
 #include "layers/loss.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* Returns x with 0 wherever the targets have the given relation to the number. */
 static tdm_value except_where(tdm_graph *graph, const char *name, tdm_value x, tdm_value targets,
                               tdm_relation relation, double number) {
@@ -19,9 +17,9 @@ tdm_value tdm_margin_ranking_with(tdm_graph *graph, const char *name, tdm_value 
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "margin_ranking", name, options, TDM_LOSS_USES_MARGIN, &chosen))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_operand operands[] = {{"a", a, false}, {"b", b, false}, {"targets", targets, true}};
-  if (!tdm_arguments_broadcast(graph, "margin_ranking", name, operands, 3)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "margin_ranking", name, operands, 3)) return TDM_NO_VALUE;
   const tdm_value signs = tdm_loss_cast_like(graph, name, targets, a);
   const tdm_value wanted = tdm_mul(graph, name, signs, tdm_sub(graph, name, a, b));
   const tdm_value lacking = tdm_affine(graph, name, wanted, -1.0, tdm_loss_margin(&chosen, 0.0));
@@ -39,9 +37,9 @@ tdm_value tdm_hinge_embedding_with(tdm_graph *graph, const char *name, tdm_value
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "hinge_embedding", name, options, TDM_LOSS_USES_MARGIN,
                              &chosen))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, true}};
-  if (!tdm_arguments_broadcast(graph, "hinge_embedding", name, operands, 2)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "hinge_embedding", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value lacking = tdm_loss_above_zero(
       graph, name, tdm_affine(graph, name, x, -1.0, tdm_loss_margin(&chosen, 1.0)));
   const tdm_value elements =
@@ -58,9 +56,9 @@ tdm_value tdm_soft_margin_with(tdm_graph *graph, const char *name, tdm_value x, 
                                const tdm_loss_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
-  if (!tdm_loss_options_read(graph, "soft_margin", name, options, 0, &chosen)) return invalid;
+  if (!tdm_loss_options_read(graph, "soft_margin", name, options, 0, &chosen)) return TDM_NO_VALUE;
   const tdm_operand operands[] = {{"x", x, false}, {"targets", targets, true}};
-  if (!tdm_arguments_broadcast(graph, "soft_margin", name, operands, 2)) return invalid;
+  if (!tdm_arguments_broadcast(graph, "soft_margin", name, operands, 2)) return TDM_NO_VALUE;
   const tdm_value signs = tdm_loss_cast_like(graph, name, targets, x);
   const tdm_value lacking = tdm_neg(graph, name, tdm_mul(graph, name, signs, x));
   return tdm_loss_reduce(graph, name, tdm_softplus(graph, name, lacking, 1.0, INFINITY),
@@ -136,12 +134,13 @@ tdm_value tdm_multi_margin_with(tdm_graph *graph, const char *name, tdm_value sc
   tdm_loss_options chosen;
   scored of;
   const unsigned uses = TDM_LOSS_USES_MARGIN | TDM_LOSS_USES_P | TDM_LOSS_USES_WEIGHT;
-  if (!tdm_loss_options_read(graph, "multi_margin", name, options, uses, &chosen)) return invalid;
+  if (!tdm_loss_options_read(graph, "multi_margin", name, options, uses, &chosen))
+    return TDM_NO_VALUE;
   const double p = tdm_or_default(chosen.p, 1.0);
   if (p != 1.0 && p != 2.0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "multi_margin %s: p is %g, and must be 1 or 2", name, p);
-  if (!read_scores(graph, "multi_margin", name, scores, targets, 1, &of)) return invalid;
+  if (!read_scores(graph, "multi_margin", name, scores, targets, 1, &of)) return TDM_NO_VALUE;
   const int classes = 1;
   of.targets = check_targets(graph, "multi_margin", name, &of, of.targets);
   const tdm_value column = tdm_unsqueeze(graph, name, of.targets, 1); /* (n, 1) */
@@ -180,7 +179,7 @@ tdm_value tdm_multilabel_margin_with(tdm_graph *graph, const char *name, tdm_val
   scored of;
   if (!tdm_loss_options_read(graph, "multilabel_margin", name, options, 0, &chosen) ||
       !read_scores(graph, "multilabel_margin", name, scores, targets, 2, &of))
-    return invalid;
+    return TDM_NO_VALUE;
   const int of_targets = 1, of_classes = 2;
   const tdm_value wide = tdm_cast(graph, name, of.targets, TDM_INT64);
   const tdm_value over = are_over(graph, name, wide, of.scores); /* (n, targets) */
@@ -217,17 +216,17 @@ tdm_value tdm_multilabel_soft_margin_with(tdm_graph *graph, const char *name, td
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, "multilabel_soft_margin", name, options, TDM_LOSS_USES_WEIGHT,
                              &chosen))
-    return invalid;
+    return TDM_NO_VALUE;
   const int classes = -1;
   if (!tdm_argument_has_rank(graph, "multilabel_soft_margin", name, "logits", logits, 1,
                              TDM_MAX_RANK) ||
       !tdm_argument_is_value(graph, "multilabel_soft_margin", name, "targets", targets))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_loss_attributes attributes = {.reduction = TDM_REDUCTION_NONE};
   const tdm_value operands[] = {logits, targets, chosen.weight};
   const tdm_value elements = tdm_append(graph, &tdm_operation_multilabel_soft_margin, name,
                                         &attributes, operands, 3, NULL);
-  if (!tdm_value_is_valid(elements)) return invalid;
+  if (!tdm_value_is_valid(elements)) return TDM_NO_VALUE;
   return tdm_loss_reduce(graph, name, tdm_mean(graph, name, elements, &classes, 1, false),
                          chosen.reduction);
 }

@@ -114,7 +114,7 @@ static tdm_value append_difference(tdm_graph *graph, const tdm_operation *operat
                                    const char *loss, const char *name, tdm_value a, tdm_value b,
                                    tdm_loss_attributes attributes) {
   tdm_value operands[] = {a, b};
-  if (!tdm_loss_broadcast(graph, loss, name, operands)) return (tdm_value){0, 0};
+  if (!tdm_loss_broadcast(graph, loss, name, operands)) return TDM_NO_VALUE;
   return tdm_append(graph, operation, name, &attributes, operands, 2, NULL);
 }
 
@@ -122,7 +122,7 @@ tdm_value tdm_mse_with(tdm_graph *graph, const char *name, tdm_value a, tdm_valu
                        const tdm_loss_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
-  if (!tdm_loss_options_read(graph, "mse", name, options, 0, &chosen)) return (tdm_value){0, 0};
+  if (!tdm_loss_options_read(graph, "mse", name, options, 0, &chosen)) return TDM_NO_VALUE;
   return append_difference(graph, &mse_operation, "mse", name, a, b,
                            tdm_loss_attributes_of(&chosen));
 }
@@ -135,7 +135,7 @@ tdm_value tdm_l1_with(tdm_graph *graph, const char *name, tdm_value a, tdm_value
                       const tdm_loss_options *options) {
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
-  if (!tdm_loss_options_read(graph, "l1", name, options, 0, &chosen)) return (tdm_value){0, 0};
+  if (!tdm_loss_options_read(graph, "l1", name, options, 0, &chosen)) return TDM_NO_VALUE;
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   attributes.scale = 1.0;
   return append_difference(graph, &smooth_l1_operation, "l1", name, a, b, attributes);
@@ -151,7 +151,7 @@ static tdm_value append_smooth(tdm_graph *graph, const char *loss, bool huber, c
   name = tdm_graph_name(graph, name);
   tdm_loss_options chosen;
   if (!tdm_loss_options_read(graph, loss, name, options, TDM_LOSS_USES_BETA, &chosen))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   attributes.beta = chosen.beta;
   attributes.scale = huber ? attributes.beta : 1.0;
@@ -245,7 +245,7 @@ tdm_value tdm_binary_cross_entropy_with(tdm_graph *graph, const char *name, tdm_
   tdm_loss_options chosen;
   const unsigned uses = TDM_LOSS_USES_WEIGHT | TDM_LOSS_USES_POS_WEIGHT;
   if (!tdm_loss_options_read(graph, TDM_OP_BINARY_CROSS_ENTROPY, name, options, uses, &chosen))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   const tdm_loss_attributes attributes = tdm_loss_attributes_of(&chosen);
   const tdm_value operands[] = {logits, targets, chosen.weight, chosen.pos_weight};
   return tdm_append(graph, &binary_operation, name, &attributes, operands, 4, NULL);

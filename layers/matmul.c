@@ -108,7 +108,7 @@ static tdm_status append_matmul_gradient(tdm_gradient *gradient) {
 tdm_value tdm_matmul(tdm_graph *graph, const char *name, tdm_value a, tdm_value b) {
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "matmul", name, a) || !tdm_layer_accepts(graph, "matmul", name, b))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   return multiply(graph, name, a, b, false, false);
 }
 
@@ -156,12 +156,11 @@ static tdm_status append_transpose_gradient(tdm_gradient *gradient) {
 
 tdm_value tdm_transpose(tdm_graph *graph, const char *name, tdm_value x, int first, int second) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "transpose", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "transpose", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int a = tdm_layer_dimension(graph, "transpose", name, &shape, first);
   const int b = tdm_layer_dimension(graph, "transpose", name, &shape, second);
-  if (a < 0 || b < 0) return invalid;
+  if (a < 0 || b < 0) return TDM_NO_VALUE;
   if (a == b) return x;
   const tdm_transpose_attributes attributes = {.first = a < b ? a : b, .second = a < b ? b : a};
   return tdm_append(graph, &transpose_operation, name, &attributes, &x, 1, NULL);

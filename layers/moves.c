@@ -7,13 +7,11 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Dimensions ------------------------------------------------------------------------------ */
 
 tdm_value tdm_unsqueeze(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "unsqueeze", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "unsqueeze", name, x)) return TDM_NO_VALUE;
   const tdm_shape has = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   const int at = dimension < 0 ? dimension + has.rank + 1 : dimension;
@@ -34,10 +32,10 @@ tdm_value tdm_unsqueeze(tdm_graph *graph, const char *name, tdm_value x, int dim
 
 tdm_value tdm_squeeze(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "squeeze", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "squeeze", name, x)) return TDM_NO_VALUE;
   const tdm_shape has = tdm_value_shape(graph, x);
   const int at = tdm_layer_dimension(graph, "squeeze", name, &has, dimension);
-  if (at < 0) return invalid;
+  if (at < 0) return TDM_NO_VALUE;
   char text[TDM_SHAPE_TEXT];
   if (has.dims[at] != 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -54,11 +52,11 @@ tdm_value tdm_squeeze(tdm_graph *graph, const char *name, tdm_value x, int dimen
 
 tdm_value tdm_flatten(tdm_graph *graph, const char *name, tdm_value x, int first, int last) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "flatten", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "flatten", name, x)) return TDM_NO_VALUE;
   const tdm_shape has = tdm_value_shape(graph, x);
   const int begin = tdm_layer_dimension(graph, "flatten", name, &has, first);
   const int end = begin < 0 ? -1 : tdm_layer_dimension(graph, "flatten", name, &has, last);
-  if (end < 0) return invalid;
+  if (end < 0) return TDM_NO_VALUE;
   char text[TDM_SHAPE_TEXT];
   if (begin > end)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -85,11 +83,11 @@ tdm_value tdm_stack(tdm_graph *graph, const char *name, const tdm_value *values,
                           values ? count : 0, MOST_STACKED);
   tdm_value parts[MOST_STACKED];
   for (size_t i = 0; i < count; i++) {
-    if (!tdm_layer_accepts(graph, "stack", name, values[i])) return invalid;
+    if (!tdm_layer_accepts(graph, "stack", name, values[i])) return TDM_NO_VALUE;
     parts[i] = tdm_unsqueeze(graph, name, values[i], dimension);
   }
   const tdm_shape shape = tdm_value_shape(graph, parts[0]);
-  if (shape.rank < 0) return invalid;
+  if (shape.rank < 0) return TDM_NO_VALUE;
   return tdm_concat(graph, name, parts, count, dimension < 0 ? dimension + shape.rank : dimension);
 }
 
@@ -162,10 +160,10 @@ static tdm_value places(tdm_graph *graph, const char *name, tdm_value x, int dim
 
 tdm_value tdm_arange_like(tdm_graph *graph, const char *name, tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "arange_like", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "arange_like", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "arange_like", name, &shape, dimension);
-  return counted < 0 ? invalid : places(graph, name, x, counted, 0);
+  return counted < 0 ? TDM_NO_VALUE : places(graph, name, x, counted, 0);
 }
 
 /* ---- Filled ---------------------------------------------------------------------------------- */
@@ -175,7 +173,7 @@ static tdm_value fill_like(tdm_graph *graph, const char *function, const char *n
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, function, name, x) ||
       !tdm_layer_holds(graph, function, name, tdm_value_dtype(graph, x), "value", value))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_fill_attributes attributes = {.value = value};
   return tdm_append(graph, &tdm_operation_fill, name, &attributes, &x, 1, NULL);
 }
@@ -198,7 +196,7 @@ tdm_value tdm_ones_like(tdm_graph *graph, const char *name, tdm_value x) {
 static tdm_value triangle(tdm_graph *graph, const char *function, const char *name, tdm_value x,
                           tdm_relation relation, int64_t diagonal) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, function, name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, function, name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (shape.rank < 2)
@@ -208,7 +206,7 @@ static tdm_value triangle(tdm_graph *graph, const char *function, const char *na
   const tdm_value rows =
       tdm_unsqueeze(graph, name, places(graph, name, x, shape.rank - 2, diagonal), 1);
   const tdm_value columns = places(graph, name, x, shape.rank - 1, 0);
-  if (!tdm_value_is_valid(rows)) return invalid;
+  if (!tdm_value_is_valid(rows)) return TDM_NO_VALUE;
   const tdm_value outside = tdm_compare(graph, name, columns, relation, rows);
   return tdm_masked_fill(graph, name, x, outside, 0);
 }

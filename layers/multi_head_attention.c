@@ -9,8 +9,6 @@
 
 enum { QUERY, KEY, VALUE, PROJECTIONS };
 
-static const tdm_value invalid = {0, 0};
-
 /* The arguments of one call. Inputs are converted to (batch, length, features). */
 typedef struct attention_layer {
   tdm_graph *graph;
@@ -32,7 +30,7 @@ static const char *part_name(const attention_layer *self, const char *suffix, ch
 static tdm_value project(const attention_layer *self, const char *suffix, tdm_value x,
                          tdm_value weight, tdm_value bias) {
   char text[TDM_LAYER_NAME_BYTES];
-  if (!part_name(self, suffix, text)) return invalid;
+  if (!part_name(self, suffix, text)) return TDM_NO_VALUE;
   return tdm_linear_of(self->graph, text, x, weight, bias);
 }
 
@@ -48,7 +46,7 @@ static tdm_value make_weight(const attention_layer *self, const char *suffix, in
 
 static tdm_value make_bias(const attention_layer *self) {
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
-  if (self->options.without_bias) return invalid;
+  if (self->options.without_bias) return TDM_NO_VALUE;
   return tdm_layer_parameter(self->graph, self->name, ".in_proj_bias",
                              tdm_shape_of(1, 3 * self->features), &zeros);
 }
@@ -61,7 +59,7 @@ static void project_inputs(attention_layer *self) {
   const int64_t features = self->features;
   const tdm_dim sizes[PROJECTIONS] = {features, features, features};
   tdm_value weights[PROJECTIONS] = {{0, 0}}, biases[PROJECTIONS] = {{0, 0}};
-  tdm_value *inputs = self->inputs, weight = invalid;
+  tdm_value *inputs = self->inputs, weight = TDM_NO_VALUE;
   char text[TDM_LAYER_NAME_BYTES];
   if (!part_name(self, "/parts", text)) return;
   const bool alike = self->in[KEY] == features && self->in[VALUE] == features;
@@ -89,7 +87,7 @@ static tdm_value project_output(const attention_layer *self, tdm_value y) {
   const tdm_initializer zeros = {TDM_INIT_ZEROS, 0.0, 0.0, -1};
   const tdm_value weight = tdm_layer_parameter(self->graph, self->name, ".out_proj.weight",
                                                tdm_shape_of(2, features, features), &uniform);
-  tdm_value bias = invalid;
+  tdm_value bias = TDM_NO_VALUE;
   if (!self->options.without_bias)
     bias = tdm_layer_parameter(self->graph, self->name, ".out_proj.bias", tdm_shape_of(1, features),
                                &zeros);
@@ -102,12 +100,12 @@ static tdm_value project_output(const attention_layer *self, tdm_value y) {
 static tdm_value append_bias(const attention_layer *self, const char *suffix, tdm_value keys) {
   tdm_graph *graph = self->graph;
   char text[TDM_LAYER_NAME_BYTES];
-  if (!part_name(self, "/more_keys", text) || !tdm_value_is_valid(keys)) return invalid;
+  if (!part_name(self, "/more_keys", text) || !tdm_value_is_valid(keys)) return TDM_NO_VALUE;
   const tdm_initializer normal = {TDM_INIT_NORMAL, 0.0, 1 / sqrt((double)self->features), -1};
   const tdm_value bias = tdm_layer_parameter(graph, self->name, suffix,
                                              tdm_shape_of(3, 1, 1, self->features), &normal);
   const tdm_value first = tdm_slice(graph, text, keys, 1, 0, 1, 1);
-  if (!tdm_value_is_valid(first)) return invalid;
+  if (!tdm_value_is_valid(first)) return TDM_NO_VALUE;
   const tdm_value both[] = {keys, tdm_expand_as(graph, text, bias, first)};
   return tdm_concat(graph, text, both, 2, 1);
 }
@@ -126,10 +124,10 @@ static tdm_value pad_behind(const attention_layer *self, tdm_value x, int from_e
 static tdm_value causal_mask(const attention_layer *self) {
   tdm_graph *graph = self->graph;
   char text[TDM_LAYER_NAME_BYTES];
-  if (!part_name(self, "/causal", text)) return invalid;
+  if (!part_name(self, "/causal", text)) return TDM_NO_VALUE;
   const tdm_value queries = tdm_arange_like(graph, text, self->inputs[QUERY], 1);
   const tdm_value keys = tdm_arange_like(graph, text, self->inputs[KEY], 1);
-  if (!tdm_value_is_valid(queries) || !tdm_value_is_valid(keys)) return invalid;
+  if (!tdm_value_is_valid(queries) || !tdm_value_is_valid(keys)) return TDM_NO_VALUE;
   return tdm_compare(graph, text, keys, TDM_GREATER, tdm_unsqueeze(graph, text, queries, 1));
 }
 
@@ -227,14 +225,14 @@ static tdm_value attend(const attention_layer *self) {
   attention.mask = options->mask;
   attention.dropout = options->dropout;
   char text[TDM_LAYER_NAME_BYTES];
-  if (!part_name(self, "/attention", text)) return invalid;
+  if (!part_name(self, "/attention", text)) return TDM_NO_VALUE;
   const tdm_value *inputs = self->inputs;
   if (!options->out_weights)
     return tdm_attention(self->graph, text, inputs[QUERY], inputs[KEY], inputs[VALUE], &attention);
   tdm_value weights;
   const tdm_value y = tdm_attention_with_weights(self->graph, text, inputs[QUERY], inputs[KEY],
                                                  inputs[VALUE], &attention, &weights);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   if (!options->weights_by_head)
     weights = tdm_mean(self->graph, text, weights, (const int[]){1}, 1, false);
   if (self->single) weights = tdm_squeeze(self->graph, text, weights, 0);
@@ -251,16 +249,16 @@ tdm_value tdm_multi_head_attention(tdm_graph *graph, const char *name, tdm_value
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_layer_options(graph, "multi_head_attention", name, multi_head_attention, options,
                          &self.options))
-    return invalid;
-  if (self.options.out_weights) *self.options.out_weights = invalid;
-  if (!read_features(&self) || !part_name(&self, "/length_first", text)) return invalid;
+    return TDM_NO_VALUE;
+  if (self.options.out_weights) *self.options.out_weights = TDM_NO_VALUE;
+  if (!read_features(&self) || !part_name(&self, "/length_first", text)) return TDM_NO_VALUE;
   if (self.single || !self.options.batch_first) put_batch_first(&self);
   read_padding(&self);
   project_inputs(&self);
-  if (!append_keys(&self)) return invalid;
+  if (!append_keys(&self)) return TDM_NO_VALUE;
   tdm_value y = attend(&self);
-  y = tdm_value_is_valid(y) ? project_output(&self, y) : invalid;
-  if (!tdm_value_is_valid(y)) return invalid;
+  y = tdm_value_is_valid(y) ? project_output(&self, y) : TDM_NO_VALUE;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   if (self.single) return tdm_squeeze(graph, text, y, 0);
   return self.options.batch_first ? y : tdm_swap_first_dimensions(graph, text, y);
 }

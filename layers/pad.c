@@ -97,8 +97,7 @@ static tdm_value pad_by_number(const padding *pad, tdm_value x, sides *amounts) 
 tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t *amounts,
                   size_t count, tdm_pad_mode mode, double value) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "pad", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "pad", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (count % 2 != 0 || count / 2 > (size_t)shape.rank || (count > 0 && !amounts))
@@ -121,7 +120,7 @@ tdm_value tdm_pad(tdm_graph *graph, const char *name, tdm_value x, const int64_t
   if (mode == TDM_PAD_CONSTANT)
     return tdm_layer_holds(graph, "pad", name, tdm_value_dtype(graph, x), "value", value)
                ? pad_by_number(&pad, x, &both)
-               : invalid;
+               : TDM_NO_VALUE;
   for (int i = shape.rank - 1; i >= 0; i--)
     if (both.before[i] != 0 || both.after[i] != 0)
       x = pad_by_elements(&pad, x, i, both.before[i], both.after[i]);

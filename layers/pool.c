@@ -216,18 +216,17 @@ static tdm_value make_pool(tdm_graph *graph, const tdm_operation *operation, con
                            tdm_value x, int dimensions, const int64_t kernel[2],
                            const tdm_pool_options *options, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (out_indices) *out_indices = invalid;
+  if (out_indices) *out_indices = TDM_NO_VALUE;
   tdm_pool_options chosen;
   bool single;
   if (!tdm_layer_options(graph, "pool", name, pool, options, &chosen) ||
       !accepts(graph, name, &x, dimensions, &single))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_pool_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
   if (chosen.divisor != TDM_DEFAULT_SIZE &&
       !tdm_layer_is_at_least(graph, "pool", name, "divisor", chosen.divisor, 1))
-    return invalid;
+    return TDM_NO_VALUE;
   bool legal = true;
   for (int axis = 0; axis < 2; axis++) {
     const bool flat = dimensions == 1 && axis == 0;
@@ -263,8 +262,8 @@ static tdm_value make_adaptive(tdm_graph *graph, const tdm_operation *operation,
                                tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
   bool single;
-  if (out_indices) *out_indices = (tdm_value){0, 0};
-  if (!accepts(graph, name, &x, dimensions, &single)) return (tdm_value){0, 0};
+  if (out_indices) *out_indices = TDM_NO_VALUE;
+  if (!accepts(graph, name, &x, dimensions, &single)) return TDM_NO_VALUE;
   if (height <= 0 || width <= 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "pool %s: %lld x %lld is no size", name,
                           (long long)height, (long long)width);

@@ -9,8 +9,6 @@
 
 enum { N, CHANNELS, FIRST_AXIS };
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Volumes --------------------------------------------------------------------------------- */
 
 /* Converts x to a batch (n, channels, depth, height, width), a single volume to a batch of one.
@@ -67,7 +65,7 @@ static tdm_value seen_as(tdm_graph *graph, const char *name, tdm_value x, tdm_sh
   int8_t sources[TDM_MAX_RANK];
   for (int i = 0; i < TDM_MAX_RANK; i++)
     sources[i] = i == 0 ? 0 : -1;
-  return tdm_value_is_valid(x) ? tdm_reshape_from(graph, name, x, shape, sources) : invalid;
+  return tdm_value_is_valid(x) ? tdm_reshape_from(graph, name, x, shape, sources) : TDM_NO_VALUE;
 }
 
 /* Returns the indices of the maxima in the volume. of_planes (n, channels, depth, columns) has the
@@ -77,7 +75,7 @@ static tdm_value volume_indices(tdm_graph *graph, const char *name, tdm_value of
                                 tdm_value of_depth, int64_t plane) {
   const tdm_shape before = tdm_value_shape(graph, of_planes);
   const tdm_shape after = tdm_value_shape(graph, of_depth);
-  if (!tdm_value_is_valid(of_planes) || !tdm_value_is_valid(of_depth)) return invalid;
+  if (!tdm_value_is_valid(of_planes) || !tdm_value_is_valid(of_depth)) return TDM_NO_VALUE;
   const double volume = (double)(before.dims[2] * plane);
   tdm_value begins = tdm_arange(graph, name, TDM_INT64, 0, volume, (double)plane);
   begins = tdm_reshape(graph, name, begins, tdm_shape_of(2, before.dims[2], 1));
@@ -88,15 +86,15 @@ static tdm_value volume_indices(tdm_graph *graph, const char *name, tdm_value of
   const tdm_value taken =
       seen_as(graph, name, of_depth,
               tdm_shape_of(3, after.dims[0], after.dims[1], after.dims[2] * after.dims[3]));
-  return tdm_value_is_valid(all) ? tdm_gather(graph, name, all, 2, taken) : invalid;
+  return tdm_value_is_valid(all) ? tdm_gather(graph, name, all, 2, taken) : TDM_NO_VALUE;
 }
 
 static tdm_value pool_volume(tdm_graph *graph, const char *layer, const char *name, tdm_value x,
                              const pooling *asked) {
   tdm_shape shape;
   bool single;
-  if (asked->out_indices) *asked->out_indices = invalid;
-  if (!tdm_volume_read(graph, layer, name, &x, &single, &shape)) return invalid;
+  if (asked->out_indices) *asked->out_indices = TDM_NO_VALUE;
+  if (!tdm_volume_read(graph, layer, name, &x, &single, &shape)) return TDM_NO_VALUE;
   if (asked->out_indices && !(tdm_dim_is_size(shape.dims[FIRST_AXIS + TDM_HEIGHT]) &&
                               tdm_dim_is_size(shape.dims[FIRST_AXIS + TDM_WIDTH])))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -108,16 +106,16 @@ static tdm_value pool_volume(tdm_graph *graph, const char *layer, const char *na
                                     shape.dims[FIRST_AXIS + TDM_HEIGHT],
                                     shape.dims[FIRST_AXIS + TDM_WIDTH]),
                        planes);
-  tdm_value of_planes = invalid, of_depth = invalid;
-  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, false, &of_planes) : invalid;
-  if (!tdm_value_is_valid(x)) return invalid;
+  tdm_value of_planes = TDM_NO_VALUE, of_depth = TDM_NO_VALUE;
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, false, &of_planes) : TDM_NO_VALUE;
+  if (!tdm_value_is_valid(x)) return TDM_NO_VALUE;
   const tdm_shape pooled = tdm_value_shape(graph, x);
   const bool sizes = tdm_dim_is_size(pooled.dims[2]) && tdm_dim_is_size(pooled.dims[3]);
   const tdm_shape columns = tdm_shape_of(4, shape.dims[N], channels, depth,
                                          sizes ? pooled.dims[2] * pooled.dims[3] : TDM_INFER);
   x = seen_as(graph, name, x, columns);
-  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, true, &of_depth) : invalid;
-  if (!tdm_value_is_valid(x)) return invalid;
+  x = tdm_value_is_valid(x) ? asked->step(graph, name, x, asked, true, &of_depth) : TDM_NO_VALUE;
+  if (!tdm_value_is_valid(x)) return TDM_NO_VALUE;
   const tdm_dim deep = tdm_value_shape(graph, x).dims[2];
   const tdm_shape volumes =
       tdm_shape_of(TDM_VOLUME_RANK, shape.dims[N], channels, deep, pooled.dims[2], pooled.dims[3]);
@@ -156,11 +154,11 @@ static tdm_value pool(tdm_graph *graph, const char *layer, pool_step step, const
                       tdm_value x, const int64_t kernel[TDM_VOLUME_AXES],
                       const tdm_pool3d_options *options, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
-  if (out_indices) *out_indices = invalid;
+  if (out_indices) *out_indices = TDM_NO_VALUE;
   tdm_pool3d_options chosen;
   if (!tdm_layer_options(graph, layer, name, pool3d, options, &chosen) ||
       !tdm_volume_has_list(graph, layer, name, kernel))
-    return invalid;
+    return TDM_NO_VALUE;
   pooling asked = {.step = step, .out_indices = out_indices};
   memcpy(asked.kernel, kernel, sizeof asked.kernel);
   asked.plane = asked.depth = tdm_pool_options_default();
@@ -220,8 +218,8 @@ static tdm_value pool_adaptively(tdm_graph *graph, const char *layer, pool_step 
                                  const char *name, tdm_value x,
                                  const int64_t sizes[TDM_VOLUME_AXES], tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
-  if (out_indices) *out_indices = invalid;
-  if (!tdm_volume_has_list(graph, layer, name, sizes)) return invalid;
+  if (out_indices) *out_indices = TDM_NO_VALUE;
+  if (!tdm_volume_has_list(graph, layer, name, sizes)) return TDM_NO_VALUE;
   const pooling asked = {
       .step = step, .kernel = {sizes[0], sizes[1], sizes[2]}, .out_indices = out_indices};
   return pool_volume(graph, layer, name, x, &asked);

@@ -65,7 +65,7 @@ static tdm_value first_state(const recurrent_layers *layers, const char *part, t
                              int layer, int direction) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(states) || !part_name(layers, part, layer, direction, text))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   return tdm_select(layers->graph, text, states, 0, layer * layers->directions + direction);
 }
 
@@ -100,7 +100,7 @@ static void enter_projection(const recurrent_layers *layers, const char *path, t
   tdm_graph *graph = layers->graph;
   const tdm_value weight_hh = inputs[TDM_RECURRENT_WEIGHT_HH], h0 = inputs[TDM_RECURRENT_H0];
   inputs[TDM_RECURRENT_WEIGHT_HH] = tdm_matmul(graph, path, weight_hh, weight_hr);
-  inputs[TDM_RECURRENT_H0] = (tdm_value){0, 0};
+  inputs[TDM_RECURRENT_H0] = TDM_NO_VALUE;
   if (!tdm_value_is_valid(h0)) return;
   const tdm_value first = first_steps(layers, path, inputs[TDM_RECURRENT_X], direction);
   if (!tdm_value_is_valid(first)) return;
@@ -120,7 +120,7 @@ static tdm_value find_stepless(const recurrent_layers *layers, const char *path,
     const tdm_value none = tdm_compare_scalar(graph, path, lengths, TDM_EQUAL, 0);
     return tdm_value_is_valid(none) ? tdm_unsqueeze(graph, path, none, 1) : none;
   }
-  if (tdm_dim_is_size(length) && length > 0) return (tdm_value){0, 0};
+  if (tdm_dim_is_size(length) && length > 0) return TDM_NO_VALUE;
   const tdm_value places =
       tdm_cast(graph, path, tdm_arange_like(graph, path, x, 0), tdm_value_dtype(graph, x));
   const tdm_value ones = tdm_affine(graph, path, places, 0, 1);
@@ -134,7 +134,7 @@ static void leave_projection(const recurrent_layers *layers, const char *path, t
                              tdm_value x, tdm_value h0, tdm_value *outputs) {
   tdm_graph *graph = layers->graph;
   for (int i = TDM_RECURRENT_Y; i <= TDM_RECURRENT_H_N; i++)
-    outputs[i] = tdm_linear_of(graph, path, outputs[i], weight_hr, (tdm_value){0, 0});
+    outputs[i] = tdm_linear_of(graph, path, outputs[i], weight_hr, TDM_NO_VALUE);
   if (!tdm_value_is_valid(h0)) return;
   const tdm_value stepless = find_stepless(layers, path, x);
   if (tdm_value_is_valid(stepless))
@@ -162,7 +162,7 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
   inputs[TDM_RECURRENT_H0] = first_state(layers, "/h0_l", layers->options.h0, layer, direction);
   inputs[TDM_RECURRENT_C0] = first_state(layers, "/c0_l", layers->options.c0, layer, direction);
   inputs[TDM_RECURRENT_LENGTHS] = layers->options.lengths;
-  if (tdm_graph_status(graph) != TDM_OK) return (tdm_value){0, 0};
+  if (tdm_graph_status(graph) != TDM_OK) return TDM_NO_VALUE;
   char text[TDM_LAYER_NAME_BYTES];
   const char *path = layers->name;
   if (layers->options.layers * layers->directions > 1)
@@ -173,7 +173,7 @@ static tdm_value make_direction(const recurrent_layers *layers, tdm_value x, int
     weight_hr = make_projection(layers, layer, direction);
     enter_projection(layers, path, weight_hr, direction, inputs);
   }
-  if (tdm_graph_status(graph) != TDM_OK) return (tdm_value){0, 0};
+  if (tdm_graph_status(graph) != TDM_OK) return TDM_NO_VALUE;
   const tdm_recurrent_attributes attributes = {.cell = layers->cell, .reverse = direction};
   tdm_append(graph, layers->operation, path, &attributes, inputs, TDM_RECURRENT_INPUTS, outputs);
   if (layers->options.projection > 0 && tdm_value_is_valid(outputs[TDM_RECURRENT_Y]))
@@ -189,11 +189,11 @@ static tdm_value join_layer(const recurrent_layers *layers, const tdm_value *y, 
   char text[TDM_LAYER_NAME_BYTES];
   tdm_value joined = y[0];
   if (layers->directions > 1) {
-    if (!part_name(layers, "/both_l", layer, 0, text)) return (tdm_value){0, 0};
+    if (!part_name(layers, "/both_l", layer, 0, text)) return TDM_NO_VALUE;
     joined = tdm_concat(layers->graph, text, y, 2, 2);
   }
   if (layers->options.dropout == 0 || layer + 1 == layers->options.layers) return joined;
-  if (!part_name(layers, "/dropout_l", layer, 0, text)) return (tdm_value){0, 0};
+  if (!part_name(layers, "/dropout_l", layer, 0, text)) return TDM_NO_VALUE;
   return tdm_dropout(layers->graph, text, joined, layers->options.dropout);
 }
 
@@ -201,7 +201,7 @@ static tdm_value join_layer(const recurrent_layers *layers, const tdm_value *y, 
 static tdm_value exchange(const recurrent_layers *layers, const char *part, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!layers->options.batch_first) return x;
-  if (!tdm_layer_name(layers->graph, layers->name, part, text)) return (tdm_value){0, 0};
+  if (!tdm_layer_name(layers->graph, layers->name, part, text)) return TDM_NO_VALUE;
   return tdm_swap_first_dimensions(layers->graph, text, x);
 }
 
@@ -348,7 +348,7 @@ static bool widen(recurrent_layers *layers, tdm_value *x) {
 static tdm_value narrow(const recurrent_layers *layers, tdm_value y) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(y) || !tdm_layer_name(layers->graph, layers->name, "/one_of_batch", text))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   return tdm_squeeze(layers->graph, text, y, 1);
 }
 
@@ -364,7 +364,6 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
                            int64_t hidden, const tdm_rnn_options *options, tdm_value *out_h_n,
                            tdm_value *out_c_n) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
   recurrent_layers layers = {.graph = graph,
                              .kind = kind,
                              .name = name,
@@ -373,16 +372,16 @@ static tdm_value recurrent(tdm_graph *graph, const char *kind, int32_t cell,
                              .hidden = hidden};
   const bool legal = tdm_layer_options(graph, kind, name, rnn, options, &layers.options);
   layers.directions = layers.options.bidirectional ? 2 : 1;
-  if (out_h_n) *out_h_n = invalid;
-  if (out_c_n) *out_c_n = invalid;
+  if (out_h_n) *out_h_n = TDM_NO_VALUE;
+  if (out_c_n) *out_c_n = TDM_NO_VALUE;
   char text[TDM_LAYER_NAME_BYTES];
-  if (!legal || !tdm_layer_name(graph, name, "", text)) return invalid;
+  if (!legal || !tdm_layer_name(graph, name, "", text)) return TDM_NO_VALUE;
   const bool single = tdm_value_shape(graph, x).rank == 2;
-  if ((single && !widen(&layers, &x)) || !accepts(&layers, x)) return invalid;
+  if ((single && !widen(&layers, &x)) || !accepts(&layers, x)) return TDM_NO_VALUE;
   if (cell == TDM_CELL_TANH && layers.options.relu) layers.cell = TDM_CELL_RELU;
   last_states h_n = {.part = "/h_n"}, c_n = {.part = "/c_n"};
   const tdm_value y = make_layers(&layers, x, out_h_n ? &h_n : NULL, out_c_n ? &c_n : NULL);
-  if (!tdm_value_is_valid(y)) return invalid;
+  if (!tdm_value_is_valid(y)) return TDM_NO_VALUE;
   give_states(&layers, &h_n, single, out_h_n);
   give_states(&layers, &c_n, single, out_c_n);
   return single ? narrow(&layers, y) : y;

@@ -145,7 +145,6 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
       *(const tdm_recurrent_attributes *)tdm_gradient_attributes(gradient);
   attributes.input_gradient = tdm_gradient_wanted(gradient, X);
   const bool lstm = attributes.cell == TDM_CELL_LSTM, gru = attributes.cell == TDM_CELL_GRU;
-  const tdm_value none = {0, 0};
   const tdm_value operands[] = {
       tdm_gradient_input(gradient, X),
       tdm_gradient_output(gradient, Y),
@@ -153,11 +152,11 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
       tdm_gradient_input(gradient, WEIGHT_HH),
       tdm_gradient_of_output(gradient, Y),
       tdm_gradient_of_output(gradient, H_N),
-      lstm ? tdm_gradient_of_output(gradient, C_N) : none,
+      lstm ? tdm_gradient_of_output(gradient, C_N) : TDM_NO_VALUE,
       tdm_gradient_input(gradient, H0),
       tdm_gradient_input(gradient, C0),
-      lstm || gru ? tdm_gradient_output(gradient, lstm ? 3 : 2) : none, /* gates */
-      lstm ? tdm_gradient_output(gradient, 4) : none,                   /* cells */
+      lstm || gru ? tdm_gradient_output(gradient, lstm ? 3 : 2) : TDM_NO_VALUE, /* gates */
+      lstm ? tdm_gradient_output(gradient, 4) : TDM_NO_VALUE,                   /* cells */
       tdm_gradient_input(gradient, LENGTHS),
   };
   tdm_value outputs[7];

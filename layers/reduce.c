@@ -144,7 +144,7 @@ static tdm_value make_reduce(tdm_graph *graph, const char *layer, const char *na
                              const int *dimensions, size_t count, bool keep, bool mean) {
   name = tdm_graph_name(graph, name);
   int64_t mask;
-  if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask)) return (tdm_value){0, 0};
+  if (!tdm_reduced_mask(graph, layer, name, x, dimensions, count, &mask)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   do { /* at least once, also for no dimension */
     tdm_reduce_attributes attributes;

@@ -209,7 +209,7 @@ static int8_t find_dimension(const tdm_shape *x, tdm_dim name) {
 
 tdm_value tdm_reshape(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "reshape", name, x)) return (tdm_value){0, 0};
+  if (!tdm_layer_accepts(graph, "reshape", name, x)) return TDM_NO_VALUE;
   char text[TDM_SHAPE_TEXT];
   if (!tdm_shape_is_valid(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "reshape %s: its shape is not legal", name);

@@ -81,11 +81,10 @@ static const tdm_operation select_operation = {
 tdm_value tdm_select(tdm_graph *graph, const char *name, tdm_value x, int dimension,
                      int64_t index) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, "select", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "select", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "select", name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   const tdm_select_attributes attributes = {.dimension = counted, .index = index};
   return tdm_append(graph, &select_operation, name, &attributes, &x, 1, NULL);
 }

@@ -92,11 +92,10 @@ TDM_RECORDS(softmax, {.operation = &softmax_operation, .functions = "tdm_softmax
 static tdm_value make_softmax(tdm_graph *graph, const tdm_operation *operation, const char *name,
                               tdm_value x, int dimension) {
   name = tdm_graph_name(graph, name);
-  const tdm_value invalid = {0, 0};
-  if (!tdm_layer_accepts(graph, operation->name, name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, operation->name, name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, operation->name, name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   const tdm_softmax_attributes attributes = {.dimension = counted};
   return tdm_append(graph, operation, name, &attributes, &x, 1, NULL);
 }

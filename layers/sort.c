@@ -3,8 +3,6 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 static tdm_status infer_sort(tdm_infer *infer) {
   const tdm_sort_attributes *attributes = infer->attributes;
   const int dimension = (int)attributes->dimension;
@@ -88,7 +86,7 @@ tdm_value tdm_argsort(tdm_graph *graph, const char *name, tdm_value x, int dimen
 tdm_value tdm_topk(tdm_graph *graph, const char *name, tdm_value x, int64_t k, int dimension,
                    bool largest, tdm_value *out_indices) {
   name = tdm_graph_name(graph, name);
-  if (out_indices) *out_indices = invalid;
+  if (out_indices) *out_indices = TDM_NO_VALUE;
   if (k < 1)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "topk %s: k is %lld, and must be 1 or more",
                           name, (long long)k);
@@ -98,14 +96,14 @@ tdm_value tdm_topk(tdm_graph *graph, const char *name, tdm_value x, int64_t k, i
 /* NaN would be sorted after all numbers, so the median of a row with NaN would be a number. */
 tdm_value tdm_median(tdm_graph *graph, const char *name, tdm_value x, int dimension, bool keep) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "median", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "median", name, x)) return TDM_NO_VALUE;
   const tdm_dtype dtype = tdm_value_dtype(graph, x);
   if (!tdm_dtype_is_floating(dtype))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "median %s: x is %s, and must be floating",
                           name, tdm_dtype_name(dtype));
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "median", name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   const tdm_dim size = shape.dims[counted];
   char text[TDM_SHAPE_TEXT];
   if (!tdm_dim_is_size(size) || size < 1)
@@ -114,7 +112,7 @@ tdm_value tdm_median(tdm_graph *graph, const char *name, tdm_value x, int dimens
                           dimension, tdm_shape_text(&shape, text, sizeof text));
   const int64_t middle = (size - 1) / 2;
   const tdm_value lower = tdm_topk(graph, name, x, middle + 1, counted, false, NULL);
-  if (!tdm_value_is_valid(lower)) return invalid;
+  if (!tdm_value_is_valid(lower)) return TDM_NO_VALUE;
   tdm_value median = tdm_slice(graph, name, lower, counted, middle, middle + 1, 1);
   const tdm_value most = tdm_max(graph, name, x, counted, true, NULL);
   const tdm_value is_nan = tdm_compare(graph, name, most, TDM_NOT_EQUAL, most);

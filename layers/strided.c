@@ -266,17 +266,15 @@ static tdm_value append_strided(tdm_graph *graph, const char *name, tdm_value x,
   return tdm_append(graph, &strided_operation, name, attributes, operands, count, NULL);
 }
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Slices and orders ----------------------------------------------------------------------- */
 
 tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimension, int64_t begin,
                     int64_t end, int64_t step) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "slice", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "slice", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "slice", name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   if (step == 0 || step == INT64_MIN)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "slice %s: its step is %lld, and must not be 0 or less than -2^63 + 1",
@@ -285,7 +283,7 @@ tdm_value tdm_slice(tdm_graph *graph, const char *name, tdm_value x, int dimensi
   attributes.begins[counted] = begin;
   attributes.ends[counted] = end;
   attributes.steps[counted] = step;
-  return append_strided(graph, name, x, invalid, &attributes);
+  return append_strided(graph, name, x, TDM_NO_VALUE, &attributes);
 }
 
 /* Reads dimensions of x, each of which may occur once. Returns false with the graph's error. */
@@ -310,7 +308,7 @@ static bool read_dimensions(tdm_graph *graph, const char *function, const char *
 tdm_value tdm_permute(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                       size_t count) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "permute", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "permute", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   if (count != (size_t)shape.rank || (count > 0 && !dimensions))
@@ -318,41 +316,43 @@ tdm_value tdm_permute(tdm_graph *graph, const char *name, tdm_value x, const int
                           "permute %s: %zu dimensions of x, which is %s: name each of them once",
                           name, count, tdm_shape_text(&shape, text, sizeof text));
   int order[TDM_MAX_RANK];
-  if (!read_dimensions(graph, "permute", name, &shape, dimensions, count, order)) return invalid;
+  if (!read_dimensions(graph, "permute", name, &shape, dimensions, count, order))
+    return TDM_NO_VALUE;
   tdm_strided_attributes attributes = all_of(&shape);
   bool same = true;
   for (int i = 0; i < shape.rank; i++) {
     attributes.sources[i] = order[i];
     same = same && order[i] == i;
   }
-  return same ? x : append_strided(graph, name, x, invalid, &attributes);
+  return same ? x : append_strided(graph, name, x, TDM_NO_VALUE, &attributes);
 }
 
 tdm_value tdm_flip(tdm_graph *graph, const char *name, tdm_value x, const int *dimensions,
                    size_t count) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "flip", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "flip", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   int flipped[TDM_MAX_RANK];
   if (count > TDM_MAX_RANK || (count > 0 && !dimensions))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "flip %s: %zu dimensions, 0 to %d can be",
                           name, dimensions ? count : 0, TDM_MAX_RANK);
-  if (!read_dimensions(graph, "flip", name, &shape, dimensions, count, flipped)) return invalid;
+  if (!read_dimensions(graph, "flip", name, &shape, dimensions, count, flipped))
+    return TDM_NO_VALUE;
   tdm_strided_attributes attributes = all_of(&shape);
   for (size_t i = 0; i < count; i++) {
     attributes.begins[flipped[i]] = -1;
     attributes.ends[flipped[i]] = TDM_TO_THE_BEGINNING;
     attributes.steps[flipped[i]] = -1;
   }
-  return append_strided(graph, name, x, invalid, &attributes);
+  return append_strided(graph, name, x, TDM_NO_VALUE, &attributes);
 }
 
 tdm_value tdm_roll(tdm_graph *graph, const char *name, tdm_value x, int64_t shift, int dimension) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "roll", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "roll", name, x)) return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int counted = tdm_layer_dimension(graph, "roll", name, &shape, dimension);
-  if (counted < 0) return invalid;
+  if (counted < 0) return TDM_NO_VALUE;
   char text[TDM_SHAPE_TEXT];
   const tdm_dim size = shape.dims[counted];
   if (!tdm_dim_is_size(size))
@@ -411,22 +411,22 @@ static tdm_value expand(tdm_graph *graph, const char *function, const char *name
                             "can, and only to a size (tdm_expand_as: to another value's)",
                             function, name, text, wanted_text);
   }
-  return append_strided(graph, name, x, of_like ? like : invalid, &attributes);
+  return append_strided(graph, name, x, of_like ? like : TDM_NO_VALUE, &attributes);
 }
 
 tdm_value tdm_expand(tdm_graph *graph, const char *name, tdm_value x, tdm_shape shape) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "expand", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "expand", name, x)) return TDM_NO_VALUE;
   if (!tdm_shape_is_valid(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "expand %s: its shape is not legal", name);
-  return expand(graph, "expand", name, x, invalid, &shape);
+  return expand(graph, "expand", name, x, TDM_NO_VALUE, &shape);
 }
 
 tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_value like) {
   name = tdm_graph_name(graph, name);
   if (!tdm_layer_accepts(graph, "expand_as", name, x) ||
       !tdm_layer_accepts(graph, "expand_as", name, like))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, like);
   return expand(graph, "expand_as", name, x, like, &shape);
 }
@@ -436,7 +436,7 @@ tdm_value tdm_expand_as(tdm_graph *graph, const char *name, tdm_value x, tdm_val
 tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int64_t *times,
                      size_t count) {
   name = tdm_graph_name(graph, name);
-  if (!tdm_layer_accepts(graph, "repeat", name, x)) return invalid;
+  if (!tdm_layer_accepts(graph, "repeat", name, x)) return TDM_NO_VALUE;
   const tdm_shape has = tdm_value_shape(graph, x);
   char text[TDM_SHAPE_TEXT];
   tdm_shape_text(&has, text, sizeof text);
@@ -474,6 +474,6 @@ tdm_value tdm_repeat(tdm_graph *graph, const char *name, tdm_value x, const int6
       return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "repeat %s: x is %s, %lld times too large",
                             name, text, (long long)times[i]);
   }
-  const tdm_value repeated = append_strided(graph, name, x, invalid, &attributes);
+  const tdm_value repeated = append_strided(graph, name, x, TDM_NO_VALUE, &attributes);
   return tdm_reshape_merged(graph, name, repeated, whole, sources, merged);
 }

@@ -7,8 +7,6 @@
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* ---- Transformers ---------------------------------------------------------------------------- */
 
 /* The arguments of one call. */
@@ -26,14 +24,14 @@ static tdm_value norm(const transformer_layer *self, const char *suffix, tdm_val
   options.epsilon = self->options.epsilon;
   options.without_bias = self->options.without_bias;
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
-    return invalid;
+    return TDM_NO_VALUE;
   return tdm_layer_norm_with(self->graph, text, x, 1, &options);
 }
 
 static tdm_value drop(const transformer_layer *self, const char *suffix, tdm_value x) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(x) || self->options.dropout == 0) return x;
-  if (!tdm_layer_name(self->graph, self->name, suffix, text)) return invalid;
+  if (!tdm_layer_name(self->graph, self->name, suffix, text)) return TDM_NO_VALUE;
   return tdm_dropout(self->graph, text, x, self->options.dropout);
 }
 
@@ -41,7 +39,7 @@ static tdm_value linear(const transformer_layer *self, const char *suffix, tdm_v
                         int64_t out_features) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
-    return invalid;
+    return TDM_NO_VALUE;
   return (self->options.without_bias ? tdm_linear_without_bias : tdm_linear)(self->graph, text, x,
                                                                              out_features);
 }
@@ -58,7 +56,7 @@ static tdm_value attend(const transformer_layer *self, const char *suffix, tdm_v
   options.padding = padding;
   options.dropout = self->options.dropout;
   if (!tdm_value_is_valid(x) || !tdm_layer_name(self->graph, self->name, suffix, text))
-    return invalid;
+    return TDM_NO_VALUE;
   return tdm_multi_head_attention(self->graph, text, x, memory, memory, self->heads, &options);
 }
 
@@ -74,7 +72,7 @@ static tdm_value feed_forward(const transformer_layer *self, const char *outer_d
   char text[TDM_LAYER_NAME_BYTES];
   tdm_value y = linear(self, ".linear1", x, self->options.feedforward);
   if (!tdm_value_is_valid(y) || !tdm_layer_name(self->graph, self->name, ".activation", text))
-    return invalid;
+    return TDM_NO_VALUE;
   y = (self->options.gelu ? tdm_gelu : tdm_relu)(self->graph, text, y);
   y = linear(self, ".linear2", drop(self, ".dropout", y), self->features);
   return drop(self, outer_drop, y);
@@ -83,7 +81,7 @@ static tdm_value feed_forward(const transformer_layer *self, const char *outer_d
 static tdm_value add(const transformer_layer *self, tdm_value x, tdm_value y) {
   char text[TDM_LAYER_NAME_BYTES];
   if (!tdm_value_is_valid(y) || !tdm_layer_name(self->graph, self->name, ".residual", text))
-    return invalid;
+    return TDM_NO_VALUE;
   return tdm_add(self->graph, text, x, y);
 }
 
@@ -129,7 +127,7 @@ tdm_value tdm_transformer_encoder_layer(tdm_graph *graph, const char *name, tdm_
                                         int64_t heads, const tdm_transformer_options *options) {
   name = tdm_graph_name(graph, name);
   transformer_layer self = {.graph = graph, .name = name, .heads = heads};
-  if (!read_layer(&self, "transformer_encoder_layer", x, options)) return invalid;
+  if (!read_layer(&self, "transformer_encoder_layer", x, options)) return TDM_NO_VALUE;
   if (tdm_value_is_valid(self.options.memory_mask) ||
       tdm_value_is_valid(self.options.memory_padding))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
@@ -155,7 +153,7 @@ tdm_value tdm_transformer_decoder_layer(tdm_graph *graph, const char *name, tdm_
   transformer_layer self = {.graph = graph, .name = name, .heads = heads};
   if (!read_layer(&self, "transformer_decoder_layer", x, options) ||
       !can_attend(&self, "transformer_decoder_layer", x, memory, false))
-    return invalid;
+    return TDM_NO_VALUE;
   if (self.options.norm_first) {
     x = add(&self, x, attend_itself(&self, norm(&self, ".norm1", x)));
     x = add(&self, x, attend_memory(&self, norm(&self, ".norm2", x), memory));
@@ -173,7 +171,7 @@ static tdm_value bilinear(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   name = tdm_graph_name(graph, name);
   if (!tdm_argument_is_value(graph, "bilinear", name, "a", a) ||
       !tdm_argument_is_value(graph, "bilinear", name, "b", b))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_shape left = tdm_value_shape(graph, a), right = tdm_value_shape(graph, b);
   const tdm_dim n = left.rank > 0 ? *tdm_shape_last(&left) : -1;
   const tdm_dim m = right.rank > 0 ? *tdm_shape_last(&right) : -1;
@@ -195,11 +193,11 @@ static tdm_value bilinear(tdm_graph *graph, const char *name, tdm_value a, tdm_v
   const tdm_initializer uniform = {TDM_INIT_UNIFORM, -bound, bound, -1};
   const tdm_value weight =
       tdm_layer_parameter(graph, name, ".weight", tdm_shape_of(3, out_features, n, m), &uniform);
-  if (!tdm_value_is_valid(weight)) return invalid;
+  if (!tdm_value_is_valid(weight)) return TDM_NO_VALUE;
   const tdm_dtype dtype = tdm_value_dtype(graph, weight);
   if (!tdm_argument_has_dtype(graph, "bilinear", name, "a", a, dtype) ||
       !tdm_argument_has_dtype(graph, "bilinear", name, "b", b, dtype))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_value operands[] = {a, weight, b};
   const tdm_value y = tdm_einsum(graph, name, "...i,oij,...j->...o", operands, 3);
   if (!with_bias || !tdm_value_is_valid(y)) return y;

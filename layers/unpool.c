@@ -6,11 +6,9 @@
 
 enum { MOST_AXES = 3 };
 
-static const tdm_value invalid = {0, 0};
-
 /* Returns x (n, channels, ...) as (n, channels, elements). */
 static tdm_value flat(tdm_graph *graph, const char *name, tdm_value x) {
-  return tdm_value_is_valid(x) ? tdm_flatten(graph, name, x, 2, -1) : invalid;
+  return tdm_value_is_valid(x) ? tdm_flatten(graph, name, x, 2, -1) : TDM_NO_VALUE;
 }
 
 /* Returns true if x is (n, channels, ...), or lacks n, with as many dimensions after the channels
@@ -51,13 +49,13 @@ static tdm_value place(tdm_graph *graph, const char *name, tdm_value x, tdm_valu
   const tdm_value numbers = tdm_cast(graph, name, indices, dtype);
   const tdm_value ones = tdm_affine(graph, name, numbers, 0, 1);
   const tdm_value zero = tdm_slice(graph, name, tdm_affine(graph, name, numbers, 0, 0), 2, 0, 1, 1);
-  if (!tdm_value_is_valid(zero)) return invalid;
+  if (!tdm_value_is_valid(zero)) return TDM_NO_VALUE;
   const tdm_value zeros =
       tdm_expand(graph, name, zero, tdm_shape_of(3, TDM_INFER, TDM_INFER, plane));
-  if (!tdm_value_is_valid(zeros)) return invalid;
+  if (!tdm_value_is_valid(zeros)) return TDM_NO_VALUE;
   const tdm_value sums = tdm_scatter_add(graph, name, zeros, 2, indices, x);
   const tdm_value counts = tdm_scatter_add(graph, name, zeros, 2, indices, ones);
-  if (!tdm_value_is_valid(sums) || !tdm_value_is_valid(counts)) return invalid;
+  if (!tdm_value_is_valid(sums) || !tdm_value_is_valid(counts)) return TDM_NO_VALUE;
   return tdm_div(graph, name, sums,
                  tdm_maximum(graph, name, counts, tdm_affine(graph, name, zeros, 0, 1)));
 }
@@ -70,11 +68,11 @@ tdm_value tdm_max_unpool(tdm_graph *graph, const char *name, tdm_value x, tdm_va
   tdm_shape shape = tdm_value_shape(graph, x);
   if (!read_sizes(graph, name, x, sizes, count, &single, &plane) ||
       !tdm_argument_has_shape(graph, "max_unpool", name, "indices", indices, &shape))
-    return invalid;
+    return TDM_NO_VALUE;
   const tdm_argument places = {
       .layer = "max_unpool", .name = name, .what = "indices", .most = plane - 1};
   indices = tdm_argument_check(graph, &places, indices);
-  if (!tdm_value_is_valid(indices)) return invalid;
+  if (!tdm_value_is_valid(indices)) return TDM_NO_VALUE;
   if (single) {
     x = tdm_unsqueeze(graph, name, x, 0);
     indices = tdm_unsqueeze(graph, name, indices, 0);
@@ -82,9 +80,9 @@ tdm_value tdm_max_unpool(tdm_graph *graph, const char *name, tdm_value x, tdm_va
   }
   x = flat(graph, name, x);
   indices = flat(graph, name, indices);
-  if (!tdm_value_is_valid(x) || !tdm_value_is_valid(indices)) return invalid;
+  if (!tdm_value_is_valid(x) || !tdm_value_is_valid(indices)) return TDM_NO_VALUE;
   const tdm_value placed = place(graph, name, x, indices, plane);
-  if (!tdm_value_is_valid(placed)) return invalid;
+  if (!tdm_value_is_valid(placed)) return TDM_NO_VALUE;
   for (size_t i = 0; i < count; i++)
     shape.dims[2 + i] = sizes[i];
   const int8_t sources[] = {0, -1, -1, -1, -1};

@@ -9,8 +9,6 @@
 #include "graph/describe/record_flaw.h"
 #include "graph/ir/rewriter.h"
 
-static const tdm_value invalid = {0, 0};
-
 tdm_graph *tdm_graph_create(tdm_context *context) {
   if (!context) {
     (void)tdm_fail_null("tdm_graph_create: the context");
@@ -51,7 +49,7 @@ tdm_context *tdm_graph_context(const tdm_graph *graph) {
 
 tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format, ...) {
   if (!graph) (void)tdm_fail_null("the graph");
-  if (!graph || graph->status != TDM_OK) return invalid;
+  if (!graph || graph->status != TDM_OK) return TDM_NO_VALUE;
   char text[TDM_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
@@ -60,7 +58,7 @@ tdm_value tdm_graph_fail(tdm_graph *graph, tdm_status status, const char *format
   (void)tdm_fail(status, "%s", text);
   graph->status = status == TDM_OK ? TDM_INTERNAL : status;
   memcpy(graph->message, text, sizeof text);
-  return invalid;
+  return TDM_NO_VALUE;
 }
 
 tdm_value tdm_graph_fail_message(tdm_graph *graph, tdm_status status) {
@@ -145,7 +143,7 @@ static uint32_t index_of(tdm_graph *graph, tdm_value value, const char *kind, co
 }
 
 tdm_value tdm_input(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
-  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
   if (tdm_dtype_bytes(dtype) == 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "input %s: %d is no dtype", name,
                           (int)dtype);
@@ -436,17 +434,17 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const bool asked = operation && (attributes || operation->attribute_bytes == 0);
   const size_t output_count = asked ? tdm_ir_output_count(operation, attributes) : 0;
   for (size_t i = 0; outputs && i < output_count; i++)
-    outputs[i] = invalid;
+    outputs[i] = TDM_NO_VALUE;
   name = tdm_graph_name(graph, name);
   if (!operation) return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s: no operation", name);
-  if (!tdm_graph_is_open(graph, name)) return invalid;
-  if (!check_operation(graph, operation, name, attributes)) return invalid;
+  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
+  if (!check_operation(graph, operation, name, attributes)) return TDM_NO_VALUE;
   if (output_count == 0 || output_count > TDM_KERNEL_MAX_OUTPUTS)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: %zu outputs", operation->name, name,
                           output_count);
   uint32_t indices[TDM_KERNEL_MAX_INPUTS];
-  if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return invalid;
-  if (!check_overwriting(graph, operation, name, indices, output_count)) return invalid;
+  if (!read_inputs(graph, operation, name, inputs, input_count, indices)) return TDM_NO_VALUE;
+  if (!check_overwriting(graph, operation, name, indices, output_count)) return TDM_NO_VALUE;
   const char *path = path_of(graph, name);
   if (!path) return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   if (!graph->lent && scope_of(graph)->absent)
@@ -454,7 +452,7 @@ tdm_value tdm_append(tdm_graph *graph, const tdm_operation *operation, const cha
   const tdm_insertion at = insertion_for(graph, path);
   const uint32_t first =
       tdm_insert(graph, &at, operation, attributes, indices, node_inputs(operation, input_count));
-  if (first && !check_dtype(graph, operation, path, first)) return invalid;
+  if (first && !check_dtype(graph, operation, path, first)) return TDM_NO_VALUE;
   for (uint32_t i = 0; outputs && first && i < output_count; i++)
     outputs[i] = tdm_ir_handle(graph, first + i);
   return tdm_ir_handle(graph, first);

@@ -3,17 +3,15 @@
  * contents. */
 #include "graph/ir/ir.h"
 
-static const tdm_value invalid = {0, 0};
-
 tdm_value tdm_kept(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape) {
-  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
   if (!tdm_shape_is_valid(&shape) || !tdm_shape_is_concrete(&shape))
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "kept %s: its shape has to be of sizes, since a sequence has it before "
                           "any run",
                           name);
   const tdm_value input = tdm_input(graph, name, dtype, shape);
-  if (!tdm_value_is_valid(input)) return invalid;
+  if (!tdm_value_is_valid(input)) return TDM_NO_VALUE;
   if (TDM_ARRAY_RESERVE(graph, &graph->kepts, 1) != TDM_OK)
     return tdm_graph_fail_message(graph, TDM_OUT_OF_MEMORY);
   graph->kepts.items[graph->kepts.count++] = (tdm_graph_kept){
@@ -57,7 +55,7 @@ static bool check_outputs(tdm_graph *graph, const char *name, const tdm_graph_ke
 tdm_value tdm_keep_rows(tdm_graph *graph, const char *name, tdm_value kept, tdm_value rows,
                         tdm_value indices) {
   tdm_graph_kept *written = kept_of(graph, name, kept);
-  if (!written || !check_outputs(graph, name, written)) return invalid;
+  if (!written || !check_outputs(graph, name, written)) return TDM_NO_VALUE;
   const tdm_value operands[] = {kept, rows, indices};
   const tdm_value whole =
       tdm_append(graph, &tdm_operation_index_copy, name, NULL, operands, 3, NULL);

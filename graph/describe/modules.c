@@ -3,8 +3,6 @@
  * parameters. */
 #include "graph/ir/rewriter.h"
 
-static const tdm_value invalid = {0, 0};
-
 /* Returns true if the module is complete; otherwise the graph's error names the missing part. */
 static bool check_module(tdm_graph *graph, const char *function, const tdm_module *module) {
   const char *missing = NULL;
@@ -64,13 +62,13 @@ static bool check_value(tdm_graph *graph, const tdm_module *module, const char *
 static tdm_value apply(tdm_graph *graph, const tdm_module *module, tdm_value input) {
   if (!check_module(graph, "tdm_parallel_apply", module) ||
       !check_value(graph, module, "its input", input))
-    return invalid;
+    return TDM_NO_VALUE;
   const size_t first = graph->nodes.count;
   tdm_scope_push(graph, module->name);
   if (module->device) tdm_place(graph, module->device);
   const tdm_value output = module->build(graph, module->user, input);
   if (graph->status != TDM_OK || !check_value(graph, module, "what it answers", output))
-    return invalid;
+    return TDM_NO_VALUE;
   tdm_scope_pop(graph);
   if (module->replica > 0) mark_replica(graph, first);
   return output;
@@ -79,7 +77,7 @@ static tdm_value apply(tdm_graph *graph, const tdm_module *module, tdm_value inp
 void tdm_parallel_apply(tdm_graph *graph, const tdm_module *modules, const tdm_value *inputs,
                         size_t count, tdm_value *outputs) {
   for (size_t i = 0; outputs && i < count; i++)
-    outputs[i] = invalid;
+    outputs[i] = TDM_NO_VALUE;
   if (!tdm_graph_is_open(graph, "tdm_parallel_apply")) return;
   if (count > 0 && (!modules || !inputs || !outputs)) {
     tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,

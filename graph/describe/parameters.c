@@ -9,8 +9,6 @@
 #include "graph/ir/names.h"
 #include "tandem/graph/sessions.h"
 
-static const tdm_value invalid = {0, 0};
-
 static tdm_value find_known(tdm_graph *graph, size_t index, tdm_dtype dtype,
                             const tdm_shape *shape) {
   const uint32_t value = graph->persistents.items[index].value;
@@ -94,7 +92,7 @@ static const char *path_from_top(tdm_graph *graph, const char *name, const char 
 /* Adds a persistent value with a new path. */
 static tdm_value add_persistent(tdm_graph *graph, const char *path, const tdm_spec *spec,
                                 const tdm_initializer *initializer, bool is_state, uint32_t like) {
-  if (!holds_initial(graph, path, spec->dtype, initializer)) return invalid;
+  if (!holds_initial(graph, path, spec->dtype, initializer)) return TDM_NO_VALUE;
   const tdm_ir_value value = {.spec = *spec,
                               .kind = TDM_VALUE_PERSISTENT,
                               .binding = (uint32_t)graph->persistents.count,
@@ -138,18 +136,19 @@ static tdm_value declare(tdm_graph *graph, const char *path, const tdm_spec *spe
 tdm_value tdm_parameter(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_shape shape,
                         const tdm_initializer *initializer) {
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
-  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec)) return invalid;
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec))
+    return TDM_NO_VALUE;
   const char *path = path_from_top(graph, name, "");
-  return path ? declare(graph, path, &spec, initializer, false, 0) : invalid;
+  return path ? declare(graph, path, &spec, initializer, false, 0) : TDM_NO_VALUE;
 }
 
 tdm_value tdm_get_parameter(tdm_graph *graph, const char *name) {
-  if (!tdm_graph_is_open(graph, name)) return invalid;
+  if (!tdm_graph_is_open(graph, name)) return TDM_NO_VALUE;
   const char *path = path_from_top(graph, name, "");
   const size_t number = path ? number_of(graph, path) : 0;
   if (number) return tdm_ir_handle(graph, graph->persistents.items[number - 1].value);
   tdm_choices parameters;
-  if (!path) return invalid;
+  if (!path) return TDM_NO_VALUE;
   return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "the graph has no parameter '%.64s'; %s", path,
                         tdm_parameters_text(graph, path, &parameters));
 }
@@ -161,9 +160,10 @@ tdm_value tdm_state(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_sha
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
                           "state %s: what it is to live with is no value of the graph",
                           name ? name : "?");
-  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec)) return invalid;
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "parameter", name, &spec))
+    return TDM_NO_VALUE;
   const char *path = path_from_top(graph, name, "");
-  return path ? declare(graph, path, &spec, initializer, true, like.index) : invalid;
+  return path ? declare(graph, path, &spec, initializer, true, like.index) : TDM_NO_VALUE;
 }
 
 tdm_value tdm_declare_state_of_each(tdm_graph *graph, const char *path, tdm_dtype dtype,
@@ -219,11 +219,12 @@ tdm_value tdm_constant(tdm_graph *graph, const char *name, tdm_dtype dtype, tdm_
                        const void *data) {
   name = tdm_graph_name(graph, name);
   const tdm_spec spec = {dtype, TDM_FORMAT_DENSE, shape};
-  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "constant", name, &spec)) return invalid;
+  if (!tdm_graph_is_open(graph, name) || !is_legal(graph, "constant", name, &spec))
+    return TDM_NO_VALUE;
   if (!data && tdm_shape_count(&shape) > 0)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "constant %s: its data is NULL", name);
   const char *path = path_from_top(graph, name, "");
-  return path ? add_constant(graph, path, &spec, data) : invalid;
+  return path ? add_constant(graph, path, &spec, data) : TDM_NO_VALUE;
 }
 
 /* ---- Layers, and ties ---- */
@@ -277,9 +278,9 @@ static tdm_value declare_tied(tdm_graph *graph, const tdm_graph_tie *tie, const 
 static tdm_value declare_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
                                    const tdm_spec *spec, const tdm_initializer *initializer,
                                    bool is_state, uint32_t like) {
-  if (!tdm_graph_is_open(graph, layer)) return invalid;
+  if (!tdm_graph_is_open(graph, layer)) return TDM_NO_VALUE;
   const char *path = path_from_top(graph, layer, suffix);
-  if (!path || !is_legal(graph, "parameter", path, spec)) return invalid;
+  if (!path || !is_legal(graph, "parameter", path, spec)) return TDM_NO_VALUE;
   const tdm_graph_tie *tie = find_tie(graph, path);
   const size_t known = number_of(graph, path);
   if (tie && strcmp(tie->name, tie->of) != 0) return declare_tied(graph, tie, path, spec);

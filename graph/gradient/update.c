@@ -20,7 +20,7 @@ size_t tdm_update_count(const tdm_update *update) {
 }
 
 static tdm_value handle(const tdm_update *update, size_t index, uint32_t value) {
-  return index < tdm_update_count(update) ? tdm_ir_handle(update->graph, value) : (tdm_value){0, 0};
+  return index < tdm_update_count(update) ? tdm_ir_handle(update->graph, value) : TDM_NO_VALUE;
 }
 
 static const tdm_adjoint *gradient_of(const tdm_update *update, size_t index) {
@@ -30,7 +30,7 @@ static const tdm_adjoint *gradient_of(const tdm_update *update, size_t index) {
 
 tdm_value tdm_update_parameter(const tdm_update *update, size_t index) {
   return index < tdm_update_count(update) ? handle(update, index, update->items[index].parameter)
-                                          : (tdm_value){0, 0};
+                                          : TDM_NO_VALUE;
 }
 
 const char *tdm_update_name(const tdm_update *update, size_t index) {

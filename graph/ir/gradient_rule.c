@@ -21,21 +21,19 @@ static uint32_t input_index(const tdm_gradient *gradient, size_t index) {
   return index < node->input_count ? node->inputs[index] : 0;
 }
 
-static const tdm_value none = {0, 0};
-
 tdm_value tdm_gradient_input(const tdm_gradient *gradient, size_t index) {
-  return gradient ? tdm_ir_handle(gradient->graph, input_index(gradient, index)) : none;
+  return gradient ? tdm_ir_handle(gradient->graph, input_index(gradient, index)) : TDM_NO_VALUE;
 }
 
 tdm_value tdm_gradient_output(const tdm_gradient *gradient, size_t index) {
-  if (!gradient) return none;
+  if (!gradient) return TDM_NO_VALUE;
   const tdm_ir_node *node = gradient->node;
   return tdm_ir_handle(gradient->graph,
                        index < node->output_count ? node->first_output + (uint32_t)index : 0);
 }
 
 tdm_value tdm_gradient_of_output(const tdm_gradient *gradient, size_t index) {
-  if (!gradient) return none;
+  if (!gradient) return TDM_NO_VALUE;
   return tdm_ir_handle(gradient->graph,
                        index < TDM_KERNEL_MAX_OUTPUTS ? gradient->d_outputs[index] : 0);
 }

@@ -70,7 +70,7 @@ uint32_t tdm_chunked_version(const tdm_chunked *chunked, uint32_t value, size_t 
 }
 
 tdm_value tdm_chunked_input(const tdm_chunked *chunked, size_t input, size_t i) {
-  if (!chunked || i >= chunked->count) return (tdm_value){0, 0};
+  if (!chunked || i >= chunked->count) return TDM_NO_VALUE;
   return tdm_ir_handle(chunked->graph, tdm_chunked_version(chunked, input_of(chunked, input), i));
 }
 
@@ -101,7 +101,7 @@ static bool is_made_in_parts(const tdm_chunked *chunked, uint32_t value) {
 
 tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
   uint32_t value = input_of(chunked, input);
-  if (!value) return (tdm_value){0, 0};
+  if (!value) return TDM_NO_VALUE;
   if (value &&
       (chunked->cuts[value].dimension == -1 || chunked->cuts[value].dimension == TDM_CUT_REPEATED))
     value = tdm_chunked_version(chunked, value, 0);
@@ -112,7 +112,7 @@ tdm_value tdm_chunked_whole(const tdm_chunked *chunked, size_t input) {
 
 tdm_value tdm_chunked_output(const tdm_chunked *chunked, size_t output, size_t i) {
   const uint32_t value = output_of(chunked, output);
-  if (!value || i >= chunked->count) return (tdm_value){0, 0};
+  if (!value || i >= chunked->count) return TDM_NO_VALUE;
   return tdm_ir_handle(chunked->graph, tdm_chunked_versions(chunked, value)[i]);
 }
 

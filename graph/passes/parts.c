@@ -397,7 +397,7 @@ void tdm_split(tdm_graph *graph, const char *name, tdm_value x, int dimension, c
                size_t count, tdm_value *out_parts) {
   name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
-    out_parts[i] = (tdm_value){0, 0};
+    out_parts[i] = TDM_NO_VALUE;
   if (!check_count(graph, name, count) || !check_array(graph, name, "sizes", sizes) ||
       !check_array(graph, name, "out_parts", out_parts))
     return;
@@ -408,7 +408,7 @@ void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, int dimen
                       tdm_value *out_parts) {
   name = tdm_graph_name(graph, name);
   for (size_t i = 0; out_parts && i < count && i < TDM_MAX_PARTS; i++)
-    out_parts[i] = (tdm_value){0, 0};
+    out_parts[i] = TDM_NO_VALUE;
   if (!check_count(graph, name, count) || !check_array(graph, name, "out_parts", out_parts)) return;
   tdm_parts_attributes attributes;
   memset(&attributes, 0, sizeof attributes);
@@ -424,7 +424,7 @@ tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                      int dimension) {
   name = tdm_graph_name(graph, name);
   if (!check_count(graph, name, count) || !check_array(graph, name, "parts", parts))
-    return (tdm_value){0, 0};
+    return TDM_NO_VALUE;
   return tdm_append_concat(graph, name, parts, count,
                            counted_dimension(graph, parts[0], dimension));
 }

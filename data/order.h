@@ -35,7 +35,7 @@ typedef struct tdm_order {
   tdm_order_segment *segments;
   size_t segment_count;
   size_t segment_capacity;
-  tdm_batch_range *batches; /* of this epoch */
+  tdm_batch_range *batches; /* batches of this epoch */
   int64_t batch_count;
   int64_t batch_size;
   bool drop_last;

@@ -13,8 +13,8 @@
 #define TDM_OP_FUSED "fused"
 
 #define TDM_FUSED_MEMBERS 12
-#define TDM_FUSED_INPUTS 8  /* of the node, and of each member */
-#define TDM_FUSED_OUTPUTS 4 /* of the node */
+#define TDM_FUSED_INPUTS 8  /* maximum of the node, and of each member */
+#define TDM_FUSED_OUTPUTS 4 /* maximum of the node */
 #define TDM_FUSED_ABSENT (TDM_FUSED_INPUTS + TDM_FUSED_MEMBERS) /* an optional operand */
 
 /* A node that was fused. The pointers are those of its separately prepared kernel, and outlive

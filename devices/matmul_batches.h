@@ -8,8 +8,8 @@
 #include "devices/operations/products.h"
 
 typedef struct tdm_matmul_batches {
-  int64_t count; /* of the result */
-  int rank;      /* of the result's leading dimensions */
+  int64_t count; /* number of batches of the result */
+  int rank;      /* number of the result's leading dimensions */
   int64_t dims[TDM_MAX_RANK];
   int64_t a_steps[TDM_MAX_RANK]; /* distance between neighbours of a dimension; 0: repeated */
   int64_t b_steps[TDM_MAX_RANK];

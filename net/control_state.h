@@ -121,7 +121,7 @@ struct tdm_control {
   size_t link_count;
   control_link *free_links; /* list of the free ones */
   control_peer *peers;      /* (rank_count) */
-  uint64_t sequence;        /* of the last message sent to any rank */
+  uint64_t sequence;        /* number of the last message sent to any rank */
   control_runs own_runs;    /* as of the last beat that could read them under the lock */
   tdm_timer beat;
   tdm_timer parting;
@@ -156,7 +156,7 @@ struct tdm_control {
   uint64_t runs;                    /* number of runs that this rank has begun */
   uint64_t histories[CONTROL_RUNS]; /* hash of the runs up to run n, in [n % CONTROL_RUNS] */
   uint32_t under_way;               /* number of runs that have not ended */
-  uint32_t refusals[CONTROL_RUNS];  /* of its run n, in [n % CONTROL_RUNS] */
+  uint32_t refusals[CONTROL_RUNS];  /* times that its run n was refused, in [n % CONTROL_RUNS] */
   control_refusal refusal;          /* its latest refusal */
   bool refusal_told;                /* the latest refusal was sent to the others */
   tdm_control_clock refused_clock;  /* for a refusal of another rank */

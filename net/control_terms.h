@@ -8,7 +8,7 @@
 #define TDM_CONTROL_QUEUES 32 /* queues of a rank that report progress */
 /* Size of a reason that a rank gives, terminator included: a whole thread's message fits. */
 #define TDM_CONTROL_REASON_BYTES TDM_MESSAGE_BYTES
-#define TDM_CONTROL_TEXT_BYTES (2 * TDM_CONTROL_REASON_BYTES) /* of a failure's text */
+#define TDM_CONTROL_TEXT_BYTES (2 * TDM_CONTROL_REASON_BYTES) /* size of a failure's text */
 
 typedef enum tdm_control_cause {
   TDM_CONTROL_SILENT = 1, /* nothing was received for silence_ns: the process was stopped, its host

@@ -60,10 +60,11 @@ typedef struct tdm_net_request {
    * INVALID_ARGUMENT (what arrived does not match the request), CANCELLED, UNAVAILABLE (a peer or
    * the path to it is lost), OUT_OF_MEMORY and INTERNAL. */
   tdm_status status;
-  int peer;             /* of a send or receive; the root of a broadcast; otherwise -1 */
-  uint32_t channel;     /* of a send or receive; otherwise number of the collective, from 0 */
+  int peer;             /* peer of a send or receive; the root of a broadcast; otherwise -1 */
+  uint32_t channel;     /* channel of a send or receive; otherwise number of the collective, from
+                         * 0 */
   size_t bytes;         /* posted by this rank */
-  size_t arrived_bytes; /* of a receive, at most bytes; if more arrived, the engine may not report
+  size_t arrived_bytes; /* size of a received message; if more arrived, the engine may not report
                          * it */
   int code;             /* the engine's code of the failure, for error_text; 0: none */
   /* Private to the engine. */
@@ -83,7 +84,7 @@ struct tdm_endpoint {
    * on all ranks, above 0; SIZE_MAX: there is never a handshake. */
   size_t eager_bytes;
   size_t posted_count;              /* requests that poll has yet to return */
-  char message[TDM_NET_TEXT_BYTES]; /* of the last call of the table that failed */
+  char message[TDM_NET_TEXT_BYTES]; /* message of the last call of the table that failed */
 };
 
 typedef struct tdm_endpoint_options {

@@ -107,7 +107,7 @@ typedef struct tdm_message {
 typedef struct tdm_wait {
   uint32_t program;  /* waits until this program of the same flight... */
   uint32_t position; /* ...has passed its command at this position */
-  bool previous;     /* of the preceding run instead: flight->previous_bases, if that is not NULL */
+  bool previous;     /* refers to the preceding run: flight->previous_bases, if that is not NULL */
 } tdm_wait;
 
 typedef struct tdm_command {

@@ -46,11 +46,11 @@ typedef struct tdm_cuda_refusal {
 typedef struct tdm_cuda_queue {
   tdm_queue base; /* has to be first: a tdm_queue of this kind is one of these */
   struct tdm_cuda_feeder *feeder;
-  const tdm_cuda_refusal *refusal;      /* of the feeder */
+  const tdm_cuda_refusal *refusal;      /* the feeder's refusal */
   tdm_cuda_kernel_stream kernel_stream; /* stream NULL: not opened, or the GPU refused */
   _Atomic(tdm_submission *) inbox;      /* newest first */
   tdm_submission *head;                 /* oldest first; not completely enqueued */
-  uint32_t marked_cursor;               /* of the head: commands below are covered by a mark */
+  uint32_t marked_cursor;               /* head's commands below this are covered by a mark */
   bool passed_over;                     /* a gate found the flight failed */
   bool lacks_staging;                   /* the pool has no buffer at the moment */
   struct tdm_member *summing;           /* memberships of groups with sums in progress (sums.h) */

@@ -15,7 +15,7 @@
 enum {
   LEAST_COPIES = 5,
   DEFAULT_COPIES = 15,
-  DISTANT_COPIES = 5, /* of one size and distance; each waits for the caches to be filled */
+  DISTANT_COPIES = 5, /* per size and distance; each waits for the caches to be filled */
   ASSUMED_CACHE_BYTES = 32 << 20,
   BENDS_FROM_BYTES = 256 << 10,
   BENDS_TO_BYTES = 8 << 20,
@@ -43,7 +43,7 @@ typedef struct measurement {
   tdm_context *context;
   tdm_links_calibration options;
   link_end ends[2];     /* from, to */
-  tdm_staging *staging; /* of the host's end if it is pinned; otherwise NULL */
+  tdm_staging *staging; /* memory of the host's end if it is pinned; otherwise NULL */
   tdm_memory between;   /* touched between use and copy; bytes 0: copies have no distances */
   double distances[TDM_LINK_DISTANCES];
   size_t most_bytes;                   /* largest size that fits */

@@ -23,13 +23,13 @@ enum {
   DEFAULT_MOST_BYTES = 16 << 20,
   GROWTH = 4,
   LEAST_SIZES = 3,
-  AHEAD_BYTES = 256 << 10, /* of the message that precedes a train */
+  AHEAD_BYTES = 256 << 10, /* size of the message that precedes a train */
   TRAIN_BYTES = 256 << 10, /* total of a train's messages, unless one of them is larger */
   LEAST_MESSAGES = 2,
   TRIP_FLIGHTS = 5, /* enough that both ranks keep their cores in one of them */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
-  BOTH_TRAINS = 3,           /* of each kind, in turns */
+  BOTH_TRAINS = 3,           /* number of each kind, in turns */
   BOTH_LENGTH = 2,           /* times a train: TCP takes some round trips to find its rate */
   SIZE_NS = 200000000,       /* time for the trains of a size, if more than the minimum fit */
   MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is skipped */

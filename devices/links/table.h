@@ -52,7 +52,7 @@ void tdm_link_set_publish(tdm_link_set *set);
 
 typedef struct tdm_links_calibration {
   size_t least_bytes, most_bytes; /* sizes double from least to most; 0: 1 KiB, 64 MiB */
-  uint32_t copies;                /* of one size, 5 to 64; 0: 15 */
+  uint32_t copies;                /* copies per size, 5 to 64; 0: 15 */
   uint64_t budget_ns;             /* per link; beyond it a size gets 5 copies. 0: 100 ms */
   /* Between two devices of the host: the most memory that is touched to evict a copy's sides from
    * the caches, limited to the last cache's size. 0: 64 MiB. */

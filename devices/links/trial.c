@@ -23,7 +23,7 @@ enum {
   COMMANDS = FIRST_WAIT + MOST_PROGRAMS
 };
 enum { FROM_BASE, TO_BASE, BETWEEN_BASE, BASES };
-enum { LINE = 64 }; /* of caches */
+enum { LINE = 64 }; /* bytes of a cache line */
 
 typedef struct touch {
   size_t bytes;

@@ -53,7 +53,7 @@ typedef struct tdm_machine {
 /* The links of a copy from one end to another. */
 typedef struct tdm_machine_route {
   double latency_ns;
-  double bytes_per_ns;                  /* of its narrowest link */
+  double bytes_per_ns;                  /* rate of its narrowest link */
   uint32_t hops[TDM_MACHINE_MOST_HOPS]; /* links, used simultaneously */
   uint32_t hop_count;
 } tdm_machine_route;

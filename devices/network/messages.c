@@ -9,7 +9,7 @@
 #include "devices/network/network_state.h"
 
 enum {
-  WORDS_BYTES = TDM_MESSAGE_BYTES, /* of a reason, for which every message has room */
+  WORDS_BYTES = TDM_MESSAGE_BYTES, /* size of a reason, for which every message has room */
   /* With its header a piece is sent without a handshake. If two ranks send each other larger ones
    * at once, the handshakes wait for the outgoing data. */
   LEAST_PIECE_BYTES = 4 << 10, /* smaller pieces are not worth their cost */

@@ -39,7 +39,7 @@ typedef struct tdm_message_progress {
   tdm_message_piece pieces[TDM_PIECES_OUT];
   size_t posted;     /* number of pieces that are outstanding or done */
   size_t passed;     /* number of pieces that are done */
-  tdm_status status; /* of a failure; the message ends when its other pieces are done */
+  tdm_status status; /* status of a failure; the message ends when its other pieces are done */
   char text[TDM_MESSAGE_BYTES];
   bool stuck; /* pieces stay outstanding that no rank will send: no message follows */
 } tdm_message_progress;

@@ -31,7 +31,7 @@ typedef struct tdm_sim_granule {
 } tdm_sim_granule;
 
 typedef struct tdm_sim_memory {
-  tdm_address begin;                               /* of 2^TDM_SIM_RANGE_BITS addresses */
+  tdm_address begin;                               /* first of 2^TDM_SIM_RANGE_BITS addresses */
   _Atomic(tdm_sim_granule *) pages[TDM_SIM_PAGES]; /* NULL: no address of it was allocated yet */
   size_t live[TDM_SIM_PAGES];                      /* granules in use */
   size_t cursor;                                   /* granule where the next search begins */

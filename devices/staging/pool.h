@@ -32,7 +32,7 @@ typedef struct tdm_pool_system {
 } tdm_pool_system;
 
 typedef struct tdm_staging_pool_options {
-  size_t cap_bytes; /* of all buffers; 0: TANDEM_STAGING_BYTES or a quarter of a node */
+  size_t cap_bytes; /* total of all buffers; 0: TANDEM_STAGING_BYTES or a quarter of a node */
   bool exact;       /* sizes are rounded to a page, not to a class (at most a quarter above) */
   const tdm_pool_system *system; /* copied; NULL: the machine's */
 } tdm_staging_pool_options;

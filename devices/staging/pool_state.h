@@ -22,7 +22,7 @@ typedef struct tdm_pool_buffer {
   bool bound;     /* the system granted device->node, and the memory is there */
   bool misplaced; /* it granted the node, and the memory is elsewhere */
   tdm_buffer_state state;
-  tdm_queue *queue; /* of the last use; NULL: it is over */
+  tdm_queue *queue; /* queue of the last use; NULL: it is over */
   uint64_t sequence;
 } tdm_pool_buffer;
 _Static_assert(offsetof(tdm_pool_buffer, staging) == 0, "a buffer is its staging");
@@ -30,7 +30,7 @@ _Static_assert(offsetof(tdm_pool_buffer, staging) == 0, "a buffer is its staging
 /* A thread that waits for room; on its stack. */
 typedef struct tdm_pool_waiter {
   struct tdm_pool_waiter *next;
-  uint32_t bell; /* of the context */
+  uint32_t bell; /* a bell of the context */
 } tdm_pool_waiter;
 
 struct tdm_pool {

@@ -29,7 +29,7 @@ struct tdm_oneshot_memory {
 };
 
 typedef struct oneshot_wait {
-  tdm_doorbell *bell; /* of the context, which outlives the ringing thread */
+  tdm_doorbell *bell; /* a bell of the context, which outlives the ringing thread */
   _Atomic bool settled;
 } oneshot_wait;
 

@@ -19,7 +19,7 @@ typedef enum style { STYLE_NUMBER, STYLE_WHOLE, STYLE_FIXED, STYLE_POWERS } styl
 typedef struct printer {
   FILE *out;
   const tdm_shape *shape;
-  tdm_dtype dtype; /* of data */
+  tdm_dtype dtype; /* dtype of data */
   tdm_dtype shown; /* the tensor's: float16 and bfloat16 are printed as float32 */
   const void *data;
   bool shortened; /* the middle of long dimensions is omitted */

@@ -18,7 +18,7 @@ struct tdm_topology {
   hwloc_obj_t *cores;       /* (core_count) */
   hwloc_obj_t *units;       /* (unit_count) */
   uint32_t *node_core_ends; /* (node_count): node i has cores ends[i-1]..ends[i]-1 */
-  size_t capacity;          /* of the three arrays */
+  size_t capacity;          /* capacity of the three arrays */
 };
 
 /* Returns the best node of an object's nodeset, or NULL if there is none. */

@@ -148,7 +148,7 @@ double tdm_alike_vote_ns(const tdm_forecasting *state) {
 typedef struct exchange {
   tdm_forecasting *state;
   size_t step;
-  double bytes; /* of each rank */
+  double bytes; /* bytes of each rank */
   bool gathers;
   uint32_t latest; /* task with which everything so far ends */
   uint32_t meeting;

@@ -151,7 +151,7 @@ tdm_status tdm_costs_put(tdm_costs *costs, const char *class_name, const char *k
 /* ---- Learning ---- */
 
 typedef struct learned {
-  double sum_ns;  /* of the medians of equal steps */
+  double sum_ns;  /* sum of the medians of equal steps */
   uint32_t count; /* number of those that have a median */
   size_t first;   /* the first of the equal steps */
 } learned;

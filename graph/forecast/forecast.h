@@ -25,9 +25,9 @@ typedef struct tdm_alike {
   uint32_t simulated;  /* number of ranks */
   tdm_machine machine; /* only the simulated hosts, whose links represent the others' */
   tdm_collective algorithm;
-  double latency_ns;         /* of the slowest route from a rank to the next */
-  double bytes_per_ns;       /* of the narrowest route */
-  size_t device_count;       /* of the context */
+  double latency_ns;         /* latency of the slowest route from a rank to the next */
+  double bytes_per_ns;       /* rate of the narrowest route */
+  size_t device_count;       /* number of the context's devices */
   tdm_alike_bucket *buckets; /* (device_count) */
   uint32_t *next;            /* per step: the next one in its bucket; NONE: it is the last */
   uint32_t *edges;           /* (device_count, simulated): queues of what ranks send; NONE: none */

@@ -33,7 +33,7 @@ typedef struct tdm_virtual_link {
   /* Filled by the simulation: */
   double bytes;
   double busy_ns;     /* while a copy uses it, latency included */
-  double critical_ns; /* of copies in the longest chain whose narrowest link this is */
+  double critical_ns; /* time of copies in the longest chain whose narrowest link this is */
   uint32_t copy_count;
 } tdm_virtual_link;
 

@@ -16,7 +16,7 @@ typedef struct tdm_picture_node {
   const char *result;  /* "float32 [3, 4]" */
   const char *route;   /* for transfers "direct", ...; otherwise NULL */
   const char *cause;   /* for transfers */
-  uint64_t bytes;      /* of its first result */
+  uint64_t bytes;      /* size of its first result */
   double predicted_ns; /* here and below negative if unknown */
   double measured_ns;
   bool update;

@@ -16,10 +16,10 @@
 enum { DEVICES_TEXT = 64, COLUMN = TDM_BYTES_TEXT, COLUMNS = 6 };
 
 typedef struct row {
-  const tdm_ir_node *first; /* of the lowered graph */
+  const tdm_ir_node *first; /* first node in the lowered graph */
   const tdm_ir_node *last;
   int64_t parameters; /* number of those that no row above reads */
-  uint64_t bytes;     /* of its nodes' results in a run */
+  uint64_t bytes;     /* size of its nodes' results in a run */
   double ns;          /* negative: not measured */
   char devices[DEVICES_TEXT];
 } row;
@@ -32,7 +32,7 @@ typedef struct summary {
   size_t count;
   tdm_map paths;        /* maps a path to its row */
   bool *counted;        /* per value of the lowered graph: a row contains its parameters */
-  uint64_t state_bytes; /* of parameters and states that the plan reads */
+  uint64_t state_bytes; /* size of parameters and states that the plan reads */
   double transfer_ns, rest_ns;
   bool measured;
 } summary;

@@ -51,7 +51,7 @@ typedef struct tdm_timeline_plan {
 
 typedef struct tdm_timeline_event {
   uint32_t run;  /* index in runs */
-  uint32_t node; /* of the run's plan */
+  uint32_t node; /* index in the run's plan */
   uint32_t row;
   bool failed;
   uint64_t wait_ns; /* the queue waited from here to begin_ns; 0: it did not */
@@ -147,7 +147,7 @@ tdm_status tdm_timeline_summarize(tdm_timeline *timeline,
 tdm_status tdm_timeline_text(tdm_timeline *timeline, FILE *out) TDM_WARN_UNUSED;
 /* The events of one command, or of one link. */
 typedef struct tdm_timeline_share {
-  const tdm_timeline_node *node; /* of the first event */
+  const tdm_timeline_node *node; /* node of the first event */
   const tdm_timeline_row *row;
   uint64_t busy_ns;
   uint64_t bytes;

@@ -74,7 +74,7 @@ static void add_up_rows(const tdm_timeline *timeline, tdm_timeline_summary *summ
 
 /* The part of the path of nodes with one name and action, in any plan. */
 typedef struct node_share {
-  uint32_t plan; /* of the first one */
+  uint32_t plan; /* plan of the first one */
   uint32_t node;
   uint64_t sum_ns;
 } node_share;

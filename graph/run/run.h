@@ -38,8 +38,8 @@ typedef struct tdm_run_state {
   tdm_admission admission; /* has to be first */
   tdm_loop_task task;
   tdm_timer deadline;
-  uint64_t due_ns;            /* of the deadline; 0: none */
-  uint64_t id;                /* of a submitted run */
+  uint64_t due_ns;            /* time of the deadline; 0: none */
+  uint64_t id;                /* id of a submitted run */
   struct tdm_run_state *next; /* in the plan's list of idle runs */
   tdm_session *session;       /* retained while asynchronous */
   tdm_plan *plan;
@@ -48,10 +48,10 @@ typedef struct tdm_run_state {
   tdm_run_stage stage;
   uint64_t *previous; /* after another run: the flight's previous_bases (program_count) */
   bool asynchronous;
-  uint32_t bell; /* of a blocking caller */
+  uint32_t bell; /* bell of a blocking caller */
   _Atomic uint32_t granted;
   _Atomic uint32_t done;
-  tdm_status status; /* of the run, valid when done */
+  tdm_status status; /* status of the run, valid when done */
   char message[TDM_MESSAGE_BYTES];
   uint64_t began_ns;           /* when it was launched, if the plan is tuned */
   uint64_t took_ns;            /* from then until it had settled */
@@ -66,7 +66,7 @@ typedef struct tdm_run_state {
   tdm_tensor **outputs;  /* per delivery */
   tdm_run_callback callback;
   void *user;
-  tdm_fetch *fetches; /* of an asynchronous run: names are the graph's */
+  tdm_fetch *fetches; /* fetches of an asynchronous run: names are the graph's */
 } tdm_run_state;
 
 /* Fails with INVALID_ARGUMENT, naming function, if the session or a list with a count is NULL. */

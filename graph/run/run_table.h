@@ -12,7 +12,7 @@ struct tdm_run_state;
 
 typedef struct tdm_run_place {
   struct tdm_run_state *run; /* NULL: free */
-  uint32_t generation;       /* of the latest run here */
+  uint32_t generation;       /* generation of the latest run here */
   uint32_t next_free;        /* index + 1; 0: none */
 } tdm_run_place;
 

@@ -111,7 +111,7 @@ typedef struct loaded {
   tdm_region region;
   uint64_t store_step;
   const tdm_session_numbers **numbers; /* per trainer of the store; NULL: missing in the list */
-  tdm_tensor_list *values;             /* of the store */
+  tdm_tensor_list *values;             /* values of the store */
 } loaded;
 
 static tdm_status read_all(tdm_session *session, const tdm_tensor_list *list, loaded *it) {

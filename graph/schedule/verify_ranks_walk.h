@@ -10,7 +10,7 @@
 /* A message as described by its two ends. */
 typedef struct match {
   uint32_t number;
-  uint32_t ranks[2]; /* of the send and of the receive; NONE: not found yet */
+  uint32_t ranks[2]; /* ranks of the send and of the receive; NONE: not found yet */
   uint32_t steps[2];
 } match;
 

@@ -13,7 +13,7 @@ typedef struct tdm_initialized {
   tdm_initializer initializer;
   uint64_t seed;
   int64_t first_row;    /* 0 for a whole parameter */
-  const void *elements; /* of a constant, whose initializer is not read; otherwise NULL */
+  const void *elements; /* elements of a constant, whose initializer is not read; otherwise NULL */
 } tdm_initialized;
 
 /* Copies that have not run yet. {.context = context} is empty. Their sources and targets must stay

@@ -39,14 +39,14 @@ struct tdm_store_entry {
   tdm_store_entry *next; /* in creation order */
   char *name;
   tdm_table_shard shard;       /* its table is a string of the entry's; NULL: not a shard */
-  tdm_store_entry *next_shard; /* of its table; NULL: it is the last one, or not a shard */
+  tdm_store_entry *next_shard; /* next one of its table; NULL: it is the last one, or not a shard */
   tdm_spec spec;
   tdm_storage *storage; /* at home; NULL while there is only a loaded value in `pending` */
   tdm_tensor *pending;
-  tdm_initializer initializer; /* of the session that bound it first, with its seed */
+  tdm_initializer initializer; /* initializer of the session that bound it first, with its seed */
   uint64_t seed;
-  bool is_state;    /* of an optimizer */
-  bool is_constant; /* of a graph: neither saved nor loaded */
+  bool is_state;    /* belongs to an optimizer */
+  bool is_constant; /* constant of a graph: neither saved nor loaded */
   bool stale;       /* in a broken store: not loaded again yet */
   bool listed;      /* contained in what is being loaded */
   uint64_t version;

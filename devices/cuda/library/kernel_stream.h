@@ -25,7 +25,7 @@ typedef enum tdm_cuda_report_kind {
 } tdm_cuda_report_kind;
 
 typedef struct tdm_cuda_report {
-  int64_t position; /* of the first wrong element; -1: none */
+  int64_t position; /* index of the first wrong element; -1: none */
   int64_t value;    /* the wrong element; for FINITE the bits of a double */
   int64_t bound;
   int32_t kind;  /* tdm_cuda_report_kind */
@@ -35,7 +35,7 @@ typedef struct tdm_cuda_report {
 typedef struct tdm_cuda_kernel_stream {
   tdm_cuda_stream stream; /* has to be first: a user's kernel reads only this */
   const tdm_cuda_api *api;
-  tdm_cuda_blas *blas;     /* of the device, created at first use */
+  tdm_cuda_blas *blas;     /* the device's handle, created at first use */
   bool tf32;               /* cuBLAS may round to TF32 */
   tdm_cuda_report *report; /* for the command being executed; unused so far */
 } tdm_cuda_kernel_stream;

@@ -61,11 +61,9 @@ typedef struct tdm_net_request {
    * the path to it is lost), OUT_OF_MEMORY and INTERNAL. */
   tdm_status status;
   int peer;             /* peer of a send or receive; the root of a broadcast; otherwise -1 */
-  uint32_t channel;     /* channel of a send or receive; otherwise number of the collective, from
-                         * 0 */
+  uint32_t channel;     /* channel of a transfer; otherwise number of the collective, from 0 */
   size_t bytes;         /* posted by this rank */
-  size_t arrived_bytes; /* size of a received message; if more arrived, the engine may not report
-                         * it */
+  size_t arrived_bytes; /* received, at most bytes; the engine may not report that more came */
   int code;             /* the engine's code of the failure, for error_text; 0: none */
   /* Private to the engine. */
   size_t pieces;

@@ -5,8 +5,7 @@
 #include "core/process.h"
 #include "devices/context/context_state.h"
 
-static _Thread_local const tdm_context *thread_context; /* set on a device's thread; NULL on
-                                                         * others */
+static _Thread_local const tdm_context *thread_context; /* NULL except on its threads */
 
 void tdm_context_thread_begins(tdm_context *context) {
   thread_context = context;

@@ -65,6 +65,34 @@ static tdm_status read_file(const char *path, text *out) {
   return status;
 }
 
+/* Returns the number of bytes of the code point that begins at `at`; 0 if it is not UTF-8
+ * (RFC 3629). */
+static int64_t point_bytes(const unsigned char *at, int64_t left) {
+  const unsigned lead = at[0];
+  if (lead < 0x80) return 1;
+  const int64_t count = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || count > left) return 0;
+  unsigned least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80; /* of the second byte */
+  unsigned most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (int64_t i = 1; i < count; i++) {
+    if (at[i] < least || at[i] > most) return 0;
+    least = 0x80;
+    most = 0xBF;
+  }
+  return count;
+}
+
+static tdm_status check_utf8(const char *name, const text *checked) {
+  for (int64_t at = 0; at < checked->byte_count;) {
+    const int64_t count = point_bytes(checked->bytes + at, checked->byte_count - at);
+    if (count == 0)
+      return tdm_fail(TDM_INVALID_ARGUMENT, "--text %s: byte %lld (0x%02X) is not UTF-8", name,
+                      (long long)at, checked->bytes[at]);
+    at += count;
+  }
+  return TDM_OK;
+}
+
 static void number_characters(text *numbered) {
   for (int i = 0; i < 256; i++)
     numbered->ids[i] = -1;
@@ -79,7 +107,8 @@ static void number_characters(text *numbered) {
 
 tdm_status text_read(const char *path, text *out_text) {
   *out_text = (text){.bytes = NULL};
-  const tdm_status status = path ? read_file(path, out_text) : read_verses(out_text);
+  tdm_status status = path ? read_file(path, out_text) : read_verses(out_text);
+  if (status == TDM_OK && path) status = check_utf8(path, out_text);
   if (status == TDM_OK)
     number_characters(out_text);
   else

@@ -14,7 +14,8 @@ typedef struct text {
 } text;
 
 /* Reads a file, or, where path is NULL, the verses that the program `bible` of Debian's package
- * bible-kjv prints, without their references. Fails naming what is missing. */
+ * bible-kjv prints, without their references. Fails naming what is missing, and with
+ * INVALID_ARGUMENT and the first wrong byte if a file is not UTF-8. */
 tdm_status text_read(const char *path, text *out_text);
 void text_release(text *released);
 /* The characters as a tensor int64 (character_count) of their bytes. */

@@ -68,6 +68,26 @@ static void learns_a_sentence_by_heart(void **state) {
   if (loaded > 0.5) fail_msg("loaded: %g bits", loaded);
 }
 
+/* A byte that is none, an overlong form, a surrogate, a point beyond the last, and a cut one. */
+static void refuses_texts_that_are_not_utf8(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes, *says;
+  } cases[] = {{"ab\xff", "byte 2 (0xFF)"},
+               {"\xc0\xaf", "byte 0 (0xC0)"},
+               {"a\xed\xa0\x80", "byte 1 (0xED)"},
+               {"\xf4\x90\x80\x80", "byte 0 (0xF4)"},
+               {"caf\xc3", "byte 3 (0xC3)"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    write_file("broken", cases[i].bytes, strlen(cases[i].bytes));
+    program_expect("--text broken", 1,
+                   (const char *const[]){"--text broken: ", cases[i].says, "is not UTF-8", NULL});
+  }
+  static const char points[] = "\xc3\xa9\xe6\xbc\xa2\xef\xbf\xbf\xf0\x9f\x98\x80";
+  write_file("whole", points, sizeof points - 1);
+  program_expect("--text whole", 1, (const char *const[]){"characters is too short", NULL});
+}
+
 static void refuses_what_cannot_work(void **state) {
   (void)state;
   program_expect("--text nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
@@ -83,6 +103,7 @@ static void refuses_what_cannot_work(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(learns_a_sentence_by_heart),
+      cmocka_unit_test(refuses_texts_that_are_not_utf8),
       cmocka_unit_test(refuses_what_cannot_work),
   };
   if (argc != 2) return 2;

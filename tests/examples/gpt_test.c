@@ -117,6 +117,9 @@ static void a_text_of_other_characters_is_refused(void **state) {
 static void refuses_what_cannot_work(void **state) {
   (void)state;
   program_expect("--text nowhere", 1, (const char *const[]){"nowhere", "No such file", NULL});
+  write_file("broken", "ab\xff", 3);
+  program_expect("--text broken", 1,
+                 (const char *const[]){"--text broken: byte 2 (0xFF) is not UTF-8", NULL});
   program_expect(SMALL "--prompt '#'", 1, (const char *const[]){"--prompt #", NULL});
   program_expect(SMALL "--characters 200", 1,
                  (const char *const[]){"a text of 200 characters is too short", NULL});

@@ -94,6 +94,22 @@ static tdm_value goes_over_devices(tdm_graph *graph, const operands *of) {
   return y;
 }
 
+static tdm_value build_module(tdm_graph *graph, void *user, tdm_value input) {
+  (void)user;
+  return tdm_flip(graph, "f", input, (const int[]){1}, 1);
+}
+
+/* Halves of the rows go to replicas of a module, and come back. */
+static tdm_value goes_over_replicas(tdm_graph *graph, const operands *of) {
+  const tdm_module module = {.name = "part", .build = build_module};
+  tdm_module replicas[2];
+  tdm_value halves[2], made[2] = {{0, 0}, {0, 0}};
+  tdm_split_evenly(graph, "halves", of->x, 0, 2, halves);
+  const size_t count = tdm_replicate(graph, &module, "cpu:0,sim:0", replicas, 2);
+  tdm_parallel_apply(graph, replicas, halves, count, made);
+  return tdm_concat(graph, "whole", made, 2, 0);
+}
+
 static const struct {
   const char *name;
   build_function build;
@@ -135,7 +151,8 @@ static const struct {
     LISTED(detaches),
     LISTED(splits),
     LISTED(splits_evenly),
-    LISTED(goes_over_devices)};
+    LISTED(goes_over_devices),
+    LISTED(goes_over_replicas)};
 enum { COUNT_OF_MOVES = sizeof moves / sizeof moves[0] };
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -299,19 +316,49 @@ static void orders_take_every_number(void **state) {
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* To an accelerator and back, and rows over devices and together again. */
+static void assert_elements(const tdm_tensor *tensor, const unsigned char *expected, size_t bytes) {
+  unsigned char got[ELEMENTS * 8];
+  assert_non_null(tensor);
+  assert_int_equal(tdm_tensor_bytes(tensor), bytes);
+  assert_int_equal(tdm_tensor_read(tensor, got, bytes), TDM_OK);
+  assert_memory_equal(got, expected, bytes);
+}
+
+/* Rows or columns over devices, and together again. */
+static void check_scattered(tdm_tensor *tensor, int dimension, const unsigned char *expected,
+                            size_t bytes) {
+  tdm_tensor *chunks[3];
+  size_t count = 0;
+  assert_int_equal(
+      tdm_tensors_scatter(tensor, "sim:0,cpu:0,sim:0", dimension, NULL, chunks, 3, &count), TDM_OK);
+  assert_true(count > 1);
+  for (int i = 0; i < 2; i++) {
+    tdm_tensor *whole = tdm_tensors_gather(chunks, count, dimension, i == 0 ? "cpu:0" : "sim:0");
+    assert_elements(whole, expected, bytes);
+    tdm_tensor_release(whole);
+  }
+  for (size_t i = 0; i < count; i++)
+    tdm_tensor_release(chunks[i]);
+}
+
+/* To an accelerator and back, to several devices at once, and in parts and together again. */
 static void tensors_travel_in_every_dtype(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);
   for (size_t k = 0; k < DTYPES; k++) {
-    unsigned char given[ELEMENTS * 8], got[ELEMENTS * 8];
+    unsigned char given[ELEMENTS * 8];
     const size_t bytes = ELEMENTS * tdm_dtype_bytes(dtypes[k]);
     make_elements(dtypes[k], 0, given);
     tdm_tensor *tensor = tdm_tensor_from(context, dtypes[k], tdm_shape_of(2, ROWS, COLUMNS), given);
     tdm_tensor *there = tdm_tensor_to(tensor, "sim:0", TDM_DTYPE_NONE);
-    assert_non_null(there);
-    assert_int_equal(tdm_tensor_read(there, got, bytes), TDM_OK);
-    assert_memory_equal(got, given, bytes);
+    assert_elements(there, given, bytes);
+    tdm_tensor *copies[2];
+    assert_int_equal(tdm_tensors_broadcast(&there, 1, "cpu:0,sim:0", copies, 2), TDM_OK);
+    for (int i = 0; i < 2; i++) {
+      assert_elements(copies[i], given, bytes);
+      check_scattered(copies[i], i, given, bytes);
+      tdm_tensor_release(copies[i]);
+    }
     tdm_tensor_release(there);
     tdm_tensor_release(tensor);
   }

@@ -1,51 +1,8 @@
 /* Dtypes of files from which state dicts are loaded: conversions, and refused files. */
+#include "tests/checkpoint/dict_model.h"
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
-
-/* A model with parts in parts. */
-static tdm_session *session_of(uint64_t seed) {
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_shape rows = tdm_shape_of(1, TDM_DIM("batch"));
-  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
-  tdm_place(graph, TEST_KIND ":0");
-  x = tdm_batch_norm(graph, "block/inner/norm", tdm_linear(graph, "block/fc", x, 4));
-  x = tdm_linear(graph, "head", x, 2);
-  const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = OPTIONS(
-      tdm_session_options,
-      o.loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
-      o.optimizer = &adam, o.seed = seed);
-  tdm_session *session = tdm_session_create(graph, &options);
-  if (!session) fail_msg("%s", tdm_last_message());
-  tdm_graph_release(graph);
-  return session;
-}
-
-static void train(tdm_session *session) {
-  static const float x[] = {1, 2, 3, -1, 0, 2};
-  static const int64_t classes[] = {0, 1};
-  tdm_tensor *tensors[] = {tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 2, 3), x),
-                           tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 2), classes)};
-  const tdm_feed feeds[] = {{"x", tensors[0], false}, {"class", tensors[1], false}};
-  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
-  tdm_tensor_release(tensors[0]);
-  tdm_tensor_release(tensors[1]);
-}
-
-static tdm_tensor_list *dict_of(tdm_session *session, const tdm_state_dict_options *options) {
-  tdm_tensor_list *list;
-  assert_ok(tdm_session_state_dict(session, options, &list));
-  return list;
-}
-
-static void assert_same_parameters(tdm_session *a, tdm_session *b) {
-  tdm_tensor_list *mine = dict_of(a, NULL);
-  tdm_tensor_list *other = dict_of(b, NULL);
-  assert_same_state(mine, other);
-  tdm_tensor_list_release(mine);
-  tdm_tensor_list_release(other);
-}
 
 /* The session's parameters, each converted to dtype. */
 static tdm_tensor_list *dict_as(tdm_session *session, tdm_dtype dtype) {
@@ -69,10 +26,11 @@ static void floating_dtypes_are_converted_if_allowed(void **unused) {
   static const tdm_dtype dtypes[] = {TDM_FLOAT64, TDM_FLOAT16, TDM_BFLOAT16};
   char path[512];
   checkpoint_path(path, "converted.safetensors");
-  tdm_session *trained = session_of(1);
-  train(trained);
+  tdm_session *trained = dict_session(context, "block/fc", 4, 1);
+  dict_train(trained);
   for (size_t i = 0; i < TDM_COUNT_OF(dtypes); i++) {
-    tdm_session *fresh = session_of(2), *untouched = session_of(2);
+    tdm_session *fresh = dict_session(context, "block/fc", 4, 2),
+                *untouched = dict_session(context, "block/fc", 4, 2);
     tdm_state_dict_options options = tdm_state_dict_options_default();
     tdm_tensor_list *list = dict_as(trained, dtypes[i]);
     assert_ok(tdm_safetensors_save(list, path));
@@ -97,7 +55,7 @@ static void floating_dtypes_are_converted_if_allowed(void **unused) {
 static void other_dtypes_are_never_converted(void **unused) {
   (void)unused;
   static const tdm_dtype dtypes[] = {TDM_INT32, TDM_INT64, TDM_UINT8, TDM_BOOL, TDM_FLOAT16};
-  tdm_session *session = session_of(1);
+  tdm_session *session = dict_session(context, "block/fc", 4, 1);
   tdm_state_dict_options options = tdm_state_dict_options_default();
   options.convert_dtypes = true;
   options.allow_missing = true;
@@ -133,7 +91,7 @@ static void unsupported_dtypes_are_misfits(void **unused) {
   fwrite(header, 1, size, file);
   fwrite("\1\2\3\4", 1, 4, file);
   fclose(file);
-  tdm_session *session = session_of(1);
+  tdm_session *session = dict_session(context, "block/fc", 4, 1);
   tdm_state_dict_options options = tdm_state_dict_options_default();
   options.convert_dtypes = options.allow_missing = true;
   assert_status(tdm_state_dict_load(session, path, &options), TDM_INVALID_ARGUMENT);

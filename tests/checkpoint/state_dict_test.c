@@ -1,56 +1,13 @@
 /* Parameters by PyTorch's names: the contents of files, loads, rules for names, and all errors in
  * one message. */
+#include "tests/checkpoint/dict_model.h"
 #include "tests/checkpoint/support.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
 
-/* A model with parts in parts; first: what its first layer is called. */
-static tdm_session *session_of(const char *first, int64_t width, uint64_t seed) {
-  tdm_graph *graph = tdm_graph_create(context);
-  const tdm_shape rows = tdm_shape_of(1, TDM_DIM("batch"));
-  tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 3));
-  tdm_place(graph, TEST_KIND ":0");
-  x = tdm_batch_norm(graph, "block/inner/norm", tdm_linear(graph, first, x, width));
-  x = tdm_linear(graph, "head", x, 2);
-  const tdm_optimizer adam = tdm_adam(0.01);
-  const tdm_session_options options = OPTIONS(
-      tdm_session_options,
-      o.loss = tdm_cross_entropy(graph, "loss", x, tdm_input(graph, "class", TDM_INT64, rows)),
-      o.optimizer = &adam, o.seed = seed);
-  tdm_session *session = tdm_session_create(graph, &options);
-  if (!session) fail_msg("%s", tdm_last_message());
-  tdm_graph_release(graph);
-  return session;
-}
-
-static void train(tdm_session *session) {
-  static const float x[] = {1, 2, 3, -1, 0, 2};
-  static const int64_t classes[] = {0, 1};
-  tdm_tensor *tensors[] = {tdm_tensor_from(context, TDM_FLOAT32, tdm_shape_of(2, 2, 3), x),
-                           tdm_tensor_from(context, TDM_INT64, tdm_shape_of(1, 2), classes)};
-  const tdm_feed feeds[] = {{"x", tensors[0], false}, {"class", tensors[1], false}};
-  assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
-  tdm_tensor_release(tensors[0]);
-  tdm_tensor_release(tensors[1]);
-}
-
 static tdm_state_dict_options with_rules(const tdm_name_rule *rules, size_t count) {
   return OPTIONS(tdm_state_dict_options, o.rules = rules, o.rule_count = count);
-}
-
-static tdm_tensor_list *dict_of(tdm_session *session, const tdm_state_dict_options *options) {
-  tdm_tensor_list *list;
-  assert_ok(tdm_session_state_dict(session, options, &list));
-  return list;
-}
-
-static void assert_same_parameters(tdm_session *a, tdm_session *b) {
-  tdm_tensor_list *mine = dict_of(a, NULL);
-  tdm_tensor_list *other = dict_of(b, NULL);
-  assert_same_state(mine, other);
-  tdm_tensor_list_release(mine);
-  tdm_tensor_list_release(other);
 }
 
 /* The list has exactly these names. */
@@ -71,8 +28,8 @@ static void names_have_dots(void **unused) {
                                       "block.inner.norm.num_batches_tracked",
                                       "head.weight",
                                       "head.bias"};
-  tdm_session *session = session_of("block/fc", 4, 1);
-  train(session); /* there are states of the optimizer now */
+  tdm_session *session = dict_session(context, "block/fc", 4, 1);
+  dict_train(session); /* there are states of the optimizer now */
   tdm_tensor_list *list = dict_of(session, NULL);
   assert_names(list, names, TDM_COUNT_OF(names));
   tdm_tensor_list_release(list);
@@ -84,11 +41,11 @@ static void every_file_of_ours_loads(void **unused) {
   (void)unused;
   char path[512];
   checkpoint_path(path, "dict.safetensors");
-  tdm_session *trained = session_of("block/fc", 4, 1);
+  tdm_session *trained = dict_session(context, "block/fc", 4, 1);
   for (int writer = 0; writer < 4; writer++) {
     static const tdm_name_rule wraps = {"", "module."};
     const tdm_state_dict_options wrapped = with_rules(&wraps, 1);
-    train(trained);
+    dict_train(trained);
     if (writer == 0) {
       assert_ok(tdm_state_dict_save(trained, path, NULL));
     } else if (writer == 1) {
@@ -100,7 +57,7 @@ static void every_file_of_ours_loads(void **unused) {
     } else {
       assert_ok(tdm_state_dict_save(trained, path, &wrapped));
     }
-    tdm_session *fresh = session_of("block/fc", 4, 2);
+    tdm_session *fresh = dict_session(context, "block/fc", 4, 2);
     assert_ok(tdm_state_dict_load(fresh, path, NULL));
     assert_same_parameters(fresh, trained);
     assert_int_equal(tdm_session_step(fresh), 0);
@@ -111,7 +68,7 @@ static void every_file_of_ours_loads(void **unused) {
 
 static void calls_without_a_session_or_path_say_which(void **unused) {
   (void)unused;
-  tdm_session *session = session_of("block/fc", 4, 2);
+  tdm_session *session = dict_session(context, "block/fc", 4, 2);
   assert_int_equal(tdm_state_dict_save(NULL, "/nowhere", NULL), TDM_INVALID_ARGUMENT);
   assert_string_equal(tdm_last_message(), "tdm_state_dict_save: no session");
   assert_int_equal(tdm_state_dict_save(session, NULL, NULL), TDM_INVALID_ARGUMENT);
@@ -140,8 +97,8 @@ static void rules_change_names(void **unused) {
                                       "block.fc.weight",
                                       "block.fc.bias"};
   const tdm_state_dict_options options = with_rules(rules, TDM_COUNT_OF(rules));
-  tdm_session *trained = session_of("block/fc", 4, 1);
-  tdm_session *fresh = session_of("block/fc", 4, 2);
+  tdm_session *trained = dict_session(context, "block/fc", 4, 1);
+  tdm_session *fresh = dict_session(context, "block/fc", 4, 2);
   tdm_tensor_list *list = dict_of(trained, &options);
   assert_names(list, names, TDM_COUNT_OF(names));
   tdm_tensor *positions = tdm_tensor_zeros(context, "cpu:0", TDM_INT64, tdm_shape_of(1, 5));
@@ -165,9 +122,9 @@ static void all_misfits_are_told(void **unused) {
       " and 4 more"};
   static const tdm_name_rule renames = {"head.", "tail."};
   const tdm_state_dict_options options = with_rules(&renames, 1);
-  tdm_session *session = session_of("block/fc", 5, 1);
-  tdm_session *untouched = session_of("block/fc", 5, 1);
-  tdm_session *other = session_of("block/fc", 4, 2);
+  tdm_session *session = dict_session(context, "block/fc", 5, 1);
+  tdm_session *untouched = dict_session(context, "block/fc", 5, 1);
+  tdm_session *other = dict_session(context, "block/fc", 4, 2);
   tdm_tensor_list *list = dict_of(other, &options);
   assert_status(tdm_session_load_state_dict(session, list, NULL), TDM_INVALID_ARGUMENT);
   for (size_t i = 0; i < TDM_COUNT_OF(texts); i++)
@@ -185,9 +142,9 @@ static void a_file_that_does_not_fit_is_named(void **unused) {
   (void)unused;
   char path[512];
   checkpoint_path(path, "misfit.safetensors");
-  tdm_session *other = session_of("block/fc", 4, 2);
-  tdm_session *session = session_of("block/fc", 5, 1);
-  tdm_session *untouched = session_of("block/fc", 5, 1);
+  tdm_session *other = dict_session(context, "block/fc", 4, 2);
+  tdm_session *session = dict_session(context, "block/fc", 5, 1);
+  tdm_session *untouched = dict_session(context, "block/fc", 5, 1);
   assert_ok(tdm_state_dict_save(other, path, NULL));
   assert_status(tdm_state_dict_load(session, path, NULL), TDM_INVALID_ARGUMENT);
   assert_message(path);
@@ -204,8 +161,8 @@ static void misfits_may_be_allowed(void **unused) {
   static const tdm_name_rule renames = {"head.", "tail."};
   const tdm_state_dict_options options = with_rules(&renames, 1);
   tdm_state_dict_options lenient = with_rules(NULL, 0);
-  tdm_session *session = session_of("block/fc", 4, 1);
-  tdm_session *other = session_of("block/fc", 4, 2);
+  tdm_session *session = dict_session(context, "block/fc", 4, 1);
+  tdm_session *other = dict_session(context, "block/fc", 4, 2);
   tdm_tensor_list *before = dict_of(session, NULL);
   tdm_tensor_list *list = dict_of(other, &options);
   lenient.allow_missing = true;
@@ -232,7 +189,7 @@ static void ambiguous_names_are_refused(void **unused) {
   (void)unused;
   static const tdm_name_rule both = {"block.fc.", "head."};
   const tdm_state_dict_options options = with_rules(&both, 1);
-  tdm_session *session = session_of("block/fc", 4, 1);
+  tdm_session *session = dict_session(context, "block/fc", 4, 1);
   tdm_tensor_list *list = NULL;
   assert_status(tdm_session_state_dict(session, &options, &list), TDM_INVALID_ARGUMENT);
   assert_null(list);
@@ -244,7 +201,7 @@ static void ambiguous_names_are_refused(void **unused) {
   assert_message("block.fc.bias and block/fc.bias are both there");
   tdm_tensor_list_release(list);
   tdm_session_release(session);
-  session = session_of("block.inner/norm", 4, 1); /* a linear layer next to block/inner/norm */
+  session = dict_session(context, "block.inner/norm", 4, 1); /* next to block/inner/norm */
   assert_status(tdm_session_state_dict(session, NULL, &list), TDM_INVALID_ARGUMENT);
   assert_message("would both be block.inner.norm.weight");
   tdm_session_release(session);

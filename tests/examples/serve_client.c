@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "tests/examples/program.h"
+
 enum { PATIENCE_MS = 60000 };
 
 server running;
@@ -48,6 +50,15 @@ void start_server(const char *serve, const char *timeout_ms, const char *connect
   while (!running.port && fgets(line, sizeof line, running.output))
     (void)sscanf(line, "listening on 127.0.0.1:%d", &running.port);
   assert_true(running.port > 0);
+}
+
+void start_languages(const char *serve, const char *epochs) {
+  const char *const model[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
+                               "--epochs", epochs,        NULL};
+  program_use(serve);
+  write_words("low.txt", 'a', 'k', 1500, 1);
+  write_words("high.txt", 'n', 'z', 1500, 2);
+  start_server(serve, "30000", "100", model);
 }
 
 int await_server(char *out_line, int size) {

@@ -20,6 +20,9 @@ extern server running;
  * last is NULL. */
 void start_server(const char *serve, const char *timeout_ms, const char *connections,
                   const char *const *model);
+/* Starts the program with two languages, words of a to k ("low") and of n to z ("high"), which it
+ * trains on for some epochs. */
+void start_languages(const char *serve, const char *epochs);
 /* By SIGTERM. The exit code, -1 if it did not end by itself; the last line it printed in
  * out_line. */
 int stop_server(char *out_line, int size);

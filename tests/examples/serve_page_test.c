@@ -21,12 +21,7 @@ static char serve[PATH_MAX];
 
 static int set_up(void **state) {
   (void)state;
-  static const char *const learning[] = {"--words",  "low=low.txt", "--words", "high=high.txt",
-                                         "--epochs", "2",           NULL};
-  program_use(serve);
-  write_words("low.txt", 'a', 'k', 1500, 1);
-  write_words("high.txt", 'n', 'z', 1500, 2);
-  start_server(serve, "30000", "100", learning);
+  start_languages(serve, "2");
   return 0;
 }
 

@@ -8,24 +8,10 @@
 
 #include <cmocka.h>
 
-#include "tandem/tandem.h"
+#include "tests/group.h"
 #include "tests/options.h"
 
 #define HUGE_SIZE (INT64_C(1) << 40)
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = tdm_context_create(NULL);
-  return !context;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 typedef struct argument_case {
   tdm_value (*build)(tdm_graph *graph);

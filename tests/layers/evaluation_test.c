@@ -8,24 +8,10 @@
 
 #include <cmocka.h>
 
-#include "tandem/tandem.h"
+#include "tests/group.h"
 #include "tests/options.h"
 
 enum { LENGTH = 4, ROWS = 8, WIDTH = 6 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = tdm_context_create(NULL);
-  return !context;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* Every layer that computes otherwise in training: dropout, batch normalization, a recurrent layer
  * and attention that drop. x (length, batch, width) -> the same. */

@@ -10,24 +10,10 @@
 
 #include <cmocka.h>
 
-#include "tandem/tandem.h"
+#include "tests/group.h"
 #include "tests/options.h"
 
 enum { ROWS = 3, CLASSES = 5, MOST = 12 };
-
-static tdm_context *context; /* of the group */
-
-static int begin_group(void **unused) {
-  (void)unused;
-  context = tdm_context_create(NULL);
-  return !context;
-}
-
-static int end_group(void **unused) {
-  (void)unused;
-  tdm_context_release(context);
-  return 0;
-}
 
 /* The inputs of a layer. x and image are zeros. */
 typedef struct given {

@@ -1,4 +1,4 @@
-/* Which part of a test is this process's. Invariant: each case is that of exactly one shard. */
+/* Selects the cases of this process. Invariant: each case belongs to exactly one shard. */
 #include "tests/shards.h"
 
 #include <fcntl.h>

@@ -67,7 +67,7 @@ static void both_models(void **state) {
   json_decref(root);
 }
 
-/* Calibrated first, predictions say so; and nothing is written where links are switched off. */
+/* Calibrated first, as the predictions state. If links are switched off, nothing is written. */
 static void calibrated(void **state) {
   (void)state;
   assert_int_equal(setenv("TANDEM_LINKS", "off", 1), 0);

@@ -1,5 +1,5 @@
-/* Checkpoints that are damaged, or of something else: the message names the tensor, and session and
- * loader stay as they were. */
+/* Checkpoints that are damaged, or of another model: the message names the tensor, and session and
+ * loader are unchanged. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void save_trained(const trainer_options *options, char *path, const char 
   trainer_release(&made);
 }
 
-/* A trainer that has gone one step must refuse path with that status and those words. */
+/* A trainer after one step must refuse path with this status and these words. */
 static void expect_refused(const trainer_options *options, const char *path, tdm_status status,
                            const char *word, const char *other) {
   trainer made = trainer_create(context, options);

@@ -42,7 +42,7 @@ static void floating_dtypes_are_converted_if_allowed(void **unused) {
     options.convert_dtypes = true;
     assert_ok(tdm_state_dict_load(fresh, path, &options));
     tdm_tensor_list *got = dict_as(fresh, dtypes[i]);
-    assert_same_state(got, list); /* back in the file's dtype nothing is lost */
+    assert_same_state(got, list); /* the conversion back to the file's dtype is exact */
     tdm_tensor_list_release(got);
     tdm_tensor_list_release(list);
     tdm_session_release(fresh);

@@ -12,7 +12,7 @@ typedef struct trainer_options {
   const char *device_map; /* "*=sim:0" */
   const char *wrapped;    /* over these devices; NULL: not */
   int micro_batches;
-  bool has_table; /* else the dense model */
+  bool has_table; /* otherwise the dense model */
   uint64_t seed;
   int prefetch;
   int64_t batch_size;             /* 0: BATCH */

@@ -104,8 +104,8 @@ static void sessions_draw_different_numbers(void **unused) {
   gan_release(&made);
 }
 
-/* Saved by either, loaded by either of sessions that were made in any order: rates that were set
- * after the creation are there again, and what follows has the same bits. */
+/* Either of two sessions, which were created in any order, saves and loads. Rates that were set
+ * after the creation are restored, and later steps have the same bits. */
 static void either_saves_and_loads_both(void **unused) {
   (void)unused;
   char path[512];

@@ -52,7 +52,7 @@ static void the_nearest_name_is_asked_for(void **state) {
   assert_string_equal(text_of(&choices, "", 3, names), "inputs are: ids, input, lengths");
   assert_string_equal(text_of(&choices, "imput", 0, names), "there are no inputs");
   static const char *const letters[] = {"y", "z"};
-  assert_string_equal(text_of(&choices, "x", 2, letters), "inputs are: y, z"); /* nothing is left */
+  assert_string_equal(text_of(&choices, "x", 2, letters), "inputs are: y, z"); /* nothing leaks */
 }
 
 static void many_names_are_counted(void **state) {

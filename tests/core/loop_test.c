@@ -203,7 +203,7 @@ static void *post_closing(void *user) {
   return NULL;
 }
 
-/* Linked in the place of uv_async_send: lets the loop that was woken go first. */
+/* Replaces uv_async_send at link time, so that the woken loop runs first. */
 int __real_uv_async_send(uv_async_t *handle);
 int __wrap_uv_async_send(uv_async_t *handle);
 

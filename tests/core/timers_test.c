@@ -1,5 +1,5 @@
-/* The heap of timers against a plain list of the same times: whatever is added and removed, the
- * root is due first. */
+/* The heap of timers against a plain list of the same times: after any additions and removals, the
+ * root is the earliest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 
 enum { ITEMS = 26, BATCH = 12, STEPS = 6 };
 
-/* Items of ids and targets, which counts how often each field was asked for. */
+/* Items of ids and targets, with counts of the requests for each field. */
 typedef struct source {
   int64_t ids_read;
   int64_t targets_read;
@@ -91,7 +91,7 @@ static tdm_status train(job_rank *rank) {
   uint64_t epoch = 0;
   for (int i = 0; i < STEPS && status == TDM_OK; i++)
     status = step(rank, session, loader, &epoch);
-  tdm_loader_release(loader); /* from here on nothing is read */
+  tdm_loader_release(loader); /* no reads from here on */
   rank->number = (uint64_t)from.ids_read;
   if (of->shares && of->prefetch == 0 && from.targets_read < from.ids_read) status = TDM_INTERNAL;
   if (session) rank->hash = job_hash(session);

@@ -129,7 +129,7 @@ static void what_does_not_fit_is_refused(void **state) {
           "does not skip fields");
 }
 
-/* A checkpoint of replicas is not gone on from without, and the other way round. */
+/* A checkpoint of replicas cannot be resumed without them, and the other way round. */
 static void the_order_is_part_of_a_position(void **state) {
   const data_fixture *fixture = *state;
   tdm_loader_options options = OPTIONS(tdm_loader_options, o.batch_size = 4);

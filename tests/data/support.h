@@ -22,7 +22,7 @@ const char *write_file(char *path, const char *name, const void *bytes, size_t s
 const char *write_text(char *path, const char *name, const char *text);
 /* Returns the contents of a file with a terminating zero, or NULL; free() it. */
 char *read_file(const char *path, size_t *out_size);
-/* How many entries of the temporary folder begin with prefix. */
+/* Returns the number of entries of the temporary folder that begin with prefix. */
 int count_files(const char *prefix);
 
 /* A context over the allocator (NULL: the default), with one cpu and one sim device. */

@@ -1,5 +1,5 @@
-/* Which sanitizers a test is built with: what takes long there is done fewer times, and a fault
- * that a test is about would end the program. */
+/* The sanitizers that a test is built with: slow parts are repeated less often with them, and an
+ * intended fault would end the program. */
 #ifndef TANDEM_TESTS_DEVICES_SANITIZED_H
 #define TANDEM_TESTS_DEVICES_SANITIZED_H
 

@@ -108,7 +108,7 @@ tdm_device *test_device(tdm_context *context, const char *name) {
 static void settled(tdm_flight *flight) {
   test_flight *test = flight->user;
   tdm_doorbell *bell = tdm_context_bell(test->context, test->bell);
-  atomic_fetch_add(&test->settled_count, 1); /* test may be gone from here on */
+  atomic_fetch_add(&test->settled_count, 1); /* test may be released from here on */
   tdm_doorbell_ring(bell);
 }
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #endif
 
-/* As test_mix_attributes. */
+/* The same as test_mix_attributes. */
 struct mix_attributes {
   int64_t value;
   int64_t input_count;

@@ -105,9 +105,10 @@ static void count_work(int steps, long counts[SORTS]) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* A training step of the main job, its embedding on the CPU, once memory is there: it takes no more
- * than when this was written. Fewer: lower the limit. A wait for a point that has been reached is
- * left out, so the shorter run may lack some waits of the longer one, on a busy machine several. */
+/* A training step of the main job, with its embedding on the CPU, once memory is allocated: it
+ * makes at most the recorded numbers of calls. If they decrease, lower the limits. A wait for a
+ * reached point is omitted, so the shorter run may lack some waits of the longer one, on a busy
+ * machine several. */
 static void a_step_asks_for_no_more(void **state) {
   (void)state;
   enum { FEW = 2, MANY = 5, MISSING = 8 };

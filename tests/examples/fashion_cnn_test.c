@@ -14,7 +14,7 @@
 
 #include "tests/examples/program.h"
 
-/* The accuracy in the last line of a run of so many epochs with these options. */
+/* Returns the accuracy in the last line of a run of this many epochs with these options. */
 static double accuracy_after(int epochs, const char *options) {
   char arguments[256];
   (void)snprintf(arguments, sizeof arguments,

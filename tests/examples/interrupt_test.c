@@ -1,5 +1,5 @@
-/* Ctrl-C while examples train: the step under way ends, the checkpoint that was asked for is
- * written and can be gone on from, and the exit code is that of an interrupted program. */
+/* Ctrl-C while examples train: the present step ends, the requested checkpoint is written and can
+ * be resumed, and the exit code is that of an interrupted program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

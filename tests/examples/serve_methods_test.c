@@ -67,7 +67,8 @@ static void answers_to_head_have_no_body(void **state) {
   assert_non_null(strstr(at, "there are /"));
 }
 
-/* The client sends the body once it is asked for it, and not asked where it is there already. */
+/* The client sends the body once the server requests it. There is no request if the body has
+ * already arrived. */
 static void an_expected_100_is_sent(void **state) {
   (void)state;
   static const char head[] =

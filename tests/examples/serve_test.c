@@ -177,7 +177,7 @@ static void an_older_client_is_answered_and_left(void **state) {
   close(client);
 }
 
-/* The page stands for itself, and its policy lets nothing else in. */
+/* The page has no external parts, and its policy permits none. */
 static void the_page_is_answered_whole(void **state) {
   (void)state;
   static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -308,7 +308,7 @@ static void requests_beyond_the_limits_are_refused(void **state) {
   assert_serves();
 }
 
-/* ---- Slow, many, gone ------------------------------------------------------------------------ */
+/* ---- Slow, many and closed connections ------------------------------------------------------- */
 
 static void a_trickling_request_is_answered_in_time(void **state) {
   (void)state;

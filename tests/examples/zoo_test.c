@@ -17,7 +17,7 @@
 
 static const char golden[] = "tests/golden";
 
-/* Where the layers of each model live, in the order of zoo_models. */
+/* Devices for the layers of each model, in the order of zoo_models. */
 static const char *const mixed[ZOO_MODELS] = {
     "wte=cpu:0,wpe=cpu:0,h/0=cpu:0,*=sim:0",
     "layer1=cpu:0,layer3=cpu:0,*=sim:0",

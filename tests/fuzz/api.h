@@ -53,7 +53,7 @@ const char *api_device(api *self);
 const char *api_devices(api *self);
 /* A name that is new, mostly; text has API_NAME_BYTES. */
 const char *api_name(api *self, char *text);
-/* Returns true if a session could allocate so many elements, but a test should not. */
+/* Returns true if a session could allocate this many elements, but a test should not. */
 bool api_takes_memory(int64_t elements);
 /* Keeps a value to be drawn from. */
 void api_keep(api *self, tdm_value value);

@@ -103,7 +103,7 @@ static void take_fetches(tdm_status status, tdm_fetch *fetches, size_t count) {
     if (!tensor) continue;
     volatile uint64_t sum = 0;
     (void)sum;
-    const uint8_t *bytes = tdm_tensor_data(tensor); /* NULL: it was asked for on a device */
+    const uint8_t *bytes = tdm_tensor_data(tensor); /* NULL: it was requested on a device */
     for (size_t k = 0; bytes && k < tdm_tensor_bytes(tensor); k++)
       sum += bytes[k];
     tdm_tensor_release(tensor);

@@ -47,7 +47,8 @@ char *fuzz_word(fuzz_input *input, char *text, size_t capacity);
  * the next call with the same number. */
 const char *fuzz_file(unsigned number, const void *bytes, size_t size);
 
-/* A context with so many devices, whose memory is counted; made at the first call and kept. */
+/* Returns a context with this many devices, whose memory is counted. It is created at the first
+ * call and kept. */
 tdm_context *fuzz_context(int cpu_devices, int sim_devices);
 /* The counting allocator, which refuses blocks above 64 MiB. */
 const tdm_allocator *fuzz_allocator(void);

@@ -10,7 +10,7 @@ from vision_cases import options
 
 
 def sort(case, shape, dimension, descending, equals=False):
-    """With equals, whole numbers of few: indices are compared, and nothing is differentiated."""
+    """With equals, few different integers: indices are compared, and there are no gradients."""
     options(case, "sort_equals" if equals else "sort", dimension, descending)
     x = case.parameter("x", *shape)
     if equals:

@@ -36,7 +36,7 @@ def path_of(family, dtype_name):
 
 
 def kept_cases(family, dtype_name):
-    """case -> its tensors by full name, of the file that is there; nothing without --add."""
+    """case -> its tensors by full name, from the existing file; empty without --add."""
     cases = {}
     if "--add" in sys.argv[1:]:
         for name, tensor in safetensors_file.read(path_of(family, dtype_name)).items():

@@ -127,7 +127,7 @@ def same(a, b):
 
 
 def replaces_one(plain, case, name, position):
-    """Whether nothing but that element differs: a case may make one operand of another."""
+    """Returns true if only that element differs: a case may compute one operand from another."""
     for key, tensor in plain.recorded.items():
         if is_operand(key, tensor):
             found = case.recorded[key].clone()

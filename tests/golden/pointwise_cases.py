@@ -92,7 +92,7 @@ def remainder_of_tenths(case):
 
 
 def steps(case, kind, scale):
-    """Which pass nothing back: times what does."""
+    """Adds those without a gradient times one with a gradient."""
     options(case, "steps", kind)
     x = case.parameter("x", 5, 7, scale=scale)
     case.judge("y", (torch.floor, torch.round, torch.sign)[kind](x) * x)
@@ -109,7 +109,7 @@ def steps_at_halves(case, kind):
 
 
 def power_at_zero(case):
-    """Where slopes are a matter of convention."""
+    """Exponents for which the slope at zero is a convention."""
     options(case, "power_at_zero", 0)
     a, b = case.parameter("a", 4), case.parameter("b", 4)
     with torch.no_grad():

@@ -60,7 +60,7 @@ def transpose(case, shape, first, second):
 
 
 def interaction(case, shape, with_self):
-    """As DLRM takes it: the lower triangle of the products of all pairs."""
+    """The form of DLRM: the lower triangle of the products of all pairs."""
     options(case, "dot_interaction", with_self)
     x = case.parameter("x", *shape)
     products = torch.bmm(x, x.transpose(1, 2))

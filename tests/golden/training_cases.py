@@ -45,7 +45,7 @@ def averaged_model(modules, average):
 
 
 def train(case, modules, optimizer, forward, steps, clip, average=None, highest=None, value=None):
-    """highest: rate and momentum go through one cycle up to it; None: they stay."""
+    """highest: rate and momentum follow one cycle up to it. None: they are constant."""
     parameters = [value for module in modules.values() for value in module.parameters()]
     averaged = averaged_model(modules, average)
     cycle = highest and torch.optim.lr_scheduler.OneCycleLR(optimizer, highest, total_steps=steps)

@@ -61,7 +61,7 @@ def transposed(case, shape, kernel, stride=(1, 1, 1), padding=(0, 0, 0), more=(0
 
 def pool(case, shape, kernel, stride=None, padding=(0, 0, 0), dilation=None, ceil=False,
          exclude=False, divisor=0):
-    """With a dilation (which (1, 1, 1) is too) the maximum, else the average."""
+    """With a dilation (also (1, 1, 1)) the maximum, otherwise the average."""
     numbers = (*kernel, *(stride or kernel), *padding, *(dilation or (0, 0, 0)))
     options(case, "pool3d", *numbers, ceil, exclude, divisor)
     x = case.parameter("x", *shape)

@@ -34,8 +34,9 @@ static tdm_status live(rank_thread *mine) {
   return mine->body(mine->rank);
 }
 
-/* The callback of a run may be on its way out, and its thread would let the context go last and
- * close it by itself, while the job's allocators and network go. Closing waits for that thread. */
+/* The callback of a run may still be returning. Its thread would then release the last reference
+ * to the context, and close it after the job's allocators and network. Closing waits for that
+ * thread. */
 static void close_context(tdm_context *context) {
   if (context && !atomic_load(&context->close_begun)) tdm_context_close(context, NULL, NULL);
   tdm_context_release(context);

@@ -33,7 +33,7 @@ typedef struct job_options {
   const tdm_control_options *watch; /* what waits for a rank that is lost fails; NULL: or not */
   tdm_simnet_options net;
   const void *user;                          /* of each rank */
-  void (*begin)(int rank, const void *user); /* on a rank's thread before all else; NULL: nothing */
+  void (*begin)(int rank, const void *user); /* runs first on a rank's thread; may be NULL */
   void (*log)(void *user, tdm_log_level level, const char *message); /* of all; NULL: none */
   void *log_user;
 } job_options;

@@ -6,7 +6,7 @@
 
 enum { MOST_SEEDS = 10000000 };
 
-static int asked_count; /* 0: nothing was asked for */
+static int asked_count; /* 0: no range was requested */
 static uint64_t asked_first;
 
 static uint64_t read_number(const char *text, uint64_t least, uint64_t most) {

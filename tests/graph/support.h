@@ -11,7 +11,7 @@
 
 /* Two cpu and two sim devices, links without cost. */
 tdm_context *graph_context(void);
-/* The same with so many of each kind. */
+/* Likewise, with this many devices of each kind. */
 tdm_context *graph_context_of(int cpu_devices, int sim_devices);
 
 /* ---- Models -------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 
 enum { ROWS = 11, LENGTH = 7, WIDTH = 6 };
 
-/* Where parts of the model are computed. */
+/* Devices for parts of the model. */
 static tdm_value weight(tdm_graph *graph, const char *name, int64_t rows, int64_t columns) {
   const tdm_initializer drawn = {TDM_INIT_NORMAL, 0.0, 0.5, -1};
   return tdm_parameter(graph, name, TDM_FLOAT64, tdm_shape_of(2, rows, columns), &drawn);
@@ -121,7 +121,7 @@ static void a_name_is_counted_when_it_runs(void **state) {
   tdm_context_release(context);
 }
 
-/* b is as far from a, which is zeros, as epsilon makes up for. */
+/* b differs from a, which is zeros, by minus epsilon, so that the distance is 0. */
 static void points_that_meet_have_no_slope(void **state) {
   (void)state;
   static const double powers[] = {1, 1.5, 2, 3, INFINITY};

@@ -95,7 +95,7 @@ static tdm_value build(tdm_graph *graph, const parts_case *parts) {
   return tdm_mse(graph, "loss", y, target);
 }
 
-/* How often the latest plan adds rows to a table. */
+/* Returns how many times the latest plan adds rows to a table. */
 static int count_added(tdm_session *session) {
   char *text = NULL;
   size_t bytes = 0;

@@ -13,7 +13,7 @@
 
 enum { ROWS = 7, LENGTH = 4, WIDTH = 6 };
 
-/* Where parts of the model are computed. */
+/* Devices for parts of the model. */
 /* x (batch, 4, 6) -> (batch, 4, 6): transformers, a recurrent layer that projects, attention that
  * shows its weights. */
 static tdm_value read_sequence(tdm_graph *graph, tdm_value x) {

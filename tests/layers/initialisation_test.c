@@ -166,7 +166,7 @@ static void test_bags_and_attention(void **state) {
   tdm_context_release(context);
 }
 
-/* How many tensors have other bytes. */
+/* Returns the number of tensors with different bytes. */
 static size_t count_different(const tdm_tensor_list *a, const tdm_tensor_list *b) {
   size_t different = 0;
   assert_int_equal(tdm_tensor_list_count(a), tdm_tensor_list_count(b));

@@ -23,7 +23,7 @@ tdm_tensor *golden_tensor(const golden_file *golden, const char *case_name, cons
                           const char *name);
 /* Returns the part of name after "CASE/KIND.", NULL for other names. */
 const char *golden_suffix(const char *name, const char *case_name, const char *kind);
-/* How many different cases the file has. */
+/* Returns the number of different cases in the file. */
 size_t golden_case_count(const golden_file *golden);
 /* Everything under "CASE/parameter." without that prefix; released by the caller. */
 tdm_tensor_list *golden_parameters(const golden_file *golden, const char *case_name);

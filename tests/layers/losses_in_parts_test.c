@@ -148,7 +148,7 @@ static const loss_builder builders[] = {
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* How a model is computed. */
+/* Options of a model's computation. */
 typedef struct way {
   int micro_batches;
   const char *wrapped; /* a scope; NULL: nothing */
@@ -299,8 +299,8 @@ static void targets_that_are_trained_are_refused(void **state) {
   tdm_context_release(context);
 }
 
-/* Targets take their shape, which has a named dimension, from the scores: no gradient is asked of
- * them, by training or by tdm_gradient_of. */
+/* Targets take their shape, which has a named dimension, from the scores. Neither training nor
+ * tdm_gradient_of requests a gradient of them. */
 static void an_operand_of_which_the_shape_is_read_is_not_differentiated(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

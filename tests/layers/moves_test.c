@@ -14,7 +14,7 @@
 
 enum { ROWS = 11, CHANNELS = 4, WIDTH = 6, CLASSES = 3 };
 
-/* Where parts of the model are computed. */
+/* Devices for parts of the model. */
 /* x (batch, 4, 6) -> (batch, 4, 7): every second column, turned around, reflected at its ends and
  * rolled; before it a row that is a parameter. */
 static tdm_value arrange(tdm_graph *graph, tdm_value x) {

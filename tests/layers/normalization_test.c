@@ -17,7 +17,7 @@ typedef struct norm_run {
   tdm_value (*layer)(tdm_graph *graph, tdm_value x);
   tdm_shape shape;      /* of the input */
   bool names_batch;     /* the graph's first dimension is named, not a size */
-  bool trains;          /* one step, else a run */
+  bool trains;          /* one step, otherwise a run */
   int micro_batches;    /* 0: 1 */
   const char *replicas; /* NULL: none */
 } norm_run;
@@ -170,7 +170,8 @@ static void instance_norm_refuses_one_pixel(void **state) {
   }
 }
 
-/* As torch.nn.GroupNorm: GroupNorm(4, 4) refuses (1, 4), and returns its bias for (2, 4). */
+/* The behaviour of torch.nn.GroupNorm: GroupNorm(4, 4) refuses (1, 4), and returns its bias for (2,
+ * 4). */
 static void group_norm_refuses_one_value_of_one_image(void **state) {
   tdm_context *context = *state;
   for (int named = 0; named < 2; named++) {

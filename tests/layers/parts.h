@@ -15,13 +15,13 @@ enum { STEPS = 3 };
 
 typedef struct way {
   int micro_batches;
-  const char *devices; /* NULL: nothing is wrapped */
+  const char *devices; /* NULL: no region */
 } way;
 
 /* Trains a model from its beginning in that way; float64 losses (STEPS). */
 typedef void (*train_function)(tdm_context *context, const way *chosen, double *out_losses);
 
-/* Trains with so many rows: losses fall, and differ between the ways only by rounding. */
+/* Trains with this many rows. Losses decrease, and differ between the variants only by rounding. */
 static inline void check_parts(train_function train, int rows) {
   static const way whole = {0, NULL};
   const way ways[] = {{3, NULL}, {rows, NULL}, {0, "cpu:0,sim:0"}, {2, "cpu:0,sim:0,cpu:0"}};

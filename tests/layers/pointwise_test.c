@@ -168,7 +168,7 @@ static void names_stand_against_themselves_and_one(void **state) {
 
 enum { ROWS = 11, WIDTH = 6, STEPS = 3 };
 
-/* Where parts of the model are computed. */
+/* Devices for parts of the model. */
 typedef struct way {
   int micro_batches;
   const char *devices;

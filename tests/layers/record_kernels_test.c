@@ -1,4 +1,4 @@
-/* Records of operations and the kernels of the kinds: neither is there without the other. */
+/* Records of operations and the kernels of the kinds: each operation has both. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 
 enum { MOST_FETCHED = LAYER_TEST_MAX_FETCHES + LAYER_TEST_MAX_FEEDS };
 
-/* How operands are cut: those that are as long along the dimension, counted from either end. */
+/* Ways to cut operands: those of equal length along the dimension, counted from either end. */
 typedef enum who_is_cut { ONE_OPERAND, ALL_FROM_THE_FRONT, ALL_FROM_THE_END, WAYS } who_is_cut;
 
 typedef struct cut {

@@ -1,5 +1,6 @@
-/* A linear layer on rows picked from a small table works on the table instead: the same scores to
- * the bit, the same training to rounding; and where something else reads the rows, it does not. */
+/* A linear layer on rows gathered from a small table is applied to the table instead. Scores have
+ * the same bits, and training differs only by rounding. If another node reads the rows, this is not
+ * done. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -147,7 +148,7 @@ static void training_is_the_same_to_rounding(void **state) {
   }
 }
 
-/* Gradients are summed over ids then, whatever else is fetched, or lies elsewhere. */
+/* Gradients are then summed over ids, whatever else is fetched or placed on another device. */
 static void deterministic_training_has_the_bits_of_work_on_rows(void **state) {
   fixture of;
   set_up_with(*state, false, true, &of);
@@ -166,7 +167,7 @@ static void deterministic_training_has_the_bits_of_work_on_rows(void **state) {
   tear_down(&of);
 }
 
-/* Runs with so many ids, none of them new; returns true if the work is done on the table. */
+/* Runs with this many ids, none of them new. Returns true if the work is done on the table. */
 static bool works_on_table_for(fixture *of, int64_t ids) {
   tdm_tensor *some = tdm_tensor_from(of->context, TDM_INT64, tdm_shape_of(1, ids),
                                      tdm_tensor_data(of->feeds[0].tensor));
@@ -178,7 +179,7 @@ static bool works_on_table_for(fixture *of, int64_t ids) {
   return works_on_table(of);
 }
 
-/* Fewer than four ids a row, however wide rows are. */
+/* Fewer than four ids per row, for any width of rows. */
 static void few_ids_are_not_worth_it(void **state) {
   fixture of;
   set_up(*state, false, &of);

@@ -194,8 +194,7 @@ static void nothing_may_be_repeated_to(void **state) {
   assert_shape(answer(*state, graph, shape, none, (tdm_value){0, 0}), shape);
 }
 
-/* PyTorch's: minus infinity, and the gradient of nothing is nothing; the size is known, or has a
- * name. */
+/* PyTorch's results: minus infinity, and an empty gradient. The size is known, or has a name. */
 static void the_logarithm_of_no_sum_is_minus_infinity(void **state) {
   const tdm_shape shape = tdm_shape_of(3, 2, 0, 3);
   for (int way = 0; way < 4; way++) {

@@ -367,7 +367,7 @@ static void test_names_that_layers_are_told(void **state) {
   tdm_context_release(context);
 }
 
-/* A name that nothing is fed for stays unknown. */
+/* A name that no input has stays unknown. */
 static void test_a_name_of_no_input(void **state) {
   (void)state;
   tdm_context *context = tdm_context_create(NULL);

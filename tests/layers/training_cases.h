@@ -18,7 +18,7 @@ typedef struct training_case {
   const char *placement; /* another one to try; NULL: none */
   double tolerance[2];   /* float32, float64 */
   tdm_optimizer optimizer;
-  bool cycles; /* rate and momentum go through one cycle, up to the optimizer's rate */
+  bool cycles; /* rate and momentum follow one cycle, up to the optimizer's rate */
 } training_case;
 
 /* Fills cases (TRAINING_CASES_MAX) and returns their number. */

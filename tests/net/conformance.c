@@ -21,7 +21,7 @@
     }                                                                                              \
   } while (0)
 
-/* Polls until so many more requests have settled; false after the limit. */
+/* Polls until `count` more requests have settled. Returns false after the time limit. */
 static bool settle(tdm_endpoint *endpoint, size_t count) {
   const uint64_t begin_ns = tdm_time_ns();
   while (count > 0) {

@@ -1,5 +1,5 @@
-/* How the ranks of a control channel find one another: who cannot be reached, who was busy, who
- * knocks and does not belong to the job. The test plays some of the ranks itself. */
+/* How the ranks of a control channel connect: ranks that cannot be reached, are busy, or do not
+ * belong to the job. The test itself plays some of the ranks. */
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -337,8 +337,8 @@ typedef struct standstill {
   _Atomic bool begun;
 } standstill;
 
-/* On the channel's thread, which does nothing else for longer than a stranger has, once one is
- * there. */
+/* Once a stranger has connected, blocks the channel's thread for longer than a stranger's time
+ * limit. */
 static void stand_still(tdm_loop_task *task) {
   standstill *mine = (standstill *)task;
   bool knocked = false;

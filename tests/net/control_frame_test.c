@@ -1,5 +1,5 @@
-/* Frames of the control channel: each kind goes and comes as it was; of a frame with any bit
- * changed nothing is taken; one that is cut waits for its rest. */
+/* Frames of the control channel: each kind is received as it was sent. A frame with any changed bit
+ * is ignored. A truncated frame waits for its rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -80,7 +80,7 @@ control_message hear(int peer, const played *part, control_kind kind);
 void wait_end(int peer);
 
 enum { STRANGERS, MALFORMED, FORGED, REPEATED };
-/* Until at least so many of one of these were dropped. */
+/* Waits until at least this many of one of these were dropped. */
 void wait_count(tdm_control *control, size_t which, uint64_t least);
 
 #endif

@@ -29,7 +29,7 @@ static void add_line(void *user, tdm_log_level level, const char *message) {
   (void)pthread_mutex_unlock(&of->lock);
 }
 
-/* How many lines of that level have the part. */
+/* Returns the number of lines of that level that contain the part. */
 static int count_lines(lines *of, tdm_log_level level, const char *part) {
   int found = 0;
   (void)pthread_mutex_lock(&of->lock);
@@ -202,7 +202,7 @@ static void test_limits_of_the_environment(void **state) {
 
 /* ---- Beats ---- */
 
-/* Until rank `of` has heard of its peer so often, each time anew. */
+/* Waits until rank `of` has received this many messages of its peer, counted anew each time. */
 static void wait_beats(tdm_control *of, int peer, int count) {
   tdm_control_peer told;
   tdm_control_peer_get(of, peer, &told);

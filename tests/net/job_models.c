@@ -119,7 +119,8 @@ const char *job_model_name(size_t model) {
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* As many replicas whatever the number of ranks, which share them out in stretches. */
+/* The number of replicas does not depend on the number of ranks, each of which has a contiguous
+ * range. */
 static void replicate(tdm_graph *graph, const job_model *of, tdm_value steps, int ranks) {
   char devices[REPLICAS * 24] = "";
   for (int i = 0; i < REPLICAS; i++) {

@@ -32,11 +32,11 @@ void require(const launcher *of);
 extern char output[200000];
 /* Its status, as system's. */
 int run_command(const char *command);
-/* Runs the program on so many ranks; its standard output and error into output. */
+/* Runs the program on this many ranks. Stores its standard output and error in output. */
 int launch(const launcher *of, const char *options, int ranks, const char *program,
            const char *argument);
 
-/* output has part so many times. */
+/* Expects that output contains part this many times. */
 void expect(const char *part, size_t times);
 /* The status is that of success, or is not. */
 void expect_end(int status, bool good);

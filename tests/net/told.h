@@ -5,8 +5,8 @@
 
 /* Appends a line, in one write. False where the file cannot be written. */
 _Bool told_add(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Waits until the file has so many lines, fifty seconds at most: a launcher that sees one rank end
- * may end those that have not written yet. */
+/* Waits until the file has this many lines, at most fifty seconds: a launcher that sees one rank
+ * end may end those that have not written yet. */
 void told_await(const char *path, int lines);
 
 #endif

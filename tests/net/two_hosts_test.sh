@@ -104,7 +104,7 @@ launch_until() {
   fi
 }
 
-# How many milliseconds a rank takes a message of 1 MB to need.
+# Prints the milliseconds that a rank predicts for a message of 1 MB.
 costs() {
   sed -n "s/^rank $1: 1 MB takes \([0-9.e+-]*\) ms, calibrated$/\1/p" "$work/links"
 }

@@ -34,7 +34,7 @@ exec sh -eux commands.sh
 
 
 def mirror():
-    """Where this machine's packages come from, or None."""
+    """Returns the location of this machine's packages, or None."""
     for path in SOURCES:
         if os.path.exists(path):
             with open(path, encoding="utf-8") as text:

@@ -144,8 +144,7 @@ static void an_empty_batch_answers_nothing(void **unused) {
   }
 }
 
-/* Nothing has a mean of no rows: the step is refused where that is asked for, and changes nothing.
- */
+/* The mean of no rows does not exist: a step that requires it is refused, and changes nothing. */
 static void an_empty_batch_is_no_step(void **unused) {
   (void)unused;
   tdm_context *on = delayed_context(1);

@@ -96,8 +96,8 @@ enum { PARTS = 2 };
 static const char *part_places[PARTS + 1]; /* of the parts, and of the whole; NULL: none */
 static int part_dimension;
 
-/* Cut, one half scaled by a layer of its own where it lies, put together; what comes before and
- * after has parameters, so that gradients of both ways are seen in them. */
+/* Scatters, scales one half by a layer of its own on its device, and gathers. Layers before and
+ * after have parameters, so that gradients through both show in them. */
 static tdm_value build_halves(tdm_graph *graph, tdm_value x) {
   tdm_value halves[PARTS];
   const tdm_dim sizes[PARTS] = {6, 2};

@@ -47,8 +47,8 @@ static void data_parallel(void **unused) {
   }
 }
 
-/* The wrapped module in use: results are put together on the first device, by every run anew, and
- * fewer rows than devices are no matter. */
+/* The wrapped module in use: every run gathers its results on the first device, and there may be
+ * fewer rows than devices. */
 static void data_parallel_module(void **unused) {
   (void)unused;
   const test_model model = deep_model();

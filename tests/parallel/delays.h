@@ -7,7 +7,7 @@
 /* Two cpu devices and eight accelerators; what pauses, and how long, is drawn from seed (> 0). */
 tdm_context *delayed_context(uint64_t seed);
 
-/* How many seeds a test may take its time for: emulated streams are slow. */
+/* The number of seeds for which a test has time, since emulated streams are slow. */
 extern const uint64_t delayed_seeds;
 
 #endif

@@ -268,7 +268,7 @@ static void what_cannot_be_applied_is_named(void **unused) {
     tdm_graph_release(graph);
   }
   tdm_graph *graph = tdm_graph_create(context);
-  tdm_parallel_apply(graph, NULL, NULL, 0, NULL); /* nothing is asked for */
+  tdm_parallel_apply(graph, NULL, NULL, 0, NULL); /* no results are requested */
   assert_ok(tdm_graph_status(graph));
   const tdm_module idle = {.name = "idle", .build = build_counted}; /* of nothing, nothing */
   tdm_value none = {0, 0}, nothing = {7, 7};

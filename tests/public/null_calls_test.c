@@ -69,7 +69,7 @@ void givens_make(givens *given, call *self) {
   (void)tdm_fail(TDM_INTERNAL, "%s", stale);
 }
 
-/* Those that are gone are NULL. */
+/* Released objects are NULL. */
 void givens_end(givens *given) {
   if (!given->context) return;
   tdm_loader_release(given->loader);

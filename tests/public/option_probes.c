@@ -377,7 +377,7 @@ PROBE(shard) {
 
 /* ---- Contexts and data ----------------------------------------------------------------------- */
 
-/* How many devices of the kind there are. */
+/* Returns the number of devices of the kind. */
 static int devices_of(const tdm_context *context, const char *kind) {
   int count = 0;
   for (size_t i = 0; tdm_device_name_at(context, i); i++)

@@ -278,7 +278,8 @@ static void zero_is_zero_or_refused(void **state) {
     check_zero(&fields[i]);
 }
 
-/* Also of the right size, as version 0.2 had it: so no program of that version changes silently. */
+/* Also of the correct size, as in version 0.2, so that no program of that version changes
+ * silently. */
 static void what_no_initializer_made_is_refused(void **state) {
   (void)state;
   for (size_t i = 0; i < TDM_COUNT_OF(structs); i++)

@@ -174,7 +174,7 @@ static void numbers_of_loaders_have_ranges(void **unused) {
   assert_message("prefetch is");
   const tdm_loader_options much =
       OPTIONS(tdm_loader_options, o.batch_size = INT64_MAX, o.prefetch = INT32_MAX);
-  tdm_loader *loader = tdm_loader_create(dataset, &much); /* no more than there is */
+  tdm_loader *loader = tdm_loader_create(dataset, &much); /* at most the existing ones */
   assert_non_null(loader);
   assert_int_equal(tdm_loader_batch_count(loader), 1);
   tdm_loader_release(loader);

@@ -12,7 +12,7 @@ typedef struct building {
   const random_machine *machine;
   tdm_graph *graph;
   tdm_value values[MOST_VALUES];
-  tdm_value target; /* the parameter by which the node's gradient is asked for */
+  tdm_value target; /* the parameter for which the node requests a gradient */
 } building;
 
 static tdm_shape shape_of(const random_model *it, const extent *from, bool infer) {

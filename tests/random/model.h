@@ -41,7 +41,7 @@ typedef enum node_kind {
   NODE_BAG,
   NODE_UNARY,
   NODE_BINARY,
-  NODE_WHERE, /* a where c relation d, else b */
+  NODE_WHERE, /* a where c relation d, otherwise b */
   NODE_CONCAT,
   NODE_SPLIT,
   NODE_RESHAPE,
@@ -128,7 +128,7 @@ typedef struct random_parameter {
   int group;        /* of optimizers */
 } random_parameter;
 
-/* How some parameters are updated. */
+/* Options for updating some parameters. */
 typedef struct random_group {
   double momentum; /* 0: plain sgd */
   double weight_decay;
@@ -143,7 +143,7 @@ typedef struct random_model {
   bool wider; /* with gradients as values, tied parameters, groups of them, shards, hand-overs */
   bool moves_rows;    /* real, and along the batch, too */
   bool of_gradients;  /* moves rows; mostly gradients as values and concatenations */
-  int64_t fixed_rows; /* of such a one, where the batch is a size and no name; else 0 */
+  int64_t fixed_rows; /* of such a one, if the batch is a size and no name; otherwise 0 */
   random_node nodes[MOST_NODES];
   int node_count;
   extent values[MOST_VALUES];
@@ -188,7 +188,7 @@ void model_print(const random_model *it, FILE *out);
 /* The shape's elements in a run of that many rows, and its concrete dimensions. */
 int64_t extent_count(const extent *shape, int64_t rows);
 int64_t extent_dim(const extent *shape, int dimension, int64_t rows);
-/* Where the rows are; -1: nowhere. */
+/* Returns the dimension of the rows, or -1. */
 int extent_batch(const extent *shape);
 
 /* Fills the feed of this node for a run of this seed; always integers. */

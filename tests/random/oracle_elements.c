@@ -110,7 +110,7 @@ void forward_binary(oracle *it, const random_node *what) {
   }
 }
 
-/* How much of the adjoint goes to the first operand of a maximum or minimum. */
+/* Returns the fraction of the adjoint for the first operand of a maximum or minimum. */
 static double share(int which, double a, double b) {
   if (a == b) return 0.5;
   return (a > b) == (which == BINARY_MAXIMUM);
@@ -131,7 +131,7 @@ void backward_binary(oracle *it, const random_node *what) {
   }
 }
 
-/* Operands a, b, c, d: a where c relation d, else b. */
+/* Operands a, b, c, d: a where c relation d, otherwise b. */
 static bool holds(const oracle *it, const random_node *what, int64_t element) {
   const double c = oracle_operand(it, what, 2)[element_of(it, what, 2, element)];
   const double d = oracle_operand(it, what, 3)[element_of(it, what, 3, element)];

@@ -57,7 +57,8 @@ static void widen(trial *it, uint64_t seed) {
     alternate(it, &stream);
     return;
   }
-  /* Else one that has to have a parameter whole would not share it with one that has pieces. */
+  /* Otherwise a view that requires a whole parameter could not share it with one that has
+   * shards. */
   if (!it->model.real && draw_one_in(&stream, 2))
     share_wraps(it);
   else
@@ -201,7 +202,7 @@ static bool restore(running *it, const action *what) {
   tdm_session *session = it->sessions[what->view];
   const random_model *model = &it->trial->model;
   if (!it->trial->views[what->view].trains) return true;
-  /* States of the optimizer are there from its first step on. */
+  /* States of the optimizer exist from its first step on. */
   if (model_has_states(model) && !run_once(it, what->view, true, what->seed + 1)) return false;
   char path[256];
   const char *folder = getenv("TEST_TMPDIR");

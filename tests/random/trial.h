@@ -70,7 +70,7 @@ typedef struct running {
   tdm_context *context;
   tdm_store *store;
   tdm_session *sessions[MOST_VIEWS]; /* NULL: not open */
-  int holder; /* the view that was opened last, where stores are handed over */
+  int holder; /* the view that was opened last, if contents of stores are moved */
   bool has_holder;
   double rates[MOST_VIEWS];
   double momenta[MOST_VIEWS]; /* negative: those of the groups */
@@ -126,7 +126,7 @@ bool can_fetch(const trial *it, int view, int output);
 bool go_in_sequences(running *it, const action *what);
 /* An element of a tensor of floats. */
 double tensor_element(const tdm_tensor *tensor, int64_t index);
-/* How a view trains now. */
+/* Returns the present training options of a view. */
 oracle_training run_training(const running *it, int view);
 
 bool fly(running *it, const action *what);

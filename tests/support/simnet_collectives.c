@@ -178,7 +178,7 @@ static bool all_are_up(const tdm_simnet *net) {
   return true;
 }
 
-/* Returns true if a rank is gone without its part in the round. */
+/* Returns true if a rank has left or was lost before its part in the round. */
 static bool is_lost(const tdm_simnet *net, const sim_round *round) {
   for (int rank = 0; rank < net->options.rank_count; rank++)
     if (net->ranks[rank].gone && !round->operations[rank]) return true;

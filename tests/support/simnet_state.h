@@ -15,12 +15,12 @@
 typedef struct sim_round {
   struct sim_round *next;
   uint32_t number;
-  int joined;                         /* ranks that have posted theirs and are not gone */
+  int joined;                         /* present ranks that have posted theirs */
   int unsettled;                      /* joined ranks whose operation has not settled */
   bool moved;                         /* the result is in every rank's memory */
   int odd_rank;                       /* the first rank whose post differs from rank 0's; 0: none */
   uint64_t due_ns;                    /* set when all have joined */
-  struct sim_operation *operations[]; /* (rank_count), NULL: not joined, or gone */
+  struct sim_operation *operations[]; /* (rank_count), NULL: not joined, or no longer present */
 } sim_round;
 
 typedef struct sim_operation {
@@ -80,7 +80,7 @@ struct tdm_simnet {
 
 /* ---- simnet_operations.c ---- */
 
-/* Marks the rank as gone, with its operations. Requests that wait for it fail if loss_is_told. The
+/* Marks the rank as lost, with its operations. Requests that wait for it fail if loss_is_told. The
  * caller holds the lock. */
 void sim_lose(tdm_simnet *net, int rank);
 /* Checks that this rank may post and counts the post. Kills the rank if this is the chosen post. */

@@ -159,7 +159,7 @@ size_t sim_transfers_push(tdm_simnet *net, int from, int to) {
 
 /* ---- Loss ---- */
 
-/* Removes what another rank posted towards one that is gone. */
+/* Removes the posts of another rank for a rank that is no longer present. */
 static void drop_towards(tdm_simnet *net, sim_rank *other, int gone) {
   sim_operation *next = NULL;
   for (sim_operation *operation = other->first; operation; operation = next) {

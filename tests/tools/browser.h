@@ -8,7 +8,7 @@
 /* Returns true if a program is in PATH. Otherwise prints that the test is skipped. */
 bool is_program_here(const char *program);
 
-/* Opens url, which a shell may expand ("file://$PWD/x.html"), for so many milliseconds of the
+/* Opens url, which a shell may expand ("file://$PWD/x.html"), for this many milliseconds of the
  * page's own time (0: until it is loaded). Expects each of the texts (the last is NULL) on the
  * page, as HTML, and no message on the console. */
 void browser_expect(const char *url, int milliseconds, const char *const *texts);

@@ -77,7 +77,7 @@ class DiskSpaceTest(unittest.TestCase):
         self.assertRegex(text, r" 3 MB  \S+/other \(of \S+, `bazel clean` there\)")
 
     def test_nothing_is_added_to_what_bazel_refuses(self):
-        """As a tree whose path has a space in it."""
+        """Like a tree whose path contains a space."""
         with open(os.path.join(self.root.name, "bazel"), "w", encoding="utf-8") as refusing:
             refusing.write("#!/bin/sh\necho refused >&2\nexit 36\n")
         os.chmod(refusing.name, 0o755)

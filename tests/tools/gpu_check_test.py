@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/gpu_check_run.py passes only when everything asked for ran: what fails, is missing, comes
-too late or cannot run here makes it end with 1 and is named in the report."""
+"""tools/gpu_check_run.py passes only if every requested check ran. A check that fails, is missing,
+is too late or cannot run here makes it end with 1, and is named in the report."""
 import json
 import os
 import shutil

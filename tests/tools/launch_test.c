@@ -208,7 +208,7 @@ int main(int count, char **arguments) {
   if (count != 2 || !realpath(arguments[1], tool)) return 2;
   const char *folder = getenv("TEST_TMPDIR");
   if (!folder || chdir(folder) != 0) return 2;
-  /* Where it was built there may be plug-ins, too. */
+  /* The build folder may have plug-ins, too. */
   char copy[2 * PATH_MAX];
   (void)snprintf(copy, sizeof copy, "mkdir -p alone && cp -f '%s' alone/tandem", tool);
   if (system(copy) != 0 || !realpath("alone/tandem", tool)) return 2;

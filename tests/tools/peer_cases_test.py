@@ -22,7 +22,7 @@ def counts_of(path):
 
 
 def run_group(library, context, name, cases):
-    """How many pass."""
+    """The number of passed cases."""
     passed = 0
     for i, case in enumerate(cases):
         try:

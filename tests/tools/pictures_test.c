@@ -126,7 +126,7 @@ static void saved_timelines_are_told(void **state) {
   must_print("trace trace.json", 0, "cpu:0      -> sim:0 ");
 }
 
-/* The figures of the text, as JSON; somebody else's reader takes it. */
+/* The figures of the text, as JSON, which an independent parser accepts. */
 static void both_are_told_as_json(void **state) {
   (void)state;
   static const struct {

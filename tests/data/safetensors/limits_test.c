@@ -240,7 +240,7 @@ static void changes_while_it_is_read_are_told(void **state) {
   }
 }
 
-/* Until its parent ends it, or ends. */
+/* Truncates the file repeatedly, until its parent kills it or ends. */
 static void cut_for_ever(char *path) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int i = 0;; i++) {

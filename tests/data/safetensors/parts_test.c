@@ -145,8 +145,8 @@ static void a_path_of_an_index_saves_parts(void **state) {
   expect_loaded(fixture, path, 2, 3);
 }
 
-/* The new set has other names, and the old one's files go once it is there; what only looks like
- * one of them, or is another's, stays. */
+/* The new set has other names, and the old one's files are deleted once it is complete. Files that
+ * only resemble them, or belong to another set, stay. */
 static void a_set_replaces_the_one_before(void **state) {
   const data_fixture *fixture = *state;
   const char *folder = new_folder();
@@ -163,7 +163,7 @@ static void a_set_replaces_the_one_before(void **state) {
   expect_loaded(fixture, within(folder, "y.safetensors.index.json"), 2, 5);
 }
 
-/* Parts that cannot be written: the old set stays whole, and nothing else is left. */
+/* Parts that cannot be written: the old set stays whole, and no other file is left. */
 static void a_save_that_fails_leaves_the_old_set(void **state) {
   const data_fixture *fixture = *state;
   const char *folder = new_folder();

@@ -433,7 +433,7 @@ static void a_callers_loop_closes_in_its_own_time(void **state) {
   const tdm_context_options options = OPTIONS(tdm_context_options, o.loop = &loop);
   for (int started = 0; started < 2; started++) {
     tdm_context *context = create(&options);
-    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* nothing is in flight: returns */
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* no operation is in flight: returns */
     if (started == 1) assert_ok(tdm_context_start(context));
     tdm_context_close(context, count_call, (void *)&closed);
     assert_int_equal(closed, started);

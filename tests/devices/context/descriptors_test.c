@@ -12,7 +12,7 @@
 
 enum { THREADS = 4, CONTEXTS_EACH = 10 };
 
-/* Makes a context that has work, and lets it go; false: something failed. */
+/* Creates a context that has work, and releases it. Returns false on failure. */
 static bool use_a_context(void) {
   tdm_context *context = tdm_context_create(NULL);
   tdm_tensor *tensor =
@@ -79,7 +79,7 @@ static void threads_that_make_contexts_wait_for_each_other(void **state) {
   assert_survives(7, use_contexts_on_threads);
 }
 
-/* With room for so many files: a context, or why there is none; never an end of the process. */
+/* With this many descriptors: a context, or an error, but never an end of the process. */
 static bool use_few_descriptors(rlim_t most) {
   const struct rlimit limit = {most, most};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;

@@ -78,8 +78,8 @@ static void bytes_arrive_by_any_route(void **state) {
   tdm_tensor_release(whole);
 }
 
-/* Whichever queues there are: the peers' within a kind, else that of the device which the host
- * cannot address; its kernels' where there is none for copies. */
+/* For any queues: the peers' within a kind, otherwise that of the device which the host cannot
+ * address, or its kernels' queue if there is none for copies. */
 static void within_a_rank_kinds_and_addresses_tell_the_queue(void **state) {
   tdm_queue queues[2][TDM_QUEUE_ROLES] = {{{0}}};
   for (int bits = 0; bits < 16; bits++) {
@@ -103,8 +103,8 @@ static void within_a_rank_kinds_and_addresses_tell_the_queue(void **state) {
   }
 }
 
-/* Two ranks' devices of one kind by their engine, if both have it; else what both hosts can
- * address, by what comes to the other rank. */
+/* Two ranks' devices of one kind use their engine, if both have it. Otherwise memory that both
+ * hosts can address is used, and the receiving queue of the other rank. */
 static void between_ranks_engines_and_hosts_tell_the_queue(void **state) {
   tdm_queue peer = {0}, received = {0};
   tdm_device *host = test_device(*state, "cpu:0");

@@ -31,7 +31,8 @@ static tdm_memory prepare(tdm_context *context, tdm_device *device, size_t bytes
   return memory;
 }
 
-/* target has bytes of the pattern from source_offset on at target_offset, else the sentinel. */
+/* Expects that target has bytes of the pattern from source_offset on at target_offset, and the
+ * sentinel elsewhere. */
 static void verify(tdm_context *context, const tdm_memory *target, size_t target_offset,
                    size_t source_offset, size_t source_bytes, size_t bytes) {
   unsigned char *data = malloc(target->bytes);

@@ -223,7 +223,7 @@ static void dead_and_overlong_addresses_are_refused(void **state) {
   }
 }
 
-/* A kernel has nothing to do if all its outputs are empty, however large their other extents. */
+/* A kernel has no work if all its outputs are empty, for any other extents. */
 static void a_kernel_without_elements_to_write_is_not_called(void **state) {
   test_flight *test = test_flight_create(*state);
   tdm_device *device = test_device(*state, TEST_DEVICE);

@@ -63,7 +63,7 @@ static void a_context_can_do_without_sim(void **state) {
   tdm_context *context = create(NULL);
   assert_devices(context, (const char *[]){"cpu:0", NULL});
   assert_string_equal(tdm_accelerator(context), "cpu:0");
-  assert_string_equal(tdm_simulator(context), "sim:0"); /* nothing else replaces it */
+  assert_string_equal(tdm_simulator(context), "sim:0"); /* no other device replaces it */
   assert_status(tdm_device_check(context, "sim:0"), TDM_UNAVAILABLE);
   assert_message("none were asked for");
   assert_null(tdm_tensor_zeros(context, tdm_simulator(context), TDM_FLOAT32, tdm_shape_of(1, 2)));

@@ -1,5 +1,5 @@
-/* Which ranks need the kernels of a kind: with a kind of the test's own, whose devices some ranks
- * have, and whose kernels' library is on some. */
+/* Ranks that need the kernels of a kind: the kind is the test's own. Some ranks have devices of it,
+ * and some the library of its kernels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -143,7 +143,7 @@ static emulation_copies round_trip(tdm_context *context, void *host, size_t byte
                             .pageable = after.pageable - before.pageable};
 }
 
-/* Small or large, what CUDA is handed is pinned; of pageable memory one copy a piece. */
+/* CUDA receives only pinned memory, for all sizes. Pageable memory takes one copy per piece. */
 static void pageable_memory_is_staged(void **state) {
   (void)state;
   static const struct {
@@ -327,7 +327,7 @@ static void on_log(void *user, tdm_log_level level, const char *message) {
   if (strcmp(message, "cuda:1 copies from cuda:0 through the host") == 0) log->staged++;
 }
 
-/* The emulated GPUs let 0 reach 1, and not the other way. */
+/* The emulated GPU 0 can access GPU 1, but not the other way. */
 static void the_log_tells_how_gpus_reach_each_other(void **state) {
   (void)state;
   peer_log log = {0};

@@ -258,7 +258,7 @@ static void what_is_enqueued_is_asked_of_the_stream(void **state) {
   assert_true(driver.call == 'c' && driver.to == to && driver.from == from && driver.bytes == 1);
   assert_int_equal(driver.direction, TDM_CUDA_ON_DEVICE);
   driver.code = 1;
-  assert_ok(tdm_cuda_kernel_stream_fill(&stream, to, 3, 0)); /* of nothing nothing is asked */
+  assert_ok(tdm_cuda_kernel_stream_fill(&stream, to, 3, 0)); /* an empty fill makes no call */
   assert_ok(tdm_cuda_kernel_stream_copy(&stream, to, from, 0));
   assert_ok(tdm_cuda_kernel_stream_copy(&stream, to, to, 4));
   assert_status(tdm_cuda_kernel_stream_launch(&stream, &asked), TDM_INTERNAL);

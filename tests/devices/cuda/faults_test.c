@@ -99,7 +99,7 @@ static void assert_told_or_right(const route_test *route) {
   }
 }
 
-/* The nth call of a run fails, in a context of its own. False: there were not so many calls. */
+/* The nth call of a run fails, in a context of its own. Returns false if there were fewer calls. */
 static bool fail_in_run(uint64_t n, tdm_cuda_code code, bool from_on) {
   tdm_context *context = test_context(NULL);
   route_test route;
@@ -169,7 +169,7 @@ static void every_nth_call_of_a_context_fails(void **state) {
   }
 }
 
-/* False: there were not so many allocations. */
+/* Returns false if there were fewer allocations. */
 static bool run_short_of_memory(uint64_t n) {
   tdm_faulty_allocator *faulty = tdm_faulty_allocator_create();
   const tdm_allocator allocator = tdm_faulty_allocator_view(faulty);

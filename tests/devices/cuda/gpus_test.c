@@ -187,7 +187,7 @@ static void who_joins_waits_for_all_members(void **state) {
 
 /* ---- Staging --------------------------------------------------------------------------------- */
 
-/* Pageable memory goes through a few buffers, which are kept from one upload to the next. */
+/* Pageable memory is copied through a few buffers, which are kept from one upload to the next. */
 static void staging_buffers_are_kept(void **state) {
   (void)state;
   tdm_context *context = test_context(NULL);
@@ -291,7 +291,7 @@ static void do_nothing(const void *function, void **arguments) {
   (void)arguments;
 }
 
-/* The next kernel faults, and the fault is there before this returns. */
+/* The next kernel faults, and the fault has occurred before this returns. */
 static void lose_by_a_kernel(blas_test *test) {
   tdm_cuda_launch launch = {.call = do_nothing, .name = "test", .blocks = 1, .threads = 1};
   emulation_fault_at(1, 0, TDM_CUDA_ILLEGAL_ADDRESS);
@@ -332,7 +332,7 @@ static void a_full_gpu_is_told_through_cublas(void **state) {
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
-/* A GPU that is gone, a machine that is not set up, and a call that should not have been made. */
+/* A lost GPU, a machine that is not set up, and an invalid call. */
 static void codes_are_told_apart(void **state) {
   (void)state;
   static const struct {

@@ -95,7 +95,7 @@ static void a_block_is_as_long_as_was_asked_for(void **state) {
   tdm_cuda_memory_release(memory, 0);
 }
 
-/* Where the rest of the range is too short, and where it is just long enough. */
+/* If the rest of the range is too short, and if it is just long enough. */
 static void addresses_begin_anew_at_the_end_of_the_range(void **state) {
   const fixture *made = *state;
   tdm_cuda_memory *memory = made->memory;

@@ -1,6 +1,6 @@
-/* Where the threads that feed an emulated GPU run: on the processing units near to it, whatever
- * their maker was bound to; where there is but one unit this has nothing to show. And that they
- * sleep no longer than they want to. */
+/* The threads that feed an emulated GPU run on the processing units near to it, whatever the
+ * affinity of the creating thread. With a single unit the test proves nothing. Their sleeps are not
+ * longer than requested. */
 #define _GNU_SOURCE /* affinity */
 #include <dirent.h>
 #include <sched.h>
@@ -23,7 +23,8 @@ static bool is_feeder(const char *task) {
   return read && strcmp(name, "tdm-cuda:0\n") == 0;
 }
 
-/* How many threads feed cuda:0, or were made by one that does, and may run on each unit of all. */
+/* Returns the number of threads that feed cuda:0, or were created by one that does, and may run on
+ * each unit of all. */
 static size_t count_feeders(const cpu_set_t *all) {
   DIR *tasks = opendir("/proc/self/task");
   assert_non_null(tasks);

@@ -28,7 +28,7 @@ static struct {
   _Atomic uint64_t fault_at;
   _Atomic int fault_ordinal;
   _Atomic int fault_code;
-  _Atomic int lost_codes[MOST_DEVICES]; /* of GPUs whose context is gone; else 0 */
+  _Atomic int lost_codes[MOST_DEVICES]; /* of GPUs whose context is destroyed; otherwise 0 */
   _Atomic uint64_t done[EMULATED_SORTS];
 } settings = {.device_count = 2};
 
@@ -128,7 +128,7 @@ bool emulated_faults(int ordinal) {
   return true;
 }
 
-/* 0: the GPU is there. */
+/* Returns 0 if the GPU works. */
 static int lost_code(int ordinal) {
   if (atomic_load(&settings.lost)) return EMULATED_LOST;
   return ordinal < 0 ? 0 : atomic_load(&settings.lost_codes[ordinal]);
@@ -284,7 +284,7 @@ static tdm_cuda_code context_push(tdm_cuda_context context) {
   return TDM_CUDA_SUCCESS;
 }
 
-/* Answered by success or not, it is gone. */
+/* It is removed, whatever the result. */
 static tdm_cuda_code context_pop(void) {
   if (pushed_count == 0) emulated_misuse("a context is popped that nobody pushed");
   pushed_count--;

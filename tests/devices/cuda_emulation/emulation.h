@@ -50,7 +50,7 @@ void emulation_hide_blas(bool hidden);
 bool emulation_opened(int ordinal);
 void emulation_close(void);
 
-/* NCCL of that version (22809: 2.28.9, as at first) is there for the calling thread; 0: there is no
+/* Makes this version of NCCL (22809: 2.28.9, as at first) available to the calling thread. 0: no
  * library. */
 void emulation_set_nccl(int version);
 /* Calls that may be in progress are so for a random while, from the seed; 0: as short as they can.
@@ -90,7 +90,7 @@ emulation_work emulation_work_done(void);
  * their duration since the process began. */
 int emulation_longest_slack(void);
 
-/* Streams that are there and urgent. */
+/* Returns the number of existing streams with high priority. */
 int emulation_urgent_streams(void);
 
 /* Copies of each sort since the process began. */

@@ -137,8 +137,8 @@ static bool take_lane(grid_worker *worker, uint32_t *out_lane) {
 
 /* ---- Meeting --------------------------------------------------------------------------------- */
 
-/* Places are strings; a place is nearly always asked about by the same one, and comparing the text
- * costs more than everything else here under AddressSanitizer. */
+/* Places are strings. Most comparisons are of the same pointer, and comparing the text costs more
+ * than everything else here under AddressSanitizer. */
 static bool same_site(const char *a, const char *b) {
   return a == b || strcmp(a, b) == 0;
 }
@@ -230,7 +230,7 @@ uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t a
   self->mask = mask;
   self->value = value;
   self->argument = argument;
-  /* Lanes that wait for each other have agreed already: one of each such set is asked. */
+  /* Lanes that wait for each other agree already, so one of each such set is checked. */
   for (uint32_t waiting = worker->at_warp[warp]; waiting != 0;) {
     const grid_lane *lane = &worker->lanes[warp * GRID_LANES + (uint32_t)__builtin_ctz(waiting)];
     check_agreement(lane, self, site);

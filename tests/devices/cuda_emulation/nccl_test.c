@@ -141,7 +141,7 @@ static void what_members_send_arrives_in_order(void **state) {
     pass(&of, 0, 2, 0, BYTES);
     for (int m = 0; m < MEMBERS; m++)
       assert_int_equal(sum(&of, m), TDM_NCCL_SUCCESS);
-    /* 0 has gone to 1, then 2 to 0: 2, 0 and 2 were summed. */
+    /* 0 was sent to 1, then 2 to 0: 2, 0 and 2 were summed. */
     for (int m = 0; m < MEMBERS; m++)
       assert_true(element(&of, m, 7) == 2 + 0 + 2 + 3 * 7);
     assert_int_equal(emulation_nccl_transfers() - before, 2);

@@ -23,7 +23,7 @@ typedef struct operation {
   void *data;
   tdm_cuda_event event;
   uint64_t ticket;
-  bool waits; /* for the ticket, else completes it */
+  bool waits; /* for the ticket, otherwise completes it */
 } operation;
 
 struct tdm_cuda_stream_opaque {

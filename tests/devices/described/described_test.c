@@ -1,4 +1,4 @@
-/* The devices of a described machine: they are there to plan with and execute nothing. */
+/* The devices of a described machine: they are used for planning and execute nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +169,7 @@ static void every_nth_allocation_fails(void **state) {
     fails = tdm_faulty_allocator_failures(faulty) > 0;
     tdm_faulty_allocator_arm(faulty, 0, false);
     if (!context) assert_status(tdm_last_status(), TDM_OUT_OF_MEMORY);
-    if (context) assert_ok(tdm_device_check(context, "paper:5")); /* all are there, or none */
+    if (context) assert_ok(tdm_device_check(context, "paper:5")); /* all or none are available */
     if (!fails) assert_non_null(context);
     tdm_context_release(context);
     assert_int_equal(tdm_faulty_allocator_outstanding_bytes(faulty), 0);

@@ -130,7 +130,7 @@ static void attend_to_the_end(fixture *made, test_flight *test) {
   while (!has_settled(test)) {
     if (tdm_context_attend(made->context, &wait)) continue;
     tdm_context_attend_end(made->context, &wait);
-    (void)sched_yield(); /* something else wanted the core */
+    (void)sched_yield(); /* another thread needed the core */
   }
   tdm_context_attend_end(made->context, &wait);
 }
@@ -208,7 +208,7 @@ static void who_has_made_what_is_sent_sends_it(void **state) {
   test_flight_destroy(test);
 }
 
-/* A worker with the queues of a network computes nothing, however many cores it has. */
+/* A worker with the queues of a network does not compute, for any number of cores. */
 static void a_team_is_of_who_computes_on_several_cores(void **state) {
   fixture *made = *state;
   const tdm_worker *worker = ((tdm_host_queue *)made->device->queues[TDM_QUEUE_COMPUTE])->worker;
@@ -261,7 +261,7 @@ static void nobody_attends_for_ever(void **state) {
   add_message(test, program_of(test, made, TDM_QUEUE_RECEIVE), TDM_COMMAND_RECEIVE);
   atomic_store(&made->post.ender, NOBODY);
   test_submit(test, false);
-  for (int i = 0; i < 10; i++) { /* however long the waits before have been */
+  for (int i = 0; i < 10; i++) { /* for any earlier waits */
     tdm_attendance wait = {0};
     while (tdm_context_attend(made->context, &wait))
       assert_false(has_settled(test));
@@ -400,7 +400,7 @@ static void messages_are_not_attended_beside_a_kernel(void **state) {
     (void)sched_yield();
   tdm_attendance wait = {0};
   const bool computes = tdm_context_computes(made->context);
-  /* Nor is it a loss where the kernel has had the core. */
+  /* Nor is it a loss if the kernel had the core. */
   bool yields = false;
   for (int i = 0; i < 1000 && !yields; i++) { /* others may have noted a loss of their own */
     atomic_store(&tdm_context_oversubscription(made->context)->until_ns, 0);

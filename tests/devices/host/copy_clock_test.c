@@ -1,5 +1,5 @@
-/* How long a copy waited for a core, by clocks that the test sets: what neither the modelled link
- * nor the copying thread's own work takes. */
+/* The time that a copy waited for a core, by clocks that the test sets: the rest after the modelled
+ * link and the copying thread's own work. */
 #include <stdatomic.h>
 #include <time.h>
 

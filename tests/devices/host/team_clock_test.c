@@ -50,7 +50,7 @@ static tdm_team *make_team(size_t size) {
 
 /* Two threads that work all the time: a region takes half of the cost of its pieces. */
 static const piece_cost shared = {50000, 100000};
-/* As long as its pieces cost, and 10 us more: one thread would do. */
+/* The cost of its pieces, and 10 us more: one thread would suffice. */
 static const piece_cost late = {100625, 100000};
 /* Much longer than that. */
 static const piece_cost stuck = {10000000, 100000};
@@ -65,7 +65,7 @@ static void threads_that_share_the_work_stay(void **state) {
   tdm_team_destroy(team);
 }
 
-/* Until one rests: how many regions that took. */
+/* Returns the number of regions until one thread rests. */
 static int count_to_rest(tdm_team *team, piece_cost piece) {
   const size_t active = tdm_team_active(team);
   int count = 0;

@@ -93,7 +93,7 @@ struct kernel_case {
 
 typedef void (*kernel_visit)(const kernel_case *test, void *user);
 
-/* The run's momentum, where it has one; else that of the attributes. */
+/* The run's momentum, if it has one, otherwise that of the attributes. */
 double kernel_case_momentum(const kernel_case *self, double own);
 tdm_adam_attributes kernel_case_adam(const kernel_case *self);
 /* Visits the case with its own momentum and, if it is small, also with those of runs, one of which
@@ -141,7 +141,7 @@ kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_refe
 /* Adds an input of reals or integers in [low, high). Returns it for changes. */
 kernel_input *kernel_case_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape, double low,
                                 double high);
-/* The same of numbers that dtype holds whichever it is: 0 and 1, 1 to 98, or -90 to 98. */
+/* Likewise, with numbers that every dtype can hold: 0 and 1, 1 to 98, or -90 to 98. */
 kernel_input *kernel_case_any_input(kernel_case *test, tdm_dtype dtype, tdm_shape shape);
 void kernel_case_absent_input(kernel_case *test);
 void kernel_case_output(kernel_case *test, tdm_dtype dtype, tdm_shape shape);

@@ -76,7 +76,7 @@ static void rmsprop_case(tdm_dtype dtype, int64_t count, const tdm_rmsprop_attri
   test.attributes.rmsprop = *attributes;
   kernel_case_input(&test, dtype, shape, -1, 1);
   kernel_case_input(&test, dtype, shape, -1, 1);
-  /* As large as squares of the averages that follow, so that no variance is negative. */
+  /* At least the squares of the averages that follow, so that no variance is negative. */
   kernel_case_input(&test, dtype, shape, first ? 0 : 0.5, first ? 0 : 1);
   if (attributes->centered != 0)
     kernel_case_input(&test, dtype, shape, first ? 0 : -0.4, first ? 0 : 0.4);

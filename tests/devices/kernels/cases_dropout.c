@@ -4,7 +4,7 @@
 #include "core/philox.h"
 #include "tests/devices/kernels/cases.h"
 
-/* Where element i of the chunk lies in the whole value. */
+/* Returns the position of the chunk's element i in the whole value. */
 static int64_t place_of(const tdm_chunk *chunk, const tdm_shape *shape, int64_t i) {
   if (chunk->whole == 0) return i;
   int64_t inner = 1;

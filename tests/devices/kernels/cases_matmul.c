@@ -6,7 +6,7 @@
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
-/* Where the matrix of operand lies that makes the result's matrix number batch. */
+/* Returns the offset of the operand's matrix for the result's matrix number batch. */
 static int64_t matrix_at(const tdm_shape *operand, const tdm_shape *y, int64_t batch) {
   int64_t at = 0, step = operand->dims[operand->rank - 2] * operand->dims[operand->rank - 1];
   for (int i = y->rank - 3; i >= 0; i--) {

@@ -109,7 +109,7 @@ static void pow_cases(tdm_dtype dtype, kernel_visit visit, void *user) {
 
 /* ---- Two or three ---------------------------------------------------------------------------- */
 
-/* Where element i of the result (shape) lies in an operand that is broadcast to it. */
+/* Returns the position in a broadcast operand for element i of the result (shape). */
 static int64_t place_in(const tdm_shape *operand, const tdm_shape *shape, int64_t i) {
   int64_t place = 0, step = 1;
   for (int d = shape->rank - 1; d >= 0; d--) {

@@ -99,7 +99,7 @@ static void generate_places(const kernel_case *test, void *data) {
   const tdm_shape *x = &test->outputs[0].shape, *y = &test->inputs[1].spec.shape;
   const int64_t width = axis_of(x, 1), out[2] = {axis_of(y, 0), axis_of(y, 1)};
   for (int64_t i = 0; i < tdm_shape_count(y); i++) {
-    int64_t wanted = i % 5; /* the window's next elements, if there are so many */
+    int64_t wanted = i % 5; /* the window's next elements, if it has this many */
     for (int64_t place = 0; place < axis_of(x, 0) * width && wanted >= 0; place++) {
       span rows, columns;
       if (!holds(of, 0, axis_of(x, 0), out[0], i / out[1] % out[0], place / width, &rows)) continue;

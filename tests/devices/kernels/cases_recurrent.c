@@ -253,7 +253,7 @@ static void generate_y(const kernel_case *test, void *data) {
   }
 }
 
-/* An input that is there, or not. */
+/* An input that may be absent. */
 static void input_if(bool there, kernel_case *test, tdm_shape shape, double low, double high) {
   if (there)
     kernel_case_input(test, test->dtype, shape, low, high);

@@ -1,6 +1,6 @@
-/* The CUDA kernels' launches of tensors of 2^32 rows, which a large GPU has the memory for, and of
- * which nothing is allocated here or executed: each fits a grid. Shapes are those of the kernels'
- * cases, with more of the first dimension. */
+/* The launches of CUDA kernels for tensors of 2^32 rows, which fit the memory of a large GPU.
+ * Nothing is allocated or executed here: each launch fits a grid. Shapes are those of the kernels'
+ * cases, with a longer first dimension. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@ typedef struct direct_cuda_options {
   bool deterministic;
 } direct_cuda_options;
 
-/* As direct_run. An output whose data is an input's shares its memory. Fails the test when a kernel
+/* Like direct_run. An output whose data is an input's shares its memory. Fails the test if a kernel
  * writes outside its outputs and workspace, or to an input. */
 tdm_status direct_cuda_run(const tdm_kernel *kernel, const void *attributes,
                            const direct_operand *operands, size_t input_count, size_t output_count,

@@ -1,6 +1,6 @@
 /* The smallest table of CUDA's functions that kernels can run on: launches, fills, copies and
- * products, each done before its call returns. Invariant: whatever is handed to a kernel lies in a
- * block that is live, or the process ends. */
+ * products, each completed before its call returns. Invariant: pointers that a kernel receives are
+ * in allocated blocks, or the process ends. */
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
 #define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_CUDA_STREAM_H
 

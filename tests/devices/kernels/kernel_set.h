@@ -1,5 +1,5 @@
-/* The kernels of a kind or an instruction set, gathered from its lists, to go through and to
- * search. Invariant: there are as many as were visited, in that order. */
+/* The kernels of a kind or an instruction set, collected from its lists, for iteration and search.
+ * Invariant: the set has the visited kernels, in that order. */
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_KERNEL_SET_H
 #define TANDEM_TESTS_DEVICES_KERNELS_KERNEL_SET_H
 

@@ -90,7 +90,7 @@ static void every_field_is_checked(void **state) {
       {"cpu:0", "sim:0"},
       {"\"from\": \"cpu:0\"", "\"from\": 0"},
       {"\"pinned\": false", "\"pinned\": 0"},
-      {"\"pinned\": false", "\"pinned\": true"}, /* now it is there twice */
+      {"\"pinned\": false", "\"pinned\": true"}, /* now it occurs twice */
       {"\"latency_ns\": ", "\"latency_ns\": -"},
       {"\"latency_ns\": ", "\"latency_ns\": 1, \"latency_ns\": "},
       {"\"latency_ns\": ", "\"latency\": "},

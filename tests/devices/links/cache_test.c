@@ -47,7 +47,7 @@ static void what_is_saved_is_loaded_by_the_next_context(void **state) {
   assert_ok(tdm_links_save(context, path_of("kept.json"), false)); /* over the one before */
   tdm_context_release(context);
 
-  context = make_context(NULL); /* off: nothing is read */
+  context = make_context(NULL); /* off: no file is read */
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
   assert_ok(tdm_links_load(context, path_of("kept.json")));
   tdm_link_estimate loaded = upload_of(context);
@@ -165,7 +165,7 @@ static void a_machine_is_the_same_in_any_locale(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* A sim:0 that is asked for has cores of its own, which cpu:0, that copies, has not any more. The
+/* A requested sim:0 has cores of its own, which cpu:0, the copying device, no longer has. The
  * machine has one socket. */
 static void fewer_cores_are_another_machine(void **state) {
   (void)state;
@@ -201,7 +201,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
   for (int named = 0; named < 2; named++) {
     if (named) (void)setenv("TANDEM_LINKS", path, 1);
     tdm_context *context = make_default_context();
-    assert_int_equal(record.count, 0); /* it may yet be asked for */
+    assert_int_equal(record.count, 0); /* it may still be requested */
     assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
     assert_string_equal(tdm_simulator(context), "sim:0");
     if (!named) {
@@ -211,7 +211,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
       assert_ok(tdm_links_save(context, path, true));
     }
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
-    assert_string_equal(tdm_simulator(context), "sim:0"); /* has them: nothing is read again */
+    assert_string_equal(tdm_simulator(context), "sim:0"); /* has them: no file is read again */
     assert_int_equal(upload_of(context).origin, TDM_LINK_CALIBRATED);
     assert_null(strstr(record.last, "links")); /* it may report cores that cannot be bound */
     tdm_context_release(context);

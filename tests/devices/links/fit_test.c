@@ -11,7 +11,7 @@ enum { SIZES = 17, COPIES = 15, MOST = SIZES * COPIES, TRIALS = 60 };
 
 typedef struct noise {
   double relative;        /* half width of a uniform factor around 1 */
-  uint64_t outlier_every; /* one copy in so many takes 2 to 50 times as long; 0: none */
+  uint64_t outlier_every; /* one of this many copies takes 2 to 50 times as long; 0: none */
   size_t bad_size;        /* all copies of this size take ten times as long; SIZES: none */
 } noise;
 
@@ -279,7 +279,7 @@ static void a_fit_is_as_recorded(void **state) {
       fail_msg("figure %zu is %.12g, not %.12g", i, found[i], expected[i]);
 }
 
-/* Either way from the line, whichever is wider. */
+/* The wider of the two sides of the line. */
 static void uncertainties_are_as_recorded(void **state) {
   (void)state;
   enum { FITS = 6 };

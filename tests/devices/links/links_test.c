@@ -98,7 +98,7 @@ static void a_modelled_link_is_recovered(void **state) {
   tdm_context_release(context);
 }
 
-/* Where caches end, half way between two doublings too. */
+/* The ends of caches, also half way between two doublings. */
 static void sizes_are_closer_where_caches_end(void **state) {
   (void)state;
   const tdm_context_options options =
@@ -129,7 +129,7 @@ static tdm_context *small_context(void) {
   return context;
 }
 
-/* So many commands of a site a calibration comes to; no copy may be left out for its time. */
+/* The number of commands per site of a calibration, none of which may be omitted for its time. */
 static uint64_t count_struck(tdm_context *context, tdm_fault_site site, uint32_t copies,
                              uint64_t budget_ns) {
   const tdm_links_calibration small = {.least_bytes = KIBIBYTE,

@@ -191,7 +191,7 @@ static void trains_come_to_who_asks(void **state) {
   job_must(&(job_options){.rank_count = 2}, carry_trains, ranks);
 }
 
-/* As many as there may be, which a sanitizer sees to lie in their arrays. */
+/* The maximum number of sums; a sanitizer checks their arrays. */
 static tdm_status make_most_sums(job_rank *rank) {
   float memory[2] = {0};
   TDM_TRY(tdm_context_start(rank->context));

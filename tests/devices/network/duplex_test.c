@@ -48,7 +48,7 @@ static tdm_status meet(job_rank *rank) {
                                 .bytes = BYTES,
                                 .messages = MESSAGES};
   TDM_TRY(tdm_context_start(rank->context));
-  TDM_TRY(tdm_context_agree(rank->context, TDM_OK)); /* nothing else is sent from here on */
+  TDM_TRY(tdm_context_agree(rank->context, TDM_OK)); /* no other message is sent from here on */
   if (rank->rank == 0) {
     memset(memory[0], 7, BYTES);
     watched->net = rank->net;

@@ -316,7 +316,7 @@ static tdm_status poll_slowly(tdm_endpoint *endpoint, tdm_net_request **out_sett
   return status;
 }
 
-/* Else a vote could have ended well for the one rank and not for the other. */
+/* Otherwise a vote could have succeeded for one rank and not for the other. */
 static void what_a_rank_tells_before_it_is_lost_is_heard(void **unused) {
   (void)unused;
   job in;

@@ -14,7 +14,7 @@
  * other. */
 enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
 
-/* That a rank is silent, on a busy machine, is mostly no part of this. */
+/* Mostly no test of silent ranks, which occur on a busy machine. */
 #define NEVER_NS UINT64_C(600000000000)
 
 typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);

@@ -81,7 +81,7 @@ static tdm_status gather_twice(rank *self) {
   return TDM_OK;
 }
 
-/* Rank 0 does something else than the others. */
+/* Rank 0 makes another exchange than the others. */
 static tdm_status tell_something_else(rank *self) {
   unsigned char all[MOST_RANKS] = {0};
   (void)tdm_network_intend(self->network, self->rank == 0 ? "save" : "load");

@@ -1,5 +1,6 @@
-/* Where staging memory lies: after thousands of requests and reuses each buffer is on the node that
- * was asked for by the kernel's own report, and a system that puts one elsewhere is found out. */
+/* Placement of staging memory: after thousands of requests and reuses each buffer is on the
+ * requested node, by the kernel's own report. A system that places one on another node is
+ * detected. */
 #include "tests/devices/staging/pool_support.h"
 #include "tests/options.h"
 
@@ -189,7 +190,7 @@ static void a_wrong_node_is_detected_at_reuse(void **state) {
   }
 }
 
-/* The pages of a block that were asked for, one bit each. */
+/* The queried pages of a block, one bit each. */
 typedef struct asked_pages {
   tdm_pool_system system; /* with a working query */
   const char *block;

@@ -100,7 +100,7 @@ static void pinned_ranges_are_known(void **state) {
 
   assert_ok(tdm_pool_take(pool, cpu, 3 * PAGE, &staging));
   assert_false(staging->pinned);
-  assert_int_equal(test_counters(pool).refused_pins, 0); /* none was asked for */
+  assert_int_equal(test_counters(pool).refused_pins, 0); /* none was requested */
   tdm_pool_give_back(pool, staging, NULL, 0);
   tdm_context_release(context);
 }

@@ -115,7 +115,7 @@ static void memory_near_a_host_device_is_its_own(void **state) {
 
 typedef struct kept {
   tdm_keeper keeper; /* first */
-  bool has;          /* something to give back */
+  bool has;          /* has something to release */
   int asked;
 } kept;
 

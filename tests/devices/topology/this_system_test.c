@@ -1,5 +1,5 @@
-/* A machine of several NUMA nodes that a description makes of this one (HWLOC_SYNTHETIC,
- * HWLOC_THISSYSTEM): what Linux is asked of each of its nodes, and where memory is asked for. */
+/* A description divides this machine into several NUMA nodes (HWLOC_SYNTHETIC, HWLOC_THISSYSTEM):
+ * the queries to Linux for each of its nodes, and the node on which memory is requested. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ static void what_is_no_node_has_no_memory(void **state) {
   tdm_topology_destroy(topology);
 }
 
-/* Where a machine has several nodes, memory is bound to that of the range's cores. */
+/* If a machine has several nodes, memory is bound to that of the range's cores. */
 static void memory_is_bound_to_the_nodes_of_a_range(void **state) {
   (void)state;
   tdm_topology *topology = two_nodes();

@@ -62,7 +62,7 @@ static void what_is_kept(void **state) {
                                  "0:étude", "1:birne", "1:müll", NULL};
        *wanted != NULL; wanted++)
     assert_has(words, *wanted);
-  assert_int_equal(words->parts[true].count, 9); /* and nothing else */
+  assert_int_equal(words->parts[true].count, 9); /* and no others */
   assert_int_equal(words->parts[false].count, 0);
   assert_int_equal(words->class_count, 2);
   assert_string_equal(word_set_class_name(words, 0), "one");

@@ -1,5 +1,5 @@
-/* Which sums over devices may go around, and what that is predicted to take, by links whose figures
- * the test sets. */
+/* Sums over devices that may go around, and their predicted durations, by links whose figures the
+ * test sets. */
 #include <math.h>
 
 #include "devices/links/table.h"
@@ -142,7 +142,7 @@ static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *r
                        WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
-/* By whichever algorithm the sums are made: the home updates, and sends the parameter. */
+/* With every algorithm for the sums the home updates, and sends the parameter. */
 static void assert_made_at_home(const tdm_optimizer_rule *rule, bool spread_homes) {
   tdm_context *context = linked_context();
   assert_ok(tdm_kernel_register(context, &joint_kernel));
@@ -190,7 +190,7 @@ static tdm_status append_crossed(tdm_update *update) {
 
 static const tdm_optimizer_rule crossed_rule = {.name = "crossed", .append = append_crossed};
 
-/* Where homes are spread it is another's that the sum comes to. */
+/* With spread homes, another device is the home of the sum. */
 static void an_update_by_the_sum_of_another_home_is_made_at_its_own(void **state) {
   (void)state;
   assert_made_at_home(&crossed_rule, true);
@@ -259,7 +259,7 @@ static tdm_session *layers_over(tdm_context *context, const int devices[2],
       WITH(tdm_session_options, o.seed = 7, o.collective = collective));
 }
 
-/* Whichever sum comes first, and has most devices: nothing is sent to any of them again. */
+/* For any first sum, and any that has most devices, nothing is sent to its devices again. */
 static void every_device_of_every_sum_updates(void **state) {
   (void)state;
   static const int cases[][2] = {{2, 0}, {4, 0}, {3, 2}, {2, 3}, {2, 4}, {4, 2}};
@@ -437,8 +437,8 @@ static void gradients_of_activations_are_summed_at_home(void **state) {
   tdm_context_release(context);
 }
 
-/* A weight's gradient that a layer reads is needed at once; one that is handed out can wait as the
- * bias's does. */
+/* A weight's gradient that a layer reads is required at once. One that is fetched can wait like the
+ * bias's. */
 static void gradients_that_are_read_are_summed_at_home(void **state) {
   (void)state;
   tdm_context *context = linked_context();

@@ -271,8 +271,8 @@ static bool any_updated(const tdm_session *session) {
   return false;
 }
 
-/* After the first step nothing is refreshed, and what every device has made of its copies is what
- * the home has made of the parameters. */
+/* After the first step nothing is refreshed, and every device has computed for its copies the same
+ * values as the home for the parameters. */
 static void every_device_has_the_bits_of_the_home(void **unused) {
   (void)unused;
   for (size_t i = 0; i < TDM_COUNT_OF(variants); i += stride()) {

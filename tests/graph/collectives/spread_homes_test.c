@@ -198,7 +198,7 @@ static void those_updated_everywhere_are_spread_evenly(void **unused) {
   tdm_session_release(session);
 }
 
-/* The whole share: nothing is refreshed. None: homes as they were. */
+/* All parameters: nothing is refreshed. None: homes are unchanged. */
 static void a_share_may_be_all_or_nothing(void **unused) {
   (void)unused;
   const uint64_t all = LAYERS * (WIDTH * WIDTH + WIDTH) * sizeof(float);

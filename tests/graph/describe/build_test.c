@@ -196,7 +196,7 @@ static void adding_to_a_frozen_graph_hurts_no_session(void **unused) {
   tdm_graph_release(graph);
 }
 
-/* As that of an object which ends with a block, in which sessions were made. */
+/* Like the tag of an object that ends with a block in which sessions were allocated. */
 static void a_scope_may_end_behind_its_session(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -1,5 +1,4 @@
-/* Inputs that a node is not given: rules and kernels find them absent, however short the list was.
- */
+/* Absent inputs of a node: rules and kernels find them absent, for any length of the list. */
 #include "tests/graph/support.h"
 
 static tdm_status infer_like_first(tdm_infer *infer) {
@@ -14,7 +13,7 @@ static tdm_status prepare_sum(const tdm_kernel_request *request, tdm_kernel_answ
   return absent ? TDM_OK : tdm_fail(TDM_INTERNAL, "the optional operands are there");
 }
 
-/* The first input, and those of the others that are there. */
+/* The first input, and those of the others that are present. */
 static tdm_status execute_sum(const tdm_kernel_call *call) {
   float *y = call->outputs[0];
   for (int64_t i = 0; i < tdm_shape_count(&call->output_specs[0].shape); i++) {

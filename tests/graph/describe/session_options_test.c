@@ -1,5 +1,5 @@
-/* Options of sessions: every number at the ends of its range and beyond, and what does not go
- * together; refused by name, and nothing else is. */
+/* Options of sessions: every number at the ends of its range and beyond, and invalid combinations.
+ * They are refused by name, and nothing else is. */
 #include <math.h>
 
 #include "graph/run/session.h"

@@ -79,7 +79,7 @@ static void times_of_less_than_a_nanosecond_are_kept(void **state) {
   tdm_costs_release(costs);
 }
 
-/* As models of processors have them. */
+/* Models of processors have them. */
 static void classes_may_have_spaces(void **state) {
   (void)state;
   static const char model[] = "EPYC 7763 64-Core";

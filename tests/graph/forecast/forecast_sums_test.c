@@ -112,7 +112,7 @@ static void what_follows_the_sums_is_done_by_all(void **state) {
   tdm_forecast_release(home);
 }
 
-/* A gradient that is put together where its parts lie is cut as others are. */
+/* A gradient that is joined where its parts are is cut like others. */
 static void a_gradient_in_parts_goes_around(void **state) {
   (void)state;
   tdm_context *context = described_context();

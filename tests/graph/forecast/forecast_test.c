@@ -231,7 +231,7 @@ static void of_a_table_the_latest_rows_cross(void **state) {
 
 /* ---- Learned costs ---- */
 
-/* Devices of one class have one cost a kernel: the mean over all steps, on whichever they are. */
+/* Devices of one class have one cost per kernel: the mean over the steps of all these devices. */
 static void devices_of_a_class_are_learned_together(void **state) {
   (void)state;
   tdm_context *context = described_context();
@@ -364,7 +364,7 @@ static const tdm_kernel own_kernel = {.struct_size = sizeof(tdm_kernel),
                                       .dtype = TDM_FLOAT32,
                                       .execute = execute_nothing};
 
-/* 100 flops an element, and nothing is written. */
+/* 100 flops per element, and no writes. */
 static void own_work(const tdm_infer *node, tdm_work *work) {
   work->flops = 100 * (double)tdm_shape_count(&node->inputs[0].shape);
   work->bytes_written = 0;

@@ -15,8 +15,8 @@ enum { ROWS = 7, WIDTH = 5, HIDDEN = 6, CLASSES = 3 };
 
 /* ---- A model, and its requested gradients ---------------------------------------------------- */
 
-/* How the model lies: "net/hidden" on first, "net/head" on second (NULL: no placement), or "net",
- * or (all) the loss as well, wrapped over devices. */
+/* Placement of the model: "net/hidden" on first, "net/head" on second (NULL: none), or "net", or
+ * with `all` also the loss, wrapped over devices. */
 typedef struct layout {
   const char *first;
   const char *second;

@@ -84,7 +84,7 @@ static tdm_tensor_list *trained_with(bool detached, double weight, double *out_l
   return state;
 }
 
-/* As numbers it adds to the loss, and nothing to its gradient. */
+/* A gradient that is read as a constant adds to the loss, and nothing to the loss's gradient. */
 static void a_detached_gradient_may_be_part_of_a_loss(void **unused) {
   (void)unused;
   double alone, both;
@@ -258,8 +258,7 @@ static void models_are_differentiated_as_they_are_evaluated(void **unused) {
  * -------------------------------------------------------------------------------
  */
 
-/* As backward() adds to .grad: a sequence keeps the sum, where the parameter
- * lies. */
+/* Sums like those of backward() in .grad: a sequence keeps the sum on the parameter's device. */
 static void gradients_are_summed_up_over_runs(void **unused) {
   (void)unused;
   enum { RUNS = 4 };
@@ -381,9 +380,8 @@ static tdm_session *updater(tdm_store *store) {
   return train_session(graph, loss, tdm_adam(0.1), WITH(tdm_session_options, o.store = store));
 }
 
-/* As loss.backward() BATCHES times, then optimizer.step(): sums stay on their
- * device, where the optimizer takes them; against one step over all rows at
- * once. */
+/* Equivalent to loss.backward() BATCHES times, then optimizer.step(). Sums stay on their device,
+ * where the optimizer reads them. Compared with one step over all rows at once. */
 static void an_optimizer_takes_what_runs_have_summed_up(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

@@ -27,7 +27,7 @@ enum {
   MOST_VALUES = FIRST_MADE + MOST_STEPS
 };
 
-/* a * u + b * v, of u's size: u itself if it writes, else a new value. */
+/* a * u + b * v, of u's size: overwrites u if it writes, or makes a new value. */
 typedef struct factors {
   float a;
   float b;

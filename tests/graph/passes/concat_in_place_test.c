@@ -41,7 +41,7 @@ static void expect_concats(const tdm_session *session, size_t joined, size_t ker
 typedef struct pieces {
   tdm_graph *graph;
   tdm_value x[2]; /* fed */
-  tdm_value y[2]; /* tanh of x, on the devices asked for */
+  tdm_value y[2]; /* tanh of x, on the requested devices */
 } pieces;
 
 static const int64_t piece_rows[] = {ROWS, 2};

@@ -41,7 +41,7 @@ static void chunks_follow_weights(void **unused) {
   expect_chunks(10, 3, (double[]){0, 1, 1}, 2, (int64_t[]){0, 5, 5});
   expect_chunks(7, 2, (double[]){1, 1000}, 1, (int64_t[]){0, 7});
   expect_chunks(0, 2, (double[]){1, 1}, 0, (int64_t[]){0, 0});
-  for (int64_t rows = 0; rows < 50; rows++) { /* nothing is lost, whatever is rounded */
+  for (int64_t rows = 0; rows < 50; rows++) { /* rounding loses no row */
     int64_t sizes[3];
     tdm_chunk_sizes(rows, 3, (double[]){0.1, 0.7, 0.2}, sizes);
     assert_int_equal(sizes[0] + sizes[1] + sizes[2], rows);

@@ -296,8 +296,8 @@ static void without_a_reorder_kernel_the_value_is_named(void **unused) {
   tdm_context_release(bare);
 }
 
-/* The Nth allocation of a plan fails, for every N until none does: so many values are packed and
- * unpacked that each list grows meanwhile. */
+/* The Nth allocation of a plan fails, for every N until none does. So many values are packed and
+ * unpacked that each list grows during planning. */
 static void short_memory_is_told(void **unused) {
   (void)unused;
   enum { PARTS = 64, LAYERS = 8 };

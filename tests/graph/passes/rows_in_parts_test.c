@@ -7,7 +7,7 @@
 
 enum { LENGTH = 3, ROWS = 8, WIDTH = 2 };
 
-/* How the batch is cut: over devices (NULL: not), and in how many micro-batches. */
+/* Division of the batch: over devices (NULL: none), and into micro-batches. */
 typedef struct cut_case {
   const char *devices;
   int micro_batches;
@@ -215,7 +215,7 @@ static void a_penalty_counts_once_however_the_batch_is_cut(void **unused) {
 
 /* ---- No rows --------------------------------------------------------------------------------- */
 
-/* Nothing is shared out in as many parts as anything else, by a layer without a name too. */
+/* An empty dimension is split into equal parts like any other, by an unnamed layer too. */
 static void nothing_is_split_evenly(void **unused) {
   (void)unused;
   tdm_value thirds[3];

@@ -20,7 +20,7 @@ static void assert_traffic(tdm_session *session, tdm_traffic wanted) {
   assert_int_equal(has.refresh_bytes, wanted.refresh_bytes);
 }
 
-/* How many copies the queues really carry out in one call. */
+/* Returns the number of copies that the queues execute in one call. */
 static uint64_t copies_made(tdm_context *context) {
   return atomic_load(&tdm_context_faults(context)->calls[TDM_FAULT_COPY]);
 }
@@ -259,7 +259,7 @@ static void everything_can_be_fetched_at_once(void **state) {
   assert_ok(tdm_run(session, batch.feeds, 1, fetches, count));
   tdm_traffic traffic;
   assert_ok(tdm_session_traffic(session, &traffic));
-  assert_int_equal(traffic.edge_transfers, 1); /* which is the one handed out */
+  assert_int_equal(traffic.edge_transfers, 1); /* of the fetched value */
   assert_int_equal(traffic.edge_bytes, WORDS_BYTES);
   assert_int_equal(traffic.boundary_transfers, 2); /* ids there, the table back */
   assert_int_equal(traffic.boundary_bytes, IDS_BYTES + MODEL_ROWS * MODEL_WIDTH * 4);
@@ -437,7 +437,7 @@ static void what_cpu_0_goes_on_with_is_fetched(void **state) {
   tdm_graph *graph = begin_on_cpu_1(context, &made);
   tdm_place(graph, "cpu:0");
   tdm_output(graph, "out", tdm_softmax(graph, "out", made, 1));
-  assert_pushed(graph, context, true, 0, 1); /* which is handed out as well */
+  assert_pushed(graph, context, true, 0, 1); /* which is fetched as well */
   tdm_context_release(context);
 }
 

@@ -230,8 +230,8 @@ static void wraps_of_one_row_in_micro_batches_are_trained(void **unused) {
 
 /* ---- Where copies come from ---------------------------------------------------------------- */
 
-/* A parameter that takes a while goes from copy to copy; a short one, and any where that is asked
- * for, comes from its home each time. */
+/* A large parameter is copied from copy to copy. A small one, and any with the matching option, is
+ * copied from its home each time. */
 static void long_parameters_follow_one_another(void **unused) {
   (void)unused;
   enum { LONG = 256 };

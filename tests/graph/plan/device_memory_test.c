@@ -1,5 +1,6 @@
-/* Peak memory of every device of a wrapped model: no more than its share of activations, and where
- * results and parameters are at home the gathered outputs and one incoming bucket of gradients. */
+/* Peak memory of every device with a wrapped model is at most its share of activations. Where
+ * results and parameters are at home it also has the gathered outputs and one incoming bucket of
+ * gradients. */
 
 #define GROUP_CONTEXT graph_context_of(8, 8)
 #include "tests/graph/group.h"

@@ -260,7 +260,7 @@ static void every_pass_can_be_printed(void **unused) {
   for (size_t i = 0; i < TDM_COUNT_OF(passes); i++) {
     char *text = printed(session, tdm_session_print_pass, passes[i], TDM_PLAN_TEXT);
     assert_non_null(strstr(text, "embedding"));
-    /* Only from the pass on that makes them are there transfers. */
+    /* Transfers appear only from the pass that makes them. */
     assert_true((i >= 3) == (strstr(text, "transfer     ") || strstr(text, "transfer           ")));
     free(text);
     text = printed(session, tdm_session_print_pass, passes[i], TDM_PLAN_DOT);

@@ -217,7 +217,7 @@ static void pieces_that_change_places_are_refused(void **unused) {
       writers++;
     }
   assert_ok(tdm_pass_verify(schedule));
-  /* Each parameter's sum on each device, and the results at home, are put together of four. */
+  /* Each parameter's sum on each device, and the results at home, consist of four pieces. */
   assert_int_equal(places, (2 * LAYERS * DEVICES + 1) * (DEVICES - 1));
   assert_true(writers >= 2 * LAYERS * DEVICES);
   tdm_session_release(session);

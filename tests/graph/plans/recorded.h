@@ -17,8 +17,8 @@ typedef struct recorded_kind {
   void (*tell)(const plan_model *model, tdm_session *session, FILE *out);
 } recorded_kind;
 
-/* Before all else: makes this process see a machine that is the same everywhere. True: arguments
- * ask for recording. */
+/* Must be called first: replaces the machine by one that is the same everywhere. Returns true if
+ * the arguments request recording. */
 bool recorded_begin(int argc, char **argv);
 /* Compares the texts about the models with the recorded ones, or records them. */
 void recorded_check(const recorded_kind *kind, const plan_model *models, size_t count,

@@ -41,7 +41,7 @@ static const struct {
                {"job_all_reduce", false},
                {"job_spread", false}};
 
-/* -1: nothing is. */
+/* Returns -1 if it is not placed. */
 static int place_of(const plan_model *model) {
   for (size_t i = 0; i < TDM_COUNT_OF(told_of); i++)
     if (strcmp(told_of[i].name, model->name) == 0) return (int)i;
@@ -63,8 +63,8 @@ static uint64_t made_up_ns(size_t step) {
   return step % 11 == 10 ? 0 : 1000 + 370 * (step % 9);
 }
 
-/* One run in the profile: each command takes `times` as long as is made up for it, but every fourth
- * of those from `skipped` on, which is passed over. */
+/* Adds one run to the profile: each command takes `times` its invented duration, except that every
+ * fourth from `skipped` on is skipped. */
 static void add_profile(tdm_plan *plan, uint64_t times, size_t skipped) {
   const size_t count = plan->lowered.schedule.step_count;
   tdm_command_times *took = calloc(count + 1, sizeof *took);
@@ -131,7 +131,7 @@ static uint64_t make_up_times(made_up_runs *self, int number, tdm_run_state *run
   return latest_ns;
 }
 
-/* The second run is asked for under the first, the others some time after the one before. */
+/* The second run is requested during the first, the others some time after the previous one. */
 static void make_up_run(made_up_runs *self, int number) {
   const size_t count = self->plan->lowered.schedule.step_count;
   tdm_run_state run = {.plan = self->plan, .slot = number % 2};

@@ -31,7 +31,7 @@ static int end_group(void **unused) {
   return 0;
 }
 
-/* How often part is in text. */
+/* Returns the number of occurrences of part in text. */
 static size_t count_of(const char *text, const char *part) {
   size_t count = 0;
   for (const char *at = text; (at = strstr(at, part)); at += strlen(part))

@@ -43,7 +43,7 @@ void test_init(test_timeline *test);
  *   sim:0   dense1 260-400, dense2 400-540 */
 void two_runs(test_timeline *test);
 
-/* One run after the other, the second asked for late; the first with an update phase. */
+/* One run after the other, the second requested late. The first has an update phase. */
 void late_run(test_timeline *made);
 
 #endif

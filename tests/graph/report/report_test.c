@@ -1,5 +1,5 @@
-/* Reports to streams: the same text in every locale and however little memory there is, and IO with
- * the system's reason where the stream takes no more. */
+/* Reports to streams: the same text in every locale and with little memory, and IO with the
+ * system's reason if the stream accepts no more. */
 #define _GNU_SOURCE /* open_memstream */
 #include <errno.h>
 #include <jansson.h>
@@ -126,7 +126,7 @@ static ssize_t write_nothing(void *cookie, const char *bytes, size_t count) {
   return 0; /* fails, and does not report why */
 }
 
-/* A stream of the program's own need not set an error number: none is made up for it. */
+/* A user-defined stream need not set an error number. Then none is reported. */
 static void a_failure_without_a_reason_has_none(void **state) {
   (void)state;
   if (test_is_thread_sanitized()) skip(); /* the sanitizer queries the stream's descriptor: EBADF */

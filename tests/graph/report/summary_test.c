@@ -154,7 +154,7 @@ static void wrapped_rows_are_added_up(void **unused) {
   tdm_session_release(session);
 }
 
-/* Where every device updates its own copies none is refreshed: what moves is the plan's traffic. */
+/* If every device updates its own copies none is refreshed, and the usual traffic is the plan's. */
 static void what_no_run_moves_is_not_counted(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

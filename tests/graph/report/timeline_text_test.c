@@ -96,8 +96,8 @@ static void the_text_says_what_took_no_time(void **unused) {
   tdm_timeline_deinit(&test.timeline);
 }
 
-/* The path has `busy` ns in one command, `handing` before another of no time, and `caller` before
- * the second run is asked for. */
+/* The path has `busy` ns in one command, `handing` before another of no duration, and `caller`
+ * before the second run is requested. */
 static void expect_bound(uint64_t busy_ns, uint64_t handing_ns, uint64_t caller_ns,
                          const char *wanted) {
   test_timeline test;

@@ -266,7 +266,7 @@ static void a_late_run_takes_no_memory(void **unused) {
   tdm_context_release(context);
 }
 
-/* As a thread does that plans. */
+/* Behaves like a planning thread. */
 static void *keep_session(void *user) {
   tdm_session *session = ((void **)user)[0];
   pthread_mutex_lock(&session->lock);

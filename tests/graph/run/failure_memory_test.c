@@ -10,7 +10,8 @@
 #include "tests/support/faulty_allocator.h"
 
 typedef struct memory_sweep {
-  tdm_status (*play)(tdm_context *context); /* makes objects, uses them, and lets all of them go */
+  tdm_status (*play)(tdm_context *context); /* creates objects, uses them, and releases all of
+                                             * them */
   tdm_faulty_allocator *faulty;
   tdm_allocator allocator;
   tdm_context *context; /* shared by all; NULL: each scenario makes its own */

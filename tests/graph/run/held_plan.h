@@ -21,11 +21,11 @@ typedef struct held_plan {
 
 /* Rebuilds the programs of plan, which was never run. The gate is on gate_device's queue. */
 void held_plan_begin(held_plan *held, tdm_plan *plan, tdm_device *gate_device);
-/* After the plan is gone. */
+/* Must be called after the plan's release. */
 void held_plan_end(held_plan *held);
 
-/* Holds the command at `place` in runs to come, and no other, until all else has gone as far as it
- * can. */
+/* Holds only the command at `place` in later runs, until all other commands have advanced as far as
+ * they can. */
 void held_plan_hold(held_plan *held, int place);
 /* The place of the command that the plan's own wait waits for; of one of no main phase: 0. Before
  * held_plan_ignore. */

@@ -109,7 +109,7 @@ static void handed_over_inputs_are_read_in_place(void **unused) {
   tdm_context_release(context);
 }
 
-/* As all others are: the caller's tensor is another's by the time of the run. */
+/* Like all others, since the caller's tensor may be modified before the run. */
 static void inputs_of_one_byte_are_copied(void **unused) {
   (void)unused;
   enum { RUNS = 40 };

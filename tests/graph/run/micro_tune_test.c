@@ -1,4 +1,4 @@
-/* Choosing the number of micro-batches: the climb by itself, on times that are made up, and in a
+/* The choice of the number of micro-batches: the search by itself, with invented times, and in a
  * session, whose results stay those of the whole batch. */
 #include <unistd.h>
 
@@ -164,7 +164,7 @@ static void a_number_for_which_memory_is_short_is_given_up(void **unused) {
   tdm_session *session = make_session(context, "sim:0", TDM_MICRO_BATCHES_AUTO);
   test_batch batch;
   test_batch_make(&batch, context, 24, 1);
-  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true)); /* parameters are there */
+  assert_ok(tdm_session_prepare(session, batch.feeds, 2, NULL, 0, true)); /* parameters exist */
   assert_status(tdm_fail(TDM_IO, "an earlier failure"), TDM_IO);
   tdm_faults_arm(tdm_context_faults(context), TDM_FAULT_ALLOCATION, 1, false);
   assert_ok(tdm_train_step(session, batch.feeds, 2, NULL, 0, NULL));

@@ -148,7 +148,7 @@ static void memory_is_used_again_once_it_is_let_go_of(void **unused) {
 
 /* ---- Passed on ------------------------------------------------------------------------------- */
 
-/* y = tanh(y) again, on SECOND; put together by hand from two sessions. */
+/* y = tanh(y) again, on SECOND; composed by hand from two sessions. */
 static void a_device_s_tensor_is_fed_to_another_session(void **unused) {
   (void)unused;
   tdm_session *first = model(NULL, NULL, WITH(tdm_session_options, (void)0));

@@ -11,7 +11,7 @@ enum { SMALL_ROWS = 1000 };
 
 static const size_t row_bytes = MODEL_WIDTH * sizeof(float);
 
-/* Delivers "scores" of so many rows, releases them, and returns their memory. */
+/* Delivers "scores" of this many rows, releases them, and returns their memory. */
 static tdm_storage *deliver(tdm_session *session, tdm_context *context, int64_t rows,
                             size_t *out_bytes) {
   test_batch batch;
@@ -44,7 +44,7 @@ static void outputs_take_memory_of_their_size(void **unused) {
 
 /* ---- Kept and unused values ------------------------------------------------------------------ */
 
-/* How often a run takes memory of devices. */
+/* Returns the number of allocations on devices per run. */
 static uint64_t count_taken(tdm_session *session, tdm_context *context, int64_t rows) {
   tdm_faults *faults = tdm_context_faults(context);
   size_t bytes;
@@ -76,8 +76,8 @@ static void a_run_that_repeats_takes_no_memory(void **unused) {
   tdm_context_release(context);
 }
 
-/* Runs once with rows, which fails once a device has no more memory for activations or outputs;
- * what else the session has kept makes room, if it has. */
+/* Runs once with rows. The run fails if a device has no more memory for activations or outputs.
+ * Otherwise memory that the session keeps is released for them. */
 static tdm_status run_short(tdm_session *session, tdm_context *context, int64_t rows) {
   tdm_faults *faults = tdm_context_faults(context);
   test_batch batch;
@@ -138,7 +138,7 @@ typedef struct holder {
   _Atomic bool holds;
 } holder;
 
-/* As a run does that comes or goes. */
+/* Behaves like a run that begins or ends. */
 static void *hold_for_a_moment(void *user) {
   holder *self = user;
   pthread_mutex_lock(&self->store->lock);

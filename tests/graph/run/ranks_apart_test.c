@@ -156,8 +156,8 @@ static void who_saves_while_others_load_is_told(void **state) {
                ranks[r].message);
 }
 
-/* ---- One that is asked in a wrong way ---------------------------------------------------------
- */
+/* ---- A wrong request to one rank
+ * -------------------------------------------------------------- */
 
 /* The rank of a wrong request, the number of steps before it, and its variants. */
 typedef struct mistake {

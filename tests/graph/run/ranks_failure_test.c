@@ -257,7 +257,7 @@ static tdm_tensor_list *save_without(tdm_session *session, const char *layer) {
   return list;
 }
 
-/* As mend, where a layer is not trained: what no update has touched need not be loaded. */
+/* Like mend, with a layer that is not trained: values without updates need not be loaded. */
 static tdm_status mend_what_trains(job_rank *rank) {
   static const char frozen[] = "hidden1";
   const planned_failure *planned = rank->user;

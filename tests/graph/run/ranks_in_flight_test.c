@@ -191,7 +191,7 @@ static void inference_in_flight_sees_the_steps_before_it(void **state) {
       1);
 }
 
-/* Whether a plan is in use when it is one too many differs from rank to rank. */
+/* The plan that exceeds the limit is in use on some ranks and idle on others. */
 static void runs_in_flight_find_the_same_plans_on_all_ranks(void **state) {
   (void)state;
   for (int limit = 1; limit <= 2; limit++)

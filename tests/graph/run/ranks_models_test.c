@@ -87,7 +87,8 @@ static void micro_batches_over_ranks_train_alike(void **state) {
 
 /* ---- In parallel ----------------------------------------------------------------------------- */
 
-/* As many replicas whatever the number of ranks, which share them out in stretches. */
+/* The number of replicas does not depend on the number of ranks, each of which has a contiguous
+ * range. */
 static void wrap(job_rank *rank, tdm_graph *graph, const char *device, const char *scope) {
   char devices[REPLICAS * NAME] = "";
   for (int i = 0; i < REPLICAS; i++) {

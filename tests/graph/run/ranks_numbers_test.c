@@ -11,7 +11,7 @@
 
 enum { ROWS = 12, RANKS = 2 };
 
-/* Which rank cannot begin its run, and what became of the ranks'. */
+/* The rank that cannot begin its run, and the results of all ranks. */
 typedef struct story {
   int victim;
   uint64_t at; /* the allocation that fails, from 1 */

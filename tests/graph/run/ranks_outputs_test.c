@@ -1,5 +1,5 @@
-/* Outputs that stay on devices, and gradients as values, in jobs of several ranks: every rank is
- * handed what one process computes, on its own device. */
+/* Outputs that stay on devices, and gradients as values, in jobs of several ranks: every rank
+ * receives the results of one process, on its own device. */
 #include <stdio.h>
 
 #include "tests/graph/job.h"
@@ -7,12 +7,12 @@
 
 enum { ROWS = 12, WIDTH = 5, OUT = 3, PARTS = 3 };
 
-/* How the model lies: "fc" on `placed`, or wrapped over `devices`; where "y" stays. */
+/* Placement of the model: "fc" on `placed`, or wrapped over `devices`; and the device of "y". */
 typedef struct layout {
   const char *placed;
   const char *devices;
   const char *output_device;
-  bool stays; /* output_device NULL: where it is made; else it comes to cpu:0 */
+  bool stays; /* output_device NULL: it stays on its device; otherwise it is copied to cpu:0 */
   float numbers[ROWS * OUT + ROWS * WIDTH + OUT * WIDTH]; /* of one process: y, d_x, d_weight */
 } layout;
 

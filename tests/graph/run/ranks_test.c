@@ -95,7 +95,7 @@ static void a_parameter_that_two_ranks_read_is_refreshed(void **state) {
 
 enum { REPLICAS = 4 };
 
-/* As many replicas whatever the number of ranks, each rank with neighbours. */
+/* The number of replicas does not depend on the number of ranks, each of which has neighbours. */
 static tdm_graph *parallel_over_ranks(job_rank *rank, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(rank->context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));

@@ -82,7 +82,7 @@ static bool is_made_of(int value, int other) {
          (of->v >= 0 && is_made_of(of->v, other));
 }
 
-/* One of so many rows (0: of any); -1: none was found. */
+/* Returns a value with this many rows (0: any number), or -1 if none was found. */
 static int pick(int rows) {
   for (int tries = 0; tries < 50; tries++) {
     const int value = draw(count);

@@ -26,7 +26,7 @@ typedef struct stage_trial {
   const char *second;
   int depth;
   int parts;
-  bool training; /* a step is judged by itself; else runs in flight, where depth is above 1 */
+  bool training; /* a single step; otherwise runs in flight, if depth is above 1 */
 } stage_trial;
 
 static tdm_value build_stage(tdm_graph *graph, const char *scope, const char *device, tdm_value x) {

@@ -78,7 +78,7 @@ static size_t resident_bytes(void) {
   return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As many as the session takes at once. */
+/* The number of runs that the session accepts at once. */
 static void submit_many(steady *mine, int from, int until) {
   const tdm_fetch scores = {.name = "scores"};
   for (int i = from; i < until; i++) {
@@ -111,7 +111,7 @@ static void submitted_runs_grow_nothing(void **unused) {
   end(&mine);
 }
 
-/* As many plans as are kept, and their prepared kernels; what else was planned is gone. */
+/* The maximum number of kept plans, and their prepared kernels. Other plans have been released. */
 static void shapes_that_change_grow_nothing(void **unused) {
   (void)unused;
   enum { FEW_SHAPES = 40, MANY_SHAPES = 500, MOST_BYTES = 100000 };

@@ -48,7 +48,7 @@ static void check_events(const tdm_timeline *timeline) {
     const tdm_timeline_event *event = &timeline->events[i];
     const tdm_timeline_run *run = &timeline->runs[event->run];
     const tdm_timeline_node *node = tdm_timeline_node_of(timeline, event);
-    assert_int_equal(run->event_of[event->node], i); /* so it is there once */
+    assert_int_equal(run->event_of[event->node], i); /* so it occurs once */
     assert_true(run->asked_ns <= run->launched_ns && run->launched_ns <= event->begin_ns);
     assert_true(event->end_ns <= run->ended_ns);
     if (node->last_phase && run->updating_ns) assert_true(run->updating_ns <= event->begin_ns);
@@ -158,8 +158,8 @@ static void runs_in_flight_lie_in_slots(void **unused) {
   tdm_context_release(context);
 }
 
-/* Training runs that follow one another closely: each updates after the one before has ended, and
- * the path goes through all of them. */
+/* Training runs in close sequence: each updates after the previous one has ended, and the path
+ * contains all of them. */
 static void training_runs_in_flight_are_in_order(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();
@@ -390,7 +390,7 @@ static void where_nothing_is_kept_the_message_says_so(void **unused) {
   tdm_context *context = graph_context();
   tdm_session *session = zigzag_session(context, NULL);
   (void)train_steps(session, 8, 1);
-  assert_false(session->newest->records); /* nothing is recorded either */
+  assert_false(session->newest->records); /* no recording either */
   assert_status(tdm_session_trace(session, TDM_TRACE_CHROME, stderr), TDM_INVALID_ARGUMENT);
   assert_message("trace_runs is 0");
   tdm_session_release(session);

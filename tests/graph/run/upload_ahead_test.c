@@ -129,7 +129,7 @@ static tdm_loader *make_loader(fixture *mine, const char *near) {
   return loader;
 }
 
-/* An epoch, its batches handed over; how many were made in pinned memory. */
+/* An epoch whose batches are fed. Returns the number of batches that were made in pinned memory. */
 static int train_epoch(fixture *mine, const char *near) {
   tdm_loader *loader = make_loader(mine, near);
   int pinned = 0;

@@ -6,7 +6,7 @@
 
 #include "graph/schedule/schedule.h"
 
-/* Which of an arena's storages comes wholly before which. */
+/* The order of an arena's storages: whether one ends before another begins. */
 struct sharing {
   uint32_t count;
   uint64_t *bytes; /* (count) */

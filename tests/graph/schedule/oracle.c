@@ -167,7 +167,7 @@ static bool is_part_of(const tdm_schedule *schedule, const tdm_storage_plan *par
   return part->whole != 0 && &schedule->storages[part->whole - 1] == whole;
 }
 
-/* Whether two touches, a the earlier, meet in some byte. */
+/* Returns true if two touches, a being the earlier one, overlap in some byte. */
 static bool meet(const struct oracle *oracle, const struct touch *a, const struct touch *b) {
   const tdm_schedule *schedule = oracle->schedule;
   const tdm_storage_plan *first = &schedule->storages[a->access->storage];
@@ -194,8 +194,8 @@ static bool pair_is_ordered(const struct oracle *oracle, const struct touch *a,
   return a->access->storage == b->access->storage && b->access->writes;
 }
 
-/* Whether the last touch before reader that wrote the byte wrote its storage, or a part of it, in
- * the same run. */
+/* Returns true if the last touch before reader that wrote the byte wrote its storage, or a part of
+ * it, in the same run. */
 static bool reads_its_own_byte(const struct oracle *oracle, size_t reader, uint64_t byte) {
   const tdm_schedule *schedule = oracle->schedule;
   const struct touch *read = &oracle->touches[reader];

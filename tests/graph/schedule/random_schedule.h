@@ -45,7 +45,7 @@ tdm_status random_schedule(tdm_schedule *schedule, uint64_t seed, struct random_
 
 struct model {
   uint32_t layers;
-  uint32_t queues; /* 1: one device; else two queues a device, compute and copies */
+  uint32_t queues; /* 1: one device; otherwise two queues per device, compute and copies */
   bool training;   /* backward and updates too */
   uint32_t depth;
   uint64_t seed; /* of the values' sizes */

@@ -1,4 +1,4 @@
-/* The proof over ranks where memory is short: every allocation may fail, and nothing is left. */
+/* The proof over ranks while memory is short: every allocation may fail, and nothing leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -172,7 +172,7 @@ static void messages_to_each_rank_have_their_order(void **state) {
                 "rank 0 sends message 23 to rank 1 behind one that is received after it");
 }
 
-/* The step waits for another one, whichever, instead of those that it waited for. */
+/* The step waits for another step, any one, instead of those that it waited for. */
 static void set_wait(tdm_schedule *schedule, uint32_t step, uint32_t awaited) {
   assert_true(schedule->wait_count > 0);
   schedule->waits[0] = (tdm_step_wait){.step = awaited};

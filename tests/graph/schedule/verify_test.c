@@ -163,7 +163,7 @@ static void arenas_may_be_as_large_as_can_be_counted(void **state) {
   assert_refused(&fixture, "storage 2");
 }
 
-/* As many places as fill the lower level of the bitmap to its last word. */
+/* The number of places that fill the lower level of the bitmap to its last word. */
 static void many_storages_side_by_side_are_accepted(void **state) {
   (void)state;
   enum { STORAGES = 64 * 64 - 1 };
@@ -214,7 +214,7 @@ static void waits_that_never_end_are_refused(void **state) {
 
 static void unordered_accesses_are_refused(void **state) {
   (void)state;
-  /* The wait gone: the read of x. */
+  /* Removes the wait: the read of x is unordered. */
   REFUSES(plan->steps[1].wait_count = 0,
           "step 1 of run 1 touches storage 0, but nothing orders it behind step 0 of run 1");
   /* x lies where step 0 of the next run writes it while this one is read. */

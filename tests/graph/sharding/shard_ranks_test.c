@@ -5,7 +5,8 @@
 
 enum { SHARDS = 4, NAME = 24, ROWS = 12 };
 
-/* As many shards whatever the number of ranks, which have a stretch of them each. */
+/* The number of shards does not depend on the number of ranks, each of which has a contiguous
+ * range. */
 static const char *devices_of(const job_rank *rank, char *list) {
   list[0] = 0;
   for (int i = 0; i < SHARDS; i++) {

@@ -162,7 +162,7 @@ static void what_cannot_be_sharded_is_refused(void **state) {
   tdm_context_release(context);
 }
 
-/* Something else than look-ups reads the table. */
+/* A node that is no look-up reads the table. */
 static void tables_that_others_read_are_refused(void **state) {
   (void)state;
   tdm_context *context = graph_context();

@@ -15,7 +15,7 @@ static tdm_graph *two_layers(tdm_context *context, tdm_value *out_loss) {
   return graph;
 }
 
-/* ---- Before a session has asked for it ------------------------------------------------------- */
+/* ---- Before a session binds it --------------------------------------------------------------- */
 
 /* Adam's, of a model that a store has only loaded, or has parameters of, are no parameters. */
 static void states_are_no_parameters_before_they_are_asked_for(void **unused) {
@@ -84,7 +84,7 @@ static void a_load_that_fails_half_way_is_made_up_for_by_all_of_it(void **unused
     tdm_faulty_allocator_arm(faulty, n, false);
     const tdm_status status = tdm_store_load(store, whole);
     tdm_faulty_allocator_arm(faulty, 0, false);
-    assert_true(status == TDM_OUT_OF_MEMORY); /* before all is there */
+    assert_true(status == TDM_OUT_OF_MEMORY); /* before all values are set */
     broken += tdm_store_status(store) != TDM_OK;
   }
   assert_ok(tdm_store_load(store, none));

@@ -4,11 +4,11 @@
 
 enum { RANKS = 3, WIDTH = 4 };
 
-/* How a rank's model differs from the others'. */
+/* The difference between a rank's model and the others'. */
 typedef struct unlike {
   int odd;     /* the rank; RANKS: none */
-  bool longer; /* it has a layer more; else one of another name */
-  bool loads;  /* the ranks load; else they save */
+  bool longer; /* it has an additional layer; otherwise one of another name */
+  bool loads;  /* the ranks load; otherwise they save */
 } unlike;
 
 static tdm_status load_first(tdm_store *store, tdm_context *context) {

@@ -18,11 +18,11 @@ static struct {
   const char *lacks;        /* a function that it has not */
   cublasStatus_t created;   /* the result of its initialisation */
   cublasStatus_t mode_set;  /* what setting the mode does */
-  cublasStatus_t answers;   /* what all else does */
+  cublasStatus_t answers;   /* the result of all other functions */
   cublasMath_t mode;        /* that was set */
   cudaStream_t stream;      /* the same */
   int opened, begun, ended; /* how often */
-  bool is_double;           /* of the product that was asked for */
+  bool is_double;           /* of the requested product */
   cublasOperation_t operations[2];
   int64_t sizes[6]; /* n, m, k, and strides */
   double factors[2];

@@ -74,7 +74,7 @@ static void expect_no_driver(const char *code, const char *reason) {
   tdm_context_release(context);
 }
 
-/* As where the service that joins a machine's GPUs is not there. */
+/* Like a machine without the service that joins its GPUs. */
 static void a_driver_that_does_not_start_says_why(void **state) {
   (void)state;
   expect_no_driver("802", "the driver does not start: system not yet initialized (code 802)");

@@ -76,7 +76,7 @@ struct tdm_endpoint {
   tdm_allocator allocator;
   int rank;
   int rank_count;
-  const tdm_rank *ranks;            /* (rank_count) */
+  const tdm_rank *ranks; /* (rank_count) */
   /* Transfers of at most this size are sent without a handshake. A longer one starts only after the
    * receiver has polled, and its reply may wait until the receiver's own sends are done. The same
    * on all ranks, above 0; SIZE_MAX: there is never a handshake. */

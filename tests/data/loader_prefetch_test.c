@@ -50,8 +50,7 @@ static void prefetch_changes_nothing(void **state) {
     assert_non_null(ahead);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
       assert_int_equal(tdm_loader_start(plain, epoch), TDM_OK);
-      if (epoch > 0) assert_int_equal(tdm_loader_start(ahead, epoch), TDM_OK); /* otherwise by
-                                                                                * itself */
+      if (epoch > 0) assert_int_equal(tdm_loader_start(ahead, epoch), TDM_OK); /* 0 is automatic */
       for (int64_t rows = 1; rows > 0;) {
         tdm_tensor *a[1];
         tdm_tensor *b[1];

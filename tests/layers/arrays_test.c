@@ -121,7 +121,7 @@ static void a_name_is_counted_when_it_runs(void **state) {
   tdm_context_release(context);
 }
 
-/* b differs from a, which is zeros, by minus epsilon, so that the distance is 0. */
+/* b exceeds a, which is zeros, by epsilon, so that the distance is 0. */
 static void points_that_meet_have_no_slope(void **state) {
   (void)state;
   static const double powers[] = {1, 1.5, 2, 3, INFINITY};

@@ -183,7 +183,7 @@ static void test_training_with_several_sizes(void **state) {
   tdm_context_release(context);
 }
 
-/* Returns the loss of steps of a model that flattens (length, batch, 12) and restores this shape
+/* Computes the losses of steps of a model that flattens (length, batch, 12) and restores this shape
  * from its result, by names that the flat value does not have. */
 static void train_names(tdm_context *context, int micro_batches, const char *devices,
                         double out_losses[3]) {

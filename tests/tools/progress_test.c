@@ -15,7 +15,7 @@
 
 #include "tools/progress/progress.h"
 
-/* Returns the text of a bar on a terminal of this many columns, without cursor movements. */
+/* Writes the text of a bar on a terminal of this many columns, without cursor movements, to out. */
 static void drawn_on(int columns, int64_t done, char *out, size_t capacity) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   assert_true(terminal >= 0);

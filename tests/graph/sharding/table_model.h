@@ -24,7 +24,7 @@ typedef struct table_case {
   int micro_batches;
   bool wrapped;
   bool adaptive;
-  bool factored; /* by Adafactor, whose states are of rows and of columns */
+  bool factored;      /* by Adafactor, whose states are of rows and of columns */
   const char *reader; /* where the table is looked up */
   const char *devices;
   double weights[4];

@@ -57,7 +57,7 @@ static void pieces_of_a_log_are_apart(void **unused) {
   tdm_session_release(session);
 }
 
-/* Returns the number of updates since a version that the log still has: none before it began, and
+/* Counts the updates since a version that the log still has: none before it began, and
  * at most its capacity. */
 static void a_log_reaches_as_far_as_it_goes(void **unused) {
   (void)unused;

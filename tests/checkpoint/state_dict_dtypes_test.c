@@ -19,8 +19,8 @@ static tdm_tensor_list *dict_as(tdm_session *session, tdm_dtype dtype) {
   return converted;
 }
 
-/* Files in another floating dtype, as most of other programs' are, are refused with the option's
- * name, or converted where the option is set. */
+/* Files with another floating dtype, such as those of most other programs, are refused with the
+ * option's name, or converted if the option is set. */
 static void floating_dtypes_are_converted_if_allowed(void **unused) {
   (void)unused;
   static const tdm_dtype dtypes[] = {TDM_FLOAT64, TDM_FLOAT16, TDM_BFLOAT16};

@@ -80,7 +80,7 @@ static void calls_without_a_session_or_path_say_which(void **unused) {
   tdm_session_release(session);
 }
 
-/* Names that a rule changes, on the way out and back in; the first rule that fits counts. */
+/* Names that a rule changes, when saved and when loaded. The first matching rule applies. */
 static void rules_change_names(void **unused) {
   (void)unused;
   static const tdm_name_rule rules[] = {{"block.inner.norm.num", NULL},

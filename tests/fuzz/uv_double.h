@@ -11,7 +11,7 @@
 
 enum { UV_DOUBLE_MOST_STREAMS = 8 };
 
-/* Sets the result of the next calls of uv_try_write: they send so many bytes, everything
+/* Sets the result of the next calls of uv_try_write: they send this many bytes, everything
  * (INT32_MAX), or fail with a code below 0. */
 void uv_double_set_sending(int bytes_or_code);
 /* A client at the listener; false where there is no room for one more. */

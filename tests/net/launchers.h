@@ -23,7 +23,7 @@ extern const launcher mpich;
 /* The test's arguments; paths that are relative become absolute. Jobs have a folder of their own
  * for temporary files, which goes with the process. */
 void launchers_use(int count, char **arguments);
-/* The argument that ends in /name; NULL: it was not built. */
+/* Returns the argument that ends in /name, or NULL if it was not built. */
 const char *find_file(const char *name);
 /* Skips the test with a message if the MPI is not installed. */
 void require(const launcher *of);

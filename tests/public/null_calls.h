@@ -17,7 +17,7 @@ typedef enum call_way {
 
 typedef struct call {
   call_way way;
-  int lacking;         /* the place of the argument that is not given; -1: none */
+  int lacking;         /* the position of the missing argument; -1: none */
   const char *name;    /* of the function */
   char complaint[512]; /* "" : none */
 } call;

@@ -34,7 +34,7 @@ static inline int draw_between(draw *stream, int least, int most) {
   return least + draw_below(stream, most - least + 1);
 }
 
-/* True in one of `of` cases. */
+/* Returns true with probability 1 / of. */
 static inline bool draw_one_in(draw *stream, int of) {
   return draw_below(stream, of) == 0;
 }

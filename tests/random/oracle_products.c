@@ -123,7 +123,7 @@ void backward_interaction(oracle *it, const random_node *what) {
 
 /* ---- Convolutions: x (n, channels, h, w), weight (out, channels / groups, kh, kw) ---- */
 
-/* One product of a convolution: which elements it is of. */
+/* One product of a convolution: its elements. */
 typedef struct tap {
   int64_t x, weight; /* x: -1: of the padding */
 } tap;

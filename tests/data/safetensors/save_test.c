@@ -142,7 +142,7 @@ static void places_where_nothing_can_be_saved(void **state) {
   tdm_tensor_list_release(list);
 }
 
-/* The disk is full, so to say, after 4096 bytes: the old file stays, the new one goes. */
+/* A limit of 4096 bytes simulates a full disk: the old file stays, and the new one is deleted. */
 static void a_failing_write_leaves_the_old_file(void **state) {
   const data_fixture *fixture = *state;
   char path[PATH_BYTES];

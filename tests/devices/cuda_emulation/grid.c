@@ -174,7 +174,7 @@ static void barrier_open(grid_worker *worker) {
   worker->meetings[0]++;
 }
 
-/* The lane that `lane` of the warp reads. */
+/* Returns the lane that `lane` of the warp reads. */
 static uint32_t partner_of(const grid_lane *self, uint32_t lane) {
   uint32_t partner = self->argument;
   if (self->kind == GRID_SHUFFLE) partner = self->argument % GRID_LANES;

@@ -243,7 +243,8 @@ static const tdm_operation many_rows = {.struct_size = sizeof(tdm_operation),
                                         .infer = infer_many_rows,
                                         .gradient = pass_on};
 
-/* Memory is short for the whole batch, and no other number can be planned: that is not why. */
+/* Memory is short for the whole batch, and no other number can be planned: the error of the run is
+ * reported, not that of the plans. */
 static void the_failure_of_a_run_is_told_before_that_of_plans(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

@@ -63,7 +63,7 @@ static tdm_status take(tdm_session *session, bool trains, float *numbers, char *
   return TDM_OK;
 }
 
-/* number becomes 1 where all is as in one process. */
+/* number becomes 1 if all results equal those of one process. */
 static tdm_status run_model(job_rank *rank) {
   const layout *how = rank->user;
   static _Thread_local float numbers[TDM_COUNT_OF(how->numbers)];

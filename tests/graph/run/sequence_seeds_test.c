@@ -221,7 +221,7 @@ static tdm_graph *describe(void) {
 
 /* ---- Interpreting ---------------------------------------------------------------------------- */
 
-/* A run makes what its outputs need, and writes all that is kept and needed. */
+/* A run computes the values that its outputs need, and writes all kept values that are needed. */
 static void mark_needed(void) {
   for (bool more = true; more;) {
     more = false;

@@ -192,7 +192,7 @@ static void draw_main_step(struct drawing *drawing) {
     const bool part = builder->schedule->storages[value].whole != 0;
     const bool alone = builder->schedule->steps[step].access_count == 0;
     builder_reads(builder, value);
-    if (!part || alone) builder_writes(builder, value); /* another read may be of the whole */
+    if (!part || alone) builder_writes(builder, value); /* another read may read the whole */
     return;
   }
   if (numbers_chance(numbers, 8)) {

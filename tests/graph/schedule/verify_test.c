@@ -219,7 +219,7 @@ static void unordered_accesses_are_refused(void **state) {
           "step 1 of run 1 touches storage 0, but nothing orders it behind step 0 of run 1");
   /* x lies where step 0 of the next run writes it while this one is read. */
   REFUSES(plan->slots = 1, "step 0 of run 2 touches storage 0, but nothing orders it behind");
-  /* The update on a queue of its own: the next run's reader of w does not wait for it. */
+  /* The update is on a queue of its own: the next run's reader of w does not wait for it. */
   REFUSES((plan->queue_count = 3, plan->steps[3].queue = 2),
           "step 1 of run 2 touches storage 3, but nothing orders it behind step 3 of run 1");
 }

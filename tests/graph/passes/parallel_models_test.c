@@ -353,8 +353,8 @@ static void parts_that_cross_are_refused(void **unused) {
 
 /* ---- Failures ---- */
 
-/* An id outside the table, in the rows of one replica: the error names the layer, and no parameter
- * changes. */
+/* An id outside the table, in the rows of one replica: the error names the replica, its device and
+ * the id, and no parameter changes. */
 static void a_failing_replica_is_named(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

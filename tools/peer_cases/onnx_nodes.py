@@ -70,7 +70,7 @@ def reduction(layer, before=None, after=None):
         if before:
             x = before(g, x)
         axes = list(range(n.input(0).ndim)) if axes is None else axes
-        if layer in ("sum", "mean"):
+        if layer in ("sum", "mean", "prod", "logsumexp"):
             y = getattr(g, layer)(x, axes, len(axes), keep)
         else:
             y = x

@@ -250,7 +250,7 @@ def running(layer):
 def logaddexp(g, a, b):
     a, b = numpy.broadcast_arrays(a, b) if a.shape == b.shape else (g.expand_as(x, g.add(a, b))
                                                                     for x in (a, b))
-    return g.logsumexp(put_together(g, "stack", [a, b], 0), 0, False)
+    return g.logsumexp(put_together(g, "stack", [a, b], 0), [0], 1, False)
 
 
 # ---- Element by element ----

@@ -103,6 +103,19 @@ def along(layer):
     return build
 
 
+def along_all(layer):
+    """Over the dimensions of a list, or all elements as one vector."""
+    def build(g, x, dim=None, keepdim=False, dtype=None):
+        x = cast(g, x, dtype)
+        if dim is None:
+            if keepdim:
+                raise Refused("over all elements, kept")
+            return getattr(g, layer)(as_vector(g, x), [0], 1, False)
+        dims = list(dims_of(dim))
+        return getattr(g, layer)(x, dims, len(dims), keepdim)
+    return build
+
+
 def extreme(layer):
     def build(g, x, dim=None, keepdim=False):
         indices = g.none()
@@ -381,7 +394,7 @@ BUILDERS = {
     "clamp": clamp, "where": where, "masked_fill": masked_fill,
     "sum": reduction("sum"), "mean": reduction("mean"), "var": variance,
     "max": extreme("max"), "min": extreme("min"), "argmax": along("argmax"),
-    "argmin": along("argmin"), "prod": along("prod"), "logsumexp": along("logsumexp"),
+    "argmin": along("argmin"), "prod": along_all("prod"), "logsumexp": along_all("logsumexp"),
     "cumsum": lambda g, x, dim, dtype=None: g.cumsum(cast(g, x, dtype), dim),
     "softmax": softmax("softmax"), "log_softmax": softmax("log_softmax"),
     "transpose": lambda g, x, first, second: g.transpose(x, first, second),

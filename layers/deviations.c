@@ -1,7 +1,7 @@
 /* Variances, standard deviations and norms: sums of squared distances from a mean or from 0.
  * Invariant: the mean is subtracted in float64, and its own gradient is 0, because the distances
  * from it add up to 0. */
-#include "devices/operations/deviations.h"
+#include "devices/kernels/reductions/deviations.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Elementwise functions of one value, with and without numeric parameters. A line of
- * devices/functions.h defines a function without parameters. A function with parameters is a row of
+ * devices/kernels/elementwise/functions.h defines a function without parameters. A function with parameters is a row of
  * FUNCTIONS and a public function. Invariant: a gradient reads the function's result if that
  * suffices, otherwise its argument. */
 #include <math.h>
 
-#include "devices/functions.h"
+#include "devices/kernels/elementwise/functions.h"
 #include "layers/common.h"
 #include "tandem/layers/layers.h"
 

@@ -1,7 +1,7 @@
 /* Slices, permutations and repetitions, which are strided copies, and padding, the inverse of
  * slices. Invariant: each element of a copy is an element of x, so the gradient sums over
  * repetitions, restores the order and pads slices. */
-#include "devices/strided.h"
+#include "devices/kernels/moves/strided.h"
 
 #include "layers/common.h"
 #include "tandem/layers/layers.h"

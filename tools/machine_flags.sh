@@ -13,7 +13,7 @@ has() {
   done
 }
 flags=$(sed -n '/^flags[[:space:]]*:/{s/^[^:]*: *//;p;q}' "${1:-/proc/cpuinfo}" 2>/dev/null)
-sets=--//devices/cpu/kernels:instruction_sets
+sets=--//devices/kernels:instruction_sets
 if has avx2 fma avx512f avx512bw avx512cd avx512dq avx512vl; then
   echo "$sets=narrowest_and_widest"
 elif has avx2 fma; then

@@ -5,9 +5,9 @@
 #include "bench/convolutions/subject.h"
 #include "bench/timing.h"
 #include "core/allocate.h"
-#include "devices/cpu/kernels/kernels.h"
 #include "devices/host/team.h"
 #include "devices/kernels.h"
+#include "devices/kernels/cpu/kernels.h"
 
 typedef struct ours {
   const tdm_kernel *kernel;

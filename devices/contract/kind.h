@@ -4,7 +4,7 @@
 #define TANDEM_DEVICES_CONTRACT_KIND_H
 
 #include "devices/contract/device.h"
-#include "devices/kernel_list.h"
+#include "devices/kernels/kernel_list.h"
 
 /* One kind's settings from the context's options and the environment. */
 typedef struct tdm_kind_options {

@@ -5,10 +5,10 @@
 #include "core/allocate.h"
 #include "devices/context/context.h"
 #include "devices/contract/red_zones.h"
-#include "devices/cpu/kernels/kernels.h"
 #include "devices/cpu/memory.h"
 #include "devices/host/copy.h"
 #include "devices/host/worker.h"
+#include "devices/kernels/cpu/kernels.h"
 #include "devices/topology/topology.h"
 
 typedef struct cpu_device {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "graph/passes/device_sums.h"
 #include "graph/run/session.h"
 

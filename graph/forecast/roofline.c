@@ -2,7 +2,7 @@
  * Invariant: an operation that reports none is refused, not estimated. */
 #include <math.h>
 
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "graph/forecast/costs.h"
 
 /* ---- Work ---- */

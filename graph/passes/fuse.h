@@ -3,7 +3,7 @@
 #ifndef TANDEM_GRAPH_PASSES_FUSE_H
 #define TANDEM_GRAPH_PASSES_FUSE_H
 
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "graph/passes/passes.h"
 
 #define TDM_FUSE_NONE UINT32_MAX

@@ -1,6 +1,6 @@
 /* Operations that only passes append: constants, sums of adjoints, the check of the loss, reorders.
  * Invariant: names and attributes are those of devices/kernels.h. */
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "devices/kernels.h"
 #include "graph/ir/ir.h"
 #include "graph/ir/records.h"

@@ -3,7 +3,7 @@
  * own rank's input instead. Invariant: only kernels of a rank read that rank's inputs. */
 #include <string.h>
 
-#include "devices/operations/shape.h"
+#include "devices/kernels/moves/shape.h"
 #include "graph/ir/rewriter.h"
 #include "graph/passes/passes.h"
 

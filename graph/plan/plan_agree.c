@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "devices/fused.h"
 #include "devices/groups/groups.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "devices/network/network.h"
 #include "graph/ir/rewriter.h"
 #include "graph/plan/plan.h"

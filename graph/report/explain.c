@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 
 const char *tdm_explain_device(const tdm_plan *plan, int16_t device) {
   if (device == TDM_NO_DEVICE) return "?";

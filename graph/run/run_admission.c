@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/park.h"
-#include "devices/operations/moves.h"
+#include "devices/kernels/moves/moves.h"
 #include "graph/report/explain.h"
 #include "graph/run/life.h"
 #include "graph/run/trace.h"

@@ -2,7 +2,7 @@
  * attribute, at once or after a pause. */
 #include "tests/devices/support_cuda.h"
 
-#include "devices/cuda/kernels/kernel.h"
+#include "devices/kernels/cuda/kernel.h"
 
 #ifndef __CUDACC__
 #include <time.h>

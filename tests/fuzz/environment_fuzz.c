@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels/kernels.h"
 #include "devices/creation/context_options.h"
+#include "devices/kernels/cpu/kernels.h"
 #include "devices/links/table.h"
 #include "devices/sim/sim.h"
 #include "devices/staging/pool.h"

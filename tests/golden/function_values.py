@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Writes golden data of the functions of devices/functions.h as C, for cases of kernels.
+"""Writes golden data for the functions of devices/kernels/elementwise/functions.h as C, for cases
+of kernels.
 
     function_values.py pointwise_float64.safetensors > function_values.h
 

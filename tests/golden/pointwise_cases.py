@@ -55,7 +55,10 @@ def function(case, kind, a=0.0, b=0.0, shape=(5, 7), scale=1.0, above=False):
 
 
 def plain(case, call, shape=(5, 7), scale=1.0):
-    """A line of devices/functions.h, by PyTorch's name. Kernels are given these values as well."""
+    """A line of devices/kernels/elementwise/functions.h, by PyTorch's name.
+
+    Cases of kernels use these values as well.
+    """
     options(case, call.__name__)
     case.judge("y", call(case.parameter("x", *shape, scale=scale)))
 

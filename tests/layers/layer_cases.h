@@ -30,7 +30,8 @@ struct layer_case {
   bool has_h0;
   tdm_loss_reduction reduction;
   const int64_t *ignore_index; /* of cross_entropy; NULL: the default */
-  tdm_value (*function)(tdm_graph *, const char *, tdm_value); /* of devices/functions.h */
+  tdm_value (*function)(tdm_graph *, const char *,
+                        tdm_value); /* of devices/kernels/elementwise/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
   double numbers[48]; /* of option_cases_all: from the golden file */
   size_t number_count;

@@ -1,5 +1,5 @@
 /* Builders of the golden cases of tests/golden/pointwise_cases.py. */
-#include "devices/functions.h"
+#include "devices/kernels/elementwise/functions.h"
 #include "tests/layers/layer_cases.h"
 
 /* kind, same */

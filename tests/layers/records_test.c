@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "graph/run/session.h"
 #include "layers/records.h"
 #include "tests/layers/layer_cases.h"

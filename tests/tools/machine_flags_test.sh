@@ -15,7 +15,7 @@ expect() { # the same, and the flags
   told=$(told_of "$1" "$2")
   [ "$told" = "$3" ] || { echo "of '$1' and '$2': '$told', not '$3'" && exit 1; }
 }
-sets=--//devices/cpu/kernels:instruction_sets
+sets=--//devices/kernels:instruction_sets
 gpus=--//third_party/cuda:gpus
 best="avx2 fma avx512f avx512bw avx512cd avx512dq avx512vl"
 expect "$best" none "$sets=narrowest_and_widest "

@@ -21,13 +21,18 @@ PUBLIC = "(checkpoint/checkpoint|core/core|devices/(devices|kernel|properties)|%
 IS_PUBLIC = re.compile(r"%s\.h|tandem\.h" % PUBLIC)
 
 
+# Headers that the kernels of all kinds share: NAME.h and FAMILY/NAME.h in devices/kernels.
+KERNEL_HEADERS = r"devices/kernels/((?!(cpu|cuda)/)[^/]+/)?[^/]*"
+
+
 def room_rules(folder, rooms):
     """Returns a rule for each room of folder, which depends on core, the folder and its rooms."""
     on_net = ROOMS["ROOMS_ON_NET"]
-    beside = "%s/(operations/)?[^/]*" % folder
+    beside = "%s/[^/]*|%s" % (folder, KERNEL_HEADERS)
     return [("%s/%s/.*" % (folder, room),
-             "core/.*|%s|%s/(%s)/.*%s" % (beside, folder, "|".join([room] + below),
-                                          "|net/.*" if room in on_net else ""))
+             "core/.*|%s|%s/(%s)/.*%s%s" % (
+                 beside, folder, "|".join([room] + below), "|net/.*" if room in on_net else "",
+                 "|devices/kernels/cpu/kernels.h" if room == "cpu" else ""))
             for room, below in rooms.items()]
 
 
@@ -36,8 +41,8 @@ for listed in ("devices/kinds/kinds.bzl", "tests/walls/rooms.bzl"):
     exec(read_file(listed), ROOMS)
 
 # Folders above devices/ may include the rooms without kinds.
-ABOVE_DEVICES = (r"core/.*|devices/(?!(host|%s|kinds|creation)/).*" %
-                 "|".join(ROOMS["DEVICE_KINDS"]))
+ABOVE_DEVICES = (r"core/.*|%s|devices/(?!(host|kernels|%s|kinds|creation)/).*" %
+                 (KERNEL_HEADERS, "|".join(ROOMS["DEVICE_KINDS"])))
 BELOW_GRAPH = ABOVE_DEVICES + "|net/.*"
 
 # (which files, what they may include)
@@ -49,7 +54,11 @@ RULES = [(re.compile(files), re.compile(headers)) for files, headers in (
     (r"core/core\.h", r"$^"),
     (r"%s\.h" % PUBLIC, PUBLIC + r"\.h"),
     (r"core/.*", r"core/.*"),
-    (r"devices/(operations/)?[^/]*", r"core/.*|devices/(operations/)?[^/]*"),
+    (r"devices/[^/]*|" + KERNEL_HEADERS, r"core/.*|devices/[^/]*|" + KERNEL_HEADERS),
+    *((r"devices/kernels/(.*/)?%s/.*" % kind,
+       r"core/.*|devices/[^/]*|%s|devices/kernels/(.*/)?%s/.*|devices/(%s)/.*" % (
+           KERNEL_HEADERS, kind, "|".join(below)))
+      for kind, below in ROOMS["KERNEL_ROOMS"].items()),
     *room_rules("devices", ROOMS["KIND_ROOMS"]),
     *room_rules("devices", ROOMS["DEVICE_ROOMS"]),
     (r"net/.*", r"core/.*|net/.*"),
@@ -99,7 +108,7 @@ def check_rules():
         ("graph/plan/plan.c", "tandem/core/status.h"), ("bench/timing.c", "tandem.h"),
         ("devices/cuda/library/opened.c", "devices/cuda/gpu.h"),
         ("data/safetensors/read.c", "data/dataset.h"),
-        ("devices/cuda/kernels/adam.cu", "devices/contract/device.h"),
+        ("devices/kernels/updates/cuda/adam.cu", "devices/contract/device.h"),
     )
     return ["the rules let %s include %s" % pair
             for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]

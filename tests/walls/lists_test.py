@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 """Checks that lists of sources are complete. A missing source would be ignored silently."""
-import os
 import re
 import sys
 
@@ -8,7 +7,7 @@ sys.dont_write_bytecode = True
 from source_tree import C_ENDINGS, ROOT, read_file, read_files, verdict  # noqa: E402
 
 RECORDS = "layers/records.c"
-KERNELS = "devices/cuda/kernels"
+KERNELS = "devices/kernels"
 
 
 def compare(where, listed, found):
@@ -30,9 +29,10 @@ def record_lists():
 def cuda_sources():
     """Checks the sources of kernels for GPUs, which several packages compile."""
     listed = {"__builtins__": {}}
-    exec(read_file(KERNELS + "/sources.bzl"), listed)
-    there = [name for name in os.listdir(os.path.join(ROOT, KERNELS)) if name.endswith(".cu")]
-    return compare(KERNELS + "/sources.bzl", listed["KERNEL_SOURCES"], there)
+    exec(read_file(KERNELS + "/cuda/sources.bzl"), listed)
+    there = [path[len(KERNELS) + 1:] for path, _ in read_files((".cu",))
+             if path.startswith(KERNELS + "/")]
+    return compare(KERNELS + "/cuda/sources.bzl", listed["KERNEL_SOURCES"], there)
 
 
 def main():

@@ -34,9 +34,13 @@ DEVICE_ROOMS = dict({
 
 # Rooms within kinds, likewise. A room may use only the listed parts of its kind.
 KIND_ROOMS = {
-    "cpu/kernels": ["host"],
     "cuda/library": [],
-    "cuda/kernels": ["cuda/library"],
+}
+
+# The kernels of a kind, which are in devices/kernels/FAMILY/KIND/, likewise.
+KERNEL_ROOMS = {
+    "cpu": ["host"],
+    "cuda": ["cuda/library"],
 }
 
 ROOMS_AND_KIND_ROOMS = dict(DEVICE_ROOMS, **KIND_ROOMS)

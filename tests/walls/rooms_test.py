@@ -20,8 +20,6 @@ PRODUCT = re.compile(r"(core|devices|net|graph|layers|data|checkpoint)/")
 LARGER = {
     "core": "small units of which each stands alone; nothing below them would divide them",
     "layers": "a layer a file, on the same few headers",
-    "devices/cpu/kernels": "a family of operations a file, on the same few headers",
-    "devices/cuda/kernels": "a family of operations a file, on the same few headers",
 }
 
 

@@ -7,7 +7,7 @@
 
 #include "devices/cuda/library/api.h"
 #include "devices/cuda/library/nccl.h"
-#include "devices/kernel_list.h"
+#include "devices/kernels/kernel_list.h"
 
 typedef struct tdm_cuda_library {
   const tdm_cuda_api *(*api)(void);

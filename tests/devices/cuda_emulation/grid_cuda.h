@@ -1,5 +1,5 @@
 /* The parts of CUDA that kernel sources use, in plain C++ over grid.h. Invariant: included only by
- * devices/cuda/kernels/kernel.h, where a build for the host names this header. */
+ * devices/kernels/cuda/kernel.h, where a build for the host names this header. */
 #ifndef TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_CUDA_H
 #define TANDEM_TESTS_DEVICES_CUDA_EMULATION_GRID_CUDA_H
 

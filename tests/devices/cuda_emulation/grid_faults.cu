@@ -2,7 +2,7 @@
  * any table. */
 #include "tests/devices/cuda_emulation/grid_faults.h"
 
-#include "devices/cuda/kernels/reduce.h"
+#include "devices/kernels/cuda/reduce.h"
 
 /* Enqueues a kernel of one pointer and one number on the stream. */
 static tdm_status launch(tdm_cuda_kernel_stream *stream, const char *name,

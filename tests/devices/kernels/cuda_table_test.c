@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "devices/cpu/kernels/kernels.h"
 #include "devices/cuda/library/kernels.h"
+#include "devices/kernels/cpu/kernels.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/kernel_set.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "devices/cpu/kernels/kernels.h"
+#include "devices/kernels/cpu/kernels.h"
 #include "tests/devices/kernels/kernel_set.h"
 
 const char *const direct_isas[] = {"baseline", "avx2", "avx512"};

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "devices/kernel_list.h"
+#include "devices/kernels/kernel_list.h"
 
 enum { KERNEL_SET_MOST = 512 };
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels/kernels.h"
 #include "devices/host/team.h"
+#include "devices/kernels/cpu/kernels.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/kernel_set.h"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/cpu/kernels/kernels.h"
-#include "devices/fused.h"
+#include "devices/kernels/cpu/kernels.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "tests/devices/kernels/cases.h"
 #include "tests/devices/kernels/direct.h"
 #include "tests/devices/kernels/kernel_set.h"

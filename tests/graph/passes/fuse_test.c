@@ -2,7 +2,7 @@
  * reports of fused nodes; and memory after failed allocations. */
 #include <stdlib.h>
 
-#include "devices/fused.h"
+#include "devices/kernels/elementwise/fused.h"
 #include "graph/run/session.h"
 #include "tests/graph/group.h"
 #include "tests/options.h"

@@ -1,0 +1,30 @@
+/* Of devices/kernels.h, which says how to read it: scaled dot-product attention. */
+#ifndef TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_H
+#define TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_H
+
+#include <stdint.h>
+
+#include "tandem/devices/kernel.h"
+
+/* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), head by head:
+ * q F (batch, queries, heads dim), k F (batch, keys, heads dim), v F (batch, keys, heads width),
+ * [padding bool (batch, keys): true is left out], [mask, bool: true is left out, or F: added to the
+ * scaled products, (queries, keys) or (batch, heads, queries, keys)] -> y F (batch, queries, heads
+ * width), log_sums F (batch, heads, queries): of the exponentials. With `causal` query i sees the
+ * keys up to i. A query that sees no key has y 0 and log_sum infinite. */
+#define TDM_OP_ATTENTION "attention"
+/* The same, with probabilities dropped as TDM_OP_DROPOUT drops the elements of a (batch, heads,
+ * queries, keys). */
+#define TDM_OP_ATTENTION_DROPOUT "attention_dropout"
+/* d_y, q, k, v, y, log_sums, [padding], [mask] -> d_q, d_k, d_v; drops by p. */
+#define TDM_OP_ATTENTION_GRADIENT "attention_gradient"
+typedef struct tdm_attention_attributes {
+  int64_t heads;
+  int64_t causal;
+  double scale; /* of the products */
+  double p;     /* of dropping; attention itself drops nothing */
+  uint64_t stream;
+  tdm_chunk chunk; /* of y's batch */
+} tdm_attention_attributes;
+
+#endif

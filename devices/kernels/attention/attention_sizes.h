@@ -1,0 +1,49 @@
+/* What kernels of every kind read of a request: sizes of attention. */
+#ifndef TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_SIZES_H
+#define TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_SIZES_H
+
+#include "devices/kernels/attention/attention.h"
+#include "devices/kernels/kernel_state.h"
+
+typedef struct attention_sizes {
+  int64_t batch;
+  int64_t queries;
+  int64_t keys;
+  int64_t heads;
+  int64_t dim;   /* of a head's queries and keys */
+  int64_t width; /* of a head's values */
+  double scale;
+  double kept_scale;  /* of what is not dropped */
+  uint32_t threshold; /* of dropping; 0: nothing is dropped */
+  uint64_t stream;
+  int64_t first_batch; /* where this chunk begins in the whole batch */
+  bool causal;
+  bool mask_each;  /* every head of every batch has a mask of its own */
+  bool mask_hides; /* the mask is bool; else it is added */
+} attention_sizes;
+
+/* mask: the operand of that number; drops: by the attributes' p. */
+static inline void attention_sizes_read(attention_sizes *sizes, const tdm_kernel_request *request,
+                                        const tdm_spec *q, const tdm_spec *v, size_t mask,
+                                        bool drops) {
+  const tdm_attention_attributes *attributes =
+      (const tdm_attention_attributes *)request->attributes;
+  sizes->batch = q->shape.dims[0];
+  sizes->queries = q->shape.dims[1];
+  sizes->keys = v->shape.dims[1];
+  sizes->heads = attributes->heads;
+  sizes->dim = q->shape.dims[2] / sizes->heads;
+  sizes->width = v->shape.dims[2] / sizes->heads;
+  sizes->scale = attributes->scale;
+  sizes->causal = attributes->causal != 0;
+  if (mask < request->input_count) {
+    sizes->mask_each = request->inputs[mask].shape.rank == 4;
+    sizes->mask_hides = request->inputs[mask].dtype == TDM_BOOL;
+  }
+  sizes->threshold = drops ? (uint32_t)(attributes->p * 16777216.0) : 0;
+  sizes->kept_scale = attributes->p < 1 ? 1 / (1 - attributes->p) : 0;
+  sizes->stream = attributes->stream;
+  sizes->first_batch = attributes->chunk.offset;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* What the convolution and its gradients share: the sizes, and columns. Where there are many
+ * channels, these are in the lanes of vectors (channels.h), and where the stride is 1, windows
+ * slide (slide.h); then there are no columns.
+ *
+ *   columns (k, pixels) of one image and group: column (y, x) holds what the window at (y, x) sees,
+ *   k = channels of the group x kernel height x kernel width; windows reach over zeros at the rim
+ *
+ * so that the convolution is weight (out, k) times columns. Columns are made for some rows of the
+ * result at a time, as many as stay in the cache. */
+#ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_CONVOLUTION_H
+#define TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_CONVOLUTION_H
+
+#include "devices/kernels/convolution/cpu/channels.h"
+#include "devices/kernels/convolution/cpu/one_tap.h"
+#include "devices/kernels/convolution/cpu/slide.h"
+#include "devices/kernels/convolution/image_sizes.h"
+#include "devices/kernels/cpu/vector.h"
+#include "devices/kernels/products/cpu/product.h"
+
+typedef enum convolution_algorithm {
+  CONVOLUTION_COLUMNS,
+  CONVOLUTION_SLIDES,
+  CONVOLUTION_CHANNELS,
+  CONVOLUTION_ONE_TAP
+} convolution_algorithm;
+
+typedef struct convolution_state {
+  convolution_sizes sizes;
+  int64_t k;      /* what a sum is over: in x kernel */
+  int64_t pixels; /* of a plane of the result */
+  int64_t rows;   /* of the result whose columns are made at a time */
+  int64_t items;  /* of work, which tasks share */
+  int64_t tasks;  /* each with memory of its own */
+  int64_t task_bytes;
+  size_t shared_bytes; /* of the workspace, before the memory of tasks */
+  bool direct;         /* of one tap and stride 1: columns are the image itself */
+  bool splits;
+  convolution_algorithm algorithm;
+  slide_plan slide;    /* of what is read, x or d_y */
+  int64_t block_bands; /* that the weight's gradient looks at together */
+  one_tap_plan one_tap;
+  channel_plan channels;
+  int64_t item_images;  /* that go together, with channels in lanes */
+  int64_t tile_parts;   /* that an item's tiles of channels are shared out to */
+  int64_t part_tiles;   /* of channels written, in a part of the weight's gradient */
+  int64_t part_columns; /* of that part */
+} convolution_state;
+
+/* Reads the sizes; x, weight and y as for the convolution. */
+convolution_state *convolution_state_create(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, const tdm_spec *x,
+                                            const tdm_spec *weight, const tdm_spec *y);
+
+/* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. Up to
+ * a vector behind them is overwritten. */
+void convolution_columns(const convolution_state *state, const real *x, int64_t first,
+                         int64_t count, real *columns);
+
+/* By sliding: prepare answers with the workspace. */
+void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                               convolution_state *state);
+void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                    convolution_state *state);
+void convolution_slide_execute(const tdm_kernel_call *call);
+void convolution_slide_back_execute(const tdm_kernel_call *call);
+/* Plans; answers the bytes of memory that convolution_slide_parameter needs. */
+size_t convolution_slide_parameter_bytes(convolution_state *state);
+/* d_weight (out, k) of one group += what image_count images give: d_y (image_count, groups, out,
+ * pixels) and x (image_count, groups, in, h, w) from that group on. */
+void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
+                                 int64_t image_count, char *memory, real *d_weight);
+
+/* The quickest algorithm for a convolution of these sizes, for the gradient of x and for that of
+ * the weight. The number of images has no say. */
+convolution_algorithm convolution_algorithm_forward(const convolution_state *state);
+convolution_algorithm convolution_algorithm_back(const convolution_state *state);
+convolution_algorithm convolution_algorithm_parameter(const convolution_state *state);
+
+/* With channels in lanes: prepare answers with the workspace. The gradient of the parameters leaves
+ * the bias out. */
+void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                  convolution_state *state);
+void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                       convolution_state *state);
+void convolution_channels_parameter_prepare(const tdm_kernel_request *request,
+                                            tdm_kernel_answer *answer, convolution_state *state);
+void convolution_channels_execute(const tdm_kernel_call *call);
+void convolution_channels_back_execute(const tdm_kernel_call *call);
+void convolution_channels_parameter_execute(const tdm_kernel_call *call);
+
+/* The same with pixels in lanes, where the kernel has one tap. */
+void convolution_one_tap_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                 convolution_state *state);
+void convolution_one_tap_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                                      convolution_state *state);
+void convolution_one_tap_execute(const tdm_kernel_call *call);
+void convolution_one_tap_back_execute(const tdm_kernel_call *call);
+
+/* What an algorithm does, by convolution_algorithm. */
+typedef struct convolution_steps {
+  void (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer,
+                  convolution_state *state);
+  void (*execute)(const tdm_kernel_call *call);
+} convolution_steps;
+
+/* Tasks that give every thread some, so that none waits long for the last. */
+static inline int64_t convolution_wanted_tasks(const convolution_state *state,
+                                               const tdm_kernel_request *request) {
+  return state->splits ? 4 * (int64_t)request->team_size : 1;
+}
+
+/* Shares items out to at most `wanted` tasks of task_bytes each, behind shared_bytes of the
+ * workspace. */
+void convolution_share_items(convolution_state *state, tdm_kernel_answer *answer, int64_t items,
+                             int64_t wanted, size_t shared_bytes, size_t task_bytes);
+/* Does item(job, i, the task's memory) of all items, on the call's team. */
+typedef void (*convolution_item)(const void *job, int64_t item, char *memory);
+void convolution_run_items(const tdm_kernel_call *call, convolution_item item, const void *job);
+
+/* Bytes of the columns of one block of rows. */
+static inline size_t columns_bytes(const convolution_state *state) {
+  const int64_t count = state->k * state->rows * state->sizes.out_size[1];
+  return aligned_bytes((size_t)count * sizeof(real));
+}
+
+/* What tap `tap` of the kernel's rows sees of a row of x: columns first <= j < end of the result
+ * see element j stride + shift; the others see padding. */
+typedef struct row_span {
+  int64_t first;
+  int64_t end;
+  int64_t shift;
+} row_span;
+
+static inline row_span span_of(const convolution_state *state, int64_t tap) {
+  const int64_t width = state->sizes.out_size[1], stride = state->sizes.stride[1];
+  row_span span = {.shift = tap * state->sizes.dilation[1] - state->sizes.padding[1]};
+  if (span.shift < 0) span.first = lesser_of((-span.shift + stride - 1) / stride, width);
+  const int64_t room = state->sizes.size[1] - span.shift;
+  if (room > 0) span.end = lesser_of((room + stride - 1) / stride, width);
+  if (span.end < span.first) span.end = span.first;
+  return span;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Convolutions of one tap and stride 1, which are products of the weight with the pixels of an
+ * image: pixels are in the lanes of vectors, a tile is some channels that are written and two
+ * vectors of pixels, whose sums stay in registers over all channels that are read.
+ *
+ *   packed weight: tile after tile of channels that are written, (in, the tile's channels)
+ *   panels of a block of pixels: panel after panel, (in, a panel's pixels), zeros behind the last
+ */
+#ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_ONE_TAP_H
+#define TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_ONE_TAP_H
+
+#include "devices/kernels/cpu/real.h"
+
+typedef struct one_tap_plan {
+  int64_t in;  /* channels of a group that are read */
+  int64_t out; /* that are written */
+  int64_t pixels;
+  int64_t block_panels; /* of a block of pixels: they stay in the cache */
+  int64_t blocks;       /* of an image */
+} one_tap_plan;
+
+/* Fills block_panels and blocks from the rest. */
+void one_tap_plan_finish(one_tap_plan *plan);
+
+/* Bytes of the packed weight, and of the panels of a block; multiples of 64. */
+size_t one_tap_weight_bytes(const one_tap_plan *plan);
+size_t one_tap_panel_bytes(const one_tap_plan *plan);
+
+/* Packs the weight of one group, whose element (o, i) is at o * out_step + i * in_step; one of the
+ * steps is 1. */
+void one_tap_weight(const one_tap_plan *plan, const real *weight, int64_t out_step, int64_t in_step,
+                    real *packed);
+
+/* Block `block` of y (out, pixels) = bias (out; NULL: zeros) + weight x, of x (in, pixels): bias,
+ * then channel after channel. panels is memory. */
+void one_tap_block(const one_tap_plan *plan, const real *packed, const real *bias, const real *x,
+                   int64_t block, real *panels, real *y);
+
+#endif

@@ -1,0 +1,48 @@
+/* Of devices/kernels.h, which says how to read it: shapes, parts of tensors, and layouts. */
+#ifndef TANDEM_DEVICES_KERNELS_MOVES_SHAPE_H
+#define TANDEM_DEVICES_KERNELS_MOVES_SHAPE_H
+
+#include <stdint.h>
+
+/* x -> the same elements under another shape; a view, no kernel. Dimensions as for tdm_reshape. */
+#define TDM_OP_RESHAPE "reshape"
+typedef struct tdm_reshape_attributes {
+  int64_t rank;
+  int64_t dims[8];
+} tdm_reshape_attributes;
+/* x (..., d, ...) of any dtype -> x without `dimension`, at index. */
+#define TDM_OP_SELECT "select"
+/* d_out -> d_x: d_out at index, zero elsewhere; `size` is that dimension's extent in x. */
+#define TDM_OP_SELECT_GRADIENT "select_gradient"
+typedef struct tdm_select_attributes {
+  int64_t dimension; /* already >= 0 */
+  int64_t index;     /* may be negative: from the end */
+  int64_t size;      /* of the gradient only */
+} tdm_select_attributes;
+/* x (a, b, ...) -> (b, a, ...): the first two dimensions exchanged; any dtype. */
+#define TDM_OP_SWAP_FIRST_DIMENSIONS "swap_first_dimensions"
+
+/* x -> x with the dimensions first < second exchanged; any dtype. */
+#define TDM_OP_TRANSPOSE "transpose"
+typedef struct tdm_transpose_attributes {
+  int64_t first; /* already >= 0 */
+  int64_t second;
+} tdm_transpose_attributes;
+
+/* x (..., n, ...) -> `count` parts, part i with sizes[i] of dimension, or, if `even`, ceil(n /
+ * count) of it, the last one fewer; any dtype. */
+#define TDM_OP_SPLIT "split"
+/* `count` parts -> x, one after the other along dimension. */
+#define TDM_OP_CONCAT "concat"
+#define TDM_MAX_PARTS 64
+typedef struct tdm_parts_attributes {
+  int64_t dimension; /* already >= 0 */
+  int64_t count;     /* at most TDM_MAX_PARTS */
+  int64_t sizes[TDM_MAX_PARTS];
+  int64_t even;
+} tdm_parts_attributes;
+
+/* x in one format -> the same elements in another: the formats stand in the specs. */
+#define TDM_OP_REORDER "reorder"
+
+#endif

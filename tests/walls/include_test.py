@@ -99,7 +99,7 @@ def check_rules():
         ("data/loader.c", "net/transport.h"),
         ("core/status.c", "devices/contract/device.h"), ("devices/registry.c", "graph/graph.h"),
         ("devices/cpu/cpu.c", "devices/sim/sim.h"), ("graph/plan/plan.c", "devices/cpu/cpu.h"),
-        ("graph/plan/plan.c", "layers/layers.h"), ("layers/linear.c", "devices/sim/sim.h"),
+        ("graph/plan/plan.c", "layers/layers.h"), ("layers/products/linear.c", "devices/sim/sim.h"),
         ("data/loader.c", "graph/graph.h"), ("examples/first_model.c", "core/core.h"),
         ("graph/graph.h", "graph/plan/plan.h"), ("data/loader.c", "checkpoint/checkpoint.h"),
         ("graph/plan/plan.h", "graph/run/session.h"), ("graph/store/store.c", "graph/plan/plan.h"),

@@ -19,7 +19,6 @@ PRODUCT = re.compile(r"(core|devices|net|graph|layers|data|checkpoint)/")
 # Larger ones, in which each file can be understood without the others.
 LARGER = {
     "core": "small units of which each stands alone; nothing below them would divide them",
-    "layers": "a layer a file, on the same few headers",
 }
 
 

@@ -1,7 +1,7 @@
 /* The elementwise functions of one value. Everything except a line here and the formulas in each
- * kind's elements.h is the same for all of them. layers/functions.c generates the record and the
- * public function tdm_NAME from a line, and tests generate golden cases and kernel cases.
- * Invariant: every kind has the kernels NAME, x F -> y F, and NAME_gradient. */
+ * kind's elements.h is the same for all of them. layers/elementwise/functions.c generates the
+ * record and the public function tdm_NAME from a line, and tests generate golden cases and kernel
+ * cases. Invariant: every kind has the kernels NAME, x F -> y F, and NAME_gradient. */
 #ifndef TANDEM_DEVICES_KERNELS_ELEMENTWISE_FUNCTIONS_H
 #define TANDEM_DEVICES_KERNELS_ELEMENTWISE_FUNCTIONS_H
 

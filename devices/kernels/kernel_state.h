@@ -1,6 +1,6 @@
 /* Shared by the kernels of every kind: the state that prepare creates, and sizes read from shapes.
- * The header devices/kernels/FAMILY/NAME_sizes.h has one struct per operation for what is read from a
- * request: the extents in its shapes, and the attributes as kernels use them. The function
+ * The header devices/kernels/FAMILY/NAME_sizes.h has one struct per operation for what is read from
+ * a request: the extents in its shapes, and the attributes as kernels use them. The function
  * NAME_read fills the struct from operands with valid shapes; a kind adds its own fields.
  * Invariant: execute reads no shape and allocates nothing. Sizes are plain values, which can be
  * passed to CUDA kernels unchanged. */

@@ -1,7 +1,7 @@
 /* Elementwise functions of one value, with and without numeric parameters. A line of
- * devices/kernels/elementwise/functions.h defines a function without parameters. A function with parameters is a row of
- * FUNCTIONS and a public function. Invariant: a gradient reads the function's result if that
- * suffices, otherwise its argument. */
+ * devices/kernels/elementwise/functions.h defines a function without parameters. A function with
+ * parameters is a row of FUNCTIONS and a public function. Invariant: a gradient reads the
+ * function's result if that suffices, otherwise its argument. */
 #include <math.h>
 
 #include "devices/kernels/elementwise/functions.h"

@@ -109,6 +109,10 @@ def check_rules():
         ("devices/cuda/library/opened.c", "devices/cuda/gpu.h"),
         ("data/safetensors/read.c", "data/dataset.h"),
         ("devices/kernels/updates/cuda/adam.cu", "devices/contract/device.h"),
+        ("devices/kernels/updates/cuda/adam.cu", "devices/kernels/updates/cpu/update.h"),
+        ("devices/kernels/updates/cpu/adam.c", "devices/cpu/memory.h"),
+        ("devices/kernels/updates/optimizers.h", "devices/kernels/cpu/vector.h"),
+        ("layers/products/linear.c", "devices/kernels/products/cpu/product.h"),
     )
     return ["the rules let %s include %s" % pair
             for pair in planted if not check(pair[0], '#include "%s"\n' % pair[1])]

@@ -16,6 +16,9 @@ from source_tree import C_ENDINGS, read_files, verdict  # noqa: E402
 MOST_FILES = 30
 PRODUCT = re.compile(r"(core|devices|net|graph|layers|data|checkpoint)/")
 
+# A folder with kernels of one family for one kind.
+FAMILY = re.compile(r"devices/kernels/(\w+)/(?:cpu|cuda)")
+
 # Larger ones, in which each file can be understood without the others.
 LARGER = {
     "core": "small units of which each stands alone; nothing below them would divide them",
@@ -75,8 +78,20 @@ def check(room, files):
     return complaints
 
 
+def check_families(rooms):
+    """Each family of kernels has both kinds, and its layers have a folder of the same name."""
+    families = {kernels.group(1) for kernels in map(FAMILY.fullmatch, rooms) if kernels}
+    families |= {room.split("/")[1] for room in rooms if room.startswith("layers/")}
+    return ["%s: is missing, so the family %s is incomplete" % (wanted % family, family)
+            for family in sorted(families) for wanted in (
+                "devices/kernels/%s/cpu", "devices/kernels/%s/cuda", "layers/%s")
+            if wanted % family not in rooms]
+
+
 def check_rules():
     """The rules must refuse these, or the test could not fail."""
+    if len(check_families({"devices/kernels/a/cpu": [], "layers/b": []})) != 4:
+        return ["the rules let incomplete families"]
     many = [("f%d.c" % i, "") for i in range(MOST_FILES + 1)]
     circle = [("a.c", '#include "graph/x/b.h"\n'), ("b.h", '#include "graph/x/c_state.h"\n'),
               ("c.c", '#include "graph/x/a.h"\n')]
@@ -90,7 +105,7 @@ def main():
         if PRODUCT.match(path):
             room, name = os.path.split(path)
             rooms.setdefault(room, []).append((name, text))
-    complaints = check_rules()
+    complaints = check_rules() + check_families(rooms)
     complaints += ["%s: is no room any more" % room for room in LARGER if room not in rooms]
     for room, files in sorted(rooms.items()):
         complaints += check(room, files)

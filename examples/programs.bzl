@@ -6,8 +6,8 @@ def plugins_beside(name, mpis):
     """Copies the plug-ins of the MPIs that this machine has into the folder `tandem` of a package.
 
     Args:
-      name: the group's name
-      mpis: their names
+      name: name of the group
+      mpis: names of the MPI implementations
     """
     for mpi in mpis:
         native.genrule(
@@ -36,9 +36,9 @@ def cc_binary(name, data = [], **kwargs):
     """A program that an MPI's launcher can start: the plug-ins are built with it.
 
     Args:
-      name: the program's name
-      data: what else it opens
-      **kwargs: of cc_binary
+      name: name of the program
+      data: further files that the program opens
+      **kwargs: further attributes of cc_binary
     """
     _cc_binary(name = name, data = data + [":plugins"], **kwargs)
 
@@ -46,9 +46,9 @@ def all_programs(name, besides = [], **kwargs):
     """A group of every cc_binary that the package has declared so far; for tests that ask of all.
 
     Args:
-      name: the group's name
-      besides: those that are left out
-      **kwargs: of the filegroup
+      name: name of the group
+      besides: programs that are left out
+      **kwargs: further attributes of the filegroup
     """
     native.filegroup(
         name = name,

@@ -46,14 +46,14 @@ def test_programs(
     """A test of several programs, which runs each as a process of its own.
 
     Args:
-      name: of the test
-      programs: source by the name of its single test
+      name: name of the test
+      programs: dictionary from the name of each program's test to its source file
       deps: dependencies of all, without duplicates
-      size: of the test
+      size: size of the test
       shards: number of concurrent parts
       defines: definitions for only one program's source, by the program's name
-      tags: of all tests
-      **kwargs: data and env of all tests
+      tags: tags of all tests
+      **kwargs: attributes data and env of all tests
     """
     parts = []
     for program, source in programs.items():
@@ -63,7 +63,7 @@ def test_programs(
             name = part,
             testonly = True,
             srcs = [source],
-            copts = ["-Wno-missing-prototypes"],  # of main, by its other name
+            copts = ["-Wno-missing-prototypes"],  # for main, which the macro renames
             local_defines = defines.get(program, []) + ["main=" + _main_of(program)],
             tags = ["manual"],
             deps = deps + ["//tests:options"],

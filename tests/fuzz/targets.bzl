@@ -1,17 +1,18 @@
-"""A fuzz target: what libFuzzer runs, and the test that replays its corpus in every build."""
+"""Macro for a fuzz target: the program for libFuzzer, and a test that replays its corpus."""
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 
 def fuzz_target(name, deps, srcs = [], has_threads = False):
-    """Makes NAME_fuzz, which only links under --config=fuzz, and NAME_test.
+    """Defines NAME_fuzz, which links only with --config=fuzz, and NAME_test.
 
     Args:
-      name: NAME_fuzz.c is the target, corpus/NAME its inputs, NAME.dict (if it is there) its words.
-      deps: what it calls.
-      srcs: further sources.
-      has_threads: whether ThreadSanitizer has anything to see.
+      name: name of the target. NAME_fuzz.c is its source, corpus/NAME its inputs, and NAME.dict, if
+        it exists, its dictionary.
+      deps: libraries that the target calls
+      srcs: further source files
+      has_threads: True if the target starts threads, so that ThreadSanitizer runs it
     """
     cc_library(
         name = name,

@@ -1,4 +1,4 @@
-"""Tests of whole graphs: each topic is the program of its file."""
+"""Macros for tests of whole graphs. Each topic is a program with one source file."""
 
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load("//tests:programs.bzl", "test_programs")
@@ -10,15 +10,16 @@ def graph_tests(
         size = "small",
         together = None,
         **kwargs):
-    """A test `topic_test` of topic_test.c, for each topic.
+    """Defines a test `topic_test` from topic_test.c for each topic.
 
     Args:
-      topics: the names of the files, without "_test.c"
-      deps: what they need besides the support for tests of graphs, cmocka and what both bring
-      support: the accelerators: simulated ("//tests/graph:support") or emulated GPUs (support_cuda)
-      size: of each
-      together: the name of one test of all of them; None: each is a test
-      **kwargs: of cc_test
+      topics: names of the source files, without "_test.c"
+      deps: dependencies in addition to `support`, //graph and cmocka
+      support: library that selects the accelerators: simulated ones ("//tests/graph:support") or
+        emulated GPUs (support_cuda)
+      size: size of each test
+      together: name of one test that contains all topics; None: each topic is a test of its own
+      **kwargs: further attributes of cc_test
     """
     if together:
         test_programs(
@@ -46,16 +47,16 @@ def graph_tests(
         )
 
 def graph_tests_of_kinds(topics, tags = [], cuda_tags = [], deps = [], **kwargs):
-    """Tests `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
+    """Defines `topic_sim_test` and `topic_cuda_test`: on simulated devices and on emulated GPUs.
 
-    Those of one kind are one test, `sim_tests` and `cuda_tests`.
+    The test `sim_tests` contains all tests on simulated devices, `cuda_tests` all on emulated GPUs.
 
     Args:
-      topics: as of graph_tests
-      tags: of all
-      cuda_tags: of the tests on emulated GPUs besides
-      deps: as of graph_tests
-      **kwargs: of test_programs
+      topics: names of the source files, without "_test.c"
+      tags: tags of all tests
+      cuda_tags: additional tags of the tests on emulated GPUs
+      deps: dependencies in addition to `support`, //graph and cmocka
+      **kwargs: further attributes of test_programs
     """
     for kind, support in {"cuda": ":support_cuda", "sim": ":support"}.items():
         programs = {"%s_%s_test" % (topic, kind): topic + "_test.c" for topic in topics}

@@ -1,4 +1,4 @@
-"""Tests with files as arguments, and with files that they need."""
+"""Macros for tests that receive files as arguments."""
 
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 
@@ -6,15 +6,15 @@ def _arguments(given):
     return ["$(locations %s)" % label for label in given]
 
 def script_test(name, script, given = [], data = [], size = "small", tags = []):
-    """A test that is a script.
+    """Defines a test that is a script.
 
     Args:
-      name: the test's name
-      script: its source
-      given: labels whose files are its arguments, in this order
-      data: what else it needs
-      size: of the test
-      tags: of the test, beside no-sanitizer
+      name: name of the test
+      script: source file of the script
+      given: labels whose files are the arguments of the script, in this order
+      data: further files that the script reads
+      size: size of the test
+      tags: tags of the test in addition to no-sanitizer
     """
     native.sh_test(
         name = name,
@@ -26,16 +26,16 @@ def script_test(name, script, given = [], data = [], size = "small", tags = []):
     )
 
 def program_test(name, given = [], args = [], data = [], deps = [], size = "small", tags = []):
-    """A test that starts programs, by //tests/examples:program.
+    """Defines a test that starts programs with //tests/examples:program.
 
     Args:
-      name: the test's name, and that of its source
-      given: labels whose files are its arguments, in this order
-      args: further ones
-      data: what else it needs
-      deps: what else it is linked with
-      size: of the test
-      tags: of the test
+      name: name of the test, and of its source file without ".c"
+      given: labels whose files are the first arguments of the test, in this order
+      args: further arguments
+      data: further files that the test reads
+      deps: further libraries
+      size: size of the test
+      tags: tags of the test
     """
     cc_test(
         name = name,

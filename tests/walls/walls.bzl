@@ -4,9 +4,9 @@ def wall(name, query, scope):
     """Declares a test that passes if query finds no target.
 
     Args:
-      name: the test's name
+      name: name of the test
       query: the forbidden targets, in Bazel's query language
-      scope: the targets whose dependencies are looked at
+      scope: the targets whose dependencies are searched
     """
     native.genquery(
         name = name + "_query",

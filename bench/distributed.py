@@ -73,7 +73,7 @@ def system(*words):
 
 
 class Link:
-    """Two namespaces with a link between them, or, with rate None, the machine itself."""
+    """Two network namespaces with a link between them. If rate is None, only the machine itself."""
 
     def __init__(self, rate, burst):
         self.burst = burst

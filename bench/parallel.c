@@ -1,6 +1,6 @@
-/* Data parallelism on the CPU: an MLP 512-2048-2048-512 trained on one one-core device, and wrapped
- * over two of them; and what wrapping for one device costs. Steps of all are taken in turn. Prints
- * medians in milliseconds. */
+/* Measures data parallelism on the CPU: an MLP 512-2048-2048-512 trained on one one-core device,
+ * wrapped for that one device, and wrapped over two such devices. Steps of the variants alternate.
+ * Prints medians in milliseconds. */
 #include <stdio.h>
 
 #include "bench/help.h"

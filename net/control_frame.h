@@ -64,7 +64,7 @@ size_t control_pack(const control_message *message, const unsigned char *key, un
 
 typedef enum control_verdict {
   CONTROL_MORE,      /* the frame is incomplete */
-  CONTROL_TAKEN,     /* *out_message is filled */
+  CONTROL_TAKEN,     /* a message was written to *out_message */
   CONTROL_MALFORMED, /* this is not a frame, and the rest cannot be parsed */
   CONTROL_FORGED,    /* a frame with a wrong code */
 } control_verdict;

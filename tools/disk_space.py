@@ -96,7 +96,7 @@ def main():
     info = subprocess.run(["bazel", "info", "output_base", "output_path"], check=False,
                           stdout=subprocess.PIPE, universal_newlines=True)
     if info.returncode:
-        return 1  # Bazel has said why
+        return 1  # Bazel has printed the reason
     paths = dict(line.split(": ", 1) for line in info.stdout.splitlines())
     output_base = paths["output_base"]
     free_mb = shutil.disk_usage(output_base).free // 1000000

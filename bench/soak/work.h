@@ -19,7 +19,7 @@ typedef struct soak {
   tdm_context *context;
   tdm_session *trainer;
   tdm_session *reader; /* on the trainer's store, placed otherwise */
-  char path[256];      /* of a checkpoint, rewritten */
+  char path[256];      /* path of a checkpoint that is rewritten */
   soak_counts counts;
 } soak;
 

@@ -32,7 +32,7 @@ typedef struct tdm_safetensors_type {
 typedef struct tdm_safetensors_entry {
   const char *name; /* in the header's text */
   const tdm_safetensors_type *type;
-  tdm_shape shape; /* a scalar's if rank exceeds TDM_MAX_RANK */
+  tdm_shape shape; /* the shape of a scalar if rank exceeds TDM_MAX_RANK */
   int32_t rank;
   const char *dims_text; /* the `rank` dimensions in the header's text: "2,3]" */
   int64_t begin;         /* offset in data, in bytes */

@@ -29,7 +29,7 @@ enum {
   TRIP_FLIGHTS = 5, /* enough that both ranks keep their cores in one of them */
   LEAST_TRAINS = 3,
   MOST_TRAINS = 15,
-  BOTH_TRAINS = 3,           /* number of each kind, in turns */
+  BOTH_TRAINS = 3,           /* trains in one direction; as many in both, alternating */
   BOTH_LENGTH = 2,           /* times a train: TCP takes some round trips to find its rate */
   SIZE_NS = 200000000,       /* time for the trains of a size, if more than the minimum fit */
   MOST_TRAIN_NS = 400000000, /* a size whose trains would take longer is skipped */

@@ -10,9 +10,9 @@
 tdm_dataset *word_set_dataset(const word_set *set, bool training);
 /* Returns a loader of that dataset whose batches hold words of one length. */
 tdm_loader *word_set_loader(const word_set *set, bool training, const tdm_loader_options *options);
-/* Arranges a batch of that loader as the model is fed: characters int64 (length, rows), time first
- * and without padding, and class int64 (rows). device: device that batches are copied to, or NULL.
- */
+/* Replaces the tensors of a batch of that loader by those that the model takes: characters int64
+ * (length, rows), time first and without padding, and class int64 (rows). device: the device to
+ * which batches are copied, or NULL. */
 tdm_status word_batch_arrange(tdm_context *context, const char *device, batch *taken);
 
 #endif

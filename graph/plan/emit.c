@@ -1,6 +1,6 @@
-/* The last pass: makes programs of commands from a verified schedule. Invariant: each step has one
- * command, after its waits. An operand is a base and an offset; a run only fills the table of
- * bases. */
+/* The last pass: converts a verified schedule to one program of commands for each queue.
+ * Invariant: each step has one command, after its waits. An operand is a base and an offset; a run
+ * only fills the table of bases. */
 #include <assert.h>
 #include <string.h>
 

@@ -77,7 +77,8 @@ static tdm_status run_opened(tdm_run_state *run, const tdm_run_request *request,
   return TDM_OK;
 }
 
-/* *out_ran: it could be planned. *out_again: it failed, and may be repeated at once. */
+/* Runs the request once. Sets *out_ran to true if the request could be planned, and *out_again to
+ * true if the run failed and may be repeated at once. */
 static tdm_status run_once(tdm_session *session, const tdm_run_request *request, tdm_fetch *fetches,
                            double *out_loss, bool *out_ran, bool *out_again) {
   tdm_run_state *run;

@@ -127,7 +127,8 @@ static tdm_status pair_value(struct search *search, uint32_t value, uint32_t *wa
   return TDM_OK;
 }
 
-/* *out_done: the credit was sufficient. */
+/* Collects the pairs of storage with overlapping lifetimes. Sets *out_done to false if the credit
+ * is used up before the end. */
 static tdm_status find_pairs(struct search *search, bool *out_done) {
   uint32_t waiting_count = 0;
   *out_done = false;

@@ -65,14 +65,14 @@ typedef struct tdm_store_trainer {
 /* A run that requests admission or, if ready is NULL, a request for exclusive access. */
 typedef struct tdm_admission {
   struct tdm_admission *next;
-  struct tdm_admission *before; /* in the queue of waiting ones */
+  struct tdm_admission *before; /* previous one in the queue of waiting admissions */
   bool waits;
   bool writes; /* writes persistent values; ready may set it */
   /* Writers, or readers, with the same chain may be inside together, in order. NULL: a writer
    * excludes all others, and a reader has no order. */
   const void *chain;
   uint64_t number;             /* position in the order of the context's requests, from 1 */
-  struct tdm_admission *ahead; /* preceding one inside that writes or has a chain */
+  struct tdm_admission *ahead; /* nearest earlier admitted run that writes or has a chain */
   struct tdm_admission *behind;
   /* Returns true if a slot is free, and sets `writes`. These three are called under the store's
    * lock and do not block. */

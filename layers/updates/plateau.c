@@ -7,7 +7,7 @@
 #include "core/status.h"
 #include "tandem/layers/schedules.h"
 
-#define LEAST_CHANGE 1e-8 /* of a rate, as in PyTorch */
+#define LEAST_CHANGE 1e-8 /* smallest change of a rate that is applied, as in PyTorch */
 
 tdm_status tdm_rate_plateau_begin(double rate, const tdm_plateau_options *options,
                                   tdm_plateau *out_plateau) {

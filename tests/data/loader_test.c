@@ -16,7 +16,8 @@ static tdm_loader *make_loader(const data_fixture *fixture, int64_t length,
   return loader;
 }
 
-/* Reads an epoch to its end: values in order, and the rows of each batch. */
+/* Reads an epoch to its end. Writes the values of all rows, in order, to values, and the number of
+ * rows of each batch to rows. Returns the number of batches. */
 static int64_t read_epoch(tdm_loader *loader, int64_t *values, int64_t *rows) {
   int64_t batches = 0;
   int64_t count = 0;

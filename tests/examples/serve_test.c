@@ -102,7 +102,7 @@ static void answers_a_load_of_requests(void **state) {
       arguments, 0,
       (const char *const[]){"1500 of 1500 requests answered, 0 wrong", "p50 ", "p99 ", NULL});
   assert_true(metric("batched_words_total") - before == 1500);
-  assert_true(metric("batches_total") < 1500); /* some were asked together */
+  assert_true(metric("batches_total") < 1500); /* some requests shared a batch */
   assert_in_range((int)metric("largest_batch"), 2, 8);
 }
 

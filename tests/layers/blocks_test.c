@@ -296,7 +296,8 @@ static void what_is_refused_is_named(void **state) {
   tdm_context_release(context);
 }
 
-/* Of (n, 4, 8, 8) pooled and convolved by 3: each number of a list is for its own dimension. */
+/* Pools and convolves images (n, 4, 8, 8) with windows of 3. Each number of a list of paddings
+ * applies to its own dimension. */
 static void a_padding_is_of_its_dimension(void **state) {
   (void)state;
   static const struct {

@@ -280,7 +280,7 @@ static tdm_value std_of_rows(tdm_graph *graph, tdm_value x) {
   return tdm_std(graph, "it", x, &dimensions_of[0][1], 1, 1, false);
 }
 
-/* Of (rows, columns), the elements i first, first + step, ... of count. */
+/* Returns the variance of the count elements of x at first, first + step, first + 2 step, ... */
 static double variance_in_float64(const float *x, int first, int step, int count, int correction) {
   double mean = (double)x[first], squares = 0, apart = 0;
   for (int i = 0; i < count; i++)

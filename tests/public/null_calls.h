@@ -18,7 +18,7 @@ typedef enum call_way {
 typedef struct call {
   call_way way;
   int lacking;         /* the position of the missing argument; -1: none */
-  const char *name;    /* of the function */
+  const char *name;    /* name of the function */
   char complaint[512]; /* "" : none */
 } call;
 

@@ -26,7 +26,7 @@ static void share(random_node *made, const random_node *with) {
     made->parameters[i] = with->parameters[i];
 }
 
-/* A linear layer of another one's weights, or of a table. */
+/* Adds a linear layer whose weight is shared with another linear layer or with a table. */
 static bool draw_tied_linear(draw *stream, random_model *it, const random_node *with) {
   const extent *weight = &it->parameters[with->parameters[0]].shape;
   const int x = pick_value(stream, it, 2, 4);
@@ -40,7 +40,7 @@ static bool draw_tied_linear(draw *stream, random_model *it, const random_node *
   return node_end(it, made);
 }
 
-/* Another look-up of a table. Both make rows of it, or both do not. */
+/* Adds another look-up in a table. Both look-ups request sparse gradients, or neither does. */
 static bool draw_tied_table(draw *stream, random_model *it, const random_node *with) {
   const extent table = it->parameters[with->parameters[0]].shape;
   int ids = -1;

@@ -27,7 +27,7 @@ class Draw:
         return choices[self.random.randint(len(choices))]
 
     def number(self, least, most):
-        """least to most, both included; an int."""
+        """Returns a random int from least to most, both included."""
         return int(self.random.randint(least, most + 1))
 
     def real(self, least, most):

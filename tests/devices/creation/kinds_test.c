@@ -68,7 +68,7 @@ enum { RANKS = 2 };
 typedef struct rank {
   equipment has;
   tdm_endpoint *endpoint; /* NULL: no job */
-  size_t device_count;    /* 0: there was no context */
+  size_t device_count;    /* 0 if no context could be created */
   char told[TDM_MESSAGE_BYTES];
   char failure[TDM_MESSAGE_BYTES];
 } rank;

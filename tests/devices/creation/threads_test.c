@@ -113,7 +113,7 @@ static bool read_name(const char *task, char *name, size_t capacity) {
   return read;
 }
 
-/* Linux 6.12 and later. */
+/* Returns true on Linux 6.12 and later, where a thread's time slice can be read. */
 static bool has_slices(void) {
   struct utsname system;
   int major = 0, minor = 0;

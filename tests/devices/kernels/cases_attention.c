@@ -232,8 +232,9 @@ static void forward_case(const attention_size *size, const char *operation, tdm_
   visit(&test, user);
 }
 
-/* The logarithms of sums have to be right for the probabilities to be: one key of its own makes
- * that of a query its score, 0 where q is 0. y is any. */
+/* The gradient computes probabilities from the logarithms of sums, which must match q and k. Here q
+ * is 0: all scores are 0, and the logarithm is that of the number of visible keys. y is arbitrary.
+ */
 static void gradient_case(const attention_size *size, tdm_dtype dtype, kernel_visit visit,
                           void *user) {
   kernel_case test =

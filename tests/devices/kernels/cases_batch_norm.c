@@ -103,7 +103,7 @@ static void statistics_reference(const kernel_case *self, const double *const *i
       outputs[k][c] = (1 - share) * inputs[k][c] + share * inputs[3 + k][c];
 }
 
-/* weight and bias, or neither. */
+/* Adds the operands weight and bias to the case, or absent ones if not affine. */
 static void add_affine(kernel_case *test, tdm_dtype dtype, tdm_shape channels, int count,
                        bool affine) {
   for (int i = 0; i < count; i++) {

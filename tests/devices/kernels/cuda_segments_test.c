@@ -12,8 +12,9 @@
 
 #include "tests/devices/kernels/direct_cuda.h"
 
-/* Segments of these lengths, whose ids come in turns: every row's elements are the same small whole
- * numbers, so that any order of adding has one result. Dense and sparse. */
+/* Compares the dense and the sparse gradient of a table of `rows` rows. Row i is looked up
+ * lengths[i] times; look-ups of different rows alternate. All elements are small whole numbers, so
+ * that sums do not depend on the order of additions. */
 static void check_lengths(const int64_t *lengths, int64_t rows, int64_t dim) {
   int64_t count = 0, given = 0, used = -1;
   for (int64_t row = 0; row < rows; row++)
@@ -54,7 +55,7 @@ static void check_lengths(const int64_t *lengths, int64_t rows, int64_t dim) {
   free(sparse);
 }
 
-/* A sparse gradient of `count` ids, `step` apart modulo rows. Every row of d_out is 1. */
+/* Checks a sparse gradient of `count` ids, `step` apart modulo rows. Every row of d_out is 1. */
 static void check_counts(int64_t count, int64_t rows, int64_t step) {
   int64_t *ids = calloc((size_t)count, sizeof *ids), *indices = calloc((size_t)count, sizeof *ids);
   float *d_out = calloc((size_t)count, sizeof *d_out), *out = calloc((size_t)count, sizeof *out);

@@ -147,8 +147,9 @@ static uint64_t count_struck(tdm_context *context, tdm_fault_site site, uint32_t
   return count;
 }
 
-/* Between the host and a device whose memory it cannot reach, two sizes, five times, pageable and
- * pinned, both ways; the device's memory is written once before it is read. */
+/* Calibrates the link between the host and a device whose memory the host cannot access. Copies of
+ * two sizes are made five times, in both directions, with pageable and with pinned memory. Two more
+ * copies write the device's memory before it is read. */
 static void what_is_read_was_written_before(void **state) {
   (void)state;
   tdm_context *context = small_context();
@@ -163,9 +164,10 @@ static void what_is_read_was_written_before(void **state) {
   tdm_context_release(context);
 }
 
-/* Copies between two devices of the host, two sizes, five times. Near: only both sides are touched.
- * Two distances: other memory is touched between. Stale: the source is old too. Further copies are
- * near, if there is time for them. */
+/* Calibrates the link between two devices of the host: two sizes, five copies in each state of the
+ * caches. "Near": nothing else is accessed between copies. Two distances: other memory is accessed
+ * between copies. "Stale": the source was not accessed for a while either. If time is left, further
+ * copies are "near". */
 static void each_state_touches_what_it_is_named_for(void **state) {
   (void)state;
   const tdm_context_options options =

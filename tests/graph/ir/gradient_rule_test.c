@@ -1,5 +1,5 @@
-/* The node that a gradient rule receives, and the adjoints that it sets: for required inputs, of
- * this graph, and of the right dtype and shape. */
+/* Tests the node that a gradient rule receives, and the checks of the adjoints that the rule sets.
+ * An adjoint must be for a required input, of this graph, and of the right dtype and shape. */
 #include "graph/ir/gradient_rule.h"
 #include "tests/graph/group.h"
 #include "tests/support/faulty_allocator.h"

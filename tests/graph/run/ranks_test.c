@@ -179,8 +179,8 @@ static void parts_of_inputs_do_not_cross(void **state) {
 /* ---- Plain names -------------------------------------------------------------------------------
  */
 
-/* A program without ranks: its layers are on rank 0, by placement and by map, and its tensors on
- * each rank. */
+/* Builds a graph on devices whose names do not contain a rank. For layers, such names mean devices
+ * of rank 0; for tensors, devices of the calling rank. */
 static tdm_graph *plain_names(job_rank *rank, tdm_value *out_loss) {
   return zigzag_graph(rank->context, "cpu:0", "cpu:1", out_loss);
 }

@@ -87,15 +87,15 @@ static void waits_that_others_imply_are_left_out(void **state) {
   begin(&f, 3);
   const uint32_t a = storage(&f, TDM_STORAGE_ARENA);
   const uint32_t b = storage(&f, TDM_STORAGE_ARENA);
-  step(&f, 0, TDM_PHASE_MAIN); /* 0 writes a */
+  step(&f, 0, TDM_PHASE_MAIN); /* step 0 writes a */
   builder_writes(&f.builder, a);
-  step(&f, 1, TDM_PHASE_MAIN); /* 1 makes b of a */
+  step(&f, 1, TDM_PHASE_MAIN); /* step 1 computes b from a */
   builder_reads(&f.builder, a);
   builder_writes(&f.builder, b);
-  step(&f, 2, TDM_PHASE_MAIN); /* 2 reads both: 1 is already after 0 */
+  step(&f, 2, TDM_PHASE_MAIN); /* step 2 reads both, waits for step 1 only */
   builder_reads(&f.builder, a);
   builder_reads(&f.builder, b);
-  step(&f, 2, TDM_PHASE_MAIN); /* 3 likewise, on a queue that has waited */
+  step(&f, 2, TDM_PHASE_MAIN); /* step 3 reads both, on a queue that has already waited */
   builder_reads(&f.builder, a);
   builder_reads(&f.builder, b);
   plan(&f);

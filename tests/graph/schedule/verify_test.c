@@ -10,8 +10,9 @@
 
 #include "tests/graph/schedule/random_schedule.h"
 
-/* A training plan: 0 loads x on queue 1, 1 makes y of x on queue 0, 2 makes g of y on queue 0 (its
- * bytes are x's), 3 updates w by g on queue 0. */
+/* The training plan of these tests has four steps. Step 0 loads x on queue 1. The others are on
+ * queue 0: step 1 computes y from x, step 2 computes g from y into the bytes of x, and step 3
+ * updates w with g. */
 enum { X, Y, G, W, INPUT, STORAGE_COUNT };
 
 struct fixture {

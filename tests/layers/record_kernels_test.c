@@ -129,10 +129,10 @@ static bool is_recorded(const char *operation) {
 static void every_kernel_has_a_record(void **state) {
   (void)state;
   tdm_context *context = make_context();
-  const tdm_kernel_registry *kernels = &context->kernels;
+  const tdm_table *kernels = &context->kernels.table;
   assert_true(kernels->count > 0);
   for (size_t i = 0; i < kernels->capacity; i++) {
-    const tdm_kernel *kernel = kernels->slots[i];
+    const tdm_kernel *kernel = kernels->slots[i].key;
     if (!kernel) continue;
     if (!is_recorded(kernel->operation))
       fail_msg("%s has a kernel of %s, which has no record", kernel->executes, kernel->operation);

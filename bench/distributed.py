@@ -33,7 +33,7 @@ RATES = {"50 Mbit/s": 50, "200 Mbit/s": 200, "1,000 Mbit/s": 1000}
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 PARAMETER_BYTES = {"main": 98844, "cnn": 246824, "balanced": 8425512}
 EAGER_BYTES = 256 << 10  # MPIs send so much over TCP without asking first, as tandem launch has it
-RUN_SECONDS = 2  # of timed steps, about
+RUN_SECONDS = 2  # duration of the timed steps, about
 TIMEOUT = 240
 
 

@@ -19,8 +19,8 @@ static const double ROUND_NS = 1e8; /* how long a round of one way lasts, about 
 typedef struct mixed_model {
   const char *name;
   int64_t table_rows;
-  int64_t width; /* of the table's rows */
-  int64_t ids;   /* a sample's; of a sequence its length */
+  int64_t width; /* width of the table's rows */
+  int64_t ids;   /* number of ids of a sample; the length of a sequence */
   int64_t hidden;
   int64_t classes;
   int64_t batch;

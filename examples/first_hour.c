@@ -5,7 +5,7 @@
 
 #include "examples/first_steps/training.h"
 
-enum { STEPS = 6400 / BATCH }; /* of an epoch */
+enum { STEPS = 6400 / BATCH }; /* number of steps of an epoch */
 
 /* Makes the plan of a training step, prints it, and writes the page about it. */
 static void tell(tdm_session *session) {

@@ -27,7 +27,7 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DEADLINE_S = 510  # of the 540 that a command may be counted on to have
+DEADLINE_S = 510  # leaves 30 s of the 540 s that a command has
 LOGGED = 50000  # characters of what a program prints that go into the log, from either end
 sys.dont_write_bytecode = True
 
@@ -40,7 +40,7 @@ class Check:
         self.out = out
         self.ends = time.monotonic() + deadline_s
         self.results = []
-        self.limits = {}  # of the GPU, as a peer measured them
+        self.limits = {}  # limits of the GPU as measured by a peer
         self.log = open(os.path.join(out, "log.txt"), "w", encoding="utf-8")
         self.lock = threading.Lock()  # items that only test run beside each other
         self.gpu, self.why_none = None, ""

@@ -34,8 +34,8 @@ typedef struct description {
 typedef struct model_kind {
   const char *name;
   int64_t rows;
-  tdm_dtype dtype; /* of x */
-  int rank;        /* of x */
+  tdm_dtype dtype; /* dtype of x */
+  int rank;        /* rank of x */
   tdm_dim sizes[MOST_RANK];
   int batch_dimension;
   int64_t classes;

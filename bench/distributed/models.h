@@ -10,14 +10,14 @@ enum { MODEL_FEEDS = 2 };
 
 typedef struct model_request {
   const char *name;     /* "main", "cnn" or "balanced" */
-  const char *home;     /* of parameters and the loss; NULL: cpu:0 */
+  const char *home;     /* device of parameters and the loss; NULL: cpu:0 */
   const char *replicas; /* devices, a replica each; NULL: the model is not replicated */
-  int64_t rows;         /* of all replicas; 0: as many as the model has */
-  int layers;           /* of "balanced", besides the last; 0: 8 */
+  int64_t rows;         /* rows of all replicas; 0: as many as the model has */
+  int layers;           /* number of layers of "balanced", without the last; 0: 8 */
   int depth;            /* steps in flight */
   bool deterministic;
   bool profile;
-  int trace_runs; /* of which the timeline is kept */
+  int trace_runs; /* number of runs whose timeline is recorded */
   tdm_collective collective;
   bool spread_homes;
   bool spread_rows;

@@ -30,7 +30,7 @@ static tdm_session *make_deep(tdm_graph *graph, int64_t layer_count, size_t devi
 }
 
 typedef struct planned {
-  size_t nodes;     /* of the final graph */
+  size_t nodes;     /* number of nodes of the final graph */
   double passes_ns; /* a node */
   double whole_ns;  /* a node: tdm_session_prepare, kernels' preparation included */
 } planned;

@@ -5,7 +5,7 @@ enum { ROWS = 30, WORDS = 1000, WIDTH = 10, CHAIN = 100 };
 
 /* A session, what one run of it is fed and fetches, and how the runs went. */
 typedef struct bench_model {
-  tdm_status status; /* of the first that failed */
+  tdm_status status; /* status of the first run that failed */
   tdm_graph *graph;
   tdm_session *session;
   tdm_feed feeds[2];

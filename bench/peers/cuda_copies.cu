@@ -19,7 +19,7 @@ __global__ void hold_back(volatile int *released) {
 
 struct loop {
   const cuda_copies *wanted;
-  void *host[2]; /* of the measured direction, of the other */
+  void *host[2]; /* buffers of the measured and of the opposite direction */
   void *device[2];
   cudaStream_t streams[2];
   cudaEvent_t begin, end;

@@ -33,7 +33,7 @@ typedef struct worker {
   soak *soak;
   gate *gate;
   void (*job)(soak *it, uint64_t round);
-  uint64_t first, step; /* of rounds */
+  uint64_t first, step; /* range of rounds */
   pthread_t thread;
 } worker;
 

@@ -7,9 +7,9 @@
 #include "devices/staging/pool.h"
 
 typedef enum host_memory {
-  MEMORY_PAGEABLE,   /* of the cpu device, as tensors get it */
+  MEMORY_PAGEABLE,   /* memory of the cpu device, as allocated for tensors */
   MEMORY_PINNED,     /* a staging buffer of the context's pool */
-  MEMORY_REGISTERED, /* of the cpu device, pinned afterwards for the other side */
+  MEMORY_REGISTERED, /* memory of the cpu device that was pinned later for the other device */
   MEMORY_KINDS,
 } host_memory;
 

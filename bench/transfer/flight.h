@@ -14,7 +14,7 @@ typedef struct hop_ends {
 } hop_ends;
 
 typedef struct copy_counts {
-  size_t bytes; /* of each copy */
+  size_t bytes; /* size of each copy */
   int warm_ups;
   int timed;
   bool held;

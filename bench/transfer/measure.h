@@ -15,7 +15,7 @@ enum { LATENCY_BYTES = 64, LATENCY_SAMPLES = 400 };
 typedef struct measurement {
   tdm_context *context;
   const transfer_case *subject;
-  host_memory memory; /* of host sides; ignored where there are none */
+  host_memory memory; /* kind of host memory; ignored if both sides are devices */
   const size_t *sizes;
   size_t size_count;
   int samples; /* 0: by size */

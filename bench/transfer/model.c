@@ -39,7 +39,7 @@ typedef struct model_run {
   int64_t batch;
   int steps;
   double step_ns;   /* median */
-  json_t *commands; /* of the plan, profiled */
+  json_t *commands; /* profiled commands of the plan */
   double touched_bytes;
 } model_run;
 

@@ -11,11 +11,11 @@ typedef struct model_options {
   transfer_options copies;
   const char *lists[MOST_LISTS]; /* LANGUAGE=FILE, for the main model (list_count) */
   size_t list_count;
-  const char *accelerator; /* of the models' dense parts; NULL: a GPU, else sim:0 */
-  int64_t table_rows;      /* of the embedding model */
+  const char *accelerator; /* device of the models' dense parts; NULL: a GPU, else sim:0 */
+  int64_t table_rows;      /* rows of the embedding model */
   int64_t largest_batch;   /* larger ones of the models are left out */
   int64_t steps;           /* measured, of each model */
-  int64_t rounds;          /* of all of that */
+  int64_t rounds;          /* repetitions of all measurements */
   bool model;
   bool calibrate; /* measure the links before the models' transfers are predicted */
 } model_options;

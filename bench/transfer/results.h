@@ -9,7 +9,7 @@
 typedef struct result {
   const char *case_name; /* static storage, like unit and memory */
   const char *unit;      /* "GB/s" or "us": what median, low, high and p99 are in */
-  const char *memory;    /* of the host side: "pageable", ...; "-": there is none */
+  const char *memory;    /* kind of host memory: "pageable", ...; "-" without a host side */
   char from[24];
   char to[24];
   int node; /* NUMA node (os index) of the host side; -1: none, or unknown */

@@ -22,9 +22,9 @@ typedef struct transfer_measuring {
   progress bar;
   bool is_counting;
   uint64_t began_ns;
-  double total_ns;   /* weights: of all parts, */
-  double done_ns;    /* of finished cases, */
-  double current_ns; /* and of the one under way */
+  double total_ns;   /* weight of all parts */
+  double done_ns;    /* weight of finished cases */
+  double current_ns; /* weight of the case in progress */
   double told_ns;    /* total_ns when the last case was counted */
   int part_count;
   int part; /* under way, from 1 on */

@@ -7,8 +7,8 @@
 /* How large a network is. */
 typedef struct capsule_network_sizes {
   int64_t kernel;   /* height and width, of both convolutions */
-  int64_t channels; /* of the first */
-  int64_t types;    /* of primary capsules */
+  int64_t channels; /* number of channels of the first convolution */
+  int64_t types;    /* number of types of primary capsules */
   int64_t classes;
 } capsule_network_sizes;
 

@@ -19,11 +19,11 @@ typedef struct options {
   common_options common;
   const char *text_path; /* NULL: Debian's bible-kjv */
   const char *prompt;
-  int64_t length; /* of a window */
+  int64_t length; /* length of a window */
   int64_t embedding;
   int64_t hidden;
   int64_t layers;
-  int64_t characters; /* of the text, from its beginning; 0: all */
+  int64_t characters; /* number of characters to read from the beginning of the text; 0: all */
   int64_t sample;     /* characters to write at the end */
   double temperature;
 } options;

@@ -10,7 +10,7 @@ typedef struct char_model_sizes {
   int64_t characters; /* different ones */
   int64_t embedding;
   int64_t hidden;
-  int64_t layers; /* of the LSTM, at most MOST_LAYERS */
+  int64_t layers; /* number of layers of the LSTM, at most MOST_LAYERS */
 } char_model_sizes;
 enum { MOST_LAYERS = 4 };
 

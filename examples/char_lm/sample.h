@@ -6,7 +6,7 @@
 
 typedef struct sample_options {
   const char *prompt;
-  int64_t count;      /* of characters to write */
+  int64_t count;      /* number of characters to write */
   double temperature; /* scores are divided by it: below 1 likelier, above 1 wilder */
   uint64_t seed;
 } sample_options;

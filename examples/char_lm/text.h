@@ -41,7 +41,7 @@ tdm_dataset *text_windows(tdm_context *context, const text *from, int64_t begin,
 /* The training part of a text, [true], and its last twentieth, which is held out, [false]. */
 typedef struct text_parts {
   tdm_dataset *sets[2];
-  tdm_loader *loaders[2]; /* of batches of `rows` windows, in order */
+  tdm_loader *loaders[2]; /* loaders of batches of `rows` windows, in order */
 } text_parts;
 
 /* Creates both parts with text_windows of `length`. length_option is the command line's option for

@@ -23,8 +23,8 @@ typedef struct common_options {
   int64_t batch_size;
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t seed;          /* not negative */
-  double learning_rate;  /* of the first step; falls to 0 at the last */
-  int rank; /* rank in its job, set by program_open; 0 without a job */
+  double learning_rate;  /* learning rate of the first step; falls to 0 at the last */
+  int rank;              /* rank in its job, set by program_open; 0 without a job */
   int rank_count;
   bool epochs_given;
   bool deterministic;

@@ -8,7 +8,7 @@ enum { MOST_CLASSES = 32 };
 
 typedef struct confusion {
   int64_t class_count;                        /* set by the example, as is the next */
-  int class_field;                            /* of a batch, int64 (rows) */
+  int class_field;                            /* index of a batch's field, int64 (rows) */
   int64_t counts[MOST_CLASSES][MOST_CLASSES]; /* [the item's class][the model's answer] */
 } confusion;
 

@@ -13,10 +13,10 @@ typedef struct curve_log {
   const char *path;
   int64_t row_units;
   int64_t every;     /* steps from line to line */
-  int64_t rows;      /* of the epoch, when the last line was taken, */
-  double loss_sum;   /* with their losses, */
-  uint64_t taken_ns; /* and when that was */
-  double loss;       /* of the current line: the mean of its rows, NaN without rows, */
+  int64_t rows;      /* rows of the epoch up to the last line */
+  double loss_sum;   /* sum of the losses of these rows */
+  uint64_t taken_ns; /* time of the last line */
+  double loss;       /* loss of the current line: the mean of its rows, NaN without rows, */
   double rate;       /* and units a second */
 } curve_log;
 

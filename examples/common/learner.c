@@ -18,7 +18,7 @@ typedef struct training {
   curve_log log;
   middle from;          /* position in an epoch from which training continues */
   int64_t step;         /* submitted, over all epochs */
-  int64_t step_count;   /* of all epochs */
+  int64_t step_count;   /* number of steps of all epochs */
   int64_t row_count;    /* trained on so far */
   uint64_t training_ns; /* without evaluation */
 } training;

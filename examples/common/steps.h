@@ -21,10 +21,10 @@ struct steps {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   step places[STEPS_IN_FLIGHT];
-  int64_t rows;    /* of the steps that have ended */
+  int64_t rows;    /* number of rows of the steps that have ended */
   double loss_sum; /* a row */
   tdm_status status;
-  char message[256]; /* of the first that failed */
+  char message[256]; /* message of the first step that failed */
 };
 
 void steps_start(steps *all, tdm_session *session);

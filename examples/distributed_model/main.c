@@ -14,7 +14,7 @@ typedef struct program {
   tdm_context *context;
   tdm_tensor_list *saved; /* the file of --load */
   word_set *saved_words;  /* its tables */
-  word_set *words;        /* of the lists; NULL where only questions are answered */
+  word_set *words;        /* words of the lists; NULL if the program only classifies words */
   model made;
 } program;
 

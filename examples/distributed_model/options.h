@@ -12,7 +12,7 @@ typedef struct options {
   common_options common;
   word_list lists[MAX_LANGUAGES]; /* one a language */
   size_t list_count;
-  char names[MAX_LANGUAGES][MAX_LANGUAGE_NAME]; /* of languages given by --words */
+  char names[MAX_LANGUAGES][MAX_LANGUAGE_NAME]; /* names of languages given by --words */
   char **predict;                               /* words to ask about (predict_count) */
   int predict_count;
   const char *dump_path;      /* NULL: not asked for */

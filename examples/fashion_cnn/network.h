@@ -7,8 +7,8 @@
 /* How large a network is. */
 typedef struct fashion_network_sizes {
   int64_t image;       /* height and width, a multiple of 4 */
-  int64_t channels[2]; /* of the convolutions */
-  int64_t hidden;      /* of the first linear layer */
+  int64_t channels[2]; /* numbers of output channels of the convolutions */
+  int64_t hidden;      /* width of the first linear layer */
   int64_t classes;
 } fashion_network_sizes;
 

@@ -25,7 +25,7 @@ typedef struct options {
   int64_t width;
   int64_t heads;
   int64_t layers;
-  int64_t characters; /* of the text, from its beginning; 0: all */
+  int64_t characters; /* number of characters to read from the beginning of the text; 0: all */
   int64_t sample;     /* characters to write at the end, in each stream */
   int64_t texts;      /* that a stream writes */
   int64_t streams;

@@ -8,7 +8,7 @@ typedef struct gpt {
   tdm_graph *graph;
   const gpt_sizes *sizes;
   int64_t texts;    /* that it writes; 0: it learns */
-  tdm_value rows;   /* of the characters that are read, among those kept, (texts n) */
+  tdm_value rows;   /* rows of the new characters in the cache of keys and values, (texts n) */
   tdm_value hidden; /* bool (n, window): keys after each position, which are masked */
 } gpt;
 

@@ -13,7 +13,7 @@ typedef struct writer {
   tdm_session *session;   /* then */
   const gpt_wish *wish;
   int64_t *ids;   /* (texts, window): what is looked back on */
-  int64_t count;  /* of them, in each text */
+  int64_t count;  /* number of ids in each text */
   int64_t unread; /* the last so many */
 } writer;
 

@@ -14,12 +14,12 @@
 
 typedef struct gpt_wish {
   const text *like; /* whose characters it writes */
-  int64_t window;   /* of the model */
+  int64_t window;   /* window of the model */
   int64_t texts;    /* that are written at once, in the same runs */
   const char *prompt;
-  int64_t count;      /* of characters to write, in each */
+  int64_t count;      /* number of characters to write, in each */
   double temperature; /* scores are divided by it: below 1 likelier, above 1 wilder */
-  uint64_t seed;      /* of the first text; one more of each that follows */
+  uint64_t seed;      /* seed of the first text; each following text uses the next number */
 } gpt_wish;
 
 /* A session that writes so many texts in a run with the parameters in store; NULL on failure.

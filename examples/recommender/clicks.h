@@ -16,7 +16,7 @@ enum { DENSE = 13 }; /* as in Criteo's logs */
 typedef struct clicks {
   uint64_t seed;
   int64_t tables;
-  int64_t rows; /* of a table */
+  int64_t rows; /* number of rows of a table */
   int64_t lookups;
   int64_t first; /* number of the first sample */
 } clicks;

@@ -10,10 +10,10 @@ enum { MOST_TABLES = 63 }; /* with the dense vector, as many as one concatenatio
 
 typedef struct recommender_sizes {
   int64_t tables;     /* 1 to MOST_TABLES */
-  int64_t rows;       /* of a table */
+  int64_t rows;       /* number of rows of a table */
   int64_t lookups;    /* rows that a sample sums of a table */
-  int64_t dim;        /* of a row */
-  int64_t hidden;     /* of both multilayer perceptrons */
+  int64_t dim;        /* width of a row */
+  int64_t hidden;     /* hidden width of both multilayer perceptrons */
   const char *shards; /* the devices that have the tables; NULL: cpu:0 */
   bool whole_tables;  /* each of them has some of the tables, and not some rows of each */
 } recommender_sizes;

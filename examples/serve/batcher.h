@@ -25,7 +25,7 @@ typedef struct verdict {
 typedef struct batcher_options {
   uv_loop_t *loop;
   tdm_context *context;
-  tdm_session *session; /* of the model; borrowed, and so are the words */
+  tdm_session *session; /* session of the model; borrowed, and so are the words */
   word_set *words;
   const char *input;  /* int64 (length, batch) */
   const char *output; /* float (batch, languages) */

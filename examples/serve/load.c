@@ -14,8 +14,8 @@
 
 enum {
   MOST_WORDS = 4096,
-  MOST_BYTES = 64,     /* of a word */
-  ANSWER_BYTES = 1024, /* of an answer's body */
+  MOST_BYTES = 64,     /* most bytes of a word */
+  ANSWER_BYTES = 1024, /* most bytes of an answer's body */
   MOST_PROBLEMS = 5,   /* printed one by one */
 };
 /* Rows of a batch change each other only by rounding. */

@@ -11,10 +11,10 @@ typedef struct metrics {
   uint64_t answers[METRICS_STATUSES]; /* by status */
   uint64_t batches;
   uint64_t batched_words;
-  uint64_t padded_rows; /* of batches, filled up to a size that has a plan */
+  uint64_t padded_rows; /* rows of batches, filled up to a size that has a plan */
   uint64_t largest_batch;
   uint64_t timed;                /* responses with status 200, whose time counts */
-  uint64_t spans[METRICS_SPANS]; /* of their times: each an eighth of a doubling, from 1 us on */
+  uint64_t spans[METRICS_SPANS]; /* histogram of times: 8 buckets per doubling, from 1 us */
   uint64_t time_sum_ns;
 } metrics;
 

@@ -6,7 +6,7 @@
 #include "examples/distributed_model/options.h"
 
 typedef struct serve_options {
-  options model; /* of distributed_model */
+  options model; /* options of distributed_model */
   const char *address;
   int64_t port;
   int64_t max_batch;

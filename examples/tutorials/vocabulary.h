@@ -1,5 +1,5 @@
-/* What torchtext's Vocab does, as small as the tutorials need it: the distinct words, or letters,
- * of texts and their numbers, from 0 in the order in which they first appear. */
+/* A vocabulary, like torchtext's Vocab but only as large as the tutorials need: the distinct words
+ * or letters of texts, numbered from 0 in order of first appearance. */
 #ifndef EXAMPLES_TUTORIALS_VOCABULARY_H
 #define EXAMPLES_TUTORIALS_VOCABULARY_H
 

@@ -179,7 +179,7 @@ static tdm_status read_file(const char *what, const char *path, char **out_bytes
 }
 
 static tdm_status take_text(word_pool *pool, const list_text *text, int32_t list) {
-  char *place = malloc(2 * text->size + 2); /* of a byte of ISO-8859-1 two of UTF-8 are made */
+  char *place = malloc(2 * text->size + 2); /* ISO-8859-1 to UTF-8: up to two bytes for one */
   if (!place) return fail_memory();
   pool->texts[pool->text_count++] = place;
   tdm_status status = TDM_OK;

@@ -1,5 +1,5 @@
-/* Word sets: creation, and words as ids. Invariant: the draw of a class depends on the seed, the
- * class's name and its words alone; the two parts are disjoint. */
+/* Creates word sets, and converts words to ids. Invariant: the words drawn for a class depend only
+ * on the seed, the name of the class and its words; the two parts are disjoint. */
 #include "examples/words/words.h"
 
 #include <stdio.h>

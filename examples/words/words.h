@@ -9,7 +9,7 @@
 #include <tandem/tandem.h>
 
 typedef struct word_list {
-  const char *name; /* of the class: "french" */
+  const char *name; /* name of the class: "french" */
   const char *path;
 } word_list;
 
@@ -21,7 +21,7 @@ typedef struct word_options {
 } word_options;
 
 typedef struct listed_word {
-  uint32_t offset; /* of its first id in ids */
+  uint32_t offset; /* offset of its first id in ids */
   int32_t length;
   int32_t class_index;
 } listed_word;
@@ -37,13 +37,13 @@ typedef struct word_part {
 
 struct word_set {
   tdm_context *context; /* borrowed */
-  int64_t max_length;   /* of a word; 0: read back without lists */
+  int64_t max_length;   /* longest word, in characters; 0 for a set that was loaded without lists */
   char *names;          /* (name_bytes) of the classes, each terminated by a zero */
   size_t name_bytes;
   size_t class_count;
   int32_t *points; /* (point_count), ascending code points; id - 1 is the index of a character */
   size_t point_count;
-  uint16_t *ids; /* of all words, one after the other */
+  uint16_t *ids; /* ids of all words, one after the other */
   size_t id_count;
   size_t id_capacity;
   word_part parts[2]; /* [true]: for training; [false]: held out */

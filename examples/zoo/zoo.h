@@ -12,7 +12,7 @@ typedef struct zoo_training {
 } zoo_training;
 
 typedef struct zoo_model {
-  const char *name; /* of its file and its golden data */
+  const char *name; /* name of its file and its golden data */
   zoo_training (*describe)(tdm_graph *graph);
 } zoo_model;
 

@@ -52,7 +52,7 @@ static void mark_producers(between *state, const tdm_value *values, size_t count
     for (uint32_t k = 0; k < node->input_count; k++)
       state->marks[producer_of(state, node->inputs[k])] |= mark;
   }
-  state->marks[0] = 0; /* of values without a producer */
+  state->marks[0] = 0; /* index 0 represents values without a producer */
 }
 
 static void mark_behind_inputs(between *state) {

@@ -18,7 +18,7 @@ typedef struct shared_out {
   uint32_t *parameters; /* (count) values, in the order in which nodes first read them */
   size_t count;
   bool *is_listed; /* per persistent value of the graph */
-  double bytes;    /* of all parameters */
+  double bytes;    /* size of all parameters */
 } shared_out;
 
 static tdm_graph_persistent *persistent_of(const shared_out *self, size_t parameter) {

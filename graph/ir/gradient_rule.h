@@ -15,7 +15,7 @@ typedef struct tdm_adjoint {
   uint32_t count;
   bool added;
   int16_t device;
-  uint16_t replica; /* of the consumer; 0: not in a replica */
+  uint16_t replica; /* replica of the consumer; 0: not in a replica */
   uint16_t micro;   /* micro-batch of the consumer, from 1; 0: the whole batch */
   uint32_t next;    /* index in the list, 0: last; earlier consumers come first */
 } tdm_adjoint;
@@ -27,7 +27,7 @@ struct tdm_gradient {
   uint8_t *wanted;                 /* per forward value */
   TDM_ARRAY(tdm_adjoint) adjoints; /* index 0 unused */
   uint32_t d_outputs[TDM_KERNEL_MAX_OUTPUTS];
-  tdm_status status; /* of appending, for rules that return OK */
+  tdm_status status; /* status of appending nodes, for rules that return OK */
 };
 
 #endif

@@ -42,7 +42,7 @@ typedef struct tdm_ir_value {
   bool pinned;      /* INPUT: fed from a pinned staging buffer */
   bool handed_out;  /* the caller of a run receives this memory */
   uint32_t kept;    /* INPUT: 1 + index of the kept value of a sequence; 0: fed */
-  const char *name; /* of inputs and persistents */
+  const char *name; /* name of inputs and persistents */
 } tdm_ir_value;
 
 typedef enum tdm_node_role {
@@ -51,8 +51,8 @@ typedef enum tdm_node_role {
   TDM_ROLE_UPDATE,   /* overwrites persistent values: the last phase */
   TDM_ROLE_REORDER,
   TDM_ROLE_TRANSFER, /* between devices: an edge of the graph */
-  TDM_ROLE_BOUNDARY, /* of an input, a target, an output or the loss */
-  TDM_ROLE_REFRESH,  /* of a derived copy */
+  TDM_ROLE_BOUNDARY, /* copy of an input, a target, an output or the loss */
+  TDM_ROLE_REFRESH,  /* update of a derived copy */
   TDM_ROLE_COUNT
 } tdm_node_role;
 
@@ -60,13 +60,13 @@ typedef struct tdm_ir_node {
   const tdm_operation *operation; /* NULL for transfers, which are copies */
   const void *attributes;
   const char *name;                /* path; a backward node has that of its forward node */
-  const tdm_device *wanted_device; /* of the scope or of the call; NULL: none */
+  const tdm_device *wanted_device; /* device of the scope or of the call; NULL: none */
   const tdm_kernel *kernel;
   const tdm_prepared *prepared;
   const uint32_t *inputs;       /* (input_count) value indices, 0: absent; set by tdm_set_input */
   struct tdm_ir_node *previous; /* plan order; NULL if first, or not in it */
   struct tdm_ir_node *next;
-  uint32_t index; /* of this node */
+  uint32_t index; /* index of this node */
   uint32_t first_output;
   uint16_t input_count;
   uint16_t output_count;
@@ -174,10 +174,10 @@ typedef struct tdm_graph_alias {
  * joins its pieces. */
 typedef struct tdm_sharding {
   uint32_t table;         /* value */
-  uint16_t count;         /* of shards; 1: the table is whole */
+  uint16_t count;         /* number of shards; 1: the table is not sharded */
   const uint32_t *shards; /* (count) values; the first is the table's; memory of the graph */
   const int64_t *rows;    /* (count) */
-  const char *first_name; /* of the first shard */
+  const char *first_name; /* name of the first shard */
   bool is_gathered;       /* read as a whole, if a session does not keep it whole */
 } tdm_sharding;
 
@@ -186,7 +186,7 @@ typedef struct tdm_graph_kept {
   uint32_t value;
   uint32_t written;                /* while building: latest write in place; 0: none yet */
   const char *keeper;              /* while building: the tdm_keep that keeps it; NULL: none yet */
-  const tdm_device *wanted_device; /* of its scope; NULL: none */
+  const tdm_device *wanted_device; /* device of its scope; NULL: none */
 } tdm_graph_kept;
 
 typedef struct tdm_graph_output {
@@ -202,8 +202,8 @@ typedef struct tdm_graph_delivery {
 } tdm_graph_delivery;
 
 typedef struct tdm_graph_derived {
-  uint32_t value;  /* of kind DERIVED */
-  uint32_t source; /* of kind PERSISTENT */
+  uint32_t value;  /* value of kind DERIVED */
+  uint32_t source; /* value of kind PERSISTENT */
 } tdm_graph_derived;
 
 /* Maximum number of past versions whose changed rows are logged. */
@@ -212,7 +212,7 @@ typedef struct tdm_graph_derived {
 /* The indices of the rows of a table that one update changed: int64 (window), -1 for unused
  * entries. */
 typedef struct tdm_graph_log {
-  uint32_t value;      /* of kind LOG */
+  uint32_t value;      /* value of kind LOG */
   uint32_t persistent; /* index of the table in that list */
   int32_t age;         /* 0: latest update, 1: the one before, ...; -1: the current one */
 } tdm_graph_log;
@@ -221,7 +221,7 @@ typedef struct tdm_graph_log {
  * logged. Then the rows of update `age` are copied. */
 typedef struct tdm_row_condition {
   uint32_t persistent;
-  int16_t device; /* of the copy; TDM_NO_DEVICE: any device */
+  int16_t device; /* device of the copy; TDM_NO_DEVICE: any device */
   int32_t age;
 } tdm_row_condition;
 
@@ -273,8 +273,8 @@ struct tdm_graph {
   uint32_t tag;        /* distinguishes values of different graphs */
   _Atomic bool frozen; /* set by threads that create sessions of it */
   bool concrete;
-  tdm_stable_array nodes;  /* of tdm_ir_node */
-  tdm_stable_array values; /* of tdm_ir_value */
+  tdm_stable_array nodes;  /* elements: tdm_ir_node */
+  tdm_stable_array values; /* elements: tdm_ir_value */
   tdm_node_order order;
   TDM_ARRAY(uint32_t) inputs; /* value indices */
   TDM_ARRAY(tdm_graph_kept) kepts;

@@ -318,7 +318,7 @@ tdm_status tdm_chunked_rows(tdm_chunked *chunked, int dimension, size_t input) {
 struct tdm_tear {
   tdm_tear *before;
   int64_t number;   /* from 1: `outer` of the cuts */
-  const char *name; /* of the node */
+  const char *name; /* name of the node */
   char why[];       /* message of its rule */
 };
 

@@ -12,7 +12,7 @@
 
 typedef struct steps_state {
   const tdm_graph *graph;
-  int rank; /* of the steps */
+  int rank; /* rank of the steps */
   tdm_lowered *out;
   uint32_t *queue_numbers; /* per queue of the context: its number here, or NONE if unused */
   uint32_t *arena_numbers; /* per device: its arena, or NONE before its first use */

@@ -378,7 +378,7 @@ static void emit_waits(emit_state *state, size_t index, tdm_program *program) {
     const tdm_step_wait *wait = &state->schedule->waits[step->first_wait + k];
     tdm_command *command = &program->commands[program->count++];
     command->kind = TDM_COMMAND_WAIT;
-    command->id = (uint32_t)index; /* of the command after it */
+    command->id = (uint32_t)index; /* id of the command that follows the wait */
     command->wait = (tdm_wait){.program = *slot_of(state, wait->step),
                                .position = state->position_of[wait->step],
                                .previous = wait->previous};

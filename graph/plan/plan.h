@@ -101,7 +101,7 @@ typedef struct tdm_plan {
   tdm_store_entry **entries;        /* per persistent of graph */
   bool *updated;                    /* per persistent: the update phase writes it */
   tdm_address *bases;               /* initial table of bases of each run, with the persistents */
-  struct tdm_run_state *idle_runs;  /* of earlier runs, for reuse */
+  struct tdm_run_state *idle_runs;  /* states of earlier runs, for reuse */
   tdm_store_copy **copies;          /* per derived of graph */
   bool *logged;                     /* per persistent: the update phase logs its rows */
   uint64_t *windows;                /* per persistent: window of its log, as planned */
@@ -115,12 +115,12 @@ typedef struct tdm_plan {
   bool chained;           /* its runs may overlap, as in run/life.h */
   tdm_traffic traffic;
   tdm_common_savings common;  /* by common subexpressions */
-  tdm_shard_traffic shards;   /* of tables that are sharded by rows */
+  tdm_shard_traffic shards;   /* traffic of tables that are sharded by rows */
   const char *whole_reason;   /* why divided parameters are whole; NULL: they are not */
   tdm_collective_choice sums; /* for sums over devices */
   double touched_bytes;       /* host memory that a run reads and writes, to estimate caching */
   uint64_t made_ns;           /* duration of the passes, without the preparation of kernels */
-  tdm_pass_time *pass_times;  /* of tdm_passes */
+  tdm_pass_time *pass_times;  /* duration of each pass in tdm_passes */
   tdm_profile profile;        /* by command id, if the session profiles */
   bool records;               /* runs record the times of their commands */
   _Atomic uint32_t kept_runs; /* number of runs in timelines of the session; not evicted if > 0 */
@@ -130,7 +130,7 @@ typedef struct tdm_plan_request {
   const tdm_graph *source;
   const tdm_feed_spec *feeds;
   const uint32_t *targets;       /* values of source to deliver; in training the loss is last */
-  const int16_t *target_devices; /* of each delivery; TDM_NO_DEVICE: the producer's */
+  const int16_t *target_devices; /* device of each delivery; TDM_NO_DEVICE: the producer's */
   size_t target_count;
   const tdm_training *training; /* the loss is a value of source; NULL: evaluation */
   tdm_device_map *map;

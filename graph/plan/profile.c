@@ -6,7 +6,7 @@
 
 struct tdm_profile_step {
   uint64_t durations_ns[TDM_PROFILE_KEPT]; /* a ring */
-  uint64_t count;                          /* of all durations so far */
+  uint64_t count;                          /* number of durations so far */
 };
 
 tdm_status tdm_profile_init(tdm_profile *profile, tdm_region *region, size_t step_count) {

@@ -146,7 +146,7 @@ tdm_value tdm_local_response_norm(tdm_graph *graph, const char *name, tdm_value 
                               TDM_LAYER_WINDOW_MAX))
     return TDM_NO_VALUE;
   const tdm_shape shape = tdm_value_shape(graph, x);
-  int64_t elements = 1; /* of a channel; TDM_INFER would fail for an empty batch */
+  int64_t elements = 1; /* elements per channel; TDM_INFER would fail for an empty batch */
   for (int i = 2; i < shape.rank; i++)
     if (__builtin_mul_overflow(elements, shape.dims[i], &elements)) elements = TDM_INFER;
   const tdm_value squares = seen_as(graph, name, tdm_square(graph, name, x),

@@ -10,7 +10,7 @@
 #include "layers/recurrent/recurrent_operations.h"
 #include "tandem/layers/layers.h"
 
-#define MOST_LAYERS 10000 /* of one call; names of parameters contain the layer */
+#define MOST_LAYERS 10000 /* limit of one call; names of parameters contain the layer */
 #define MOST_GATES 4
 
 /* The arguments of one call. */

@@ -28,7 +28,7 @@ typedef struct witness {
   tdm_doorbell bell;
   _Atomic uint32_t ran;
   _Atomic uint32_t closed;
-  uint32_t next[POSTERS]; /* of each poster, the task that must come next; the loop's thread */
+  uint32_t next[POSTERS]; /* next task of each poster; used by the loop's thread */
   bool in_order;
   bool all_on_loop;
 } witness;

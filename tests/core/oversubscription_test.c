@@ -39,7 +39,7 @@ static void who_is_alone_goes_on_yielding(void **state) {
     kept = tdm_oversubscription_yield(&cores, tdm_time_ns());
     assert_int_equal(kept, cores.until_ns == 1);
   }
-  assert_true(kept); /* of a thousand, one comes back within a fifth of a millisecond */
+  assert_true(kept); /* at least one of a thousand yields returns within 0.2 ms */
 }
 
 int main(void) {

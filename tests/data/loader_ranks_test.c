@@ -38,7 +38,7 @@ static tdm_dataset *make_dataset(tdm_context *context, source *from) {
 }
 
 typedef struct variety {
-  const char *devices; /* of the region */
+  const char *devices; /* devices of the region */
   const double *weights;
   bool shares; /* the loader reads only the part for this process's devices of the region */
   int prefetch;

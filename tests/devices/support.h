@@ -88,7 +88,7 @@ typedef struct test_flight {
   tdm_run_scalars scalars;
   uint32_t id_count;
   _Atomic uint32_t settled_count;
-  uint32_t bell; /* of the context, rung when settled */
+  uint32_t bell; /* doorbell of the context, rung when settled */
 } test_flight;
 
 test_flight *test_flight_create(tdm_context *context);

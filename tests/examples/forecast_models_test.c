@@ -49,7 +49,7 @@ static tdm_context *described_context(void) {
 typedef struct model_input {
   const char *name;
   tdm_dtype dtype;
-  tdm_shape shape; /* of the input */
+  tdm_shape shape; /* shape of the input */
 } model_input;
 
 typedef struct model {

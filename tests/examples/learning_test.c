@@ -23,7 +23,7 @@ typedef struct example {
   double best;       /* the expected range of the plain run's score: it has learnt, without
                       * overfitting */
   double worst;
-  double tolerance; /* of the others' distance from it: order of sums, statistics of batch parts */
+  double tolerance; /* tolerance for other runs: order of sums, statistics of parts of batches */
 } example;
 
 static const example examples[] = {

@@ -18,7 +18,7 @@
 
 typedef struct example {
   const char *name;
-  const char *arguments; /* of two epochs, each of more than 7 steps */
+  const char *arguments; /* arguments for two epochs, each of more than 7 steps */
   const char *second;    /* continues from the first epoch into the second */
 } example;
 

@@ -8,7 +8,7 @@
 static tdm_value call_unary(api *self, const char *name, tdm_value x) {
   static tdm_value (*const calls[])(tdm_graph *, const char *, tdm_value) = {
 #define CALL(function, reads, precision) tdm_##function,
-      TDM_FUNCTIONS(CALL) /* of devices/kernels/elementwise/functions.h */
+      TDM_FUNCTIONS(CALL) /* calls each function of devices/kernels/elementwise/functions.h */
       tdm_exp,
       tdm_log,
       tdm_gelu,

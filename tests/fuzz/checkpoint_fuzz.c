@@ -67,7 +67,7 @@ typedef struct checkpoint {
   part data;
 } checkpoint;
 
-static checkpoint saved; /* of a trainer that has made a step; the same in every program */
+static checkpoint saved; /* checkpoint of a trainer after one step; equal in every program */
 
 static void save(const trainer *self) {
   char path[] = "/tmp/checkpoint_fuzz_XXXXXX";

@@ -97,7 +97,7 @@ static void add_tensor(tdm_context *context, tdm_tensor_list *list, const char *
 static void open_saved(tdm_context *context, fuzz_input *input) {
   char word[WORD_BYTES];
   (void)fuzz_word(input, word, sizeof word);
-  int32_t points[64]; /* of 16 bits each, so that most of them are letters */
+  int32_t points[64]; /* code points below 65536, so most are letters */
   size_t bytes = 0;
   char *given = fuzz_text(input, &bytes);
   size_t count = 0;

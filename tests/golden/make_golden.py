@@ -76,7 +76,7 @@ def main():
             write(family, dtype_name, recorded)
         training = {}
         kept = kept_cases("training", dtype_name)
-        torch.set_default_dtype(dtype)  # of the numbers that optimizers keep
+        torch.set_default_dtype(dtype)  # dtype of numbers in the states of optimizers
         for name, (build, options) in training_cases.training_cases().items():
             case = recorder.Case(name, dtype)
             if name not in kept:

@@ -49,8 +49,8 @@ FAMILIES = {
 }
 SPECIALS = (math.nan, math.inf, -math.inf)
 OPERANDS = ("parameter", "input", "target")
-MOST_POSITIONS = 16  # of an operand
-MOST_CLASSES = 5000  # of a case, as long as each operand has at least LEAST_POSITIONS
+MOST_POSITIONS = 16  # limit for an operand
+MOST_CLASSES = 5000  # per case; raised if an operand would have fewer than LEAST_POSITIONS
 LEAST_POSITIONS = 2
 
 

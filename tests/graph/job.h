@@ -19,7 +19,7 @@ typedef struct job_rank {
   tdm_status status;
   char message[TDM_MESSAGE_BYTES];
   double loss;   /* the caller's, as what follows */
-  uint64_t hash; /* of parameters */
+  uint64_t hash; /* hash of parameters */
   uint64_t number;
 } job_rank;
 
@@ -27,14 +27,14 @@ typedef tdm_status (*job_body)(job_rank *rank);
 
 typedef struct job_options {
   int rank_count;
-  int cpu_devices;                  /* of each; 0: 1 */
+  int cpu_devices;                  /* CPU devices per rank; 0: 1 */
   int sim_devices;                  /* 0: none */
   const tdm_allocator *allocators;  /* (rank_count); NULL: the default of each */
   const tdm_control_options *watch; /* what waits for a rank that is lost fails; NULL: or not */
   tdm_simnet_options net;
-  const void *user;                          /* of each rank */
+  const void *user;                          /* argument for each rank */
   void (*begin)(int rank, const void *user); /* runs first on a rank's thread; may be NULL */
-  void (*log)(void *user, tdm_log_level level, const char *message); /* of all; NULL: none */
+  void (*log)(void *user, tdm_log_level level, const char *message); /* for all; NULL: none */
   void *log_user;
 } job_options;
 

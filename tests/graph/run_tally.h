@@ -19,7 +19,7 @@ typedef struct run_tally {
   int failed;
   double losses[MOST_RUNS];
   tdm_tensor *tensors[MOST_RUNS];
-  char message[256]; /* of the latest failure */
+  char message[256]; /* text of the latest failure */
   tdm_status status;
   bool closed;
 } run_tally;

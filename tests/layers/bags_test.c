@@ -71,7 +71,7 @@ typedef struct parts_case {
   bool sparse;
   int micro_batches;
   const char *devices; /* wrapped over; NULL: not */
-  int64_t rows;        /* of the table; 0: ROWS */
+  int64_t rows;        /* number of rows of the table; 0: ROWS */
   int added;           /* micro-batches whose rows are added to the gradient of the first */
 } parts_case;
 

@@ -12,7 +12,7 @@
 
 enum { SLOTS = 4, ROWS = 2, CLASSES = 3, LABELS = 2 };
 
-static tdm_context *context; /* of the group */
+static tdm_context *context; /* context of the test group */
 
 static int begin_group(void **unused) {
   (void)unused;

@@ -17,23 +17,23 @@ struct layer_case {
   const char *name;
   void (*build)(layer_test *test, const layer_case *options);
   const char *not_smooth; /* why finite differences say nothing; NULL: they do */
-  int dimension;          /* of softmax and select */
-  int64_t index;          /* of select */
-  tdm_shape shape;        /* of reshape */
+  int dimension;          /* argument of softmax and select */
+  int64_t index;          /* argument of select */
+  tdm_shape shape;        /* argument of reshape */
   bool twice;             /* the same parameters, or the same operand, a second time */
   bool without_bias;
-  const int64_t *padding_index; /* of embedding; NULL: none */
+  const int64_t *padding_index; /* option of embedding; NULL: none */
   bool sparse;
-  int layers; /* of rnn */
+  int layers; /* option of rnn */
   bool relu;
   bool batch_first;
   bool has_h0;
   tdm_loss_reduction reduction;
-  const int64_t *ignore_index; /* of cross_entropy; NULL: the default */
+  const int64_t *ignore_index; /* option of cross_entropy; NULL: the default */
   tdm_value (*function)(tdm_graph *, const char *,
-                        tdm_value); /* of devices/kernels/elementwise/functions.h */
+                        tdm_value); /* a function of devices/kernels/elementwise/functions.h */
   bool in_training; /* a run that trains has another loss, which finite differences are taken of */
-  double numbers[48]; /* of option_cases_all: from the golden file */
+  double numbers[48]; /* numbers of option_cases_all, from the golden file */
   size_t number_count;
 };
 

@@ -37,14 +37,14 @@ double *tensor_values(const tdm_tensor *tensor, size_t *out_count);
 
 typedef struct layer_test {
   const golden_file *golden;
-  const char *name;      /* of the case */
+  const char *name;      /* name of the case */
   const char *placement; /* a device map */
   tdm_graph *graph;
   tdm_session *session;
   tdm_value loss;
   bool weighs;    /* the loss of a judged output is the sum of its products with its target */
   bool feeds_all; /* parameters are fed like inputs, and the checked result has no target */
-  int named[LAYER_TEST_MAX_FEEDS]; /* of each feed, from 1: the dimension "batch"; 0: none */
+  int named[LAYER_TEST_MAX_FEEDS]; /* for each feed, the dimension named "batch", from 1; 0: none */
   tdm_feed feeds[LAYER_TEST_MAX_FEEDS];
   tdm_value fed[LAYER_TEST_MAX_FEEDS]; /* the input of each */
   size_t feed_count;

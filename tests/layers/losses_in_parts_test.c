@@ -21,7 +21,7 @@ static tdm_value batch_input(tdm_graph *graph, const char *name, int64_t size) {
   return tdm_input(graph, name, TDM_FLOAT64, tdm_shape_of(2, TDM_DIM("batch"), size));
 }
 
-static tdm_value weight_value; /* of the latest graph; invalid: it has none */
+static tdm_value weight_value; /* weights in the latest graph; invalid: it has none */
 
 static tdm_value weight_input(tdm_graph *graph) {
   return weight_value = tdm_input(graph, "weight", TDM_FLOAT64, tdm_shape_of(1, OUT));

@@ -15,7 +15,7 @@
 /* A layer on x (batch, ...), and how it is run. */
 typedef struct norm_run {
   tdm_value (*layer)(tdm_graph *graph, tdm_value x);
-  tdm_shape shape;      /* of the input */
+  tdm_shape shape;      /* shape of the input */
   bool names_batch;     /* the graph's first dimension is named, not a size */
   bool trains;          /* one step, otherwise a run */
   int micro_batches;    /* 0: 1 */

@@ -18,7 +18,7 @@
 
 typedef void (*record_check)(const tdm_record *record);
 
-static size_t complaints; /* of the running test */
+static size_t complaints; /* complaints in the running test */
 
 static void complain(const char *format, const char *name, const char *more) {
   print_error(format, name, more ? more : "");

@@ -24,7 +24,7 @@ enum {
 
 typedef struct exception {
   const char *family;
-  const char *name;    /* of the case: its beginning, or '*' and a part of it */
+  const char *name;    /* beginning of the case's name, or '*' and a part of it */
   const char *operand; /* KIND.NAME, likewise */
   int replacements;
   int allows;

@@ -18,14 +18,14 @@
 #define TEST_DEVICE "cpu:0"
 #endif
 
-enum { MOST_RESULTS = 40, MOST_COMPLAINTS = 3 /* of a case */ };
+enum { MOST_RESULTS = 40, MOST_COMPLAINTS = 3 /* per case */ };
 
 static const char *const class_names[] = {"finite", "NaN", "+infinity", "-infinity"};
 static const float specials[] = {NAN, INFINITY, -INFINITY};
 
 /* PyTorch's results for the replacements in one operand. */
 typedef struct recording {
-  const char *kind, *name; /* of the operand */
+  const char *kind, *name; /* kind and name of the operand */
   tdm_tensor *special, *classes, *sums;
 } recording;
 

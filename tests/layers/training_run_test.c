@@ -24,8 +24,8 @@ typedef struct dropout_run {
   int micro_batches;    /* 0: the sum of y; otherwise the squares, a loss that can be divided */
   uint64_t seed;
   int steps;
-  float y[COUNT];         /* of the last step */
-  float evaluated[COUNT]; /* of a run that does not train */
+  float y[COUNT];         /* result of the last step */
+  float evaluated[COUNT]; /* result of a run that does not train */
   float w[COLUMNS];       /* after the steps */
 } dropout_run;
 
@@ -155,7 +155,7 @@ static void dropout_depends_on_no_micro_batch(void **state) {
   tdm_context *context = *state;
   static dropout_run plain = {.device_map = "*=cpu:0", .micro_batches = 1, .seed = 5, .steps = 2};
   do_run(context, &plain);
-  for (int parts = 2; parts <= 7; parts += 5) /* of 30 rows each; of 9, the last of 6 */
+  for (int parts = 2; parts <= 7; parts += 5) /* 2 of 30 rows, or 7 of 9 (the last of 6) */
     for (int wrapped = 0; wrapped < 2; wrapped++) {
       static dropout_run other;
       other = (dropout_run){.device_map = wrapped ? NULL : "*=sim:0",

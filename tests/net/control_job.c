@@ -152,7 +152,7 @@ control_message hear(int peer, const played *part, control_kind kind) {
     size_t used = 0;
     ssize_t came = recv(peer, frame, CONTROL_HEAD_BYTES, MSG_WAITALL);
     assert_int_equal(came, CONTROL_HEAD_BYTES);
-    const size_t bytes = frame[4] | (size_t)frame[5] << 8; /* of the whole */
+    const size_t bytes = frame[4] | (size_t)frame[5] << 8; /* size of the message */
     assert_in_range(bytes, CONTROL_HEAD_BYTES, sizeof(frame));
     came = recv(peer, frame + CONTROL_HEAD_BYTES, bytes - CONTROL_HEAD_BYTES, MSG_WAITALL);
     assert_int_equal(came, bytes - CONTROL_HEAD_BYTES);

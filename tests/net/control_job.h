@@ -36,7 +36,7 @@ typedef struct job {
   tdm_faulty_allocator *memory;
   tdm_simnet *net;
   int count;
-  bool other_version; /* of ranks that the test plays */
+  bool other_version; /* ranks played by the test have another version */
   rank ranks[MOST];
 } job;
 

@@ -95,7 +95,7 @@ static void tell(tdm_context *context, const char *when) {
 static tdm_status train(tdm_context *context, tdm_session *session, const char *what) {
   int64_t ids[ROWS], labels[ROWS];
   double loss = 0;
-  const int lines = 2 * (tdm_context_rank_count(context) - 1); /* of the ranks that report */
+  const int lines = 2 * (tdm_context_rank_count(context) - 1); /* two from each rank that reports */
   tdm_status status = TDM_OK;
   tdm_fetch scores = {"scores", NULL};
   for (int step = 0; step < STEPS && status == TDM_OK; step++) {

@@ -179,7 +179,7 @@ static void a_failing_replica_is_told(void **unused) {
       rows_fed fed = feed_rows(on, 2 * DEVICES, seed);
       int64_t *ids = tdm_tensor_data(fed.ids);
       ids[2 * bad + (int64_t)seed % 2] = 4321;
-      if (bad + 1 < DEVICES) ids[2 * DEVICES - 1] = 8765; /* of the last replica */
+      if (bad + 1 < DEVICES) ids[2 * DEVICES - 1] = 8765; /* a row of the last replica */
       tdm_tensor_list *before = state_of(session);
       assert_status(tdm_train_step(session, fed.feeds, 2, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
       char text[32];

@@ -7,7 +7,7 @@
 /* The devices of inputs, in turn. */
 static const char *const homes[] = {"cpu:0", "cpu:2", FIRST, SECOND};
 #define HERE_AND_THERE FIRST "," SECOND ",cpu:1"
-static const char *const targets[] = {FIRST, SECOND, "cpu:1"}; /* of that list */
+static const char *const targets[] = {FIRST, SECOND, "cpu:1"}; /* the devices of HERE_AND_THERE */
 
 /* ---- Broadcast ---- */
 

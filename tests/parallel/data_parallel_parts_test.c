@@ -93,7 +93,7 @@ static void parallel_apply_passes_exception(void **unused) {
 /* ---- Scatter and gather with gradients ---- */
 
 enum { PARTS = 2 };
-static const char *part_places[PARTS + 1]; /* of the parts, and of the whole; NULL: none */
+static const char *part_places[PARTS + 1]; /* devices of the parts, and of the whole; NULL: none */
 static int part_dimension;
 
 /* Scatters, scales one half by a layer of its own on its device, and gathers. Layers before and

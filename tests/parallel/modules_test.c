@@ -84,7 +84,7 @@ static void data_parallelism_by_hand_is_the_module(void **unused) {
   assert_planned(parallel, "net/fc1", SECOND, NULL);
   tdm_tensor_list *wanted = state_of(plain);
   tdm_tensor_list *found = state_of(parallel);
-  assert_near_state(found, wanted, 1e-5); /* of the same names: replicas share parameters */
+  assert_near_state(found, wanted, 1e-5); /* equal names: replicas share parameters */
   tdm_tensor_list_release(wanted);
   tdm_tensor_list_release(found);
   tdm_session_release(plain);
@@ -270,7 +270,7 @@ static void what_cannot_be_applied_is_named(void **unused) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_parallel_apply(graph, NULL, NULL, 0, NULL); /* no results are requested */
   assert_ok(tdm_graph_status(graph));
-  const tdm_module idle = {.name = "idle", .build = build_counted}; /* of nothing, nothing */
+  const tdm_module idle = {.name = "idle", .build = build_counted}; /* no inputs, no outputs */
   tdm_value none = {0, 0}, nothing = {7, 7};
   tdm_parallel_apply(graph, &idle, &none, 1, &nothing);
   assert_ok(tdm_graph_status(graph));

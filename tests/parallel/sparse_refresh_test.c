@@ -12,7 +12,7 @@ enum {
   DENSE_BYTES = (WIDTH * DIM + WIDTH) * sizeof(float),
 };
 
-static int depth = 1; /* of the sessions made next */
+static int depth = 1; /* depth of the sessions that are created next */
 
 /* ---- The model: ids -> "model/table", sparse -> "model/fc" -> out, judged by mse ---- */
 

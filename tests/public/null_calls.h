@@ -43,7 +43,7 @@ typedef struct givens {
 typedef struct public_call {
   const char *name;
   void (*perform)(call *self);
-  unsigned places; /* of arguments that calls omit one by one, as bits */
+  unsigned places; /* bits of the arguments that calls omit one by one */
 } public_call;
 
 void givens_make(givens *given, call *self);

@@ -10,7 +10,7 @@ enum { PROBE_NUMBERS = 24 };
 /* The result of using options. */
 typedef struct probe_result {
   bool refused;
-  char message[512]; /* of the refusal */
+  char message[512]; /* message of the refused call */
   double numbers[PROBE_NUMBERS];
   size_t count;
 } probe_result;

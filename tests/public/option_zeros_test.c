@@ -137,7 +137,7 @@ static const zero_row zeros[] = {
     REFUSED("pool3d", "divisor"),
     {"loss", "ignore_index", NULL, 0, 1, {0.18518245260381258}},
     {"loss", "beta", NULL, 0, 1, {0.77}},
-    REFUSED("loss", "margin"), /* of triplets, as PyTorch's; errors_test has the others */
+    REFUSED("loss", "margin"), /* triplet losses, as in PyTorch; errors_test has others */
     REFUSED("loss", "p"),
     {"loss", "epsilon", NULL, 0, 1, {1277786.7509549186}},
     {"sgd", "learning_rate", NULL, 0, STILL},

@@ -21,7 +21,7 @@ enum {
   MOST_ROWS = 9,
   MOST_GROUPS = 3,
   MOST_KEPT = 2,
-  MOST_KEPT_SIZE = 4, /* of each dimension of a kept value */
+  MOST_KEPT_SIZE = 4, /* largest size of each dimension of a kept value */
   BATCH = -1,         /* a dimension: the rows of a run; -2: twice as many, and so on */
 };
 
@@ -57,10 +57,9 @@ typedef enum node_kind {
   NODE_CONVOLUTION,
   NODE_POOL,
   NODE_LOSS,
-  NODE_REAL,      /* what integers do not stay integers by; without an oracle */
-  NODE_ROWS,      /* along a dimension, which may be the batch; without an oracle */
-  NODE_GRADIENT,  /* of scalar operand 0 by operand 1 or by `target`; nothing flows back through it
-                   */
+  NODE_REAL,      /* functions whose results for integers are not integers; no oracle */
+  NODE_ROWS,      /* operations along a dimension, which may be the batch; no oracle */
+  NODE_GRADIENT,  /* gradient of scalar operand 0 by operand 1 or `target`; not differentiable */
   NODE_KEEP,      /* operand 0, kept, is operand 1 from the next run on */
   NODE_KEEP_ROWS, /* operand 0, kept, with rows operand 1 written at indices operand 2 */
   NODE_KINDS
@@ -101,7 +100,7 @@ enum { LOSS_MSE, LOSS_L1, LOSS_SMOOTH_L1, LOSS_HUBER, LOSS_KINDS };
 
 typedef struct random_node {
   node_kind kind;
-  int which; /* of UNARY, BINARY, BAG, POOL, LOSS; of WHERE: the relation */
+  int which; /* function of UNARY, BINARY, BAG, POOL, LOSS; relation of WHERE */
   int operand_count;
   int operands[MOST_OPERANDS]; /* values */
   int first_value;
@@ -112,11 +111,11 @@ typedef struct random_node {
   int other;
   bool flag;           /* keep; minimum; with self; sparse; a gradient that is read on */
   int64_t count;       /* rows of a table, or ids' bound; the index selected; padding row or -1 */
-  int64_t padding_row; /* of a table; -1: none */
-  double numbers[2];   /* of CLAMP, HARDTANH, AFFINE */
+  int64_t padding_row; /* padding row of a table; -1: none */
+  double numbers[2];   /* attributes of CLAMP, HARDTANH, AFFINE */
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   int64_t groups;
-  int target; /* of a GRADIENT: a parameter; -1: operand 1 */
+  int target; /* parameter of a GRADIENT; -1: operand 1 */
   bool tied;  /* its parameters are those of nodes before it */
 } random_node;
 
@@ -125,7 +124,7 @@ typedef struct random_parameter {
   extent shape;
   int64_t zero_row; /* never trained, 0; -1: none */
   int node;         /* that declares it first */
-  int group;        /* of optimizers */
+  int group;        /* group of optimizers */
 } random_parameter;
 
 /* Options for updating some parameters. */
@@ -139,16 +138,16 @@ typedef struct random_group {
 typedef struct random_model {
   uint64_t seed;
   bool wide;  /* float64 */
-  bool real;  /* of smooth layers, to be compared with itself on one device, not with the oracle */
+  bool real;  /* smooth layers only; compared with one device, not with the oracle */
   bool wider; /* with gradients as values, tied parameters, groups of them, shards, hand-overs */
   bool moves_rows;    /* real, and along the batch, too */
   bool of_gradients;  /* moves rows; mostly gradients as values and concatenations */
-  int64_t fixed_rows; /* of such a one, if the batch is a size and no name; otherwise 0 */
+  int64_t fixed_rows; /* rows of a real model whose batch is a fixed size; otherwise 0 */
   random_node nodes[MOST_NODES];
   int node_count;
   extent values[MOST_VALUES];
   int value_node[MOST_VALUES];
-  bool is_hidden[MOST_VALUES]; /* of the whole batch: only gradients read it */
+  bool is_hidden[MOST_VALUES]; /* a value of the whole batch that only gradients read */
   int value_count;
   random_parameter parameters[MOST_PARAMETERS];
   int parameter_count;

@@ -200,7 +200,7 @@ static bool has_end(const random_model *it) {
 static void add_end(random_model *it) {
   random_node *made = node_begin(it, NODE_UNARY);
   made->which = UNARY_NEG;
-  made->operand_count = 1; /* of the first input */
+  made->operand_count = 1; /* operand 0 is the first input */
   node_add_value(it, made, &it->values[0]);
   (void)node_end(it, made);
 }

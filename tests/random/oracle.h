@@ -20,7 +20,7 @@ typedef struct oracle {
   double *momenta[MOST_PARAMETERS];
   double *averages[MOST_PARAMETERS];
   bool has_average[MOST_PARAMETERS]; /* from the first update on */
-  const double *kept[MOST_NODES];    /* of each NODE_KEPT, for runs of sequences; NULL: zeros */
+  const double *kept[MOST_NODES];    /* values of NODE_KEPT in sequences; NULL: zeros */
   /* The latest run: */
   int64_t rows;
   bool inexact;
@@ -29,7 +29,7 @@ typedef struct oracle {
   double *flows[MOST_VALUES]; /* adjoints, when complete */
   exact *gradients[MOST_PARAMETERS];
   /* Memory of the latest run. */
-  struct oracle_block *blocks; /* of the values, newest first; a run begins with none */
+  struct oracle_block *blocks; /* memory for values, newest first; a run begins with none */
 } oracle;
 
 oracle *oracle_create(const random_model *it);

@@ -17,7 +17,7 @@
 /* A trial, and the same trial on one device. */
 typedef struct peers {
   running it;
-  tdm_store *store; /* of those on one device */
+  tdm_store *store; /* store of the sessions on one device */
   tdm_session *alone[MOST_VIEWS];
   bool rounded;            /* the two stores have been trained with other rounding */
   bool wild;               /* numbers have become too large for a tolerance */

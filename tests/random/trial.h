@@ -99,7 +99,7 @@ typedef struct try_run {
   tdm_feed feeds[MOST_NODES];
   size_t feed_count;
   tdm_fetch fetches[MOST_OUTPUTS];
-  int outputs[MOST_OUTPUTS]; /* of the model, a fetch each */
+  int outputs[MOST_OUTPUTS]; /* outputs of the model, one per fetch */
   size_t fetch_count;
   char names[MOST_NODES][16];
   double loss;

@@ -201,7 +201,7 @@ bool list_agrees(running *it, const tdm_tensor_list *list, bool tell) {
   for (int i = 0; i < model->parameter_count; i++) {
     const random_parameter *declared = &model->parameters[i];
     const tdm_tensor *tensor = tdm_tensor_list_find(list, declared->name);
-    if (!tensor) continue; /* of a layer that no session has bound yet */
+    if (!tensor) continue; /* its layer is not yet bound by a session */
     if (!tensor_agrees(it, tensor, &declared->shape, 1, it->oracle->parameters[i], declared->name,
                        tell))
       return false;

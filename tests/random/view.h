@@ -57,7 +57,7 @@ typedef struct random_view {
   int depth, queue_limit, plan_limit;
   int collective; /* tdm_collective */
   bool deterministic, check_finite, profile, unfused, observes;
-  bool reads_averages; /* of parameters; it does not train then */
+  bool reads_averages; /* it reads averages of parameters and does not train */
   int trace_runs;
   double learning_rate;
   uint32_t frozen; /* a bit a parameter */

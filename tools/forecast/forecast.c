@@ -17,7 +17,7 @@ typedef struct forecaster {
   tdm_context *context;
   tdm_costs *costs;
   tdm_json_writer *json; /* NULL: text is wanted */
-  int device_count;      /* of the machine */
+  int device_count;      /* devices of the machine */
 } forecaster;
 
 static int64_t batch_for(const forecaster *self, int devices) {

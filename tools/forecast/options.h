@@ -15,7 +15,7 @@ typedef struct forecast_request {
   int64_t devices; /* number of devices whose step is printed in detail; 0: all of the machine */
   int64_t ranks;   /* maximum number of identical ranks; 0: the machine's devices in one plan */
   bool per_device;
-  int algorithm; /* of the step's details: tdm_collective */
+  int algorithm; /* algorithm for the details of the step: tdm_collective */
   bool json;
 } forecast_request;
 

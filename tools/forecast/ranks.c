@@ -8,10 +8,10 @@
 
 typedef struct rank_row {
   int ranks;
-  int64_t batch; /* of all */
+  int64_t batch; /* rows of all ranks */
   double step_ns;
-  double held_bytes; /* of the device that holds most */
-  double room_bytes; /* of a device; 0: unknown */
+  double held_bytes; /* memory used on the device that uses most */
+  double room_bytes; /* memory of a device; 0: unknown */
   tdm_collective sum;
   char busiest[56]; /* link */
   double busiest_ns;

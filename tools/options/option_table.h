@@ -54,7 +54,7 @@ struct option_table {
                             NULL: there is none */
   /* The table whose rows follow, except rows with a name that exists already. */
   const option_table *below;
-  size_t below_offset; /* of its options in these */
+  size_t below_offset; /* offset of its options in the options of this table */
   /* Checks options that exclude one another once all are read; NULL: none do. */
   tdm_status (*check)(const void *options);
 };

@@ -46,7 +46,7 @@ class Library:
             self.types[name] = ctypes.c_int
             self.read_enumeration(body)
         for name in re.findall(r"typedef [\w *]+\(\*(tdm_\w+)\)", text):
-            self.types[name] = ctypes.c_void_p  # of a function
+            self.types[name] = ctypes.c_void_p  # a function
         for name, value in DEFINITION.findall(text):
             self.constants[name] = eval(value, {}, dict(LIMITS))
         self.read_structs(dict(STRUCT.findall(text)))

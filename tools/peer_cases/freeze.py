@@ -21,8 +21,8 @@ import cases  # noqa: E402
 import frozen  # noqa: E402
 import run  # noqa: E402
 
-MOST_BYTES = 6000  # of a case's arrays
-MOST_CASES = 3     # of an operation
+MOST_BYTES = 6000  # limit of a case's arrays
+MOST_CASES = 3     # limit per operation
 MOST_TRIED = 120   # likewise
 QUESTIONS = ("graph_create", "graph_release", "graph_status", "value_dtype", "value_shape",
              "session_create")

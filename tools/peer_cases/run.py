@@ -30,7 +30,7 @@ import cases  # noqa: E402
 
 SUITES = {"ops": "torch_ops", "modules": "torch_modules", "onnx": "onnx_nodes"}
 DRAWN = {"random": "torch_random", "training": "torch_training"}
-SECONDS = 120  # of one operation, and of every so many cases of one that is drawn
+SECONDS = 120  # limit for one operation, and for each CASES cases of a drawn suite
 CASES = 2000
 UNDER_WAY = mmap.mmap(-1, 256)  # the case that a process of its own is at
 

@@ -21,7 +21,7 @@ os.environ.setdefault("TANDEM_CPU_DEVICES", "3")
 os.environ.setdefault("TANDEM_DEVICES", "sim=2")
 DEVICES = ["cpu:0", "cpu:1", "cpu:2", "sim:0", "sim:1"]
 AT_ONCE = 50  # models that one process makes
-LARGEST = 1e4  # of a parameter, beyond which nothing is compared
+LARGEST = 1e4  # parameters beyond it are not compared
 
 
 class Step:
@@ -92,7 +92,7 @@ class Training:
             inner = r.number(span[0], span[-1])
             inner = range(inner, r.number(inner, span[-1]) + 1)
             replicas = self.draw_replicas(r)[:2]
-            if inner != span:  # of two that are equal the later one is around the other
+            if inner != span:  # if two regions are equal, the later one encloses the other
                 self.regions.append((inner, replicas))
         self.judges_inside = span[-1] == count - 1 and r.chance()
         if not self.model.normalizes() and r.chance(0.3):
@@ -292,7 +292,7 @@ def cases_of(seed, numbers):
     for number in numbers:
         r = Draw(seed, "training", number)
         r.dtype = torch.float32 if r.chance(0.2) else torch.float64
-        torch.set_default_dtype(r.dtype)  # of states that are one number
+        torch.set_default_dtype(r.dtype)  # dtype of states that are one number
         try:
             yield "seed %d number %d %s" % (seed, number, str(r.dtype)[6:]), Training(r)
         except (RuntimeError, ValueError, IndexError, KeyError):

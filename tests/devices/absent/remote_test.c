@@ -9,7 +9,7 @@
 #include "tests/options.h"
 #include "tests/support/faulty_allocator.h"
 
-static tdm_context *context; /* of the group */
+static tdm_context *context; /* context of the test group */
 
 static int begin_group(void **unused) {
   (void)unused;

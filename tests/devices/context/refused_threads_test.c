@@ -33,7 +33,7 @@ static void a_start_that_failed_takes_nothing(void **state) {
   const tdm_allocator allocator = tdm_faulty_allocator_view(counted);
   const tdm_context_options options =
       OPTIONS(tdm_context_options, o.allocator = &allocator, o.cpu_devices = 1,
-              /* of all cores: with a team */ o.sim = "latency_us=1,gigabytes_per_second=1");
+              /* all cores: with a team */ o.sim = "latency_us=1,gigabytes_per_second=1");
   tdm_context *context = tdm_context_create(&options);
   assert_non_null(context);
   const size_t before = stack_bytes();

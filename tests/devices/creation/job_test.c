@@ -19,7 +19,7 @@ typedef struct rank {
   int number;
   tdm_faulty_allocator *faulty;
   bool created;
-  tdm_context *context; /* of a test that looks at it */
+  tdm_context *context; /* the context, for tests that examine it */
   char message[TDM_MESSAGE_BYTES];
 } rank;
 

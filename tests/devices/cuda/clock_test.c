@@ -91,7 +91,7 @@ static void anchors_are_renewed_when_they_are_old_and_free(void **state) {
   assert_ok(tdm_cuda_gpu_enter(&cuda->gpu));
   assert_int_equal(clock->api->stream_create(&stream, false), TDM_CUDA_SUCCESS);
   const uint64_t begin_ns = tdm_time_ns();
-  assert_int_equal(tdm_cuda_span_end(clock, &spans[0], stream), TDM_CUDA_SUCCESS); /* of none */
+  assert_int_equal(tdm_cuda_span_end(clock, &spans[0], stream), TDM_CUDA_SUCCESS); /* not begun */
   assert_int_equal(tdm_cuda_span_read(clock, &spans[0], &until_ns), TDM_CUDA_SUCCESS);
   for (int i = 0; i < 2; i++) /* begun anew: one user */
     assert_int_equal(tdm_cuda_span_begin(clock, &spans[0], stream, &times), TDM_CUDA_SUCCESS);

@@ -344,7 +344,7 @@ static void what_kept_blas_from_working_is_found(void **state) {
   assert_status(tdm_cuda_kernel_stream_product(&stream, &product), TDM_INTERNAL);
   assert_string_equal(tdm_last_message(),
                       "a product by cuBLAS: CUDA refused (so it says, code 100013)");
-  driver.blas_code = TDM_CUDA_BLAS_ARCH_MISMATCH; /* of the stream, before the product */
+  driver.blas_code = TDM_CUDA_BLAS_ARCH_MISMATCH; /* setting the stream fails */
   assert_status(tdm_cuda_kernel_stream_product(&stream, &product), TDM_UNAVAILABLE);
 }
 

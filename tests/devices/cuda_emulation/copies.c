@@ -33,7 +33,7 @@ typedef struct copy_data {
   char *to;
   const char *from;
   size_t bytes;
-  int byte; /* of a fill */
+  int byte; /* value of a fill */
   char snapshot[];
 } copy_data;
 

@@ -28,7 +28,7 @@ static struct {
   _Atomic uint64_t fault_at;
   _Atomic int fault_ordinal;
   _Atomic int fault_code;
-  _Atomic int lost_codes[MOST_DEVICES]; /* of GPUs whose context is destroyed; otherwise 0 */
+  _Atomic int lost_codes[MOST_DEVICES]; /* error of a GPU without a context, or 0 */
   _Atomic uint64_t done[EMULATED_SORTS];
 } settings = {.device_count = 2};
 

@@ -133,7 +133,7 @@ bool emulated_blas_is_hidden(void);
 void emulated_count(int change);
 /* Something to pause for. */
 void emulated_pause(void);
-int emulated_ordinal(void); /* of the calling thread's device */
+int emulated_ordinal(void); /* device of the calling thread */
 /* The same for a call that needs it open. */
 int emulated_opened_ordinal(void);
 bool emulated_is_device(int ordinal);

@@ -17,7 +17,7 @@ typedef struct fiber {
   void *user;
   struct fiber *resumer; /* the fiber that continues when it yields */
   void *fake_stack;      /* AddressSanitizer's */
-  const void *bottom;    /* of the stack it came from, for AddressSanitizer */
+  const void *bottom;    /* bottom of the previous stack, for AddressSanitizer */
   size_t bottom_bytes;
   void *context; /* ThreadSanitizer's */
   int begun;     /* how often, with that context */

@@ -20,7 +20,7 @@ static const size_t most_bytes = (size_t)8 << 30; /* an emulated GPU has no more
 typedef struct block {
   char *begin; /* NULL: free */
   size_t bytes;
-  int ordinal;     /* of a device's */
+  int ordinal;     /* device that owns the memory */
   bool registered; /* pinned where it lay, not allocated here */
 } block;
 

@@ -38,7 +38,7 @@ typedef struct team {
 } team;
 
 struct tdm_nccl_communicator_opaque {
-  tdm_nccl_communicator next; /* of all there were: kept, so that dead ones are known */
+  tdm_nccl_communicator next; /* list of all ever created, to recognize destroyed ones */
   team *of;
   int index;
   int ordinal;
@@ -50,7 +50,7 @@ struct tdm_nccl_communicator_opaque {
   tdm_cuda_stream stream;
   struct sum_data *ready; /* in progress: is appended to the stream when that is over */
   bool aborted;
-  tdm_nccl_code error; /* of its own */
+  tdm_nccl_code error; /* error of this communicator */
 };
 
 typedef struct sum_data {

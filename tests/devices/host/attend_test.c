@@ -27,7 +27,7 @@ typedef struct post {
   pthread_t test;
   _Atomic int ender;
   _Atomic uint32_t ended;
-  _Atomic uint32_t by_test; /* of these, on its thread */
+  _Atomic uint32_t by_test; /* part of `ended` that was ended on the test's thread */
   _Atomic uint32_t looks;
 } post;
 
@@ -99,7 +99,7 @@ static int set_up_alone(void **state) {
 
 static int tear_down(void **state) {
   fixture *made = *state;
-  atomic_store(&made->post.ender, ANYBODY); /* of a test that failed */
+  atomic_store(&made->post.ender, ANYBODY); /* ends the post if a test failed */
   tdm_worker_stop(made->worker);
   made->device->queues[TDM_QUEUE_SEND] = NULL;
   made->device->queues[TDM_QUEUE_RECEIVE] = NULL;

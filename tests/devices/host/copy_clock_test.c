@@ -10,7 +10,7 @@
 enum { LOST_NS = 1000000000 };
 static _Atomic uint64_t worked_ns;
 static _Thread_local uint64_t thread_ns, offset_ns;
-static _Thread_local int reads = -1; /* of the clock of all, since the thread's own; -1: none yet */
+static _Thread_local int reads = -1; /* common clock's, after the thread's; -1: none */
 
 /* The linker replaces clock_gettime by the first function (BUILD); the second is the original. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out_time);

@@ -26,8 +26,8 @@ enum { PIECES = 16 };
 
 /* The cost of each of PIECES pieces. */
 typedef struct piece_cost {
-  uint64_t all_ns;       /* of the clock of all */
-  uint64_t processor_ns; /* of the thread's */
+  uint64_t all_ns;       /* time of the common clock */
+  uint64_t processor_ns; /* processor time of the thread */
 } piece_cost;
 
 static void cost(void *user, int64_t begin, int64_t end) {

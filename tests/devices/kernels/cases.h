@@ -12,7 +12,7 @@ typedef enum input_fill {
   FILL_UNIFORM, /* reals in [low, high), integers likewise */
   FILL_TARGETS, /* class indices in [low, high), and now and then `ignored` */
   FILL_SPARSE,  /* distinct ascending indices in [low, high), then -1; the count follows as input */
-  FILL_ROWS,    /* of a sparse gradient, `count` of them: zeros beyond */
+  FILL_ROWS,    /* rows of a sparse gradient: `count` are used, the rest are 0 */
 } input_fill;
 
 typedef struct kernel_case kernel_case;
@@ -35,9 +35,9 @@ typedef void (*kernel_reference)(const kernel_case *self, const double *const *i
 struct kernel_case {
   char name[128];
   const char *operation;
-  tdm_dtype dtype;  /* of the first output */
-  double tolerance; /* of float32, relative to the largest element; 0: 1e-5 */
-  bool of_cpu;      /* of a size that matters only to caches, and takes long on an emulated grid */
+  tdm_dtype dtype;  /* dtype of the first output */
+  double tolerance; /* tolerance of float32, relative to the largest element; 0: 1e-5 */
+  bool of_cpu;      /* only for CPUs: its size matters to caches, and an emulated grid takes long */
   kernel_input inputs[TDM_KERNEL_MAX_INPUTS];
   size_t input_count;
   tdm_spec outputs[TDM_KERNEL_MAX_OUTPUTS];
@@ -176,15 +176,15 @@ void convolution_cases(kernel_visit visit, void *user);
 void pool_cases(kernel_visit visit, void *user);
 void dropout_cases(kernel_visit visit, void *user);
 void reduction_cases(kernel_visit visit, void *user);
-void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);  /* of reduction_cases */
-void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* of norm_cases */
+void dimension_cases(tdm_dtype dtype, kernel_visit visit, void *user);  /* in reduction_cases */
+void batch_norm_cases(tdm_dtype dtype, kernel_visit visit, void *user); /* in norm_cases */
 void norm_cases(kernel_visit visit, void *user);
 void sort_cases(kernel_visit visit, void *user);
 void softmax_cases(kernel_visit visit, void *user);
 void loss_cases(kernel_visit visit, void *user);
 void ctc_cases(tdm_dtype dtype, kernel_visit visit, void *user);
 void weighted_loss_cases(tdm_dtype dtype, tdm_reduction reduction, kernel_visit visit,
-                         void *user); /* of loss_cases */
+                         void *user); /* in loss_cases */
 void optimizer_cases(kernel_visit visit, void *user);
 void sparse_optimizer_cases(kernel_visit visit, void *user);
 /* Cases of the two families before. begun: the operands that all updates by rows have. */

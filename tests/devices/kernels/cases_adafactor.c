@@ -109,7 +109,7 @@ void adafactor_cases(tdm_dtype dtype, int64_t count, kernel_visit visit, void *u
   }
   adafactor_case(dtype, tdm_shape_of(1, count), loose, 0, visit, user);
   adafactor_case(dtype, tdm_shape_of(3, 1, 7, count), plain, 0, visit, user);
-  if (count == 0) return; /* of no elements states stay as they are */
+  if (count == 0) return; /* without elements, states do not change */
   adafactor_case(dtype, tdm_shape_of(3, 1, 7, count), loose, 9, visit, user);
   adafactor_case(dtype, tdm_shape_of(3, 2, count, 3), plain, 3, visit, user);
 }

@@ -11,7 +11,7 @@ typedef struct attention_size {
   int64_t batch, queries, keys, heads, dim, width;
   bool causal, padded;
   double p;
-  int64_t offset; /* of the chunk */
+  int64_t offset; /* offset of the chunk */
   int mask;       /* 0: none; 1: bool; 2: added; 3, 4: the same, one a head */
 } attention_size;
 

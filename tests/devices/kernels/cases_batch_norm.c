@@ -49,7 +49,7 @@ static void training_reference(const kernel_case *self, const double *const *inp
   const layout of = own_layout_of(self, &self->inputs[0].spec.shape);
   for (int64_t c = 0; c < of.channels; c++) {
     double mean = of.count > 0 ? inputs[0][place_of(&of, c, 0)] : 0, squares = 0;
-    for (int pass = 0; pass < 2; pass++) { /* of equal elements their value */
+    for (int pass = 0; pass < 2; pass++) { /* the second pass removes rounding errors */
       double apart = 0;
       for (int64_t i = 0; i < of.count; i++)
         apart += inputs[0][place_of(&of, c, i)] - mean;
@@ -58,7 +58,7 @@ static void training_reference(const kernel_case *self, const double *const *inp
     for (int64_t i = 0; i < of.count; i++)
       squares += pow(inputs[0][place_of(&of, c, i)] - mean, 2);
     outputs[1][c] = mean;
-    const double terms = of.count > 0 ? (double)of.count : 1; /* of none: as of zeros */
+    const double terms = of.count > 0 ? (double)of.count : 1; /* empty: as if one 0 */
     outputs[2][c] = 1 / sqrt(squares / terms + self->attributes.batch_norm.epsilon);
     const double variance = squares / (double)(of.count > 1 ? of.count - 1 : 1);
     outputs[3][c] = self->dtype == TDM_FLOAT32 ? (double)(float)variance : variance;

@@ -114,7 +114,7 @@ static void parameter_reference(const kernel_case *self, const double *const *in
 typedef struct setting {
   int64_t images, groups, in, out; /* channels of a group */
   int64_t size[2], kernel[2], stride[2], padding[2], dilation[2];
-  bool flat; /* of one dimension */
+  bool flat; /* convolution over one dimension */
   bool without_bias;
 } setting;
 

@@ -227,8 +227,8 @@ static void logcumsumexp_gradient_reference(const kernel_case *self, const doubl
 typedef struct running_operation {
   const char *forward, *back;
   kernel_reference forward_reference, back_reference;
-  double least, most;     /* of x */
-  double least_y, most_y; /* of y: operands of the gradient are drawn apart */
+  double least, most;     /* range of x */
+  double least_y, most_y; /* range of y: operands of the gradient are drawn separately */
 } running_operation;
 
 static void running_case(const running_operation *of, tdm_dtype dtype, tdm_shape x, int dimension,

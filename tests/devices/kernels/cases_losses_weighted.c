@@ -191,7 +191,7 @@ static void pointwise_gradient_reference(const kernel_case *self, const double *
 typedef struct pointwise {
   const char *loss;
   const char *gradient;
-  double low, high; /* of targets */
+  double low, high; /* range of targets */
   tdm_loss_attributes attributes;
   int weight_count;    /* weight, pos_weight */
   int weight_rank;     /* -1: none */

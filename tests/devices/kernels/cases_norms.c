@@ -23,7 +23,7 @@ static void layer_norm_reference(const kernel_case *self, const double *const *i
     const double *x = inputs[0] + row * count;
     const bool centered = self->attributes.layer_norm.uncentered == 0;
     double mean = centered && count > 0 ? x[0] : 0, variance = 0;
-    for (int pass = 0; pass < 2 && centered; pass++) { /* of equal elements their value */
+    for (int pass = 0; pass < 2 && centered; pass++) { /* the second removes rounding */
       double apart = 0;
       for (int64_t i = 0; i < count; i++)
         apart += x[i] - mean;
@@ -161,7 +161,7 @@ static void generate_outlier(const kernel_case *test, void *data) {
 /* 5e-7 of the factor 1 / sqrt(variance) is 1e-6 of the variance. */
 static void mean_case(tdm_dtype dtype, tdm_shape x, double mean, kernel_visit visit, void *user) {
   char kind[32];
-  const double half = sqrt(3); /* of the width of a uniform distribution with the deviation 1 */
+  const double half = sqrt(3); /* half the width of a uniform distribution of variance 1 */
   snprintf(kind, sizeof kind, " mean %g", mean);
   kernel_case forward = forward_case(dtype, x, 1, false, false, kind);
   forward.attributes.layer_norm.epsilon = 1e-12;

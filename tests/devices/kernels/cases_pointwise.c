@@ -50,7 +50,7 @@ typedef struct function_case {
   const char *operation;
   kernel_reference reference;
   size_t inputs;
-  double low; /* of the last input; a gradient's adjoint is in [-2, 2) */
+  double low; /* lower bound of the last input; a gradient's adjoint is in [-2, 2) */
   double high;
   tdm_function_attributes attributes;
 } function_case;

@@ -19,7 +19,7 @@ typedef struct recurrent_options {
   bool biases;
   bool initial;      /* h0, and c0 of lstm */
   tdm_dtype lengths; /* TDM_DTYPE_NONE: absent */
-  int adjoints;      /* of the gradient: bit 0: d_y, 1: d_h_n, 2: d_c_n */
+  int adjoints;      /* adjoints of the gradient: bit 0: d_y, 1: d_h_n, 2: d_c_n */
   bool d_x;
 } recurrent_options;
 

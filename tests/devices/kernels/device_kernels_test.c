@@ -18,8 +18,8 @@ enum { MOST_OPERANDS = TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS };
 typedef struct device_operand {
   tdm_tensor *tensor; /* NULL: absent, or an input's memory */
   unsigned char *host;
-  size_t bytes;  /* of the operand */
-  size_t offset; /* of the operand in the tensor */
+  size_t bytes;  /* size of the operand */
+  size_t offset; /* offset of the operand in the tensor */
   size_t total;
 } device_operand;
 

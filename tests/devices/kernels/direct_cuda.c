@@ -37,7 +37,7 @@ enum { MOST_OPERANDS = TDM_KERNEL_MAX_INPUTS + TDM_KERNEL_MAX_OUTPUTS };
 typedef struct direct_job {
   const direct_operand *operands;
   size_t input_count;
-  size_t count; /* of operands */
+  size_t count; /* number of operands */
   tdm_spec specs[MOST_OPERANDS];
   direct_block *blocks[MOST_OPERANDS]; /* NULL: absent, or another's */
   void *pointers[MOST_OPERANDS];

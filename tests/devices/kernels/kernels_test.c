@@ -58,7 +58,7 @@ typedef struct prepared_case {
   const kernel_case *test;
   void *inputs[TDM_KERNEL_MAX_INPUTS];
   double *expected[TDM_KERNEL_MAX_OUTPUTS];
-  unsigned char *first[TDM_KERNEL_MAX_OUTPUTS]; /* of the first run of an instruction set */
+  unsigned char *first[TDM_KERNEL_MAX_OUTPUTS]; /* results of the first run of an instruction set */
 } prepared_case;
 
 static void *checked_allocation(size_t bytes) {

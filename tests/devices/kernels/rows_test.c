@@ -32,7 +32,7 @@ enum { PIECES = sizeof pieces / sizeof pieces[0] };
 
 typedef struct product_case {
   const char *operation;
-  int64_t in; /* of a row that is read */
+  int64_t in; /* length of a row that is read */
   int64_t out;
 } product_case;
 

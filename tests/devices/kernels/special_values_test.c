@@ -24,7 +24,7 @@ static bool run_unary(const char *isa, const char *operation, tdm_dtype dtype, c
   if (!kernel) return false;
   const direct_operand operands[] = {{dtype, tdm_shape_of(1, count), (void *)x},
                                      {dtype, tdm_shape_of(1, count), y}};
-  const tdm_function_attributes none = {0, 0}; /* of those that read any */
+  const tdm_function_attributes none = {0, 0}; /* attributes for functions that have any */
   assert_int_equal(direct_run(kernel, &none, operands, 1, 1, NULL), TDM_OK);
   return true;
 }
@@ -93,7 +93,7 @@ static void slopes_at_kinks(void **state) {
   (void)state;
   static const struct {
     const char *operation;
-    double first; /* of the attributes */
+    double first; /* first attribute */
     double second;
     float slopes[7]; /* at -3, -1, 0, 1, 3, infinity and a NaN */
   } cases[] = {

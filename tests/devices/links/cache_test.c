@@ -117,7 +117,7 @@ static void a_file_is_written_as_it_was_read(void **state) {
 
 static void another_machines_file_is_not_used(void **state) {
   (void)state;
-  (void)setenv("TANDEM_LINKS", path_of("kept.json"), 1); /* of the test before */
+  (void)setenv("TANDEM_LINKS", path_of("kept.json"), 1); /* written by the preceding test */
   tdm_context *context = make_context("latency_us=6");   /* another link is another machine */
   assert_int_equal(upload_of(context).origin, TDM_LINK_MODELLED);
   assert_int_equal(record.count, 1);

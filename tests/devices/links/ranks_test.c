@@ -169,7 +169,7 @@ static tdm_status carry_trains(job_rank *rank) {
     TDM_TRY(tdm_rank_train_run(&train, &ns));
     const tdm_simnet_traffic after = tdm_simnet_sent(rank->net, rank->rank, train.peer);
     const bool sends = !train.leads || train.both_ways, receives = train.leads || train.both_ways;
-    const int begin = train.both_ways ? BYTES : 0; /* of the received bytes */
+    const int begin = train.both_ways ? BYTES : 0; /* begin of the received bytes */
     for (int i = 0; i < 2 * BYTES; i++) {
       const bool came = receives && i >= begin && i < begin + BYTES;
       if (memory[i] != 'a' + (came ? train.peer : rank->rank))

@@ -7,7 +7,7 @@
 #include "devices/links/trial.h"
 #include "tests/graph/job.h"
 
-enum { BYTES = (2 << 20) + 1000, MESSAGES = 3, PIECES = 3 /* of 1 MiB */ };
+enum { BYTES = (2 << 20) + 1000, MESSAGES = 3, PIECES = 3 /* pieces of 1 MiB */ };
 enum { LOOKS = 30000, LOOK_US = 1000 }; /* until it is given up: no machine is that busy */
 
 /* Messages of rank 0: the request, an empty message before the train, and the train. */
@@ -71,7 +71,7 @@ static void a_train_ends_beside_one_that_is_held(void **state) {
   job_rank ranks[JOB_MOST_RANKS];
   job_must(&(job_options){.rank_count = 2, .user = &watched}, meet, ranks);
   assert_true(atomic_load(&watched.ended));
-  assert_true(watched.back <= PIECES); /* of one message at most */
+  assert_true(watched.back <= PIECES); /* at most one message came back */
 }
 
 int main(void) {

@@ -7,7 +7,7 @@ enum { BYTES = 100000, HEADER_BYTES = 40, WORDS_BYTES = 512 };
 
 typedef struct limit {
   size_t eager_bytes;
-  uint64_t pieces; /* of a message of BYTES */
+  uint64_t pieces; /* number of pieces of a message of BYTES */
 } limit;
 
 /* Rank 1 sends an empty message and one of BYTES. */

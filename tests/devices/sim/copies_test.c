@@ -8,7 +8,7 @@
 #include "tests/devices/support.h"
 
 static tdm_queue *watched;
-static uint64_t seen; /* of its points, before the run */
+static uint64_t seen; /* points of the queue before the run */
 
 /* Waits for the copy, no longer than a minute. */
 static tdm_status execute_patient(const tdm_kernel_call *call) {

@@ -157,7 +157,7 @@ static void a_system_that_keeps_misplacing_is_told_once(void **state) {
       assert_false(staging->pinned);
       assert_false(tdm_pool_is_pinned(lying.pool, &lying.pinner.device, staging->memory, PAGE));
       assert_int_equal(lying.pinner.pinned_bytes, 0);
-      assert_int_equal(lying.system.mapped_bytes, PAGE); /* of both tries one */
+      assert_int_equal(lying.system.mapped_bytes, PAGE); /* one attempt of two */
       seen = test_counters(lying.pool).misplaced;
       tdm_pool_give_back(lying.pool, staging, NULL, 0);
     }

@@ -85,7 +85,7 @@ static void short_memory_is_no_full_pool(void **state) {
     assert_int_equal(memory.staging != NULL, !failed);
   }
   assert_true(n > 1);
-  tdm_memory second; /* of a pool that is full to the byte */
+  tdm_memory second; /* memory from a pool that is completely used */
   assert_ok(tdm_memory_take(host, sim, 1, &second));
   assert_null(second.staging);
   tdm_memory_give_back(&second);

@@ -252,7 +252,7 @@ static void a_conversion_that_fails_leaves_nothing(void **state) {
     tdm_faulty_allocator_arm(made->faulty, 0, false);
     if (!halves_of) assert_int_equal(tdm_last_status(), TDM_OUT_OF_MEMORY);
     tdm_tensor_release(halves_of);
-    assert_int_equal(seen.released, seen.prepared - 1); /* of the one that was not prepared */
+    assert_int_equal(seen.released, seen.prepared - 1); /* one could not be prepared */
     if (failed) continue;
     assert_non_null(halves_of);
     break;

@@ -101,7 +101,7 @@ static void sharing_is_told(void **state) {
     assert_true(ranges[i].shared);
     assert_int_equal(ranges[i].count, 1);
   }
-  assert_false(tdm_topology_bind_thread(topology, &ranges[0])); /* of another machine */
+  assert_false(tdm_topology_bind_thread(topology, &ranges[0])); /* another machine's */
   tdm_topology_destroy(topology);
 }
 

@@ -70,7 +70,7 @@ static tdm_session *wrapped_session(tdm_context *context, tdm_collective collect
 
 static tdm_status execute_joint(const tdm_kernel_call *call) {
   float *parameter = call->outputs[0];
-  const float *own = call->inputs[1]; /* of its shape, as the next */
+  const float *own = call->inputs[1]; /* has the shape of the parameter, as the next */
   const float *other = call->inputs[2];
   const int64_t count = tdm_shape_count(&call->output_specs[0].shape);
   for (int64_t i = 0; i < count; i++)

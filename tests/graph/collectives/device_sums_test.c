@@ -31,7 +31,7 @@ static tdm_context *linked_context(void) {
   return context;
 }
 
-static tdm_context *context; /* of the group */
+static tdm_context *context; /* context of the test group */
 
 static int begin_group(void **unused) {
   (void)unused;
@@ -49,7 +49,7 @@ static int end_group(void **unused) {
 
 typedef struct variant {
   const char *devices;
-  const char *home; /* of the parameters; NULL: the first of devices */
+  const char *home; /* home of the parameters; NULL: the first of devices */
   int micro_batches;
   int depth;
   double clip_norm;
@@ -410,7 +410,7 @@ static void what_is_read_in_place_is_told(void **unused) {
     assert_string_equal(from, "cpu:1");
     reads++;
   }
-  assert_int_equal(reads, 2 * LAYERS); /* of weights and biases */
+  assert_int_equal(reads, 2 * LAYERS); /* weights and biases */
   json_decref(plan);
   free(text);
   text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);

@@ -17,15 +17,15 @@ enum { ROWS = 12, LAYERS = 3, WIDTH = 24, STEPS = 5, NEWEST = 22809 };
 
 /* The script of all ranks of a job, and its result. */
 typedef struct story {
-  const char *devices[2]; /* of a rank's replicas, as "cuda:0", in turn; NULL: the first */
-  int replicas;           /* of each rank */
+  const char *devices[2]; /* devices of replicas, such as "cuda:0", in turn; NULL: the first */
+  int replicas;           /* replicas per rank */
   int micro_batches;
   tdm_collective way;
   bool deterministic;
-  const int *versions; /* of NCCL, by rank; NULL: the newest */
+  const int *versions; /* versions of NCCL by rank; NULL: the newest */
   uint64_t device_sums[JOB_MOST_RANKS];
   uint64_t sent_bytes[JOB_MOST_RANKS];
-  uint64_t largest_copy[JOB_MOST_RANKS]; /* of the plan, between any two devices, but refreshes */
+  uint64_t largest_copy[JOB_MOST_RANKS]; /* largest copy in the plan, without refreshes */
   char *explained[JOB_MOST_RANKS];
 } story;
 

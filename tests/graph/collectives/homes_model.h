@@ -10,7 +10,7 @@ enum { WIDTH = 64, LAYERS = 3, ROWS = 12, STEPS = 3 };
 
 #define A(index) TEST_KIND ":" #index
 
-extern tdm_context *homes_context; /* of the group */
+extern tdm_context *homes_context; /* context of the test group */
 
 int homes_begin_group(void **unused);
 int homes_end_group(void **unused);

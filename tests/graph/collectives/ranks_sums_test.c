@@ -215,7 +215,7 @@ static void buckets_travel_under_the_backward_pass(void **state) {
   for (int r = 0; r < 3; r++) {
     assert_int_equal(ranks[r].hash, parameters * sizeof(float));
     assert_int_equal(ranks[r].number, ranks[0].number);
-    assert_in_range(ranks[r].number, 2, 2 * LAYERS); /* of 2 * LAYERS + 3 gradients */
+    assert_in_range(ranks[r].number, 2, 2 * LAYERS); /* the graph has 2 * LAYERS + 3 gradients */
     if (ranks[r].loss < LAYERS) fail_msg("%.0f gradients behind the first bucket", ranks[r].loss);
   }
 }

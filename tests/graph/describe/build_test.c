@@ -96,7 +96,7 @@ static void values_of_another_graph_are_refused(void **unused) {
   tdm_graph *other = tdm_graph_create(context);
   const tdm_value foreign = floats(other, "x", 4);
   tdm_graph *graph = tdm_graph_create(context);
-  (void)floats(graph, "x", 4); /* of the same index */
+  (void)floats(graph, "x", 4); /* has the same index as `foreign` */
   assert_false(tdm_value_is_valid(tdm_relu(graph, "act", foreign)));
   assert_int_equal(tdm_value_shape(graph, foreign).rank, -1);
   static const char *const words[] = {"act", "another graph", NULL};

@@ -121,7 +121,7 @@ static void layers_are_tied(void **unused) {
   tdm_tie(graph, "block/layer9.bias", "other.bias");
   for (int i = 0; i < MANY; i++)
     x = tdm_linear(graph, layers->text[i], x, 2);
-  x = tdm_linear(graph, "block/layer", x, 2); /* of a name that begins all of them */
+  x = tdm_linear(graph, "block/layer", x, 2); /* its name is a prefix of all others */
   tdm_output(graph, "y", x);
   assert_int_equal(tdm_graph_status(graph), TDM_OK);
   tdm_session *session = run_session(graph, NULL);

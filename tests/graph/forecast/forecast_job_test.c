@@ -35,7 +35,7 @@ static tdm_costs *price(const tdm_session *session) {
 typedef struct asked {
   tdm_graph *(*build)(job_rank *rank, tdm_value *out_loss);
   const char *also;  /* another output than y; NULL: none */
-  double both_ways;  /* of links between ranks; 0: they are not measured */
+  double both_ways;  /* rate of links between ranks; 0: they are not measured */
   double ratio;      /* duration of messages relative to the formula if both ways are busy; 0: 1 */
   double sums_of_ns; /* a byte of the engine's all-reduces, measured; 0: they are not */
   const char *queue; /* whose time goes to rank->number, in ns; NULL: none's */
@@ -44,7 +44,7 @@ typedef struct asked {
   bool trains;
   int unpriced;   /* a rank that has no prices; -1: none */
   int more_rows;  /* a rank whose latest plan is another one; -1: none */
-  int sum_option; /* of the forecast's options */
+  int sum_option; /* option of the forecast */
 } asked;
 
 /* A hash of the whole forecast, to compare ranks. */

@@ -184,7 +184,7 @@ static void wrap(tdm_graph *graph) {
   static const char *const lists[] = {
       NULL,          "sim:0,sim:1",      "cpu:0,cpu:1,cpu:2", "cpu:1,cpu:2", "sim:1,sim:0,cpu:0",
       "cpu:0,sim:0", "sim:0,sim:1,sim:0"};
-  const int share = draw(6); /* of updates on all devices; most do not spread homes */
+  const int share = draw(6); /* updates on all devices; most cases do not spread homes */
   const tdm_parallel_options options =
       OPTIONS(tdm_parallel_options, o.devices = lists[draw((int)TDM_COUNT_OF(lists))],
               o.spread_homes = share < 2, o.updated_everywhere = share == 0 ? 0.5 : 0);

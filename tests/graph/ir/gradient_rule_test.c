@@ -12,7 +12,7 @@ static const tdm_spec specs[VALUES] = {
     [Y] = {.dtype = TDM_FLOAT32, .shape = {2, {4, 3}}},
     [Z] = {.dtype = TDM_FLOAT32, .shape = {2, {10, 3}}},
     [ROWS] = {.dtype = TDM_FLOAT32, .shape = {2, {4, 3}}},
-    [MORE] = {.dtype = TDM_FLOAT32, .shape = {2, {0, 3}}}, /* of any number, in the end */
+    [MORE] = {.dtype = TDM_FLOAT32, .shape = {2, {0, 3}}}, /* symbolic number of rows */
     [NARROW] = {.dtype = TDM_FLOAT32, .shape = {2, {4, 1}}},
     [WHOLE] = {.dtype = TDM_INT64, .shape = {2, {4, 3}}},
     [FLAT] = {.dtype = TDM_FLOAT32, .shape = {1, {4}}},

@@ -6,8 +6,8 @@
 
 enum { MOST_NODES = 256, WALKS = 200, VERBS = 120 };
 
-static tdm_context *context; /* of the group */
-static tdm_graph graph;      /* of the running test */
+static tdm_context *context; /* context of the test group */
+static tdm_graph graph;      /* graph of the running test */
 static uint32_t x;           /* its input, (4) */
 
 /* The nodes' indices, in order, as they have to be. */

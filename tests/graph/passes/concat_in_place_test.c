@@ -348,7 +348,7 @@ static void parts_do_not_wait_for_one_another(void **unused) {
     for (uint32_t w = 0; w < step->wait_count && whole_of[s]; w++)
       assert_int_not_equal(whole_of[schedule->waits[step->first_wait + w].step], whole_of[s]);
   }
-  assert_int_equal(writers, 8); /* of results, and of gradients of the input */
+  assert_int_equal(writers, 8); /* writers of results, and of gradients of the input */
   free(whole_of);
   tdm_session_release(session);
 }

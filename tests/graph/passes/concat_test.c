@@ -10,7 +10,7 @@ typedef struct concat_case {
   part_kind kind;
   size_t count;
   int dimension;
-  const char *device; /* of the concatenation */
+  const char *device; /* device of the concatenation */
 } concat_case;
 
 static const char *text_of(const concat_case *of) {

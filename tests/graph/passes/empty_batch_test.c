@@ -171,7 +171,7 @@ typedef struct norm_case {
   const double *weights;
   int micro_batches;
   double momentum;
-  int64_t width; /* of the images; 0: x is (batch, channels) */
+  int64_t width; /* width of the images; 0: x is (batch, channels) */
 } norm_case;
 
 static tdm_session *norm_session(const norm_case *of) {

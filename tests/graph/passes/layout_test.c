@@ -110,7 +110,7 @@ static tdm_status append_gradient(tdm_gradient *gradient) {
 
 /* ---- Helpers ---- */
 
-static tdm_context *context; /* of the group, with both kernels */
+static tdm_context *context; /* context of the test group, with both kernels */
 
 static int begin_group(void **unused) {
   (void)unused;

@@ -132,7 +132,7 @@ static void forward_rows_are_those_of_the_plain_model(void **unused) {
         test_batch_make(&batch, context, rows[i], i);
         tdm_tensor *want = run_once(plain, &batch, "scores");
         tdm_tensor *got = run_once(cut, &batch, "scores");
-        const int64_t most = (rows[i] + count - 1) / count; /* of a part */
+        const int64_t most = (rows[i] + count - 1) / count; /* most rows in a part */
         assert_int_equal(cut->newest->micro_count, most > 0 ? (rows[i] + most - 1) / most : 1);
         assert_same_tensor(got, want);
         tdm_tensor_release(want);

@@ -42,7 +42,7 @@ static tdm_session *make_session(tdm_context *context, int micro_batches) {
 
 typedef struct step_figures {
   double of_busiest;    /* duration of a step, relative to the work of the busiest device */
-  double overlap_share; /* of the less busy device's time, the other is busy as well */
+  double overlap_share; /* share of the less busy device's time during which the other is busy */
 } step_figures;
 
 /* Counts those of the latest run. */

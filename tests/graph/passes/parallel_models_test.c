@@ -371,8 +371,8 @@ static void a_failing_replica_is_named(void **unused) {
   const tdm_feed feeds[] = {{"ids", fed, false}, {"y", targets, false}};
   assert_ok(tdm_train_step(session, feeds, 2, NULL, 0, NULL));
   tdm_tensor_list *before = state_of(session);
-  id[4] = 1234; /* of replica 1 */
-  id[8] = 5678; /* of replica 2, which is later in the plan */
+  id[4] = 1234; /* a row of replica 1 */
+  id[8] = 5678; /* a row of replica 2, which is later in the plan */
   assert_status(tdm_train_step(session, feeds, 2, NULL, 0, NULL), TDM_INVALID_ARGUMENT);
   assert_message("replica 1");
   assert_message("sim:0");

@@ -7,7 +7,7 @@
 #include "tests/graph/support.h"
 #include "tests/options.h"
 
-static tdm_context *context; /* of the group */
+static tdm_context *context; /* context of the test group */
 
 static int begin_group(void **unused) {
   (void)unused;

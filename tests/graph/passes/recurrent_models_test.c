@@ -9,7 +9,7 @@ enum { STEPS = 4, WIDTH = 3, HIDDEN = 5, STATES = 4, BATCH = 7 };
 
 /* Options of a model's computation. */
 typedef struct way {
-  const char *devices; /* of the parallel region; NULL: not wrapped */
+  const char *devices; /* devices of the parallel region; NULL: not wrapped */
   int micro_batches;   /* 0: none */
 } way;
 

@@ -259,7 +259,7 @@ static void everything_can_be_fetched_at_once(void **state) {
   assert_ok(tdm_run(session, batch.feeds, 1, fetches, count));
   tdm_traffic traffic;
   assert_ok(tdm_session_traffic(session, &traffic));
-  assert_int_equal(traffic.edge_transfers, 1); /* of the fetched value */
+  assert_int_equal(traffic.edge_transfers, 1); /* the fetched value */
   assert_int_equal(traffic.edge_bytes, WORDS_BYTES);
   assert_int_equal(traffic.boundary_transfers, 2); /* ids there, the table back */
   assert_int_equal(traffic.boundary_bytes, IDS_BYTES + MODEL_ROWS * MODEL_WIDTH * 4);

@@ -50,7 +50,7 @@ static tdm_value looked_up(tdm_graph *graph, tdm_value x, tdm_value ids) {
 }
 
 typedef struct test_case {
-  const char *place;   /* of the module; NULL: none */
+  const char *place;   /* device of the module; NULL: none */
   const char *wrapped; /* devices that it is wrapped over; NULL: it is not */
   const double *weights;
   int micro_batches;

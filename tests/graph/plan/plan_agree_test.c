@@ -10,13 +10,13 @@ enum { ROWS = 12 };
 
 /* Changes of the last rank. */
 typedef struct deviation {
-  const char *device; /* of the second layer; NULL: host:0/cpu:0 */
-  int64_t width;      /* of the hidden layer; 0: 24 */
+  const char *device; /* device of the second layer; NULL: host:0/cpu:0 */
+  int64_t width;      /* width of the hidden layer; 0: 24 */
   bool relu;          /* in place of tanh */
   uint64_t seed;
   int64_t rows; /* more than the others feed */
   bool longer;  /* a layer more */
-  double slope; /* of the bend, where it has one; 0: it has none */
+  double slope; /* slope of the leaky ReLU, if there is one; 0: there is none */
 } deviation;
 
 /* All ranks have a layer with a number then. */

@@ -6,7 +6,7 @@
 
 enum { DEVICES = 4, WIDTH = 12, LAYERS = 2 };
 
-static tdm_context *context; /* of the group */
+static tdm_context *context; /* context of the test group */
 
 static int begin_group(void **unused) {
   (void)unused;

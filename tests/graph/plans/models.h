@@ -30,7 +30,7 @@ typedef struct plan_model {
   tdm_value (*build)(tdm_graph *graph, tdm_session_options *options, tdm_optimizer *optimizer);
   plan_feed feeds[PLAN_MOST_FEEDS];
   const char *fetch;   /* an output, in a run that does not train; NULL: a training step */
-  int ranks;           /* of the job; 0: no job */
+  int ranks;           /* number of ranks of the job; 0: no job */
   bool in_sequence;    /* that run is one of a sequence */
   const char *machine; /* a description, whose devices are paper:0, ...; NULL: none */
 } plan_model;

@@ -7,7 +7,7 @@
 #include "tests/graph/job.h"
 #include "tests/options.h"
 
-static tdm_context *context; /* of the group: a link of 4 ms */
+static tdm_context *context; /* context of the test group; its link has a latency of 4 ms */
 static tdm_session *session;
 
 static int begin_group(void **unused) {
@@ -118,7 +118,7 @@ static void places_in_arenas_are_told(void **unused) {
   assert_true(in_arenas > elsewhere && elsewhere > 0);
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
   assert_int_equal(count_of(text, ", at "), in_arenas);
-  assert_int_equal(count_of(text, "activations of "), 2); /* of each device */
+  assert_int_equal(count_of(text, "activations of "), 2); /* one line per device */
   free(text);
 }
 

@@ -156,7 +156,7 @@ static void devices_beyond_the_colours_begin_anew(void **state) {
   int first = 0;
   for (const char *at = text; (at = strstr(at, "fillcolor=\"#9cc4f5\"")); at++)
     first++;
-  assert_int_equal(first, 2); /* of sim:0 and sim:8 */
+  assert_int_equal(first, 2); /* nodes on sim:0 and sim:8 */
   assert_non_null(strstr(text, "subgraph cluster_8 {"));
   free(text);
   tdm_picture_deinit(&picture);

@@ -20,10 +20,10 @@ enum {
 };
 
 typedef struct counter_attributes {
-  int64_t length; /* of the output; 0: a scalar, which sums all of every operand */
+  int64_t length; /* length of the output; 0: a scalar, which sums all of every operand */
   int64_t multiplier;
   int64_t addend;
-  int64_t operand; /* of the gradient: which operand it is for */
+  int64_t operand; /* for a gradient: the operand to which it belongs */
 } counter_attributes;
 
 typedef struct counter_node {
@@ -34,7 +34,7 @@ typedef struct counter_node {
 } counter_node;
 
 typedef struct counter_model {
-  int64_t lengths[COUNTER_MOST_VALUES]; /* of each value; the loss counts as 1 */
+  int64_t lengths[COUNTER_MOST_VALUES]; /* length of each value; the loss counts as 1 */
   counter_node nodes[COUNTER_MOST_NODES];
   int node_count;               /* the last is the loss */
   int outputs[COUNTER_OUTPUTS]; /* values */

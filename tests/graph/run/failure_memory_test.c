@@ -186,7 +186,7 @@ static tdm_status play_large(tdm_context *context) {
   return status;
 }
 
-static int ring_layers; /* of the running test */
+static int ring_layers; /* layers in the running test */
 
 /* The same where two devices share in sums that go around. */
 static tdm_status play_ring(tdm_context *context) {

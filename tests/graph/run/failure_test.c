@@ -10,7 +10,7 @@ typedef struct fault_sweep {
   tdm_context *context;
   const char *first;
   const char *second;
-  tdm_tensor_list *parameters; /* of a fresh session, without states */
+  tdm_tensor_list *parameters; /* parameters of a fresh session, without states */
   tdm_tensor_list *after_one;  /* the whole state after one step on it, and after two */
   tdm_tensor_list *after_two;
   test_batch batch;

@@ -54,7 +54,7 @@ static void fewer_rows_end_the_climb(void **unused) {
   for (int i = 0; i < 3; i++)
     tdm_micro_tuning_note(&tuning, 2, 2, false, 500);
   assert_int_equal(tdm_micro_tuning_count(&tuning), 4);
-  tdm_micro_tuning_note(&tuning, 1, 1, false, 1); /* of a run that was late: it counts no more */
+  tdm_micro_tuning_note(&tuning, 1, 1, false, 1); /* a late result, which is ignored */
   tdm_micro_tuning_note(&tuning, 4, 3, false, 100);
   assert_true(tuning.decided);
   assert_int_equal(tdm_micro_tuning_count(&tuning), 2);

@@ -102,7 +102,7 @@ static double interval_ns(const tdm_timeline *timeline) {
 
 typedef struct throughput {
   double of_limit;      /* 1: as fast as the longest stage allows */
-  double overlap_share; /* of the shorter stage's time, the other device is busy as well */
+  double overlap_share; /* share of the shorter stage's time with the other device busy */
 } throughput;
 
 /* In the attempt of that number, from 0. */

@@ -166,7 +166,7 @@ typedef struct mistake {
   bool of_all;    /* not only of rank 0 */
   bool mends;     /* the right way follows */
   bool leaves;    /* rank 0 does at once */
-  unsigned pause; /* of rank 0 before what follows, in microseconds */
+  unsigned pause; /* pause of rank 0 before the next phase, in microseconds */
 } mistake;
 
 static tdm_status step_wrongly(const job_rank *rank, tdm_session *session) {

@@ -360,7 +360,7 @@ static tdm_status count_bytes(job_rank *rank) {
 
 static void bytes_between_ranks_are_those_that_are_explained(void **state) {
   (void)state;
-  enum { HEADER_BYTES = 40, WORDS_BYTES = 512 }; /* of the latter a message has at least as many */
+  enum { HEADER_BYTES = 40, WORDS_BYTES = 512 }; /* of a message; WORDS_BYTES: at least */
   job_rank ranks[2];
   job_must(&(job_options){.rank_count = 2}, count_bytes, ranks);
   for (int r = 0; r < 2; r++) {

@@ -13,7 +13,7 @@ typedef struct layout {
   const char *devices;
   const char *output_device;
   bool stays; /* output_device NULL: it stays on its device; otherwise it is copied to cpu:0 */
-  float numbers[ROWS * OUT + ROWS * WIDTH + OUT * WIDTH]; /* of one process: y, d_x, d_weight */
+  float numbers[ROWS * OUT + ROWS * WIDTH + OUT * WIDTH]; /* y, d_x, d_weight in one process */
 } layout;
 
 static tdm_session *model(tdm_context *context, const layout *how) {

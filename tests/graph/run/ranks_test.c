@@ -196,7 +196,7 @@ static void plain_names_train_on_rank_0_as_in_one_process(void **state) {
 
 typedef struct wanted_devices {
   const char *list;
-  const char *expected; /* of two ranks with two cpu and one sim each */
+  const char *expected; /* devices of two ranks with two cpu and one sim each */
 } wanted_devices;
 
 static tdm_status find_wanted(job_rank *rank) {

@@ -27,7 +27,7 @@ typedef enum drawn_kind {
   JOINED,
   WRITTEN, /* v with the rows of u from `start` on */
   KEEPS,   /* u, whole */
-  SLOPE,   /* of sum(u * weight) by the weight: u */
+  SLOPE,   /* gradient of sum(u * weight) with respect to weight: u */
   SEEN,
 } drawn_kind;
 
@@ -35,7 +35,7 @@ typedef struct drawn {
   drawn_kind kind;
   int u, v;    /* the values that it reads; -1: none */
   int kept;    /* kept value whose memory it reads or writes; -1: none */
-  int version; /* of that: the value that was kept, or has been written last */
+  int version; /* version of that value: the value that was kept, or the last one written */
   int start, rows;
   bool is_output, is_needed;
   tdm_value handle;

@@ -187,7 +187,7 @@ typedef struct writer {
   tdm_tensor *x;
   int left;
   float total;
-  tdm_status refused; /* of a second run at the same time */
+  tdm_status refused; /* status of a second run at the same time */
   run_tally tally;
 } writer;
 

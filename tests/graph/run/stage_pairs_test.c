@@ -14,7 +14,7 @@ enum { SHORTEST_ROW_NS = 12000000, BATCH = 4, RUNS = 8, VIRTUAL_RUNS = 12, ATTEM
 static const char *const devices[] = {"cpu:0", "cpu:1", "sim:0", "sim:1"};
 enum { DEVICES = sizeof devices / sizeof devices[0] };
 
-static const double least_planned = 0.999; /* of the limit that the longest stage sets */
+static const double least_planned = 0.999; /* share of the rate that the longest stage permits */
 static const double least_measured = 0.9;
 
 /* ---- Two stages ---- */
@@ -116,7 +116,7 @@ static double planned(const stage_trial *trial, const tdm_plan *plan) {
   for (int run = 0; run < runs; run++)
     add_run(&self, run, trial->depth);
   assert_ok(tdm_virtual_run(&self.schedule));
-  double busy = 0; /* of a device, in a run: both do the same */
+  double busy = 0; /* busy time of a device in a run; both devices have the same */
   for (size_t i = 0; i < plan->lowered.schedule.step_count; i++)
     busy += rows_of(plan, i) / 2;
   const tdm_virtual_task *tasks = self.schedule.tasks;

@@ -135,7 +135,7 @@ static void a_wait_too_many_changes_nothing(void **state) {
   plan(&f);
   assert_int_equal(f.schedule.steps[3].wait_count, 1);
   const uint64_t offsets[] = {offset_of(&f, first), offset_of(&f, second)};
-  builder_wait(&f.builder, 1, false); /* of step 3, once more */
+  builder_wait(&f.builder, 1, false); /* a second wait in step 3 */
   builder_wait(&f.builder, 0, false); /* and of all before that */
   assert_int_equal(f.schedule.steps[3].wait_count, 3);
   assert_int_equal(tdm_pass_memory(&f.schedule), TDM_OK);
@@ -151,7 +151,7 @@ static void what_no_step_touches_takes_no_room(void **state) {
   begin(&f, 1);
   const uint32_t untouched = builder_storage(&f.builder, TDM_STORAGE_ARENA, 0, 5000);
   const uint32_t first = produce(&f, 0, UINT32_MAX, 1);
-  f.schedule.storages[untouched].offset = f.schedule.storages[first].offset = 640; /* of before */
+  f.schedule.storages[untouched].offset = f.schedule.storages[first].offset = 640; /* as before */
   plan(&f);
   assert_int_equal(f.schedule.arena_bytes[0], 64);
   assert_int_equal(offset_of(&f, untouched), 0);

@@ -30,7 +30,7 @@ uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t ar
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase);
 void builder_reads(struct builder *builder, uint32_t storage);
 void builder_writes(struct builder *builder, uint32_t storage);
-void builder_wait(struct builder *builder, uint32_t step, bool previous); /* of the last step */
+void builder_wait(struct builder *builder, uint32_t step, bool previous); /* in the last step */
 
 /* The three passes, in order. */
 tdm_status schedule_plan(tdm_schedule *schedule);
@@ -48,7 +48,7 @@ struct model {
   uint32_t queues; /* 1: one device; otherwise two queues per device, compute and copies */
   bool training;   /* backward and updates too */
   uint32_t depth;
-  uint64_t seed; /* of the values' sizes */
+  uint64_t seed; /* seed of the sizes of values */
 };
 
 /* A chain of layers over the devices, values crossing between them by copies: activations live

@@ -339,7 +339,7 @@ static void begin_parts(struct fixture *fixture) {
   assert_int_equal(builder.status, TDM_OK);
   const tdm_status status = schedule_plan(schedule);
   if (status != TDM_OK) fail_msg("%s", tdm_last_message());
-  assert_int_equal(schedule->wait_count, 2); /* of the reader; the writers run side by side */
+  assert_int_equal(schedule->wait_count, 2); /* waits of the reader; the writers run concurrently */
   assert_int_equal(schedule->arena_bytes[0], 192);
   assert_int_equal(schedule->storages[2].offset, 100);
 }

@@ -19,7 +19,7 @@ typedef struct scene {
   clog clog;
   test_batch batch;
   test_batch larger;
-  tdm_tensor_list *state; /* of the session, as it began */
+  tdm_tensor_list *state; /* initial state of the session */
   tdm_tensor_list *dict;
   char checkpoint[512];
   char weights[512];

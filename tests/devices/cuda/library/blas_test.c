@@ -22,7 +22,7 @@ static struct {
   cublasMath_t mode;        /* that was set */
   cudaStream_t stream;      /* the same */
   int opened, begun, ended; /* how often */
-  bool is_double;           /* of the requested product */
+  bool is_double;           /* the requested product is in double precision */
   cublasOperation_t operations[2];
   int64_t sizes[6]; /* n, m, k, and strides */
   double factors[2];

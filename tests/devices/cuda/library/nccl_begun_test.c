@@ -19,12 +19,12 @@
 #include <nccl.h>
 
 static struct {
-  ncclResult_t result; /* of functions that create a communicator */
+  ncclResult_t result; /* result of functions that create a communicator */
   ncclComm_t made;     /* by it */
   ncclComm_t aborted;
   int aborts;
   const char *missing; /* a function that the library has not, or "" the library itself */
-  const char *words;   /* of the latest error */
+  const char *words;   /* text of the latest error */
   /* The latest transfer or sum. */
   char call; /* 'a', 's' or 'r' */
   const void *memory[2];

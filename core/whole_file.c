@@ -128,7 +128,7 @@ static tdm_status take_name(const char *name, int *out_descriptor) {
   *out_descriptor = -1;
   const int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
-    return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file beside it");
+    return errno == EEXIST || errno == EINTR ? TDM_OK : fail_io("create a file next to it");
   }
   const bool has_lock = is_locked_now(descriptor);
   const bool has_other = !has_lock && errno == EWOULDBLOCK; /* it removes the file as stale */
@@ -152,7 +152,7 @@ static tdm_status open_temporary(tdm_whole_file *file) {
   }
   if (chosen >= 0) return put_temporary(file, chosen);
   return tdm_fail(TDM_IO,
-                  "cannot create a file beside it: all %d names up to %s are taken, by others who "
+                  "cannot create a file next to it: all %d names up to %s are taken, by others who "
                   "write there or, where the file system has no locks, by saves that were killed",
                   NAME_COUNT, file->temporary);
 }

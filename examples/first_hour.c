@@ -23,7 +23,7 @@ static void tell(tdm_session *session) {
 int main(int argc, char **argv) {
   const bool explain = argc == 2 && strcmp(argv[1], "explain") == 0;
   if (argc > 1 && !explain)
-    return printf("usage: %s [explain]\nTrains for an epoch, or tells of a step.\n", argv[0]) < 0;
+    return printf("usage: %s [explain]\nTrains for an epoch, or explains a step.\n", argv[0]) < 0;
   const char *file = "first_hour.checkpoint";
   tdm_context *context = tdm_context_create(NULL);
   tdm_session_options options = tdm_session_options_default();

@@ -41,8 +41,8 @@ static tdm_status load(const char *name, const char *reason, const tdm_transport
   TDM_TRY(tdm_plugin_open(name, "TANDEM_NET_PATH", &object));
   if (!object) {
     return tdm_fail(TDM_UNAVAILABLE,
-                    "%s asks for the transport %s, and libtandem_%s.so is neither in "
-                    "TANDEM_NET_PATH nor beside the library; TANDEM_NET=none: every process is "
+                    "%s requires the transport %s, and libtandem_%s.so is neither in "
+                    "TANDEM_NET_PATH nor next to the library; TANDEM_NET=none: every process is "
                     "alone",
                     reason, name, name);
   }

@@ -86,7 +86,7 @@ static tdm_status read_fields(tdm_json *json, tdm_safetensors_entry *entry) {
     while (field < count && strcmp(name, field_names[field]) != 0)
       field++;
     if (field == count) return tdm_fail(TDM_CORRUPT_DATA, "unknown field \"%s\"", name);
-    if (met >> field & 1u) return tdm_fail(TDM_CORRUPT_DATA, "%s stands there twice", name);
+    if (met >> field & 1u) return tdm_fail(TDM_CORRUPT_DATA, "%s appears twice", name);
     met |= 1u << field;
     TDM_TRY(read_field(json, field, entry));
     TDM_TRY(tdm_json_more(json, '}', &more));
@@ -159,7 +159,7 @@ static tdm_status check_entry(const tdm_safetensors_entry *entry, int64_t data_b
 }
 
 static tdm_status fail_twice(const char *what, const char *name) {
-  return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" stands there twice", what, name);
+  return tdm_fail(TDM_CORRUPT_DATA, "%s \"%.80s\" appears twice", what, name);
 }
 
 /* ---- Metadata -------------------------------------------------------------------------------- */

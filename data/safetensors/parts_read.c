@@ -40,10 +40,11 @@ static tdm_status check_index(json_t *root, json_t **out_map) {
     if (!text)
       return tdm_fail(TDM_CORRUPT_DATA, "weight_map: the file of \"%.80s\" is no text", name);
     if (!tdm_safetensors_is_part_name(text))
-      return tdm_fail(TDM_CORRUPT_DATA,
-                      "weight_map: \"%.80s\" of \"%.80s\" is no name of a .safetensors file beside "
-                      "the index",
-                      text, name);
+      return tdm_fail(
+          TDM_CORRUPT_DATA,
+          "weight_map: \"%.80s\" of \"%.80s\" is not the name of a .safetensors file next to "
+          "the index",
+          text, name);
   }
   return TDM_OK;
 }

@@ -106,7 +106,7 @@ static tdm_status find_set(part_writer *self) {
     if (is_free) TDM_TRY(take_set(self, &is_free));
     if (is_free) return TDM_OK;
   }
-  return tdm_fail(TDM_IO, "%d sets of parts lie beside the index", (int)MOST_SETS);
+  return tdm_fail(TDM_IO, "%d sets of parts are next to the index", (int)MOST_SETS);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

@@ -135,7 +135,7 @@ static tdm_status give_up_posts(tdm_network *network, tdm_status status, size_t 
 static tdm_status check_room(const tdm_network *network) {
   if (!network->stuck) return TDM_OK;
   TDM_TRY(tdm_network_check_ranks(network)); /* which usually has the reason */
-  return tdm_fail(TDM_UNAVAILABLE, "what ranks tell one another has failed before");
+  return tdm_fail(TDM_UNAVAILABLE, "the exchange between ranks has failed before");
 }
 
 /* ---- Gather ---------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ static tdm_status fail_still(const tdm_network *network, const tdm_network_call 
   static const char *const names[TDM_NET_ALL_REDUCE + 1] = {"send to", "receive from",
                                                             "all-reduce of"};
   return tdm_fail(TDM_UNAVAILABLE,
-                  "the %s %s (%zu bytes) stands still: both ends have waited "
+                  "the %s %s (%zu bytes) is stalled: both ends have waited "
                   "for it for %.3g s and live, so the "
                   "way that the engine takes is cut, or an engine has stopped",
                   names[call->request.kind], text, call->request.bytes,
@@ -163,7 +163,7 @@ tdm_status tdm_network_check_group(tdm_messenger *messenger, tdm_group_wait *wai
     (void)snprintf(in, sizeof(in), " in step %llu", (unsigned long long)wait->step + 1);
   const tdm_status status =
       tdm_fail(TDM_UNAVAILABLE,
-               "%s %s of %s to %s (%zu devices, %zu bytes) stands still%s: all have waited for it "
+               "%s %s of %s to %s (%zu devices, %zu bytes) is stalled%s: all have waited for it "
                "for %.3g s "
                "and live, so the way that their engine takes is cut, or it has stopped",
                wait->what, wait->name ? wait->name : "",

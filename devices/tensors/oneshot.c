@@ -174,7 +174,7 @@ static tdm_status prepare_step(tdm_oneshot *oneshot, tdm_oneshot_step *step, tdm
   for (size_t i = 0; i < output_count && i < TDM_KERNEL_FORMATS; i++)
     dense &= answer.output_formats[i] == TDM_FORMAT_DENSE;
   if (!dense)
-    return tdm_fail(TDM_UNSUPPORTED, "%s of %s wants operands that are not dense",
+    return tdm_fail(TDM_UNSUPPORTED, "%s of %s requires operands that are not dense",
                     kernel->operation, device->name);
   if (answer.workspace_bytes == 0) return TDM_OK;
   const tdm_spec spec = {.dtype = TDM_UINT8,

@@ -231,7 +231,9 @@ void text_parts_release(text_parts *released) {
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 tdm_status text_check_prompt(const text *of, const char *prompt) {
-  if (!*prompt) return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt: there is nothing to go on from");
+  if (!*prompt)
+    return tdm_fail(TDM_INVALID_ARGUMENT,
+                    "--prompt: the text is empty, expected at least one character");
   for (const char *at = prompt; *at; at++)
     if (of->ids[(unsigned char)*at] < 0)
       return tdm_fail(TDM_INVALID_ARGUMENT, "--prompt %s: the text has no character %d", prompt,

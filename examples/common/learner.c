@@ -85,7 +85,7 @@ static tdm_status write_runs(const learner *self, const common_options *given) {
 static tdm_status fail_interrupted(const training *run) {
   const char *path = run->given->checkpoint_path;
   return tdm_fail(TDM_CANCELLED, "interrupted after %lld steps%s%s", (long long)run->step,
-                  path ? ", from which training goes on by --resume " : "; nothing was written",
+                  path ? ", from which --resume continues training " : "; nothing was written",
                   path ? path : "");
 }
 
@@ -211,11 +211,11 @@ static tdm_status resume(training *run, int64_t *out_epoch) {
   run->step = (int64_t)tdm_session_step(self->session);
   if (run->given->steps && run->step >= run->given->steps)
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "--resume %s: it has %lld steps behind it, and --steps asks for %lld", path,
+                    "--resume %s: it has made %lld steps, and --steps is %lld", path,
                     (long long)run->step, (long long)run->given->steps);
   if (*out_epoch < run->given->epochs) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "--resume %s: it has %lld epochs behind it, and --epochs asks for %lld", path,
+                  "--resume %s: it has made %lld epochs, and --epochs is %lld", path,
                   (long long)*out_epoch, (long long)run->given->epochs);
 }
 
@@ -227,7 +227,7 @@ static tdm_status check_options(const common_options *given) {
                                                      : NULL;
   if (given->epochs == 0 && of_training)
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "%s is about training, and --epochs 0 asks for none; --load evaluates what a "
+                    "%s is about training, and --epochs 0 trains nothing; --load evaluates what a "
                     "checkpoint holds",
                     of_training);
   if (given->checkpoint_steps && !given->checkpoint_path)

@@ -32,7 +32,7 @@ static tdm_status open_words(program *self) {
     const tdm_status status = data_saved_words(self->context, self->saved, &self->saved_words);
     if (status != TDM_OK) return fail_within(status, given->common.load_path);
     if (self->saved_words->class_count > MAX_LANGUAGES)
-      return tdm_fail(TDM_UNSUPPORTED, "%s tells %zu languages apart; at most %d are supported",
+      return tdm_fail(TDM_UNSUPPORTED, "%s has %zu languages, expected at most %d",
                       given->common.load_path, self->saved_words->class_count, MAX_LANGUAGES);
   }
   if (only_answers(given)) return TDM_OK;

@@ -88,7 +88,7 @@ tdm_status options_complete(options *given) {
     given->list_count = sizeof default_lists / sizeof *default_lists;
   }
   if (given->list_count == 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "--words: one language leaves nothing to tell apart");
+    return tdm_fail(TDM_INVALID_ARGUMENT, "--words: one language leaves nothing to distinguish");
   return TDM_OK;
 }
 

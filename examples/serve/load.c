@@ -89,7 +89,7 @@ static void check_answer(load *self, client *from) {
   }
   const double apart = told.probability - from->word->probability;
   if (strcmp(told.language, from->word->language) != 0 || apart > TOLERANCE || apart < -TOLERANCE)
-    complain(self, from, "was told otherwise before");
+    complain(self, from, "received another answer before");
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */

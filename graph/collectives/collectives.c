@@ -155,7 +155,7 @@ static void choose(const tdm_sums *sums, const tdm_collective_request *request,
   if (!request->deterministic)
     choose_quickest(sums, latencies, choice);
   else if (!latencies)
-    choice->reason = "in the order of replicas, as deterministic asks";
+    choice->reason = "in the order of replicas, as `deterministic` requires";
 }
 
 /* Chooses ring or tree; a ring requires an element in each piece. */

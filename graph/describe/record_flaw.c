@@ -35,9 +35,9 @@ static const char *stand_in_flaw(const tdm_operation *operation, const tdm_opera
   if (!in_place || in_place == operation) return NULL;
   if (own_flaw(in_place)) return own_flaw(in_place);
   if (in_place->attribute_bytes != operation->attribute_bytes)
-    return "what stands for it has other attributes";
+    return "its replacement has other attributes";
   if (in_place->min_inputs > operation->min_inputs || in_place->max_inputs < operation->max_inputs)
-    return "what stands for it takes other inputs";
+    return "its replacement takes other inputs";
   return NULL;
 }
 

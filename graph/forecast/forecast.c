@@ -208,7 +208,7 @@ static tdm_status check(const tdm_session *session, const tdm_forecast_options *
   if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
   if (options->ranks_sum != TDM_COLLECTIVE_AUTO && tdm_context_rank_count(session->context) > 1)
     return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "forecast options: ranks_sum is for plans of alike ranks; a job's plan has "
+                    "forecast options: ranks_sum is for plans of equal ranks; a job's plan has "
                     "chosen its own");
   return check_algorithm(options->ranks_sum);
 }

@@ -169,7 +169,7 @@ static tdm_status share_gradient(tdm_walk *walk, const char *name, tdm_adjoint *
   const tdm_device *device = tdm_context_device(graph->context, (size_t)place);
   if (!device->described || tdm_context_rank_count(graph->context) > 1)
     return tdm_fail(TDM_UNSUPPORTED,
-                    "%s: alike ranks are for forecasts, and its gradient is on %s, which is not "
+                    "%s: equal ranks are for forecasts, and its gradient is on %s, which is not "
                     "only described",
                     name, device->name);
   if (adjoint->dense) {

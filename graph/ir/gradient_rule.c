@@ -49,18 +49,20 @@ static tdm_status check_told(const tdm_gradient *gradient, size_t index, const c
                              tdm_value told, const tdm_spec *wanted) {
   const tdm_ir_node *node = gradient->node;
   if (!tdm_ir_owns(gradient->graph, told))
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "gradient of %s %s: what it tells of input %zu%s is a value of another graph",
-                    node->operation->name, node->name, index, part);
+    return tdm_fail(
+        TDM_INVALID_ARGUMENT,
+        "gradient of %s %s: what the rule returns for input %zu%s is a value of another graph",
+        node->operation->name, node->name, index, part);
   const tdm_spec *is = &tdm_ir_value_at(gradient->graph, told.index)->spec;
   if (tdm_spec_may_be(is, wanted)) return TDM_OK;
   char has[TDM_SHAPE_TEXT];
   char wants[TDM_SHAPE_TEXT];
-  return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "gradient of %s %s: what it tells of input %zu%s is %s %s, and must be %s %s",
-                  node->operation->name, node->name, index, part, tdm_dtype_name(is->dtype),
-                  tdm_shape_text(&is->shape, has, sizeof has), tdm_dtype_name(wanted->dtype),
-                  tdm_shape_text(&wanted->shape, wants, sizeof wants));
+  return tdm_fail(
+      TDM_INVALID_ARGUMENT,
+      "gradient of %s %s: what the rule returns for input %zu%s is %s %s, and must be %s %s",
+      node->operation->name, node->name, index, part, tdm_dtype_name(is->dtype),
+      tdm_shape_text(&is->shape, has, sizeof has), tdm_dtype_name(wanted->dtype),
+      tdm_shape_text(&wanted->shape, wants, sizeof wants));
 }
 
 static bool is_heard(const tdm_gradient *gradient, size_t index) {

@@ -203,7 +203,7 @@ static tdm_status choose_node(const lowering_state *state, const tdm_ir_node *no
   if (!other) return TDM_OK;
   const size_t output_count = tdm_ir_output_count(other, node->attributes);
   if (output_count < node->output_count || output_count > TDM_KERNEL_MAX_OUTPUTS)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: what stands for it makes %zu outputs, not %u",
+    return tdm_fail(TDM_INVALID_ARGUMENT, "%s %s: its replacement has %zu outputs, expected %u",
                     operation->name, node->name, output_count, node->output_count);
   out_node->operation = other;
   out_node->output_count = (uint16_t)output_count;

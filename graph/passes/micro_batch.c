@@ -108,7 +108,7 @@ static tdm_status refuse_joined(const tdm_chunked *chunked, const tdm_ir_node *n
     if (producer && outermost(chunked->graph, producer->parallel_region) ==
                         outermost(chunked->graph, node->parallel_region))
       return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "micro-batches: %s goes on with rows and with %s, which is of the whole "
+                      "micro-batches: %s uses rows and also %s, which is of the whole "
                       "batch, in a parallel region",
                       node->name, producer->name);
   }

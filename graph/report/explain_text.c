@@ -133,7 +133,7 @@ static void print_head(const tdm_plan *plan, FILE *out) {
   for (uint32_t a = 0; plan->arena_devices && a < schedule->arena_count; a++)
     print_activations(plan, a, out);
   if (tdm_context_red_zones(plan->graph.context))
-    fprintf(out, "  red zones: every value in memory of its own, as TANDEM_RED_ZONES asks\n");
+    fprintf(out, "  red zones: every value in memory of its own, as TANDEM_RED_ZONES requires\n");
 }
 
 static void print_transfer(const tdm_plan *plan, const tdm_ir_node *node, FILE *out) {

@@ -69,7 +69,7 @@ static void print_bound(const tdm_timeline *timeline, const tdm_timeline_summary
   if (summary->bound_row == NONE) return;
   const uint64_t bound_ns = summary->row_path[summary->bound_row];
   if (path->caller_ns > bound_ns && path->caller_ns > path->handing_ns)
-    fprintf(out, "bound by the caller, who asks for runs late; among the queues ");
+    fprintf(out, "bound by the caller, who requests runs late; among the queues ");
   else if (path->core_ns > bound_ns && path->core_ns > path->handing_ns)
     fprintf(out, "bound by copies that wait for a core; among the queues ");
   else if (path->handing_ns > bound_ns)

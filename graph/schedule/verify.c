@@ -129,7 +129,7 @@ static tdm_status fail_unordered(const struct verifier *verifier, uint32_t step,
   uint32_t run = 0;
   const size_t other_step = step_of_event(verifier, other, &run);
   return tdm_fail(TDM_INTERNAL,
-                  "step %u of run %u touches storage %u, but nothing orders it behind step %zu of "
+                  "step %u of run %u touches storage %u, but nothing orders it after step %zu of "
                   "run %u, which touches storage %u",
                   step, verifier->run + 1, storage, other_step, run + 1, other_storage);
 }

@@ -77,8 +77,7 @@ static tdm_status check_phase(const struct ranges *ranges, size_t index) {
   const tdm_step *step = &schedule->steps[index];
   const uint8_t before = index == 0 ? TDM_PHASE_MAIN : schedule->steps[index - 1].phase;
   if (step->phase > TDM_PHASE_UPDATE || step->phase < before) {
-    return tdm_fail(TDM_INTERNAL, "step %zu of the main phase stands behind the update phase",
-                    index);
+    return tdm_fail(TDM_INTERNAL, "step %zu of the main phase follows the update phase", index);
   }
   if (step->phase != before) {
     memset(ranges->positions, 0, schedule->queue_count * sizeof(uint32_t));
@@ -98,8 +97,8 @@ static tdm_status check_single_queue(const tdm_schedule *schedule) {
   for (size_t s = 1; s < count; s++) {
     if (schedule->steps[s].queue != schedule->steps[0].queue) {
       return tdm_fail(TDM_INTERNAL,
-                      "step %zu runs on queue %u, beside updates that wait for no phase", s,
-                      schedule->steps[s].queue);
+                      "step %zu runs on queue %u, concurrently with updates that wait for no phase",
+                      s, schedule->steps[s].queue);
     }
   }
   return TDM_OK;

@@ -74,7 +74,7 @@ static tdm_status join_ends(ranks_walk *walk) {
 static tdm_status check_match(const ranks_walk *walk, const match *found) {
   for (int side = 0; side < 2; side++) {
     if (found->ranks[side] != NONE) continue;
-    return tdm_fail(TDM_INTERNAL, "message %u is %s by step %u of rank %u, and %s by nobody",
+    return tdm_fail(TDM_INTERNAL, "message %u is %s by step %u of rank %u, and never %s",
                     found->number, side ? "sent" : "received", found->steps[!side],
                     found->ranks[!side], side ? "received" : "sent");
   }

@@ -60,8 +60,8 @@ static tdm_status check_order(const ranks_walk *walk, uint32_t rank, way *ways) 
     way *by = find_way(ways, &count, message);
     if (by->latest > found->steps[1])
       return tdm_fail(TDM_INTERNAL,
-                      "rank %u sends message %u to rank %u behind one that is received after it",
-                      rank, message->number, message->peer);
+                      "rank %u sends message %u to rank %u after one that is received later", rank,
+                      message->number, message->peer);
     by->latest = found->steps[1];
   }
   return TDM_OK;

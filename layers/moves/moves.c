@@ -60,7 +60,7 @@ tdm_value tdm_flatten(tdm_graph *graph, const char *name, tdm_value x, int first
   char text[TDM_SHAPE_TEXT];
   if (begin > end)
     return tdm_graph_fail(graph, TDM_INVALID_ARGUMENT,
-                          "flatten %s: x is %s, and dimension %d stands before dimension %d", name,
+                          "flatten %s: x is %s, and dimension %d precedes dimension %d", name,
                           tdm_shape_text(&has, text, sizeof text), last, first);
   if (begin == end) return x;
   tdm_shape wanted = {.rank = has.rank - (end - begin)};

@@ -295,7 +295,7 @@ static bool read_dimensions(tdm_graph *graph, const char *function, const char *
     const int counted = tdm_layer_dimension(graph, function, name, shape, dimensions[i]);
     if (counted < 0) return false;
     if ((seen >> counted & 1) != 0) {
-      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d stands twice", function,
+      tdm_graph_fail(graph, TDM_INVALID_ARGUMENT, "%s %s: dimension %d is given twice", function,
                      name, dimensions[i]);
       return false;
     }

@@ -170,7 +170,7 @@ static bool read_equation(const einsum *self, const tdm_value *values, size_t co
   if (strncmp(text, "->", 2) != 0) return refuse(self, "a \"-\" that is no arrow");
   text += 2;
   if (!read_term(self, &text, dotted, out_result)) return false;
-  if (*text) return refuse(self, "something stands behind the result");
+  if (*text) return refuse(self, "characters follow the result");
   return check_result(self, operands, count, out_result);
 }
 
@@ -190,7 +190,7 @@ static bool take_diagonals(const einsum *self, term *of) {
       if (of->labels[k] != label) continue;
       const tdm_shape shape = tdm_value_shape(self->graph, of->value);
       if (!tdm_dim_is_size(shape.dims[i]) || shape.dims[i] != shape.dims[k])
-        return refuse(self, "dimensions of a letter that stands twice must be one size");
+        return refuse(self, "dimensions of a letter that occurs twice must have the same size");
       of->value = tdm_diagonal(self->graph, self->name, of->value, 0, i, k);
       if (!tdm_value_is_valid(of->value)) return false;
       remove_label(of, k);

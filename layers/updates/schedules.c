@@ -162,7 +162,7 @@ tdm_status tdm_rate_schedule_sequential(const tdm_rate_schedule *parts, size_t c
   for (size_t i = 0; i + 1 < count; i++) {
     if (milestones[i] <= (i > 0 ? milestones[i - 1] : 0))
       return tdm_fail(TDM_INVALID_ARGUMENT,
-                      "schedule sequential: milestone %zu is %lld, and must be behind step %lld", i,
+                      "schedule sequential: milestone %zu is %lld, expected more than step %lld", i,
                       (long long)milestones[i], (long long)(i > 0 ? milestones[i - 1] : 0));
     out_schedule->steps[1 + i] = milestones[i];
   }

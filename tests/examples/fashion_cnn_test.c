@@ -49,9 +49,9 @@ static void goes_on_from_a_checkpoint(void **state) {
   const char *resume = "--images 128 --place '*=cpu:0' --resume half.safetensors";
   const double on = accuracy_after(3, resume);
   assert_true(on == accuracy_after(3, resume));
-  program_expect(
-      "--epochs 2 --batch 32 --images 128 --resume half.safetensors", 1,
-      (const char *const[]){"--resume half.safetensors", "2 epochs behind it", "asks for 2", NULL});
+  program_expect("--epochs 2 --batch 32 --images 128 --resume half.safetensors", 1,
+                 (const char *const[]){"--resume half.safetensors", "it has made 2 epochs",
+                                       "--epochs is 2", NULL});
   program_expect("--epochs 3 --batch 16 --images 128 --resume half.safetensors", 1,
                  (const char *const[]){"--resume", "checkpoint/loader", "batch size was 32", NULL});
   program_expect("--epochs 0 --images 128 --resume half.safetensors", 1,

@@ -378,7 +378,7 @@ static const bad_case numbers_that_are_not_legal[] = {
     {"tril", "two dimensions", triangle_of_vector},
     {"unsqueeze", "6", unsqueezed_beyond},
     {"squeeze", "not 1", squeezed_four},
-    {"flatten", "stands before", flattened_backwards},
+    {"flatten", "precedes", flattened_backwards},
     {"stack", "0 values", stack_of_none},
     {"expand", "dimension of 1", expanded_four},
     {"expand", "tdm_expand_as", expanded_to_name},

@@ -37,7 +37,7 @@ static void tell_nvidia(teller *tell, void *user) {
     PRODUCTS = sizeof products / sizeof *products,
     HOW = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE
   };
-  char why[DETAIL_BYTES] = "without a driver nothing asks for it";
+  char why[DETAIL_BYTES] = "not used without a driver";
   library driver = {"CUDA driver", "GPUs", false, "libcuda.so.1"};
   library cublas = {"cuBLAS", "products of matrices on GPUs", false, why};
   driver.found = dlopen("libcuda.so.1", HOW) != NULL;

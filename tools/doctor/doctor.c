@@ -74,7 +74,7 @@ static void check_processors(doctor *self) {
   cpu_set_t allowed;
   const long there = sysconf(_SC_NPROCESSORS_ONLN);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-    say(self, NOTE, "processors", "the system does not tell which may be used");
+    say(self, NOTE, "processors", "the system does not report which may be used");
     return;
   }
   const int may = CPU_COUNT(&allowed);
@@ -89,7 +89,7 @@ static void check_processors(doctor *self) {
   if (read_line("/sys/fs/cgroup/cpu.max", quota, sizeof quota) &&
       sscanf(quota, "%lf %lf", &granted, &period) == 2 && granted < period * may)
     say(self, WARNING, "processors",
-        "a control group grants the time of %.1f: threads beyond that stand still by turns; "
+        "a control group grants the time of %.1f: threads beyond that are suspended by turns; "
         "TANDEM_CPU_DEVICES and taskset limit them",
         granted / period);
 }
@@ -117,7 +117,7 @@ static void check_memory(doctor *self, tdm_context *context) {
 static void check_huge_pages(doctor *self) {
   char line[128];
   if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line)) {
-    say(self, NOTE, "huge pages", "the system does not tell of them");
+    say(self, NOTE, "huge pages", "the system does not report them");
   } else if (strstr(line, "[never]")) {
     say(self, WARNING, "huge pages",
         "off: large tensors lie on pages of 4 KiB, which are slower to fill and to walk; "
@@ -144,8 +144,7 @@ static void read_allowed_nodes(char *nodes, size_t capacity) {
 static void check_nodes(doctor *self) {
   char online[128], allowed[256], balancing[16];
   if (!read_line("/sys/devices/system/node/online", online, sizeof online)) {
-    say(self, NOTE, "NUMA",
-        "the system does not tell of its nodes: memory lies where it happens to");
+    say(self, NOTE, "NUMA", "the system does not report its nodes: memory may be on any node");
     return;
   }
   read_allowed_nodes(allowed, sizeof allowed);

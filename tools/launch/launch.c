@@ -239,7 +239,7 @@ static void set_environment(const launch_options *options, mpi_name name, const 
 static bool check_words(const launch_options *options) {
   for (char **word = options->program; *word; word++)
     if (strcmp(*word, ":") == 0)
-      return bad_usage("the launcher would begin another program behind the argument",
+      return bad_usage("the launcher would begin another program after the argument",
                        "':'; write it within a word, or start PROGRAM by a script");
   return true;
 }

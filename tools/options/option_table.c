@@ -75,7 +75,7 @@ static tdm_status take_operand(const option_table *table, void *options, char **
                                bool is_second, bool *out_ends) {
   const option *operand = table->operand;
   if (!operand || is_second)
-    return tdm_fail(TDM_INVALID_ARGUMENT, "there is no option \"%s\"; --help tells them", words[0]);
+    return tdm_fail(TDM_INVALID_ARGUMENT, "there is no option \"%s\"; --help lists them", words[0]);
   int taken;
   *out_ends = operand->kind == OPTION_REST;
   return take_value(operand, options, words, &taken);

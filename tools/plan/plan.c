@@ -114,8 +114,7 @@ static void print_unusual(const tdm_picture *picture) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < picture->node_count; i++)
     count += picture->nodes[i].route && picture->nodes[i].unusual;
-  if (count > 0)
-    printf("  besides %u that refresh copies, which a step behind another passes over\n", count);
+  if (count > 0) printf("  besides %u that refresh copies, which consecutive steps skip\n", count);
 }
 
 static tdm_status print_transfers(tdm_picture *picture) {

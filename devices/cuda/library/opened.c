@@ -94,7 +94,7 @@ const tdm_cuda_library *tdm_cuda_library_open(const char **out_reason) {
     return NULL;
   }
   if (!object) {
-    *out_reason = "no kernels: libtandem_cuda.so is neither in TANDEM_CUDA_PATH nor beside "
+    *out_reason = "no kernels: libtandem_cuda.so is neither in TANDEM_CUDA_PATH nor next to "
                   "the library (Debian: libtandem-cuda)" TDM_CUDA_PASSED_OVER;
     return NULL;
   }

@@ -109,7 +109,7 @@ static void a_key_twice_among_many_is_found(void **state) {
   append(&file, "\"key\\u0037\":\"\"}}"); /* key7 */
   end_file(&file, path, "twice.safetensors");
   assert_opens_within(fixture, path, &file, TDM_CORRUPT_DATA, 0);
-  assert_message("twice.safetensors: __metadata__: key \"key7\" stands there twice");
+  assert_message("twice.safetensors: __metadata__: key \"key7\" appears twice");
 }
 
 static void many_tensors_cost_little(void **state) {

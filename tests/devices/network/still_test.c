@@ -154,7 +154,7 @@ static void assert_stands_still(tdm_group_wait wait, const char *words) {
   while (!tdm_control_failed(tdm_network_control(in.ranks[2].network), &failure))
     (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   char text[TDM_CONTROL_TEXT_BYTES];
-  assert_non_null(strstr(tdm_control_failure_text(&failure, text), "stands still"));
+  assert_non_null(strstr(tdm_control_failure_text(&failure, text), "is stalled"));
   close_job(&in);
 }
 
@@ -162,11 +162,11 @@ static void what_stands_still_is_told_in_full(void **unused) {
   (void)unused;
   assert_stands_still((tdm_group_wait){.what = "joining", .name = "the group", .bytes = 0},
                       "joining the group of host:0/cuda:0 to host:2/cuda:0 (3 devices, 0 bytes) "
-                      "stands still: all have waited for it for 100 s and live, so the way that "
+                      "is stalled: all have waited for it for 100 s and live, so the way that "
                       "their engine takes is cut, or it has stopped");
   assert_stands_still(
       (tdm_group_wait){.what = "the sum", .bytes = 12, .position = 7, .step = 4},
-      "the sum  of host:0/cuda:0 to host:2/cuda:0 (3 devices, 12 bytes) stands still in step 5: "
+      "the sum  of host:0/cuda:0 to host:2/cuda:0 (3 devices, 12 bytes) is stalled in step 5: "
       "all "
       "have waited for it for 100 s and live, so the way that their engine takes is cut, or it has "
       "stopped");
@@ -177,8 +177,8 @@ static void what_stands_still_is_told_in_full(void **unused) {
                        .between = true,
                        .members = {2, 1},
                        .position = 7},
-      "the send rows of host:2/cuda:0 to host:1/cuda:0 (2 devices, 12 bytes) stands "
-      "still in step 1: all have waited for it for 100 s and live, so the way that "
+      "the send rows of host:2/cuda:0 to host:1/cuda:0 (2 devices, 12 bytes) is "
+      "stalled in step 1: all have waited for it for 100 s and live, so the way that "
       "their engine takes is cut, or it has stopped");
 }
 

@@ -453,7 +453,7 @@ static void plans_tell_the_algorithm(void **unused) {
   tdm_session *session = make_session(&in_order, TDM_COLLECTIVE_AUTO);
   train(session, 1);
   char *text = printed(session, print_explain, NULL, TDM_PLAN_TEXT);
-  if (!strstr(text, ", chain: in the order of replicas, as deterministic asks; 0 updated"))
+  if (!strstr(text, ", chain: in the order of replicas, as `deterministic` requires; 0 updated"))
     fail_msg("%s", text);
   if (!strstr(text, "of a sum over devices, chain")) fail_msg("%s", text);
   free(text);
@@ -476,7 +476,7 @@ static void unknown_algorithms_are_refused(void **unused) {
   const tdm_session_options both =
       OPTIONS(tdm_session_options, o.collective = TDM_COLLECTIVE_RING, o.deterministic = true);
   assert_null(tdm_session_create(graph, &both));
-  assert_message("a ring does not add in the order of replicas, as deterministic asks");
+  assert_message("a ring does not add in the order of replicas, as `deterministic` requires");
   tdm_graph_release(graph);
 }
 

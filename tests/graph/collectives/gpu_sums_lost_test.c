@@ -279,7 +279,7 @@ static void a_sum_that_stands_still_is_told_though_all_live(void **state) {
     (void)snprintf(words, sizeof words, "of host:0/cuda:0 to host:%d/cuda:%d (%d devices, ",
                    count - 1, count - 1, count);
     expect_stalled(&of, count, 2, words);
-    expect_stalled(&of, count, 2, " bytes) stands still in step 2: ");
+    expect_stalled(&of, count, 2, " bytes) is stalled in step 2: ");
     expect_stalled(&of, count, 2, "the sum model/");
   }
 }

@@ -271,7 +271,7 @@ static void devices_that_are_here_have_no_alike_ranks(void **state) {
   (void)state;
   tdm_context *context = context_of(HEAD "\"hosts\": 4, " DEVICE HOST NETWORK);
   assert_null(place_on(context, "cpu:1", 2));
-  assert_non_null(strstr(tdm_last_message(), "fc.weight: alike ranks are for forecasts"));
+  assert_non_null(strstr(tdm_last_message(), "fc.weight: equal ranks are for forecasts"));
   assert_null(place_on(context, "paper:0", -1));
   assert_non_null(strstr(tdm_last_message(), "alike_ranks is -1"));
   assert_null(place_on(context, "paper:0", TDM_MAX_ALIKE_RANKS + 1));

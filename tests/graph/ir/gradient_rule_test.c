@@ -213,7 +213,8 @@ static void what_cannot_be_an_adjoint_is_refused(void **unused) {
       else
         (added ? tdm_gradient_add_rows : tdm_gradient_set_sparse)(&gradient, 0, told, indices,
                                                                   count);
-      (void)snprintf(message, sizeof message, "gradient of mine layer: what it tells of input 0%s",
+      (void)snprintf(message, sizeof message,
+                     "gradient of mine layer: what the rule returns for input 0%s",
                      cases[i].message);
       assert_status(gradient.status, TDM_INVALID_ARGUMENT);
       assert_string_equal(tdm_last_message(), message);

@@ -140,7 +140,7 @@ static void micro_batches_refuse_to_read_it_in_a_part(void **unused) {
   const tdm_session_options options =
       OPTIONS(tdm_session_options, o.micro_batches = 2, o.batch_dimension = "batch");
   assert_null(tdm_session_create(graph, &options));
-  assert_message("centred goes on with rows and with mean, which is of the whole batch");
+  assert_message("centred uses rows and also mean, which is of the whole batch");
   tdm_graph_release(graph);
 }
 

@@ -121,7 +121,7 @@ static void the_text_says_what_bounds(void **unused) {
   static const char queue[] = "\nbound by cpu:0 compute: ";
   static const char handing[] = "\nbound by handing over between commands; among the queues cpu:0";
   static const char caller[] =
-      "\nbound by the caller, who asks for runs late; among the queues cpu";
+      "\nbound by the caller, who requests runs late; among the queues cpu";
   expect_bound(30, 20, 10, queue);
   expect_bound(30, 10, 20, queue);
   expect_bound(30, 30, 30, queue);

@@ -264,7 +264,7 @@ static void a_cut_link_is_told_while_ranks_hear_of_one_another(void **state) {
     job_must(&(job_options){.rank_count = count, .watch = &watch, .user = &of}, lose_link, ranks);
     for (int r = 0; r < count; r++) {
       assert_true(of.happened[r]);
-      static const char waited[] = "stands still: both ends have waited for it for ";
+      static const char waited[] = "is stalled: both ends have waited for it for ";
       const char *found = strstr(of.messages[r], waited);
       const double seconds = found ? strtod(found + strlen(waited), NULL) : 0;
       if (seconds < 0.9 || seconds > 3600) fail_msg("rank %d says \"%s\"", r, of.messages[r]);

@@ -119,9 +119,9 @@ static tdm_status verify(const struct ring *ring) {
 static void what_has_not_two_ends_is_refused(void **state) {
   (void)state;
   REFUSES(ring.messages[0][1].end = TDM_MESSAGE_NONE,
-          "message 11 is received by step 0 of rank 1, and sent by nobody");
+          "message 11 is received by step 0 of rank 1, and never sent");
   REFUSES(ring.messages[1][0].end = TDM_MESSAGE_NONE,
-          "message 11 is sent by step 1 of rank 0, and received by nobody");
+          "message 11 is sent by step 1 of rank 0, and never received");
   REFUSES(ring.messages[2][3].number = 12, "message 12 is sent twice");
   REFUSES(ring.messages[2][1].number = 12, "message 12 is received twice");
   REFUSES(ring.messages[1][2].end = TDM_MESSAGE_RECEIVE, "message 12 is received twice");
@@ -140,9 +140,9 @@ static void ends_that_disagree_are_refused(void **state) {
 static void messages_in_another_order_are_refused(void **state) {
   (void)state;
   REFUSES((ring.messages[1][2].number = 13, ring.messages[1][3].number = 12),
-          "rank 1 sends message 12 to rank 2 behind one that is received after it");
+          "rank 1 sends message 12 to rank 2 after one that is received later");
   REFUSES((ring.messages[2][0].number = 13, ring.messages[2][1].number = 12),
-          "behind one that is received after it");
+          "after one that is received later");
   REFUSES(ring.schedules[1].steps[3].queue = COMPUTE, "message 13 of rank 1 is on queue 0, not 1");
 }
 
@@ -169,7 +169,7 @@ static void messages_to_each_rank_have_their_order(void **state) {
   (void)state;
   REFUSES_AFTER(begin_star(&ring),
                 (ring.messages[1][0].number = 23, ring.messages[1][1].number = 21),
-                "rank 0 sends message 23 to rank 1 behind one that is received after it");
+                "rank 0 sends message 23 to rank 1 after one that is received later");
 }
 
 /* The step waits for another step, any one, instead of those that it waited for. */
@@ -410,7 +410,7 @@ static void exchange(tdm_step_message *a, tdm_step_message *b) {
 static void what_devices_exchange_has_one_order(void **state) {
   (void)state;
   REFUSES_OF_DEVICES(ring.messages[0][0].end = TDM_MESSAGE_NONE,
-                     "message 20 is received by step 0 of rank 1, and sent by nobody");
+                     "message 20 is received by step 0 of rank 1, and never sent");
   REFUSES_OF_DEVICES(ring.messages[1][1].partner = 1,
                      "message 21 goes from device 2 to device 1, and is received by device 3 from "
                      "device 2");
@@ -453,7 +453,7 @@ static void begin_pairs(struct ring *ring) {
 static void pairs_of_devices_have_their_order(void **state) {
   (void)state;
   REFUSES_AFTER(begin_pairs(&ring), exchange(&ring.messages[0][0], &ring.messages[0][3]),
-                "rank 0 sends message 31 to rank 1 behind one that is received after it");
+                "rank 0 sends message 31 to rank 1 after one that is received later");
   REFUSES_AFTER(begin_pairs(&ring), ring.schedules[0].steps[3].queue = SEND,
                 "message 34 of rank 0 is on queue 1, not 2 as those before it");
 }

@@ -93,7 +93,7 @@ static void indices_out_of_range_are_refused(void **state) {
   REFUSES(plan->steps[2].position = 0, "step 2 has position 0 on its queue, not 1");
   REFUSES(plan->depth = 0, "no run");
   REFUSES(plan->accesses[1].storage = 99, "step 0 touches storage 99 of 5");
-  REFUSES(plan->steps[3].phase = 7, "step 3 of the main phase stands behind");
+  REFUSES(plan->steps[3].phase = 7, "step 3 of the main phase follows");
   REFUSES(plan->storages[X].whole = W + 1, "storage 0 is no part of storage 3");
   REFUSES(plan->storages[W].whole = X + 1, "storage 3 is no part of storage 0");
 }
@@ -217,12 +217,12 @@ static void unordered_accesses_are_refused(void **state) {
   (void)state;
   /* Removes the wait: the read of x is unordered. */
   REFUSES(plan->steps[1].wait_count = 0,
-          "step 1 of run 1 touches storage 0, but nothing orders it behind step 0 of run 1");
+          "step 1 of run 1 touches storage 0, but nothing orders it after step 0 of run 1");
   /* x lies where step 0 of the next run writes it while this one is read. */
-  REFUSES(plan->slots = 1, "step 0 of run 2 touches storage 0, but nothing orders it behind");
+  REFUSES(plan->slots = 1, "step 0 of run 2 touches storage 0, but nothing orders it after");
   /* The update is on a queue of its own: the next run's reader of w does not wait for it. */
   REFUSES((plan->queue_count = 3, plan->steps[3].queue = 2),
-          "step 1 of run 2 touches storage 3, but nothing orders it behind step 3 of run 1");
+          "step 1 of run 2 touches storage 3, but nothing orders it after step 3 of run 1");
 }
 
 static void wrong_bytes_are_refused(void **state) {
@@ -237,8 +237,8 @@ static void persistent_writes_stay_in_their_phase(void **state) {
   (void)state;
   REFUSES((plan->steps[3].phase = TDM_PHASE_MAIN, plan->steps[3].position = 2),
           "step 3 of the main phase writes persistent storage 3 and is no refresh");
-  REFUSES(plan->steps[1].phase = TDM_PHASE_UPDATE, "step 2 of the main phase stands behind");
-  REFUSES(plan->two_phase = false, "step 1 runs on queue 0, beside updates");
+  REFUSES(plan->steps[1].phase = TDM_PHASE_UPDATE, "step 2 of the main phase follows");
+  REFUSES(plan->two_phase = false, "step 1 runs on queue 0, concurrently with updates");
 }
 
 static void a_sound_change_is_accepted(void **state) {

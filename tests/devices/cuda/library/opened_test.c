@@ -44,7 +44,7 @@ static void expect_without(const char *folder, const char *reason) {
 
 static void a_missing_library_is_told(void **state) {
   (void)state;
-  expect_without("/nowhere", "libtandem_cuda.so is neither in TANDEM_CUDA_PATH nor beside");
+  expect_without("/nowhere", "libtandem_cuda.so is neither in TANDEM_CUDA_PATH nor next to");
 }
 
 static void a_library_of_another_version_is_refused(void **state) {

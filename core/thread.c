@@ -17,10 +17,10 @@
 /* Kernels and planning need some hundred KiB; the process's own limit may be lower. */
 #define LEAST_STACK_BYTES ((size_t)1 << 20)
 
-/* In ns; 0 would select the default. */
+/* Slack of the thread's timers; 0 would select the kernel's default. */
 enum { TIMER_SLACK_NS = 1000 };
 
-/* In ns; the shortest slice that the kernel grants. */
+/* The shortest time slice that the kernel grants. */
 enum { PROMPT_SLICE_NS = 100000 };
 
 /* The kernel's struct sched_attr, first version (sched_setattr(2)), which the C library lacks. */

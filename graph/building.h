@@ -299,7 +299,7 @@ TDM_API void tdm_split_evenly(tdm_graph *graph, const char *name, tdm_value x, i
 TDM_API tdm_value tdm_concat(tdm_graph *graph, const char *name, const tdm_value *parts,
                              size_t count, int dimension);
 
-/* How one value enters a parallel region. */
+/* Describes how one value enters a parallel region. */
 typedef struct tdm_scatter {
   tdm_value value; /* The value. */
   /* The dimension that is cut into chunks; negative: from the end. TDM_BROADCAST: every replica

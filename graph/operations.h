@@ -60,7 +60,7 @@ typedef struct tdm_work {
 
 /* Precision of an operation in mixed precision, by the rules of PyTorch's autocast. */
 typedef enum tdm_precision {
-  TDM_PRECISION_UNSAID, /* As TDM_PRECISION_FLOAT32. */
+  TDM_PRECISION_UNSAID, /* The default: the same as TDM_PRECISION_FLOAT32. */
   /* The lower precision: for sums of products, which gain most and lose least. */
   TDM_PRECISION_LOWER,
   TDM_PRECISION_FLOAT32, /* float32: for exponentials, powers, long sums, losses and updates. */

@@ -191,7 +191,7 @@ bool tdm_gradient_rows_pay(tdm_gradient *gradient, size_t ids, int64_t rows);
 /* Returns the state "optimizer/PARAMETER/name" of parameter index, on the parameter's device and of
  * its dtype: a scalar or of the parameter's shape, initially 0. */
 tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name, bool scalar);
-/* The same with an initial value for each element. */
+/* Declares a state whose elements all begin with an initial value. */
 tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
                                  double value);
 /* The same with its own shape, initially 0. If the parameter is a table in shards, the state has as

@@ -49,7 +49,7 @@ static opened_model open_or_fail(tdm_context *context, const model_request *requ
 
 /* ---- Learning ---- */
 
-/* The same chunks, all on one device. */
+/* Opens the model with all its chunks on one device. */
 static opened_model open_on_one(tdm_context *context, const subject *asked, int device) {
   static const char *const devices[] = {"cpu:0", "cpu:1"};
   static const char *const lists[] = {"cpu:0,cpu:0", "cpu:1,cpu:1"};

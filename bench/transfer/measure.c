@@ -1,4 +1,5 @@
-/* From groups to results: buffers for the largest size, then sample by sample, size by size. */
+/* Measures groups of copies: allocates buffers for the largest size, and takes samples of each
+ * size. */
 #include "bench/transfer/measure.h"
 
 #include <stdio.h>
@@ -99,7 +100,7 @@ static tdm_status take_samples(sampling *mine, const copy_counts *counts, int co
   return status;
 }
 
-/* From ns a sample to the unit of the case. */
+/* Converts the ns of samples to the unit of the case, and adds the results. */
 static tdm_status add_results(sampling *mine, const copy_counts *counts, int count,
                               results *out_results) {
   const bool whole = mine->wanted->subject->is_latency;

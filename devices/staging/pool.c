@@ -215,7 +215,7 @@ static void wait_a_turn(tdm_pool *pool, bool first) {
   tdm_context_bell_release(pool->context, bell);
 }
 
-/* Without the mutex: passes the buffer to the user, or frees it. */
+/* Passes the buffer to the user, or frees it. The caller does not hold the mutex. */
 static tdm_status finish_take(tdm_pool *pool, tdm_pool_buffer *buffer, bool reused,
                               tdm_staging **out_staging) {
   const tdm_status status = reused ? TDM_OK : tdm_pool_buffer_make(pool, buffer);

@@ -14,7 +14,7 @@ typedef struct clothes_options {
 
 enum { CLOTHES_ROW_COUNT = 3 };
 extern const option clothes_rows[CLOTHES_ROW_COUNT];
-/* Where Debian's package puts the files. */
+/* Folder of the files in Debian's package. */
 #define FASHION_MNIST_FOLDER "/usr/share/datasets/fashion-mnist"
 
 /* A model. Its options are a clothes_options, whose rows are clothes_rows. */

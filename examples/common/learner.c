@@ -65,7 +65,7 @@ static bool goes_on(const training *run) {
   return !interrupt_came() && (!run->given->steps || run->step < run->given->steps);
 }
 
-/* After a step, the last one too; at an epoch's end there is a checkpoint anyway. */
+/* Returns true if a checkpoint is due after this step. The end of an epoch always writes one. */
 static bool is_time_for_checkpoint(const training *run, bool is_last, int64_t done,
                                    int64_t batch_count) {
   const common_options *given = run->given;

@@ -10,7 +10,7 @@ void steps_start(steps *all, tdm_session *session) {
   pthread_cond_init(&all->changed, NULL);
 }
 
-/* On the loop. */
+/* Records the result of a step. Runs on the loop's thread. */
 static void on_step(void *user, tdm_run_result *result) {
   step *ended = user;
   steps *all = ended->all;
@@ -27,7 +27,7 @@ static void on_step(void *user, tdm_run_result *result) {
   pthread_mutex_unlock(&all->lock);
 }
 
-/* Under the lock; NULL: all are under way. */
+/* Returns an unused step, or NULL if all are in flight. The caller holds the lock. */
 static step *find_place(steps *all) {
   for (int i = 0; i < STEPS_IN_FLIGHT; i++)
     if (all->places[i].rows == 0) return &all->places[i];

@@ -5,7 +5,7 @@
 
 #include "tools/options/command_line.h"
 
-/* Where Debian's packages put their word lists. */
+/* Folder of the word lists in Debian's packages. */
 #define DICTIONARY "/usr/share/dict/"
 static const word_list default_lists[] = {
     {"english", DICTIONARY "american-english"}, {"french", DICTIONARY "french"},

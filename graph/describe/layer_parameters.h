@@ -10,7 +10,7 @@
 tdm_value tdm_declare_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
                                 tdm_dtype dtype, const tdm_shape *shape,
                                 const tdm_initializer *initializer);
-/* The same for a state on the device of `like`. */
+/* Declares a state likewise, on the device of `like`. */
 tdm_value tdm_declare_state_for_layer(tdm_graph *graph, const char *layer, const char *suffix,
                                       tdm_dtype dtype, const tdm_shape *shape,
                                       const tdm_initializer *initializer, tdm_value like);

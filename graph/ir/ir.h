@@ -101,7 +101,7 @@ typedef struct tdm_node_order {
 #define TDM_EACH_NODE(graph, node)                                                                 \
   for (tdm_ir_node *node = (graph)->order.first, *node##_next;                                     \
        node && (node##_next = node->next, true); node = node##_next)
-/* The same, starting at a node (NULL: none). */
+/* Iterates over the nodes from first_node on (NULL: none). */
 #define TDM_EACH_NODE_FROM(first_node, node)                                                       \
   for (tdm_ir_node *node = (first_node), *node##_next; node && (node##_next = node->next, true);   \
        node = node##_next)
@@ -111,7 +111,7 @@ typedef struct tdm_node_order {
   for (tdm_ir_node *node = (last_node), *node##_next;                                              \
        node && (node##_next = node->previous, true); node = node##_next)
 
-/* How a value enters a parallel region. */
+/* Records how a value enters a parallel region. */
 typedef struct tdm_parallel_input {
   uint32_t value;
   int32_t dimension; /* >= 0, or TDM_BROADCAST */

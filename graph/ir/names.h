@@ -11,7 +11,7 @@
 const char *tdm_inputs_text(const tdm_graph *graph, const char *given, tdm_choices *choices);
 const char *tdm_outputs_text(const tdm_graph *graph, const char *given, tdm_choices *choices);
 const char *tdm_layers_text(const tdm_graph *graph, const char *given, tdm_choices *choices);
-/* The same for trainable parameters. */
+/* Returns such a list of the trainable parameters. */
 const char *tdm_parameters_text(const tdm_graph *graph, const char *given, tdm_choices *choices);
 
 #endif

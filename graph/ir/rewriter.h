@@ -34,7 +34,7 @@ uint32_t tdm_insert(tdm_graph *graph, const tdm_insertion *at, const tdm_operati
  * Links, inputs and outputs of `like` are ignored. out_node may be NULL. */
 tdm_status tdm_insert_like(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_node *like,
                            const uint32_t *inputs, tdm_ir_node **out_node) TDM_WARN_UNUSED;
-/* The same with the given outputs; no rule is called. Returns NULL if memory is exhausted. */
+/* Inserts a node with the given outputs and calls no rule. Returns NULL if memory is exhausted. */
 tdm_ir_node *tdm_insert_as(tdm_graph *graph, tdm_ir_node *before, const tdm_ir_node *like,
                            const uint32_t *inputs, const tdm_spec *outputs);
 

@@ -40,7 +40,7 @@ typedef struct tdm_pass_time {
   bool applied; /* to the plan's request; false: it was skipped */
 } tdm_pass_time;
 
-/* How a plan refreshes a derived copy. */
+/* Records how a plan refreshes a derived copy. */
 typedef struct tdm_copy_refresh {
   uint32_t ages; /* maximum number of updates refreshed by rows; 0: only as a whole */
   uint32_t from; /* 1 + source of the whole copy, a derived copy; 0: the home */

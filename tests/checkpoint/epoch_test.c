@@ -41,7 +41,7 @@ static tdm_session *session_of(tdm_context *context) {
   return session;
 }
 
-/* The same steps by hand; the mean loss of their rows. */
+/* Trains the epoch with one call per step. Returns the mean loss of its rows. */
 static double loop(tdm_session *session, tdm_loader *loader, uint64_t epoch) {
   double sum = 0, loss;
   int64_t rows, total = 0;

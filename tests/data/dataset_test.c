@@ -160,7 +160,7 @@ static tdm_status item_that_fails(void *user, int64_t index, void *const *out_fi
   return TDM_IO;
 }
 
-/* On this thread, and on the loader's own. */
+/* The dataset is read on this thread, and on the loader's thread. */
 static void an_item_that_does_not_say_why_is_named(void **state) {
   const data_fixture *fixture = *state;
   const tdm_field field = {.name = "x", .dtype = TDM_FLOAT32, .shape = tdm_shape_of(1, 3)};

@@ -8,7 +8,7 @@
 #include <time.h>
 #endif
 
-/* The same as test_mix_attributes. */
+/* Has the layout of test_mix_attributes. */
 struct mix_attributes {
   int64_t value;
   int64_t input_count;
@@ -26,7 +26,7 @@ static __device__ void pause_us(int64_t microseconds) {
 #endif
 }
 
-/* All of (count); inputs that are not there are NULL. */
+/* All operands have `count` elements. Absent inputs are NULL. */
 static __global__ void mix_kernel(int64_t *out, const int64_t *a, const int64_t *b,
                                   const int64_t *c, const int64_t *d, int64_t count,
                                   int64_t attribute, int64_t microseconds) {

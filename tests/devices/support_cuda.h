@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* At most four inputs in addition to the first. */
+/* Executes test_mix with at most four inputs in addition to the first. */
 tdm_status test_cuda_mix(const tdm_kernel_call *call);
 tdm_status test_cuda_slow(const tdm_kernel_call *call);
 /* Reports that id 42 at position 3 is outside a table of 10 rows. */

@@ -54,7 +54,7 @@ static int make_data(void **state) {
   return 0;
 }
 
-/* In the child: the shell is replaced by the program, so that the signal is the program's. */
+/* Replaces the child's shell by the program, so that the program receives the signal. */
 static _Noreturn void become(const char *path, const char *arguments, int output) {
   char command[2 * PATH_MAX];
   (void)snprintf(command, sizeof command, "exec '%s' %s", path, arguments);

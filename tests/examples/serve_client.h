@@ -23,8 +23,8 @@ void start_server(const char *serve, const char *timeout_ms, const char *connect
 /* Starts the program with two languages, words of a to k ("low") and of n to z ("high"), which it
  * trains on for some epochs. */
 void start_languages(const char *serve, const char *epochs);
-/* By SIGTERM. The exit code, -1 if it did not end by itself; the last line it printed in
- * out_line. */
+/* Ends the server with SIGTERM and copies the last line that it printed to out_line. Returns its
+ * exit code, or -1 if it did not end by itself. */
 int stop_server(char *out_line, int size);
 /* Waits for a server that is stopping. A second signal, while it ends, would kill it. */
 int await_server(char *out_line, int size);

@@ -19,7 +19,8 @@ _Noreturn void fuzz_found(const char *file, int line, const char *format, ...) T
 
 /* Checks that a failure has a message and is not INTERNAL; returns true if status is TDM_OK. */
 bool fuzz_judge(tdm_status status);
-/* The same of a constructor: made, or NULL with a message. */
+/* Checks likewise what a constructor returned, NULL after a failure. Returns true if it is not
+ * NULL. */
 bool fuzz_judge_made(const void *made);
 
 /* ---- Input --------------------------------------------------------------------------------- */
@@ -38,7 +39,7 @@ uint64_t fuzz_number(fuzz_input *input); /* eight bytes, little endian */
  * input can have texts of any length, and mutations of one do not affect the others. The caller
  * frees the text; it ends with a zero, and may contain zeros. */
 char *fuzz_text(fuzz_input *input, size_t *out_bytes);
-/* The same into text of capacity, truncated; returns text. */
+/* Reads such a text into text (capacity bytes), truncated. Returns text. */
 char *fuzz_word(fuzz_input *input, char *text, size_t capacity);
 
 /* ---- Files, contexts, memory --------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 
 /* Two cpu and two sim devices, links without cost. */
 tdm_context *graph_context(void);
-/* Likewise, with this many devices of each kind. */
+/* Creates such a context with this many devices of each kind. */
 tdm_context *graph_context_of(int cpu_devices, int sim_devices);
 
 /* ---- Models -------------------------------------------------------------------------------- */

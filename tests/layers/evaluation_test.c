@@ -128,7 +128,7 @@ static void a_frozen_teacher_computes_as_in_evaluation(void **unused) {
     }
 }
 
-/* The same layers outside of such a scope drop, and count batches. */
+/* Outside of an evaluation scope, the same layers drop elements and count batches. */
 static void layers_outside_train(void **unused) {
   (void)unused;
   tdm_value loss;

@@ -57,7 +57,7 @@ extern const layer_builder vision_builders[];
 extern const layer_builder volumes_builders[];
 extern const layer_builder recurrent_builders[];
 
-/* The same as layer_cases_all for such a file. */
+/* Fills cases like layer_cases_all, from a file that stores options. */
 size_t option_cases_all(const golden_file *golden, layer_case *cases, size_t capacity);
 
 /* The file whose cases a test runs, if the build names it. It contains its cases. */

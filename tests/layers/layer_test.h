@@ -25,9 +25,9 @@ tdm_tensor *golden_tensor(const golden_file *golden, const char *case_name, cons
 const char *golden_suffix(const char *name, const char *case_name, const char *kind);
 /* Returns the number of different cases in the file. */
 size_t golden_case_count(const golden_file *golden);
-/* Everything under "CASE/parameter." without that prefix; released by the caller. */
+/* Returns the tensors named "CASE/parameter.NAME" as NAME. The caller releases the list. */
 tdm_tensor_list *golden_parameters(const golden_file *golden, const char *case_name);
-/* The same of another kind. */
+/* Returns the tensors named "CASE/KIND.NAME" as NAME. The caller releases the list. */
 tdm_tensor_list *golden_list(const golden_file *golden, const char *case_name, const char *kind);
 /* Fails unless max|found - wanted| <= tolerance x max|wanted|. */
 void golden_compare(const char *case_name, const char *name, const tdm_tensor *found,

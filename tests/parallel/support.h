@@ -16,7 +16,7 @@ int end_group(void **unused);
 
 /* Draws a tensor on device in [-1, 1), by seed. */
 tdm_tensor *draw_on(const char *device, tdm_shape shape, uint64_t seed);
-/* The same on cpu:0. */
+/* Draws such a tensor on cpu:0. */
 tdm_tensor *draw(tdm_shape shape, uint64_t seed);
 /* 0, 1, 2, ... of dtype on device. */
 tdm_tensor *count_on(const char *device, tdm_dtype dtype, tdm_shape shape);

@@ -22,7 +22,7 @@ void node_draw(draw *stream, random_model *it);
 /* Adds a scalar of value: a loss against something of its shape, or the sum of its elements. */
 int term_draw(draw *stream, random_model *it, int value);
 
-/* Likewise, of smooth layers only. */
+/* Draws a node of a model of smooth layers only. */
 void real_node_draw(draw *stream, random_model *it);
 /* Likewise, of layers along a dimension that may be the batch (model_rows.c). */
 void rows_node_draw(draw *stream, random_model *it);

@@ -56,7 +56,7 @@ class InstallTest(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         cls.prefix = os.path.join(cls.folder, "over there")
         told = output("sh", "-c", 'umask 077 && exec tools/install.py --prefix "$0"', cls.prefix)
-        # In the printed form: NAME=VALUE, quoted for a shell.
+        # Lines have the form NAME=VALUE, quoted for a shell.
         cls.environment = {**os.environ, **dict(
             shlex.split(line)[0].split("=", 1) for line in told.splitlines() if "=" in line)}
 

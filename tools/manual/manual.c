@@ -23,7 +23,7 @@ static void print_text(const char *text, FILE *out) {
   }
 }
 
-/* For a line of a request: upper case where that is wanted. */
+/* Prints text in upper case. */
 static void print_upper(const char *text, FILE *out) {
   for (; *text; text++)
     fputc(toupper((unsigned char)*text), out);

@@ -48,7 +48,7 @@ def run_case(library, context, case):
 
 
 def run_group(library, make):
-    """All of one operation: [(label, verdict, reason)]."""
+    """Runs all cases of one operation. Returns [(label, verdict, reason)]."""
     context = library.call("context_create", None)
     results = []
     for label, case in make():

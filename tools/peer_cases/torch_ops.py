@@ -87,7 +87,7 @@ def variance(g, x, dim=None, unbiased=None, correction=None, keepdim=False):
 
 
 def along(layer):
-    """Over one dimension, several one after the other, or all elements as one vector."""
+    """Reduces one dimension, several in turn, or all elements as one vector."""
     def build(g, x, dim=None, keepdim=False, dtype=None):
         x = cast(g, x, dtype)
         if dim is None:
@@ -104,7 +104,7 @@ def along(layer):
 
 
 def along_all(layer):
-    """Over the dimensions of a list, or all elements as one vector."""
+    """Reduces the dimensions of a list, or all elements as one vector."""
     def build(g, x, dim=None, keepdim=False, dtype=None):
         x = cast(g, x, dtype)
         if dim is None:

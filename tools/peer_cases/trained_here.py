@@ -135,7 +135,7 @@ class Run:
             library.call("shard", graph, "l0", options)
 
     def load(self, weights):
-        """By PyTorch's names; all of them but the weights of classes, which stay."""
+        """Loads weights by PyTorch's names. The weights of classes are not among them."""
         if weights is None:
             return
         tensors = make_list(self.graph, weights)
@@ -178,7 +178,7 @@ class Run:
         return loss.value, gradient
 
     def submit(self, step):
-        """The same without waiting for it."""
+        """Submits the step without waiting for it."""
         session = self.sessions[step.frozen]
         session.tell(step.told)
         feeds, count = self.feed(step)

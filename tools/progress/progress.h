@@ -29,12 +29,12 @@ typedef struct progress_state {
   double rate; /* done a second; 0: not known */
   bool is_weighed;
 } progress_state;
-/* The line that it draws, of fewer than columns. */
+/* Formats the line of progress, shorter than `columns`. */
 enum { PROGRESS_LINE = 256 };
 void progress_line(char line[PROGRESS_LINE], int columns, const progress_state *shown);
-/* Removes it, before a plain line is printed; the next is drawn at once. */
+/* Removes the line before other output is printed. The next update draws it at once. */
 void progress_hide(progress *bar);
-/* The same; what is shown next begins anew. */
+/* Removes the line; the next update starts a new measurement of progress. */
 void progress_clear(progress *bar);
 
 /* A clock that never goes back. */

@@ -79,7 +79,7 @@ static const char *short_name(char name[8], int number) {
 
 static void many_keys_cost_little(void **state) {
   const data_fixture *fixture = *state;
-  /* From counts just after a doubling of tables up to the 200,000 of a known attack. */
+  /* Counts just above a doubling of hash tables, up to the 200,000 names of a known attack. */
   static const int counts[] = {97, 3073, 24577, 98305, MANY};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     large_file file;

@@ -257,7 +257,7 @@ static void what_is_no_set_is_refused(void **state) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* In a folder with a.safetensors, which has t0, and b.safetensors, which has t1. */
+/* The folder contains a.safetensors with t0, and b.safetensors with t1. */
 static void indexes_that_lie_are_refused(void **state) {
   const data_fixture *fixture = *state;
   static const struct {

@@ -79,7 +79,7 @@ static void threads_that_make_contexts_wait_for_each_other(void **state) {
   assert_survives(7, use_contexts_on_threads);
 }
 
-/* With this many descriptors: a context, or an error, but never an end of the process. */
+/* Creates a context with at most this many file descriptors. It may fail, but must not abort. */
 static bool use_few_descriptors(rlim_t most) {
   const struct rlimit limit = {most, most};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;

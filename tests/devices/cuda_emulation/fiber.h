@@ -29,7 +29,7 @@ typedef struct fiber {
 void fiber_begin(fiber *self, void (*body)(void *user), void *user);
 /* Runs self until it yields or its body returns (done), on behalf of resumer, the caller. */
 void fiber_resume(fiber *self, fiber *resumer);
-/* From inside body: goes back to the resumer. */
+/* Suspends the fiber and returns to its resumer. Only `body` may call it. */
 void fiber_yield(fiber *self);
 /* The fiber must not be running. */
 void fiber_deinit(fiber *self);

@@ -247,7 +247,7 @@ static tdm_nccl_code init(tdm_nccl_communicator *out, int count, const unsigned 
   return code;
 }
 
-/* Under the lock. */
+/* Returns the error of a communicator. The caller holds the lock. */
 static tdm_nccl_code error_of(tdm_nccl_communicator communicator) {
   const team *of = communicator->of;
   if (communicator->error != 0) return communicator->error;
@@ -291,7 +291,7 @@ static tdm_nccl_code abort_communicator(tdm_nccl_communicator communicator) {
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-/* Under the lock: which of its kind the member's next one is. */
+/* Returns the number of the member's next operation of this kind. The caller holds the lock. */
 static uint64_t count_next(tdm_nccl_communicator communicator, int from, int to) {
   if (from < 0) return communicator->called++;
   return from == communicator->index ? communicator->sent[to]++ : communicator->received[from]++;

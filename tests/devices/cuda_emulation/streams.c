@@ -48,12 +48,12 @@ static void unlock(void) {
   (void)pthread_mutex_unlock(&mutex);
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static void event_release(tdm_cuda_event event) {
   if (--event->references == 0) free(event);
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static void run_event(operation *mine) {
   tdm_cuda_event event = mine->event;
   while (mine->waits && event->completed < mine->ticket)
@@ -102,7 +102,7 @@ static operation *operation_create(void) {
   return made;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static void append(tdm_cuda_stream stream, operation *mine) {
   *stream->end = mine;
   stream->end = &mine->next;

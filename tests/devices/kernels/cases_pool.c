@@ -93,7 +93,7 @@ static void average_reference(const kernel_case *self, const double *const *inpu
             add_average);
 }
 
-/* For every output some element of its window. */
+/* Draws, for every output, the position of an element of its window. */
 static void generate_places(const kernel_case *test, void *data) {
   const tdm_pool_attributes *of = &test->attributes.pool;
   const tdm_shape *x = &test->outputs[0].shape, *y = &test->inputs[1].spec.shape;

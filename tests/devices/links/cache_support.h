@@ -19,7 +19,7 @@ extern links_log record;
 /* Makes the folder; false: it cannot be made. */
 bool make_links_folder(void);
 const char *links_folder(void);
-/* In the folder; up to the next call. */
+/* Returns the path of a file in the test's folder. Valid until the next call. */
 const char *path_of(const char *name);
 void write_file(const char *path, const char *text, size_t bytes);
 /* Terminates text (LINKS_TEXT_BYTES) by a 0; returns the number of bytes before it. */
@@ -28,7 +28,7 @@ size_t read_file(const char *path, char *text);
 tdm_context *make_context(const char *sim);
 /* Creates a context of one cpu device and the devices of TANDEM_DEVICES. */
 tdm_context *make_default_context(void);
-/* From the first to the second. */
+/* Returns the estimate of the link from cpu:0 to sim:0. */
 tdm_link_estimate upload_of(tdm_context *context);
 
 #endif

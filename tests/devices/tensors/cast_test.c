@@ -197,7 +197,7 @@ static void every_half_comes_back(void **state) {
   }
 }
 
-/* From and to any device: on the host, with a workspace if the kernel requests one. */
+/* Casts on any device execute on the host, with a workspace if the kernel requests one. */
 static void a_kernel_is_asked_and_given_what_it_needs(void **state) {
   const fixture *made = *state;
   static const char *const devices[] = {"cpu:0", "cpu:1", "sim:0", NULL};

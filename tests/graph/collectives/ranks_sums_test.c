@@ -11,7 +11,7 @@
 
 enum { ROWS = 20, LAYERS = 6, WIDTH = 48, WIDE = 160, NAME = 24 };
 
-/* With this many replicas of each rank. */
+/* Builds a model of LAYERS layers with `count` replicas on each rank. */
 static tdm_graph *deep(const job_rank *rank, const char *device, int count, int64_t width,
                        tdm_value *out_loss) {
   tdm_graph *graph = job_deep_graph(rank, LAYERS, width, tdm_gelu, out_loss);

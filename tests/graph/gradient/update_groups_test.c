@@ -63,7 +63,7 @@ static tdm_tensor_list *parameters_of(tdm_session *session) {
   return list;
 }
 
-/* After STEPS steps. */
+/* Returns the state after STEPS training steps. */
 static tdm_tensor_list *trained(tdm_optimizer optimizer, const tdm_parameter_group *groups,
                                 size_t count) {
   tdm_session *session = session_with(optimizer, groups, count);

@@ -8,7 +8,7 @@
 
 enum { ROWS = 4, WIDTH = 6, WORDS = 9 };
 
-/* On cpu:0, with the input "x" (ROWS, WIDTH). */
+/* Creates a graph on cpu:0 with the input "x" (ROWS, WIDTH). */
 static tdm_graph *begin_graph(tdm_value *out_x) {
   tdm_graph *graph = tdm_graph_create(context);
   tdm_place(graph, "cpu:0");

@@ -353,7 +353,7 @@ static void parts_do_not_wait_for_one_another(void **unused) {
   tdm_session_release(session);
 }
 
-/* On how many steps the command depends. */
+/* Returns the number of steps on which the command depends. */
 static uint32_t dependencies_of(const tdm_plan *plan, const char *name) {
   for (uint32_t p = 0; p < plan->program_count; p++)
     for (uint32_t c = 0; c < plan->programs[p].count; c++) {

@@ -113,7 +113,7 @@ static void parts_give_what_the_whole_gives(void **unused) {
   outcome_release(&whole);
 }
 
-/* The same chunks on one device: the same bits. */
+/* The same chunks on one device give the same bits. */
 static void devices_do_not_change_results(void **unused) {
   (void)unused;
   outcome apart = outcome_of(&(way){"sim:0,sim:1,cpu:1", 0});

@@ -126,7 +126,7 @@ static tdm_tensor_list *trained(module_builder build, const test_case *of,
   return state;
 }
 
-/* The same bits as on one device. */
+/* Asserts that training gives the same bits as on one device. */
 static void assert_like_plain(module_builder build, const test_case *of,
                               const tdm_optimizer *optimizer, int64_t rows, const char *what) {
   const test_case plain = {.micro_batches = of->micro_batches};

@@ -105,7 +105,7 @@ typedef struct throughput {
   double overlap_share; /* share of the shorter stage's time with the other device busy */
 } throughput;
 
-/* In the attempt of that number, from 0. */
+/* Measures the throughput at this depth. Each attempt, from 0, doubles the time of a stage. */
 static throughput measure(int depth, int attempt) {
   const double shortest = (double)SHORTEST_STAGE_MS * (1 << attempt);
   atomic_store(&stage_ms, SHORTEST_STAGE_MS << attempt);

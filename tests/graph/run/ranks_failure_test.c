@@ -213,7 +213,7 @@ static tdm_status mend(job_rank *rank) {
   return status;
 }
 
-/* For each place of the failure: all ranks load, and continue as if nothing had failed. */
+/* Fails each kernel of each rank in turn; then all ranks load, and continue without a failure. */
 static void sweep_mending(bool whole) {
   job_rank ranks[2];
   const mending none = {.planned = {.rank = -1}, .whole = true, .misfit = -1};

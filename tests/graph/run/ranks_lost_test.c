@@ -156,7 +156,8 @@ static void assert_all_told(const story *of, int count) {
   }
 }
 
-/* At the victim's first, second, ... post, until its step needs no more; how often it was lost. */
+/* Loses the victim at its first, second, ... post, until no post is left. Returns the number of
+ * losses. */
 static int lose_at_every_post(ending how, int count, int victim) {
   const tdm_control_options watch = watch_of(how);
   for (uint64_t at = 1;; at += test_is_sanitized() ? 3 : 1) {
@@ -320,7 +321,7 @@ static bool fail_allocation(int count, int victim, uint64_t at) {
   return failed;
 }
 
-/* All of the first ones, then fewer and fewer. */
+/* Fails each of the first allocations, and then fewer and fewer of the later ones. */
 static void a_rank_without_memory_updates_nothing_anywhere(void **state) {
   (void)state;
   for (int victim = 0; victim < 2; victim++) {

@@ -20,7 +20,7 @@ void sharing_release(struct sharing *sharing);
 /* By Dilworth's theorem with weights: the heaviest antichain equals the least flow that covers
  * every storage with chains. Any size. */
 uint64_t heaviest_set_by_flow(const struct sharing *sharing);
-/* By branch and bound. Up to about 40 storages. */
+/* Computes the same by branch and bound. For up to about 40 storages. */
 uint64_t heaviest_set_by_search(const struct sharing *sharing);
 
 #endif

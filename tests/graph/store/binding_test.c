@@ -13,7 +13,7 @@
 
 enum { ROWS = 40, WIDTH = 3, BATCH = 5 };
 
-/* On cpu:0 and sim:0, a table with sparse gradients that both read. */
+/* Opens a session with a table with sparse gradients that cpu:0 and sim:0 read. */
 static tdm_session *table_session(tdm_context *context, tdm_store *store, int rows, bool strict) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Speed and peak memory of the examples beside PyTorch's: what a second of training gets through,
+"""Speed and peak memory of the examples, compared with PyTorch: rows or characters per second,
 and resident memory at its highest, of the whole process, while both train on the same data with the
 same batches. Run it as `bazel run //bench:examples`.
 """

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-# Debian's, which has python3-torch, unless another is named.
+# The default is Debian's Python, for which python3-torch is installed.
 PEER_PYTHON = os.environ.get("TANDEM_PEER_PYTHON", "/usr/bin/python3")
 
 

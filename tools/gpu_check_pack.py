@@ -27,7 +27,7 @@ LISTS = ["american-english", "french", "ngerman", "spanish", "italian", "dutch",
 FASHION = "/usr/share/datasets/fashion-mnist"
 IMAGES = {"train": 12000, "t10k": 2000}
 CHARACTERS = 400000
-# glibc's, which every machine has a newer one of, and the driver's.
+# Libraries of glibc, of which each machine has this version or a newer one, and of the driver.
 SYSTEM = re.compile(r"(libc|libm|libpthread|libdl|librt|libcuda)\.so\.|ld-linux")
 
 

@@ -16,7 +16,7 @@ typedef struct ours {
   const void *inputs[3];
   void *outputs[2];
   tdm_kernel_call call;
-  tdm_allocator allocator; /* the team's */
+  tdm_allocator allocator; /* allocator of the team */
 } ours;
 
 static const char *const operations[PASS_COUNT] = {

@@ -93,7 +93,7 @@ struct tdm_network {
   tdm_rank_report *reports;    /* (rank_count) of what ranks agree on */
   tdm_network_call voting;
   bool votes;                              /* the vote is outstanding */
-  double ballot[TDM_NETWORK_BALLOT_COUNT]; /* this rank's, then the sum of all (sums.c) */
+  double ballot[TDM_NETWORK_BALLOT_COUNT]; /* first of this rank, then the sum of all (sums.c) */
 };
 
 /* Returns true if the job has lost a rank. Then no message is posted or awaited. Costs one or two

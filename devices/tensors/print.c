@@ -20,7 +20,7 @@ typedef struct printer {
   FILE *out;
   const tdm_shape *shape;
   tdm_dtype dtype; /* dtype of data */
-  tdm_dtype shown; /* the tensor's: float16 and bfloat16 are printed as float32 */
+  tdm_dtype shown; /* dtype of the printed elements: float32 for float16 and bfloat16 */
   const void *data;
   bool shortened; /* the middle of long dimensions is omitted */
   style style;

@@ -194,7 +194,7 @@ bool tdm_run_note_parts(const tdm_run_state *run) {
   return others && !is_broken(session->store);
 }
 
-/* Adds the times of a run to its plan's, under the session's lock. */
+/* Adds the times of a run to those of its plan, under the lock of the session. */
 static void add_profile(tdm_plan *plan, const tdm_run_state *run) {
   if (!plan->profile.steps || run->status != TDM_OK) return;
   tdm_profile_add(&plan->profile, run->flight.times);

@@ -27,7 +27,7 @@ typedef struct participant {
 /* A message of all members of a group. */
 typedef struct gathering {
   uint32_t group;
-  uint32_t at;      /* index among the group's */
+  uint32_t at;      /* index in the group */
   uint32_t rank;    /* rank of the first step that was found */
   uint32_t step;    /* that step */
   uint32_t members; /* number of members of the group */

@@ -55,7 +55,7 @@ static void check_variety(const trainer_options *options) {
   go_on(&whole, losses);
 
   trainer_options others =
-      *options; /* the seed is the checkpoint's, and prefetch does not matter */
+      *options; /* the seed comes from the checkpoint; prefetch does not matter */
   others.seed = 77;
   others.prefetch = 1;
   trainer later = trainer_create(context, &others);

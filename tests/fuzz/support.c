@@ -116,7 +116,7 @@ static void release_counted(void *user, void *memory, size_t bytes) {
 
 static struct {
   tdm_faulty_allocator *counting;
-  tdm_allocator under; /* counting's */
+  tdm_allocator under; /* allocator that `counting` calls */
   tdm_allocator view;
 } memory;
 

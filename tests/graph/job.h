@@ -18,7 +18,7 @@ typedef struct job_rank {
   const void *user;
   tdm_status status;
   char message[TDM_MESSAGE_BYTES];
-  double loss;   /* the caller's, as what follows */
+  double loss;   /* this field and those after it are for the caller */
   uint64_t hash; /* hash of parameters */
   uint64_t number;
 } job_rank;

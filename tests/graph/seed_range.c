@@ -1,4 +1,4 @@
-/* The range is the program's: tests have one. */
+/* Reads the range of seeds, of which a test program has one. */
 #include "tests/graph/seed_range.h"
 
 #include <stdio.h>

@@ -84,7 +84,7 @@ static void test_same_options(void **state) {
   for (int i = 0; i < EXAMPLE_COUNT; i++) {
     alone(&examples[i], "--save alone.safetensors");
     together(mpi, &examples[i], 2, "--save job.safetensors");
-    expect(examples[i].last, 1); /* only rank 0's */
+    expect(examples[i].last, 1); /* only rank 0 prints it */
     assert_same_files("alone.safetensors", "job.safetensors");
   }
 }

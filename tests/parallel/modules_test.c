@@ -213,7 +213,7 @@ static void what_cannot_be_applied_is_named(void **unused) {
   (void)unused;
   static const struct {
     tdm_module module;
-    bool foreign, inputs, outputs; /* the input is another graph's; there are lists of these */
+    bool foreign, inputs, outputs; /* input of another graph; lists are not NULL */
     int built;                     /* with the one before it */
     const char *message;
   } cases[] = {

@@ -131,7 +131,7 @@ typedef struct random_parameter {
 typedef struct random_group {
   double momentum; /* 0: plain sgd */
   double weight_decay;
-  double rate; /* times the session's */
+  double rate; /* factor of the session's learning rate */
   bool nesterov, maximize;
 } random_group;
 

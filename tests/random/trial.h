@@ -14,7 +14,7 @@ typedef enum action_kind {
   ACTION_TRAIN,    /* blocking, a step or two */
   ACTION_FLY,      /* submitted runs of several views, some stopped, sessions released meanwhile */
   ACTION_THREADS,  /* threads run and save while this one trains */
-  ACTION_SAVE,     /* the store equals the oracle's */
+  ACTION_SAVE,     /* the store equals that of the oracle */
   ACTION_LOAD,     /* fresh parameters */
   ACTION_RESTORE,  /* saves, trains, and restores the saved state, through a file or in memory */
   ACTION_RATE,     /* another learning rate */

@@ -18,7 +18,7 @@ typedef struct sim_round {
   int joined;                         /* present ranks that have posted theirs */
   int unsettled;                      /* joined ranks whose operation has not settled */
   bool moved;                         /* the result is in every rank's memory */
-  int odd_rank;                       /* the first rank whose post differs from rank 0's; 0: none */
+  int odd_rank;                       /* first rank whose post differs from rank 0's; 0: none */
   uint64_t due_ns;                    /* set when all have joined */
   struct sim_operation *operations[]; /* (rank_count), NULL: not joined, or no longer present */
 } sim_round;

@@ -35,7 +35,7 @@ class GpuCheckTest(unittest.TestCase):
         shutil.rmtree(self.folder)
 
     def pack(self, look=WITH_GPU, **programs):
-        """A folder as tools/gpu_check makes it, of these programs: name -> text."""
+        """Creates a folder like tools/gpu_check with these programs: name -> text."""
         shutil.copy(os.path.join(TOOLS, "gpu_check_run.py"), os.path.join(self.folder, "run"))
         content = os.path.join(self.folder, "content")
         os.makedirs(os.path.join(content, "bin"))

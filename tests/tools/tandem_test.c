@@ -278,7 +278,7 @@ static void overheads_are_measured(void **state) {
   outcome_free(&ended);
 }
 
-/* Colours are a terminal's, and NO_COLOR takes them away. */
+/* Colours are used only on a terminal, and never if NO_COLOR is set. */
 static void colours_are_for_terminals(void **state) {
   (void)state;
   static const struct {

@@ -16,7 +16,7 @@ typedef struct curve_point {
 } curve_point;
 
 typedef struct curve {
-  char name[CURVE_NAME]; /* the file's, without its folder and ending */
+  char name[CURVE_NAME]; /* name of the file without its folder and ending */
   char score_name[CURVE_NAME];
   char rate_name[CURVE_NAME];
   curve_point *points; /* point_count of them, at least one */

@@ -158,7 +158,7 @@ class Torch:
         self.averages[value] = torch.lerp(before, value.detach(), share)
 
     def snapshot(self):
-        """Names as the library's, with '.' for '/', and arrays."""
+        """Returns arrays by the library's names, with '.' for '/'."""
         taken = {name: value.detach().numpy().copy()
                  for name, value in self.model.state_dict().items()}
         for name, value in self.model.named_parameters():

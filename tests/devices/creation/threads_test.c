@@ -79,7 +79,7 @@ static void read_table(table *out) {
   assert_true(out->count > 0);
 }
 
-/* Returns true if name is the pattern's, whose N is a number. */
+/* Returns true if name equals the pattern with a number instead of N. */
 static bool matches(const char *pattern, const char *name) {
   for (; *pattern && *name; pattern++) {
     if (*pattern == 'N' && isdigit((unsigned char)*name)) {

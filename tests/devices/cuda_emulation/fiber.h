@@ -16,10 +16,10 @@ typedef struct fiber {
   void (*body)(void *user);
   void *user;
   struct fiber *resumer; /* the fiber that continues when it yields */
-  void *fake_stack;      /* AddressSanitizer's */
+  void *fake_stack;      /* for AddressSanitizer */
   const void *bottom;    /* bottom of the previous stack, for AddressSanitizer */
   size_t bottom_bytes;
-  void *context; /* ThreadSanitizer's */
+  void *context; /* for ThreadSanitizer */
   int begun;     /* how often, with that context */
   bool done;
 } fiber;

@@ -53,7 +53,7 @@ static inline value_type grid_shuffle_value(grid_exchange kind, uint32_t mask, v
   return value;
 }
 
-/* An array of the block's; its static key is distinct for each use and each instantiation. */
+/* An array shared by a block. Its static key is distinct for each use and each instantiation. */
 #define TDM_SHARED(type, name, count)                                                              \
   static char name##_key;                                                                          \
   type *const name =                                                                               \

@@ -25,7 +25,7 @@ typedef enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_AT_WARP, LANE_DONE }
 
 /* One thread of the block. */
 typedef struct grid_lane {
-  fiber *fiber; /* one of the worker's */
+  fiber *fiber; /* a fiber of the worker */
   grid_thread index;
   lane_state state;
   const char *site; /* where it waits */
@@ -88,7 +88,7 @@ static inline char *grid_token(const grid_worker *worker, uint32_t i) {
   return worker->shared.tokens + 8 * (2 * i + worker->meetings[i] % 2);
 }
 
-/* The calling thread's, made at first use. */
+/* Returns the grid of the calling thread, which is created at the first use. */
 grid_worker *grid_worker_get(void);
 /* The lane that runs. */
 grid_lane *grid_lane_current(void);

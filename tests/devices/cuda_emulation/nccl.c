@@ -15,7 +15,7 @@ enum { NEWEST = 22809, MOST_MEMBERS = 16, MOST_LOOKS = 8 };
 /* One sum, or what one member sends another, as its members come to it. */
 typedef struct sum {
   struct sum *next;
-  uint64_t number; /* among its team's, or among all from one to the other */
+  uint64_t number; /* among the sums of its team, or the transfers between two members */
   int from;        /* -1: all take part */
   int to;
   size_t count;

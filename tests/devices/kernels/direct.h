@@ -1,4 +1,4 @@
-/* Runs one CPU kernel on plain arrays of the test's, on each instruction set in turn. */
+/* Runs one CPU kernel on arrays of the test, on each instruction set in turn. */
 #ifndef TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
 #define TANDEM_TESTS_DEVICES_KERNELS_DIRECT_H
 
@@ -16,7 +16,7 @@ const tdm_kernel *direct_kernel(const char *isa, const char *operation, tdm_dtyp
 typedef struct direct_operand {
   tdm_dtype dtype; /* TDM_DTYPE_NONE: absent */
   tdm_shape shape;
-  void *data; /* the test's; const for inputs */
+  void *data; /* array of the test; not written if an input */
 } direct_operand;
 
 /* Prepares, as for `deterministic`, and executes kernel. Operands are inputs, then outputs. Returns

@@ -216,7 +216,7 @@ static void links_of_an_accelerator_with_cores_are_found_again(void **state) {
     assert_null(strstr(record.last, "links")); /* it may report cores that cannot be bound */
     tdm_context_release(context);
   }
-  write_file(path, "{}", 2); /* no links of any machine's */
+  write_file(path, "{}", 2); /* contains no links */
   tdm_context *context = make_default_context();
   assert_int_equal(record.count, 1);
   assert_string_equal(tdm_simulator(context), "sim:0");

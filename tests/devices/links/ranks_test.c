@@ -258,7 +258,7 @@ static void a_latency_is_that_of_a_message_and_of_a_sum(void **state) {
 
 /* The rank that lacks memory, and the allocation before measuring that fails. */
 typedef struct shortage {
-  tdm_faulty_allocator *faulty; /* rank 1's */
+  tdm_faulty_allocator *faulty; /* allocator of rank 1 */
   uint64_t allocation;
 } shortage;
 

@@ -79,7 +79,7 @@ static tdm_status refuse_sum(tdm_endpoint *endpoint, tdm_net_request *request, t
   return TDM_OUT_OF_MEMORY;
 }
 
-/* Turns of a command of the network's, until it has ended. */
+/* Advances a command of the network until it has ended. */
 static tdm_status advance(tdm_network *network, tdm_command_kind kind, unsigned char *memory) {
   tdm_messenger *messenger = tdm_network_messenger(network);
   const tdm_command command = {.kind = (uint8_t)kind,

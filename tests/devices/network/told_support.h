@@ -20,7 +20,7 @@ enum { RANKS = 3, TELLERS = 2, LOST = 2, BYTES = 4096 };
 typedef tdm_status (*tell_function)(tdm_network *network, unsigned char *memory);
 
 typedef struct rank {
-  tdm_endpoint *endpoint; /* the network's */
+  tdm_endpoint *endpoint; /* endpoint of the network */
   tdm_network *network;
   tell_function tell;
   uint64_t silence_ns;

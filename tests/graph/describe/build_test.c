@@ -113,7 +113,7 @@ static void values_of_another_graph_are_refused(void **unused) {
   tdm_graph_release(other);
 }
 
-/* The tag is this graph's, but there is no such value. */
+/* The tag is that of this graph, but the value does not exist. */
 static void values_beyond_the_last_are_refused(void **unused) {
   (void)unused;
   tdm_graph *graph = tdm_graph_create(context);

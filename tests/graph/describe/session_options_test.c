@@ -107,7 +107,7 @@ static void optimizers_are_checked(void **unused) {
       odd.clip_norm = optimizers[i].clip_norm;
       if (optimizers[i].rule) odd.rule = optimizers[i].rule;
       const tdm_parameter_group group = {"fc", &odd};
-      if (of_group && !optimizers[i].says) continue; /* which settings are the whole step's */
+      if (of_group && !optimizers[i].says) continue; /* set for the whole step */
       expect(OPTIONS(tdm_session_options, o.optimizer = of_group ? &plain : &odd, o.groups = &group,
                      o.group_count = (size_t)of_group),
              true, optimizers[i].says);

@@ -110,7 +110,7 @@ static void a_placement_ends_with_its_scope(void **unused) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), 4));
   tdm_place(graph, "sim:0");
   tdm_scope_push(graph, "block1");
-  const tdm_value a = tdm_linear(graph, "fc", x, 4); /* inherits the outer scope's */
+  const tdm_value a = tdm_linear(graph, "fc", x, 4); /* inherits the device of the outer scope */
   tdm_place(graph, "cpu:1");
   const tdm_value b = tdm_tanh(graph, "act", a);
   tdm_scope_pop(graph);

@@ -29,7 +29,7 @@ static bool run_agrees(mutated_plan *plan, uint64_t seed) {
                              &run.loss));
     counter_oracle_train(plan->model, seed, plan->state);
   } else {
-    /* Training makes copies of parameters old by itself. */
+    /* Training itself makes copies of parameters outdated. */
     counter_load(plan->session, plan->model, seed, plan->state);
     assert_ok(tdm_run(plan->session, run.feeds, COUNTER_INPUTS, run.fetches, COUNTER_OUTPUTS));
     counter_oracle_run(plan->model, seed, plan->state);
@@ -72,7 +72,7 @@ static int check_held(mutated_plan *plan, uint64_t model_seed) {
   return waits;
 }
 
-/* Every wait of one plan; how many there are. */
+/* Removes each wait of one plan in turn. Returns the number of waits. */
 static int mutate_plan(tdm_context *context, uint64_t model_seed, bool trains) {
   mutated_plan plan = {.context = context, .trains = trains};
   plan.model = calloc(1, sizeof *plan.model);

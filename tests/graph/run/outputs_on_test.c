@@ -166,7 +166,7 @@ static void a_device_s_tensor_is_fed_to_another_session(void **unused) {
   assert_ok(tdm_run(second, &(tdm_feed){"y", fetches[1].tensor, false}, 1, &by_device, 1));
   tdm_traffic traffic;
   assert_ok(tdm_session_traffic(second, &traffic));
-  assert_int_equal(traffic.boundary_transfers, 1); /* z's */
+  assert_int_equal(traffic.boundary_transfers, 1); /* the transfer of z */
   assert_same_tensor(by_host.tensor, by_device.tensor);
   tdm_tensor_release(by_host.tensor);
   tdm_tensor_release(by_device.tensor);

@@ -24,7 +24,7 @@ typedef struct story {
   int victim;
   uint64_t at; /* the post of its second step, or the allocation of its first, from 1 */
   tdm_faulty_allocator **faulty;  /* (ranks) of OUT_OF_MEMORY */
-  _Atomic(tdm_control *) control; /* the victim's */
+  _Atomic(tdm_control *) control; /* control channel of the victim */
   _Atomic bool hangs;             /* the victim has come to its post and is stopped */
   _Atomic int told;               /* ranks whose step has failed while one is stopped */
   _Atomic int ended;              /* ranks whose steps are over, whatever became of them */

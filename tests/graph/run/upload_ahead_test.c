@@ -74,7 +74,7 @@ static uint64_t copies_under_a_kernel(int depth, uint64_t expected) {
 static void the_next_steps_targets_are_uploaded_under_this_ones_kernel(void **unused) {
   (void)unused;
   assert_int_equal(copies_under_a_kernel(1, 2), 2); /* its own ids and targets */
-  assert_int_equal(copies_under_a_kernel(2, 3), 3); /* and the next one's, to sim:1 */
+  assert_int_equal(copies_under_a_kernel(2, 3), 3); /* and the upload of the next batch, to sim:1 */
 }
 
 static void await_copies(fixture *mine, uint64_t copies) {

@@ -1,4 +1,5 @@
-/* A schedule like a model's: a chain of layers, the devices taking turns, forward and backward. */
+/* Creates a schedule like that of a model: a chain of layers on alternating devices, forward and
+ * backward. */
 #include "tests/graph/schedule/random_schedule.h"
 
 #define LAYERS_PER_DEVICE 4

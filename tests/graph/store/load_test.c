@@ -17,7 +17,8 @@ static tdm_graph *two_layers(tdm_context *context, tdm_value *out_loss) {
 
 /* ---- Before a session binds it --------------------------------------------------------------- */
 
-/* Adam's, of a model that a store has only loaded, or has parameters of, are no parameters. */
+/* Adam's states in a checkpoint are not listed as parameters, whether the store has only loaded the
+ * model or already has its parameters. */
 static void states_are_no_parameters_before_they_are_asked_for(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

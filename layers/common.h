@@ -194,8 +194,8 @@ tdm_value tdm_optimizer_state(tdm_update *update, size_t index, const char *name
 /* Declares a state whose elements all begin with an initial value. */
 tdm_value tdm_optimizer_state_of(tdm_update *update, size_t index, const char *name, bool scalar,
                                  double value);
-/* The same with its own shape, initially 0. If the parameter is a table in shards, the state has as
- * many rows as the shard, or, with of_each, each shard has a whole one. */
+/* Declares the same with its own shape, initially 0. If the parameter is a table in shards, the
+ * state has as many rows as the shard, or, with of_each, each shard has a whole one. */
 tdm_value tdm_optimizer_state_shaped(tdm_update *update, size_t index, const char *name,
                                      tdm_shape shape, bool of_each);
 

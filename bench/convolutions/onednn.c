@@ -82,7 +82,7 @@ static operands describe_all(onednn_way way, convolution_pass pass, const convol
   return made;
 }
 
-/* The primitive's description; NULL where oneDNN has none. */
+/* Returns the primitive's description; NULL where oneDNN has none. */
 static dnnl_primitive_desc_t make_description(onednn *self, convolution_pass pass,
                                               const operands *of) {
   dnnl_convolution_desc_t forward, wanted;

@@ -29,7 +29,7 @@ extern bool model_profiles;
 /* True: elementwise operations are not fused. Set before models are made. */
 extern bool model_unfused;
 
-/* A graph on model_device, whose forward runs fetch `output`. */
+/* Creates a graph on model_device, whose forward runs fetch `output`. */
 model model_begin(tdm_context *context, const char *output);
 /* Creates the session of what was described; ends the program if it can not. */
 void model_finish(model *made, tdm_value loss, tdm_optimizer optimizer);
@@ -54,14 +54,14 @@ model model_elements(tdm_context *context, int64_t rows);
 /* LeNet (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with ReLU
  * and maximum pooling, cross-entropy, SGD; `rows` images of 28 x 28. */
 model model_lenet(tdm_context *context, int64_t rows);
-/* The first three stages of ResNet-18 (He et al., "Deep residual learning for image recognition",
- * 2016), cross-entropy, SGD; `rows` images of 64 x 64. */
+/* Creates a model: the first three stages of ResNet-18 (He et al., "Deep residual learning for
+ * image recognition", 2016), cross-entropy, SGD; `rows` images of 64 x 64. */
 model model_residual(tdm_context *context, int64_t rows);
 /* LSTM 256 -> 512 over 128 steps, mean squared error of all of them, SGD; `rows` sequences. */
 model model_lstm(tdm_context *context, int64_t rows);
-/* A decoder as GPT-2's (Radford et al., "Language models are unsupervised multitask learners",
- * 2019): 4 blocks, 512 wide, 8 heads, 1,000 tokens, cross-entropy of each next token, SGD; `rows`
- * texts of 256 tokens. */
+/* Creates a model: a decoder as GPT-2's (Radford et al., "Language models are unsupervised
+ * multitask learners", 2019): 4 blocks, 512 wide, 8 heads, 1,000 tokens, cross-entropy of each next
+ * token, SGD; `rows` texts of 256 tokens. */
 model model_gpt(tdm_context *context, int64_t rows);
 /* Sums of 26 rows of a table of 1,000,000 x 64: only these, and before an MLP 64-512-256-1 with
  * mean squared error and SGD. The table's gradient is sparse. A run has `rows` bags, different ones

@@ -6,7 +6,7 @@
 
 enum { IMAGE_SIZE = 64, CLASSES = 10, STAGES = 3, BLOCKS = 2, FIRST_WIDTH = 64 };
 
-/* A convolution without bias, its padding half the kernel, and batch normalization. */
+/* Adds a convolution without bias, its padding half the kernel, and batch normalization. */
 static tdm_value convolve(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                           int64_t kernel, int64_t stride) {
   char path[64];
@@ -27,7 +27,7 @@ static tdm_value relu(tdm_graph *graph, const char *name, tdm_value x) {
   return tdm_relu(graph, path, x);
 }
 
-/* Two convolutions, and x beside them, which is brought to their shape if that is another. */
+/* Adds two convolutions, and x beside them, which is brought to their shape if that is another. */
 static tdm_value add_block(tdm_graph *graph, const char *name, tdm_value x, int64_t channels,
                            int64_t stride, bool reshapes) {
   char first[48], second[48], beside[48];

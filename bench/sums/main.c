@@ -61,7 +61,7 @@ static tdm_session *open_session(tdm_context *context, tdm_collective collective
   return session;
 }
 
-/* The median step in ms. */
+/* Returns the median step in ms. */
 static double measure(tdm_session *session, const tdm_feed *feed) {
   double samples[STEPS];
   for (int i = -WARM_STEPS; i < STEPS; i++) {

@@ -14,7 +14,7 @@ static void add_hop(group *one, tdm_device *from, tdm_device *to, bool counted) 
       (hop){.from = from, .to = to, .queue = tdm_direct_queue(from, to), .counted = counted};
 }
 
-/* The queue of the source that copies to devices of its kind. */
+/* Returns the queue of the source that copies to devices of its kind. */
 static tdm_queue *writing_queue(tdm_device *from) {
   tdm_queue *peer = from->queues[TDM_QUEUE_PEER];
   return peer ? peer : from->queues[TDM_QUEUE_COMPUTE];

@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* The median of a line's pairs at one size. */
+/* Returns the median of a line's pairs at one size. */
 static double line_value(const results *list, const result *like, size_t bytes) {
   double values[MOST_PAIRS];
   size_t count = 0;
@@ -49,7 +49,7 @@ static double line_value(const results *list, const result *like, size_t bytes) 
   return values[count / 2];
 }
 
-/* A block of data for each line: bytes and GB/s, in the order measured. Collects the lines. */
+/* Prints a block of bytes and GB/s for each line, in the order measured. Collects the lines. */
 static size_t print_blocks(FILE *out, const results *list, const result **lines) {
   size_t count = 0;
   for (size_t i = 0; i < list->count && count < MOST_LINES; i++) {

@@ -18,13 +18,13 @@ typedef struct text {
  * INVALID_ARGUMENT and the first wrong byte if a file is not UTF-8. */
 tdm_status text_read(const char *path, text *out_text);
 void text_release(text *released);
-/* The characters as a tensor int64 (character_count) of their bytes. */
+/* Returns the characters as a tensor int64 (character_count) of their bytes. */
 tdm_tensor *text_characters(const text *asked, tdm_context *context);
 
 /* Checks that the prompt is not empty, and that the text has all its characters. */
 tdm_status text_check_prompt(const text *of, const char *prompt);
-/* An id drawn with probabilities softmax(scores / temperature): below 1 likelier characters, above
- * wilder ones. scores (count); uniform is in [0, 1). */
+/* Returns an id drawn with probabilities softmax(scores / temperature): below 1 likelier
+ * characters, above wilder ones. scores (count); uniform is in [0, 1). */
 int64_t text_draw(const float *scores, int64_t count, double temperature, double uniform);
 
 /* Fields of a batch. */

@@ -29,7 +29,7 @@ typedef struct clothes_model {
                         const char *accelerator, const char *parallel, tdm_value *out_scores);
 } clothes_model;
 
-/* The program: trains, evaluates, saves and reports. Returns its exit code. */
+/* Runs the program: trains, evaluates, saves and reports. Returns its exit code. */
 int clothes_main(const clothes_model *model, int argc, char **argv);
 
 #endif

@@ -46,7 +46,7 @@ const char *second_device(const common_options *given, tdm_context *context);
 enum { DEVICE_TEXT = 32 };
 const char *first_device(const char *devices, char text[DEVICE_TEXT]);
 
-/* The session that these ask for; loss and optimizer are the example's. */
+/* Returns the session that these ask for; loss and optimizer are the example's. */
 tdm_session_options session_options_for(const common_options *given, tdm_value loss,
                                         const tdm_optimizer *optimizer);
 

@@ -12,7 +12,7 @@ typedef struct confusion {
   int64_t counts[MOST_CLASSES][MOST_CLASSES]; /* [the item's class][the model's answer] */
 } confusion;
 
-/* A judge of scores float32 (rows, classes); counted is borrowed. */
+/* Returns a judge of scores float32 (rows, classes); counted is borrowed. */
 judge confusion_judge(confusion *counted, const char *score_name);
 int64_t confusion_total(const confusion *counted);
 /* Returns the share of correct results, 0 without results. */

@@ -12,7 +12,7 @@ enum { INPUT_SIZE = 5, OUTPUT_SIZE = 2, ROWS = 100, BATCH = 30, LIST_BYTES = 512
 
 /* ---- Devices ---- */
 
-/* One more than the highest index of a kind in list; 0: the kind is not there. */
+/* Returns one more than the highest index of a kind in list; 0: the kind is not there. */
 static int count_kind(const char *list, const char *kind) {
   int count = 0;
   const size_t length = strlen(kind);
@@ -24,7 +24,7 @@ static int count_kind(const char *list, const char *kind) {
   return count;
 }
 
-/* A context with the devices that list names; list NULL: as they are found. */
+/* Creates a context with the devices that list names; list NULL: as they are found. */
 static tdm_context *create_context(const char *list) {
   tdm_context_options options = tdm_context_options_default();
   const int cpus = count_kind(list, "cpu"), sims = count_kind(list, "sim");

@@ -11,7 +11,8 @@ tdm_status data_saved_words(tdm_context *context, const tdm_tensor_list *list,
 
 enum { MAX_WORD_LENGTH = 24 }; /* characters; longer words are left out */
 
-/* The words of the options' lists, a tenth of each held out. NULL on failure, with a message. */
+/* Returns the words of the options' lists, a tenth of each held out. NULL on failure, with a
+ * message. */
 word_set *data_read_words(tdm_context *context, const options *given);
 /* Checks that both have the same numbers of characters and languages. The message names the file
  * that differs. */

@@ -17,7 +17,7 @@ typedef struct writer {
   int64_t unread; /* the last so many */
 } writer;
 
-/* The last `length` characters of every text, (texts, length). */
+/* Returns the last `length` characters of every text, (texts, length). */
 static tdm_tensor *last_ids(const writer *self, int64_t length) {
   const gpt_wish *wish = self->wish;
   tdm_tensor *last =

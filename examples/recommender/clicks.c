@@ -6,7 +6,7 @@
 /* Streams of random numbers. */
 enum { OF_DENSE = 1, OF_IDS, OF_CLICKS, OF_EFFECTS, OF_WEIGHTS };
 
-/* The hidden effect of a row of a table. */
+/* Returns the hidden effect of a row of a table. */
 static double effect_of(const clicks *from, int64_t table, int64_t row) {
   const tdm_random random = {from->seed, OF_EFFECTS + 16 * (uint64_t)table, 0};
   return tdm_random_normal(&random, (uint64_t)row);

@@ -104,8 +104,8 @@ static int compare_answers(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* The share of pairs, a click and none, in which the click has the higher logit; of equal ones
- * half. */
+/* Returns the share of pairs, a click and none, in which the click has the higher logit; of equal
+ * ones half. */
 static double area_under_curve(const void *user) {
   const answers *counted = user;
   double below = 0, pairs = 0, clicked = 0;

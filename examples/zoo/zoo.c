@@ -15,7 +15,7 @@ const zoo_model zoo_models[ZOO_MODELS] = {
     {"vit", zoo_vit},   {"llama", zoo_llama},       {"tagger", zoo_tagger},
 };
 
-/* The golden inputs, as the file has them. */
+/* Reads the golden inputs, as the file has them. */
 static size_t feeds_of(const zoo_run *self, tdm_feed *feeds) {
   const size_t length = sizeof input_prefix - 1;
   size_t count = 0;

@@ -4,7 +4,7 @@
 #include "tests/graph/group.h"
 #include "tests/options.h"
 
-/* The session's parameters, each converted to dtype. */
+/* Returns the session's parameters, each converted to dtype. */
 static tdm_tensor_list *dict_as(tdm_session *session, tdm_dtype dtype) {
   tdm_tensor_list *list = dict_of(session, NULL);
   tdm_tensor_list *converted = tdm_tensor_list_create(context);

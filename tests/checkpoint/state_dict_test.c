@@ -241,7 +241,7 @@ static tdm_session *tied_session(uint64_t seed) {
   return session;
 }
 
-/* A list of one tensor of `list`, under the same name. */
+/* Returns a list of one tensor of `list`, under the same name. */
 static tdm_tensor_list *only(const tdm_tensor_list *list, const char *name) {
   tdm_tensor_list *one = tdm_tensor_list_create(context);
   assert_ok(tdm_tensor_list_add(one, name, tdm_tensor_list_find(list, name)));

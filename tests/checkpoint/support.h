@@ -31,7 +31,7 @@ void trainer_release(trainer *made);
 /* The next batch, of the next epoch after the last; the loss. */
 double trainer_step(trainer *made);
 
-/* A path in the test's own temporary folder; path has 512 bytes. */
+/* Returns a path in the test's own temporary folder; path has 512 bytes. */
 const char *checkpoint_path(char *path, const char *name);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { MOST = 32 };
 
-/* All values of an epoch, one after the other; how many. */
+/* Reads all values of an epoch in order. Returns their number. */
 static int64_t read_epoch(tdm_loader *loader, uint64_t epoch, int64_t *values) {
   int64_t count = 0, rows = 0;
   tdm_tensor *batch[1];

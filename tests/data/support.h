@@ -15,7 +15,7 @@
 
 #define PATH_BYTES 512
 
-/* A path in the temporary folder; path has PATH_BYTES. */
+/* Returns a path in the temporary folder; path has PATH_BYTES. */
 const char *temporary_path(char *path, const char *name);
 /* Writes a file there and returns its path. */
 const char *write_file(char *path, const char *name, const void *bytes, size_t size);
@@ -25,7 +25,7 @@ char *read_file(const char *path, size_t *out_size);
 /* Returns the number of entries of the temporary folder that begin with prefix. */
 int count_files(const char *prefix);
 
-/* A context over the allocator (NULL: the default), with one cpu and one sim device. */
+/* Creates a context over the allocator (NULL: the default), with one cpu and one sim device. */
 tdm_context *make_context(const tdm_allocator *allocator);
 /* cmocka's setup and teardown: *state is a context on a faulty allocator that is not armed; the
  * teardown fails where anything is still outstanding. */
@@ -36,7 +36,7 @@ typedef struct fixture {
 int set_up(void **state);
 int tear_down(void **state);
 
-/* A dataset of length items, each one int64 "value" () equal to its index. */
+/* Creates a dataset of length items, each one int64 "value" () equal to its index. */
 tdm_dataset *make_counting_dataset(tdm_context *context, int64_t length);
 
 #define assert_message(part)                                                                       \

@@ -3,7 +3,7 @@
 
 #include "tests/data/support.h"
 
-/* A file with a tensor of each name, whose one element is its place. */
+/* Writes a file with a tensor of each name, whose one element is its place. */
 static const char *write_tensors(tdm_context *context, char *path, size_t count,
                                  const char *const *names) {
   tdm_tensor_list *list = tdm_tensor_list_create(context);

@@ -30,8 +30,8 @@
       fail_msg("\"%s\" is not in the message \"%s\"", part, tdm_last_message());                   \
   } while (0)
 
-/* Two cpu and two sim devices, links without cost, the test kernels registered. settings NULL: of
- * ideal links. */
+/* Creates a context with two cpu and two sim devices, links without cost, the test kernels
+ * registered. settings NULL: of ideal links. */
 tdm_context *test_context(const char *sim_settings);
 tdm_device *test_device(tdm_context *context, const char *name);
 
@@ -45,9 +45,9 @@ extern const tdm_kernel test_slow_kernel; /* "test_slow" */
 /* Twins of these for devices that do not execute them, NULL at the end; test_context registers
  * them. Defined by a file that the test links in addition to this one. */
 extern const tdm_kernel *const test_twins[];
-/* The kernel, or its twin for device where there is one. */
+/* Returns the kernel, or its twin for device where there is one. */
 const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel);
-/* A device to copy to and from directly, of another kind where that is not cpu's concern. */
+/* Returns a device for direct copies to and from device `name`, of another kind if possible. */
 const char *test_partner(const char *name);
 /* Returns tdm_direct_queue, which is NULL only between two kinds that the host cannot address. */
 tdm_queue *test_route(const tdm_device *from, const tdm_device *to);
@@ -94,7 +94,7 @@ typedef struct test_flight {
 test_flight *test_flight_create(tdm_context *context);
 void test_flight_destroy(test_flight *test);
 
-/* A base of `count` int64 on device, all `value`; owned by the flight. */
+/* Adds a base of `count` int64 on device, all `value`; owned by the flight. */
 uint32_t test_base(test_flight *test, tdm_device *device, size_t count, int64_t value);
 /* Its first element now; the flight has settled. */
 int64_t test_value(test_flight *test, uint32_t base);

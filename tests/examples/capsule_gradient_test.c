@@ -82,7 +82,7 @@ static double loss_now(fixture *self) {
   return loss;
 }
 
-/* The loss with element `index` of a parameter moved by `by`. list has the parameters. */
+/* Returns the loss with element `index` of a parameter moved by `by`. list has the parameters. */
 static double loss_with(fixture *self, tdm_tensor_list *list, size_t parameter, int64_t index,
                         double by) {
   double *values = tdm_tensor_data(tdm_tensor_list_tensor(list, parameter));

@@ -21,13 +21,13 @@ outcome program_run_as(const char *line);
 void outcome_free(outcome *ended);
 /* Runs it; it must end with exit_code and print each of the texts (the last is NULL). */
 void program_expect(const char *arguments, int exit_code, const char *const *texts);
-/* The last line of output, without its end; the caller frees it. */
+/* Returns the last line of output, without its end; the caller frees it. */
 char *last_line(const char *output);
 
 /* Writes count words over the letters [first, last], different ones for different seeds. */
 void write_words(const char *path, char first, char last, int count, unsigned seed);
 void write_file(const char *path, const void *bytes, size_t size);
-/* The contents, ended by a zero; the caller frees them. The file must exist. */
+/* Returns the contents, ended by a zero; the caller frees them. The file must exist. */
 char *read_whole(const char *path, size_t *out_size);
 bool file_exists(const char *path);
 

@@ -40,7 +40,7 @@ int ask_bytes(const char *bytes, size_t count, char *out);
 int post(const char *word, char *out);
 /* A word is answered rightly. */
 void assert_serves(void);
-/* A number on the metrics page. */
+/* Returns a number on the metrics page. */
 double metric(const char *name);
 
 #endif

@@ -51,7 +51,7 @@ const char *fuzz_file(unsigned number, const void *bytes, size_t size);
 /* Returns a context with this many devices, whose memory is counted. It is created at the first
  * call and kept. */
 tdm_context *fuzz_context(int cpu_devices, int sim_devices);
-/* The counting allocator, which refuses blocks above 64 MiB. */
+/* Returns the counting allocator, which refuses blocks above 64 MiB. */
 const tdm_allocator *fuzz_allocator(void);
 /* Bytes that are allocated and not given back. */
 int64_t fuzz_outstanding(void);

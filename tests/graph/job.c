@@ -90,8 +90,8 @@ void job_must(const job_options *options, job_body body, job_rank *ranks) {
   if (failed > 0) fail_msg("%d of %d ranks have failed", failed, options->rank_count);
 }
 
-/* A hash of a parameter's bytes by their positions in the whole, so that it does not depend on
- * shards. Elements that every shard has count once. */
+/* Returns a hash of a parameter's bytes by their positions in the whole, so that it does not depend
+ * on shards. Elements that every shard has count once. */
 static uint64_t hash_of(const tdm_store_entry *entry, const unsigned char *bytes, size_t count) {
   const uint64_t seed = tdm_hash_string(tdm_store_entry_table(entry), 1);
   const uint64_t first = tdm_store_shard_offset(entry);

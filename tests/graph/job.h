@@ -57,8 +57,8 @@ typedef struct job_model {
   bool any_order; /* sums need not be in the order of replicas */
 } job_model;
 
-/* A session of the model, deterministic unless any order will do; takes over the reference to
- * graph. model NULL: one that does not train. */
+/* Creates a session of the model, deterministic unless any order will do; takes over the reference
+ * to graph. model NULL: one that does not train. */
 tdm_session *job_session(tdm_graph *graph, tdm_value loss, const job_model *model);
 /* A job's body whose user is a job_model: 20 steps; the loss of the last and the hash. */
 tdm_status job_train(job_rank *rank);
@@ -71,14 +71,15 @@ void job_trains_alike(const job_model *model, int most, const job_options *optio
 void job_replicate(const job_rank *rank, tdm_graph *graph, const char *scope, int count,
                    const char *first, const char *second);
 
-/* The models' inputs ids and targets -> "embedding" to width, `layers` of "hidden0" and bend (of
- * none NULL), the output "scores", all in the scope "model"; cross-entropy "loss". */
+/* Creates a graph with the models' inputs ids and targets -> "embedding" to width, `layers` of
+ * "hidden0" and bend (of none NULL), the output "scores", all in the scope "model"; cross-entropy
+ * "loss". */
 tdm_graph *job_deep_graph(const job_rank *rank, int layers, int64_t width,
                           tdm_value (*bend)(tdm_graph *, const char *, tdm_value),
                           tdm_value *out_loss);
 
-/* A hash of those parameters and states of the session's store that live on this rank: the XOR of
- * all ranks' is that of one process that has all of them. */
+/* Returns a hash of those parameters and states of the session's store that live on this rank: the
+ * XOR of all ranks' is that of one process that has all of them. */
 uint64_t job_hash(tdm_session *session);
 
 #endif

@@ -36,10 +36,10 @@ void run_tally_closed(void *user);
 /* Waits for `done` completions, no longer than a minute. */
 void run_tally_await(run_tally *tally, int done);
 
-/* A context with cpu:0 and sim:0 on ideal links; loop and allocator may be NULL. */
+/* Creates a context with cpu:0 and sim:0 on ideal links; loop and allocator may be NULL. */
 tdm_context *context_on_loop(uv_loop_t *loop, const tdm_allocator *allocator);
 
-/* A session of the seed model over cpu:0 and sim:0 that trains with Adam. */
+/* Creates a session of the seed model over cpu:0 and sim:0 that trains with Adam. */
 tdm_session *train_session_on(tdm_context *context);
 
 void submit_step(tdm_session *session, const test_batch *batch, run_tally *tally);

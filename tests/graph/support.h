@@ -9,7 +9,7 @@
 #include "tandem/tandem.h"
 #include "tests/devices/support.h"
 
-/* Two cpu and two sim devices, links without cost. */
+/* Creates a context with two cpu and two sim devices, links without cost. */
 tdm_context *graph_context(void);
 /* Creates such a context with this many devices of each kind. */
 tdm_context *graph_context_of(int cpu_devices, int sim_devices);
@@ -23,8 +23,8 @@ enum { MODEL_ROWS = 1000, MODEL_WIDTH = 10 };
 tdm_graph *seed_graph(tdm_context *context, const char *first, const char *second,
                       tdm_value *out_loss);
 
-/* A larger one: two hidden layers, the second of which is on `first` again, so that values cross in
- * both directions. */
+/* Creates a larger one: two hidden layers, the second of which is on `first` again, so that values
+ * cross in both directions. */
 tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *second,
                         tdm_value *out_loss);
 
@@ -33,11 +33,11 @@ tdm_graph *zigzag_graph(tdm_context *context, const char *first, const char *sec
 tdm_graph *tied_graph(tdm_context *context, const char *first, const char *second,
                       tdm_value *out_loss);
 
-/* A session that trains graph's loss with optimizer; takes over the reference to graph. Any of
- * options' other fields are kept; NULL: none. Fails the test when it is refused. */
+/* Creates a session that trains graph's loss with optimizer; takes over the reference to graph. Any
+ * of options' other fields are kept; NULL: none. Fails the test when it is refused. */
 tdm_session *train_session(tdm_graph *graph, tdm_value loss, tdm_optimizer optimizer,
                            const tdm_session_options *options);
-/* One without a loss, the same way. */
+/* Creates one without a loss, the same way. */
 tdm_session *run_session(tdm_graph *graph, const tdm_session_options *options);
 
 /* ---- Batches ------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ enum { MOST_VALUES = 8, MOST_LETTERS = 48 };
 static const char *const xs[MOST_VALUES] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
 static const char *const ys[MOST_VALUES] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
 
-/* The case's numbers from `first` on. */
+/* Returns the case's numbers from `first` on. */
 static size_t integers_of(const layer_case *options, size_t first, int *out) {
   for (size_t i = first; i < options->number_count; i++)
     out[i - first] = (int)options->numbers[i];

@@ -75,7 +75,7 @@ static tdm_tensor *fetch(tdm_session *session, const char *name, bool trains) {
   return wanted.tensor;
 }
 
-/* The largest difference of two tensors of LENGTH ROWS WIDTH elements. */
+/* Returns the largest difference of two tensors of LENGTH ROWS WIDTH elements. */
 static double apart(const tdm_tensor *a, const tdm_tensor *b) {
   const float *of_a = tdm_tensor_data(a), *of_b = tdm_tensor_data(b);
   double most = 0;

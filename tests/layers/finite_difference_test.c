@@ -16,7 +16,7 @@
 /* For the third derivative (STEP squared) and rounding (a loss of 1e3 x 1e-16 / STEP). */
 #define TOLERANCE 2e-7
 
-/* The loss with parameter `name` being values. */
+/* Returns the loss with parameter `name` being values. */
 static double loss_with(layer_test *test, bool in_training, const char *name, tdm_shape shape,
                         const double *values) {
   tdm_context *context = test->golden->context;

@@ -22,7 +22,7 @@ static void go_through_cycle(const training_case *training, tdm_session *session
                    TDM_OK);
 }
 
-/* The losses of all steps, as a tensor like the golden one. */
+/* Returns the losses of all steps, as a tensor like the golden one. */
 static tdm_tensor *train(const golden_file *golden, const training_case *training,
                          tdm_session *session) {
   const tdm_tensor *wanted = golden_tensor(golden, training->name, "losses", "");

@@ -104,7 +104,7 @@ static tdm_value negate(tdm_graph *graph, tdm_value x) {
 static tdm_value both(tdm_graph *graph, tdm_value x) {
   return tdm_affine(graph, "f", x, 7, -2);
 }
-/* One fused node. */
+/* Adds one fused node. */
 static tdm_value chain(tdm_graph *graph, tdm_value x) {
   const tdm_value y = tdm_affine(graph, "f", x, 7, -2);
   return tdm_sub(graph, "h", tdm_remainder(graph, "g", y, tdm_full_like(graph, "ten", y, 10)), x);

@@ -18,7 +18,7 @@ typedef struct golden_file {
 
 void golden_open(golden_file *golden, const char *family, tdm_dtype dtype);
 void golden_close(golden_file *golden);
-/* The tensor CASE/KIND.NAME; borrowed; fails when it is not there. */
+/* Returns the tensor CASE/KIND.NAME; borrowed; fails when it is not there. */
 tdm_tensor *golden_tensor(const golden_file *golden, const char *case_name, const char *kind,
                           const char *name);
 /* Returns the part of name after "CASE/KIND.", NULL for other names. */
@@ -32,7 +32,7 @@ tdm_tensor_list *golden_list(const golden_file *golden, const char *case_name, c
 /* Fails unless max|found - wanted| <= tolerance x max|wanted|. */
 void golden_compare(const char *case_name, const char *name, const tdm_tensor *found,
                     const tdm_tensor *wanted, double tolerance);
-/* All elements as double; freed by the caller. */
+/* Returns all elements as double; freed by the caller. */
 double *tensor_values(const tdm_tensor *tensor, size_t *out_count);
 
 typedef struct layer_test {

@@ -105,7 +105,7 @@ static tdm_value gaussian(tdm_graph *graph, tdm_value scores, const tdm_loss_opt
   return tdm_gaussian_nll_with(graph, "loss", scores, target, variance, options);
 }
 
-/* A loss a row, weighed and reduced by the functions of anybody's. */
+/* Adds a loss a row, weighed and reduced by the functions of anybody's. */
 static tdm_value put_together(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
   const tdm_loss_options rows = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   const tdm_value each =
@@ -115,7 +115,7 @@ static tdm_value put_together(tdm_graph *graph, tdm_value scores, const tdm_loss
                                              : tdm_sum(graph, "loss", row, NULL, 0, false);
 }
 
-/* Two losses and a penalty that no row goes into, the root of their sum. */
+/* Adds two losses and a penalty that no row goes into, the root of their sum. */
 static tdm_value several(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
   const tdm_value target = batch_input(graph, "target", OUT);
   const tdm_value first = tdm_mse_with(graph, "mse", scores, target, options);
@@ -129,7 +129,7 @@ static tdm_value several(tdm_graph *graph, tdm_value scores, const tdm_loss_opti
                   tdm_add(graph, "sum", sum, tdm_mul_scalar(graph, "p", penalty, 0.1)));
 }
 
-/* Two steps, whose rows are dimension 1, and one label each. */
+/* Adds two steps, whose rows are dimension 1, and one label each. */
 static tdm_value sequences(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
   const tdm_value steps[] = {scores, tdm_neg(graph, "neg", scores)};
   const tdm_value x = tdm_log_softmax(graph, "log", tdm_stack(graph, "steps", steps, 2, 0), -1);

@@ -5,7 +5,7 @@
 
 enum { MOST_NUMBERS = 16 };
 
-/* The case's numbers from `first` on. */
+/* Returns the case's numbers from `first` on. */
 static size_t integers_of(const layer_case *options, size_t first, int *out) {
   for (size_t i = first; i < options->number_count; i++)
     out[i - first] = (int)options->numbers[i];

@@ -179,8 +179,8 @@ static tdm_value parameter(tdm_graph *graph, const char *name, tdm_shape shape) 
   return tdm_parameter(graph, name, TDM_FLOAT64, shape, &one);
 }
 
-/* A softmax by hand, standardized over the batch, whose losses are weighted by a row of the batch:
- * the mean squared distance, without distant elements. */
+/* Adds a softmax by hand, standardized over the batch, whose losses are weighted by a row of the
+ * batch: the mean squared distance, without distant elements. */
 static tdm_value build(tdm_graph *graph, const way *chosen) {
   const tdm_dim batch = TDM_DIM("batch");
   const int rows[] = {0}, columns[] = {1};
@@ -222,7 +222,7 @@ static tdm_session *make_session(tdm_context *context, const way *chosen) {
   return session;
 }
 
-/* The last loss; the first is left in *out_first. */
+/* Returns the last loss; the first is left in *out_first. */
 static double train(tdm_context *context, const way *chosen, double *out_first,
                     double out_shift[1]) {
   tdm_session *session = make_session(context, chosen);

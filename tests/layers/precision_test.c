@@ -95,7 +95,7 @@ static tdm_value cumprod(tdm_graph *graph, tdm_value x) {
   return tdm_cumprod(graph, "f", x, 0);
 }
 
-/* One row of many classes, or many rows of COLUMNS classes. */
+/* Adds one row of many classes, or many rows of COLUMNS classes. */
 static tdm_value cross_entropy(tdm_graph *graph, tdm_value x) {
   const tdm_shape shape = tdm_value_shape(graph, x);
   const int64_t count = shape.dims[0];

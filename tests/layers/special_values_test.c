@@ -53,7 +53,7 @@ static size_t complaints, case_complaints, compared;
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-/* A copy of the golden tensor, with one element replaced if it is that operand. */
+/* Returns a copy of the golden tensor, with one element replaced if it is that operand. */
 static tdm_tensor *operand(const layer_test *test, tdm_tensor *tensor, const char *kind,
                            const char *name, const replacement *how) {
   if (strcmp(kind, how->kind) != 0 || strcmp(name, how->name) != 0)

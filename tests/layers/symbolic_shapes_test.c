@@ -237,7 +237,8 @@ static void test_names_that_inputs_have(void **state) {
   tdm_context_release(context);
 }
 
-/* The two steps of x (length, batch, 12) before its last, joined with a parameter of two steps. */
+/* Adds the two steps of x (length, batch, 12) before its last, joined with a parameter of two
+ * steps. */
 static tdm_value two_steps_and_places(tdm_graph *graph, tdm_value x) {
   const tdm_initializer drawn = {TDM_INIT_NORMAL, 0.0, 1.0, -1};
   const tdm_value places =
@@ -245,7 +246,7 @@ static tdm_value two_steps_and_places(tdm_graph *graph, tdm_value x) {
   return tdm_add(graph, "placed", tdm_slice(graph, "two", x, 0, -3, -1, 1), places);
 }
 
-/* The products of all steps with all steps: both operands are repeated along a name. */
+/* Adds the products of all steps with all steps: both operands are repeated along a name. */
 static tdm_value products_of_steps(tdm_graph *graph, tdm_value x) {
   const tdm_value turned = tdm_transpose(graph, "turned", x, 1, 2);
   return tdm_matmul(graph, "products", tdm_unsqueeze(graph, "rows", x, 0),

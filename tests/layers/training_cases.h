@@ -23,7 +23,7 @@ typedef struct training_case {
 
 /* Fills cases (TRAINING_CASES_MAX) and returns their number. */
 size_t training_cases_all(const golden_file *golden, training_case *cases);
-/* A session of the case's model, placed by the device map; released by the caller. */
+/* Creates a session of the case's model, placed by the device map; released by the caller. */
 tdm_session *training_session(const golden_file *golden, const training_case *training,
                               const char *placement);
 

@@ -4,7 +4,7 @@
 
 enum { AXES = 3 };
 
-/* The next three of a case's numbers. */
+/* Returns the next three of a case's numbers. */
 static const double *take(const double *numbers, int64_t out[AXES]) {
   for (int i = 0; i < AXES; i++)
     out[i] = (int64_t)numbers[i];

@@ -62,19 +62,19 @@ typedef struct played {
   control_addresses addresses[MOST];
 } played;
 
-/* The part that the engine carries, of all ranks that the test plays at once: those with a port, at
- * which they can be reached. */
+/* Plays the part that the engine carries, of all ranks that the test plays at once: those with a
+ * port, at which they can be reached. */
 played play(job *of, const uint16_t ports[MOST]);
 /* Creates a socket with a port of its own, without a listener. */
 int open_port(uint16_t *out_port);
-/* A connection to the port. */
+/* Opens a connection to the port. */
 int knock(uint16_t port);
 void say(int peer, const unsigned char *bytes, size_t count);
 void say_frame(int peer, const played *part, const control_message *message);
 /* Sends a message of rank 1 to rank 0; command: of a beat. */
 void say_message(int peer, const played *part, control_kind kind, uint64_t sequence,
                  uint64_t command);
-/* The next message of that kind; others are passed over. */
+/* Waits for the next message of that kind; others are passed over. */
 control_message hear(int peer, const played *part, control_kind kind);
 /* Waits until the other side closes; ignores its data. */
 void wait_end(int peer);

@@ -24,7 +24,7 @@ typedef struct job_model {
 
 /* ---- Models ---------------------------------------------------------------------------------- */
 
-/* The table on one rank, the rest over all: as examples/distributed_model. */
+/* Adds the table on one rank, the rest over all: as examples/distributed_model. */
 static tdm_value describe_main(tdm_graph *graph, tdm_value ids, const char *first, const char *last,
                                tdm_value *out_steps) {
   (void)last;
@@ -70,7 +70,7 @@ static tdm_value describe_cnn(tdm_graph *graph, tdm_value ids, const char *first
   return scores;
 }
 
-/* Two tables with sparse gradients, on two ranks. */
+/* Adds two tables with sparse gradients, on two ranks. */
 static tdm_value describe_tables(tdm_graph *graph, tdm_value ids, const char *first,
                                  const char *last, tdm_value *out_steps) {
   (void)out_steps;

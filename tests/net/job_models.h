@@ -8,7 +8,7 @@
 
 size_t job_model_count(void);
 const char *job_model_name(size_t model);
-/* A session that trains the model over all ranks of the context; NULL: with a message. */
+/* Creates a session that trains the model over all ranks of the context; NULL: with a message. */
 tdm_session *job_model_open(tdm_context *context, size_t model);
 /* Trains it for 20 steps; returns a hash of their losses and of the final results of all rows. */
 tdm_status job_model_train(tdm_session *session, size_t model, double *out_loss,

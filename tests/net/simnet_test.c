@@ -84,7 +84,7 @@ static void test_eager_and_not(void **state) {
   close_job(&opened);
 }
 
-/* The order in which ten messages on ten channels arrive, as a number. */
+/* Returns the order in which ten messages on ten channels arrive, as a number. */
 static uint64_t arrival_order(uint64_t seed) {
   enum { COUNT = 10 };
   job opened = open_job((tdm_simnet_options){.seed = seed, .delay_ns = 30000000});

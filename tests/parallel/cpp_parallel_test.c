@@ -11,8 +11,8 @@
 
 /* ---- Scatter and gather: the gradient of a sum is ones, wherever the parts went ---- */
 
-/* A parameter of zeros through tanh, whose slope there is 1. After one step of sgd with rate 1/2 it
- * is minus half the gradient of the later layers. */
+/* Adds a parameter of zeros through tanh, whose slope there is 1. After one step of sgd with rate
+ * 1/2 it is minus half the gradient of the later layers. */
 static tdm_value zeros(tdm_graph *graph, const char *name, tdm_shape shape) {
   const tdm_initializer initializer = {.kind = TDM_INIT_ZEROS, .zero_row = -1};
   return tdm_tanh(graph, name, tdm_parameter(graph, name, TDM_FLOAT32, shape, &initializer));
@@ -117,8 +117,8 @@ static tdm_value build_linear(tdm_graph *graph, void *user, tdm_value input) {
   return tdm_linear(graph, "linear", input, 4);
 }
 
-/* One Linear(3, 4), replicated over three devices: equal results, where they were made or on
- * another device, and one owner. */
+/* Creates a session with one Linear(3, 4), replicated over three devices: equal results, where they
+ * were made or on another device, and one owner. */
 static tdm_session *replicas_session(const char *devices, const char *output_place) {
   tdm_graph *graph = tdm_graph_create(context);
   static const char *const names[] = {"y0", "y1", "y2"};
@@ -259,7 +259,7 @@ static void data_parallel_uses_all_available_devices(void **unused) {
   tdm_session_release(session);
 }
 
-/* A model of several layers, trained for steps on batches of several sizes, wrapped and not. */
+/* Adds a model of several layers; tests train it on batches of several sizes, wrapped or not. */
 static tdm_value build_perceptron(tdm_graph *graph, tdm_value x) {
   tdm_value y = tdm_relu(graph, "relu1", tdm_linear(graph, "fc1", x, 16));
   y = tdm_sigmoid(graph, "sigmoid", tdm_linear(graph, "fc2", y, 12));

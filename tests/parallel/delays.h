@@ -4,7 +4,8 @@
 
 #include "tests/parallel/support.h"
 
-/* Two cpu devices and eight accelerators; what pauses, and how long, is drawn from seed (> 0). */
+/* Creates a context with two cpu devices and eight accelerators; what pauses, and how long, is
+ * drawn from seed (> 0). */
 tdm_context *delayed_context(uint64_t seed);
 
 /* The number of seeds for which a test has time, since emulated streams are slow. */

@@ -20,7 +20,7 @@ tdm_tensor *draw_on(const char *device, tdm_shape shape, uint64_t seed);
 tdm_tensor *draw(tdm_shape shape, uint64_t seed);
 /* 0, 1, 2, ... of dtype on device. */
 tdm_tensor *count_on(const char *device, tdm_dtype dtype, tdm_shape shape);
-/* The tensor on cpu:0; takes over the reference. */
+/* Returns the tensor on cpu:0; takes over the reference. */
 tdm_tensor *to_host(tdm_tensor *tensor);
 
 void assert_on(const tdm_tensor *tensor, const char *device);

@@ -17,7 +17,7 @@ static inline uint64_t draw_bits(draw *stream) {
   return bits ^ bits >> 31;
 }
 
-/* A stream of its own for each pair. */
+/* Returns the stream of this pair; each pair has its own. */
 static inline draw draw_of(uint64_t seed, uint64_t topic) {
   draw stream = {seed * 0x100000001b3u + topic};
   stream.state = draw_bits(&stream) ^ topic << 32;

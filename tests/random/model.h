@@ -170,7 +170,7 @@ enum { DRAW_REAL = 1, DRAW_WIDER = 2, DRAW_ROWS = 4, DRAW_GRADIENTS = 8 };
  * DRAW_ROWS, with both: nodes that move rows and reduce over them; DRAW_GRADIENTS, with all three:
  * mostly gradients as values and concatenations of them. */
 void model_draw(random_model *it, uint64_t seed, int kinds);
-/* A bit a node: a run that fetches these outputs (a bit each) needs it. */
+/* Returns a bit for each node that a run needs which fetches these outputs (a bit each). */
 uint64_t model_needed(const random_model *it, int node_count, uint32_t outputs);
 /* Returns true if the output depends on a kept value, so that only runs of sequences fetch it. */
 bool model_output_is_kept(const random_model *it, int output);

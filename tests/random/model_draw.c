@@ -126,7 +126,7 @@ static bool is_read(const random_model *it, int value) {
   return false;
 }
 
-/* A scalar of value: a loss against something of its shape, or the sum of its elements. */
+/* Adds a scalar of value: a loss against something of its shape, or the sum of its elements. */
 int term_draw(draw *stream, random_model *it, int value) {
   const extent scalar = {0};
   const int other = pick_value(stream, it, it->values[value].rank, it->values[value].rank);

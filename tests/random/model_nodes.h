@@ -10,7 +10,7 @@ int node_add_value(random_model *it, random_node *made, const extent *shape);
 int node_add_parameter(random_model *it, random_node *made, const char *name, const extent *shape);
 bool node_end(random_model *it, random_node *made);
 
-/* A floating value of such a rank; -1: none was found. Those made last are more likely. */
+/* Returns a floating value of a rank in this range, -1 if none; prefers recent ones. */
 int pick_value(draw *stream, const random_model *it, int least_rank, int most_rank);
 /* A dimension that is not the batch; -1: there is none. */
 int pick_dimension(draw *stream, const extent *shape);

@@ -70,7 +70,7 @@ double exact_settle(oracle *it, const exact *sum);
 /* Returns the sum divided by divisor. A divisor that is no power of two makes the result
  * inexact. */
 double exact_divide(oracle *it, const exact *sum, double divisor);
-/* One product by itself. */
+/* Returns one product by itself. */
 double exact_product(oracle *it, double a, double b);
 
 static inline const double *oracle_operand(const oracle *it, const random_node *what, int index) {

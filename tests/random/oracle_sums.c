@@ -57,7 +57,7 @@ void backward_cumsum(oracle *it, const random_node *what) {
             it->flows[what->first_value][(i / s.inner * s.length + k) * s.inner + i % s.inner]);
 }
 
-/* The first of the largest, or least, elements of line i. */
+/* Returns the first of the largest, or least, elements of line i. */
 static int64_t extreme_of(const oracle *it, const random_node *what, int64_t i) {
   const stretch s = summed(it, what);
   const double *x = oracle_operand(it, what, 0);
@@ -198,7 +198,7 @@ void backward_bag(oracle *it, const random_node *what) {
 
 /* ---- Windows ---- */
 
-/* The element of x at a position of the window of element i; -1: of the padding. */
+/* Returns the element of x at a position of the window of element i; -1: of the padding. */
 static int64_t window_element(const oracle *it, const random_node *what, int64_t i,
                               int64_t position) {
   const extent *x = oracle_extent(it, what, 0);

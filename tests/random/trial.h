@@ -124,7 +124,7 @@ void run_execute(running *it, try_run *run);
 /* Returns true if the view can fetch the output by a run without a sequence. */
 bool can_fetch(const trial *it, int view, int output);
 bool go_in_sequences(running *it, const action *what);
-/* An element of a tensor of floats. */
+/* Returns an element of a tensor of floats. */
 double tensor_element(const tdm_tensor *tensor, int64_t index);
 /* Returns the present training options of a view. */
 oracle_training run_training(const running *it, int view);

@@ -37,7 +37,7 @@ void progress_hide(progress *bar);
 /* Removes the line; the next update starts a new measurement of progress. */
 void progress_clear(progress *bar);
 
-/* A clock that never goes back. */
+/* Returns the time in nanoseconds of a clock that never goes back. */
 uint64_t monotonic_ns(void);
 
 #endif

@@ -12,8 +12,8 @@
 
 enum { FILE_LIMIT = 4096 };
 
-/* The bytes of a file: header_size as its first 8, the header, data_size bytes 0 and 1 in turn.
- * Returns their number; out_file has FILE_LIMIT. */
+/* Builds the bytes of a file: header_size as its first 8, the header, data_size bytes 0 and 1 in
+ * turn. Returns their number; out_file has FILE_LIMIT. */
 static inline size_t build_file(char *out_file, uint64_t header_size, const char *header,
                                 size_t header_bytes, size_t data_size) {
   assert_true(8 + header_bytes + data_size <= FILE_LIMIT);

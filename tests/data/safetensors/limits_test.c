@@ -65,7 +65,7 @@ static void assert_opens_within(const data_fixture *fixture, const char *path,
 
 enum { MANY = 200000 };
 
-/* The shortest distinct names, so that bytes per name in addition to its text are detected. */
+/* Returns the shortest distinct names, to detect bytes per name in addition to its text. */
 static const char *short_name(char name[8], int number) {
   static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
   size_t length = 0;

@@ -14,7 +14,7 @@
 
 enum { TENSORS = 5, ELEMENTS = 10, ROUNDS = 30 };
 
-/* A folder of its own for each test. */
+/* Creates a folder of its own for each test. */
 static const char *new_folder(void) {
   static char folder[PATH_BYTES];
   (void)temporary_path(folder, "parts_XXXXXX");

@@ -12,7 +12,7 @@
 #include "data/safetensors/safetensors.h"
 #include "tests/data/safetensors/files.h"
 
-/* A list of one tensor "x" of count bytes. */
+/* Returns a list of one tensor "x" of count bytes. */
 static tdm_tensor_list *make_list(const data_fixture *fixture, const char *name, int64_t count) {
   tdm_tensor *tensor =
       tdm_tensor_full(fixture->context, "cpu:0", TDM_UINT8, tdm_shape_of(1, count), 7);

@@ -44,7 +44,7 @@ static const format_dtype all[] = {
 };
 enum { ALL = sizeof all / sizeof all[0] };
 
-/* A file of all of them, tensor i being called "t<i>"; returns its data's bytes. */
+/* Builds a file of all of them, tensor i being called "t<i>"; returns its data's bytes. */
 static size_t write_all(char *path, const char *name) {
   char header[FILE_LIMIT / 2] = "{", file[FILE_LIMIT];
   size_t length = 1, begin = 0;

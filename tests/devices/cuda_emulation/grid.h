@@ -57,7 +57,7 @@ void grid_barrier(const char *site);
 /* Exchanges values between the lanes of mask. A lane without a partner keeps its value. */
 uint64_t grid_warp(grid_exchange kind, uint32_t mask, uint64_t value, uint32_t argument,
                    const char *site);
-/* The block's shared memory for key, the same for all its threads; NaN at first. */
+/* Returns the block's shared memory for key, the same for all its threads; NaN at first. */
 void *grid_shared(const void *key, size_t bytes, const char *site);
 
 #ifdef __cplusplus

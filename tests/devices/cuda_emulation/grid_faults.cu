@@ -64,7 +64,7 @@ static __global__ void returned_lane(float *data, int64_t count) {
   data[threadIdx.x] = warp_reduce<sum_of_two>((float)count);
 }
 
-/* Every way of exchanging; data (warps WARP) becomes what each lane is to find. */
+/* Executes every way of exchanging; data (warps WARP) becomes what each lane is to find. */
 static __global__ void exchanges(float *data, int64_t count) {
   const int lane = (int)(threadIdx.x % WARP);
   const float value = (float)threadIdx.x;
@@ -76,8 +76,8 @@ static __global__ void exchanges(float *data, int64_t count) {
   if ((int64_t)threadIdx.x < count) data[threadIdx.x] = found;
 }
 
-/* The reductions of kernels, again and again in the same memory: data becomes how many results each
- * thread found wrong. */
+/* Executes the reductions of kernels, again and again in the same memory: data becomes how many
+ * results each thread found wrong. */
 static __global__ void reductions(float *data, int64_t count) {
   const int64_t own = threadIdx.x, all = count * (count - 1) / 2;
   int64_t wrong = 0, total;

@@ -135,7 +135,7 @@ static const tdm_dtype every_dtype[] = {TDM_FLOAT32, TDM_FLOAT64, TDM_INT32,   T
                                         TDM_UINT8,   TDM_BOOL,    TDM_FLOAT16, TDM_BFLOAT16};
 enum { EVERY_DTYPE = sizeof every_dtype / sizeof every_dtype[0] };
 
-/* A case without operands; name as printf. */
+/* Creates a case without operands; name as printf. */
 kernel_case kernel_case_make(const char *operation, tdm_dtype dtype, kernel_reference reference,
                              const char *format, ...) TDM_PRINTF(4, 5);
 /* Adds an input of reals or integers in [low, high). Returns it for changes. */

@@ -152,7 +152,8 @@ static void adam_sparse_reference(const kernel_case *self, const double *const *
   }
 }
 
-/* A parameter (rows, dim) and a gradient of n entries, `used` of which are valid. */
+/* Creates a case with a parameter (rows, dim) and a gradient of n entries, `used` of which are
+ * valid. */
 static kernel_case sparse_case(const char *operation, tdm_dtype dtype, kernel_reference reference,
                                const int64_t size[4]) {
   const int64_t rows = size[0], dim = size[1], n = size[2], used = size[3];

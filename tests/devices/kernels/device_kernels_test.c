@@ -45,7 +45,7 @@ static void operand_upload(const device_operand *operand) {
   assert_ok(tdm_tensor_write(operand->tensor, operand->host, operand->total));
 }
 
-/* The tensor's bytes now, guards checked; freed by the caller. */
+/* Returns the tensor's bytes now, guards checked; freed by the caller. */
 static unsigned char *operand_download(const device_operand *operand, const char *name) {
   unsigned char *now = malloc(operand->total);
   assert_non_null(now);

@@ -48,7 +48,7 @@ static size_t bytes_of(const tdm_spec *spec) {
   return (size_t)tdm_shape_bytes(&spec->shape, spec->dtype);
 }
 
-/* The input whose data this output overwrites, or -1. */
+/* Returns the input whose data this output overwrites, or -1. */
 static int overwritten_input(const direct_job *job, size_t output) {
   for (size_t i = 0; i < job->input_count; i++) {
     const direct_operand *input = &job->operands[i];

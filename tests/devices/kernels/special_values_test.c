@@ -143,7 +143,7 @@ static void extremes_of_two_keep_nan(void **state) {
   }
 }
 
-/* The error of got in units of the last place of expected. */
+/* Returns the error of got in units of the last place of expected. */
 static double ulps(double got, double expected, double epsilon) {
   return expected == 0 ? fabs(got) : fabs((got - expected) / expected) / epsilon;
 }
@@ -166,7 +166,7 @@ static double exact_sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
-/* The worst error over both signs and magnitudes from 2^-40 to 2^8. */
+/* Returns the worst error over both signs and magnitudes from 2^-40 to 2^8. */
 static double worst_error(const char *isa, const char *operation, tdm_dtype dtype,
                           exact_function exact) {
   enum { MAGNITUDES = 2000, COUNT = 2 * MAGNITUDES };

@@ -119,7 +119,7 @@ static void sizes_are_closer_where_caches_end(void **state) {
   tdm_context_release(context);
 }
 
-/* One device of each kind: four links. */
+/* Creates a context with one device of each kind, so with four links. */
 static tdm_context *small_context(void) {
   const tdm_context_options options =
       OPTIONS(tdm_context_options, o.cpu_devices = 1, o.sim_devices = 1,
@@ -129,7 +129,8 @@ static tdm_context *small_context(void) {
   return context;
 }
 
-/* The number of commands per site of a calibration, none of which may be omitted for its time. */
+/* Returns the number of commands per site of a calibration, none of which may be omitted for its
+ * time. */
 static uint64_t count_struck(tdm_context *context, tdm_fault_site site, uint32_t copies,
                              uint64_t budget_ns) {
   const tdm_links_calibration small = {.least_bytes = KIBIBYTE,

@@ -22,7 +22,8 @@ static tdm_topology *open_as(const char *synthetic) {
   return topology;
 }
 
-/* Two nodes of one processing unit each, which are no cores; where the process may run on both. */
+/* Creates two nodes of one processing unit each, which are no cores; where the process may run on
+ * both. */
 static tdm_topology *two_nodes(void) {
   tdm_topology *topology = open_as("numa:2 pu:1");
   if (tdm_topology_node_count(topology) < 2) {

@@ -22,7 +22,7 @@ static word_set *make_words(const data_fixture *fixture, const char *const *text
   return words;
 }
 
-/* The words of a part, as "class:word " in the order of the dataset, in UTF-8. */
+/* Returns the words of a part, as "class:word " in the order of the dataset, in UTF-8. */
 static char *words_text(word_set *words, bool training) {
   const word_part *part = &words->parts[training];
   char *text = calloc(part->count + 1, 256);

@@ -48,8 +48,8 @@ static tdm_value input(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), WIDTH));
 }
 
-/* A linear layer over all four devices. The output "slope" is the gradient of its weight, and
- * "bent" is the result of a layer that reads it. */
+/* Creates a session with a linear layer over all four devices. The output "slope" is the gradient
+ * of its weight, and "bent" is the result of a layer that reads it. */
 static tdm_session *wrapped_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);
@@ -125,7 +125,7 @@ static tdm_status append_twice(tdm_update *update) {
 
 static const tdm_optimizer_rule twice_rule = {.name = "twice", .append = append_twice};
 
-/* Two layers over two devices, whose sums have the same bits in any order. */
+/* Creates a session with two layers over two devices. Any order of sums gives the same bits. */
 static tdm_session *session_by(tdm_context *context, const tdm_optimizer_rule *rule,
                                bool spread_homes, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
@@ -211,7 +211,7 @@ static tdm_status append_again(tdm_update *update) {
 
 static const tdm_optimizer_rule again_rule = {.name = "again", .append = append_again};
 
-/* A layer over two devices, whose bias is one number. */
+/* Creates a session with a layer over two devices, whose bias is one number. */
 static tdm_session *narrow_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value y = tdm_linear(graph, "narrow", input(graph), 1);
@@ -240,7 +240,7 @@ static void an_update_that_goes_on_with_one_number_is_made_at_home(void **state)
   tdm_context_release(context);
 }
 
-/* A layer over these devices, and optionally a second one after it. */
+/* Creates a session with a layer over these devices, and optionally a second one after it. */
 static tdm_session *layers_over(tdm_context *context, const int devices[2],
                                 tdm_collective collective) {
   static const char *const lists[] = {NULL, NULL, "sim:0,sim:1", "sim:0,sim:1,sim:2",
@@ -326,7 +326,8 @@ static tdm_status append_shared(tdm_update *update) {
 
 static const tdm_optimizer_rule shared_rule = {.name = "shared", .append = append_shared};
 
-/* Two layers over two devices. One sum is made at home, since its value is read. */
+/* Creates a session with two layers over two devices. One sum is made at home, since its value is
+ * read. */
 static tdm_session *sharing_session(tdm_context *context, tdm_collective collective) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = input(graph);

@@ -19,8 +19,8 @@ static bool has_link_speeds(void) {
   return strcmp(TEST_KIND, "sim") == 0;
 }
 
-/* Two cpu devices and four accelerators: simulated ones with 0.5 GB/s to the host, 1 GB/s between
- * peers, so that a weight goes in two pieces. */
+/* Creates a context with two cpu devices and four accelerators: simulated ones with 0.5 GB/s to the
+ * host, 1 GB/s between peers, so that a weight goes in two pieces. */
 static tdm_context *linked_context(void) {
   if (!has_link_speeds()) return graph_context_of(2, 4); /* GPUs: as many parts as main requests */
   const tdm_context_options options =

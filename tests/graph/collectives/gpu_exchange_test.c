@@ -78,8 +78,8 @@ static tdm_graph *build_round(const job_rank *rank, tdm_value *out_loss) {
   return graph;
 }
 
-/* A replica on each GPU; deterministic, so gradients go from GPU to GPU in the order of replicas.
- */
+/* Creates a graph with a replica on each GPU; deterministic, so gradients go from GPU to GPU in the
+ * order of replicas. */
 static tdm_graph *build_replicas(const job_rank *rank, tdm_value *out_loss) {
   char devices[JOB_MOST_RANKS * NAME] = "", name[NAME];
   for (int r = 0; r < rank->rank_count; r++) {
@@ -205,7 +205,7 @@ static void forget(story *of) {
     free(of->explained[r]);
 }
 
-/* The hash of all parameters. */
+/* Returns the hash of all parameters. */
 static uint64_t run(story *of, int count) {
   job_rank ranks[JOB_MOST_RANKS];
   uint64_t hash = 0;

@@ -80,7 +80,7 @@ static void begin_rank(int rank, const void *user) {
   emulation_set_nccl(of->versions ? of->versions[rank] : NEWEST);
 }
 
-/* The last loss, which is that of all ranks. */
+/* Returns the last loss, which is that of all ranks. */
 static double run(story *of, int rank_count) {
   job_rank ranks[JOB_MOST_RANKS];
   for (int r = 0; r < rank_count; r++) {

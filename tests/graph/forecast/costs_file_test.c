@@ -32,7 +32,7 @@ static double alone_ns(const tdm_costs *costs, const char *kernel) {
   return tdm_costs_find(costs, "cpu/1", kernel).alone_ns;
 }
 
-/* The time of a kernel in a file. */
+/* Returns the time of a kernel in a file. */
 static double saved_ns(const char *path, const char *kernel) {
   tdm_costs *costs = tdm_costs_create(context);
   assert_ok(tdm_costs_load(costs, path));

@@ -47,7 +47,7 @@ typedef struct asked {
   int sum_option; /* option of the forecast */
 } asked;
 
-/* A hash of the whole forecast, to compare ranks. */
+/* Returns a hash of the whole forecast, to compare ranks. */
 static uint64_t hash_forecast(const tdm_forecast *made) {
   uint64_t hash = made->measured_kernels;
   for (size_t i = 0; i < made->queue_count; i++) {

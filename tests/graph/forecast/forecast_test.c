@@ -370,7 +370,7 @@ static void own_work(const tdm_infer *node, tdm_work *work) {
   work->bytes_written = 0;
 }
 
-/* A forecast of the operation by itself, or followed by another one that states its work. */
+/* Returns a forecast of the operation, or of it and another operation that states its work. */
 static tdm_forecast *forecast_own(tdm_context *context, const tdm_operation *operation,
                                   bool alone) {
   tdm_graph *graph = tdm_graph_create(context);

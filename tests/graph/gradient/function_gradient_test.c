@@ -83,7 +83,7 @@ static const tdm_operation gradient_operation = {.struct_size = sizeof(tdm_opera
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-/* The adjoint of x = 2 with y = 8, for the sum of all y as the loss. NAN: no gradient flows
+/* Returns the adjoint of x = 2 with y = 8, for the sum of all y as the loss. NAN: no gradient flows
  * back. */
 static double adjoint_by(const tdm_operation *operation) {
   tdm_context *context = graph_context();

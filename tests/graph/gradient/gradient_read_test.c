@@ -360,7 +360,7 @@ static void what_is_kept_comes_behind_parallel_regions(void **unused) {
 
 enum { BATCHES = 3 };
 
-/* The same layer in all sessions; x (rows, WIDTH) -> fc -> tanh. */
+/* Adds the same layer in all sessions; x (rows, WIDTH) -> fc -> tanh. */
 static tdm_value summed_layer(tdm_graph *graph) {
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("n"), WIDTH));
   const tdm_value y = tdm_tanh(graph, "tanh", tdm_linear(graph, "fc", x, HIDDEN));

@@ -39,7 +39,8 @@ static tdm_value look_up(tdm_graph *graph, const empty_case *of, const char *nam
   return tdm_embedding_bag(graph, name, one, TABLE, WIDTH, &options);
 }
 
-/* Two tables, one of which is also read on another device; a linear layer; the sum of squares. */
+/* Creates a graph with two tables, one of which is also read on another device; a linear layer; the
+ * sum of squares. */
 static tdm_graph *graph_of(const empty_case *of, tdm_value *out_loss) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));

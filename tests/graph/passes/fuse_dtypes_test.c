@@ -24,7 +24,7 @@ static tdm_session *make_session(grown grow, const char *device, bool unfused) {
   return run_session(graph, WITH(tdm_session_options, o.unfused = unfused));
 }
 
-/* The name of the only fused node of the session's plan; NULL: there is none. */
+/* Returns the name of the only fused node of the session's plan; NULL: there is none. */
 static const char *fused_name(const tdm_session *session) {
   const char *name = NULL;
   TDM_EACH_NODE(&session->newest->graph, node) {

@@ -115,7 +115,7 @@ static tdm_value grow_pair(tdm_graph *graph, const char *name, tdm_value a, tdm_
   }
 }
 
-/* One more operation on values drawn from those made so far (count). */
+/* Adds one more operation on values drawn from those made so far (count). */
 static tdm_value grow(tdm_graph *graph, const char *name, const tdm_value *made, uint32_t count,
                       uint64_t *random) {
   const tdm_value a = made[count - 1 - draw(random, count < 4 ? count : 4)];

@@ -55,7 +55,7 @@ static tdm_value build(tdm_graph *graph, const wide_model *model, tdm_value *out
   return out;
 }
 
-/* The state after two steps, and y then. */
+/* Returns the state after two steps, and y then. */
 static tdm_tensor_list *train(tdm_context *context, const wide_model *model, tdm_tensor **out_y,
                               size_t *out_replicas) {
   tdm_graph *graph = tdm_graph_create(context);

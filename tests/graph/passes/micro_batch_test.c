@@ -52,7 +52,7 @@ static tdm_session *micro_session(tdm_context *of, model build, const char *firs
   return train_session(graph, loss, tdm_adam(0.01), &options);
 }
 
-/* The same parts, one after another on cpu:0, by means that know no micro-batch. */
+/* Creates a session that computes the parts in turn on cpu:0, without micro-batches. */
 static tdm_session *chunk_session(size_t k, int chunks) {
   static const char *const lists[] = {NULL,
                                       "cpu:0",

@@ -12,7 +12,7 @@ typedef tdm_graph *(*model)(tdm_context *context, const char *first, const char 
                             tdm_value *out_loss);
 static const model models[MODELS] = {seed_graph, zigzag_graph, tied_graph};
 
-/* A context like graph_context()'s with delays; seed 0: none. */
+/* Creates a context like graph_context()'s with delays; seed 0: none. */
 static tdm_context *delayed_context(uint64_t seed) {
   char sim[96];
   assert_true(snprintf(sim, sizeof sim, "latency_us=0,gigabytes_per_second=0,delay_seed=%llu",

@@ -38,7 +38,8 @@ static tdm_graph *blocks(const char *first, const char *second) {
   return graph;
 }
 
-/* The device of the node of that path and action in the latest plan; NULL when there is none. */
+/* Returns the device of the node of that path and action in the latest plan; NULL when there is
+ * none. */
 static const char *device_of(json_t *plan, const char *name, const char *action) {
   size_t index;
   json_t *node;

@@ -90,7 +90,7 @@ static void assert_refused(const tdm_plan *plan, tdm_ir_value *value, uint64_t o
   *value = kept;
 }
 
-/* Every view of the plan; how many there are. */
+/* Mutates every view of the plan in turn. Returns their number. */
 static int mutate(const tdm_plan *plan) {
   const tdm_graph *graph = &plan->graph;
   assert_ok(arrange(plan));

@@ -47,15 +47,16 @@ extern const size_t plan_job_count;
 tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within);
 /* The scope as replicas. */
 void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);
-/* The net and its loss as replicas, with parameters on home. Gradients are summed by the given
+/* Adds the net and its loss as replicas, with parameters on home. Gradients are summed by the given
  * algorithm. */
 tdm_value plan_build_summed(tdm_graph *graph, tdm_session_options *options, const char *home,
                             const char *devices, tdm_collective collective);
-/* The same with homes spread, this share of the bytes updated everywhere, and rows spread or not.
+/* Adds the same with homes spread, this share of the bytes updated everywhere, and rows spread or
+ * not.
  */
 tdm_value plan_build_spread(tdm_graph *graph, const char *home, const char *devices,
                             double everywhere, bool rows);
-/* Two tables below "users" and "items", sharded over devices, and the loss of their rows. */
+/* Adds two tables below "users" and "items", sharded over devices, and the loss of their rows. */
 tdm_value plan_build_shards(tdm_graph *graph, tdm_optimizer *optimizer, tdm_shard_by by,
                             const char *devices);
 

@@ -16,7 +16,7 @@ static tdm_value input_x(tdm_graph *graph) {
   return tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, TDM_DIM("batch"), PLAN_WIDTH));
 }
 
-/* A linear layer on a device. */
+/* Adds a linear layer on a device. */
 static tdm_value layer(tdm_graph *graph, const char *name, tdm_value x, int64_t features,
                        const char *device) {
   tdm_place(graph, device);

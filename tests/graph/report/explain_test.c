@@ -289,7 +289,7 @@ static void gradients_are_gradients_on_all_of_their_way(void **unused) {
   tdm_context_release(described);
 }
 
-/* A linear layer on device, below three scopes, all of that name. */
+/* Adds a linear layer on device, below three scopes, all of that name. */
 static tdm_value far_below(tdm_graph *graph, const char *device, const char *name, tdm_value x) {
   for (int i = 0; i < 3; i++)
     tdm_scope_push(graph, name);

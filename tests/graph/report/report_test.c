@@ -140,7 +140,7 @@ static void a_failure_without_a_reason_has_none(void **state) {
   }
 }
 
-/* The JSON of one part; released by the caller. */
+/* Returns the JSON of one part; released by the caller. */
 static json_t *part_of(const char *page, const char *part) {
   char tag[32];
   (void)snprintf(tag, sizeof tag, "id=\"data-%s\">", part);

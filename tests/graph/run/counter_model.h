@@ -40,8 +40,8 @@ typedef struct counter_model {
   int outputs[COUNTER_OUTPUTS]; /* values */
 } counter_model;
 
-/* Three cpu devices, two of which models use, and two sim devices, with the counter kernels.
- * delay_seed 0: no delays in queues. */
+/* Creates a context with three cpu devices, two of which models use, and two sim devices, with the
+ * counter kernels. delay_seed 0: no delays in queues. */
 tdm_context *counter_context(uint64_t delay_seed);
 
 /* Sets whether kernels pause at random; initially they do. */

@@ -7,7 +7,8 @@
 
 enum { COUNTER_MODULUS = 1048573, COUNTER_START = 1000 };
 
-/* The term of an operand (length elements) in element i of an output (out_length; 0: a scalar). */
+/* Returns the term of an operand (length elements) in element i of an output (out_length; 0: a
+ * scalar). */
 static inline uint64_t counter_take(const double *operand, int64_t length, int64_t out_length,
                                     int64_t i, int64_t k) {
   uint64_t sum = 0;

@@ -73,7 +73,7 @@ static void run_all(tdm_session *session, tdm_context *context) {
 
 /* ---- Counting ---- */
 
-/* The mean time of the stages of that name. */
+/* Returns the mean time of the stages of that name. */
 static double stage_ns(const tdm_timeline *timeline, const char *name) {
   double sum = 0;
   int count = 0;

@@ -244,7 +244,7 @@ static void all_mend_what_is_broken_on_one(void **state) {
   sweep_mending(false);
 }
 
-/* All parameters but those of the layer. */
+/* Returns all parameters but those of the layer. */
 static tdm_tensor_list *save_without(tdm_session *session, const char *layer) {
   tdm_tensor_list *all = tdm_store_save(tdm_session_store(session), false);
   tdm_tensor_list *list = tdm_tensor_list_create(tdm_session_context(session));

@@ -24,8 +24,8 @@ static tdm_value loss_of(tdm_graph *graph, tdm_value scores) {
 
 /* ---- Placed ---------------------------------------------------------------------------------- */
 
-/* A sparse table on one rank, an LSTM and constants on the next, the scores on another, on
- * accelerators. */
+/* Creates a graph with a sparse table on one rank, an LSTM and constants on the next, the scores on
+ * another, on accelerators. */
 static tdm_graph *recurrent(job_rank *rank, tdm_value *out_loss) {
   char name[NAME];
   tdm_graph *graph = tdm_graph_create(rank->context);

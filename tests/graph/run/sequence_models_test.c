@@ -75,7 +75,7 @@ static tdm_graph *transformer(tdm_context *context, bool keeps, const char *cons
 static const int64_t text[LONGEST] = {3, 17, 0, 39, 5, 5, 21, 8, 30, 2,
                                       9, 11, 3, 3,  7, 1, 38, 4, 12, 6};
 
-/* The scores of words [first, end). */
+/* Returns the scores of words [first, end). */
 static tdm_tensor *scores_of(tdm_session *session, tdm_sequence *sequence, int first, int end) {
   int64_t places[LONGEST];
   for (int i = 0; i < LONGEST; i++)

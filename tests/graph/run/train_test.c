@@ -26,7 +26,7 @@ static tdm_session *session_at(tdm_context *context, graph_maker make, placement
   return train_session(graph, loss, optimizer, &options);
 }
 
-/* The state after `steps` steps on fresh parameters; `out_loss` gets the last loss. */
+/* Returns the state after `steps` steps on fresh parameters; `out_loss` gets the last loss. */
 static tdm_tensor_list *trained(tdm_context *context, placement where, tdm_optimizer optimizer,
                                 bool deterministic, int steps, double *out_loss) {
   tdm_session *session = session_at(context, zigzag_graph, where, optimizer, deterministic);

@@ -45,7 +45,7 @@ static uint32_t placed(const tdm_schedule *schedule, uint32_t storage) {
   return whole == 0 ? storage : whole - 1;
 }
 
-/* The step that touches each storage first; step_count where none does. */
+/* Returns the step that touches each storage first; step_count where none does. */
 static size_t *first_steps(const tdm_schedule *schedule) {
   size_t *first = zeroed(schedule->storage_count, sizeof(size_t));
   for (size_t i = 0; i < schedule->storage_count; i++) {

@@ -24,7 +24,7 @@ struct builder {
 
 uint32_t builder_storage(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                          uint64_t bytes);
-/* A storage with `count` parts of these sizes, which are the storages after it. */
+/* Adds a storage with `count` parts of these sizes, which are the storages after it. */
 uint32_t builder_whole(struct builder *builder, tdm_place_kind kind, uint32_t arena,
                        const uint64_t *part_bytes, uint32_t count);
 uint32_t builder_step(struct builder *builder, uint32_t queue, tdm_phase phase);

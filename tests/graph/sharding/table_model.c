@@ -36,7 +36,7 @@ static tdm_value look_up(tdm_graph *graph, const table_case *self, tdm_value ids
   return tdm_embedding_bag(graph, "table", ids, self->rows, self->dim, &options);
 }
 
-/* The loss; the table is looked up by "ids" below "model". */
+/* Adds the loss; the table is looked up by "ids" below "model". */
 tdm_value table_model_build(tdm_graph *graph, const table_case *self, bool sharded) {
   tdm_scope_dtype(graph, self->dtype);
   const tdm_value ids = tdm_input(graph, "ids", self->ids,

@@ -35,9 +35,9 @@ typedef struct table_case {
 /* 11 x 3, in two shards, with states. */
 extern const table_case in_two;
 
-/* The loss, an output as well as "y"; the table is looked up by "ids" below "model". */
+/* Adds the loss, an output as well as "y"; the table is looked up by "ids" below "model". */
 tdm_value table_model_build(tdm_graph *graph, const table_case *self, bool sharded);
-/* A session that trains it; NULL where it was refused. store NULL: one of its own. */
+/* Creates a session that trains it; NULL where it was refused. store NULL: one of its own. */
 tdm_session *table_session(tdm_context *context, const table_case *self, bool sharded,
                            tdm_store *store);
 

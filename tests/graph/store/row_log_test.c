@@ -10,8 +10,8 @@
 
 enum { ROWS = 1000, WIDTH = 6, BATCH = 7 };
 
-/* A session with a table at home on cpu:0, of which sim:0 reads a copy, after some steps. store
- * NULL: a store of its own. */
+/* Creates a session with a table at home on cpu:0, of which sim:0 reads a copy, after some steps.
+ * store NULL: a store of its own. */
 static tdm_session *session_trained_by(tdm_optimizer optimizer, tdm_store *store) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value ids = tdm_input(graph, "ids", TDM_INT64, tdm_shape_of(1, TDM_DIM("batch")));

@@ -15,7 +15,7 @@
 
 #include "tests/shards.h"
 
-/* A folder of its own for temporary files, or two programs would meet there. */
+/* Creates a folder for temporary files of this program only, because programs run concurrently. */
 static void own_folder(const char *name) {
   const char *folder = getenv("TEST_TMPDIR");
   char path[PATH_MAX];

@@ -24,15 +24,15 @@ typedef struct tool {
 
 /* Returns true if the first word of the name is word. */
 bool tool_begins(const tool *self, const char *word);
-/* The other one; NULL: there is none. */
+/* Returns the second word, or NULL if there is none. */
 const char *tool_second_word(const tool *self);
-/* The exit status of what has ended so, after its message, if it has failed, and what is left of
- * stdout are written. */
+/* Returns the exit status for a result, after the message of a failure and the rest of stdout were
+ * written. */
 int tool_ended(const tool *self, tdm_status status);
 /* For tdm_context_options.log, with the tool as user: warnings and errors go to stderr. */
 void tool_log(void *user, tdm_log_level level, const char *message);
 
-/* An object on stdout, with the version as its first member. */
+/* Begins a JSON object on stdout with the version as its first member. */
 void tool_json_begin(tdm_json_writer *out);
 tdm_status tool_json_end(tdm_json_writer *out) TDM_WARN_UNUSED;
 

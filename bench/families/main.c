@@ -251,7 +251,7 @@ static void step_once(void *user) {
   bench_check(tdm_train_step(made->session, made->feeds, 1, NULL, 0, NULL), "a step");
 }
 
-/* A linear layer of one row of eight numbers, there and back, and trained. */
+/* Measures a linear layer of one row of eight numbers: forward, backward, and trained. */
 static void measure_overhead(tdm_context *context, const char *device) {
   char map[TEXT];
   (void)snprintf(map, sizeof map, "*=%s", device);

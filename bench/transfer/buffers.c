@@ -29,7 +29,7 @@ static size_t available_bytes(void) {
   return (size_t)kibibytes * 1024;
 }
 
-/* The host, and devices that live in its memory, are left a half. */
+/* Fails if a buffer would need more than half of the free host memory. */
 static tdm_status check_room(size_t bytes) {
   const size_t available = available_bytes();
   if (available > 0 && bytes > available / 2)

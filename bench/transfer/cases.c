@@ -151,7 +151,7 @@ static tdm_status all_to_host_bidirectional(const case_walk *walk) {
   return visit_host_and_all(walk, true, true, false);
 }
 
-/* One group for each accelerator, with every other of its kind; more than one of them. */
+/* Visits a group of each accelerator with all others of its kind, if there are at least two. */
 static tdm_status visit_one_and_all(const case_walk *walk, bool from_one) {
   const size_t count = tdm_device_count(walk->context);
   for (size_t i = 0; i < count; i++) {

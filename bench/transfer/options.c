@@ -103,7 +103,7 @@ static tdm_status take_plot(void *given, const char *name, char **behind, int *o
   return check_writable(name, out->plot_path);
 }
 
-/* A file of each form. */
+/* Takes the name of a file for results, which ends with .json or .csv. */
 static tdm_status take_save(void *given, const char *name, char **behind, int *out_taken) {
   transfer_options *out = given;
   const char *path;

@@ -24,7 +24,7 @@ void text_machine(FILE *out, const machine *told);
 /* The results from `first` on, which are of one case and memory: a matrix from row to column at the
  * largest size measured, then all sizes. title names the case, place its progress. */
 void text_case(FILE *out, const results *list, size_t first, const char *title, const char *place);
-/* A line for each link: latency and bandwidth as fitted. */
+/* Prints a line for each link: the fitted latency and bandwidth. */
 void text_fits(FILE *out, const results *list);
 /* For each size that both have: ours against the plain loop of the driver's copies. */
 void text_against_plain(FILE *out, const results *list);

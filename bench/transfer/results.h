@@ -38,7 +38,7 @@ typedef struct results {
 /* Notifies the observer of the next part. Returns true if it has to be measured. */
 bool results_begin(const results *list, const result *next, double weight_ns);
 
-/* Appends a copy. */
+/* Appends a copy of item. */
 tdm_status results_add(results *list, const result *item) TDM_WARN_UNUSED;
 void results_deinit(results *list);
 

@@ -7,7 +7,7 @@
 
 /* plain, here and below: whose copies are measured beside the library's; NULL ends them. */
 
-/* A line for each case. */
+/* Prints a line for each case. */
 void transfer_list_cases(const plain_copies *const *plain, FILE *out);
 /* Checks the cases that the options name. INVALID_ARGUMENT names one that does not exist. */
 tdm_status transfer_check_cases(const transfer_options *given,

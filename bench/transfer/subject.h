@@ -21,10 +21,10 @@ typedef struct subject {
  * the times of its transfers. On failure *out_subject is closed. */
 typedef tdm_status (*subject_open)(tdm_context *context, const model_options *given, bool profile,
                                    subject *out_subject);
-/* examples/distributed_model, over words. */
+/* Opens examples/distributed_model with random words. */
 tdm_status subject_open_main(tdm_context *context, const model_options *given, bool profile,
                              subject *out_subject) TDM_WARN_UNUSED;
-/* A table of many rows, trained by sparse gradients, and a small dense part. */
+/* Opens a table of many rows, trained with sparse gradients, and a small dense part. */
 tdm_status subject_open_embedding(tdm_context *context, const model_options *given, bool profile,
                                   subject *out_subject) TDM_WARN_UNUSED;
 

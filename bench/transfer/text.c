@@ -83,7 +83,7 @@ static void print_matrix(FILE *out, const results *list, size_t first, size_t by
   if (rows.count * columns.count > 1) fprintf(out, "  %-10s %9.2f\n", "sum", sum);
 }
 
-/* A line for each size, a column for each link. */
+/* Prints a line for each size, with a column for each link. */
 static void print_sizes(FILE *out, const results *list, size_t first) {
   names sizes_seen = {.count = 0};
   char texts[MOST_NAMES][16];

@@ -72,7 +72,7 @@ static inline real dot(const real *a, const real *b, int64_t count) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-/* to += by x */
+/* Adds `by` * x to to. */
 static inline void add_scaled(real *to, real by, const real *x, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     to[i] += by * x[i];

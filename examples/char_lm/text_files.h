@@ -7,7 +7,7 @@
 
 /* Adds the text's characters to what is saved, or kept in checkpoints. */
 tdm_status text_add_characters(const text *of, tdm_context *context, tdm_tensor_list *list);
-/* The session's parameters, by PyTorch's names, and the characters; all ranks call it. */
+/* Saves the characters and the session's parameters, by PyTorch's names. All ranks call it. */
 tdm_status text_save(const text *of, tdm_session *session, const char *path);
 /* Loads parameters from a file or checkpoint. Its characters, if listed, must be the text's. */
 tdm_status text_load(const text *of, tdm_session *session, const char *path);

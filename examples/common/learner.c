@@ -23,7 +23,7 @@ typedef struct training {
   uint64_t training_ns; /* without evaluation */
 } training;
 
-/* A step, all of it: the next needs what it leaves. */
+/* Executes a whole step before it returns, because the next step requires its state. */
 static tdm_status train_carrying(training *run, steps *counted, carrier *state, const batch *taken,
                                  double *mean_loss) {
   const learner *self = run->self;
@@ -99,7 +99,7 @@ static void begin_state(training *run, carrier *state) {
   }
 }
 
-/* A line of the log, if it is time, inside an epoch of which so many batches are done. */
+/* Writes a line of the log if it is due. `done` batches of the epoch have ended. */
 static void log_step(training *run, steps *under_way, int64_t epoch, int64_t done,
                      int64_t batch_count) {
   if (done >= batch_count || !curve_log_is_due(&run->log, run->step)) return;

@@ -10,7 +10,7 @@
 tdm_status middle_save(const learner *self, steps *under_way, const carrier *state,
                        const char *path);
 
-/* The same at the end of an epoch, where there is nothing but what the learner keeps. */
+/* Writes a checkpoint at the end of an epoch, which contains only the learner's state. */
 tdm_status epoch_save(const learner *self, const char *path);
 
 /* The state that middle_save adds to a checkpoint in an epoch. */

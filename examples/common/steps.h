@@ -36,7 +36,7 @@ tdm_status steps_submit(steps *all, const tdm_feed *feeds, size_t feed_count, in
 void steps_tell(steps *all, int64_t *out_rows, double *out_loss_sum);
 /* Waits for all of them; others may follow. */
 tdm_status steps_wait(steps *all);
-/* The same, at the end. */
+/* Waits for all steps after the last one. */
 tdm_status steps_finish(steps *all);
 
 #endif

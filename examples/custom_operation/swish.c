@@ -90,7 +90,7 @@ tdm_status swish_register(tdm_context *context) {
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 
-/* The shape rule of both: the output is like the first input. */
+/* Shape rule of both operations: the output has the dtype and shape of the first input. */
 static tdm_status infer_like_first(tdm_infer *infer) {
   if (infer->inputs[0].dtype != TDM_FLOAT32)
     return tdm_fail(TDM_INVALID_ARGUMENT, "x is %s, and must be float32",
@@ -111,7 +111,7 @@ static const tdm_operation swish_gradient_operation = {
     .elementwise = true,
 };
 
-/* The gradient of x, from the gradient of y and x itself. */
+/* Gradient rule: computes the gradient of x from that of y and from x. */
 static tdm_status append_gradient(tdm_gradient *gradient) {
   const tdm_value operands[] = {tdm_gradient_of_output(gradient, 0),
                                 tdm_gradient_input(gradient, 0)};

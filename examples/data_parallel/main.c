@@ -51,7 +51,7 @@ static const char *shape_text(const tdm_tensor *tensor, char *text) {
   return tdm_shape_text(&shape, text, TDM_SHAPE_TEXT);
 }
 
-/* The model's own view of its sizes: "input" and "output" of every replica, one after the other. */
+/* Prints the sizes of "input" and "output" in every replica, in turn. */
 static void print_sizes(void *user, const tdm_observation *observation) {
   char *input = user; /* (TDM_SHAPE_TEXT) */
   char output[TDM_SHAPE_TEXT];

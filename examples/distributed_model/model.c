@@ -12,7 +12,7 @@ static const double CLIP_NORM = 1.0;
 /* Every length of a word is a plan of its own, for training and for evaluation, twice each. */
 enum { PLAN_LIMIT = 128 };
 
-/* The recurrent part over several devices; x (length, batch, 32) enters it. */
+/* Wraps the recurrent part over several devices. Its input is x (length, batch, 32). */
 static void wrap_recurrent(tdm_graph *graph, tdm_value x, const char *devices) {
   const tdm_scatter batch = {x, 1};
   tdm_parallel_options wrapped = tdm_parallel_options_default();

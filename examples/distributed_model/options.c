@@ -32,7 +32,7 @@ static tdm_status take_words(void *given, const char *name, char **words, int *o
   return TDM_OK;
 }
 
-/* Every word up to the next option. */
+/* Takes every word up to the next option. */
 static tdm_status take_predict(void *given, const char *name, char **words, int *out_taken) {
   options *out = given;
   int count = 0;

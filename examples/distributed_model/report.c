@@ -23,7 +23,7 @@ void report_confusion(word_set *words, const confusion *counted) {
   putchar('\n');
 }
 
-/* probabilities (languages); prints the largest, in falling order. */
+/* Prints the largest of probabilities (languages), in descending order. */
 static void print_likeliest(word_set *words, const float *probabilities) {
   const size_t languages = words->class_count;
   bool shown[MAX_LANGUAGES] = {false};

@@ -4,9 +4,9 @@
 
 #include "examples/distributed_model/train.h"
 
-/* A row a language: of its words, how many the model took for each. */
+/* Prints a row per language: the number of its words that the model assigned to each language. */
 void report_confusion(word_set *words, const confusion *counted);
-/* The likeliest languages of each word. */
+/* Prints the most probable languages of each word. */
 tdm_status report_predictions(model *asked, char *const *words, int count);
 
 #endif

@@ -49,7 +49,7 @@ static tdm_tensor *make_characters(const batcher *self, int length, int rows) {
   return tdm_tensor_create(self->given.context, "cpu:0", TDM_INT64, tdm_shape_of(2, length, rows));
 }
 
-/* The words side by side; empty rows repeat the first word. */
+/* Writes one word per column. Unused columns repeat words from the first on. */
 static void fill_characters(const question *first, int64_t length, int rows, int64_t *to) {
   const question *word = first;
   for (int row = 0; row < rows; row++) {

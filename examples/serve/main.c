@@ -52,7 +52,7 @@ static tdm_status open_saved(program *self) {
   return check_made(self->saved);
 }
 
-/* A session of the same graph and parameters, with runs in flight and a plan for each size. */
+/* Opens a session of the same graph and parameters, with runs in flight and a plan per size. */
 static tdm_status open_session(program *self) {
   int sizes = 2;
   for (int64_t rows = 1; rows < self->given.max_batch; rows *= 2)

@@ -36,7 +36,7 @@ tdm_status tdm_pass_collectives(tdm_graph *graph, const tdm_collective_request *
 /* Returns the predicted time of the engine's all-reduce of a value of that many bytes over all
  * ranks of a job, after all have reached it. */
 double tdm_all_reduce_of_ranks_ns(const tdm_graph *graph, double bytes);
-/* Returns the same for its participants: all ranks or, with one rank, those devices (count). */
+/* Returns this time for its participants: all ranks or, with one rank, those devices (count). */
 double tdm_all_reduce_of_devices_ns(const tdm_graph *graph, const int16_t *devices, uint32_t count,
                                     double bytes);
 

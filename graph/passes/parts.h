@@ -22,7 +22,7 @@ tdm_value tdm_append_concat(tdm_graph *graph, const char *name, const tdm_value 
 uint32_t tdm_insert_joined(tdm_graph *graph, const tdm_insertion *at, const tdm_shape *whole,
                            tdm_cut cut, const uint32_t *parts, size_t count);
 
-/* The rule `chunk` of a view with another shape and as many elements. */
+/* Rule `chunk` of a view with another shape and the same number of elements. */
 tdm_status tdm_chunk_view(tdm_chunked *chunked) TDM_WARN_UNUSED;
 /* Inserts such a view of a value; one dimension of shape may be TDM_INFER. Returns 0 with the
  * graph's error on failure. */

@@ -35,9 +35,9 @@ typedef struct api {
 /* ---- Draws ----------------------------------------------------------------------------------- */
 
 bool api_bool(api *self);
-/* 0 to 8, seldom up to 33, more seldom below 0 or beyond any memory. */
+/* Returns 0 to 8, seldom up to 33, more seldom a negative number or more than any memory. */
 int64_t api_size(api *self);
-/* 1 to 6, seldom any size. */
+/* Returns 1 to 6, seldom any size. */
 int64_t api_extent(api *self);
 /* -2 to 5, seldom any. */
 int api_dimension(api *self);

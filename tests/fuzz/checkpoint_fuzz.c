@@ -85,7 +85,7 @@ static void save(const trainer *self) {
   fuzz_expect(saved.header.size == size && saved.data.size > 0, "not read");
 }
 
-/* A place, how many bytes go there, and a text that comes in their stead. */
+/* Replaces a number of bytes at a position by a text; the input contains all three. */
 static void edit(part *changed, fuzz_input *input) {
   const size_t at = (fuzz_byte(input) | (size_t)fuzz_byte(input) << 8) % (changed->size + 1);
   size_t removed = fuzz_byte(input) % 32;

@@ -91,7 +91,7 @@ static void put(unsigned char *bytes, uint64_t number, size_t count) {
     bytes[i] = (unsigned char)(number >> (8 * i));
 }
 
-/* A frame of any payload, signed; fault: one bit is another one afterwards. */
+/* Feeds a signed frame with any payload. fault: inverts one bit after the signature was made. */
 static void feed_frame(session *of, int number, fuzz_input *input, bool fault) {
   unsigned char frame[CONTROL_FRAME_BYTES + 256] = {0};
   const size_t payload = fuzz_byte(input);

@@ -56,7 +56,7 @@ static void answer_one(clients *self, uint8_t how) {
   answer(connection, how);
 }
 
-/* The text up to the separator, in pieces as the connection has room. */
+/* Sends the text up to the separator, in pieces for which the connection has room. */
 static void send_text(uv_stream_t *stream, fuzz_input *input) {
   const uint8_t *bytes = input->bytes;
   const uint8_t *end = input->size ? memchr(bytes, 0x1E, input->size) : NULL;

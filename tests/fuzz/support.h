@@ -32,7 +32,7 @@ typedef struct fuzz_input {
 } fuzz_input;
 
 uint8_t fuzz_byte(fuzz_input *input);
-/* 0 to bound - 1. */
+/* Returns 0 to bound - 1. */
 uint32_t fuzz_below(fuzz_input *input, uint32_t bound);
 uint64_t fuzz_number(fuzz_input *input); /* eight bytes, little endian */
 /* Reads to the next byte 0x1E (ASCII's record separator), which is skipped, or to the end. So an

@@ -14,7 +14,7 @@ enum { UV_DOUBLE_MOST_STREAMS = 8 };
 /* Sets the result of the next calls of uv_try_write: they send this many bytes, everything
  * (INT32_MAX), or fail with a code below 0. */
 void uv_double_set_sending(int bytes_or_code);
-/* A client at the listener; false where there is no room for one more. */
+/* Connects a client to the listener. Returns false if there is no room for another. */
 bool uv_double_knock(void);
 /* Streams that were accepted and not closed, by number; NULL past the last. */
 uv_stream_t *uv_double_stream(uint32_t number);

@@ -41,7 +41,7 @@ typedef struct job_options {
 /* Runs body on every rank and waits for all of them. ranks (rank_count) receives the result of
  * each. */
 void job_run(const job_options *options, job_body body, job_rank *ranks);
-/* The same, and all must succeed. */
+/* Runs the job likewise, and fails the test unless all ranks succeed. */
 void job_must(const job_options *options, job_body body, job_rank *ranks);
 
 /* ---- Training ------------------------------------------------------------------------------ */

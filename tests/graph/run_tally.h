@@ -28,7 +28,7 @@ void run_tally_init(run_tally *tally);
 
 void run_tally_deinit(run_tally *tally);
 
-/* The callbacks: `user` is the tally. */
+/* Callbacks that count results; `user` is the tally. */
 void run_tally_note(void *user, tdm_run_result *result);
 
 void run_tally_closed(void *user);

@@ -105,7 +105,7 @@ static tdm_value gaussian(tdm_graph *graph, tdm_value scores, const tdm_loss_opt
   return tdm_gaussian_nll_with(graph, "loss", scores, target, variance, options);
 }
 
-/* Adds a loss a row, weighed and reduced by the functions of anybody's. */
+/* Adds a loss per row, which public functions weight and reduce. */
 static tdm_value put_together(tdm_graph *graph, tdm_value scores, const tdm_loss_options *options) {
   const tdm_loss_options rows = OPTIONS(tdm_loss_options, o.reduction = TDM_LOSS_NONE);
   const tdm_value each =

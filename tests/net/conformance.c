@@ -66,7 +66,7 @@ static bool test_names(tdm_endpoint *endpoint) {
   return true;
 }
 
-/* Every pair at once, in both directions, of that size: between 3 ranks 4 transfers each. */
+/* Exchanges messages of that size between all pairs at once; each of 3 ranks has 4 transfers. */
 static bool exchange(tdm_endpoint *endpoint, size_t size) {
   enum { MOST = 16 };
   static const uint32_t channels[] = {0, TDM_NET_CHANNELS - 1};

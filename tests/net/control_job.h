@@ -48,7 +48,7 @@ void close_net(job *of);
  * `status` and `message`. */
 void begin(rank *one);
 void *start_rank(void *one);
-/* All, which must succeed. */
+/* Starts all ranks, which must succeed. */
 void start_all(job *of);
 /* Waits until rank `of` has received that its peer's first queue has passed the command. */
 void wait_progress(tdm_control *of, int peer, uint64_t command);

@@ -24,12 +24,12 @@ static inline draw draw_of(uint64_t seed, uint64_t topic) {
   return stream;
 }
 
-/* 0 <= number < count. */
+/* Returns a number from 0 to count - 1. */
 static inline int draw_below(draw *stream, int count) {
   return (int)(draw_bits(stream) % (uint64_t)count);
 }
 
-/* least <= number <= most. */
+/* Returns a number from least to most. */
 static inline int draw_between(draw *stream, int least, int most) {
   return least + draw_below(stream, most - least + 1);
 }

@@ -77,7 +77,7 @@ static int64_t draw_factor(draw *stream, int64_t of) {
   return 1;
 }
 
-/* Another shape of as many elements, in which the batch is somewhere. */
+/* Draws another shape with the same number of elements, with the batch at any dimension. */
 static bool draw_shape(draw *stream, random_model *it) {
   const int x = pick_value(stream, it, 1, MOST_RANK);
   if (x < 0) return false;

@@ -91,7 +91,7 @@ static void backward_parameter(oracle *it, const random_node *what) {
     exact_add(&it->gradients[what->parameters[0]][i], it->flows[what->first_value][i]);
 }
 
-/* The kept value with the rows written over it. */
+/* Computes the kept value with its rows overwritten. */
 static void forward_keep_rows(oracle *it, const random_node *what) {
   double *made = it->values[what->first_value];
   const double *rows = oracle_operand(it, what, 1), *indices = oracle_operand(it, what, 2);

@@ -24,7 +24,7 @@ static bool cut(char *line, char *fields[FIELDS]) {
   return !at;
 }
 
-/* A number, or, where that is legal, "-", which is NaN. */
+/* Reads a number, or, if may_lack, "-", which gives NaN. */
 static bool read_number(const char *text, bool may_lack, double *out_number) {
   *out_number = NAN;
   if (may_lack && strcmp(text, "-") == 0) return true;

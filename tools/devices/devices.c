@@ -59,7 +59,7 @@ static bool has_pinned(tdm_context *context, size_t from, size_t to) {
          (strncmp(tdm_device_name_at(context, to), "cpu", 3) == 0);
 }
 
-/* Every pair of devices; pageable too, where that makes a difference. */
+/* Visits every pair of devices, also with pageable memory if that makes a difference. */
 static void each_link(tdm_context *context,
                       void (*tell)(tdm_context *context, size_t from, size_t to, bool pinned,
                                    void *user),

@@ -250,7 +250,7 @@ static void check_mpi(doctor *self) {
   }
 }
 
-/* One product, as a program would ask for it. */
+/* Runs a linear layer in a session, like a program. */
 static void check_run(doctor *self, tdm_context *context) {
   tdm_graph *graph = tdm_graph_create(context);
   const tdm_value x = tdm_input(graph, "x", TDM_FLOAT32, tdm_shape_of(2, 4, 8));

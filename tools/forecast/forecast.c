@@ -31,7 +31,7 @@ static void list_devices(int devices, char *text, size_t capacity) {
     at += (size_t)snprintf(text + at, capacity - at, "%spaper:%d", i ? "," : "", i);
 }
 
-/* The plan of a training step over the first devices of the machine. */
+/* Plans a training step over the first `devices` devices of the machine. */
 static tdm_status plan_for(const forecaster *self, int devices, int algorithm,
                            opened_model *out_model) {
   char list[MOST_DEVICES * DEVICE_NAME];

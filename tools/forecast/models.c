@@ -139,7 +139,7 @@ static tdm_status feed_embedding(tdm_context *context, int64_t batch, tdm_feed *
   return feeds[0].tensor && feeds[1].tensor ? TDM_OK : TDM_OUT_OF_MEMORY;
 }
 
-/* The device of block i. */
+/* Places block i: the blocks are divided evenly among the devices. */
 static void place_block(tdm_graph *graph, const model_request *request, int i) {
   char device[24];
   const int devices = request->devices > 0 ? request->devices : 1;

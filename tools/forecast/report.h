@@ -10,7 +10,7 @@ enum { SUMMING_ALGORITHMS = TDM_COLLECTIVE_TREE + 1 };
 /* "plan" (its own choice), "home", "chain", ... */
 const char *summing_name(int algorithm);
 
-/* One step: its time, what it is made of, traffic per link. */
+/* Prints one step: its time, the parts of that time, and the traffic per link. */
 void report_step(const tdm_forecast *forecast, const tdm_traffic *traffic);
 void report_step_json(const tdm_forecast *forecast, const tdm_traffic *traffic,
                       tdm_json_writer *json);
@@ -22,7 +22,7 @@ typedef struct scaling_row {
   double step_ns[SUMMING_ALGORITHMS];
 } scaling_row;
 
-/* rows (count); the first is of one device. */
+/* Prints a table of rows (count); the first is for one device. */
 void report_scaling(const scaling_row *rows, size_t count);
 void report_scaling_json(const scaling_row *rows, size_t count, tdm_json_writer *json);
 

@@ -23,7 +23,7 @@ void mpi_find(mpi_name name, mpi_found *out_found);
 /* The folder of libtandem_NAME.so: one of those in the environment's variable, or where an
  * installed or a built tool has it; false: in none of them. */
 bool find_plugin(const char *name, const char *variable, char folder[PATH_MAX]);
-/* The program's path in PATH; false: it is not there. */
+/* Finds a program in PATH. Returns false if it is not there. */
 bool find_in_path(const char *program, char path[PATH_MAX]);
 
 #endif

@@ -14,7 +14,7 @@ typedef struct words {
   bool overflows; /* a word was left out, or memory was short */
 } words;
 
-/* Adds copies; the second takes a format. */
+/* Append copies of words; the second function formats the word. */
 void words_add(words *list, const char *word);
 void words_addf(words *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void words_free(words *list);

@@ -6,9 +6,9 @@
 
 #include "tools/tool.h"
 
-/* tandem(1), for man. */
+/* Prints the manual page tandem(1). */
 void manual_print(const tool *const *tools, int tool_count, FILE *out);
-/* A script for bash: commands, then the options of the command, else files. */
+/* Prints a bash script that completes commands, then the options of a command, else files. */
 void completion_print(const tool *const *tools, int tool_count, FILE *out);
 
 #endif

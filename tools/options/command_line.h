@@ -12,13 +12,13 @@
 tdm_status command_line_begin(void);
 /* Checks that the printed text was written; otherwise IO. */
 tdm_status command_line_written(void);
-/* A whole number from low to high. */
+/* Reads a whole number from low to high. */
 tdm_status read_integer(const char *option, const char *text, int64_t low, int64_t high,
                         int64_t *out_number);
 /* Reads one of choices (choice_count); *out_index is its index. */
 tdm_status read_choice(const char *option, const char *text, const char *const *choices,
                        int choice_count, int *out_index);
-/* A number above 0. */
+/* Reads a number above 0. */
 tdm_status read_positive_real(const char *option, const char *text, double *out_number);
 /* Checks early that path can be written later, without changing an existing file. */
 tdm_status check_writable(const char *option, const char *path);

@@ -86,7 +86,7 @@ static void lists_and_options_that_do_not_fit(void **state) {
   assert_null(word_set_create(fixture->context, &good, 0, &all_words));
 }
 
-/* A list of up to two tensors, each given or left out. */
+/* Asserts that a list of up to two tensors is refused; a tensor that is NULL is left out. */
 static void assert_saved_refused(const data_fixture *fixture, tdm_tensor *characters,
                                  tdm_tensor *classes, const char *message) {
   tdm_tensor_list *list = tdm_tensor_list_create(fixture->context);

@@ -9,7 +9,7 @@
 
 enum { WORDS = 240, LENGTH = 9 };
 
-/* 240 words of lengths 3 to 9 in two classes. */
+/* Creates 240 words of lengths 3 to 9 in two classes. */
 static word_set *make_words(const data_fixture *fixture) {
   char paths[2][PATH_BYTES];
   word_list lists[2];

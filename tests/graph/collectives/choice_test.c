@@ -19,7 +19,7 @@ static tdm_context *linked_context(void) {
   return context;
 }
 
-/* A step, which fetches the output of that name, unless it is NULL. */
+/* Executes a training step, which fetches the output of that name, unless it is NULL. */
 static void train(tdm_context *context, tdm_session *session, const char *output) {
   tdm_tensor *x =
       tdm_tensor_uniform(context, "cpu:0", TDM_FLOAT32, tdm_shape_of(2, ROWS, WIDTH), 1, -1, 1);
@@ -97,7 +97,7 @@ static const tdm_operation joint_operation = {.struct_size = sizeof(tdm_operatio
                                               .overwrites = {1},
                                               .infer = infer_joint};
 
-/* Each of two parameters by its own gradient and by the other's. */
+/* Updates each of two parameters with its own gradient and with that of the other. */
 static tdm_status append_joint(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
   for (size_t i = 0; i < 2; i++) {
@@ -110,7 +110,7 @@ static tdm_status append_joint(tdm_update *update) {
 
 static const tdm_optimizer_rule joint_rule = {.name = "joint", .append = append_joint};
 
-/* Each parameter by its gradient, then by a node that reads none. */
+/* Updates each parameter with its gradient, then by a node that reads no gradient. */
 static tdm_status append_twice(tdm_update *update) {
   tdm_graph *graph = tdm_update_graph(update);
   for (size_t i = 0; i < 2; i++) {

@@ -13,7 +13,7 @@ static tdm_status prepare_sum(const tdm_kernel_request *request, tdm_kernel_answ
   return absent ? TDM_OK : tdm_fail(TDM_INTERNAL, "the optional operands are there");
 }
 
-/* The first input, and those of the others that are present. */
+/* Adds all present inputs. */
 static tdm_status execute_sum(const tdm_kernel_call *call) {
   float *y = call->outputs[0];
   for (int64_t i = 0; i < tdm_shape_count(&call->output_specs[0].shape); i++) {

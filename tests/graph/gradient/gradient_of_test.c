@@ -139,7 +139,7 @@ static void assert_applied(const tdm_tensor_list *before, const tdm_tensor_list 
   }
 }
 
-/* Three steps, each with the gradients of a separate run; close to those of `plain`. */
+/* Trains three steps. Each has the gradients of a separate run, close to those of `plain`. */
 static void check_layout(const layout *how, const layout *plain) {
   tdm_session *trained = model(how, true);
   layout beside = *how;

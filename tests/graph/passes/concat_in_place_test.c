@@ -75,7 +75,7 @@ static tdm_session *run_pieces(tdm_graph *graph, tdm_fetch *fetches, size_t fetc
   return session;
 }
 
-/* tanh of both inputs one after the other, (ROWS + 2, WIDTH), as a plain run has it. */
+/* Computes tanh of the concatenated inputs, (ROWS + 2, WIDTH), in a plain run. */
 static void wanted_rows(float *out) {
   pieces made = make_pieces("cpu:0", "cpu:0");
   tdm_output(made.graph, "y0", made.y[0]);

@@ -342,7 +342,7 @@ static void views_move_no_bytes_of_their_own(void **state) {
 
 /* ---- When they begin ------------------------------------------------------------------------- */
 
-/* The names of a plan's operations, in its order; copies have none. */
+/* Lists the names of a plan's operations, in its order. Copies have no names. */
 static void list_nodes(const tdm_session *session, char *out, size_t capacity) {
   out[0] = '\0';
   TDM_EACH_NODE(&session->newest->graph, node) {

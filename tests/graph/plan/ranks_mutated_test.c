@@ -121,7 +121,7 @@ static void assert_refused(const job_plans *job, int rank, size_t step, const ch
 
 /* ---- Waits ----------------------------------------------------------------------------------- */
 
-/* A rank's own proof, or that over all. */
+/* Asserts that the proof of one rank, or the proof over all ranks, refuses the plan. */
 static void assert_wait_refused(const job_plans *job, int rank, size_t step, const char *change) {
   if (tdm_pass_verify(schedule_of(job, rank)) == TDM_INTERNAL || verify(job) == TDM_INTERNAL)
     return;

@@ -45,7 +45,7 @@ extern const size_t plan_job_count;
 /* x -> three layers below the scope "net" -> the loss "loss", in the scope as well if loss_within,
  * on device (NULL: placed nowhere). */
 tdm_value plan_build_net(tdm_graph *graph, const char *device, bool loss_within);
-/* The scope as replicas. */
+/* Wraps the scope in replicas on these devices. */
 void plan_wrap(tdm_graph *graph, const char *scope, const char *devices);
 /* Adds the net and its loss as replicas, with parameters on home. Gradients are summed by the given
  * algorithm. */

@@ -136,7 +136,7 @@ static bool is_full(const throughput *measured) {
   return measured->of_limit >= 0.9 && measured->of_limit <= 1.1 && measured->overlap_share >= 0.8;
 }
 
-/* A control: with one run at a time the devices wait for each other. */
+/* A control: returns true if the devices wait for each other, as with one run at a time. */
 static bool is_half(const throughput *measured) {
   return measured->of_limit < 0.6 && measured->overlap_share < 0.1;
 }

@@ -169,7 +169,7 @@ static tdm_status load(tdm_session *session, const mending *of, const tdm_tensor
                    : tdm_store_load(tdm_session_store(session), list);
 }
 
-/* A tensor of the name of the first parameter, and of no shape that fits. */
+/* Loads a tensor with the name of the first parameter and a wrong shape. */
 static tdm_status load_misfit(tdm_session *session, const mending *of,
                               const tdm_tensor_list *list) {
   tdm_tensor_list *other = tdm_tensor_list_create(tdm_session_context(session));

@@ -32,7 +32,7 @@ void builder_reads(struct builder *builder, uint32_t storage);
 void builder_writes(struct builder *builder, uint32_t storage);
 void builder_wait(struct builder *builder, uint32_t step, bool previous); /* in the last step */
 
-/* The three passes, in order. */
+/* Executes the three passes, in order. */
 tdm_status schedule_plan(tdm_schedule *schedule);
 
 struct random_limits {

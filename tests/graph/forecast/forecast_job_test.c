@@ -429,7 +429,7 @@ static void ways_of_alike_ranks_are_refused(void **state) {
   (void)state;
   asked wanted = {
       .build = build_chain, .unpriced = -1, .more_rows = -1, .sum_option = TDM_COLLECTIVE_RING};
-  must_fail(&wanted, TDM_INVALID_ARGUMENT, "alike ranks");
+  must_fail(&wanted, TDM_INVALID_ARGUMENT, "equal ranks");
 }
 
 int main(void) {

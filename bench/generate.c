@@ -21,7 +21,7 @@ typedef struct place {
   tdm_session *learns; /* computes anew */
 } place;
 
-/* How texts are written at once: threads, with so many texts in each of their runs. */
+/* Number of threads that write texts at the same time, and of texts in each of their runs. */
 typedef struct manner {
   int streams;
   int texts;

@@ -41,7 +41,7 @@ static tdm_status measure_once(struct model model, struct figures *figures, size
   return status;
 }
 
-/* About so many steps: a layer takes four in training, one otherwise, and a few copies. */
+/* Plans about this many steps. A layer has four steps in training, else one, and a few copies. */
 static tdm_status measure(uint32_t steps, uint32_t queues, bool training, uint32_t depth) {
   const struct model model = {training ? steps / 4 : steps, queues, training, depth, 1};
   const size_t rounds = steps > 10000 ? 7 : ROUNDS_MAX;

@@ -43,7 +43,7 @@ def read_arguments():
 
 
 def copy_program(program, work):
-    """The program, a link to it by each name it goes by, and the libraries it is linked with."""
+    """Copies the program, its links and the libraries with which it is linked."""
     for folder in ("bin", "lib"):
         os.makedirs(os.path.join(work, folder))
     target = os.path.join(work, "bin", "programs")

@@ -119,7 +119,7 @@ def last_number(output, pattern):
 
 
 def compare_model(check, limit_s, words, places, pattern, apart):
-    """The same program on the cpu and on the GPU: what pattern finds last, and both speeds."""
+    """Runs a program on the CPU and the GPU. Returns the last match of pattern and both speeds."""
     rows = []
     numbers = []
     for place in places:

@@ -88,8 +88,8 @@ static void time_row(tdm_context *context, const row *timed, char **words, int c
   model_release(&made);
 }
 
-/* A context whose cpu:0 has so many threads: the cores are shared out to as many devices as give
- * it that. 0: all. */
+/* Creates a context whose cpu:0 has this many threads, by dividing the cores among enough devices.
+ * 0: all threads. */
 static tdm_context *make_context(int threads) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   if (threads < 0 || (threads > 0 && cores % threads != 0)) {

@@ -33,7 +33,7 @@ typedef struct cuda_copies {
   int samples;
 } cuda_copies;
 
-/* 0 where there is no toolkit, driver or device. */
+/* Returns the number of devices, 0 without a toolkit or a driver. */
 int cuda_copies_device_count(void);
 /* "" where there is no such device. */
 void cuda_copies_device_name(int device, char *out_name, size_t capacity);

@@ -27,7 +27,7 @@ typedef struct measurement {
 tdm_status measure_group(const measurement *wanted, const group *one,
                          results *out_results) TDM_WARN_UNUSED;
 
-/* About how long it takes to measure copies of so many bytes between so many pairs at once. */
+/* Returns an estimate of the time for measuring concurrent copies of these bytes between pairs. */
 double copies_weight_ns(size_t pairs, size_t bytes, int samples, int copies);
 /* How many copies are timed together. */
 int timed_copies_of(size_t bytes);

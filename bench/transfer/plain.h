@@ -21,7 +21,7 @@ typedef struct plain_copies {
 
 /* One thread, bound to each cpu device's cores, memory of that device. */
 extern const plain_copies plain_host;
-/* A cudaMemcpyAsync loop; nothing where there is no GPU. */
+/* A loop of cudaMemcpyAsync; it measures nothing without a GPU. */
 extern const plain_copies plain_cuda;
 
 #endif

@@ -8,7 +8,7 @@
 #include "examples/common/steps.h"
 #include "tools/options/command_line.h"
 
-enum { TRACE_RUNS = 50 }; /* so many of the latest runs are on a timeline */
+enum { TRACE_RUNS = 50 }; /* number of latest runs in a timeline */
 
 static tdm_status take_micro_batches(void *options, const char *name, char **words,
                                      int *out_taken) {

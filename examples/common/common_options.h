@@ -18,8 +18,8 @@ typedef struct common_options {
   const char *report_path;
   const char *trace_path;
   int64_t epochs;
-  int64_t steps;            /* training stops after so many; 0: it does not */
-  int64_t checkpoint_steps; /* a checkpoint after so many steps, too; 0: none */
+  int64_t steps;            /* number of steps after which training stops; 0: no limit */
+  int64_t checkpoint_steps; /* steps between additional checkpoints; 0: none */
   int64_t batch_size;
   int64_t micro_batches; /* parts that a step cuts its batch into; TDM_MICRO_BATCHES_AUTO */
   int64_t seed;          /* not negative */

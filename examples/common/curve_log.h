@@ -24,7 +24,7 @@ typedef struct curve_log {
  * steps done, are kept. Rank 0 writes. */
 tdm_status curve_log_begin(const learner *self, const common_options *given, int64_t step,
                            curve_log *out_log);
-/* Begins an epoch, of which so many rows are done. */
+/* Begins an epoch of which this many rows are already processed. */
 void curve_log_begin_epoch(curve_log *log, int64_t rows, double loss_sum);
 /* Returns true if a line follows this step. The last step of an epoch has its own line. */
 bool curve_log_is_due(const curve_log *log, int64_t step);

@@ -5,7 +5,7 @@
 #include "examples/common/evaluate.h"
 #include "tools/options/output_file.h"
 
-/* So many shapes are kept apart, so many batches looked at: enough to know the common one. */
+/* Limits of distinct shapes and of examined batches; enough to find the most frequent shape. */
 enum { MOST_SHAPES = 64, MOST_BATCHES = 2000 };
 
 /* Batches of equal shapes: the first of them, and the rows of all. */

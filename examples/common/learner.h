@@ -34,7 +34,7 @@ typedef struct learner {
   void *arranges_for;
   const char *const *inputs; /* field i of a batch is fed as inputs[i] */
   size_t input_count;
-  size_t question_count; /* the first so many are fed when evaluating */
+  size_t question_count; /* number of inputs that an evaluation feeds, from the first */
   const char *answer;    /* the output that is judged */
   const char *unit;      /* what a row is, of `row_units` of these: "words" */
   int64_t row_units;     /* 0: 1 */

@@ -33,7 +33,7 @@ static tdm_context *create_context(const char *list) {
   return tdm_context_create(&options);
 }
 
-/* "cuda:0,cuda:1,..."; "" where there are none. */
+/* Writes "cuda:0,cuda:1,...", or "" without GPUs. */
 static void list_gpus(const tdm_context *context, char *list) {
   list[0] = 0;
   for (size_t i = 0; context && i < tdm_device_count(context); i++) {

@@ -14,7 +14,7 @@ typedef struct writer {
   const gpt_wish *wish;
   int64_t *ids;   /* (texts, window): what is looked back on */
   int64_t count;  /* number of ids in each text */
-  int64_t unread; /* the last so many */
+  int64_t unread; /* number of last ids that the model has not read */
 } writer;
 
 /* Returns the last `length` characters of every text, (texts, length). */

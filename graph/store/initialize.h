@@ -34,7 +34,7 @@ tdm_status tdm_uploads_initialize(tdm_uploads *uploads, const tdm_memory *memory
 /* Copies to->bytes bytes when the uploads run; 0 bytes are legal. */
 tdm_status tdm_uploads_copy(tdm_uploads *uploads, const tdm_memory *from,
                             const tdm_memory *to) TDM_WARN_UNUSED;
-/* Returns true if so many bytes wait that they should be copied now. */
+/* Returns true if enough bytes are waiting to copy them now. */
 bool tdm_uploads_are_many(const tdm_uploads *uploads);
 /* Runs all copies, blocks until they have ended, and returns the first failure. The uploads are
  * empty afterwards. */

@@ -192,7 +192,7 @@ static void one_and_all(void **state) {
   json_decref(root);
 }
 
-/* A matrix of copies from each sim to each: filled off the diagonal, with its sum. */
+/* Prints a matrix of copies between all sim devices, filled except the diagonal, and its sum. */
 static void matrices(void **state) {
   (void)state;
   expect("--sizes 2K --samples 3 --case device_to_device_read --save read.json", 0, "sum");

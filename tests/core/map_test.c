@@ -148,7 +148,7 @@ static void removals_leave_the_rest_reachable(void **state) {
   }
 }
 
-/* The limit of addressable memory. */
+/* A capacity beyond addressable memory is refused. */
 static void a_table_refuses_more_than_memory(void **state) {
   fixture *all = *state;
   assert_int_equal(tdm_table_reserve(&all->map.table, SIZE_MAX / 8, "a table"), TDM_OUT_OF_MEMORY);

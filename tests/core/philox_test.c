@@ -16,7 +16,7 @@
 
 enum { SAMPLES = 200000 };
 
-/* kat_vectors of Random123, philox4x32 with 10 rounds. */
+/* Compares with kat_vectors of Random123: philox4x32 with 10 rounds. */
 static void known_answers(void **state) {
   (void)state;
   static const struct {

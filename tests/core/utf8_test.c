@@ -1,4 +1,4 @@
-/* UTF-8: every code point there and back, and malformed sequences. */
+/* Encodes and decodes every code point in UTF-8, and decodes malformed sequences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

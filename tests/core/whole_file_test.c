@@ -62,7 +62,7 @@ static tdm_status save_letter(const char *path, char letter) {
   return status;
 }
 
-/* The letter that the file is made of, which must be all of it. */
+/* Returns the letter that fills the whole file. */
 static char whole_letter(const char *path) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);

@@ -69,7 +69,7 @@ static void replicas_take_turns(void **state) {
   }
 }
 
-/* One order for all replicas, dealt out as without shuffling. */
+/* All replicas share one order, whose items are distributed as without shuffling. */
 static void the_order_that_is_dealt_is_that_of_one_process(void **state) {
   enum { LENGTH = 12, REPLICAS = 3 };
   int64_t plain[MOST], dealt[MOST];

@@ -45,7 +45,7 @@ extern const tdm_kernel test_slow_kernel; /* "test_slow" */
 /* Twins of these for devices that do not execute them, NULL at the end; test_context registers
  * them. Defined by a file that the test links in addition to this one. */
 extern const tdm_kernel *const test_twins[];
-/* Returns the kernel, or its twin for device where there is one. */
+/* Returns the variant of the kernel for device if there is one, otherwise the kernel. */
 const tdm_kernel *test_kernel_on(const tdm_device *device, const tdm_kernel *kernel);
 /* Returns a device for direct copies to and from device `name`, of another kind if possible. */
 const char *test_partner(const char *name);

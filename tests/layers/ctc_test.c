@@ -71,8 +71,7 @@ static tdm_session *session_of(tdm_graph *graph) {
   return session;
 }
 
-/* Two steps, label 1: "1 1", "- 1", "1 -" of nine. Labels 2 2 want a blank between, so three steps.
- */
+/* Two steps, label 1: "1 1", "- 1", "1 -" of nine. Labels 2 2 require a blank: three steps. */
 static void paths_are_counted(void **unused) {
   (void)unused;
   tdm_session *session = session_of(build());

@@ -45,7 +45,7 @@ static void test_who_cannot_take_part(void **state) {
   close_net(&made);
 }
 
-/* The test plays rank 1, whose library is another. */
+/* The test plays rank 1, which has another version of the library. */
 static void test_other_version(void **state) {
   (void)state;
   job made = {.other_version = true};

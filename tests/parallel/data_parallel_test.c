@@ -36,7 +36,7 @@ static void data_parallel_small_back(void **unused) {
   assert_like_plain(&model, BOTH, NULL);
 }
 
-/* The function, with every output device. */
+/* Calls the tutorial's function with every output device. */
 static void data_parallel(void **unused) {
   (void)unused;
   const test_model model = deep_model();

@@ -174,7 +174,7 @@ static void draw_loss(draw *stream, random_model *it) {
   it->loss = loss;
 }
 
-/* Values to fetch: floating, made of rows, not fed. */
+/* Chooses the values to fetch: floating, computed from rows, and not fed. */
 static void draw_outputs(draw *stream, random_model *it) {
   const int wanted = draw_between(stream, 1, MOST_OUTPUTS);
   for (int i = 0; i < 4 * wanted && it->output_count < wanted; i++) {

@@ -75,7 +75,7 @@ static bool draw_tied(draw *stream, random_model *it) {
 
 /* ---- Gradients ---- */
 
-/* The gradient of a scalar by something that it is made of. */
+/* Adds the gradient of a scalar with respect to one of its operands. */
 static bool draw_gradient_of(draw *stream, random_model *it, int loss, bool read_on) {
   bool parts[MOST_VALUES];
   const uint32_t parameters = model_parts_of(it, loss, parts);
@@ -148,7 +148,7 @@ void wider_begin_draw(draw *stream, random_model *it) {
     if (it->parameter_count > 0 && draw_one_in(stream, 2)) shape = it->parameters[0].shape;
     random_node *made = node_begin(it, NODE_KEPT);
     const int kept = node_add_value(it, made, &shape);
-    if (node_end(it, made)) it->is_hidden[kept] = true; /* no loss is made of it */
+    if (node_end(it, made)) it->is_hidden[kept] = true; /* no loss depends on it */
     if (shape.rank > 0 && draw_one_in(stream, 2)) add_rows_inputs(stream, it, &shape);
   }
 }

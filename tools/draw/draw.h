@@ -36,8 +36,8 @@ typedef struct plot_script {
 
 /* Checks that path ends in ".svg" or ".png"; otherwise INVALID_ARGUMENT. */
 tdm_status plot_check_path(const char *option, const char *path);
-/* Begins a script with the terminal for path, which plot_check_path has passed, of so many pixels.
- */
+/* Begins a script with the terminal for path, which plot_check_path has accepted. Sizes are in
+ * pixels. */
 tdm_status plot_begin(const char *option, const char *path, int width, int height,
                       plot_script *out_script);
 /* Draws if status, what writing the script came to, is TDM_OK. */

@@ -44,7 +44,7 @@ typedef struct option_table option_table;
 struct option_table {
   const char *program;
   const char *about;    /* some lines for help */
-  const void *defaults; /* an options struct, of so many bytes; NULL: the table above has them */
+  const void *defaults; /* options struct with the defaults; NULL: those above */
   size_t options_bytes;
   const option *rows;
   size_t row_count;

@@ -24,7 +24,7 @@ def dims_of(dim):
 
 
 def pair(value, rank=2):
-    """A number of each of so many dimensions."""
+    """Returns a list with a number for each dimension."""
     return [value] * rank if isinstance(value, int) else list(value)
 
 

@@ -298,7 +298,7 @@ def threshold(g, x, threshold, value, **given):
 
 
 def powers_of_ten(g, x, decimals=0):
-    """Rounded to so many decimals."""
+    """Rounds to this many decimals."""
     y = g.round(g.mul_scalar(x, 10.0 ** decimals))
     return g.mul_scalar(y, 10.0 ** -decimals)
 

@@ -1,5 +1,4 @@
-"""The same model as the library trains it: its graph, and sessions that step, evaluate, save and
-load."""
+"""The model in the library: its graph, and sessions that step, evaluate, save and load."""
 
 import ctypes
 

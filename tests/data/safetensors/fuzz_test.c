@@ -246,7 +246,7 @@ static void mutated_headers_agree_with_the_oracle(void **state) {
   assert_true(accepted > MUTATIONS / 5 && accepted < MUTATIONS * 4 / 5);
 }
 
-/* The same through files, where the size and the data are mutated too. */
+/* Mutates files, including the size field and the data. */
 static void mutated_files_never_crash(void **state) {
   const data_fixture *fixture = *state;
   uint64_t drawn = (uint64_t)1 << 40;

@@ -216,7 +216,7 @@ static void bools_are_zero_or_one(void **state) {
   }
 }
 
-/* A file cut anywhere, and one with bytes after its end. */
+/* A file that is truncated anywhere, or has bytes after its end, is refused. */
 static void no_cut_file_is_read(void **state) {
   const data_fixture *fixture = *state;
   static const char header[] = "{\"__metadata__\":{\"k\":\"v\"},\"a\":" FIELDS(
@@ -246,8 +246,8 @@ static void paths_that_are_no_files(void **state) {
   assert_null(tdm_safetensors_load(NULL, path));
 }
 
-/* 2 MB of brackets, names or numbers: refused at the first thing that cannot be, at no great cost
- * of memory or stack. */
+/* Headers of 2 MB of brackets, names or numbers are refused at the first invalid character, without
+ * much memory or stack. */
 static void deep_and_long_headers_cost_nothing(void **state) {
   const data_fixture *fixture = *state;
   enum { BYTES = 2000000 };

@@ -250,7 +250,7 @@ static void cut_for_ever(char *path) {
   }
 }
 
-/* Another process cuts the file off and fills it again, over and over. */
+/* Another process repeatedly truncates the file and fills it again. */
 static void a_process_that_cuts_files_ends_no_other(void **state) {
   const data_fixture *fixture = *state;
   char path[PATH_BYTES];

@@ -159,8 +159,8 @@ static void an_index_lists_them_too(void **state) {
   tdm_tensor_list_release(list);
 }
 
-/* 1 to 9 elements of 4 and of 6 bits: whole bytes are read, others are refused, and so are wrong
- * sizes. */
+/* Reads 1 to 9 elements of 4 and of 6 bits. Only counts that fill whole bytes are accepted, and
+ * only with the right size. */
 static void elements_of_few_bits_fill_whole_bytes(void **state) {
   const data_fixture *fixture = *state;
   static const struct {

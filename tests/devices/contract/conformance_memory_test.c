@@ -149,8 +149,8 @@ static void the_host_reads_host_memory_only(void **state) {
   device->ops->release(device, &memory);
 }
 
-/* An address of `owner`, executed on by every other device: refused where the host cannot reach it,
- * by translate and by a queue. */
+/* Other devices that use an address of `owner` fail if the host cannot access it, both in translate
+ * and on a queue. */
 static void hidden_addresses_are_refused_elsewhere(void **state) {
   tdm_device *owner = test_device(*state, TEST_DEVICE);
   if (owner->host_addressable) skip(); /* the host's memory is the other cpu devices' as well */
@@ -174,7 +174,7 @@ static void hidden_addresses_are_refused_elsewhere(void **state) {
   }
 }
 
-/* cpu copies between addresses of the host: neither another device's, nor for another device. */
+/* Queues of cpu devices copy only between host addresses, and only for their own device. */
 static void the_host_copies_host_memory_only(void **state) {
   tdm_device *owner = test_device(*state, TEST_DEVICE);
   if (owner->host_addressable) skip();

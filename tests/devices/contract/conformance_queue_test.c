@@ -51,8 +51,7 @@ static void a_flight_without_programs_settles(void **state) {
   test_flight_destroy(test);
 }
 
-/* Two flights on one queue, submitted back to back, thirty times over: the second always sees what
- * the first wrote. */
+/* Submits two flights to one queue, thirty times. The second always reads what the first wrote. */
 static void flights_on_a_queue_keep_their_order(void **state) {
   tdm_device *device = test_device(*state, TEST_DEVICE);
   test_flight *flights[30];

@@ -332,7 +332,7 @@ static void a_full_gpu_is_told_through_cublas(void **state) {
 
 /* ---- Faults ---------------------------------------------------------------------------------- */
 
-/* A lost GPU, a machine that is not set up, and an invalid call. */
+/* A lost GPU, a machine without a working driver, and an invalid call have different statuses. */
 static void codes_are_told_apart(void **state) {
   (void)state;
   static const struct {

@@ -193,7 +193,7 @@ static void a_late_thread_is_left_out_for_a_while(void **state) {
   tdm_team_destroy(team);
 }
 
-/* Two of three threads continue, and no piece is lost. */
+/* After one of three threads leaves, two continue, and no piece is lost. */
 static void a_team_shrinks_by_one_thread(void **state) {
   (void)state;
   tdm_team *team = make_team(3);

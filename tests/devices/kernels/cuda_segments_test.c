@@ -104,7 +104,7 @@ static void sizes_around_a_piece_and_a_tile(void **state) {
   }
 }
 
-/* Around one piece, two and several, in every place among cells. */
+/* Tests lengths around one, two and several pieces, beginning at every position in a cell. */
 static void long_segments_are_summed_in_pieces(void **state) {
   (void)state;
   static const int64_t lengths[] = {1,   255, 256, 257, 1,   511, 512, 513, 2,    767, 3,   1,

@@ -124,7 +124,7 @@ static void slopes_at_kinks(void **state) {
   }
 }
 
-/* a and b, and the larger and the smaller of both: a NaN of either stays. */
+/* The larger and the smaller of a and b are NaN if either is NaN. */
 static void extremes_of_two_keep_nan(void **state) {
   (void)state;
   float a[] = {NAN, 1, 2, -INFINITY, NAN}, b[] = {1, NAN, 3, 5, NAN}, y[5];

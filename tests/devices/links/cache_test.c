@@ -150,7 +150,7 @@ static void another_machines_file_is_not_used(void **state) {
   (void)unsetenv("TANDEM_LINKS");
 }
 
-/* A program with its user's locale finds the figures of a program without. */
+/* A program with a locale reads the figures that a program without a locale wrote. */
 static void a_machine_is_the_same_in_any_locale(void **state) {
   uint64_t keys[2];
   (void)setenv("TANDEM_LINKS", "off", 1);

@@ -111,7 +111,7 @@ static void folding_agrees_with_the_c_library(void **state) {
   assert_true(capitals > 400);
 }
 
-/* The limit of an alphabet of letters. */
+/* Every letter is below the limit of code points in an alphabet. */
 static void letters_lie_below_the_limit(void **state) {
   (void)state;
   for (uint32_t point = 0; point <= 0x10FFFF; point++) {

@@ -172,7 +172,7 @@ static void values_are_kept(void **unused) {
   free(kepts);
 }
 
-/* Each layer a region, then all of them one around these. */
+/* Wraps each layer in a region, and then all of these in one region. */
 static void parallel_regions_are_made(void **unused) {
   (void)unused;
   names *layers = numbered("layer%d");

@@ -179,7 +179,7 @@ static void what_nobody_wants_is_not_kept(void **unused) {
   assert_silent();
 }
 
-/* indices 0: a dense one. */
+/* indices 0: a dense adjoint. */
 static void what_cannot_be_an_adjoint_is_refused(void **unused) {
   (void)unused;
   static const struct {

@@ -104,7 +104,7 @@ static void what_is_kept_makes_room(void **unused) {
   tdm_context_release(context);
 }
 
-/* Another user of memory of the device in the same context. */
+/* Another session in the same context also uses memory of the device. */
 static void what_another_session_keeps_makes_room(void **unused) {
   (void)unused;
   tdm_context *context = graph_context();

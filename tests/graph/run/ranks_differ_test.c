@@ -12,7 +12,7 @@ enum { RANKS = 2, ODD = 1, ROWS = 12, STEPS = 4 };
 
 #define NEVER_NS UINT64_C(300000000000)
 
-/* All that a rank goes by. */
+/* Settings in which ranks can differ. */
 typedef struct program {
   int64_t width;
   double dropout;

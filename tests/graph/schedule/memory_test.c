@@ -199,7 +199,7 @@ static void a_step_may_name_a_storage_twice(void **state) {
   tdm_schedule_deinit(&f.schedule);
 }
 
-/* One, and two that only together are too large. */
+/* One storage is too large, or two are too large only together. */
 static void a_size_beyond_all_bounds_is_refused(void **state) {
   (void)state;
   const uint64_t sizes[][2] = {{UINT64_MAX - 3, 1},

@@ -158,7 +158,7 @@ static void verify_agrees_with_the_oracle(void **state) {
   }
 }
 
-/* The oracle by itself, on plans small enough to judge by eye. */
+/* Tests the oracle on plans that are small enough to verify by hand. */
 static void the_oracle_knows_simple_plans(void **state) {
   (void)state;
   const tdm_allocator allocator = tdm_allocator_default();

@@ -203,7 +203,7 @@ static void products_round_to_tf32_where_they_may(void **state) {
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-/* The transposes of a row-major product, in the other order. */
+/* A row-major product is computed as the column-major product of the transposes, swapped. */
 static void a_product_goes_down_columns(void **state) {
   (void)state;
   const tdm_cuda_api *api = tdm_cuda_api_linked();

@@ -1,4 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: scaled dot-product attention. */
+/* Operations: scaled dot-product attention. Part of devices/kernels.h, which describes the
+ * notation. */
 #ifndef TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_H
 #define TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_H
 
@@ -6,12 +7,16 @@
 
 #include "tandem/devices/kernel.h"
 
-/* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), head by head:
- * q F (batch, queries, heads dim), k F (batch, keys, heads dim), v F (batch, keys, heads width),
- * [padding bool (batch, keys): true is left out], [mask, bool: true is left out, or F: added to the
- * scaled products, (queries, keys) or (batch, heads, queries, keys)] -> y F (batch, queries, heads
- * width), log_sums F (batch, heads, queries): of the exponentials. With `causal` query i sees the
- * keys up to i. A query that sees no key has y 0 and log_sum infinite. */
+/* Scaled dot-product attention (Vaswani et al., "Attention is all you need", 2017), for each head:
+ *
+ *     q F (batch, queries, heads dim), k F (batch, keys, heads dim),
+ *     v F (batch, keys, heads width), [padding bool (batch, keys)],
+ *     [mask, bool or F, (queries, keys) or (batch, heads, queries, keys)] ->
+ *     y F (batch, queries, heads width), log_sums F (batch, heads, queries)
+ *
+ * Keys whose padding is true are left out, as are pairs whose mask is true. A mask F is added to
+ * the scaled products. log_sums are the logarithms of the sums of exponentials. With `causal`,
+ * query i attends to the keys 0 to i. A query without keys has y 0 and an infinite log_sum. */
 #define TDM_OP_ATTENTION "attention"
 /* The same, with probabilities dropped as TDM_OP_DROPOUT drops the elements of a (batch, heads,
  * queries, keys). */

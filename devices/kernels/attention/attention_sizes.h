@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of attention. */
+/* Sizes of attention, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_SIZES_H
 #define TANDEM_DEVICES_KERNELS_ATTENTION_ATTENTION_SIZES_H
 

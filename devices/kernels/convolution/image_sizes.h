@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of planes and convolutions. */
+/* Sizes of planes and convolutions, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_IMAGE_SIZES_H
 #define TANDEM_DEVICES_KERNELS_CONVOLUTION_IMAGE_SIZES_H
 

@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: convolution and pooling. */
+/* Operations: convolution and pooling. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_IMAGES_H
 #define TANDEM_DEVICES_KERNELS_CONVOLUTION_IMAGES_H
 

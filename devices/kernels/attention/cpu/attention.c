@@ -1,6 +1,6 @@
-/* Attention, a block of queries after the other, its keys in blocks too: sums are scaled anew when
- * a larger score is met (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018;
- * Dao et al., "FlashAttention", 2022). Invariant: a query's result depends on its own row alone. */
+/* Attention, computed by blocks of queries and blocks of their keys. Sums are rescaled when a
+ * larger score is found (Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018;
+ * Dao et al., "FlashAttention", 2022). Invariant: a query's result depends only on its own row. */
 #include "devices/kernels/attention/cpu/attention.h"
 #include "devices/kernels/attention/attention.h"
 
@@ -12,7 +12,7 @@ typedef struct forward_job {
   real *log_sums; /* (batch, heads, queries) */
 } forward_job;
 
-/* What a block of queries has gathered so far. */
+/* Partial results of a block of queries. */
 typedef struct gathered {
   real most[QUERIES];
   real sums[QUERIES]; /* of exponentials, relative to most */

@@ -1,6 +1,7 @@
-/* What attention and its gradient share: sizes, where a head's rows lie, and the scores of a block
- * of queries and keys, made anew wherever they are needed. Invariant: no (queries, keys) matrix is
- * kept, and a score, dropped or not, depends on its own query and key alone. */
+/* Code that attention and its gradient share: sizes, the positions of a head's rows, and the scores
+ * of a block of queries and keys, which are recomputed wherever they are needed. Invariants: no
+ * (queries, keys) matrix is stored; a score, dropped or not, depends only on its own query and key.
+ */
 #ifndef TANDEM_DEVICES_KERNELS_ATTENTION_CPU_ATTENTION_H
 #define TANDEM_DEVICES_KERNELS_ATTENTION_CPU_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* Attention: a block takes a query of a head and goes through its keys, as many as it has threads
- * at a time; sums are scaled anew when a larger score is met (Milakov, Gimelshein, "Online
+/* Attention: a block of threads computes one query of one head. It reads as many keys at a time as
+ * it has threads. Sums are rescaled when a larger score is found (Milakov, Gimelshein, "Online
  * normalizer calculation for softmax", 2018). */
 #include "devices/kernels/attention/attention.h"
 #include "devices/kernels/attention/attention_sizes.h"

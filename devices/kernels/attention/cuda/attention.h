@@ -1,6 +1,6 @@
-/* What attention and its gradient share on a GPU: sizes, and one score of a query and a key.
- * Invariant: no (queries, keys) matrix is kept; a score, dropped or not, depends on its own query
- * and key alone. */
+/* Code that attention and its gradient share on a GPU: sizes, and one score of a query and a key.
+ * Invariants: no (queries, keys) matrix is stored; a score, dropped or not, depends only on its own
+ * query and key. */
 #ifndef TANDEM_DEVICES_KERNELS_ATTENTION_CUDA_ATTENTION_H
 #define TANDEM_DEVICES_KERNELS_ATTENTION_CUDA_ATTENTION_H
 
@@ -29,7 +29,8 @@ static inline const stored *added_of(const tdm_kernel_call *call, size_t operand
   return state->mask_hides ? NULL : input_of<stored>(call, operand);
 }
 
-/* What is added to the score at place of (queries, keys) or (batch, heads, queries, keys). */
+/* Returns the mask's summand of the score at `place` of (queries, keys) or (batch, heads, queries,
+ * keys). */
 template <class stored>
 static __device__ inline real_of<stored> mask_at(const uint8_t *hidden, const stored *added,
                                                  int64_t place) {
@@ -49,7 +50,7 @@ static __device__ inline real_of<stored> score_of(const stored *a, const stored 
   return sees ? sum * (real)scale + more : -(real)INFINITY;
 }
 
-/* What the element at place of (batch, heads, queries, keys) is multiplied by. */
+/* Returns the dropout factor of the element at `place` of (batch, heads, queries, keys). */
 template <class real>
 static __device__ inline real kept_at(uint64_t place, const attention_sizes &shape, uint64_t seed,
                                       uint32_t step) {

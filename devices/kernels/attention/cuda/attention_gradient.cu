@@ -1,7 +1,7 @@
-/* The gradient of attention: probabilities are made anew from scores and the logarithms of their
- * sums (Dao et al., "FlashAttention", 2022); the formulas stand with the cpu's kernel. A block
- * takes a query for d_q, a key for d_k and d_v. Invariant: an element is one block's, summed in
- * order. */
+/* The gradient of attention: probabilities are recomputed from scores and the logarithms of their
+ * sums (Dao et al., "FlashAttention", 2022). The formulas are described in the cpu's kernel. A
+ * block computes one query of d_q, or one key of d_k and d_v. Invariant: one block computes an
+ * element, and sums in order. */
 #include "devices/kernels/attention/attention.h"
 #include "devices/kernels/attention/attention_sizes.h"
 #include "devices/kernels/attention/cuda/attention.h"

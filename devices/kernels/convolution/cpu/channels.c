@@ -33,7 +33,7 @@ static line_span span_of_line(const channel_plan *plan, int64_t first) {
   return span;
 }
 
-/* Elements 0, 2, ... of a and, behind it, b. */
+/* Returns elements 0, 2, ... of the concatenation of a and b. */
 ALWAYS_INLINE vec every_second(vec a, vec b) {
 #if defined(__clang__)
   vec found = {0};
@@ -48,7 +48,8 @@ ALWAYS_INLINE vec every_second(vec a, vec b) {
 #endif
 }
 
-/* count elements, two apart; reads none behind the last. Up to a vector more is written. */
+/* Copies `count` elements that lie two apart, and reads none after the last. Writes up to one
+ * vector beyond `count`. */
 ALWAYS_INLINE void copy_second_loose(real *to, const real *from, int64_t ahead, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES, from += 2 * LANES) {
     const int64_t left = 2 * (count - i) - 1;
@@ -104,7 +105,7 @@ enum { MOST_LINES = 4, MOST_WINDOWS = 14 }; /* that a tile is compiled for */
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
 
-/* Of one band, phase and tile of channels: what its tiles of windows share. */
+/* Values that the tiles of windows of one band, phase and tile of channels share. */
 typedef struct tile_job {
   const channel_plan *plan;
   const int64_t *offsets; /* (taps) */
@@ -279,8 +280,8 @@ static void tiles_of_windows(tile_job *job, const channel_phase *phase, const re
   }
 }
 
-/* The lines of each channel of x that the band behind `band` adds to what was read, or the first of
- * the next image. */
+/* Finds the lines of each channel of x that the band after `band` reads in addition to those that
+ * were read, or the lines of the first band of the next image. */
 static void find_next(const channel_plan *plan, const real *x, int64_t band, tile_job *job) {
   const int64_t height = plan->size[0], width = plan->size[1];
   const bool last = band + 1 == plan->bands;

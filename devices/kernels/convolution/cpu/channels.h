@@ -1,15 +1,15 @@
-/* Convolutions with the channels that are written in the lanes of vectors, for layers of many
- * channels: a tile is some neighbouring windows and up to two vectors of channels, whose sums stay
- * in registers over all channels that are read and all taps. Lanes are full whatever the width is,
- * and windows may move by any stride.
+/* Convolutions with the written channels in the lanes of vectors, for layers of many channels. A
+ * tile is some neighbouring windows and up to two vectors of channels. Its sums stay in registers
+ * over all channels that are read and all taps. Lanes are full whatever the width is, and windows
+ * may move by any stride.
  *
- * The gradient of x is the same over d_y: of the elements that lie stride apart, a phase, each is
- * the sum of the same taps, and windows move by one. So there is one phase forward, and stride x
- * stride of them back.
+ * The gradient of x is the same computation over d_y. The elements of x that lie `stride` apart
+ * form a phase. Each element of a phase is the sum of the same taps, and windows move by one. So
+ * there is one phase forward, and stride x stride phases backward.
  *
- *   padded (in, padded_rows, lines, width) of one image and group: a band of rows with zeros
- * around; element (row, l, c) is column c step + l, so that what neighbouring windows read are
- *          neighbours; what no window reads is left out
+ *   padded (in, padded_rows, lines, width) of one image and group: a band of rows, zeros around.
+ *          Element (row, l, c) is column c step + l, so that neighbouring windows read neighbouring
+ *          elements. Elements that no window reads are left out.
  *   packed weight: phase after phase, tile after tile of channels that are written,
  *          (in, taps of the phase, the tile's channels) */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_CHANNELS_H
@@ -22,7 +22,8 @@
 #define CHANNELS_MOST_TAPS 128
 #define CHANNELS_MOST_PHASES 16
 
-/* What a phase writes: elements start, start + apart, ... of either axis, `windows` of them. */
+/* Elements that a phase writes: start, start + apart, ... along each of both axes, `windows` of
+ * them. */
 typedef struct channel_phase {
   int64_t start[2];
   int64_t windows[2];
@@ -108,9 +109,9 @@ typedef struct channel_images {
   int64_t y_step;
 } channel_images;
 
-/* Tiles first <= i < end of band `band` of y = bias (out; NULL: zeros) + the convolution: bias,
- * then channel after channel, tap after tap. What lies behind the band in x is fetched into the
- * cache. */
+/* Computes tiles first <= i < end of band `band` of y = bias (out; NULL: zeros) + the convolution.
+ * Adds bias, then channel after channel, tap after tap. Prefetches the elements of x after the band
+ * into the cache. */
 void channel_band(const channel_plan *plan, int64_t first, int64_t end, const real *packed,
                   const real *bias, const channel_images *images, int64_t band);
 

@@ -1,7 +1,7 @@
-/* The gradient of the weight with its first channels in lanes (channels.h): tiles of some of its
- * columns (channel that is read, tap) and up to two vectors of channels, whose sums stay in
- * registers over the windows of a band. Invariant: an element is the sum of the bands' sums in
- * order, each summed window after window, however the work is shared out. */
+/* The gradient of the weight with its first channels in lanes (channels.h). A tile is some columns
+ * of the weight, each a pair (channel that is read, tap), and up to two vectors of channels. Its
+ * sums stay in registers over the windows of a band. Invariant: an element is the sum of the bands'
+ * sums in order, each summed window after window, however the work is divided among threads. */
 #include "devices/kernels/cpu/cases.h"
 #include "devices/kernels/convolution/cpu/channels.h"
 #include "devices/kernels/convolution/image_sizes.h"
@@ -18,7 +18,7 @@ void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of) {
   if (plan->set_images < 1) plan->set_images = 1;
 }
 
-/* What channel_gradient's memory holds, one behind the other. */
+/* Sizes of the buffers in channel_gradient's memory, in the order in which they lie there. */
 static size_t turned_bytes(const channel_plan *plan) {
   return aligned_bytes((size_t)(plan->rows * plan->out_size[1] * CHANNEL_TILE) * sizeof(real)) *
          (size_t)plan->set_images;
@@ -50,7 +50,7 @@ static void turn(const real *d_y, int64_t pixels, int64_t channels, int64_t coun
   }
 }
 
-/* Of one band of a set of images: what its tiles share. */
+/* Values that the tiles of one band of a set of images share. */
 typedef struct tile_job {
   const channel_plan *plan;
   const real *turned; /* (images, rows, columns of windows, vectors of channels) */
@@ -148,7 +148,7 @@ static void put_sums(const channel_plan *plan, int64_t out, int64_t k, const rea
   }
 }
 
-/* What a part's memory holds. */
+/* The buffers in a part's memory. */
 typedef struct part_memory {
   real *padded; /* (set_images) of the channels that the part reads */
   real *turned;

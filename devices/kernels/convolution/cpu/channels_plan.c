@@ -1,5 +1,5 @@
 /* Plans of convolutions with channels in lanes, and their packed weights (channels.h). Invariant:
- * every tap of the kernel is in one phase at most, and shapes alone decide a plan. */
+ * every tap of the kernel is in one phase at most, and a plan depends only on shapes. */
 #include "devices/kernels/convolution/cpu/channels.h"
 #include "devices/kernels/convolution/image_sizes.h"
 

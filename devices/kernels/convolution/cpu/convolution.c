@@ -68,7 +68,8 @@ void convolution_run_items(const tdm_kernel_call *call, convolution_item item, c
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-/* One row of columns, from a row of x. What follows it is written after it. */
+/* Writes one row of columns from a row of x. May overwrite elements after the row, which are
+ * written later. */
 ALWAYS_INLINE void columns_row(const convolution_state *state, row_span span, const real *row,
                                real *to) {
   const int64_t stride = state->sizes.stride[1];

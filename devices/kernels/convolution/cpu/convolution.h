@@ -1,12 +1,12 @@
-/* What the convolution and its gradients share: the sizes, and columns. Where there are many
- * channels, these are in the lanes of vectors (channels.h), and where the stride is 1, windows
- * slide (slide.h); then there are no columns.
+/* Code that the convolution and its gradients share: sizes, and columns. No columns are used where
+ * there are many channels, which lie in the lanes of vectors then (channels.h), or where the stride
+ * is 1 and windows slide (slide.h).
  *
- *   columns (k, pixels) of one image and group: column (y, x) holds what the window at (y, x) sees,
- *   k = channels of the group x kernel height x kernel width; windows reach over zeros at the rim
+ *   columns (k, pixels) of one image and group: column (y, x) holds the elements of the window at
+ *   (y, x), k = channels of the group x kernel height x kernel width; outside the image it is 0
  *
- * so that the convolution is weight (out, k) times columns. Columns are made for some rows of the
- * result at a time, as many as stay in the cache. */
+ * The convolution is the product weight (out, k) times columns. Columns are made for some rows of
+ * the result at a time, as many as stay in the cache. */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_CONVOLUTION_H
 #define TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_CONVOLUTION_H
 
@@ -51,19 +51,20 @@ convolution_state *convolution_state_create(const tdm_kernel_request *request,
                                             tdm_kernel_answer *answer, const tdm_spec *x,
                                             const tdm_spec *weight, const tdm_spec *y);
 
-/* columns (k, count x width) of x (in, h, w), rows first <= y < first + count of the result. Up to
- * a vector behind them is overwritten. */
+/* Writes columns (k, count x width) of x (in, h, w) for rows first <= y < first + count of the
+ * result. Overwrites up to one vector after them. */
 void convolution_columns(const convolution_state *state, const real *x, int64_t first,
                          int64_t count, real *columns);
 
-/* By sliding: prepare answers with the workspace. */
+/* Convolution by sliding windows. prepare sets the workspace in `answer`. */
 void convolution_slide_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                convolution_state *state);
 void convolution_slide_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                     convolution_state *state);
 void convolution_slide_execute(const tdm_kernel_call *call);
 void convolution_slide_back_execute(const tdm_kernel_call *call);
-/* Plans; answers the bytes of memory that convolution_slide_parameter needs. */
+/* Plans the gradient of the parameters; returns the bytes of memory that
+ * convolution_slide_parameter needs. */
 size_t convolution_slide_parameter_bytes(convolution_state *state);
 /* d_weight (out, k) of one group += what image_count images give: d_y (image_count, groups, out,
  * pixels) and x (image_count, groups, in, h, w) from that group on. */
@@ -76,8 +77,8 @@ convolution_algorithm convolution_algorithm_forward(const convolution_state *sta
 convolution_algorithm convolution_algorithm_back(const convolution_state *state);
 convolution_algorithm convolution_algorithm_parameter(const convolution_state *state);
 
-/* With channels in lanes: prepare answers with the workspace. The gradient of the parameters leaves
- * the bias out. */
+/* Convolution with channels in lanes. prepare sets the workspace in `answer`. The gradient of the
+ * parameters excludes the bias. */
 void convolution_channels_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                                   convolution_state *state);
 void convolution_channels_back_prepare(const tdm_kernel_request *request, tdm_kernel_answer *answer,
@@ -96,7 +97,7 @@ void convolution_one_tap_back_prepare(const tdm_kernel_request *request, tdm_ker
 void convolution_one_tap_execute(const tdm_kernel_call *call);
 void convolution_one_tap_back_execute(const tdm_kernel_call *call);
 
-/* What an algorithm does, by convolution_algorithm. */
+/* The functions of an algorithm, indexed by convolution_algorithm. */
 typedef struct convolution_steps {
   void (*prepare)(const tdm_kernel_request *request, tdm_kernel_answer *answer,
                   convolution_state *state);
@@ -109,8 +110,8 @@ static inline int64_t convolution_wanted_tasks(const convolution_state *state,
   return state->splits ? 4 * (int64_t)request->team_size : 1;
 }
 
-/* Shares items out to at most `wanted` tasks of task_bytes each, behind shared_bytes of the
- * workspace. */
+/* Divides items among at most `wanted` tasks. Each task has task_bytes of the workspace, after its
+ * first shared_bytes. */
 void convolution_share_items(convolution_state *state, tdm_kernel_answer *answer, int64_t items,
                              int64_t wanted, size_t shared_bytes, size_t task_bytes);
 /* Does item(job, i, the task's memory) of all items, on the call's team. */
@@ -123,8 +124,8 @@ static inline size_t columns_bytes(const convolution_state *state) {
   return aligned_bytes((size_t)count * sizeof(real));
 }
 
-/* What tap `tap` of the kernel's rows sees of a row of x: columns first <= j < end of the result
- * see element j stride + shift; the others see padding. */
+/* The elements of a row of x that tap `tap` of the kernel's rows reads: columns first <= j < end of
+ * the result read element j stride + shift; the other columns read padding. */
 typedef struct row_span {
   int64_t first;
   int64_t end;

@@ -1,6 +1,6 @@
-/* By which algorithm a convolution is computed: columns, sliding windows, channels in lanes, or
- * pixels in lanes. Invariant: shapes alone decide, never the number of images or the team, so
- * results depend on neither. */
+/* Selects the algorithm of a convolution: columns, sliding windows, channels in lanes, or pixels in
+ * lanes. Invariant: the choice depends only on shapes, never on the number of images or the team,
+ * so results depend on neither. */
 #include "devices/kernels/convolution/cpu/convolution.h"
 #include "devices/kernels/cpu/vector.h"
 
@@ -23,7 +23,8 @@ static bool slides_back(const convolution_state *state) {
   return inside;
 }
 
-/* Of the lanes of whole vectors; the others compute nothing. */
+/* Returns the share of lanes that compute useful elements when `useful` elements fill whole
+ * vectors. */
 static double lanes_share(int64_t useful) {
   return useful > 0 ? (double)useful / (double)(ceil_div(useful, LANES) * LANES) : 0.01;
 }

@@ -1,6 +1,6 @@
-/* The gradients of the convolution. Invariant: images are shared out to partial sums of the
- * weight's gradient by their number alone, and these are added in order, so results do not depend
- * on the team. */
+/* The gradients of the convolution. Invariant: the assignment of images to partial sums of the
+ * weight's gradient depends only on the number of images, and these are added in order, so results
+ * do not depend on the team. */
 #include "core/status.h"
 #include "devices/kernels/convolution/cpu/convolution.h"
 #include "devices/kernels/convolution/images.h"

@@ -1,6 +1,6 @@
 /* The convolution and its gradients where windows slide (slide.h). Invariant: as in convolution.c
- * and convolution_gradient.c, results depend neither on the team nor, but for sums over images, on
- * the other images. */
+ * and convolution_gradient.c, results depend neither on the team nor, except for sums over images,
+ * on the other images. */
 #include "core/status.h"
 #include "devices/kernels/convolution/cpu/convolution.h"
 #include "devices/kernels/cpu/vector.h"

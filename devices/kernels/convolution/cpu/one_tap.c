@@ -86,7 +86,7 @@ static void pack_panels(const one_tap_plan *plan, const real *x, int64_t first, 
   }
 }
 
-/* What the tiles of one panel and of the same channels share. */
+/* Values that the tiles of one panel and of the same channels share. */
 typedef struct tile_job {
   int64_t in;
   const real *weight; /* (in, height) */
@@ -139,8 +139,8 @@ static void tile_of_any_height(int64_t height, const tile_job *job) {
 #undef HEIGHT
 }
 
-/* Points a tile at the line of each channel that it fetches: of the block behind this one, or the
- * first of the next image, as long as there are such. */
+/* Sets the line of each channel that a tile prefetches: from the next block, or from the first
+ * block of the next image, while there is one. */
 static void fetch_next(tile_job *job, int64_t *lines) {
   job->ahead_step = *lines > 0 ? job->pixels : 0;
   job->ahead += *lines > 0 ? LANES : 0;

@@ -1,10 +1,9 @@
 /* Convolutions of one tap and stride 1, which are products of the weight with the pixels of an
- * image: pixels are in the lanes of vectors, a tile is some channels that are written and two
- * vectors of pixels, whose sums stay in registers over all channels that are read.
+ * image. Pixels are in the lanes of vectors. A tile is some channels that are written and two
+ * vectors of pixels. Its sums stay in registers over all channels that are read.
  *
  *   packed weight: tile after tile of channels that are written, (in, the tile's channels)
- *   panels of a block of pixels: panel after panel, (in, a panel's pixels), zeros behind the last
- */
+ *   panels of a block of pixels: panel after panel, (in, a panel's pixels), zeros after the last */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_ONE_TAP_H
 #define TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_ONE_TAP_H
 

@@ -46,7 +46,7 @@ ALWAYS_INLINE vec load_apart(const stored *from, int64_t stride, int64_t count) 
 #endif
 }
 
-/* What a vector of windows looks at; constants where they are known when this is compiled. */
+/* Windows that a vector reads; its fields are constants where they are known at compile time. */
 typedef struct window_shape {
   int64_t stride;
   int64_t rows;

@@ -20,7 +20,7 @@ static inline tdm_status pool_prepare(const tdm_kernel_request *request, tdm_ker
   return TDM_OK;
 }
 
-/* What is done with one plane of x and the one of y, which begin at these elements. */
+/* Processes one plane of x and one of y, which begin at these elements. */
 typedef void (*pool_plane)(const tdm_kernel_call *call, int64_t x_first, int64_t y_first);
 
 typedef struct pool_job {

@@ -77,7 +77,8 @@ void slide_weight(const slide_plan *plan, const real *weight, int64_t out_step, 
 
 /* ---- Padding --------------------------------------------------------------------------------- */
 
-/* What follows a line is written after it, or is room for it. */
+/* Elements after a line may be overwritten: they are written later, or are padding of the buffer.
+ */
 void slide_pad(const slide_plan *plan, const real *x, int64_t band, real *padded) {
   const int64_t plane = plan->size[0] * plan->size[1], side = plan->padding[1];
   const int64_t top = band * plan->rows - plan->padding[0];
@@ -109,7 +110,7 @@ typedef struct windows {
   int64_t end_line;
 } windows;
 
-/* Of one band: what all tiles share. */
+/* Values that all tiles of a band share. */
 typedef struct tile_job {
   const slide_plan *plan;
   const real *weight; /* (in, kernel, tile's channels) */
@@ -220,7 +221,7 @@ ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of)
   if (of->end_line < below) of->end_line = lesser_of(below, plan->kernel[0]);
 }
 
-/* Places vector v, and goes on to the one behind it. */
+/* Sets the position of vector v, and advances `at` to the next vector. */
 ALWAYS_INLINE void place_windows(const slide_plan *plan, const real *padded, real *y, cursor *at,
                                  windows *of, int v) {
   const int64_t width = plan->out_size[1];

@@ -1,9 +1,9 @@
 /* Convolutions whose windows move by one element: vectors of neighbouring windows slide over x, so
- * that nothing like columns is made. What is read is copied to where windows may reach over the
+ * that no columns are made. The input is copied to a buffer in which windows may reach over the
  * rim: a band of rows at a time, as many as stay in the cache.
  *
- *   padded (in, rows + reach, width) of one image and group: zeros around, and behind each row what
- *   a vector may read beyond it */
+ *   padded (in, rows + reach, width) of one image and group: zeros around, and after each row the
+ *   elements that a vector may read beyond it */
 #ifndef TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_SLIDE_H
 #define TANDEM_DEVICES_KERNELS_CONVOLUTION_CPU_SLIDE_H
 
@@ -21,7 +21,7 @@ typedef struct slide_plan {
   int64_t bands;       /* of an image */
   int64_t padded_rows; /* rows + reach */
   int64_t width;       /* of a padded row */
-  bool flat;           /* vectors go on from row to row: where rows fill few lanes */
+  bool flat;           /* vectors continue from row to row: used where rows fill few lanes */
 } slide_plan;
 
 /* Fills rows, bands, padded_rows, width and flat from the rest. */

@@ -1,5 +1,5 @@
 /* The convolution and its gradients, each element by a thread or a block of its own that sums in
- * one order. Invariant: an element of the result depends on the operands alone, not on the grid. */
+ * one order. Invariant: an element of the result depends only on the operands, not on the grid. */
 #include "devices/kernels/convolution/image_sizes.h"
 #include "devices/kernels/convolution/images.h"
 #include "devices/kernels/cuda/reduce.h"

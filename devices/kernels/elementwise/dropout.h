@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: dropout. */
+/* Operations: dropout. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_ELEMENTWISE_DROPOUT_H
 #define TANDEM_DEVICES_KERNELS_ELEMENTWISE_DROPOUT_H
 

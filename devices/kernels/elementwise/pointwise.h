@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: what works element by element.
+/* Operations that work element by element. Part of devices/kernels.h, which describes the notation.
  */
 #ifndef TANDEM_DEVICES_KERNELS_ELEMENTWISE_POINTWISE_H
 #define TANDEM_DEVICES_KERNELS_ELEMENTWISE_POINTWISE_H

@@ -1,4 +1,5 @@
-/* What kernels of every kind read of a request: sizes of losses of rows that have a class each. */
+/* Sizes of losses of rows that have a class each, which the kernels of all device kinds read from a
+ * request. */
 #ifndef TANDEM_DEVICES_KERNELS_LOSSES_CLASS_LOSS_SIZES_H
 #define TANDEM_DEVICES_KERNELS_LOSSES_CLASS_LOSS_SIZES_H
 

@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of paths through labels. */
+/* Sizes of paths through labels, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_LOSSES_CTC_SIZES_H
 #define TANDEM_DEVICES_KERNELS_LOSSES_CTC_SIZES_H
 

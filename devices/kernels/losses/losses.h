@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: losses. */
+/* Operations: losses. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_LOSSES_LOSSES_H
 #define TANDEM_DEVICES_KERNELS_LOSSES_LOSSES_H
 
@@ -54,10 +54,11 @@ typedef struct tdm_loss_attributes {
 /* d_loss, logits, targets, [weight], [pos_weight] -> d_logits. */
 #define TDM_OP_BINARY_CROSS_ENTROPY_GRADIENT "binary_cross_entropy_gradient"
 /* log_probabilities x F, targets t F of one shape, [weight w F] -> loss, as mse, or for BATCH_MEAN:
- * of w (h - p x) with p = (1 - smoothing) t + smoothing / classes, or exp(t) of logarithms, and h =
- * p log p (0 for p = 0) with entropy, else 0: the Kullback-Leibler divergence with, the
- * cross-entropy without (S. Kullback, R. A. Leibler, "On information and sufficiency", 1951).
- * classes is the last dimension; the shape of w is x's last dimensions, over which it repeats. */
+ * the loss of w (h - p x). Here p = (1 - smoothing) t + smoothing / classes, or exp(t) if targets
+ * are logarithms. h = p log p (0 for p = 0) with entropy, else 0. With entropy it is the
+ * Kullback-Leibler divergence, without it the cross-entropy (S. Kullback, R. A. Leibler, "On
+ * information and sufficiency", 1951). classes is the last dimension; the shape of w is x's last
+ * dimensions, over which it repeats. */
 #define TDM_OP_DIVERGENCE "divergence"
 /* d_loss, log_probabilities, targets, [weight] -> d_log_probabilities. */
 #define TDM_OP_DIVERGENCE_GRADIENT "divergence_gradient"
@@ -65,10 +66,11 @@ typedef struct tdm_loss_attributes {
 /* The logarithm of what cannot be, where it must stay finite. */
 #define TDM_NO_PATH (-1e30)
 /* emissions F (steps, batch, places), bars F (batch, places) -> paths F (steps, batch, places): the
- * logarithm of the sum over all paths to a place, which begin in the first two, and in each step
- * stay, move by one, or skip one where its bar is 0 (TDM_NO_PATH: it may not), of the products of
- * what e to the emissions is on the way; TDM_NO_PATH at least (Graves et al., "Connectionist
- * temporal classification", ICML 2006). */
+ * logarithm of the sum over all paths that end in a place. A path begins in one of the first two
+ * places. In each step it stays, moves by one, or skips one place if the bar of the place is 0
+ * (TDM_NO_PATH: it may not skip). The summand of a path is the product of e to the emissions on its
+ * way. Values are at least TDM_NO_PATH (Graves et al., "Connectionist temporal classification",
+ * ICML 2006). */
 #define TDM_OP_CTC_PATHS "ctc_paths"
 /* d_paths, bars, paths -> d_emissions F (steps, batch, places). */
 #define TDM_OP_CTC_PATHS_GRADIENT "ctc_paths_gradient"

@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of picking by indices. */
+/* Sizes of picking by indices, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_MOVES_GATHER_SIZES_H
 #define TANDEM_DEVICES_KERNELS_MOVES_GATHER_SIZES_H
 
@@ -6,7 +6,8 @@
 #include "devices/kernels/kernel_state.h"
 #include "devices/kernels/moves/moves.h"
 
-/* Of picking by indices: x as (outer, size, inner), what is picked as (outer, picked, inner). */
+/* Sizes of picking by indices: x as (outer, size, inner), the picked elements as (outer, picked,
+ * inner). */
 typedef struct gather_sizes {
   int64_t outer;
   int64_t size;

@@ -1,5 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: what moves elements from place
- * to place, and makes them of places. */
+/* Operations that move elements from place to place, or compute them from their places. Part of
+ * devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_MOVES_MOVES_H
 #define TANDEM_DEVICES_KERNELS_MOVES_MOVES_H
 
@@ -7,11 +7,11 @@
 
 /* ---- By strides ------------------------------------------------------------------------------ */
 
-/* x, [like] -> y of any dtype: dimension i of y (rank) runs along dimension sources[i] of x, from
- * begins[i] to before ends[i] by steps[i], as slices of Python and NumPy do it; or, where
- * sources[i] is -1, repeats x repeats[i] times, 0: as often as dimension i of like, which is not
- * read. Each dimension of x is a source once, or has one element. A source with repeats[i] above 0
- * must have that size, with TDM_STRIDED_AS_LIKE like's. */
+/* x, [like] -> y of any dtype. Dimension i of y (rank) is dimension sources[i] of x, from begins[i]
+ * to before ends[i] by steps[i], as slices of Python and NumPy. If sources[i] is -1, dimension i
+ * repeats x repeats[i] times; 0: as often as the size of dimension i of like, whose elements are
+ * not read. Each dimension of x is a source once, or has one element. A source with repeats[i]
+ * above 0 must have that size, with TDM_STRIDED_AS_LIKE like's. */
 #define TDM_OP_STRIDED "strided"
 #define TDM_STRIDED_AS_LIKE (-1)
 #define TDM_STRIDED_NONE (-2) /* repeats: to a size of 0 */
@@ -24,21 +24,22 @@ typedef struct tdm_strided_attributes {
   int64_t repeats[8];
 } tdm_strided_attributes;
 
-/* x of any dtype -> y of x's rank: the elements of x lie |steps[i]| apart, in reverse where it is
- * negative, with before[i] places before all of them and after[i] behind; elsewhere is value. */
+/* x of any dtype -> y of x's rank: the elements of x lie |steps[i]| apart, in reverse if steps[i]
+ * is negative, with before[i] places before all of them and after[i] places after them. All other
+ * elements are `value`. */
 #define TDM_OP_PAD "pad"
 #define TDM_PAD_UNKNOWN INT64_MIN
 typedef struct tdm_pad_attributes {
   int64_t rank;
-  int64_t before[8]; /* TDM_PAD_UNKNOWN: what is padded to has no size yet; no kernel is told so */
+  int64_t before[8]; /* TDM_PAD_UNKNOWN: the padded size is not known yet; no kernel receives it */
   int64_t after[8];
   int64_t steps[8];
   double value;
 } tdm_pad_attributes;
 
-/* [like of any dtype] -> y (n) of any number: start + i step, in int64 if y is an integer, for
- * which start and step are whole; y's dtype holds every element. n is count, or, where like is
- * there, which is not read, its dimension `dimension`. */
+/* [like of any dtype] -> y (n) of any number: start + i step. If y is an integer, start and step
+ * are whole, and y is computed in int64; y's dtype holds every element. n is count, or, if like is
+ * present, its size along dimension `dimension`. The elements of like are not read. */
 #define TDM_OP_ARANGE "arange"
 typedef struct tdm_arange_attributes {
   double start;
@@ -70,9 +71,9 @@ typedef struct tdm_one_hot_attributes {
   int64_t classes;
 } tdm_one_hot_attributes;
 
-/* x int32 or int64 (...), [like of any dtype] -> y like x: x, of which each element lies in
- * [least, most] or is the ignored one. like, of which only the shape is read: its size along
- * `dimension` is added to most. The message of a run that fails names layer and argument. */
+/* x int32 or int64 (...), [like of any dtype] -> y like x: x. Each element of x must be in [least,
+ * most] or equal to the ignored value. like: its size along `dimension` is added to most; its
+ * elements are not read. The error message of a failed run names layer and argument. */
 #define TDM_OP_CHECK "check_argument"
 typedef struct tdm_check_attributes {
   char layer[32];

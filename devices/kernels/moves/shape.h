@@ -1,4 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: shapes, parts of tensors, and layouts. */
+/* Operations: shapes, parts of tensors, and layouts. Part of devices/kernels.h, which describes the
+ * notation. */
 #ifndef TANDEM_DEVICES_KERNELS_MOVES_SHAPE_H
 #define TANDEM_DEVICES_KERNELS_MOVES_SHAPE_H
 
@@ -42,7 +43,7 @@ typedef struct tdm_parts_attributes {
   int64_t even;
 } tdm_parts_attributes;
 
-/* x in one format -> the same elements in another: the formats stand in the specs. */
+/* x in one format -> the same elements in another. The formats are in the specs. */
 #define TDM_OP_REORDER "reorder"
 
 #endif

@@ -1,4 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: elements in order along a dimension. */
+/* Operations: elements in order along a dimension. Part of devices/kernels.h, which describes the
+ * notation. */
 #ifndef TANDEM_DEVICES_KERNELS_MOVES_SORT_H
 #define TANDEM_DEVICES_KERNELS_MOVES_SORT_H
 

@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: normalization. */
+/* Operations: normalization. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_NORMALIZATION_NORMALIZATION_H
 #define TANDEM_DEVICES_KERNELS_NORMALIZATION_NORMALIZATION_H
 
@@ -29,9 +29,9 @@ typedef struct tdm_layer_norm_attributes {
  * + bias (Ioffe, Szegedy, "Batch normalization", 2015). */
 #define TDM_OP_BATCH_NORM "batch_norm"
 /* The same operands, of which the running ones are not read -> y, mean float64 (channels), inverse
- * F (channels), variance F (channels): by the batch's own mean, and its variance, which is divided
- * by the count of elements for y and inverse, by one less in the output. Without elements: 0, 1 /
- * sqrt(epsilon), 0. */
+ * F (channels), variance F (channels), computed from the batch. The variance is divided by the
+ * count of elements for y and inverse, and by one less in the output. Without elements they are 0,
+ * 1 / sqrt(epsilon), 0. */
 #define TDM_OP_BATCH_NORM_TRAINING "batch_norm_training"
 /* d_y, x, mean, inverse, [weight] -> d_x, d_weight (channels), d_bias (channels). Both with
  * `instances`: each channel of an image by itself, with (n, channels) for (channels), and neither

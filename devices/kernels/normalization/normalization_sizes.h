@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of normalization. */
+/* Sizes of normalization, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_NORMALIZATION_NORMALIZATION_SIZES_H
 #define TANDEM_DEVICES_KERNELS_NORMALIZATION_NORMALIZATION_SIZES_H
 

@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: softmax. */
+/* Operations: softmax. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_NORMALIZATION_SOFTMAX_H
 #define TANDEM_DEVICES_KERNELS_NORMALIZATION_SOFTMAX_H
 

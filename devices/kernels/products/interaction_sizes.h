@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of products of vectors. */
+/* Sizes of products of vectors, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_PRODUCTS_INTERACTION_SIZES_H
 #define TANDEM_DEVICES_KERNELS_PRODUCTS_INTERACTION_SIZES_H
 

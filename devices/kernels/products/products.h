@@ -1,5 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: linear layers, products of matrices and of
- * vectors. */
+/* Operations: linear layers, products of matrices and of vectors. Part of devices/kernels.h, which
+ * describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_PRODUCTS_PRODUCTS_H
 #define TANDEM_DEVICES_KERNELS_PRODUCTS_PRODUCTS_H
 

@@ -12,8 +12,8 @@ typedef struct broadcast_walk {
   size_t operands;
   tdm_broadcast_place place; /* of the row, where there are several */
   int64_t end;
-  /* The stretch that is next: `count` elements of the result from element i on, none behind the
-   * last, which begin with elements at[k] of the operands. */
+  /* The next range: `count` elements of the result from element i on, none after the last. Its
+   * first element is computed from elements at[k] of the operands. */
   int64_t i;
   int64_t count;
   int64_t at[TDM_BROADCAST_OPERANDS];

@@ -138,7 +138,7 @@ static tdm_status fill_execute(const tdm_kernel_call *call) {
   const size_t bytes = (size_t)state->count * element_bytes;
   char *out = call->outputs[0];
   if (bytes == 0) return TDM_OK;
-  memset(out, 0, element_bytes); /* of the 16-bit dtypes, which are filled with 0 alone */
+  memset(out, 0, element_bytes); /* 16-bit dtypes are only filled with 0 */
   convert_from_double(state->dtype, &state->value, out, 1);
   for (size_t done = element_bytes; done < bytes;) { /* doubles what is filled */
     const size_t more = done < bytes - done ? done : bytes - done;

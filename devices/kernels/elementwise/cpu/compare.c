@@ -1,5 +1,5 @@
 /* Comparisons of numbers of any dtype, of operands that are broadcast to one shape. Invariant: an
- * element of the result, 0 or 1, depends on one element of each operand alone. */
+ * element of the result, 0 or 1, depends only on one element of each operand. */
 #include "core/status.h"
 #include "devices/kernels/cpu/family.h"
 #include "devices/kernels/elementwise/cpu/broadcast_rows.h"

@@ -1,5 +1,6 @@
-/* Dropout. Invariant: whether an element goes depends on seed, step, stream and its place in the
- * whole value alone, by integers, so it is the same for every dtype, device and chunk. */
+/* Dropout. Invariant: whether an element is dropped depends only on seed, step, stream and its
+ * position in the whole value, and is computed with integers. So it is the same for every dtype,
+ * device and chunk. */
 #include "devices/kernels/elementwise/dropout.h"
 #include "core/philox.h"
 #include "core/status.h"

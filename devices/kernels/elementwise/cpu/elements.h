@@ -1,6 +1,6 @@
-/* The formulas of elementwise operations, of vectors: each operation's gradient stands below it.
- * Invariant: an element of a result depends on the same element of the operands alone; NaN stays
- * NaN, but that its sign is 0. */
+/* The formulas of elementwise operations, for vectors. Each operation's gradient follows it.
+ * Invariants: an element of a result depends only on the same element of the operands; NaN stays
+ * NaN, except that its sign is 0. */
 #ifndef TANDEM_DEVICES_KERNELS_ELEMENTWISE_CPU_ELEMENTS_H
 #define TANDEM_DEVICES_KERNELS_ELEMENTWISE_CPU_ELEMENTS_H
 
@@ -96,7 +96,8 @@ ALWAYS_INLINE vec vec_silu_slope(vec x) {
   return s * (1 + x * (1 - s));
 }
 
-/* The exponents that PyTorch knows go without logarithms; others through the C library. */
+/* Computes the exponents for which PyTorch has a special case without logarithms, and others with
+ * the C library. */
 ALWAYS_INLINE vec vec_pow(vec x, real exponent) {
   if (exponent == 0) return vec_set(1);
   if (exponent == 1) return x;
@@ -168,7 +169,8 @@ ALWAYS_INLINE vec vec_power_exponent_slope(vec x, vec y) {
                     vec_power(x, y) * vec_log_of_any(x));
 }
 
-/* What a vector takes, in ns: of the C library's functions, and of operands from memory. */
+/* Time for one vector in ns: LIBRARY_NS for functions of the C library, BINARY_NS for operands from
+ * memory. */
 #define LIBRARY_NS(each) (LANES * (each))
 #define BINARY_NS (3 * TDM_VECTOR_BYTES / 20.0)
 #define GELU_NS (TDM_REAL_BITS == 64 ? 60.0 : 8.0)

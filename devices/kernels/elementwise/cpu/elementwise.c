@@ -1,7 +1,7 @@
 /* Operations that compute element by element, of operands that are broadcast to one shape; their
- * formulas are elements.h's. Invariant: an element of the result depends on one element of each
- * operand alone, and has the same bits in a part as in the whole; operands of one shape are one
- * row. */
+ * formulas are in elements.h. Invariants: an element of the result depends only on one element of
+ * each operand, and has the same bits in a part as in the whole; operands of one shape are one row.
+ */
 #include "devices/kernels/elementwise/cpu/broadcast_rows.h"
 #include "devices/kernels/elementwise/cpu/elements.h"
 #include "devices/kernels/elementwise/element_settings.h"
@@ -64,7 +64,7 @@ ALWAYS_INLINE void each_row(const tdm_kernel_call *call, int64_t begin, int64_t 
 
 /* ---- Kernels of one operand, and of two ------------------------------------------------------ */
 
-/* Stores the formula of the vectors of elements begin <= i < end, told the settings. */
+/* Stores the formula of the vectors of elements begin <= i < end, with the settings. */
 #define EACH_VECTOR(vectors, formula)                                                              \
   for (int64_t i = begin; i < end; i += LANES) {                                                   \
     vectors;                                                                                       \

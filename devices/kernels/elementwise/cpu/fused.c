@@ -18,8 +18,8 @@ typedef struct fused_state {
   int64_t count;
   int64_t tile; /* elements */
   bool splits;
-  /* Of each member: the tile that holds what it makes, if that stays inside, and an element of it.
-   */
+  /* For each member: the tile that holds its result, if the result stays inside, and the bytes of
+   * an element. */
   uint8_t tile_of[TDM_FUSED_MEMBERS];
   uint8_t element_bytes[TDM_FUSED_MEMBERS];
 } fused_state;
@@ -42,7 +42,7 @@ static int64_t last_reader(const tdm_fused_attributes *program, int64_t member) 
   return last;
 }
 
-/* A tile is free again behind the last member that reads it. */
+/* A tile is free again after the last member that reads it. */
 static void choose_tiles(const tdm_fused_attributes *program, fused_state *state) {
   int64_t busy_until[TDM_FUSED_MEMBERS] = {0};
   for (int64_t m = 0; m < program->member_count; m++) {
@@ -55,7 +55,7 @@ static void choose_tiles(const tdm_fused_attributes *program, fused_state *state
   }
 }
 
-/* Answers the most bytes of an element. */
+/* Sets the bytes of an element of each member; returns the largest. */
 static size_t find_widths(const tdm_fused_attributes *program, fused_state *state) {
   size_t widest = 1;
   for (int64_t m = 0; m < program->member_count; m++) {

@@ -6,7 +6,7 @@
 #include "devices/kernels/cuda/kernel.h"
 #include "devices/kernels/elementwise/broadcast.h"
 
-/* What kernels are told of shapes. */
+/* The shapes that kernels receive. */
 struct broadcast_sizes {
   int rank;
   int64_t sizes[TDM_MAX_RANK];              /* of the result */
@@ -41,7 +41,7 @@ static inline void broadcast_prepare(const tdm_kernel_request *request, size_t o
     state->plain = state->plain && state->sizes.repeats[k] == 0;
 }
 
-/* Of every operand its element that belongs to element i of the result. */
+/* Finds, for every operand, its element that belongs to element i of the result. */
 template <int operands>
 static __device__ void find_places(int64_t i, const broadcast_sizes &shape, int64_t *out_at) {
   int64_t step[operands];

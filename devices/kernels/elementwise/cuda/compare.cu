@@ -1,5 +1,5 @@
 /* Comparisons of numbers of any dtype, of operands that are broadcast to one shape. Invariant: an
- * element of the result, 0 or 1, depends on one element of each operand alone. */
+ * element of the result, 0 or 1, depends only on one element of each operand. */
 #include "devices/kernels/elementwise/cuda/broadcast.h"
 #include "devices/kernels/elementwise/cuda/convert.h"
 #include "devices/kernels/elementwise/cuda/elements.h"

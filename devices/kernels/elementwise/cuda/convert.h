@@ -29,7 +29,7 @@ static __device__ inline void store_int64(tdm_dtype to, void *out, int64_t i, in
 #undef STORE_DOUBLE
 #undef STORE_INT64
 
-/* Of an integer dtype or bool. */
+/* Loads an element of an integer dtype or bool. */
 static __device__ inline int64_t load_int64(tdm_dtype from, const void *x, int64_t i) {
   if (from == TDM_INT64) return static_cast<const int64_t *>(x)[i];
   if (from == TDM_INT32) return static_cast<const int32_t *>(x)[i];

@@ -1,5 +1,5 @@
-/* Dropout. Invariant: whether an element goes depends on seed, step, stream and its place in the
- * whole value alone, by integers, as in the cpu's kernel. */
+/* Dropout. Invariant: whether an element is dropped depends only on seed, step, stream and its
+ * position in the whole value, and is computed with integers, as in the cpu's kernel. */
 #include "devices/kernels/elementwise/cuda/elements.h"
 #include "devices/kernels/elementwise/dropout.h"
 

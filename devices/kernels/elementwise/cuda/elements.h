@@ -1,6 +1,6 @@
-/* The formulas of elementwise operations, of one element: each operation's gradient stands below
- * it. The kernels of each and those of fused nodes compute them, and so give the same bits.
- * Invariant: NaN stays NaN, but that its sign is 0. */
+/* The formulas of elementwise operations, for one element. Each operation's gradient follows it.
+ * The kernels of single operations and those of fused nodes use the same formulas, and so produce
+ * the same bits. Invariant: NaN stays NaN, except that its sign is 0. */
 #ifndef TANDEM_DEVICES_KERNELS_ELEMENTWISE_CUDA_ELEMENTS_H
 #define TANDEM_DEVICES_KERNELS_ELEMENTWISE_CUDA_ELEMENTS_H
 
@@ -53,7 +53,7 @@ template <class real> static __device__ inline real gelu_slope(real x, bool by_t
   return normal_of(x) + x * density;
 }
 
-/* The exponents that PyTorch knows go without pow. */
+/* Computes the exponents for which PyTorch has a special case without pow. */
 template <class real> static __device__ inline real power_of(real x, real exponent) {
   if (exponent == 0) return 1;
   if (exponent == 1) return x;
@@ -182,11 +182,11 @@ enum element_number {
   ELEMENT_COMPARE,        /* 1 where the comparison of the first two holds, else 0 */
   ELEMENT_DROPOUT,
   ELEMENT_WHERE,     /* the second operand where the first is not 0, else the third */
-  ELEMENT_div_floor, /* of integers alone, as the next */
+  ELEMENT_div_floor, /* only of integers, as the next */
   ELEMENT_div_trunc,
 };
 
-/* What a formula is told beside its operands. */
+/* Parameters of a formula other than its operands. */
 template <class real> struct formula_settings {
   real first;
   real second;
@@ -259,7 +259,7 @@ static __device__ inline int64_t integer_remainder_of(int64_t x, int64_t y) {
   return left != 0 && (left < 0) != (y < 0) ? left + y : left;
 }
 
-/* Of integers: what is too large wraps. */
+/* Computes the formula of integers; overflow wraps. */
 template <class number>
 static __device__ inline number integer_of(int element, number x, number y) {
   switch (element) {

@@ -1,6 +1,6 @@
 /* Operations that compute element by element, of operands that are broadcast to one shape; their
- * formulas are elements.h's. Invariant: an element of the result depends on one element of each
- * operand alone; operands of one shape need no place to be found. */
+ * formulas are in elements.h. Invariant: an element of the result depends only on one element of
+ * each operand. Operands of one shape are indexed without a search for their elements. */
 #include "devices/kernels/elementwise/cuda/broadcast.h"
 #include "devices/kernels/elementwise/cuda/elements.h"
 #include "devices/kernels/elementwise/pointwise.h"
@@ -29,7 +29,7 @@ static const element_state *state_of(const tdm_kernel_call *call) {
 
 /* ---- Formulas of one operand, or of two ------------------------------------------------------ */
 
-/* a, b, out: (count); b NULL: of a alone. */
+/* a, b, out: (count); b is NULL for operations with one operand. */
 template <class stored, class formula>
 static __global__ void of_one_shape(const stored *a, const stored *b, stored *out,
                                     formula_settings<real_of<stored>> settings, int64_t count) {

@@ -15,8 +15,8 @@ enum input_reading {
   READS_PLACED, /* each member finds the element: the input is broadcast */
 };
 
-/* A member, told to the threads: values 0 to TDM_FUSED_INPUTS - 1 are the node's inputs, those
- * behind them what members make. */
+/* A member as the threads receive it. Values 0 to TDM_FUSED_INPUTS - 1 are the node's inputs; those
+ * after them are the results of members. */
 struct fused_step {
   uint8_t element; /* element_number */
   uint8_t input_count;
@@ -204,7 +204,7 @@ template <> struct value_of<fused_word> {
 
 /* ---- Members --------------------------------------------------------------------------------- */
 
-/* What a step reads, of element i. */
+/* The operands of a step for element i. */
 template <class word, bool places> struct step_operands {
   const fused_program &program;
   const fused_step &step;
@@ -262,7 +262,7 @@ static __device__ word compute_real(const fused_step &step,
   }
 }
 
-/* Of integers: comparisons, choices, and arithmetic, which wraps. */
+/* Computes a step of integers: comparisons, choices, and arithmetic, which wraps. */
 template <class number, bool places>
 static __device__ fused_word compute_integer(const fused_step &step,
                                              const step_operands<fused_word, places> &operands) {
@@ -308,8 +308,9 @@ static __device__ fused_word compute(const fused_step &step,
 
 /* ---- Executing ------------------------------------------------------------------------------- */
 
-/* x0 to x7: (count), (), or, if any of them `places`, broadcast; y0 to y3: (count); NULL behind the
- * last. Finding places takes as many registers again, which programs without are spared. */
+/* x0 to x7: (count), (), or, if any of them `places`, broadcast; y0 to y3: (count); pointers after
+ * the last are NULL. Finding places doubles the number of registers, so programs without it are
+ * compiled separately. */
 template <class word, bool places>
 static __global__ void fused(const __grid_constant__ fused_program program, const void *x0,
                              const void *x1, const void *x2, const void *x3, const void *x4,

@@ -114,7 +114,7 @@ static void gradient_range(void *user, int64_t begin, int64_t end) {
   const int64_t classes = job->state->sizes.classes;
   const bool per_row = job->state->sizes.reduction == TDM_REDUCTION_NONE;
   const real shared = per_row ? 0 : widened(job->d_loss[0]) / job->divisor;
-  if (!per_row) /* one factor: rows are one after the other, and vectors go on over them */
+  if (!per_row) /* one factor: rows are contiguous, and vectors continue over their ends */
     scaled_exp(job->log_probabilities + begin * classes, shared, job->d_logits + begin * classes,
                (end - begin) * classes);
   for (int64_t row = begin; row < end; row++) {

@@ -8,7 +8,7 @@
 #include "devices/kernels/losses/losses.h"
 
 #define NO_PATH ((real)TDM_NO_PATH)
-/* A row in a workspace has room for two places before it, and for a vector behind it. */
+/* A row in a workspace has room for two places before it, and for a vector after it. */
 #define BEFORE 2
 #define ROW(places) ((places) + BEFORE + 2 * LANES)
 
@@ -58,7 +58,7 @@ static void fill_row(real *row, int64_t places, real value) {
     row[i] = value;
 }
 
-/* What lies behind the row is never a path. */
+/* Reads a row; places after it never hold a path. */
 static void read_row(real *row, const stored *from, int64_t places) {
   for (int64_t i = 0; i < places; i += LANES) {
     const int64_t left = places - i;
@@ -128,7 +128,7 @@ typedef struct gradient_job {
   real *rows;            /* (batch, ROWS, ROW) */
 } gradient_job;
 
-/* Deals the slopes of the step behind out to the places that its paths came from. */
+/* Distributes the slopes of the next step to the places that its paths came from. */
 static void deal_out(real *const rows[ROWS], const stored *bars, int64_t places) {
   for (int64_t i = 0; i < places; i += LANES) {
     const shares made = shares_at(rows[PATHS] + i, bars + i, places - i);

@@ -54,7 +54,7 @@ ALWAYS_INLINE vec more_if_positive(const loss_job *job, vec t, int64_t i) {
   return count == 0 ? (vec){0} : (repeated(job->pos_weight, count, i) - 1) * t;
 }
 
-/* The probability that a target of a divergence tells. */
+/* Returns the probability that a target of a divergence denotes. */
 ALWAYS_INLINE vec probability_of(const loss_state *state, vec t) {
   return state->logarithms ? vec_exp(t) : state->kept * t + state->spread;
 }

@@ -11,7 +11,8 @@ template <class real> struct path_shares {
   real sum;   /* the logarithm */
 };
 
-/* What a place of a row is: before the first step all paths are before the first place. */
+/* Returns the value of a place of a row; before the first step, all paths are before the first
+ * place. */
 template <class stored>
 static __device__ real_of<stored> path_at(const stored *row, int64_t place) {
   typedef real_of<stored> real;
@@ -66,7 +67,7 @@ static __global__ void ctc_paths_gradient(const stored *d_paths, const stored *b
   typedef real_of<stored> real;
   const int64_t places = sizes.places, step = sizes.batch * places;
   EACH_OF_GRID(n, sizes.batch) {
-    const stored *behind = NULL; /* slopes of the step behind */
+    const stored *behind = NULL; /* slopes of the next step */
     for (int64_t t = sizes.steps - 1; t >= 0; t--) {
       const int64_t at = t * step + n * places;
       EACH_OF_BLOCK(i, places) {

@@ -91,8 +91,8 @@ struct divergence {
   }
 };
 
-/* What kernels are told beside tensors: the lists a and b, which repeat, have so many elements; one
- * of none stands for its option. */
+/* Parameters of kernels other than tensors: the numbers of elements of the lists a and b, which
+ * repeat. 0 elements: the option is used instead. */
 struct loss_options {
   int64_t a_count;
   int64_t b_count;
@@ -107,7 +107,7 @@ static loss_options options_of(const loss_state *state) {
   return options;
 }
 
-/* What element i is computed with. */
+/* Returns the value of a list for element i, or the option's value if the list is empty. */
 template <class stored>
 static __device__ real_of<stored> option_at(const stored *list, int64_t count, double otherwise,
                                             int64_t i) {

@@ -5,8 +5,9 @@
 
 #include "devices/kernels/cuda/report.h"
 
-/* losses: (rows); loss: () or NULL: the divisor alone; weight: (classes) or NULL: every target
- * weighs 1; divisor: (). Targets outside the classes were reported; they weigh nothing. */
+/* Computes the sum of losses. losses: (rows); loss: () or NULL: only the divisor is computed;
+ * weight: (classes) or NULL: every target has weight 1; divisor: (). Targets outside the classes
+ * were reported; their weight is 0. */
 template <class stored>
 static __global__ void sum_of_losses(const stored *losses, const void *targets, bool wide,
                                      int64_t rows, const stored *weight, int64_t classes,

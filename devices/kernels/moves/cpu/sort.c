@@ -43,7 +43,7 @@ static tdm_status sort_prepare(const tdm_kernel_request *request, tdm_kernel_ans
   return TDM_OK;
 }
 
-/* The order of the numbers as one of integers: 0 and -0 are one, a NaN is behind all. */
+/* Maps numbers to integers in the same order: 0 and -0 are equal, a NaN is after all numbers. */
 static inline uint64_t key_of_real(double x) {
   const double value = x + 0.0;
   uint64_t bits;
@@ -81,7 +81,8 @@ static void merge(const entry *from, entry *to, int64_t begin, int64_t middle, i
   }
 }
 
-/* Sorts entries (count), with as much to spare behind them; answers where they are then. */
+/* Sorts entries (count), with `spare` of the same size; returns the buffer that holds the sorted
+ * entries. */
 static entry *sort_entries(entry *entries, entry *spare, int64_t count) {
   for (int64_t i = 0; i < count; i += RUN)
     sort_run(entries + i, lesser_of(RUN, count - i));

@@ -1,8 +1,8 @@
-/* Elements in order along a dimension, by Batcher's bitonic sort (K. E. Batcher, "Sorting networks
- * and their applications", AFIPS 1968) of all rows at once: each has `capacity` entries, a power of
- * two, those behind its own being behind all. What fits shared memory is one launch, wider
- * exchanges are launches of their own. Invariant: keys and places together are distinct, so there
- * is one order. */
+/* Sorts elements along a dimension by Batcher's bitonic sort (K. E. Batcher, "Sorting networks and
+ * their applications", AFIPS 1968), all rows at once. Each row has `capacity` entries, a power of
+ * two; entries after its own elements are sorted last. Exchanges that fit shared memory are one
+ * launch, wider exchanges are launches of their own. Invariant: pairs of keys and places are
+ * distinct, so there is one order. */
 #include <string.h>
 
 #include "devices/kernels/axis_sizes.h"
@@ -35,7 +35,7 @@ static tdm_status sort_prepare(const tdm_kernel_request *request, tdm_kernel_ans
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
-/* The order of the numbers as one of integers: 0 and -0 are one, a NaN is behind all. */
+/* Maps numbers to integers in the same order: 0 and -0 are equal, a NaN is after all numbers. */
 static __device__ inline uint64_t key_of(double x) {
   const double value = x + 0.0;
   uint64_t bits;
@@ -60,8 +60,8 @@ static __device__ inline uint64_t key_of(uint8_t x) {
   return key_of((int64_t)x);
 }
 
-/* keys, places: (entries), rows of `capacity`; x: (outer, size, inner). What is behind a row has
- * the last key and places behind all others. */
+/* keys, places: (entries), rows of `capacity`; x: (outer, size, inner). Entries after a row's
+ * elements have the last key, and places above all others. */
 template <class number>
 static __global__ void make_entries(const number *x, uint64_t *keys, int64_t *places, int64_t size,
                                     int64_t inner, int64_t rows, int64_t capacity, bool descending,
@@ -93,7 +93,8 @@ static __device__ inline int64_t lower_of(int64_t pair, int64_t distance) {
   return pair / distance * 2 * distance + pair % distance;
 }
 
-/* Does that entry of its row belong to a stretch of `width` that ascends? The last one does. */
+/* Returns true if that entry of its row belongs to a range of `width` entries that is sorted in
+ * ascending order. The last range of a row is. */
 static __device__ inline bool ascends_at(int64_t entry, int64_t capacity, int64_t width) {
   return (entry & (capacity - 1) & width) == 0;
 }

@@ -1,6 +1,6 @@
 /* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner).
  * A task is a channel, or a vector of channels where inner is 1. Invariant: a channel's sums are
- * taken in one order, which the shape alone decides. */
+ * taken in one order, which depends only on the shape. */
 #include "core/status.h"
 #include "devices/kernels/cpu/moments.h"
 #include "devices/kernels/normalization/normalization.h"
@@ -156,8 +156,9 @@ typedef struct channel_rule {
   vec rest;
 } channel_rule;
 
-/* Writes mean, inverse and variance (channels) of one channel, or of a vector of them. Of no
- * elements they are those of zeros: finite, so that no gradient is spoilt. */
+/* Writes mean, inverse and variance (channels) of one channel, or of a vector of channels. A
+ * channel without elements has the statistics of zeros: they are finite, so that no gradient
+ * becomes NaN. */
 static channel_rule batch_statistics(const tdm_kernel_call *call, int64_t channel) {
   const norm_state *state = call->state;
   const batch_norm_sizes *sizes = &state->sizes;

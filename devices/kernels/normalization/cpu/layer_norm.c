@@ -1,6 +1,6 @@
 /* Layer and root mean square normalization, and their gradients. x is seen as (rows, count).
- * Invariant: a row of the result depends on its own row alone; sums over rows go in blocks of a
- * fixed size. */
+ * Invariants: a row of the result depends only on its own row; sums over rows are taken in blocks
+ * of a fixed size. */
 #include "core/status.h"
 #include "devices/kernels/cpu/moments.h"
 #include "devices/kernels/normalization/normalization.h"
@@ -143,7 +143,7 @@ ALWAYS_INLINE slope_sums row_slope_sums(const gradient_row *row, int64_t count) 
         products[v] += g * normal_at(&row->rule, row->x + i + v * LANES, LANES);
       }
     }
-    for (; i < end; i += LANES) { /* g is 0 behind the row */
+    for (; i < end; i += LANES) { /* g is 0 after the row */
       const vec g = slope_at(row, i, end - i);
       slopes[0] += g;
       products[0] += g * normal_at(&row->rule, row->x + i, end - i);

@@ -1,6 +1,6 @@
 /* Batch normalization, its gradient, and its running statistics. x is seen as (n, channels, inner);
- * a block takes a channel. Invariant: every sum is taken in one order, which the shape alone
- * decides. */
+ * a block takes a channel. Invariant: every sum is taken in one order, which depends only on the
+ * shape. */
 #include "devices/kernels/normalization/cuda/moments.h"
 #include "devices/kernels/normalization/normalization.h"
 #include "devices/kernels/normalization/normalization_sizes.h"

@@ -1,7 +1,6 @@
 /* Layer and root mean square normalization, and their gradients. x is seen as (rows, count); a
  * block takes a row, or a piece of some columns. Invariant: every sum is taken in one order, which
- * the shape alone decides.
- */
+ * depends only on the shape. */
 #include "devices/kernels/cuda/column_sums.h"
 #include "devices/kernels/normalization/cuda/moments.h"
 #include "devices/kernels/normalization/normalization.h"

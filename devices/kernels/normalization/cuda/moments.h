@@ -48,7 +48,8 @@ static __device__ double block_scale(int64_t count, real shift, element at) {
   return ldexp(1.0, exponent > 1022 ? -1022 : exponent < -510 ? 510 : -exponent);
 }
 
-/* A number near the mean: the mean of the first elements. Of equal elements it is their value. */
+/* Returns a number near the mean: the mean of the first elements. If all elements are equal, it is
+ * their value. */
 template <class real, class element> static __device__ real block_guess(int64_t count, element at) {
   const int64_t sampled = count < (int64_t)blockDim.x ? count : (int64_t)blockDim.x;
   const real first = at(0);

@@ -1,6 +1,6 @@
 /* Softmax and log-softmax along any dimension, and their gradients. A tensor is seen as (outer,
- * size, inner): where rows are taken (by_rows) a block takes one, else a thread takes a column.
- * Invariant: every row is reduced in one order, which its size alone decides. */
+ * size, inner). A block computes a row if by_rows, else a thread computes a column. Invariant:
+ * every row is reduced in one order, which depends only on its size. */
 #include "devices/kernels/axis_sizes.h"
 #include "devices/kernels/normalization/cuda/softmax.h"
 #include "devices/kernels/normalization/softmax.h"

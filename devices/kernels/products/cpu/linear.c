@@ -1,6 +1,5 @@
 /* The linear layer and its gradients. Invariant: a task is a fixed block of rows and columns of the
- * result, so results do not depend on the team; a row of the output depends on its own row alone.
- */
+ * result, so results do not depend on the team; a row of the output depends only on its own row. */
 #include "core/status.h"
 #include "devices/kernels/cpu/vector.h"
 #include "devices/kernels/products/cpu/product.h"

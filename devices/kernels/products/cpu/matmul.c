@@ -1,5 +1,5 @@
 /* Products of matrices, batch by batch. Invariant: a task is a fixed block of rows of one batch's
- * result, so results do not depend on the team; a row of it depends on its own row of a alone. */
+ * result, so results do not depend on the team; a row of it depends only on its own row of a. */
 #include "core/status.h"
 #include "devices/kernels/cpu/vector.h"
 #include "devices/kernels/products/cpu/product.h"

@@ -108,8 +108,9 @@ ALWAYS_INLINE void tile_finish(vec sum, const target *to, int64_t row, int64_t c
   vec_store_first(c, sum, columns);
 }
 
-/* Rows of a tile whose last vector is not full. Of no height in particular, so that it is there
- * once and not for each: short vectors take more to compile than all the products. */
+/* Completes rows of a tile whose last vector is not full. The height is not a template constant, so
+ * that this function is compiled once: short vectors take longer to compile than all the products.
+ */
 static __attribute__((noinline)) void tile_finish_short(const vec (*sums)[VECTORS], int64_t rows,
                                                         int64_t vectors, const target *to,
                                                         int64_t row) {
@@ -216,8 +217,8 @@ static void panel_of_rows(int64_t width, int64_t m, int64_t depth, const real *a
 /* ---- Strips: a left operand whose columns lie in memory, packed tile by tile --------------------
  */
 
-/* Of each tile its (depth, rows): reading one goes through memory line by line and leaves room in
- * the nearest cache for the panel. */
+/* Writes the (depth, rows) strip of each tile. Reading a strip goes through memory line by line and
+ * leaves room in the nearest cache for the panel. */
 void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, real *strips) {
   int64_t row = 0;
   for (int64_t tiles = ceil_div(m, WIDE_ROWS); tiles > 0; tiles--) {
@@ -228,7 +229,7 @@ void product_strips(int64_t m, int64_t depth, const real *a, int64_t a_stride, r
   }
 }
 
-/* Asks for the lines of a tile that will be added to: rows of a large gradient are far apart. */
+/* Prefetches the lines of a tile that will be added to: rows of a large gradient are far apart. */
 ALWAYS_INLINE void fetch_tile(const int vectors, const target *to, int64_t row, int64_t rows) {
   for (int64_t r = row; r < row + rows; r++)
     for (int v = 0; v < vectors; v++)

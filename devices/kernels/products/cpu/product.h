@@ -33,7 +33,7 @@ typedef struct packed_matrix {
   int64_t n;
 } packed_matrix;
 
-/* What a product is added to. */
+/* Initial values of a product: zeros, or the present contents of the result. */
 typedef enum product_start { PRODUCT_SET, PRODUCT_ADD } product_start;
 
 /* Bytes of B (k, n) packed; a multiple of 64. */

@@ -1,5 +1,5 @@
 /* The linear layer and its gradients. Invariant: with `deterministic` a row of the output depends
- * on its own row alone. */
+ * only on its own row. */
 #include "devices/kernels/cuda/column_sums.h"
 #include "devices/kernels/products/cuda/products.h"
 #include "devices/kernels/products/products.h"

@@ -1,5 +1,5 @@
 /* Products of matrices, batch by batch. Invariant: with `deterministic` a row of the result depends
- * on its own row of a alone. */
+ * only on its own row of a. */
 #include "devices/kernels/products/cuda/products.h"
 #include "devices/kernels/products/matmul_batches.h"
 #include "devices/kernels/products/products.h"

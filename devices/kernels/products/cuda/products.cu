@@ -1,5 +1,6 @@
-/* The product whose rows stand alone: a block computes a square tile of the result, each thread one
- * element, adding along k in order. cuBLAS is faster, but chooses its way by the number of rows. */
+/* A product whose rows do not depend on each other. A block computes a square tile of the result,
+ * each thread one element, adding along k in order. cuBLAS is faster, but selects its algorithm by
+ * the number of rows. */
 #include "devices/kernels/products/cuda/products.h"
 
 static const int TILE = 16; /* TILE * TILE threads a block */

@@ -5,9 +5,9 @@
 
 #include "devices/kernels/cuda/kernel.h"
 
-/* Enqueues product, which may be empty in any dimension (its c has no gaps between rows); beta is
- * 0 or 1. alone: a row of c is to depend on its row of a alone, bit by bit, whatever m is; a is
- * then stored untransposed. */
+/* Enqueues product, which may be empty in any dimension (its c has no gaps between rows). beta is 0
+ * or 1. If `alone` is true, a row of c depends only on its row of a, bit by bit, whatever m is.
+ * Then a must be stored untransposed. */
 template <class real>
 tdm_status product_run(const tdm_kernel_call *call, const tdm_cuda_product *product, bool alone);
 /* Enqueues: every row of out (rows, columns) = a + b, both (columns), b may be NULL. */

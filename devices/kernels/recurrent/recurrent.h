@@ -1,25 +1,33 @@
-/* Of devices/kernels.h, which says how to read it: recurrent layers. */
+/* Operations: recurrent layers. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_RECURRENT_RECURRENT_H
 #define TANDEM_DEVICES_KERNELS_RECURRENT_RECURRENT_H
 
 #include <stdint.h>
 
-/* One layer of a recurrent network over a sequence in one direction, time first; G is 1 (rnn), 4
- * (lstm) or 3 (gru), and weights and biases hold their gates one after the other:
- * x F (length, batch, in), weight_ih F (G hidden, in), weight_hh F (G hidden, hidden), [bias_ih F
- * (G hidden)], [bias_hh F (G hidden)], [h0 F (batch, hidden)], [c0 F (batch, hidden), of lstm],
- * [lengths ids (batch)] -> y F (length, batch, hidden), h_n F (batch, hidden), of lstm c_n F
- * (batch, hidden). With a = x_t weight_ih^T + bias_ih and b = h weight_hh^T + bias_hh, gate by
- * gate: rnn:  h = act(a + b)                                    (J. L. Elman, 1990) lstm: i, f, g,
- * o = sigmoid, sigmoid, tanh, sigmoid of a + b; c = f c + i g; h = o tanh(c) (Hochreiter,
- * Schmidhuber, 1997) gru:  r, z = sigmoid of a + b; n = tanh(a_n + r b_n); h = n + z (h - n)  (Cho
- * et al., 2014) Absent states are zeros. Row i has lengths[i] steps, 0 to length, all where lengths
- * is absent: behind them y is zeros and the states stay. A length outside fails, naming it. */
+/* One layer of a recurrent network over a sequence in one direction, time first. G is 1 (rnn), 4
+ * (lstm) or 3 (gru). Weights and biases hold their gates one after the other.
+ *
+ *     x F (length, batch, in), weight_ih F (G hidden, in), weight_hh F (G hidden, hidden),
+ *     [bias_ih F (G hidden)], [bias_hh F (G hidden)], [h0 F (batch, hidden)],
+ *     [c0 F (batch, hidden), only lstm], [lengths ids (batch)] ->
+ *     y F (length, batch, hidden), h_n F (batch, hidden), [c_n F (batch, hidden), only lstm]
+ *
+ * With a = x_t weight_ih^T + bias_ih and b = h weight_hh^T + bias_hh, gate by gate:
+ *
+ *     rnn:  h = act(a + b) (J. L. Elman, 1990)
+ *     lstm: i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of a + b; c = f c + i g; h = o tanh(c)
+ *           (Hochreiter, Schmidhuber, 1997)
+ *     gru:  r, z = sigmoid of a + b; n = tanh(a_n + r b_n); h = n + z (h - n) (Cho et al., 2014)
+ *
+ * Absent states are zeros. Row i has lengths[i] steps, 0 to length, or all if lengths is absent.
+ * After its last step, y is zeros and the states stay. A length outside fails, and the message
+ * names it. */
 #define TDM_OP_RNN "rnn"
 #define TDM_OP_LSTM "lstm"
 #define TDM_OP_GRU "gru"
-/* The same, and what gradients need: -> ..., gates F (length, batch, 4 hidden): i, f, g, o, or r,
- * z, n, b_n; of lstm also cells F (length, batch, hidden): every c. Zeros behind a row's steps. */
+/* The same, with the values that gradients need: -> ..., gates F (length, batch, 4 hidden): i, f,
+ * g, o, or r, z, n, b_n; lstm also returns cells F (length, batch, hidden): every c. Elements after
+ * a row's last step are zeros. */
 #define TDM_OP_LSTM_TRAINING "lstm_training"
 #define TDM_OP_GRU_TRAINING "gru_training"
 /* x, y, weight_ih, weight_hh, [d_y], [d_h_n], [d_c_n], [h0], [c0], [gates], [cells], [lengths] ->

@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of recurrent layers. */
+/* Sizes of recurrent layers, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_RECURRENT_RECURRENT_SIZES_H
 #define TANDEM_DEVICES_KERNELS_RECURRENT_RECURRENT_SIZES_H
 

@@ -1,4 +1,5 @@
-/* What kernels of every kind read of a request: sizes of sums over groups of dimensions. */
+/* Sizes of sums over groups of dimensions, which the kernels of all device kinds read from a
+ * request. */
 #ifndef TANDEM_DEVICES_KERNELS_REDUCTIONS_REDUCTION_SIZES_H
 #define TANDEM_DEVICES_KERNELS_REDUCTIONS_REDUCTION_SIZES_H
 

@@ -1,5 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: sums, means, products and extremes over
- * dimensions. */
+/* Operations: sums, means, products and extremes over dimensions. Part of devices/kernels.h, which
+ * describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_REDUCTIONS_REDUCTIONS_H
 #define TANDEM_DEVICES_KERNELS_REDUCTIONS_REDUCTIONS_H
 
@@ -19,10 +19,10 @@ typedef struct tdm_reduce_attributes {
   int64_t dims[8]; /* of x; of the gradient only */
 } tdm_reduce_attributes;
 
-/* x F -> values F, indices int64: the largest along the dimension, or the least if `least`, and
- * where it is; the dimension stays as 1 if `keep`. Of equals the first; a NaN is beyond all. Of no
- * elements the value is minus infinity, or infinity if `least`, and the place 0, which the rule
- * refuses unless `or_none`. */
+/* x F -> values F, indices int64: the largest element along the dimension, or the least if `least`,
+ * and its index; the dimension stays as 1 if `keep`. Among equal elements the first is taken; a NaN
+ * precedes all numbers. Without elements the value is minus infinity, or infinity if `least`, and
+ * the index 0; the shape rule refuses this unless `or_none`. */
 #define TDM_OP_EXTREME "extreme"
 /* d_values, indices -> d_x F. */
 #define TDM_OP_EXTREME_GRADIENT "extreme_gradient"

@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of bags of rows. */
+/* Sizes of bags of rows, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_TABLES_BAG_SIZES_H
 #define TANDEM_DEVICES_KERNELS_TABLES_BAG_SIZES_H
 
@@ -18,7 +18,8 @@ typedef struct bag_sizes {
   bool wide_offsets;
 } bag_sizes;
 
-/* ids: the operand that they are, offsets the one behind it; y: (bags, dim). */
+/* ids: the index of the operand that holds the ids; offsets are the next operand. y: (bags, dim).
+ */
 static inline void bag_sizes_read(bag_sizes *sizes, const tdm_kernel_request *request, size_t ids,
                                   const tdm_spec *y) {
   const tdm_embedding_bag_attributes *attributes =

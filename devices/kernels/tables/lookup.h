@@ -1,5 +1,5 @@
-/* Of devices/kernels.h, which says how to read it: tables, bags of rows, rows of tables that lie
- * in shards. */
+/* Operations: tables, bags of rows, rows of tables that lie in shards. Part of devices/kernels.h,
+ * which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_TABLES_LOOKUP_H
 #define TANDEM_DEVICES_KERNELS_TABLES_LOOKUP_H
 
@@ -12,20 +12,21 @@
 /* d_out F (..., dim), ids (...) -> d_weight F (rows, dim), zero where no id points and at padding;
  * contributions to a row are summed in the order of ids. */
 #define TDM_OP_EMBEDDING_GRADIENT "embedding_gradient"
-/* d_out F (..., dim), ids (...) -> rows F (n, dim), indices int64 (n), count int64 (): n ids give
- * the distinct ids in ascending order in the first count entries, each row the sum of its
- * duplicates in the order of ids; padding left out. The rest of indices is -1, of rows 0. */
+/* d_out F (..., dim), ids (...) -> rows F (n, dim), indices int64 (n), count int64 (). n is the
+ * number of ids. The first count indices are the distinct ids in ascending order; each of their
+ * rows is the sum over the id's duplicates in the order of ids. Padding is left out. The other
+ * indices are -1, their rows 0. */
 #define TDM_OP_EMBEDDING_SPARSE_GRADIENT "embedding_sparse_gradient"
 typedef struct tdm_embedding_attributes {
   int64_t rows;
   int64_t padding_index; /* -1: none; its row gets no gradient */
 } tdm_embedding_attributes;
 
-/* weight F (rows, dim), ids (bags, length) or (n), [offsets ids: where each bag of (n) begins, and
- * with `ends` where the last one ends], [scales F like ids] -> y F (bags, dim): each bag's rows,
- * the padding left out, summed (each times its scale) or, if `mean`, averaged; zeros for an empty
- * bag. Offsets begin with 0 and ascend up to n; ids behind the last end are in no bag. An id or an
- * offset that is not legal fails, naming it. */
+/* weight F (rows, dim), ids (bags, length) or (n), [offsets ids: the begin of each bag of (n), and
+ * with `ends` also the end of the last bag], [scales F like ids] -> y F (bags, dim). A row of y is
+ * the sum of its bag's rows without the padding (each times its scale), or their average if `mean`;
+ * it is zeros for an empty bag. Offsets begin with 0 and ascend up to n; ids after the last end are
+ * in no bag. An invalid id or offset fails, and the message names it. */
 #define TDM_OP_EMBEDDING_BAG "embedding_bag"
 /* The same operands without scales -> y F (bags, dim): the largest of each column, winners int64
  * (bags, dim): its position among all ids, the first of equals; -1 for an empty bag. */
@@ -60,10 +61,14 @@ typedef struct tdm_embedding_bag_attributes {
  * indices are distinct, and one outside [0, rows) fails, naming it. No attributes. */
 #define TDM_OP_INDEX_COPY "index_copy"
 
-/* ids (...) of a table of `table_rows` rows, of which a shard has `rows` from `first` on -> taken
- * int64 (n): each id's row of the shard, -1 where it is another's, as take_rows reads them; summed
- * int64 (n): the same, `rows` where it is another's or the padding: ids whose gradient is that of a
- * table with one row more, which is its padding. An id outside the table fails, naming it. */
+/* ids (...) of a table of `table_rows` rows -> taken int64 (n), summed int64 (n), for the shard
+ * that has `rows` rows from `first` on.
+ *
+ * - taken: each id's row of the shard, or -1 if another shard has it, as take_rows reads them.
+ * - summed: the same, but `rows` if another shard has it or it is the padding. These are the ids
+ *   of the gradient of a table with one more row, which is its padding.
+ *
+ * An id outside the table fails, and the message names it. */
 #define TDM_OP_SHARD_IDS "shard_ids"
 typedef struct tdm_shard_ids_attributes {
   int64_t table_rows;
@@ -71,9 +76,10 @@ typedef struct tdm_shard_ids_attributes {
   int64_t rows;
   int64_t padding_index; /* of the table; -1: none */
 } tdm_shard_ids_attributes;
-/* ids (...) of a table in `count` shards, s of which has rows ends[s - 1] <= id < ends[s] -> places
- * int64 (...): where the row of id i of n lies among what all shards have taken, (count n) rows:
- * s n + i; count n where it is the padding. An id outside the table fails, naming it. */
+/* ids (...) of a table in `count` shards -> places int64 (...). Shard s has rows ends[s - 1] <= id
+ * < ends[s]. The place of id i of n is the index of its row among the (count n) rows that all
+ * shards took: s n + i. It is count n if the id is the padding. An id outside the table fails, and
+ * the message names it. */
 #define TDM_OP_SHARD_PLACES "shard_places"
 typedef struct tdm_shard_places_attributes {
   int64_t padding_index; /* -1: none */

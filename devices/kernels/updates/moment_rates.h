@@ -1,5 +1,6 @@
-/* What all elements of a step of Adam and its kin share, made where the count of steps lies: on the
- * host, or by one thread of a GPU. Bias corrections and all else in float64, as torch.optim. */
+/* Numbers that all elements of a step of Adam and its variants share. They are computed where the
+ * count of steps is stored: on the host, or by one thread of a GPU. Bias corrections and all other
+ * numbers are float64, as in torch.optim. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_MOMENT_RATES_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_MOMENT_RATES_H
 
@@ -20,7 +21,7 @@ typedef struct tdm_moment_rates {
   double of_gradient;
   double of_average;
   double root;
-  double plain; /* 1: radam knows too little of the variance yet */
+  double plain; /* 1: radam's estimate of the variance has too few steps yet */
 } tdm_moment_rates;
 
 /* The attributes with the beta1 of the run. */
@@ -72,7 +73,7 @@ TDM_MOMENT_FUNCTION tdm_moment_rates tdm_radam_rates(const tdm_adam_attributes *
   return rates;
 }
 
-/* By beta1's correction alone. */
+/* Returns the rates of adamax, which have only beta1's bias correction. */
 TDM_MOMENT_FUNCTION tdm_moment_rates tdm_adamax_rates(const tdm_adam_attributes *attributes,
                                                       double learning_rate, double step) {
   tdm_moment_rates rates = {0.0, 0.0, 1.0, 0.0};

@@ -1,4 +1,4 @@
-/* Of devices/kernels.h, which says how to read it: what updates parameters. */
+/* Operations that update parameters. Part of devices/kernels.h, which describes the notation. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_OPTIMIZERS_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_OPTIMIZERS_H
 
@@ -52,7 +52,7 @@ typedef struct tdm_adam_attributes {
  * "Adaptive subgradient methods", JMLR 2011). */
 #define TDM_OP_ADAGRAD "adagrad"
 /* parameter F (rows, dim), rows F (n, dim), indices, count, sum F (rows, dim), step F () ->
- * =parameter, =sum, =step: the rows named alone; no weight decay. */
+ * =parameter, =sum, =step: only the named rows change; no weight decay. */
 #define TDM_OP_ADAGRAD_SPARSE "adagrad_sparse"
 typedef struct tdm_adagrad_attributes {
   double rate_decay; /* the rate is divided by 1 + rate_decay (step - 1) */
@@ -82,9 +82,9 @@ typedef struct tdm_adadelta_attributes {
 } tdm_adadelta_attributes;
 
 /* parameter F (..., m, n), d_parameter F, row_var F (..., m, 1), col_var F (..., 1, n), step F ()
- * -> =parameter and the states; or, of a parameter of less than two dimensions, d_parameter,
- * variance F (like the parameter), step (Shazeer, Stern, "Adafactor: adaptive learning rates with
- * sublinear memory cost", ICML 2018). */
+ * -> =parameter and the states. For a parameter of less than two dimensions: parameter,
+ * d_parameter, variance F (like the parameter), step (Shazeer, Stern, "Adafactor: adaptive learning
+ * rates with sublinear memory cost", ICML 2018). */
 #define TDM_OP_ADAFACTOR "adafactor"
 typedef struct tdm_adafactor_attributes {
   double beta2_decay;

@@ -1,10 +1,10 @@
-/* What kernels of every kind read of a request: sizes of updates. */
+/* Sizes of updates, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_UPDATE_SIZES_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_UPDATE_SIZES_H
 
 #include "devices/kernels/kernel_state.h"
 
-/* What an optimizer's kernel goes over: `count` elements, or at most `count` rows of `dim`. */
+/* The work of an optimizer's kernel: `count` elements, or at most `count` rows of `dim`. */
 typedef struct update_sizes {
   int64_t count;
   int64_t dim;
@@ -14,14 +14,15 @@ static inline void update_sizes_read(update_sizes *sizes, const tdm_kernel_reque
   sizes->count = count_of(&request->inputs[0]);
 }
 
-/* Of a sparse gradient: parameter (rows, dim), rows (n, dim), indices (n), ... */
+/* Reads the sizes of a sparse gradient: parameter (rows, dim), rows (n, dim), indices (n), ... */
 static inline void update_rows_sizes_read(update_sizes *sizes, const tdm_kernel_request *request) {
   sizes->count = count_of(&request->inputs[2]);
   sizes->dim = last_dim_of(&request->inputs[0]);
 }
 
-/* What adafactor goes over: `rows` stretches of `length` elements; factored, these are the rows of
- * `batches` matrices of so many rows each, else pieces, the last of which may be shorter. */
+/* The work of adafactor: `rows` pieces of `length` elements. If factored, these are the rows of
+ * `batches` matrices of so many rows each. Otherwise, they are pieces of a vector, the last of
+ * which may be shorter. */
 typedef struct adafactor_sizes {
   int64_t count;
   int64_t rows;

@@ -183,7 +183,7 @@ static void input_product(const recurrent_job *job, row_block block, int64_t low
                  job->bias, PRODUCT_SET, gates_of(job, block, low, 0), state->kept);
 }
 
-/* Of the steps done <= i < done + count, the earliest time. */
+/* Returns the earliest time of the steps done <= i < done + count. */
 static int64_t earliest(const recurrent_state *state, int64_t done, int64_t count) {
   return state->sizes.reverse ? state->sizes.length - done - count : done;
 }
@@ -264,7 +264,7 @@ static void input_tasks(void *user, int64_t begin, int64_t end) {
                 lesser_of(unit->job->state->sizes.columns, end * PRODUCT_WIDTH));
 }
 
-/* Of the step at unit->done. */
+/* Computes units begin to end of the step at unit->done. */
 static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   const recurrent_job *job = unit->job;
@@ -324,7 +324,8 @@ static tdm_status recurrent_prepare(const tdm_kernel_request *request, tdm_kerne
   return TDM_OK;
 }
 
-/* Of gru each product has its own bias, else the input's has the sum of both. */
+/* Takes the biases: in gru each product has its own; otherwise the product with the input has the
+ * sum of both. */
 static void take_biases(recurrent_job *job, const real *bias_ih, const real *bias_hh, real *sum) {
   const int64_t columns = job->state->sizes.columns;
   job->bias = bias_ih || bias_hh ? sum : NULL;

@@ -1,6 +1,6 @@
-/* What a recurrent layer and its gradient share: sizes, each row's steps, and the packing of
- * weights. Invariant: a row of the batch depends on its own row alone, however rows are shared out.
- */
+/* Code that a recurrent layer and its gradient share: sizes, each row's steps, and the packing of
+ * weights. Invariant: a row of the batch depends only on its own row, however rows are divided
+ * among tasks. */
 #ifndef TANDEM_DEVICES_KERNELS_RECURRENT_CPU_RECURRENT_H
 #define TANDEM_DEVICES_KERNELS_RECURRENT_CPU_RECURRENT_H
 
@@ -39,8 +39,9 @@ enum {
   UNITS_MOST_ROWS = 64,         /* a thread */
 };
 
-/* Panels of units that a task takes of each step where steps are shared out, 0 where rows are. Of
- * the weights a thread then has the same part in every step, not all of them. */
+/* Returns the number of panels of units that a task computes in each step, or 0 if tasks divide the
+ * rows instead. With panels, a thread reads the same part of the weights in every step, not all of
+ * them. */
 static inline int64_t recurrent_unit_panels(const recurrent_state *state, size_t team_size) {
   const int64_t threads = (int64_t)team_size;
   const int64_t weight_bytes = state->sizes.columns * state->sizes.hidden * (int64_t)sizeof(real);
@@ -71,8 +72,9 @@ static inline double recurrent_operations(const recurrent_state *state) {
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Of how many steps the products with the input, or with its weight, are made together: where one
- * block is the whole batch, rows of neighbouring steps follow one another, and make 64. */
+/* Returns the number of steps whose products with the input, or with its weight, are computed
+ * together. If one block is the whole batch, rows of neighbouring steps are contiguous, and steps
+ * are combined to at most 64 rows. Otherwise it is 1. */
 static inline int64_t recurrent_steps_at_once(const recurrent_state *state) {
   const bool whole = state->sizes.batch > 0 && state->sizes.batch <= state->rows_per_task;
   const int64_t steps = whole ? 64 / state->sizes.batch : 1;
@@ -87,7 +89,7 @@ static inline int64_t recurrent_steps(const recurrent_state *state, const void *
   return tdm_cpu_id(&ids, row);
 }
 
-/* Is t the first time of a row of so many steps? */
+/* Returns true if t is the first time of a row of so many steps. */
 static inline bool recurrent_is_first(const recurrent_state *state, int64_t t, int64_t steps) {
   return t == (state->sizes.reverse ? steps - 1 : 0);
 }

@@ -10,7 +10,7 @@
 
 enum { X, Y, WEIGHT_IH, WEIGHT_HH, D_Y, D_H_N, D_C_N, H0, C0, GATES, CELLS, LENGTHS };
 
-/* What one row of a step reads and writes; (hidden) where nothing else is said. */
+/* The operands and results of one row of a step; (hidden) unless noted. */
 typedef struct row_operands {
   const real *d_y; /* or NULL */
   const real *y;
@@ -89,8 +89,8 @@ static void plain_row(int32_t cell, unit_range units, const row_operands *row) {
 /* ---- Back through time -------------------------------------------------------------------------
  */
 
-/* What the cell of a row read as its state at t: of all steps' (length, batch, hidden), or of the
- * first one's (batch, hidden), which may be NULL. */
+/* Returns the state that the cell of a row read at time t: from the states of all steps (length,
+ * batch, hidden), or from the initial state (batch, hidden), which may be NULL. */
 static const real *state_before(const gradient_job *job, const real *all, const real *first,
                                 int64_t t, int64_t row, int64_t steps) {
   const recurrent_state *state = job->state;
@@ -158,7 +158,7 @@ static void input_back(const gradient_job *job, int64_t row, int64_t count, int6
   }
 }
 
-/* What the step at t says of the units of the state before it. */
+/* Computes the gradients of the state before step t, for the units. */
 static void state_back(const gradient_job *job, int64_t t, int64_t row, int64_t count,
                        unit_range units) {
   const int64_t hidden = job->state->sizes.hidden;
@@ -174,7 +174,7 @@ static void copy_or_zero(real *to, const real *from, int64_t first, int64_t coun
     row_zero(to + first, count);
 }
 
-/* The adjoints behind the last step. */
+/* Sets the adjoints after the last step. */
 static void block_begin(const gradient_job *job, int64_t row, int64_t count) {
   const int64_t hidden = job->state->sizes.hidden, columns = job->state->sizes.columns;
   copy_or_zero(job->d_h0, job->d_h_n, row * hidden, count * hidden);
@@ -218,10 +218,10 @@ enum { PACK_SHARES = 16 };
 
 typedef struct unit_job {
   const gradient_job *job;
-  int64_t step; /* of the stretch; -1: only what the first one says of the state before it */
+  int64_t step; /* of the range; -1: only the gradient of the state before the first one */
 } unit_job;
 
-/* What the step behind says of the units, then the cells. */
+/* Computes the gradients that the next step contributes to the units, then the cells. */
 static void unit_tasks(void *user, int64_t begin, int64_t end) {
   const unit_job *unit = user;
   const gradient_job *job = unit->job;

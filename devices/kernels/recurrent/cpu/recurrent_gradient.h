@@ -1,6 +1,6 @@
-/* What going back through the steps of a recurrent layer and the gradients of its weights share.
- * Invariant: what is kept for the weights (d_a, d_b, the packed operands) is of one stretch of
- * steps at a time; how long it is depends on the batch alone. */
+/* Code that the backward pass through the steps of a recurrent layer and the gradients of its
+ * weights share. Invariant: the values stored for the weights (d_a, d_b, the packed operands)
+ * belong to one range of steps at a time; its length depends only on the batch. */
 #ifndef TANDEM_DEVICES_KERNELS_RECURRENT_CPU_RECURRENT_GRADIENT_H
 #define TANDEM_DEVICES_KERNELS_RECURRENT_CPU_RECURRENT_GRADIENT_H
 
@@ -29,11 +29,11 @@ typedef struct gradient_job {
   int64_t stride;      /* elements between rows of d_a and d_b */
   packed_matrix weight_ih;
   packed_matrix weight_hh;
-  /* Of the stretch at hand: */
+  /* The current range of steps: */
   int64_t done;          /* steps before its first, in their order */
   int64_t steps;         /* that it has */
   real *d_a;             /* (steps, batch, columns): of the input's products */
-  real *d_b;             /* (steps, batch, columns): of the state's; d_a but for gru */
+  real *d_b;             /* (steps, batch, columns): of the state's; is d_a except for gru */
   packed_matrix inputs;  /* (steps batch, in): x */
   packed_matrix befores; /* (rows, hidden): y of the steps before, of those that have one */
   int64_t befores_from;  /* rows of d_b before the first of these */
@@ -60,7 +60,7 @@ static inline int64_t stretch_row(const gradient_job *job, int64_t t) {
 /* Bytes of the operands of one stretch, packed. */
 size_t recurrent_operands_bytes(const recurrent_state *state);
 
-/* Says of which rows the operands of the stretch are made; `workspace` has room for them. */
+/* Selects the rows from which the operands of the range are made; `workspace` has room for them. */
 void recurrent_operands_begin(gradient_job *job, char *workspace);
 
 /* Packs one of `shares` equal parts of them. Any thread. */

@@ -1,7 +1,7 @@
-/* The gradients of a recurrent layer's weights: what one stretch of steps adds to them, in blocks
- * of their rows. x and the states before are packed once a stretch, by those who go back through
- * it, and every block reads them. Invariant: an element is summed over rows of (length batch) in
- * blocks whose bounds depend on the batch alone. */
+/* The gradients of a recurrent layer's weights: the summands of one range of steps, in blocks of
+ * their rows. The tasks of the backward pass pack x and the states before once a range; every block
+ * reads them. Invariant: an element is summed over rows of (length batch) in blocks whose bounds
+ * depend only on the batch. */
 #include "devices/kernels/recurrent/cpu/recurrent_gradient.h"
 
 /* ---- Operands ---------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ static void bias_add(const gradient_job *job, const weight_block *block, const r
     row_add(bias + block->first, sums, block->count);
 }
 
-/* What rows of the stretch add, PRODUCT_DEPTH of them from `row` on. */
+/* Adds the summands of PRODUCT_DEPTH rows of the range, from `row` on. */
 static void rows_add(const gradient_job *job, weight_block *block, int64_t row,
                      product_start start) {
   const recurrent_state *state = job->state;

@@ -1,6 +1,6 @@
 /* One layer of a recurrent network over a sequence: the product with the input over all steps at
  * once, then a product and a pointwise kernel a step. Invariants: h_n and c_n hold the states after
- * the latest step; with `deterministic` a row of the batch depends on itself alone. */
+ * the latest step; with `deterministic` a row of the batch depends only on itself. */
 #include "devices/kernels/recurrent/cuda/recurrent.h"
 #include "devices/kernels/recurrent/recurrent.h"
 #include "devices/kernels/recurrent/recurrent_sizes.h"

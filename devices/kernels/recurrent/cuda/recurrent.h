@@ -1,4 +1,4 @@
-/* What a recurrent layer and its gradient share: sizes, and which steps a row has. */
+/* Code that a recurrent layer and its gradient share: sizes, and the range of steps of a row. */
 #ifndef TANDEM_DEVICES_KERNELS_RECURRENT_CUDA_RECURRENT_H
 #define TANDEM_DEVICES_KERNELS_RECURRENT_CUDA_RECURRENT_H
 
@@ -9,7 +9,7 @@
 struct recurrent_state : recurrent_sizes {
   size_t element_bytes;
   bool trains; /* forward: gates are kept; gradient: d_x is wanted */
-  bool alone;  /* rows of products depend on themselves alone */
+  bool alone;  /* rows of products depend only on themselves */
 };
 
 /* x (length, batch, in), y (length, batch, hidden). */
@@ -59,7 +59,8 @@ static inline tdm_status recurrent_copy(const tdm_kernel_call *call, void *to, c
   return tdm_cuda_kernel_stream_copy(kernel_stream_of(call), to, from, bytes);
 }
 
-/* What a kernel is told of a step: plain values, since parameters hold no pointers inside. */
+/* Parameters of a kernel for one step: plain values, because parameters hold no pointers inside
+ * structs. */
 struct recurrent_step {
   int64_t t;
   int64_t length; /* steps of rows where lengths is NULL */

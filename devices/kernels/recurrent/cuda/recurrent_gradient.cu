@@ -113,7 +113,7 @@ struct gradient_run {
   char *d_c;     /* (batch, hidden), of lstm */
   char *d_x;     /* (length, batch, in) or NULL */
   char *d_a;     /* (length, batch, columns) */
-  char *d_b;     /* (length, batch, columns); d_a but for gru */
+  char *d_b;     /* (length, batch, columns); is d_a except for gru */
   char *d_first; /* (batch, columns): d_b of each row's first step */
   char *sums;    /* column_sums_bytes */
 };

@@ -7,7 +7,7 @@
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
-/* Lanes in which x comes before best: the least are told by their negatives. */
+/* Returns the lanes in which x comes before best. For the least, values are negated. */
 ALWAYS_INLINE vec_bits is_beyond(vec x, vec best) {
   return (x > best) | ((x != x) & (best == best));
 }
@@ -16,7 +16,7 @@ ALWAYS_INLINE bool real_is_beyond(real x, real best) {
   return x > best || (x != x && best == best);
 }
 
-/* Of count columns, at most LANES, that lie `step` apart from row to row. */
+/* Finds the extremes of `count` columns, at most LANES; the rows of a column lie `step` apart. */
 ALWAYS_INLINE void columns_extreme(const stored *x, int64_t size, int64_t step, int64_t count,
                                    real sign, stored *values, int64_t *indices) {
   vec best = size > 0 ? element_load(x, count) * sign : vec_set((real)-INFINITY);
@@ -32,7 +32,8 @@ ALWAYS_INLINE void columns_extreme(const stored *x, int64_t size, int64_t step, 
     indices[k] = found[k];
 }
 
-/* Of one row: lane by lane, then of the lanes the best, of equals the one that comes first. */
+/* Finds the extreme of one row: first in each lane, then over the lanes. Among equal elements it is
+ * the first one. */
 static void row_extreme(const stored *x, int64_t size, real sign, stored *value, int64_t *index) {
   if (size == 0) {
     columns_extreme(x, size, 1, 1, sign, value, index);
@@ -195,12 +196,13 @@ static tdm_status prod_gradient_execute(const tdm_kernel_call *call) {
 
 /* ---- Logarithms of sums of exponentials ------------------------------------------------------ */
 
-/* What is subtracted before exponentials are taken: the largest, unless it is infinite or NaN. */
+/* Returns the number to subtract before exponentials are taken: the largest, or 0 if that is
+ * infinite or NaN. */
 ALWAYS_INLINE vec finite_shift(vec most) {
   return vec_select(vec_absolute(most) < vec_set((real)INFINITY), most, (vec){0});
 }
 
-/* Of count columns, at most LANES, that lie `step` apart from row to row. */
+/* Computes `count` columns, at most LANES; the rows of a column lie `step` apart. */
 static void columns_logsumexp(const stored *x, stored *y, int64_t size, int64_t step,
                               int64_t count) {
   vec most = vec_set((real)-INFINITY);

@@ -1,4 +1,4 @@
-/* What kernels along one dimension share: x is seen as (outer, size, inner), of which a task takes
+/* Code that kernels along one dimension share. x is seen as (outer, size, inner); a task computes
  * some columns. */
 #ifndef TANDEM_DEVICES_KERNELS_REDUCTIONS_CPU_DIMENSION_H
 #define TANDEM_DEVICES_KERNELS_REDUCTIONS_CPU_DIMENSION_H
@@ -56,13 +56,13 @@ static inline place place_of(const dimension_state *state, int64_t task) {
                  .columns = lesser_of(state->sizes.inner - column, COLUMNS)};
 }
 
-/* Of operations whose first operand is x. */
+/* Prepares operations whose first operand is x. */
 static inline tdm_status dimension_prepare_first(const tdm_kernel_request *request,
                                                  tdm_kernel_answer *answer) {
   return dimension_prepare(request, answer, &request->inputs[0]);
 }
 
-/* Of gradients, whose second operand is x. */
+/* Prepares gradients, whose second operand is x. */
 static inline tdm_status dimension_prepare_second(const tdm_kernel_request *request,
                                                   tdm_kernel_answer *answer) {
   return dimension_prepare(request, answer, &request->inputs[1]);

@@ -1,6 +1,6 @@
 /* Sums, means and squared distances over dimensions, and their gradients. x is seen as (a, b, c, d,
- * e), its sums as (a, c, e): b and d are the groups of dimensions that go. Invariant: an element of
- * the result is summed in one order, which the shape alone decides. */
+ * e), its sums as (a, c, e): b and d are the groups of dimensions that are reduced. Invariant: an
+ * element of the result is summed in one order, which depends only on the shape. */
 #include <math.h>
 
 #include "core/status.h"
@@ -149,7 +149,8 @@ static strips strips_at(const reduce_state *state, const stored *x) {
   return (strips){.x = x, .count = sizes[1], .stride = sizes[2] * sizes[3], .length = sizes[3]};
 }
 
-/* What a sum of distances from shift makes of a mean over terms, of which `own` are here. */
+/* Returns the mean over `terms` terms, from the sum of the distances from shift of the `own` terms
+ * in this part. */
 static double mean_of(double shift, double sum, double own, double terms) {
   return own == terms ? shift + sum / terms : (shift * own + sum) / terms;
 }
@@ -248,7 +249,7 @@ static __attribute__((noinline, cold)) double root_of_scaled(const column_terms 
   return largest * sqrt(squares);
 }
 
-/* What a sum of squares becomes. of: the terms of the lane. */
+/* Returns the deviation for a sum of squares. of: the terms of the lane. */
 static stored deviation_of(const tdm_deviations_attributes *attributes, double squares,
                            double divisor, const column_terms *of, double mean) {
   if (attributes->root == 0) return narrowed((real)(squares / divisor));

@@ -114,7 +114,7 @@ static void cumprod_column(const column *of) {
 EACH_COLUMN(cumprod, 1)
 
 /* first: d_y, second: x, third: y. d_x[i] is the product of the elements before i, times the sum of
- * d_y[j] times the product of the elements behind i up to j. Where sums of d_y y from i on are not
+ * d_y[j] times the product of the elements after i up to j. Where sums of d_y y from i on are not
  * finite, d_x[i] is that sum over x[i], as PyTorch computes it. */
 static void cumprod_gradient_column(const column *of) {
   double sum = 0, plain = 0, next = 0;

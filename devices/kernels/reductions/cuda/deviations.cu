@@ -1,7 +1,7 @@
 /* Means in float64, sums of squared distances over dimensions, and their gradient. x is seen as (a,
- * b, c, d, e), the sums as (a, c, e): b and d are the groups of dimensions that go. Distances are
- * taken and summed in float64. Invariant: every sum is taken in one order, which the shape alone
- * decides, and not how many sums there are. */
+ * b, c, d, e), the sums as (a, c, e): b and d are the groups of dimensions that are reduced.
+ * Distances are taken and summed in float64. Invariant: every sum is taken in one order, which
+ * depends only on the shape, not on the number of sums. */
 #include "devices/kernels/cuda/reduce.h"
 #include "devices/kernels/reductions/deviations.h"
 #include "devices/kernels/reductions/reduction_sizes.h"
@@ -48,7 +48,7 @@ static __device__ inline int64_t place_of(const distances &of, int64_t sum, int6
   return first + (i / of.d * of.c * of.d + i % of.d) * of.e;
 }
 
-/* What is subtracted: the mean, or for a mean the first term. */
+/* Returns the number that is subtracted: the mean, or, when a mean is computed, the first term. */
 template <class stored>
 static __device__ double near_of(const distances &of, const stored *x, const double *means,
                                  int64_t sum) {

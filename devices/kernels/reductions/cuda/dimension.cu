@@ -21,7 +21,7 @@ static tdm_status dimension_prepare(const tdm_kernel_request *request, tdm_kerne
 
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
-/* Does x come before best? The least are told by their negatives. */
+/* Returns true if x comes before best. For the least, values are negated. */
 template <class real> static __device__ bool is_beyond(real x, real best) {
   return x > best || (x != x && best == best);
 }
@@ -143,9 +143,9 @@ template <class stored> static tdm_status run_prod(const tdm_kernel_call *call) 
                        state->inner, columns);
 }
 
-/* A column a thread: d_y times the product of the other elements, that of all divided by x, as
- * PyTorch computes it, so that a product that is not finite has PyTorch's gradient. d_y: (outer,
- * inner), x, d_x: (outer, size, inner). */
+/* Computes a column per thread: d_y times the product of the other elements. That is the product of
+ * all elements divided by x, as PyTorch computes it, so that a product that is not finite has
+ * PyTorch's gradient. d_y: (outer, inner), x, d_x: (outer, size, inner). */
 template <class stored>
 static __global__ void products_of_others(const stored *d_y, const stored *x, stored *d_x,
                                           int64_t size, int64_t inner, int64_t columns) {
@@ -184,7 +184,8 @@ static tdm_status prod_gradient_prepare(const tdm_kernel_request *request,
 
 /* ---- Logarithms of sums of exponentials ------------------------------------------------------ */
 
-/* What is subtracted before exponentials are taken: the largest, unless it is infinite or NaN. */
+/* Returns the number to subtract before exponentials are taken: the largest, or 0 if that is
+ * infinite or NaN. */
 template <class real> static __device__ real finite_shift(real most) {
   return most - most == 0 ? most : 0;
 }

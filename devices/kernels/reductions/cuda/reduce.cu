@@ -1,7 +1,7 @@
 /* Sums and means over dimensions, and their gradient. x is seen as (a, b, c, d, e), its sums as (a,
- * c, e): b and d are the groups of dimensions that go. Where rows are taken (by_rows) a block takes
- * a sum, or a piece of it, else a thread does. Invariant: every sum is taken in one order, which
- * the shape alone decides, and not how many sums there are. */
+ * c, e): b and d are the groups of dimensions that are reduced. If by_rows, a block computes a sum,
+ * or a piece of it; else a thread does. Invariant: every sum is taken in one order, which depends
+ * only on the shape, not on the number of sums. */
 #include "devices/kernels/cuda/reduce.h"
 #include "devices/kernels/reductions/reduction_sizes.h"
 #include "devices/kernels/reductions/reductions.h"

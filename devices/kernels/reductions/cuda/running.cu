@@ -74,7 +74,7 @@ static __global__ void running_logarithms(const stored *x, stored *y, running_st
 }
 
 /* d_x[i] is the product of the elements before i, times the sum of d_y[j] times the product of the
- * elements behind i up to j. Where sums of d_y y from i on are not finite, d_x[i] is that sum over
+ * elements after i up to j. Where sums of d_y y from i on are not finite, d_x[i] is that sum over
  * x[i], as PyTorch computes it. */
 template <class stored>
 static __global__ void back_from_products(const stored *d_y, const stored *x, const stored *y,

@@ -66,7 +66,7 @@ static inline tdm_status bag_list_read(const tdm_kernel_call *call, size_t ids, 
   return status != TDM_OK ? status : tdm_cpu_ids_check(&out->ids, out->state->sizes.rows);
 }
 
-/* Are the ids of bags begin <= bag < end, of which there are some, in the table? */
+/* Returns true if the ids of bags begin <= bag < end, at least one bag, are in the table. */
 static inline bool bag_list_inside(const bag_list *list, int64_t begin, int64_t end) {
   const int64_t first = bag_begin(list, begin);
   return tdm_cpu_ids_inside(&list->ids, first, bag_end(list, end - 1) - first,

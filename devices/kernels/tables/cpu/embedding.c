@@ -1,6 +1,6 @@
-/* Embedding and its gradients, dense and sparse. Invariant: contributions to a row of a gradient
- * are summed in the order of ids, whichever thread owns the row; indices of a sparse one ascend and
- * are distinct in the first count entries, then are -1, with rows of zeros. */
+/* Embedding and its gradients, dense and sparse. Invariants: contributions to a row of a gradient
+ * are summed in the order of ids, whichever thread computes the row. The first `count` indices of a
+ * sparse gradient are distinct and ascend; the rest are -1, with rows of zeros. */
 #include <stdatomic.h>
 
 #include "core/status.h"
@@ -97,8 +97,8 @@ typedef struct gradient_job {
 
 #define BLOCK 512 /* ids that are looked through before their rows are added */
 
-/* Positions first <= i < last of ids that name rows begin <= row < end of the table, less first,
- * without a branch that nobody could predict. */
+/* Finds the positions first <= i < last of ids that name rows begin <= row < end of the table, as
+ * offsets from first. It has no branch, because a branch would be unpredictable. */
 ALWAYS_INLINE int64_t find_own(const gradient_job *job, int64_t begin, int64_t end, int64_t first,
                                int64_t last, int32_t *positions) {
   int64_t count = 0;

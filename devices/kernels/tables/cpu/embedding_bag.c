@@ -11,7 +11,7 @@
 
 enum {
   AHEAD = 64,        /* rows; measured: fewer leave the memory waiting, more gain nothing, */
-  LINES_AHEAD = 128, /* but for rows of a line */
+  LINES_AHEAD = 128, /* except for rows of one line */
   MOST_VECTORS = 8   /* columns that are summed in registers at once */
 };
 
@@ -28,13 +28,14 @@ static int64_t rows_ahead(int64_t dim) {
   return row_lines(dim) > 1 ? AHEAD : LINES_AHEAD;
 }
 
-/* How a sum reads its rows; told at compile time, which leaves little beside the loads. */
+/* How a sum reads its rows. The fields are known at compile time, so that little code is left
+ * besides the loads. */
 typedef struct bag_access {
   bool wide;   /* ids are int64 */
   bool scaled; /* each row has its scale */
 } bag_access;
 
-/* Asks for the columns of a row that a sum will come to, without a test for each line. */
+/* Prefetches the columns of a row that a sum will read, without a test for each line. */
 ALWAYS_INLINE void fetch_columns(const stored *columns, int64_t id, int64_t dim,
                                  const int vectors) {
   const uintptr_t row = (uintptr_t)columns + (uint64_t)id * (uint64_t)dim * sizeof(stored);

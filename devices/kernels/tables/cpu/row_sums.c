@@ -40,7 +40,7 @@ static void add_row(const row_source *source, int64_t position, stored *row) {
   }
 }
 
-/* Asks for the row that comes to be added so many keys later. */
+/* Prefetches the row that is added this number of keys later. */
 ALWAYS_INLINE void fetch_source(const sum_job *job, int64_t key) {
   const row_source *source = &job->self->source;
   if (key >= job->begins[job->used]) return;
@@ -69,7 +69,7 @@ static void sum_range(void *user, int64_t begin, int64_t end) {
   }
 }
 
-/* Keys of the ids that add something; answers how many. */
+/* Writes the keys of the ids that contribute; returns their number. */
 static int64_t make_keys(const row_sums *self, uint64_t *keys) {
   const int64_t *bags = self->source.bags;
   int64_t count = 0;

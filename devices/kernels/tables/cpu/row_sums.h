@@ -1,5 +1,5 @@
-/* The sparse gradient of a table: ids sorted, and for each distinct one the sum of what stands at
- * its positions. Invariant: a row is summed in the order of positions by one thread, whatever the
+/* The sparse gradient of a table: ids are sorted, and for each distinct id the rows at its
+ * positions are summed. Invariant: one thread sums a row in the order of positions, whatever the
  * team is. */
 #ifndef TANDEM_DEVICES_KERNELS_TABLES_CPU_ROW_SUMS_H
 #define TANDEM_DEVICES_KERNELS_TABLES_CPU_ROW_SUMS_H
@@ -7,7 +7,8 @@
 #include "devices/kernels/cpu/real.h"
 #include "devices/kernels/tables/cpu/sorted_ids.h"
 
-/* What an id at a position adds to its row: row bags[position] of d, times scales[position]. */
+/* The contribution of an id at a position to its row: row bags[position] of d, times
+ * scales[position]. */
 typedef struct row_source {
   const stored *d;     /* (..., dim) */
   const int64_t *bags; /* (count), -1: nothing; NULL: row position itself */
@@ -30,7 +31,7 @@ static inline size_t row_sums_bytes(int64_t count) {
   return (size_t)(3 * count + 1) * sizeof(int64_t);
 }
 
-/* What it takes on one thread, in ns, to decide about splitting. */
+/* Returns the estimated time on one thread in ns, which decides about splitting. */
 static inline double row_sums_work_ns(int64_t count, int64_t dim) {
   return (double)count * (10.0 + (double)dim / 4.0);
 }

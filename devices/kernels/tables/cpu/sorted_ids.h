@@ -14,7 +14,8 @@ typedef struct tdm_cpu_sorting {
 
 /* For up to count ids of a table of that many rows. UNSUPPORTED where a key would not fit. */
 tdm_status tdm_cpu_sorting_of(int64_t rows, int64_t count, tdm_cpu_sorting *out) TDM_WARN_UNUSED;
-/* Sorts keys (count) by a radix sort; scratch (count); answers which of the two holds them. */
+/* Sorts keys (count) by a radix sort. scratch: (count). Returns keys or scratch, whichever holds
+ * the sorted keys. */
 const uint64_t *tdm_cpu_keys_sort(const tdm_cpu_sorting *sorting, uint64_t *keys, uint64_t *scratch,
                                   int64_t count);
 

@@ -72,7 +72,8 @@ static tdm_status prepare_gradient(const tdm_kernel_request *request, tdm_kernel
   return TDM_OK;
 }
 
-/* The check and the sorted keys; row_sums follows, with what is behind them of the workspace. */
+/* Checks the ids and sorts their keys. row_sums follows, and uses the rest of the workspace,
+ * *out_behind. */
 static tdm_status sort_ids(const tdm_kernel_call *call, segments *out, void **out_behind) {
   const embedding_state *state = state_of<embedding_state>(call);
   const segments_plan *plan = &state->plan;

@@ -164,8 +164,8 @@ template <class stored> static tdm_status run_max(const tdm_kernel_call *call) {
 
 /* ---- Gradients of the table ------------------------------------------------------------------ */
 
-/* A thread a bag tells its ids their bag and what they count. given: (count) or NULL; bags, scales:
- * (count). */
+/* Writes, for each id, its bag and its scale; one thread per bag. given: (count) or NULL; bags,
+ * scales: (count). */
 template <class stored>
 static __global__ void make_sources(const void *ids, const stored *given, const int64_t *begins,
                                     int64_t *bags, stored *scales, bag_state shape) {

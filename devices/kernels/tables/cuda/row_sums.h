@@ -1,7 +1,7 @@
-/* The gradient of a table by sorted ids: a key for every id that adds something, and for each
- * distinct id the sum of what stands at its positions: a block takes a piece of them, and where a
- * segment has several, they are added. Invariant: how a row is summed, the order of its own
- * positions alone decides. */
+/* The gradient of a table by sorted ids. There is a key for every id that contributes, and for each
+ * distinct id the sum of the rows at its positions. A block sums a piece of a segment; the pieces
+ * of a segment are added. Invariant: the order of a row's sum depends only on the order of its own
+ * positions. */
 #ifndef TANDEM_DEVICES_KERNELS_TABLES_CUDA_ROW_SUMS_H
 #define TANDEM_DEVICES_KERNELS_TABLES_CUDA_ROW_SUMS_H
 
@@ -146,8 +146,7 @@ static inline size_t row_sums_bytes(int64_t count, int64_t dim, size_t element_b
   return count > SEGMENT_PIECE ? (size_t)(ceil_div(count, SEGMENT_PIECE) * dim) * element_bytes : 0;
 }
 
-/* Enqueues the sums of all segments; operands as for sum_segments, workspace as row_sums_bytes
- * says. */
+/* Enqueues the sums of all segments; operands as for sum_segments, workspace: row_sums_bytes. */
 template <class stored>
 static tdm_status row_sums(const tdm_kernel_call *call, const segments_plan *plan,
                            const segments *sorted, const stored *d, const int64_t *bags,

@@ -11,7 +11,7 @@
 
 #include "devices/kernels/cuda/kernel.h"
 
-static const uint64_t NO_KEY = UINT64_MAX; /* sorted behind all others */
+static const uint64_t NO_KEY = UINT64_MAX; /* sorted after all others */
 
 /* Sizes, which prepare decides. */
 struct segments_plan {
@@ -45,7 +45,7 @@ tdm_status tdm_cuda_segments_rank(const tdm_kernel_call *call, const segments_pl
 tdm_status tdm_cuda_segments_begin_rows(const tdm_kernel_call *call, const segments_plan *plan,
                                         const segments *self, size_t row_bytes);
 
-/* Is keys[i] the first of a segment? */
+/* Returns true if keys[i] is the first of a segment. */
 static __device__ inline bool begins_segment(const uint64_t *keys, int64_t i, int shift) {
   return keys[i] != NO_KEY && (i == 0 || keys[i] >> shift != keys[i - 1] >> shift);
 }

@@ -91,7 +91,7 @@ static void find_means(const adafactor_job *job) {
   }
 }
 
-/* What a row's states are, factored or not. */
+/* The states of a row, factored or not. */
 typedef struct row_states {
   const stored *variance; /* (length), or NULL */
   const stored *columns;  /* (length) */

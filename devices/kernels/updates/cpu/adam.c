@@ -100,7 +100,7 @@ static tdm_status moments_prepare(const tdm_kernel_request *request, tdm_kernel_
   return update_prepare(request, answer, 4);
 }
 
-/* Counts the step, which is (), and answers its number. */
+/* Increments the step, which is (), and returns its number. */
 static double next_step(stored *step) {
   stored_add(step, 1);
   return (double)widened(*step);

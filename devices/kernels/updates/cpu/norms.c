@@ -1,4 +1,4 @@
-/* What gradient clipping and the guard against NaN need of whole tensors. */
+/* Reductions over whole tensors for gradient clipping and the check for NaN. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -65,7 +65,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* Reads alone: the output is not written. */
+/* Only reads: the output is not written. */
 static tdm_status check_finite_execute(const tdm_kernel_call *call) {
   const norm_state *state = call->state;
   const stored *x = call->inputs[0]; /* (count) */

@@ -1,5 +1,5 @@
-/* What the kernels of the optimizers share: an update of all elements, or of the rows that a sparse
- * gradient names. */
+/* Code that the kernels of the optimizers share: an update of all elements, or of the rows that a
+ * sparse gradient names. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_CPU_UPDATE_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_CPU_UPDATE_H
 
@@ -13,7 +13,7 @@ typedef struct update_state {
   bool splits;
 } update_state;
 
-/* Of all elements, with so many bytes of a parameter in a nanosecond. */
+/* Prepares an update of all elements, at bytes_per_ns bytes of a parameter per nanosecond. */
 static inline tdm_status update_prepare(const tdm_kernel_request *request,
                                         tdm_kernel_answer *answer, double bytes_per_ns) {
   update_state *state = kernel_state_create(answer, sizeof *state);
@@ -24,7 +24,7 @@ static inline tdm_status update_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* Of rows, each of which takes row_ns and as much as its elements take. */
+/* Prepares an update of rows. A row takes row_ns plus the time of its elements. */
 static inline tdm_status update_rows_prepare(const tdm_kernel_request *request,
                                              tdm_kernel_answer *answer, double row_ns,
                                              double elements_per_ns) {

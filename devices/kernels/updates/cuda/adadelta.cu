@@ -4,7 +4,7 @@
 #include "devices/kernels/updates/optimizers.h"
 #include "devices/kernels/updates/update_sizes.h"
 
-/* What a step's elements are told. */
+/* Settings that all elements of a step share. */
 template <class real> struct adadelta_rates {
   real rho;
   real kept; /* 1 - rho */

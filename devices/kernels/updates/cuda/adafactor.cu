@@ -6,7 +6,8 @@
 #include "devices/kernels/updates/optimizers.h"
 #include "devices/kernels/updates/update_sizes.h"
 
-/* What the launches tell one another: numbers, then sums of the rows, then means of the batches. */
+/* Values that the launches pass to each other: numbers, then sums of the rows, then means of the
+ * batches. */
 enum { FRESH, RATE, SIZE, NUMBERS };
 
 /* step: (), counted up; numbers: (NUMBERS). One thread works. */
@@ -85,7 +86,7 @@ static __global__ void find_means(const stored *rows, int64_t height, double *me
   }
 }
 
-/* What an element moves by, but for the rate. */
+/* Returns the change of an element before it is multiplied by the rate. */
 template <class stored>
 static __device__ real_of<stored>
 update_at(const stored *gradient, const stored *states, const stored *columns,

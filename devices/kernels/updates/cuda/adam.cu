@@ -29,7 +29,7 @@ static __global__ void begin_step(stored *step, stored *product, tdm_adam_attrib
   }
 }
 
-/* What elements are told by the host. */
+/* Settings that the host passes to all elements. */
 template <class real> struct moments_settings {
   real beta1;
   real keep1; /* 1 - beta1 */
@@ -60,7 +60,7 @@ template <class real> static __device__ real larger_of(real a, real b) {
   return a > b || a != a ? a : b;
 }
 
-/* gradient, parameter, average, square, largest: (count); largest is NULL but for amsgrad. */
+/* gradient, parameter, average, square, largest: (count); largest is NULL except for amsgrad. */
 template <class stored, moments_form form>
 static __global__ void moments_step(const stored *gradient, stored *parameter, stored *average,
                                     stored *square, stored *largest, const tdm_moment_rates *rates,

@@ -1,4 +1,4 @@
-/* What gradient clipping and the guard against NaN need of whole tensors. */
+/* Reductions over whole tensors for gradient clipping and the check for NaN. */
 #include <string.h>
 
 #include "devices/kernels/cuda/report.h"
@@ -123,7 +123,7 @@ static tdm_status check_finite_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* Reads alone: the output is not written. */
+/* Only reads: the output is not written. */
 template <class stored> static tdm_status run_check(const tdm_kernel_call *call) {
   const int64_t count = state_of<norm_state>(call)->count;
   const int64_t blocks = ceil_div(count, REPORT_PIECE);

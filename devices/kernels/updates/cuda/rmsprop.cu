@@ -5,7 +5,7 @@
 #include "devices/kernels/updates/optimizers.h"
 #include "devices/kernels/updates/update_sizes.h"
 
-/* What a step's elements are told. */
+/* Settings that all elements of a step share. */
 template <class real> struct rmsprop_rates {
   real alpha;
   real kept; /* 1 - alpha */

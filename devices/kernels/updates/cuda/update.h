@@ -1,5 +1,5 @@
-/* What the kernels of the optimizers share: an update of all elements, or of the rows that a sparse
- * gradient names. */
+/* Code that the kernels of the optimizers share: an update of all elements, or of the rows that a
+ * sparse gradient names. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_CUDA_UPDATE_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_CUDA_UPDATE_H
 

@@ -1,4 +1,4 @@
-/* What kernels of every kind read of a request: sizes of one dimension of a tensor. */
+/* Sizes of one dimension of a tensor, which the kernels of all device kinds read from a request. */
 #ifndef TANDEM_DEVICES_KERNELS_AXIS_SIZES_H
 #define TANDEM_DEVICES_KERNELS_AXIS_SIZES_H
 
@@ -11,7 +11,7 @@ typedef struct axis_sizes {
   int64_t inner;
 } axis_sizes;
 
-/* Of no dimensions: (1, 1, 1). */
+/* Reads (1, 1, 1) for a tensor without dimensions. */
 static inline void axis_sizes_read(axis_sizes *sizes, const tdm_spec *spec, int64_t dimension) {
   const bool scalar = spec->shape.rank == 0;
   sizes->outer = dims_product(spec, 0, scalar ? 0 : dimension);

@@ -77,7 +77,7 @@ tdm_status tdm_cpu_each_kernel_of(const char *isa, tdm_kernel_visitor visit, voi
   return TDM_OK;
 }
 
-/* What the environment asks for; NULL: the best one. */
+/* Returns the instruction set that the environment requests, or NULL for the best one. */
 static const char *asked_for(void) {
   const char *isa = getenv("TANDEM_CPU_ISA");
   return isa && isa[0] != '\0' ? isa : NULL;

@@ -5,8 +5,8 @@
 
 #include "core/status.h"
 
-/* One pass without branches or comparisons, so that every instruction set has it in vectors: the
- * sign bit says whether id or limit - 1 - id is negative, and whether id is not `ignored`. */
+/* Uses one pass without branches or comparisons, which compilers vectorize for every instruction
+ * set: the sign bit is set if id or limit - 1 - id is negative and id is not `ignored`. */
 static bool ids_stray(const tdm_cpu_ids *ids, uint64_t limit, int64_t ignored) {
   uint64_t stray = 0;
   if (ids->wide) {

@@ -1,4 +1,4 @@
-/* What every family of kernels shares: how a source lists its kernels, the decision to split,
+/* Code that all families of kernels share: a source's list of kernels, the decision to split work,
  * parts, and ids. */
 #ifndef TANDEM_DEVICES_KERNELS_CPU_FAMILY_H
 #define TANDEM_DEVICES_KERNELS_CPU_FAMILY_H
@@ -63,7 +63,8 @@ static inline tdm_status tdm_cpu_run_parts(const tdm_kernel_call *call, tdm_cpu_
   return TDM_OK;
 }
 
-/* Is work of that length, on one thread, worth a region of the device's team? */
+/* Returns true if work that takes work_ns on one thread is long enough to split over the device's
+ * team. */
 static inline bool tdm_cpu_splits(const tdm_kernel_request *request, double work_ns) {
   return request->team_size > 1 && work_ns > 20000.0;
 }
@@ -88,7 +89,7 @@ tdm_status tdm_cpu_indices_check(const tdm_cpu_ids *indices, int64_t size) TDM_W
 /* INVALID_ARGUMENT, naming the first offset that is wrong, unless offsets begin with 0 and ascend
  * up to ids_count at most: "offsets 2 at position 2 is outside 3 to 4". */
 tdm_status tdm_cpu_offsets_check(const tdm_cpu_ids *offsets, int64_t ids_count) TDM_WARN_UNUSED;
-/* Are ids first <= i < first + count in [0, rows)? Sets no message. */
+/* Returns true if ids first <= i < first + count are in [0, rows). Sets no message. */
 bool tdm_cpu_ids_inside(const tdm_cpu_ids *ids, int64_t first, int64_t count, int64_t rows);
 /* The same for class indices, of which `ignored` is legal everywhere. */
 tdm_status tdm_cpu_targets_check(const tdm_cpu_ids *targets, int64_t classes,

@@ -1,6 +1,6 @@
-/* Rows of a table asked for before they are read. A table larger than the caches answers after some
- * hundred instructions, so that many rows have to be on their way at once. Invariant: asking reads
- * nothing, so an id that nobody has checked yet does no harm. */
+/* Prefetches rows of a table before they are read. A row of a table larger than the caches arrives
+ * after some hundred instructions, so many rows have to be requested at once. Invariant: a prefetch
+ * reads nothing, so an id that is not checked yet does no harm. */
 #ifndef TANDEM_DEVICES_KERNELS_CPU_FETCH_H
 #define TANDEM_DEVICES_KERNELS_CPU_FETCH_H
 
@@ -23,14 +23,14 @@ static inline int64_t row_fetch_ahead(int64_t dim) {
   return ahead < 16 ? 16 : ahead;
 }
 
-/* Asks for row `index` of a table (rows, dim). */
+/* Prefetches row `index` of a table (rows, dim). */
 ALWAYS_INLINE void row_fetch(const stored *table, int64_t index, int64_t dim) {
   const uintptr_t row = (uintptr_t)table + (uint64_t)index * (uint64_t)dim * sizeof(stored);
   for (uintptr_t at = 0; at < (uintptr_t)dim * sizeof(stored); at += TDM_LINE_BYTES)
     __builtin_prefetch((const void *)(row + at));
 }
 
-/* Asks for the row that indices (count) name at a position, if there is such a position. */
+/* Prefetches the row that indices (count) name at a position, if the position is below count. */
 ALWAYS_INLINE void row_fetch_at(const stored *table, const int64_t *indices, int64_t position,
                                 int64_t count, int64_t dim) {
   if (position < count) row_fetch(table, indices[position], dim);

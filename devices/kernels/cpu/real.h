@@ -41,7 +41,7 @@ static inline void stored_add(stored *to, real x) {
   *to = narrowed(widened(*to) + x);
 }
 
-/* Of a source's list: a kernel, and one whose part computes some elements alone
+/* Entries of a source's list of kernels. The part of an ELEMENT_KERNEL computes only some elements
  * (tdm_kernel.execute_part). */
 #define KERNEL(operation, prepare, execute)                                                        \
   KERNEL_OF(STORED_DTYPE, operation, prepare, execute, NULL)

@@ -92,7 +92,7 @@ static inline void lanes_log_softmax(const stored *x, stored *out, int64_t rows,
     element_store(out + i * count, values[i], count);
 }
 
-/* Of every row of x (rows, count). A row's result does not depend on the others. */
+/* Computes every row of x (rows, count). A row's result does not depend on the other rows. */
 static inline void rows_log_softmax(const stored *x, stored *out, int64_t rows, int64_t count) {
   const bool few = count > 1 && count <= LANES;
   const int64_t step = few ? LANES : 1;

@@ -60,7 +60,8 @@ static inline void sum_blocks(void *user, int64_t begin, int64_t end) {
   }
 }
 
-/* The sum of squares of x - y (count); y NULL: of x. workspace as sum_workspace_bytes says. */
+/* Returns the sum of squares of x - y (count), or of x if y is NULL. workspace:
+ * sum_workspace_bytes. */
 static inline double sum_of_squares(const stored *x, const stored *y, int64_t count,
                                     void *workspace, tdm_team *team) {
   sum_job job = {.x = x, .y = y, .count = count, .blocks = workspace};

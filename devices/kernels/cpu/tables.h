@@ -1,6 +1,6 @@
-/* The tables that table.c defines: for each instruction set that the build compiles one of each
- * precision, and one of kernels that serve several dtypes. Each is the only symbol of its object
- * that others see (variants.bzl). NULL is behind the last list. */
+/* The tables that table.c defines: for each instruction set that the build compiles, one table for
+ * each precision, and one of kernels that serve several dtypes. A table is the only symbol of its
+ * object that is visible outside (variants.bzl). NULL follows the last list. */
 #ifndef TANDEM_DEVICES_KERNELS_CPU_TABLES_H
 #define TANDEM_DEVICES_KERNELS_CPU_TABLES_H
 

@@ -1,7 +1,7 @@
 """The CPU kernels' sources, each compiled once per instruction set and precision.
 
-What is compiled with the same flags becomes one relocatable object, in which only its table is
-visible: so functions have the same names in all of them, and none can be called across.
+The sources compiled with the same flags become one relocatable object, whose only visible symbol is
+its table. So functions may have the same names in all objects, and no call crosses objects.
 """
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
@@ -9,14 +9,14 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
-# What the compiler may use, the widest last; the names stand in TANDEM_CPU_ISA too.
+# Compiler options of each instruction set, the widest last. TANDEM_CPU_ISA accepts these names.
 INSTRUCTION_SETS = {
     "baseline": [],
     "avx2": ["-mavx2", "-mfma"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
 
-# What real.h makes the numbers of; the names are those of dtypes.
+# Definitions that set the type of numbers in real.h. The names are those of dtypes.
 PRECISIONS = {
     "float32": ["TDM_REAL_BITS=32"],
     "float64": ["TDM_REAL_BITS=64"],

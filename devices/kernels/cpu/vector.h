@@ -215,7 +215,7 @@ ALWAYS_INLINE void row_zero(stored *to, int64_t count) {
     element_store(to + i, (vec){0}, count - i);
 }
 
-/* The same in whole vectors, which is quicker: up to a vector behind the row is overwritten. */
+/* Copies a row in whole vectors, which is faster. Overwrites up to one vector after the row. */
 ALWAYS_INLINE void row_copy_loose(real *to, const real *from, int64_t count) {
   for (int64_t i = 0; i < count; i += LANES)
     vec_store(to + i, vec_load_first(from + i, count - i));

@@ -1,6 +1,6 @@
-/* Sums along the columns of (rows, columns), piece by piece of the rows, so that a few columns keep
- * a GPU busy too: a block takes a piece of a stretch of columns, and what it makes is summed again
- * until one piece is all. Invariant: how, rows and columns alone decide. */
+/* Sums of the columns of (rows, columns). Rows are divided into pieces, so that a few columns keep
+ * a GPU busy too: a block sums one piece of a range of columns. The results are summed again until
+ * one piece is left. Invariant: the order of a sum depends only on rows and columns. */
 #ifndef TANDEM_DEVICES_KERNELS_CUDA_COLUMN_SUMS_H
 #define TANDEM_DEVICES_KERNELS_CUDA_COLUMN_SUMS_H
 
@@ -63,8 +63,8 @@ static inline size_t column_sums_bytes(int64_t rows, int64_t columns, size_t ele
   return bytes;
 }
 
-/* Enqueues: out (columns) = the sums of x's (rows, columns) columns; workspace as column_sums_bytes
- * says. */
+/* Enqueues: out (columns) = the sums of the columns of x (rows, columns). workspace:
+ * column_sums_bytes. */
 template <class stored>
 tdm_status column_sums(const tdm_kernel_call *call, const stored *x, stored *out, int64_t rows,
                        int64_t columns, void *workspace);

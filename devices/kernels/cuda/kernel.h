@@ -1,7 +1,7 @@
-/* The one header that kernel sources include. Under nvcc it is CUDA; for a build on the host, as
- * tests make one, TDM_CUDA_HOST_WORDS names a header that gives CUDA's words a meaning there.
+/* The one header that kernel sources include. Under nvcc it is CUDA. For a build on the host, as in
+ * tests, TDM_CUDA_HOST_WORDS names a header that defines CUDA's keywords and functions there.
  *
- * Rules for sources: shared memory by TDM_SHARED alone; no variables of the device; launches by
+ * Rules for sources: shared memory only by TDM_SHARED; no variables of the device; launches by
  * kernel_launch; parameters are plain values and pointers, none inside a struct; full warps with
  * full masks; one barrier a line; no atomics on floating values. */
 #ifndef TANDEM_DEVICES_KERNELS_CUDA_KERNEL_H
@@ -172,7 +172,8 @@ template <class stored> using real_of = typename precision<stored>::real;
     sizeof(tdm_kernel), operation, "cuda", dtype, prepare, execute, kernel_state_release, NULL,    \
         element                                                                                    \
   }
-/* Of numbers, and of everything: execute takes words of the elements' size. */
+/* KERNEL_OF_NUMBERS lists a kernel for the dtypes of numbers, KERNEL_OF_ALL also for uint8 and
+ * bool. execute is instantiated for words of the elements' size. */
 #define KERNEL_OF_NUMBERS(operation, prepare, execute)                                             \
   KERNEL_OF(TDM_FLOAT32, operation, prepare, execute<uint32_t>, 0),                                \
       KERNEL_OF(TDM_FLOAT64, operation, prepare, execute<uint64_t>, 0),                            \

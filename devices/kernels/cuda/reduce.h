@@ -1,6 +1,6 @@
-/* Sums and maxima over the threads of a block. Invariant: a fixed tree, so that results depend on
- * the values and the number of threads alone. Every thread of the block must call; all get the
- * result. The count of threads is a multiple of a warp's. */
+/* Sums and maxima over the threads of a block. Invariant: values are combined by a fixed tree, so
+ * that results depend only on the values and the number of threads. Every thread of the block must
+ * call; all get the result. The count of threads is a multiple of a warp's. */
 #ifndef TANDEM_DEVICES_KERNELS_CUDA_REDUCE_H
 #define TANDEM_DEVICES_KERNELS_CUDA_REDUCE_H
 
@@ -12,7 +12,7 @@ struct sum_of_two {
   }
 };
 
-/* Of a NaN and a number the number, as fmax. */
+/* Returns the larger value; of a NaN and a number it is the number, as in fmax. */
 struct larger_of_two {
   template <class real> static __device__ real of(real a, real b) {
     return a > b || b != b ? a : b;
@@ -72,7 +72,8 @@ template <class number> static __device__ number block_sum(number value) {
   return block_reduce<sum_of_two>(value);
 }
 
-/* What lies before this thread in the block; *out_total: of all. */
+/* Returns the sum of the values of the threads before this one in the block. *out_total: the sum
+ * over the whole block. */
 static __device__ inline int64_t block_sum_before(int64_t value, int64_t *out_total) {
   TDM_SHARED(int64_t, of_warps, WARP);
   const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP);

@@ -1,5 +1,5 @@
-/* The kind's kernels: those of all sources, of which each ends with its own; the build says which
- * they are: TDM_SOURCES(X) does X(name) of each. */
+/* The kernels of the device kind: those of all sources. Each source ends with its own list. The
+ * build defines the list of sources: TDM_SOURCES(X) expands to X(name) for each. */
 #include "devices/cuda/library/kernels.h"
 
 #include "core/status.h"

@@ -39,7 +39,7 @@ static bool has_avx512(void) {
 #define LISTED(instruction_set, precision) tdm_cpu_##instruction_set##_##precision,
 #define INSTRUCTION_SET(name, supported) {#name, supported, {TDM_CPU_TABLES(LISTED, name)}},
 
-/* Those of the build, best first. */
+/* The instruction sets of the build, best first. */
 static const instruction_set instruction_sets[] = {
 #if defined(TDM_WITH_AVX512)
     INSTRUCTION_SET(avx512, has_avx512)

@@ -1,4 +1,4 @@
-/* The check of ids: what no instruction set changes. */
+/* The check of ids, which is compiled once, for no instruction set in particular. */
 #include "devices/kernels/cpu/family.h"
 
 #include <inttypes.h>

@@ -97,8 +97,8 @@ strips_deviations_scaled(const strips *from, real shift, double scale) {
   return strips_deviations(from, shift, (real)scale);
 }
 
-/* Returns true if squares are finite, and not so small that digits of them were lost which count
- * beside epsilon. */
+/* Returns true if squares are finite, and not so small that they lost digits that matter in
+ * comparison with epsilon. */
 ALWAYS_INLINE bool squares_are_exact(double squares, double epsilon) {
   const double least = ldexp(1, 64 - REAL_MAX_EXPONENT);
   return squares < INFINITY && (squares > least || epsilon > least);

@@ -71,8 +71,8 @@ typedef struct tdm_fill_attributes {
 /* a, b -> b a^(b - 1), and 0 where b is 0; a^b log a, and 0 where a is 0 and b not negative. */
 #define TDM_OP_POWER_BASE_SLOPE "power_base_slope"
 #define TDM_OP_POWER_EXPONENT_SLOPE "power_exponent_slope"
-/* a, b -> what part of an adjoint of maximum(a, b) is a's: 0 where a < b, 1/2 where they are equal,
- * 1 elsewhere. */
+/* a, b -> the share of an adjoint of maximum(a, b) that a receives: 0 where a < b, 1/2 where they
+ * are equal, 1 elsewhere. */
 #define TDM_OP_MAXIMUM_SHARE "maximum_share"
 /* a, [b], both F or both int32, int64, uint8 or bool -> bool; `value`, which a's dtype holds
  * exactly, or 2^63 for the largest int64, stands for b where that is absent. */

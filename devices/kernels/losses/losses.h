@@ -63,7 +63,7 @@ typedef struct tdm_loss_attributes {
 /* d_loss, log_probabilities, targets, [weight] -> d_log_probabilities. */
 #define TDM_OP_DIVERGENCE_GRADIENT "divergence_gradient"
 
-/* The logarithm of what cannot be, where it must stay finite. */
+/* The logarithm of the probability 0, where it must be finite. */
 #define TDM_NO_PATH (-1e30)
 /* emissions F (steps, batch, places), bars F (batch, places) -> paths F (steps, batch, places): the
  * logarithm of the sum over all paths that end in a place. A path begins in one of the first two

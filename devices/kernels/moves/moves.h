@@ -56,7 +56,8 @@ typedef struct tdm_arange_attributes {
  * all that lies at a place of the dimension. */
 #define TDM_OP_GATHER "gather"
 /* index as above, source F, int32 or int64 (..., picked, ...), [x (..., size, ...)] -> like x: x,
- * or zeros of that shape, and at the element that index names the sum of what source has for it. */
+ * or zeros of that shape, plus, at each element that index names, the sum of source's elements for
+ * it. */
 #define TDM_OP_SCATTER_ADD "scatter_add"
 typedef struct tdm_gather_attributes {
   int64_t dimension; /* already >= 0 */

@@ -1,4 +1,4 @@
-/* How much of a moving average a step's value is, for hosts and GPUs. */
+/* The share of a step's value in a moving average, for hosts and GPUs. */
 #ifndef TANDEM_DEVICES_KERNELS_UPDATES_AVERAGE_SHARE_H
 #define TANDEM_DEVICES_KERNELS_UPDATES_AVERAGE_SHARE_H
 

@@ -94,8 +94,8 @@ typedef struct tdm_adafactor_attributes {
   double weight_decay;
 } tdm_adafactor_attributes;
 
-/* average F, parameter F, n_averaged F () -> =average, =n_averaged: by decay what it was, the rest
- * the parameter (torch.optim.swa_utils); a negative decay: the mean. */
+/* average F, parameter F, n_averaged F () -> =average, =n_averaged: decay average + (1 - decay)
+ * parameter (torch.optim.swa_utils); if decay is negative, the mean. */
 #define TDM_OP_AVERAGE "average"
 typedef struct tdm_average_attributes {
   double decay;

@@ -87,7 +87,7 @@ static void attend(const forward_job *job, attention_block *block) {
       take_row(job, block, &so_far, i, scores + i * KEYS, y + i * stride);
     add_values(job, block, scores, y);
   }
-  /* The result of a query that sees no key is 0, but NaN if all its scores are minus infinity. */
+  /* The result of a query without keys is 0, or NaN if all its scores are minus infinity. */
   const bool hides = state->sizes.causal || job->of.padding || job->of.mask || keys == 0;
   for (int64_t i = 0; i < block->rows; i++) {
     const bool sees = so_far.sums[i] != 0;

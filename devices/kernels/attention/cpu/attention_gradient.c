@@ -2,7 +2,7 @@
  * their sums (Dao et al., "FlashAttention", 2022). With P the probabilities, D those that dropping
  * left, g = d_y v^T dropped likewise and c = d_y . y of each query:
  *   d_v = D^T d_y,  d_s = P (g - c) scale,  d_q = d_s k,  d_k = d_s^T q.
- * Invariant: a head is one thread's, its blocks summed in one order. */
+ * Invariant: one thread computes a head, and sums its blocks in one order. */
 #include "core/status.h"
 #include "devices/kernels/attention/attention.h"
 #include "devices/kernels/attention/cpu/attention.h"

@@ -57,7 +57,7 @@ static __global__ void attend(const stored *q, const stored *k, const stored *v,
       }
       __syncthreads(); /* weights are written again */
     }
-    /* The result of a query that sees no key is 0, but NaN if all its scores are minus infinity. */
+    /* The result of a query without keys is 0, or NaN if all its scores are minus infinity. */
     const bool hides = shape.causal || padding || hidden || added || keys == 0;
     const real none = hides ? (real)0 : (real)NAN;
     EACH_OF_BLOCK(j, width) {

@@ -236,7 +236,7 @@ static void fetch_next(tile_job *job) {
   job->ahead_step = more ? job->plan->size[0] * job->plan->size[1] : 0;
 }
 
-/* Leaves out the taps that look at zeros above or below x, in `lines` lines of windows from `row`
+/* Leaves out the taps that read only zeros above or below x, in `lines` lines of windows from `row`
  * on. */
 static void skip_zeros(tile_job *job, const channel_phase *phase, int64_t row, int64_t lines) {
   const channel_plan *plan = job->plan;

@@ -80,7 +80,7 @@ static inline int64_t channel_tile_place(const channel_plan *plan, const channel
   return plan->in * (padded_out * phase->first_tap + first * phase->tap_count);
 }
 
-/* Channels that columns first <= c < end of the weight's gradient look at. */
+/* Returns the number of channels that columns first <= c < end of the weight's gradient read. */
 static inline int64_t channel_span(const channel_plan *plan, int64_t first, int64_t end) {
   return (end - 1) / plan->taps - first / plan->taps + 1;
 }
@@ -117,7 +117,8 @@ void channel_band(const channel_plan *plan, int64_t first, int64_t end, const re
 
 /* ---- Gradient of the weight ------------------------------------------------------------------ */
 
-/* A forward plan for it: bands and sets of images do not depend on how channels are shared out. */
+/* Makes a forward plan for the gradient of the weight. Its bands and sets of images do not depend
+ * on how channels are divided among tasks. */
 void channel_plan_gradient(channel_plan *plan, const convolution_sizes *of);
 
 /* A part of d_weight (out, in taps): some tiles of its rows and some of its columns. */
@@ -140,8 +141,8 @@ typedef struct channel_set {
   int64_t x_step;
 } channel_set;
 
-/* That part of d_weight (out, in taps) = what all images give, set_images at a time and band after
- * band. */
+/* Computes that part of d_weight (out, in taps): the sum over all images, set_images at a time and
+ * band after band. */
 void channel_gradient(const channel_plan *plan, const channel_part *part, const channel_set *all,
                       char *memory, real *d_weight);
 

@@ -155,7 +155,7 @@ typedef struct part_memory {
   real *sums; /* (tiles, columns, CHANNEL_TILE) */
 } part_memory;
 
-/* sums += what one band of job->images images gives. */
+/* sums += the products of one band of job->images images. */
 static void add_set(tile_job *job, const channel_part *part, int64_t in, const channel_set *set,
                     int64_t band, const part_memory *memory) {
   const channel_plan *plan = job->plan;

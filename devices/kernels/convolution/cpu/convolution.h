@@ -71,8 +71,8 @@ size_t convolution_slide_parameter_bytes(convolution_state *state);
 void convolution_slide_parameter(const convolution_state *state, const real *d_y, const real *x,
                                  int64_t image_count, char *memory, real *d_weight);
 
-/* The quickest algorithm for a convolution of these sizes, for the gradient of x and for that of
- * the weight. The number of images has no say. */
+/* Returns the fastest algorithm for a convolution of these sizes, for the gradient of x, and for
+ * that of the weight. The number of images has no influence. */
 convolution_algorithm convolution_algorithm_forward(const convolution_state *state);
 convolution_algorithm convolution_algorithm_back(const convolution_state *state);
 convolution_algorithm convolution_algorithm_parameter(const convolution_state *state);
@@ -104,7 +104,8 @@ typedef struct convolution_steps {
   void (*execute)(const tdm_kernel_call *call);
 } convolution_steps;
 
-/* Tasks that give every thread some, so that none waits long for the last. */
+/* Returns a number of tasks that gives every thread several, so that no thread waits long for the
+ * last one. */
 static inline int64_t convolution_wanted_tasks(const convolution_state *state,
                                                const tdm_kernel_request *request) {
   return state->splits ? 4 * (int64_t)request->team_size : 1;
@@ -114,7 +115,7 @@ static inline int64_t convolution_wanted_tasks(const convolution_state *state,
  * first shared_bytes. */
 void convolution_share_items(convolution_state *state, tdm_kernel_answer *answer, int64_t items,
                              int64_t wanted, size_t shared_bytes, size_t task_bytes);
-/* Does item(job, i, the task's memory) of all items, on the call's team. */
+/* Runs item(job, i, the task's memory) for all items, on the call's team. */
 typedef void (*convolution_item)(const void *job, int64_t item, char *memory);
 void convolution_run_items(const tdm_kernel_call *call, convolution_item item, const void *job);
 

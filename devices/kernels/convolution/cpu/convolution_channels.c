@@ -1,5 +1,5 @@
-/* The convolution and its gradients with channels in lanes (channels.h). Invariant: how work is
- * shared out decides no result. */
+/* The convolution and its gradients with channels in lanes (channels.h). Invariant: results do not
+ * depend on how work is divided. */
 #include "core/status.h"
 #include "devices/kernels/convolution/cpu/channels.h"
 #include "devices/kernels/convolution/cpu/convolution.h"
@@ -153,8 +153,8 @@ static int64_t parameter_items(const convolution_state *state) {
   return state->sizes.groups * parts_written(state) * parts_of_columns(state);
 }
 
-/* Halves parts until the caches hold what they need and there are as many as wanted, or halving
- * costs more than it gains: whoever has few columns turns d_y for little. */
+/* Halves parts until their data fit the caches and there are as many as wanted. Stops earlier if
+ * halving costs more than it gains: with few columns, the cost of turning d_y is shared by few. */
 static void choose_parts(convolution_state *state, int64_t wanted) {
   const channel_plan *plan = &state->channels;
   const int64_t column_bytes = CHANNEL_TILE * (int64_t)sizeof(real);

@@ -1,5 +1,5 @@
-/* The convolution of one tap and the gradient of its x, as products (one_tap.h). Invariant: how
- * work is shared out decides no result. */
+/* The convolution of one tap and the gradient of its x, as products (one_tap.h). Invariant: results
+ * do not depend on how work is divided. */
 #include "devices/kernels/convolution/cpu/convolution.h"
 #include "devices/kernels/convolution/cpu/one_tap.h"
 

@@ -53,7 +53,7 @@ typedef struct slide_bands {
   int64_t count;
 } slide_bands;
 
-/* d_weight (out, in x kernel) += what these bands give. */
+/* d_weight (out, in x kernel) += the products of these bands. */
 void slide_weight_gradient(const slide_plan *plan, const slide_bands *bands, real *d_weight);
 
 /* Rows of band `band`. */

@@ -112,7 +112,7 @@ ALWAYS_INLINE vec vec_pow(vec x, real exponent) {
   return x;
 }
 
-/* Nothing flows back through the power 0, whatever x and d are. */
+/* The gradient of the power 0 is 0, whatever x and d are. */
 ALWAYS_INLINE vec vec_pow_gradient(vec d, vec x, real exponent) {
   return exponent == 0 ? (vec){0} : d * (exponent * vec_pow(x, exponent - 1));
 }
@@ -159,7 +159,7 @@ ALWAYS_INLINE vec vec_power(vec x, vec y) {
   return x;
 }
 
-/* Nothing flows back into the base of the power 0, nor into the exponent of a power of 0. */
+/* The gradients of the base of the power 0, and of the exponent of a power of 0, are 0. */
 ALWAYS_INLINE vec vec_power_base_slope(vec x, vec y) {
   return vec_select(y == (vec){0}, (vec){0}, y * vec_power(x, y - 1));
 }

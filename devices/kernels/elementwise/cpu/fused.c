@@ -1,6 +1,6 @@
-/* Fused nodes: the elements go through all members tile by tile, each member's own kernel computing
- * its part, and what only members read stays in tiles that the first caches hold. Invariant: a
- * member sees the operands that it would see by itself, of a tile's elements. */
+/* Fused nodes: all members are computed tile by tile, each by the execute_part of its own kernel.
+ * Results that only members read stay in tiles that the first caches hold. Invariant: a member
+ * receives the same operands as in a node of its own, for a tile's elements. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct fused_state {
   uint8_t element_bytes[TDM_FUSED_MEMBERS];
 } fused_state;
 
-/* One execution: what went wrong first. */
+/* One execution; holds its first error. */
 typedef struct fused_run {
   const tdm_kernel_call *call;
   _Atomic int failed;

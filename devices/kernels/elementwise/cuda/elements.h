@@ -317,7 +317,7 @@ static inline tdm_element_settings where_settings(const void *attributes) {
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
-/* Which elements go: by their places in the whole value. */
+/* Determines the elements that are dropped, by their places in the whole value. */
 struct dropout_pattern {
   int64_t stretch;       /* elements that follow one another in the whole value too */
   int64_t whole_stretch; /* from one stretch to the next there */
@@ -342,7 +342,7 @@ static inline dropout_pattern pattern_of(const tdm_dropout_attributes *attribute
   return pattern;
 }
 
-/* first: the scale of what stays. */
+/* first: the scale of the elements that are not dropped. */
 static inline tdm_element_settings dropout_settings(const void *attributes) {
   const double p = static_cast<const tdm_dropout_attributes *>(attributes)->p;
   const tdm_element_settings settings = {p < 1 ? 1 / (1 - p) : 0, 0, false};

@@ -1,6 +1,6 @@
-/* Fused nodes: a thread takes an element through all members, each the element function of its own
- * kernel, and only what others read goes back to memory. Invariant: an element of a result has the
- * bits that the members by themselves give it, since no two of them become one expression. */
+/* Fused nodes: a thread computes all members for an element, each by the element function of its
+ * own kernel. Only results that other nodes read are written to memory. Invariant: an element of a
+ * result has the same bits as with separate nodes, because no two members become one expression. */
 #include "devices/kernels/elementwise/cuda/broadcast.h"
 #include "devices/kernels/elementwise/cuda/convert.h"
 #include "devices/kernels/elementwise/cuda/elements.h"
@@ -225,7 +225,7 @@ template <class word, bool places> struct step_operands {
   }
 };
 
-/* Where a run is among all random numbers. */
+/* The position of a run in the sequence of random numbers. */
 struct random_place {
   uint64_t seed;
   uint32_t step;

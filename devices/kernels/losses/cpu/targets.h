@@ -1,4 +1,4 @@
-/* Class indices of rows: what the rows of a mean are divided by. */
+/* Class indices of rows: the divisor of a mean over rows. */
 #ifndef TANDEM_DEVICES_KERNELS_LOSSES_CPU_TARGETS_H
 #define TANDEM_DEVICES_KERNELS_LOSSES_CPU_TARGETS_H
 

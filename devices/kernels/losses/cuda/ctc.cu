@@ -5,7 +5,7 @@
 #include "devices/kernels/losses/ctc_sizes.h"
 #include "devices/kernels/losses/losses.h"
 
-/* The shares that three logarithms have in their sum, unless `sum` is all that is asked for. */
+/* Computes the shares of three logarithms in their sum, or only `sum`. */
 template <class real> struct path_shares {
   real of[3]; /* of who stays, moves by one, skips one */
   real sum;   /* the logarithm */

@@ -3,7 +3,7 @@
 #include "devices/kernels/cuda/sums.h"
 #include "devices/kernels/losses/losses.h"
 
-/* How a divergence reads its targets; the other losses have no use for it. */
+/* The interpretation of a divergence's targets; other losses ignore it. */
 struct target_rule {
   double kept;   /* 1 - smoothing */
   double spread; /* smoothing / classes */

@@ -6,7 +6,7 @@
 #include "devices/kernels/cpu/family.h"
 #include "devices/kernels/moves/shape.h"
 
-/* The sizes of whatever is copied, in bytes; a tensor is (outer, size, inner). */
+/* The sizes of the copied data, in bytes; a tensor is (outer, size, inner). */
 typedef struct shape_state {
   int64_t outer;
   int64_t size;

@@ -50,7 +50,7 @@ template <class stored> static tdm_status run_evaluate(const tdm_kernel_call *ca
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* x, y: (n, channels, inner); weight, bias: (channels) or NULL; means, inverses, variances:
- * (channels), of no elements those of zeros: finite, so that no gradient is spoilt. */
+ * (channels). Without elements they are those of zeros: finite, so that no gradient becomes NaN. */
 template <class stored>
 static __global__ void train(const stored *x, const stored *weight, const stored *bias, stored *y,
                              double *means, stored *inverses, stored *variances,

@@ -95,7 +95,7 @@ static void plain_row(int32_t cell, unit_range units, const real *gates, real *h
 /* ---- Steps ------------------------------------------------------------------------------------
  */
 
-/* Where the gates of the block are kept at time t, the i-th of those that are made together. */
+/* Returns the gates of the block at time t, the i-th of the steps that are computed together. */
 static real *gates_of(const recurrent_job *job, row_block block, int64_t t, int64_t i) {
   const recurrent_state *state = job->state;
   const int64_t row = t * state->sizes.batch + block.row;
@@ -116,7 +116,8 @@ static void row_clear(const recurrent_job *job, int64_t t, int64_t row, unit_ran
   if (job->cells) row_zero(job->cells + place * state->sizes.hidden + units.first, count);
 }
 
-/* The cell of one row at t: moves its states on and keeps what is to be kept. */
+/* Computes the cell of one row at t: updates its states, and stores the values that the gradient
+ * needs. */
 static void row_step(const recurrent_job *job, int64_t t, int64_t row, unit_range units,
                      real *gates) {
   const recurrent_state *state = job->state;

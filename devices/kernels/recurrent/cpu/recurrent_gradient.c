@@ -247,7 +247,7 @@ static void pack_tasks(void *user, int64_t begin, int64_t end) {
     recurrent_operands_pack(user, share, PACK_SHARES);
 }
 
-/* The stretch at hand. */
+/* Processes the current range of steps. */
 static void back_by_units(gradient_job *job, tdm_team *team) {
   const recurrent_state *state = job->state;
   const int64_t panels = ceil_div(state->sizes.hidden, PRODUCT_WIDTH);

@@ -66,8 +66,8 @@ void recurrent_operands_begin(gradient_job *job, char *workspace);
 /* Packs one of `shares` equal parts of them. Any thread. */
 void recurrent_operands_pack(const gradient_job *job, int64_t share, int64_t shares);
 
-/* Adds what the stretch gives to the gradients of weights and biases; the first that is gone back
- * through sets them. */
+/* Adds the summands of the current range to the gradients of weights and biases; the first range
+ * sets them. */
 void recurrent_weights_add(gradient_job *job, tdm_team *team);
 
 #endif

@@ -83,7 +83,8 @@ static inline recurrent_step recurrent_step_of(const recurrent_state *state, int
   return step;
 }
 
-/* Steps of a row; what is outside was reported, and must not lead outside. */
+/* Returns the number of steps of a row. Lengths outside the range were reported; one above
+ * step.length is replaced by it, so that no access is out of bounds. */
 static __device__ inline int64_t steps_of_row(const recurrent_step &step, const void *lengths,
                                               int64_t row) {
   if (!lengths) return step.length;

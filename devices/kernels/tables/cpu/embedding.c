@@ -110,7 +110,8 @@ ALWAYS_INLINE int64_t find_own(const gradient_job *job, int64_t begin, int64_t e
   return count;
 }
 
-/* Rows begin <= row < end of the table: each thread looks at all ids and takes its own. */
+/* Computes rows begin <= row < end of the table: each thread reads all ids and uses those of its
+ * rows. */
 static void gradient_range(void *user, int64_t begin, int64_t end) {
   const gradient_job *job = user;
   const int64_t dim = job->state->dim, ahead = row_fetch_ahead(dim);

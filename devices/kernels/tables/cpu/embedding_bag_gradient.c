@@ -6,8 +6,8 @@
 #include "devices/kernels/tables/cpu/row_sums.h"
 #include "devices/kernels/tables/lookup.h"
 
-/* For every id, its bag (-1: none), and what its row counts there. bags, scales: (count); given may
- * be NULL. */
+/* Writes, for every id, its bag (-1: none) and its scale. bags, scales: (count); given may be NULL.
+ */
 static void read_sources(const bag_list *list, const stored *given, int64_t *bags, real *scales) {
   const bag_state *state = list->state;
   for (int64_t i = 0; i < state->sizes.count; i++)
@@ -46,7 +46,8 @@ static void add_scaled(stored *to, const stored *from, real scale, int64_t count
   }
 }
 
-/* Rows begin <= row < end of the table: each thread looks at all ids and takes its own. */
+/* Computes rows begin <= row < end of the table: each thread reads all ids and uses those of its
+ * rows. */
 static void dense_range(void *user, int64_t begin, int64_t end) {
   const dense_job *job = user;
   const bag_state *state = job->list.state;

@@ -1,4 +1,4 @@
-/* Sums of rows by sorted ids. Sorting is one thread's work; the sums are shared out. */
+/* Sums of rows by sorted ids. One thread sorts; the sums are divided among the team. */
 #include "devices/kernels/tables/cpu/row_sums.h"
 
 #include "devices/kernels/cpu/fetch.h"

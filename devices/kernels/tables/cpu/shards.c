@@ -1,5 +1,5 @@
-/* Ids of a table that lies in shards: what each shard takes of them, and where the rows that all
- * have taken lie. Invariant: every id is some shard's, or fails. */
+/* Ids of a table in shards: the rows that each shard takes, and the places of the rows that all
+ * shards took. Invariant: every id belongs to a shard, or fails. */
 #include "core/status.h"
 #include "devices/kernels/cpu/family.h"
 #include "devices/kernels/tables/lookup.h"

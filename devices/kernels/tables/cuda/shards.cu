@@ -1,5 +1,5 @@
-/* Ids of a table that lies in shards: what each shard takes of them, and where the rows that all
- * have taken lie. Invariant: an id outside the table is reported, and no shard takes it. */
+/* Ids of a table in shards: the rows that each shard takes, and the places of the rows that all
+ * shards took. Invariant: an id outside the table is reported, and no shard takes it. */
 #include "devices/kernels/cuda/report.h"
 #include "devices/kernels/tables/lookup.h"
 

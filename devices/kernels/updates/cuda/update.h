@@ -22,8 +22,8 @@ static inline tdm_status update_rows_prepare(const tdm_kernel_request *request,
   return TDM_OK;
 }
 
-/* The gradient with its part of the parameter. Without decay there is none, also of an infinite
- * parameter, which stays what it is. */
+/* Returns the gradient plus decay times the parameter. Without decay nothing is added, even for an
+ * infinite parameter. */
 template <class real>
 static __device__ inline real with_decay(real gradient, real parameter, real decay) {
   return decay == 0 ? gradient : gradient + decay * parameter;

@@ -35,7 +35,7 @@ struct tdm_context {
   int rank;
   int rank_count;       /* at least 1 */
   size_t *rank_begins;  /* (rank_count + 1): index of each rank's first device; NULL: one rank */
-  tdm_device **devices; /* (device_count): of all ranks */
+  tdm_device **devices; /* (device_count): devices of all ranks */
   size_t device_count;
   size_t device_capacity;
   size_t own_begin;       /* index of this rank's first device */

@@ -16,8 +16,8 @@ typedef struct curve_log {
   int64_t rows;      /* rows of the epoch up to the last line */
   double loss_sum;   /* sum of the losses of these rows */
   uint64_t taken_ns; /* time of the last line */
-  double loss;       /* loss of the current line: the mean of its rows, NaN without rows, */
-  double rate;       /* and units a second */
+  double loss;       /* mean loss of the rows of the current line; NaN without rows */
+  double rate;       /* units per second in the current line */
 } curve_log;
 
 /* Opens the file that the options name; curve_log_end closes it. Lines up to `step`, the number of

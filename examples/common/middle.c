@@ -6,7 +6,7 @@
 
 #include "tools/options/command_line.h"
 
-static const char SUMS[] = "sums"; /* float64 (2): of the loss, and rows */
+static const char SUMS[] = "sums"; /* float64 (2): sum of the loss, and number of rows */
 
 static tdm_status add_own(const learner *self, const steps *under_way, const carrier *state,
                           tdm_tensor_list *own) {

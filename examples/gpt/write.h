@@ -7,8 +7,8 @@
 
 /* Inputs and outputs of a graph that writes, and of one that learns. */
 #define GPT_CHARACTERS "characters" /* int64 (texts, n), or (batch, length) */
-#define GPT_POSITIONS "positions"   /* int64 (n); of a graph that writes */
-#define GPT_TARGETS "targets"       /* int64 (batch, length); of one that learns */
+#define GPT_POSITIONS "positions"   /* int64 (n), in a graph that writes */
+#define GPT_TARGETS "targets"       /* int64 (batch, length), in a graph that learns */
 #define GPT_SCORES "scores"
 #define GPT_LOSS "loss"
 

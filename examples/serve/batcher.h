@@ -33,7 +33,7 @@ typedef struct batcher_options {
   int depth;       /* runs in flight */
   int queue_limit; /* words waiting */
   metrics *counted;
-  /* Called on the loop, with what was given to batcher_ask. */
+  /* Called on the loop's thread with the result and the `user` that was passed to batcher_ask. */
   void (*answer)(void *user, const verdict *said);
 } batcher_options;
 

@@ -130,8 +130,8 @@ static tdm_status add_ring(tdm_graph *graph, tdm_sum *sum, uint32_t round, size_
     const uint32_t to = receiver_of(sum, p, round);
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[to]);
     uint32_t *piece = piece_at(sum, to, p);
-    sum->current[p] = put_beside(graph, tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p],
-                                                    number_of(bucket)));
+    sum->current[p] = put_beside(
+        graph, tdm_sum_add(graph, &at, sum, last, *piece, sum->current[p], number_of(bucket)));
     if (!sum->current[p]) return tdm_graph_status(graph);
     if (last) *piece = sum->current[p];
   }
@@ -177,9 +177,8 @@ static tdm_status reduce_tree(tdm_graph *graph, tdm_sum *sum, uint32_t distance,
                               tdm_ir_node *before) {
   for (uint32_t i = 0; i + distance < sum->count; i += 2 * distance) {
     const tdm_insertion at = tdm_sum_insertion(sum, before, sum->devices[i]);
-    sum->totals[i] =
-        put_beside(graph, tdm_sum_add(graph, &at, sum, false, sum->totals[i],
-                                      sum->totals[i + distance], number_of(bucket)));
+    sum->totals[i] = put_beside(graph, tdm_sum_add(graph, &at, sum, false, sum->totals[i],
+                                                   sum->totals[i + distance], number_of(bucket)));
     if (!sum->totals[i]) return tdm_graph_status(graph);
   }
   return TDM_OK;
@@ -227,8 +226,8 @@ static tdm_status add_home(tdm_graph *graph, tdm_sum *sum, tdm_ir_node *before) 
   uint32_t total = tdm_begin_total(graph, &at, sum->current[0]);
   if (total != sum->current[0]) (void)put_beside(graph, total);
   for (uint32_t k = 1; k < sum->node->input_count && total; k++)
-    total = put_beside(graph, tdm_sum_add(graph, &at, sum, false, total, sum->current[k],
-                                          number_of(sum->bucket)));
+    total = put_beside(
+        graph, tdm_sum_add(graph, &at, sum, false, total, sum->current[k], number_of(sum->bucket)));
   return total ? tdm_take_over(graph, sum, total) : tdm_graph_status(graph);
 }
 
@@ -303,7 +302,7 @@ tdm_status tdm_defer_readers(const tdm_sums *sums, tdm_ir_node **out_first) {
  * compute during the first copies. */
 typedef struct schedule {
   tdm_sum **sums;     /* (count) */
-  size_t *turns;      /* (count): of the first round, ascending */
+  size_t *turns;      /* (count): turn of the first round of each sum, ascending */
   tdm_ir_node **ends; /* (turn_count): the last sum of each turn */
   size_t count;
   size_t turn_count;

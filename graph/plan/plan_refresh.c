@@ -126,7 +126,7 @@ bool tdm_plan_has_logs(const tdm_plan *plan) {
   return true;
 }
 
-/* ---- Of a run ---- */
+/* ---- Refreshes of a run ---- */
 
 static uint32_t source_of(const tdm_plan *plan, size_t derived) {
   const tdm_graph *graph = &plan->graph;

@@ -52,7 +52,7 @@ struct search {
   uint32_t *order;     /* (value_count) */
   struct rank *ranks;  /* (value_count) */
   struct span *placed; /* (value_count): in the current try; offset NO_OFFSET: not placed yet */
-  struct mark *marks;  /* (value_count): of the latest try, by place in order */
+  struct mark *marks;  /* (value_count): those of the latest attempt, by position in order */
   uint32_t tried;      /* number of values that it has placed */
   uint64_t *best;      /* (value_count): offsets */
   struct span *spans;  /* (value_count) */

@@ -69,7 +69,7 @@ tdm_value tdm_soft_margin(tdm_graph *graph, const char *name, tdm_value x, tdm_v
   return tdm_soft_margin_with(graph, name, x, targets, NULL);
 }
 
-/* ---- Of classes ------------------------------------------------------------------------------ */
+/* ---- Losses of classes ----------------------------------------------------------------------- */
 
 /* Scores and targets of a class loss. Without a batch they become a batch of one, and the loss
  * becomes a scalar again. */

@@ -131,7 +131,7 @@ static tdm_value call_sorted(api *self, const char *name, tdm_value x) {
   return found;
 }
 
-/* ---- Of several values, and several of one --------------------------------------------------- */
+/* ---- Functions of several values or results -------------------------------------------------- */
 
 static tdm_value call_several(api *self, const char *name, tdm_value x) {
   static const char *const equations[] = {

@@ -131,7 +131,7 @@ static void trials_equal_the_oracle(void **unused) {
   static const int ENDS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGTERM};
   for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
     (void)signal(ENDS[i], tell_and_go);
-  static const uint64_t FAILED[] = {1534, 6707}; /* once, beyond the range */
+  static const uint64_t FAILED[] = {1534, 6707}; /* seeds outside of the range that failed once */
   const int again = sizeof FAILED / sizeof *FAILED;
   const seed_range seeds = seed_range_of(0, 300);
   trial *it = malloc(sizeof *it);

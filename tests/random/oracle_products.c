@@ -125,7 +125,7 @@ void backward_interaction(oracle *it, const random_node *what) {
 
 /* One product of a convolution: its elements. */
 typedef struct tap {
-  int64_t x, weight; /* x: -1: of the padding */
+  int64_t x, weight; /* x: -1: in the padding */
 } tap;
 
 static tap tap_of(const oracle *it, const random_node *what, int64_t element, int64_t position) {

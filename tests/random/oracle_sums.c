@@ -198,7 +198,7 @@ void backward_bag(oracle *it, const random_node *what) {
 
 /* ---- Windows ---- */
 
-/* Returns the element of x at a position of the window of element i; -1: of the padding. */
+/* Returns the element of x at a position of the window of element i; -1: in the padding. */
 static int64_t window_element(const oracle *it, const random_node *what, int64_t i,
                               int64_t position) {
   const extent *x = oracle_extent(it, what, 0);

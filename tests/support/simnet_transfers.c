@@ -115,7 +115,7 @@ tdm_status sim_cancel(tdm_endpoint *base, tdm_net_request *request) {
   sim_endpoint *endpoint = (sim_endpoint *)base;
   tdm_simnet *net = endpoint->net;
   (void)pthread_mutex_lock(&net->lock);
-  sim_operation *operation = request->engine[0]; /* NULL: has settled */
+  sim_operation *operation = request->engine[0]; /* NULL if it has settled */
   if (operation && !operation->match) {
     sim_settle(net, operation, TDM_CANCELLED);
     sim_operation_remove(net, operation);

@@ -159,7 +159,7 @@ static json_t *explained(tdm_session *of) {
   return plan;
 }
 
-/* Between two accelerators no host memory is passed, and neither is on one. */
+/* Copies between two accelerators of a kind, and within one, do not pass through host memory. */
 static void copies_between_accelerators_pass_no_host_memory(void **unused) {
   (void)unused;
   tdm_context *two = graph_context();

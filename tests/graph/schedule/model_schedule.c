@@ -11,7 +11,7 @@ struct chain {
   uint32_t devices;
   uint32_t *activations; /* (layers + 1): where each layer reads it */
   uint32_t *weights;     /* (layers) */
-  uint32_t *gradients;   /* (layers): of the weights */
+  uint32_t *gradients;   /* (layers): those of the weights */
 };
 
 static uint32_t device_of(const struct chain *chain, uint32_t layer) {

@@ -117,7 +117,7 @@ tdm_status tdm_pass_data_parallel(tdm_graph *graph, bool sized) TDM_WARN_UNUSED;
 /* ---- place ---- */
 
 typedef struct tdm_map_rule {
-  const char *pattern; /* a node's path, its prefix that ends before '/', or with * and ? */
+  const char *pattern; /* a node's path, its prefix that ends before '/', or with ? and * */
   tdm_device *device;
   bool matched;
   const struct tdm_map_rule *stronger; /* with the same pattern; NULL: none */

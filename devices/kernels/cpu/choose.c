@@ -1,5 +1,5 @@
-/* Chooses the tables of kernels for the processor at hand, or for the name the environment gives.
- * Invariant: a table is only handed out if this machine can execute all of it. */
+/* Selects the tables of kernels for this processor, or for the name in the environment. Invariant:
+ * a table is only returned if this machine can execute all of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

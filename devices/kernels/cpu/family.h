@@ -32,7 +32,7 @@
       KERNEL_OF(TDM_INT64, operation, prepare, execute, part),                                     \
       KERNEL_OF(TDM_UINT8, operation, prepare, execute, part),                                     \
       KERNEL_OF(TDM_BOOL, operation, prepare, execute, part)
-/* The 16-bit ones too: of what moves elements without reading them. */
+/* Lists the 16-bit dtypes too, for kernels that move elements without reading their values. */
 #define KERNEL_OF_EVERY(operation, prepare, execute, part)                                         \
   KERNEL_OF_ALL(operation, prepare, execute, part),                                                \
       KERNEL_OF(TDM_FLOAT16, operation, prepare, execute, part),                                   \

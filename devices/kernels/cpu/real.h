@@ -1,6 +1,6 @@
 /* The numbers that a source is compiled for, once for each precision (TDM_REAL_BITS, set by the
- * build): `stored` is what lies in memory, `real` what is computed with, which may be wider.
- * Invariant: a kernel is listed for the dtype of what is stored. */
+ * build): `stored` is the type in memory, `real` the type of computations, which may be wider.
+ * Invariant: a kernel is listed for the dtype of `stored`. */
 #ifndef TANDEM_DEVICES_KERNELS_CPU_REAL_H
 #define TANDEM_DEVICES_KERNELS_CPU_REAL_H
 

@@ -1,4 +1,4 @@
-/* Sums of columns, as often as it takes. Invariant: see column_sums.h. */
+/* Sums of columns, repeated until one piece is left. Invariant: see column_sums.h. */
 #include "devices/kernels/cuda/column_sums.h"
 
 /* x: (rows, columns), out: (pieces, columns). */

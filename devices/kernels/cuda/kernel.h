@@ -183,7 +183,7 @@ template <class stored> using real_of = typename precision<stored>::real;
   KERNEL_OF_NUMBERS(operation, prepare, execute),                                                  \
       KERNEL_OF(TDM_UINT8, operation, prepare, execute<uint8_t>, 0),                               \
       KERNEL_OF(TDM_BOOL, operation, prepare, execute<uint8_t>, 0)
-/* The 16-bit ones too: of what moves elements without reading them. */
+/* Lists the 16-bit dtypes too, for kernels that move elements without reading their values. */
 #define KERNEL_OF_EVERY(operation, prepare, execute)                                               \
   KERNEL_OF_ALL(operation, prepare, execute),                                                      \
       KERNEL_OF(TDM_FLOAT16, operation, prepare, execute<uint16_t>, 0),                            \

@@ -65,7 +65,8 @@ static __global__ void search_offsets(const void *offsets, bool wide, int64_t co
   if (threadIdx.x == 0) firsts[blockIdx.x] = first;
 }
 
-/* One block; offsets: (count), firsts: (blocks). It replaces what was found of ids. */
+/* One block; offsets: (count), firsts: (blocks). An invalid offset replaces an invalid id as the
+ * reported element. */
 static __global__ void report_offset(const void *offsets, bool wide, int64_t id_count,
                                      const int64_t *firsts, int64_t blocks,
                                      tdm_cuda_report *report) {

@@ -1,5 +1,5 @@
-/* Finding the first element that is wrong, and reporting it. Invariant: what is reported does not
- * depend on which thread saw it first. */
+/* Finds the first invalid element, and reports it. Invariant: the report does not depend on the
+ * order of threads. */
 #ifndef TANDEM_DEVICES_KERNELS_CUDA_REPORT_H
 #define TANDEM_DEVICES_KERNELS_CUDA_REPORT_H
 

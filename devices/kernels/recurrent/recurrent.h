@@ -45,7 +45,7 @@ typedef enum tdm_cell {
 typedef struct tdm_recurrent_attributes {
   int32_t cell;           /* tdm_cell */
   int32_t reverse;        /* 1: from each row's last step to the first */
-  int32_t input_gradient; /* of the gradients only: 1: d_x is wanted */
+  int32_t input_gradient; /* of the gradients only: 1: d_x is computed */
   int32_t reserved;
 } tdm_recurrent_attributes;
 /* G of the comment above. */

@@ -6,14 +6,15 @@
 #include "devices/kernels/kernel_state.h"
 #include "devices/kernels/reductions/reductions.h"
 
-/* x as (a, b, c, d, e), its sums as (a, c, e): b and d are the groups of dimensions that go. */
+/* x as (a, b, c, d, e), its sums as (a, c, e): b and d are the groups of dimensions that are
+ * reduced. */
 typedef struct reduce_sizes {
   int64_t sizes[5]; /* a, b, c, d, e */
   bool by_rows;     /* d may be taken as one piece of memory, as is_row has it */
   double divisor;
 } reduce_sizes;
 
-/* UNSUPPORTED where more than two groups go. */
+/* Fails with UNSUPPORTED if more than two groups are reduced. */
 static inline tdm_status reduce_sizes_read(reduce_sizes *sizes, const tdm_kernel_request *request,
                                            const tdm_shape *x) {
   const tdm_reduce_attributes *attributes = (const tdm_reduce_attributes *)request->attributes;

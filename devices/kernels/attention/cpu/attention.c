@@ -30,7 +30,7 @@ static void take_row(const forward_job *job, const attention_block *block, gathe
   const attention_state *state = job->of.state;
   const real most = row_max(scores, block->columns);
   if (!(most > so_far->most[i])) {
-    if (so_far->most[i] == (real)-INFINITY) { /* nothing seen yet, and nothing here */
+    if (so_far->most[i] == (real)-INFINITY) { /* no key so far */
       for (int64_t j = 0; j < block->columns; j++)
         if (scores[j] != (real)-INFINITY) so_far->sums[i] = scores[j]; /* NaN is no maximum */
       row_zero(scores, block->columns);
@@ -78,7 +78,7 @@ static void attend(const forward_job *job, attention_block *block) {
     so_far.sums[i] = 0;
     row_zero(y + i * stride, width);
   }
-  const int64_t last = block->first_query + block->rows; /* keys that a causal block sees */
+  const int64_t last = block->first_query + block->rows; /* keys that a causal block attends to */
   const int64_t keys = state->sizes.causal ? lesser_of(last, state->sizes.keys) : state->sizes.keys;
   for (block->first_key = 0; block->first_key < keys; block->first_key += KEYS) {
     block->columns = lesser_of(keys - block->first_key, KEYS);

@@ -77,7 +77,8 @@ ALWAYS_INLINE void attention_mask(const attention_job *job, const attention_bloc
   }
 }
 
-/* scores (rows, KEYS apart) = scale q k^T + mask; -infinity where a query does not see a key. */
+/* scores (rows, KEYS apart) = scale q k^T + mask; -infinity where a query does not attend to a key.
+ */
 ALWAYS_INLINE void attention_scores(const attention_job *job, const attention_block *block,
                                     real *scores) {
   const attention_state *state = job->state;

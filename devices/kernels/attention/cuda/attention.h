@@ -17,7 +17,8 @@ static inline attention_sizes *attention_prepare(const tdm_kernel_request *reque
   return sizes;
 }
 
-/* The mask operand, as what hides keys or as what is added to scores; NULL where it is not that. */
+/* hidden_of returns the mask if it hides keys, and added_of returns it if it is added to scores.
+ * Otherwise they return NULL. */
 static inline const uint8_t *hidden_of(const tdm_kernel_call *call, size_t operand) {
   const attention_sizes *state = state_of<attention_sizes>(call);
   return state->mask_hides ? input_of<uint8_t>(call, operand) : NULL;
@@ -39,7 +40,7 @@ static __device__ inline real_of<stored> mask_at(const uint8_t *hidden, const st
   return added ? (real_of<stored>)added[place] : (real)0;
 }
 
-/* scale a . b + more, or -infinity where the query does not see the key. */
+/* Returns scale a . b + more, or -infinity if the query does not attend to the key. */
 template <class stored>
 static __device__ inline real_of<stored> score_of(const stored *a, const stored *b, int64_t dim,
                                                   double scale, bool sees, real_of<stored> more) {

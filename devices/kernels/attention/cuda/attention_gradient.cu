@@ -21,7 +21,7 @@ static __global__ void multiply_outputs(const stored *d_y, const stored *y, int6
   }
 }
 
-/* One pair's probability, what dropping left of it, and the slope of its score. */
+/* One pair's probability, its probability after dropout, and the slope of its score. */
 template <class stored>
 static __device__ inline void slope_of(const stored *q, const stored *k, const stored *v,
                                        const stored *d_y, int64_t dim, int64_t width, double scale,

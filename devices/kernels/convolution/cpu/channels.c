@@ -110,7 +110,7 @@ typedef struct tile_job {
   const channel_plan *plan;
   const int64_t *offsets; /* (taps) */
   int64_t taps;
-  int64_t first_tap; /* taps first <= t < end look at more than zeros */
+  int64_t first_tap; /* taps first <= t < end read more than zeros */
   int64_t end_tap;
   int64_t plane;      /* of padded, from channel to channel */
   const real *weight; /* (in, taps, the tile's channels) */
@@ -119,7 +119,7 @@ typedef struct tile_job {
   int64_t y_line;     /* and in y */
   int64_t channels;   /* that are there */
   real *y;            /* of the tile's first channel */
-  const real *ahead;  /* of x: what is wanted next, a line of each channel */
+  const real *ahead;  /* of x: the next lines to prefetch, one of each channel */
   int64_t ahead_step;
   int64_t ahead_lines; /* that are left */
 } tile_job;

@@ -36,7 +36,7 @@ static inline void pool_range(void *user, int64_t begin, int64_t end) {
                plane * sizes->out_size[0] * sizes->out_size[1]);
 }
 
-/* Planes are shared out to the team. */
+/* Runs `plane` on all planes, divided among the team. */
 static inline tdm_status pool_run(const tdm_kernel_call *call, pool_plane plane) {
   const pool_state *state = call->state;
   const int64_t size = state->sizes.size[0] * state->sizes.size[1];

@@ -33,7 +33,7 @@ void slide_plan_finish(slide_plan *plan) {
   plan->rows = lesser_of(fit > 1 ? fit : 1, plan->out_size[0]);
   plan->bands = plan->rows > 0 ? ceil_div(plan->out_size[0], plan->rows) : 0;
   plan->padded_rows = plan->rows + reach;
-  /* Where it saves more than the copy from scratch costs. */
+  /* Used where it saves more than the copy from scratch costs. */
   const int64_t apart = plan->rows * vectors_of_row(plan);
   plan->flat = true;
   plan->flat = plan->rows > 0 && vectors_of(plan, plan->rows) * 4 < apart * 3;
@@ -211,8 +211,8 @@ ALWAYS_INLINE int64_t steps_over(int64_t count, int64_t step) {
   return step == 1 ? count : ceil_div(count, step);
 }
 
-/* Takes in the lines of the kernel that do not look at zeros above or below x, in windows of row
- * `row` of the result. */
+/* Extends the range by the lines of the kernel that read more than zeros above or below x, in
+ * windows of row `row` of the result. */
 ALWAYS_INLINE void widen_lines(const slide_plan *plan, int64_t row, windows *of) {
   const int64_t step = plan->dilation[0], above = plan->padding[0] - row;
   const int64_t first = above > 0 ? steps_over(above, step) : 0;

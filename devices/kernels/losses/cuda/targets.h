@@ -1,5 +1,5 @@
-/* Losses of rows that have a class index each: their sum, and what it is divided by. Invariant: one
- * block sums, in one fixed order, in float64. */
+/* Losses of rows that have a class index each: their sum, and its divisor. Invariant: one block
+ * sums, in one fixed order, in float64. */
 #ifndef TANDEM_DEVICES_KERNELS_LOSSES_CUDA_TARGETS_H
 #define TANDEM_DEVICES_KERNELS_LOSSES_CUDA_TARGETS_H
 

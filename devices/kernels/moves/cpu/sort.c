@@ -20,7 +20,7 @@ typedef struct entry {
 typedef struct sort_state {
   axis_sizes sizes;
   tdm_dtype dtype;
-  int64_t count; /* wanted of a row */
+  int64_t count; /* results of a row */
   int64_t slots;
   bool descending;
   bool splits;
@@ -98,7 +98,7 @@ static entry *sort_entries(entry *entries, entry *spare, int64_t count) {
 
 /* ---- The first of a row ---------------------------------------------------------------------- */
 
-/* Puts `moved` where it belongs below `at` of a heap whose last entry in order is on top. */
+/* Moves `moved` to its place below `at` in a heap whose last entry in order is on top. */
 static void sink(entry *heap, int64_t count, int64_t at, entry moved) {
   for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
     if (child + 1 < count && is_before(heap[child], heap[child + 1])) child++;

@@ -1,5 +1,5 @@
-/* Products of matrices: by cuBLAS, or by a kernel whose rows do not depend on each other; and what
- * layers add to them. Invariant: repeated runs give the same bits. */
+/* Products of matrices: by cuBLAS, or by a kernel whose rows do not depend on each other; and the
+ * additions of layers. Invariant: repeated runs give the same bits. */
 #ifndef TANDEM_DEVICES_KERNELS_PRODUCTS_CUDA_PRODUCTS_H
 #define TANDEM_DEVICES_KERNELS_PRODUCTS_CUDA_PRODUCTS_H
 

@@ -10,17 +10,18 @@
 
 typedef struct recurrent_state {
   recurrent_sizes sizes;
-  int64_t kept;          /* columns of what a step leaves for the gradient */
+  int64_t kept;          /* columns that a step stores for the gradient */
   int64_t rows_per_task; /* of the batch */
   int64_t weight_rows;   /* of the weights' gradients, a task */
   int64_t unit_panels;   /* panels of the state's units that a task takes of a step; 0: rows are
                             shared out */
-  bool trains;           /* forward: gates are kept; gradient: d_x is wanted */
+  bool trains;           /* forward: gates are stored; gradient: d_x is computed */
   bool splits;
 } recurrent_state;
 
-/* Rows of a task: few enough that every thread has some and that they stay in the nearest cache
- * beside a panel, enough that reading the weights does not cost more than the products. */
+/* Returns the rows of a task: few enough that every thread has some and that they stay in the
+ * nearest cache beside a panel, and so many that reading the weights does not cost more than the
+ * products. */
 static inline int64_t recurrent_rows(int64_t batch, size_t team_size) {
   const int64_t wanted = ceil_div(batch, (int64_t)team_size);
   return wanted > 32 ? 32 : wanted < 12 ? 12 : wanted;

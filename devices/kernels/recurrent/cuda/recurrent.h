@@ -8,7 +8,7 @@
 
 struct recurrent_state : recurrent_sizes {
   size_t element_bytes;
-  bool trains; /* forward: gates are kept; gradient: d_x is wanted */
+  bool trains; /* forward: gates are stored; gradient: d_x is computed */
   bool alone;  /* rows of products depend only on themselves */
 };
 

@@ -13,7 +13,7 @@ struct distances {
   int64_t a, b, c, d, e;
   int64_t pieces; /* of a sum */
   double divisor;
-  int64_t squares; /* else distances themselves, whose mean is wanted */
+  int64_t squares; /* else distances themselves, for their mean */
   int64_t root;
 };
 

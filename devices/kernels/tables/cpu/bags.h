@@ -1,5 +1,5 @@
-/* Bags of ids, as the kernels of the embedding bag see them: positions begin <= i < end of all ids,
- * of one length or by offsets. Invariant: bags follow one another and do not overlap. */
+/* Bags of ids, as the kernels of the embedding bag read them: positions begin <= i < end of all
+ * ids, of one length or by offsets. Invariant: bags are contiguous and do not overlap. */
 #ifndef TANDEM_DEVICES_KERNELS_TABLES_CPU_BAGS_H
 #define TANDEM_DEVICES_KERNELS_TABLES_CPU_BAGS_H
 
@@ -28,7 +28,7 @@ static inline int64_t bag_end(const bag_list *list, int64_t bag) {
   return bag_begin(list, bag + 1);
 }
 
-/* How many ids of a bag count. */
+/* Returns the number of ids of a bag without padding. */
 static inline int64_t bag_size(const bag_list *list, int64_t bag) {
   const int64_t begin = bag_begin(list, bag), end = bag_end(list, bag);
   int64_t size = end - begin;

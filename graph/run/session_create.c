@@ -55,8 +55,8 @@ static tdm_status check_order(const tdm_session_options *options) {
   const tdm_collective asked = options->collective;
   if (!options->deterministic || asked < TDM_COLLECTIVE_RING) return TDM_OK;
   return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "session options: %s does not add in the order of replicas, as deterministic "
-                  "asks",
+                  "session options: %s does not add in the order of replicas, as "
+                  "`deterministic` requires",
                   asked == TDM_COLLECTIVE_RING   ? "a ring"
                   : asked == TDM_COLLECTIVE_TREE ? "a tree"
                                                  : "an all-reduce");

@@ -1,7 +1,7 @@
 /* Detects cores that other processes use as well. A thread that waits for another may spin and
- * yield to whoever is ready on its core. If that is a busy process, the system gives it a whole
- * time slice, and a wait of microseconds takes milliseconds. Invariant: after such a loss threads
- * park instead, for so long that losses stay a small part of the time. */
+ * yield to any thread that is ready on its core. If that is a busy process, the system gives it a
+ * whole time slice, and a wait of microseconds takes milliseconds. Invariant: after such a loss
+ * threads park instead, for so long that losses stay a small part of the time. */
 #ifndef TANDEM_CORE_OVERSUBSCRIPTION_H
 #define TANDEM_CORE_OVERSUBSCRIPTION_H
 

@@ -16,9 +16,10 @@ import urllib.parse
 STARTED = re.compile(r"\[ RUN      \] (\S+)")
 PASSED = re.compile(r"\[       OK \] (\S+)")
 SKIPPED = re.compile(r"\[  SKIPPED \] (\S+)")
-# Lines of tests/programs.c before each of its programs, and about one that fails.
+# Lines of tests/programs.c before each of its programs, and about one that fails. The list of all
+# that failed, "== FAILED: ...", follows the last program and is not about it.
 PROGRAM = re.compile(r"^== (\w+)$", re.MULTILINE)
-FAILED_PROGRAM = re.compile(r"^== \w+: ", re.MULTILINE)
+FAILED_PROGRAM = re.compile(r"^== (?!FAILED:)\w+: ", re.MULTILINE)
 
 
 class Count:

@@ -48,6 +48,10 @@ class CountTest(unittest.TestCase):
         self.assertEqual(counted((False, "== one\n" + GOOD)).failures,
                          ["//x:y: failed outside its programs"])
 
+    def test_the_list_of_failed_programs_is_not_about_the_last_one(self):
+        log = "== one\n%s== one: exit status 1\n== two\n%s== FAILED: one\n"
+        self.assertEqual(counted((False, log % (BAD, GOOD))).failures, ["//x:y one: a"])
+
 
 class BuildTest(unittest.TestCase):
     def count_text(self, exit_status, text):

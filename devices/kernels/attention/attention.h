@@ -26,10 +26,10 @@
 typedef struct tdm_attention_attributes {
   int64_t heads;
   int64_t causal;
-  double scale; /* of the products */
-  double p;     /* of dropping; attention itself drops nothing */
+  double scale; /* factor of the products */
+  double p;     /* dropout probability; attention itself drops nothing */
   uint64_t stream;
-  tdm_chunk chunk; /* of y's batch */
+  tdm_chunk chunk; /* range of y's batch */
 } tdm_attention_attributes;
 
 #endif

@@ -37,15 +37,15 @@
 #define TDM_OP_LSTM_GRADIENT "lstm_gradient"
 #define TDM_OP_GRU_GRADIENT "gru_gradient"
 typedef enum tdm_cell {
-  TDM_CELL_TANH = 0, /* of rnn */
-  TDM_CELL_RELU = 1, /* of rnn */
+  TDM_CELL_TANH = 0, /* rnn only */
+  TDM_CELL_RELU = 1, /* rnn only */
   TDM_CELL_LSTM = 2,
   TDM_CELL_GRU = 3
 } tdm_cell;
 typedef struct tdm_recurrent_attributes {
   int32_t cell;           /* tdm_cell */
   int32_t reverse;        /* 1: from each row's last step to the first */
-  int32_t input_gradient; /* of the gradients only: 1: d_x is computed */
+  int32_t input_gradient; /* gradients only; 1: d_x is computed */
   int32_t reserved;
 } tdm_recurrent_attributes;
 /* G of the comment above. */

@@ -119,7 +119,7 @@ typedef struct tile_job {
   int64_t y_line;     /* and in y */
   int64_t channels;   /* that are there */
   real *y;            /* of the tile's first channel */
-  const real *ahead;  /* of x: the next lines to prefetch, one of each channel */
+  const real *ahead;  /* in x: the next lines to prefetch, one of each channel */
   int64_t ahead_step;
   int64_t ahead_lines; /* that are left */
 } tile_job;

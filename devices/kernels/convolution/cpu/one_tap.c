@@ -95,7 +95,7 @@ typedef struct tile_job {
   real *y;            /* (height, pixels) from the panel's first pixel on */
   int64_t pixels;
   int64_t count;     /* of the panel that are there */
-  const real *ahead; /* of x: the next lines to prefetch, one of each channel */
+  const real *ahead; /* in x: the next lines to prefetch, one of each channel */
   int64_t ahead_step;
 } tile_job;
 

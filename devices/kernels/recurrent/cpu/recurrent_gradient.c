@@ -218,7 +218,7 @@ enum { PACK_SHARES = 16 };
 
 typedef struct unit_job {
   const gradient_job *job;
-  int64_t step; /* of the range; -1: only the gradient of the state before the first one */
+  int64_t step; /* step within the range; -1: only the gradient of the state before the first one */
 } unit_job;
 
 /* Computes the gradients that the next step contributes to the units, then the cells. */

@@ -41,19 +41,14 @@ TDM_API tdm_status tdm_costs_save(const tdm_costs *costs, const char *path) TDM_
 typedef struct tdm_forecast_options {
   size_t struct_size;
   const tdm_costs *costs; /* Measured times of kernels. Default NULL: none. */
-  /* For a plan of identical ranks (tdm_session_options.alike_ranks): how they sum gradients,
-   * TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE or TDM_COLLECTIVE_ALL_REDUCE. Default
-   * TDM_COLLECTIVE_AUTO: the fastest of the three. */
-  tdm_collective ranks_sum;
-  /* For a plan of identical ranks: true: simulate every rank with all of its links, for comparison.
-   * false: simulate those of one host (or one rank, if it has several hosts), which represent all
-   * others; the result is the same. Default false. */
+  /* For a plan of identical ranks (tdm_session_options.alike_ranks): true: simulate every rank with
+   * all of its links, for comparison. false: simulate those of one host (or one rank, if it has
+   * several hosts), which represent all others; the result is the same. Default false. */
   bool each_rank;
 } tdm_forecast_options;
 static inline tdm_forecast_options tdm_forecast_options_default(void) {
   tdm_forecast_options options = TDM_ZEROED;
   options.struct_size = TDM_OPTIONS_SIZE(tdm_forecast_options);
-  options.ranks_sum = TDM_COLLECTIVE_AUTO;
   return options;
 }
 
@@ -87,8 +82,6 @@ typedef struct tdm_forecast {
   double room_bytes;        /* Memory of a described device; 0: unknown. */
   uint32_t ranks;           /* Number of ranks, identical or those of a job; 1: the plan only. */
   uint32_t simulated_ranks; /* Number of ranks whose queues and links are listed. */
-  /* How the ranks sum gradients; TDM_COLLECTIVE_AUTO if there is one rank. */
-  tdm_collective ranks_sum;
 } tdm_forecast;
 
 /* Forecasts a run of the session's latest plan (tdm_session_prepare makes one) on this machine's

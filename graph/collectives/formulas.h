@@ -26,24 +26,17 @@ static inline uint32_t tdm_tree_rounds(uint32_t k) {
 typedef struct tdm_sum_messages {
   double bytes;     /* sent by each, one message after the other */
   double latencies; /* consecutive messages */
-  double additions; /* consecutive additions of bytes / k each */
 } tdm_sum_messages;
-
-static inline tdm_sum_messages tdm_ring_sends(uint32_t k, double bytes) {
-  const double messages = tdm_ring_messages(k);
-  return (tdm_sum_messages){messages / k * bytes, messages, k - 1.0};
-}
 
 /* Returns the engine's all-reduce: the bytes of a ring, and the latencies of a tree in both
  * directions. Its additions are included. */
 static inline tdm_sum_messages tdm_all_reduce_sends(uint32_t k, double bytes) {
-  return (tdm_sum_messages){tdm_ring_messages(k) / k * bytes, 2 * tdm_tree_rounds(k), 0};
+  return (tdm_sum_messages){tdm_ring_messages(k) / k * bytes, 2 * tdm_tree_rounds(k)};
 }
 
-/* Returns the traffic if each participant's bytes go to all others: around a ring, or in the rounds
- * of a tree. */
-static inline tdm_sum_messages tdm_gather_sends(uint32_t k, double bytes, bool around) {
-  return (tdm_sum_messages){(k - 1.0) * bytes, around ? k - 1.0 : tdm_tree_rounds(k), 0};
+/* Returns the traffic if each participant's bytes go to all others, in the rounds of a tree. */
+static inline tdm_sum_messages tdm_gather_sends(uint32_t k, double bytes) {
+  return (tdm_sum_messages){(k - 1.0) * bytes, tdm_tree_rounds(k)};
 }
 
 /* Returns the best size of a bucket, as a share of all bytes. With n bytes in buckets of b there

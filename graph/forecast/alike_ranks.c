@@ -2,10 +2,9 @@
  * A shared operation (tdm_operation_share) begins when all ranks have reached it, and ends for all
  * at once:
  *
- *   ring         2 (k - 1) messages of 1 / k of the bytes go from each rank to the next
- *   tree         whole gradients go up a binomial tree and down again, round by round
- *   all-reduce   the engine's: a ring's bytes, a tree's latencies; gradients in buckets
- *   rows         of tables, however gradients are summed: those of each rank go to all others
+ *   gradients are summed by the engine's all-reduce, with a ring's bytes and a tree's latencies,
+ *   several in one bucket;
+ *   rows of tables go from each rank to all others.
  *
  * Invariant: ranks that are not simulated always do the same as those that are. So links carry the
  * same traffic, and the simulated ranks' links represent the others'. */
@@ -155,7 +154,7 @@ typedef struct exchange {
   size_t device;
 } exchange;
 
-/* Finds the queue for what a simulated rank's device sends to others, or receives in a tree. */
+/* Finds the queue for what a simulated rank's device sends to others. */
 static tdm_status edge_queue(const exchange *self, uint32_t rank, uint32_t *out_queue) {
   tdm_forecasting *state = self->state;
   uint32_t *queue = &state->alike.edges[self->device * state->alike.simulated + rank];
@@ -169,18 +168,22 @@ static tdm_status edge_queue(const exchange *self, uint32_t rank, uint32_t *out_
   return TDM_OK;
 }
 
-static tdm_status send(exchange *self, uint32_t owner, uint32_t from, uint32_t to, double bytes,
-                       double latency_ns, uint32_t end) {
+/* Adds a rank's transfer to the next one, from the latest task to `end`. */
+static tdm_status send(exchange *self, uint32_t rank, const tdm_sum_messages *sent, uint32_t end) {
   tdm_forecasting *state = self->state;
-  const tdm_machine_route route = route_of(state, from, to, self->step);
-  tdm_virtual_task task = {.copies = true, .work = bytes, .latency_ns = latency_ns, .crowded = 1};
+  const tdm_alike *alike = &state->alike;
+  const tdm_machine_route route = route_of(state, rank, next_of(alike, rank), self->step);
+  tdm_virtual_task task = {.copies = true,
+                           .work = sent->bytes,
+                           .latency_ns = sent->latencies * alike->latency_ns,
+                           .crowded = 1};
   task.hop_count = route.hop_count;
   memcpy(task.hops, route.hops, sizeof route.hops);
-  TDM_TRY(edge_queue(self, owner, &task.queue));
-  uint32_t sent;
-  TDM_TRY(tdm_virtual_add(&state->schedule, &task, &sent));
-  TDM_TRY(tdm_virtual_add_wait(&state->schedule, sent, self->latest));
-  return tdm_virtual_add_wait(&state->schedule, end, sent);
+  TDM_TRY(edge_queue(self, rank, &task.queue));
+  uint32_t added;
+  TDM_TRY(tdm_virtual_add(&state->schedule, &task, &added));
+  TDM_TRY(tdm_virtual_add_wait(&state->schedule, added, self->latest));
+  return tdm_virtual_add_wait(&state->schedule, end, added);
 }
 
 /* Adds a task without duration at which all ranks meet. */
@@ -189,57 +192,16 @@ static tdm_status meet(exchange *self, uint32_t *out_task) {
   return tdm_virtual_add(&self->state->schedule, &task, out_task);
 }
 
-/* Returns the time of adding that many bytes to as many, on the rank's device. */
-static double add_ns(const tdm_forecasting *state, double bytes) {
-  const tdm_machine_processor *device = &state->machine->device;
-  return device->launch_ns + 3 * bytes / device->memory_bytes_per_ns;
-}
-
-static tdm_sum_messages messages_of(const exchange *self) {
+/* Adds the exchange, in which each rank sends to the next. */
+static tdm_status exchange_all(exchange *self) {
   const tdm_alike *alike = &self->state->alike;
-  const bool ring = alike->algorithm == TDM_COLLECTIVE_RING;
-  if (self->gathers) return tdm_gather_sends(alike->ranks, self->bytes, ring);
-  return ring ? tdm_ring_sends(alike->ranks, self->bytes)
-              : tdm_all_reduce_sends(alike->ranks, self->bytes);
-}
-
-/* Adds a ring, or an equivalent: each rank sends to the next. */
-static tdm_status go_around(exchange *self) {
-  const tdm_alike *alike = &self->state->alike;
-  const tdm_sum_messages sent = messages_of(self);
-  const double latency_ns = sent.latencies * alike->latency_ns +
-                            sent.additions * add_ns(self->state, self->bytes / alike->ranks);
+  const tdm_sum_messages sent = self->gathers ? tdm_gather_sends(alike->ranks, self->bytes)
+                                              : tdm_all_reduce_sends(alike->ranks, self->bytes);
   uint32_t end;
   TDM_TRY(meet(self, &end));
   for (uint32_t r = 0; r < alike->simulated; r++)
-    TDM_TRY(send(self, r, r, next_of(alike, r), sent.bytes, latency_ns, end));
+    TDM_TRY(send(self, r, &sent, end));
   self->latest = end;
-  return TDM_OK;
-}
-
-/* Adds a round of the tree: pairs of ranks at `distance`, up or down. */
-static tdm_status climb(exchange *self, uint32_t distance, bool up) {
-  const tdm_alike *alike = &self->state->alike;
-  uint32_t end;
-  TDM_TRY(meet(self, &end));
-  for (uint32_t r = 0; r < alike->simulated && r + distance < alike->ranks; r += 2 * distance) {
-    const uint32_t from = up ? r + distance : r, to = up ? r : r + distance;
-    double latency_ns = route_of(self->state, from, to, self->step).latency_ns;
-    if (up) latency_ns += add_ns(self->state, self->bytes);
-    TDM_TRY(send(self, r, from, to, self->bytes, latency_ns, end));
-  }
-  self->latest = end;
-  return TDM_OK;
-}
-
-static tdm_status exchange_all(exchange *self) {
-  const tdm_alike *alike = &self->state->alike;
-  if (self->gathers || alike->algorithm != TDM_COLLECTIVE_TREE) return go_around(self);
-  const uint32_t rounds = tdm_tree_rounds(alike->ranks);
-  for (uint32_t round = 0; round < rounds; round++)
-    TDM_TRY(climb(self, 1u << round, true));
-  for (uint32_t round = rounds; round-- > 0;)
-    TDM_TRY(climb(self, 1u << round, false));
   return TDM_OK;
 }
 
@@ -289,8 +251,7 @@ tdm_status tdm_alike_share(tdm_forecasting *state, size_t step) {
   const bool gathers = share_of(state, step)->gathers != 0;
   const double bytes = bytes_of(state, step);
   alike->next[step] = NONE;
-  if (gathers || alike->algorithm != TDM_COLLECTIVE_ALL_REDUCE)
-    return close_bucket(state, step, bytes, gathers, (uint32_t)step);
+  if (gathers) return close_bucket(state, step, bytes, true, (uint32_t)step);
   tdm_alike_bucket *bucket = &alike->buckets[node_of(state, step)->device];
   if (bucket->first == NONE)
     bucket->first = (uint32_t)step;

@@ -140,7 +140,6 @@ static tdm_status tell(const tdm_forecasting *state, tdm_forecast **out_forecast
   forecast->room_bytes = state->machine ? state->machine->device.memory_bytes : 0;
   forecast->ranks = state->is_job ? state->rank_count : state->alike.ranks;
   forecast->simulated_ranks = state->rank_count;
-  forecast->ranks_sum = state->alike.ranks > 1 ? state->alike.algorithm : TDM_COLLECTIVE_AUTO;
   forecast->measured_kernels = state->measured_kernels;
   forecast->modelled_kernels = state->modelled_kernels;
   tell_queues(state, forecast);
@@ -158,12 +157,10 @@ void tdm_forecast_release(tdm_forecast *forecast) {
 
 /* ---- The call ---- */
 
-static tdm_status forecast_algorithm(const tdm_plan *plan, const tdm_forecast_options *options,
-                                     tdm_collective algorithm, tdm_forecast **out_forecast) {
-  tdm_forecasting state = {.plan = plan,
-                           .options = options,
-                           .machine = tdm_context_machine(plan->graph.context),
-                           .alike = {.algorithm = algorithm}};
+static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
+                                tdm_forecast **out_forecast) {
+  tdm_forecasting state = {
+      .plan = plan, .options = options, .machine = tdm_context_machine(plan->graph.context)};
   tdm_region_init(&state.region, plan->graph.allocator);
   tdm_virtual_init(&state.schedule, plan->graph.allocator);
   tdm_status status = simulate(&state);
@@ -175,44 +172,6 @@ static tdm_status forecast_algorithm(const tdm_plan *plan, const tdm_forecast_op
   return status;
 }
 
-/* If identical ranks may choose how to sum, each algorithm is simulated. */
-static tdm_status forecast_plan(const tdm_plan *plan, const tdm_forecast_options *options,
-                                tdm_forecast **out_forecast) {
-  const bool is_job = tdm_context_rank_count(plan->graph.context) > 1;
-  if (is_job || options->ranks_sum != TDM_COLLECTIVE_AUTO)
-    return forecast_algorithm(plan, options, options->ranks_sum, out_forecast);
-  for (int algorithm = TDM_COLLECTIVE_RING; algorithm <= TDM_COLLECTIVE_ALL_REDUCE; algorithm++) {
-    tdm_forecast *made;
-    const tdm_status status = forecast_algorithm(plan, options, (tdm_collective)algorithm, &made);
-    tdm_forecast *worse = made;
-    if (status != TDM_OK || !*out_forecast || made->step_ns < (*out_forecast)->step_ns) {
-      worse = *out_forecast;
-      *out_forecast = status == TDM_OK ? made : NULL;
-    }
-    tdm_forecast_release(worse);
-    if (status != TDM_OK || (*out_forecast)->ranks == 1) return status;
-  }
-  return TDM_OK;
-}
-
-static tdm_status check_algorithm(tdm_collective algorithm) {
-  if (algorithm == TDM_COLLECTIVE_AUTO ||
-      (algorithm >= TDM_COLLECTIVE_RING && algorithm <= TDM_COLLECTIVE_ALL_REDUCE))
-    return TDM_OK;
-  return tdm_fail(TDM_INVALID_ARGUMENT,
-                  "forecast options: ranks_sum is %d, not ring, tree, all-reduce or auto",
-                  (int)algorithm);
-}
-
-static tdm_status check(const tdm_session *session, const tdm_forecast_options *options) {
-  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
-  if (options->ranks_sum != TDM_COLLECTIVE_AUTO && tdm_context_rank_count(session->context) > 1)
-    return tdm_fail(TDM_INVALID_ARGUMENT,
-                    "forecast options: ranks_sum is for plans of equal ranks; a job's plan has "
-                    "chosen its own");
-  return check_algorithm(options->ranks_sum);
-}
-
 tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options *options,
                                 tdm_forecast **out_forecast) {
   tdm_forecast_options read;
@@ -221,7 +180,7 @@ tdm_status tdm_session_forecast(tdm_session *session, const tdm_forecast_options
   *out_forecast = NULL;
   TDM_TRY(TDM_OPTIONS_READ("tdm_session_forecast", forecast, options, &read));
   options = &read;
-  TDM_TRY(check(session, options));
+  if (!session) return tdm_fail(TDM_INVALID_ARGUMENT, "forecast: no session");
   TDM_TRY(tdm_context_check(session->context));
   pthread_mutex_lock(&session->lock);
   const tdm_plan *plan = session->last_asked;

@@ -24,7 +24,6 @@ typedef struct tdm_alike {
   uint32_t width;      /* number of devices of a rank */
   uint32_t simulated;  /* number of ranks */
   tdm_machine machine; /* only the simulated hosts, whose links represent the others' */
-  tdm_collective algorithm;
   double latency_ns;         /* latency of the slowest route from a rank to the next */
   double bytes_per_ns;       /* rate of the narrowest route */
   size_t device_count;       /* number of the context's devices */

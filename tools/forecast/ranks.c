@@ -12,15 +12,9 @@ typedef struct rank_row {
   double step_ns;
   double held_bytes; /* memory used on the device that uses most */
   double room_bytes; /* memory of a device; 0: unknown */
-  tdm_collective sum;
-  char busiest[56]; /* link */
+  char busiest[56];  /* link */
   double busiest_ns;
 } rank_row;
-
-/* "-" where one rank has nothing to sum. */
-static const char *sum_name(const rank_row *row) {
-  return row->sum == TDM_COLLECTIVE_AUTO ? "-" : tdm_collective_name(row->sum);
-}
 
 static double most_held(const opened_model *model, int devices) {
   double most = 0;
@@ -63,7 +57,6 @@ static tdm_status forecast_ranks(const forecast_request *request, tdm_context *c
   if (status == TDM_OK) {
     row->step_ns = forecast->step_ns;
     row->room_bytes = forecast->room_bytes;
-    row->sum = forecast->ranks_sum;
     row->held_bytes = most_held(&model, width);
     note_busiest(forecast, row);
   }
@@ -75,16 +68,16 @@ static tdm_status forecast_ranks(const forecast_request *request, tdm_context *c
 static void print_head(const forecast_request *request, int width) {
   printf("%s, %lld rows %s, ranks of %d %s\n\n", request->model, (long long)request->batch,
          request->per_device ? "a rank" : "in all", width, width == 1 ? "device" : "devices");
-  printf("  %6s %9s %12s %9s %6s  %-10s %9s  %s\n", "ranks", "rows", "step us", "x", "of k", "sums",
-         "GB held", "busiest link");
+  printf("  %6s %9s %12s %9s %6s %9s  %s\n", "ranks", "rows", "step us", "x", "of k", "GB held",
+         "busiest link");
 }
 
 static void print_row(const rank_row *first, const rank_row *row) {
   const double faster = first->step_ns / row->step_ns * (double)row->batch / (double)first->batch;
   const bool fits = row->room_bytes <= 0 || row->held_bytes <= row->room_bytes;
-  printf("  %6d %9lld %12.1f %9.2f %5.1f%%  %-10s %9.3f%c %s", row->ranks, (long long)row->batch,
-         row->step_ns / 1e3, faster, 100 * faster / row->ranks, sum_name(row),
-         row->held_bytes / 1e9, fits ? ' ' : '!', row->busiest);
+  printf("  %6d %9lld %12.1f %9.2f %5.1f%% %9.3f%c %s", row->ranks, (long long)row->batch,
+         row->step_ns / 1e3, faster, 100 * faster / row->ranks, row->held_bytes / 1e9,
+         fits ? ' ' : '!', row->busiest);
   if (row->busiest_ns > 0) printf(", %.0f%% of the step", 100 * row->busiest_ns / row->step_ns);
   printf("\n");
 }
@@ -100,7 +93,6 @@ static void put_row(const rank_row *row, tdm_json_writer *json) {
   tdm_json_put_integer(json, "ranks", row->ranks);
   tdm_json_put_integer(json, "rows", row->batch);
   tdm_json_put_real(json, "step_ns", row->step_ns);
-  tdm_json_put_string(json, "sums", sum_name(row));
   tdm_json_put_real(json, "held_bytes", row->held_bytes);
   tdm_json_put_real(json, "room_bytes", row->room_bytes);
   tdm_json_put_string(json, "busiest_link", row->busiest);

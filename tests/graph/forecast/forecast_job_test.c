@@ -42,9 +42,8 @@ typedef struct asked {
   const char *link;  /* whose bytes do; NULL: none's */
   tdm_collective collective;
   bool trains;
-  int unpriced;   /* a rank that has no prices; -1: none */
-  int more_rows;  /* a rank whose latest plan is another one; -1: none */
-  int sum_option; /* option of the forecast */
+  int unpriced;  /* a rank that has no prices; -1: none */
+  int more_rows; /* a rank whose latest plan is another one; -1: none */
 } asked;
 
 /* Returns a hash of the whole forecast, to compare ranks. */
@@ -89,8 +88,7 @@ static tdm_status plan_session(const job_rank *rank, tdm_session *session) {
 static tdm_status forecast_session(job_rank *rank, tdm_session *session) {
   const asked *wanted = rank->user;
   tdm_costs *costs = rank->rank == wanted->unpriced ? NULL : price(session);
-  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs,
-                                               o.ranks_sum = (tdm_collective)wanted->sum_option);
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tdm_forecast *made;
   tdm_status status = tdm_session_forecast(session, &options, &made);
   if (status == TDM_OK) {
@@ -425,13 +423,6 @@ static void other_plans_are_refused(void **state) {
   must_fail(&wanted, TDM_INVALID_ARGUMENT, "the latest plan of rank 1 is another");
 }
 
-static void ways_of_alike_ranks_are_refused(void **state) {
-  (void)state;
-  asked wanted = {
-      .build = build_chain, .unpriced = -1, .more_rows = -1, .sum_option = TDM_COLLECTIVE_RING};
-  must_fail(&wanted, TDM_INVALID_ARGUMENT, "equal ranks");
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_over_two_ranks_is_what_it_is_by_hand),
@@ -445,7 +436,6 @@ int main(void) {
       cmocka_unit_test(all_reduces_and_the_vote_hold_up_all_ranks),
       cmocka_unit_test(what_was_not_measured_on_one_rank_all_are_told),
       cmocka_unit_test(other_plans_are_refused),
-      cmocka_unit_test(ways_of_alike_ranks_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,6 @@ enum { WIDTH = 64, LAYERS = 5, ROWS = 6 };
 typedef struct job {
   int ranks;
   int width; /* devices of a rank, which the layers are placed over */
-  tdm_collective algorithm;
   bool each;
   bool sparse; /* begins with a table of embeddings */
   double clip_norm;
@@ -72,8 +71,7 @@ static void prepare(tdm_context *context, const job *of, tdm_session *session) {
 static tdm_status try_job(tdm_context *context, const job *of, tdm_forecast **out_made) {
   tdm_session *session = open_job(context, of);
   prepare(context, of, session);
-  const tdm_forecast_options options =
-      OPTIONS(tdm_forecast_options, o.ranks_sum = of->algorithm, o.each_rank = of->each);
+  const tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.each_rank = of->each);
   const tdm_status status = tdm_session_forecast(session, &options, out_made);
   tdm_session_release(session);
   return status;
@@ -96,11 +94,8 @@ static void expect_alike(tdm_context *context, job of) {
   assert_int_equal(each->ranks, of.ranks);
   assert_int_equal(each->simulated_ranks, of.ranks);
   assert_true(folded->simulated_ranks < each->simulated_ranks);
-  assert_int_equal(folded->ranks_sum, each->ranks_sum);
   assert_close(folded->step_ns, each->step_ns);
-  /* The root of a tree represents all ranks, but others send up and receive bytes that it does
-   * not. */
-  for (size_t i = 0; i < folded->link_count && of.algorithm != TDM_COLLECTIVE_TREE; i++) {
+  for (size_t i = 0; i < folded->link_count; i++) {
     const tdm_forecast_link *link = &folded->links[i];
     assert_close(link->bytes, forecast_link(each, link->name)->bytes);
     assert_int_equal(link->copies, forecast_link(each, link->name)->copies);
@@ -120,15 +115,13 @@ static void one_host_stands_for_all(void **state) {
   for (size_t m = 0; m < TDM_COUNT_OF(machines); m++) {
     tdm_context *context = context_of(machines[m]);
     const int per_host = m == 0 ? 1 : 2;
-    for (int algorithm = TDM_COLLECTIVE_RING; algorithm <= TDM_COLLECTIVE_ALL_REDUCE; algorithm++)
-      for (int hosts = 2; hosts <= 8; hosts *= 2)
-        for (int width = 1; width <= per_host; width++)
-          for (int kind = 0; kind < 3; kind++)
-            expect_alike(context, (job){.ranks = hosts * per_host / width,
-                                        .width = width,
-                                        .algorithm = (tdm_collective)algorithm,
-                                        .sparse = kind == 1,
-                                        .clip_norm = kind == 2 ? 1 : 0});
+    for (int hosts = 2; hosts <= 8; hosts *= 2)
+      for (int width = 1; width <= per_host; width++)
+        for (int kind = 0; kind < 3; kind++)
+          expect_alike(context, (job){.ranks = hosts * per_host / width,
+                                      .width = width,
+                                      .sparse = kind == 1,
+                                      .clip_norm = kind == 2 ? 1 : 0});
     tdm_context_release(context);
   }
 }
@@ -138,8 +131,8 @@ static void a_rank_may_have_several_hosts(void **state) {
   (void)state;
   tdm_context *context =
       context_of(HEAD "\"hosts\": 8, \"devices_per_host\": 2, " DEVICE PEER HOST NETWORK);
-  expect_alike(context, (job){.ranks = 2, .width = 4, .algorithm = TDM_COLLECTIVE_RING});
-  expect_alike(context, (job){.ranks = 4, .width = 4, .algorithm = TDM_COLLECTIVE_ALL_REDUCE});
+  expect_alike(context, (job){.ranks = 2, .width = 4});
+  expect_alike(context, (job){.ranks = 4, .width = 4});
   tdm_context_release(context);
 }
 
@@ -155,13 +148,9 @@ static double levels(int ranks) {
 
 /* Returns the duration of sums by hosts in sequence if only the exchanges between ranks take time:
  * the network's latency is 20 us, a byte takes 1 ns. At the end all ranks vote. */
-static double expected_ns(int ranks, tdm_collective algorithm) {
+static double expected_ns(int ranks) {
   const double k = ranks, latency = 20000, vote = 2 * levels(ranks) * latency;
   const double all = LAYERS * (weight_bytes + bias_bytes);
-  if (algorithm == TDM_COLLECTIVE_RING)
-    return 2 * LAYERS * 2 * (k - 1) * latency + 2 * (k - 1) / k * all + vote;
-  if (algorithm == TDM_COLLECTIVE_TREE)
-    return 2 * levels(ranks) * (2 * LAYERS * latency + all) + vote;
   /* As many buckets as make the sum of latencies and the last one's bytes least; here each has
    * enough with its share of all bytes: gradients come in the order last to first. */
   const double stream = 2 * (k - 1) / k * all;
@@ -182,38 +171,17 @@ static void sums_take_what_their_formulas_say(void **state) {
   (void)state;
   tdm_context *context = context_of(HEAD "\"hosts\": 65536, " QUICK HOST NETWORK);
   static const int ranks[] = {2, 3, 4, 8, 64, 1000, 4096, 65536};
-  for (size_t i = 0; i < TDM_COUNT_OF(ranks); i++)
-    for (int algorithm = TDM_COLLECTIVE_RING; algorithm <= TDM_COLLECTIVE_ALL_REDUCE; algorithm++) {
-      tdm_forecast *made =
-          forecast_job(context, (job){.ranks = ranks[i], .algorithm = (tdm_collective)algorithm});
-      tdm_forecast *alone = forecast_job(context, (job){.ranks = 1});
-      assert_int_equal(made->simulated_ranks, 1);
-      /* The transfer of inputs before, and the work of a single host. */
-      const double wanted = alone->step_ns + expected_ns(ranks[i], (tdm_collective)algorithm);
-      if (fabs(made->step_ns - wanted) > 1e-3 * wanted)
-        fail_msg("%d ranks, algorithm %d: %.1f ns, not %.1f", ranks[i], algorithm, made->step_ns,
-                 wanted);
-      tdm_forecast_release(made);
-      tdm_forecast_release(alone);
-    }
-  tdm_context_release(context);
-}
-
-/* Auto is the quickest of the three. */
-static void the_quickest_way_is_taken(void **state) {
-  (void)state;
-  tdm_context *context = context_of(HEAD "\"hosts\": 64, " DEVICE HOST NETWORK);
-  double least_ns = INFINITY;
-  for (int algorithm = TDM_COLLECTIVE_RING; algorithm <= TDM_COLLECTIVE_ALL_REDUCE; algorithm++) {
-    tdm_forecast *made =
-        forecast_job(context, (job){.ranks = 16, .algorithm = (tdm_collective)algorithm});
-    assert_int_equal(made->ranks_sum, algorithm);
-    least_ns = fmin(least_ns, made->step_ns);
+  for (size_t i = 0; i < TDM_COUNT_OF(ranks); i++) {
+    tdm_forecast *made = forecast_job(context, (job){.ranks = ranks[i]});
+    tdm_forecast *alone = forecast_job(context, (job){.ranks = 1});
+    assert_int_equal(made->simulated_ranks, 1);
+    /* The transfer of inputs before, and the work of a single host. */
+    const double wanted = alone->step_ns + expected_ns(ranks[i]);
+    if (fabs(made->step_ns - wanted) > 1e-3 * wanted)
+      fail_msg("%d ranks: %.1f ns, not %.1f", ranks[i], made->step_ns, wanted);
     tdm_forecast_release(made);
+    tdm_forecast_release(alone);
   }
-  tdm_forecast *chosen = forecast_job(context, (job){.ranks = 16});
-  assert_close(chosen->step_ns, least_ns);
-  tdm_forecast_release(chosen);
   tdm_context_release(context);
 }
 
@@ -221,9 +189,9 @@ static void the_quickest_way_is_taken(void **state) {
 static void rows_of_tables_come_from_all(void **state) {
   (void)state;
   tdm_context *context = context_of(HEAD "\"hosts\": 64, " DEVICE HOST NETWORK);
-  const job of = {.ranks = 16, .algorithm = TDM_COLLECTIVE_RING, .sparse = true};
+  const job of = {.ranks = 16, .sparse = true};
   tdm_forecast *rows = forecast_job(context, of);
-  tdm_forecast *dense = forecast_job(context, (job){.ranks = 16, .algorithm = TDM_COLLECTIVE_RING});
+  tdm_forecast *dense = forecast_job(context, (job){.ranks = 16});
   const double more = forecast_link(rows, "paper:0 out to the network")->bytes -
                       forecast_link(dense, "paper:0 out to the network")->bytes;
   assert_close(more, 15.0 * ROWS * (4 * WIDTH + 8));
@@ -249,8 +217,6 @@ static void what_is_not_alike_is_refused(void **state) {
   expect_refused(context, (job){.ranks = 24}, "24 ranks of 1 devices: test has 20");
   expect_refused(context, (job){.ranks = 6}, "do not fill hosts of 4 evenly");
   expect_refused(context, (job){.ranks = 2, .width = 3}, "2 ranks of 3 devices do not fill");
-  expect_refused(context, (job){.ranks = 2, .algorithm = TDM_COLLECTIVE_HOME}, "ranks_sum is 1");
-  expect_refused(context, (job){.ranks = 2, .algorithm = TDM_COLLECTIVE_COUNT}, "ranks_sum is 6");
   tdm_context_release(context);
 }
 
@@ -286,7 +252,6 @@ int main(void) {
       cmocka_unit_test(one_host_stands_for_all),
       cmocka_unit_test(a_rank_may_have_several_hosts),
       cmocka_unit_test(sums_take_what_their_formulas_say),
-      cmocka_unit_test(the_quickest_way_is_taken),
       cmocka_unit_test(rows_of_tables_come_from_all),
       cmocka_unit_test(what_is_not_alike_is_refused),
       cmocka_unit_test(devices_that_are_here_have_no_alike_ranks),

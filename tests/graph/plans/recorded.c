@@ -147,25 +147,18 @@ static void tell_forecast(tdm_session *session, const tdm_forecast_options *opti
             forecast->links[i].critical_ns / 1000, forecast->links[i].bytes,
             forecast->links[i].copies);
   if (forecast->ranks > 1)
-    fprintf(out, "  of %u ranks, %u simulated, whose gradients are summed by %s\n", forecast->ranks,
-            forecast->simulated_ranks, tdm_collective_name(forecast->ranks_sum));
+    fprintf(out, "  of %u ranks, %u simulated\n", forecast->ranks, forecast->simulated_ranks);
   tdm_forecast_release(forecast);
 }
 
-/* The forecast of equal ranks, by each algorithm for sums of gradients, and with each rank
- * simulated. */
+/* The forecast of equal ranks, also with each rank simulated. */
 void recorded_tell_forecast(tdm_session *session, const tdm_costs *costs, FILE *out) {
   tdm_forecast_options options = OPTIONS(tdm_forecast_options, o.costs = costs);
   tell_forecast(session, &options, out);
   if (session->alike_ranks < 2) return;
-  static const tdm_collective ways[] = {TDM_COLLECTIVE_RING, TDM_COLLECTIVE_TREE,
-                                        TDM_COLLECTIVE_ALL_REDUCE};
   options.each_rank = true;
-  for (size_t i = 0; i < TDM_COUNT_OF(ways); i++) {
-    options.ranks_sum = ways[i];
-    fprintf(out, "each of them: ");
-    tell_forecast(session, &options, out);
-  }
+  fprintf(out, "each of them: ");
+  tell_forecast(session, &options, out);
 }
 
 /* ---- Short memory ---- */

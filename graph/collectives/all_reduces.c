@@ -197,7 +197,9 @@ static uint32_t insert_all_reduce(tdm_graph *graph, const bucket *made, const td
                                   uint32_t value) {
   const tdm_all_reduce_attributes attributes = {.number = made->number};
   const uint32_t sum = tdm_insert(graph, at, &tdm_operation_all_reduce, &attributes, &value, 1);
-  if (sum) tdm_producer(graph, sum)->collective = TDM_COLLECTIVE_ALL_REDUCE;
+  if (!sum) return 0;
+  tdm_producer(graph, sum)->sum_role = TDM_SUM_ALL_REDUCE;
+  tdm_producer(graph, sum)->collective = TDM_COLLECTIVE_ALL_REDUCE;
   return sum;
 }
 

@@ -28,14 +28,20 @@ static bool is_own(const tdm_graph *graph, uint32_t value) {
   return is->root == value && is->readers == 1 && producer && producer->role == TDM_ROLE_GRADIENT;
 }
 
+/* Returns a copy of the term, from any device, in memory of the sum; 0 on failure. */
+static uint32_t copy_term(tdm_graph *graph, const tdm_insertion *at, uint32_t term) {
+  const uint32_t made = tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &term, 1);
+  if (made) tdm_producer(graph, made)->sum_role = TDM_SUM_BEGIN;
+  return made;
+}
+
 uint32_t tdm_own_term(tdm_graph *graph, const tdm_insertion *at, uint32_t term) {
-  if (is_own(graph, term)) return term;
-  return tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &term, 1);
+  return is_own(graph, term) ? term : copy_term(graph, at, term);
 }
 
 uint32_t tdm_begin_total(tdm_graph *graph, const tdm_insertion *at, uint32_t term) {
-  if (tdm_place_of(graph, term) == at->device) return tdm_own_term(graph, at, term);
-  return tdm_insert(graph, at, &tdm_operation_begin_sum, NULL, &term, 1);
+  const bool is_here = tdm_place_of(graph, term) == at->device;
+  return is_here ? tdm_own_term(graph, at, term) : copy_term(graph, at, term);
 }
 
 uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *sum, bool fresh,
@@ -44,8 +50,10 @@ uint32_t tdm_sum_add(tdm_graph *graph, const tdm_insertion *at, const tdm_sum *s
   const tdm_operation *operation = fresh ? &tdm_operation_accumulate : &tdm_operation_add_incoming;
   const uint32_t made = tdm_insert(graph, at, operation, NULL, operands, 2);
   if (!made) return 0;
-  tdm_producer(graph, made)->collective = (uint8_t)sum->algorithm;
-  tdm_producer(graph, made)->bucket = (uint8_t)(bucket % TDM_BUCKETS);
+  tdm_ir_node *node = tdm_producer(graph, made);
+  node->sum_role = TDM_SUM_ADD;
+  node->collective = (uint8_t)sum->algorithm;
+  node->bucket = (uint8_t)(bucket % TDM_BUCKETS);
   return made;
 }
 
@@ -95,7 +103,7 @@ tdm_status tdm_sum_at_home(tdm_graph *graph, tdm_sum *sum) {
   const tdm_insertion at = tdm_sum_insertion(sum, sum->node, node->device);
   uint32_t total = node->inputs[0];
   if (tdm_place_of(graph, total) != node->device || (!attributes->owned && !is_own(graph, total)))
-    total = tdm_insert(graph, &at, &tdm_operation_begin_sum, NULL, &total, 1);
+    total = copy_term(graph, &at, total);
   for (uint32_t i = 1; i < node->input_count && total; i++)
     total = tdm_sum_add(graph, &at, sum, false, total, node->inputs[i], 0);
   return tdm_take_over(graph, sum, total);

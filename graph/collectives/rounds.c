@@ -98,8 +98,10 @@ static uint32_t receive(tdm_graph *graph, const tdm_insertion *at, const tdm_sum
   const tdm_shape shape = tdm_ir_value_at(graph, piece)->spec.shape;
   const uint32_t view = tdm_view_there(graph, at, &shape, piece);
   if (!view) return 0;
-  tdm_producer(graph, view)->collective = (uint8_t)sum->algorithm;
-  tdm_producer(graph, view)->bucket = (uint8_t)number_of(bucket);
+  tdm_ir_node *node = tdm_producer(graph, view);
+  node->sum_role = TDM_SUM_RECEIVE;
+  node->collective = (uint8_t)sum->algorithm;
+  node->bucket = (uint8_t)number_of(bucket);
   return view;
 }
 

@@ -56,6 +56,16 @@ typedef enum tdm_node_role {
   TDM_ROLE_COUNT
 } tdm_node_role;
 
+/* What a node does with a term of a sum over devices. A term that comes from another device is sent
+ * into a bucket, from which nodes other than these do not read. */
+typedef enum tdm_sum_role {
+  TDM_SUM_NONE,
+  TDM_SUM_BEGIN,     /* its input is the first term, which it copies */
+  TDM_SUM_RECEIVE,   /* its input is a term, which stays in its bucket until it is added */
+  TDM_SUM_ADD,       /* adds its second input, a term, to the first */
+  TDM_SUM_ALL_REDUCE /* one of several nodes that compute the same sum together */
+} tdm_sum_role;
+
 typedef struct tdm_ir_node {
   const tdm_operation *operation; /* NULL for transfers, which are copies */
   const void *attributes;
@@ -77,6 +87,7 @@ typedef struct tdm_ir_node {
   bool beside : 1;          /* kernels: on the device's queue for sums, if it has one */
   bool later_replica : 1;   /* not in the first replica of some parallel region */
   bool evaluates : 1;       /* in an evaluation scope: same computation in training */
+  uint8_t sum_role : 3;     /* tdm_sum_role */
   uint8_t hop;              /* transfers: index in its route, from 0 */
   uint8_t collective;       /* additions of a sum over devices: tdm_collective; 0: none */
   uint8_t bucket;           /* the same: index of the device's bucket that receives */

@@ -83,10 +83,10 @@ static uint32_t turn_of(const place_in_time *place) {
 
 /* Returns true for a value that was sent into a bucket to be added later, and for its readers. */
 static bool holds_bucket(const tdm_graph *graph, const tdm_ir_node *node) {
-  bool holds = node->collective && node->operation == &tdm_operation_whole;
+  bool holds = node->sum_role == TDM_SUM_RECEIVE;
   for (uint32_t k = 0; k < node->input_count && !holds; k++) {
     const tdm_ir_node *before = producer_of(graph, node, k);
-    holds = before && before->collective && before->operation == &tdm_operation_whole;
+    holds = before && before->sum_role == TDM_SUM_RECEIVE;
   }
   return holds;
 }

@@ -6,9 +6,8 @@
  *   value that stays on a device is delivered there.
  * - A route of several hops leaves a copy on each device along the way.
  * - Parameters get derived persistent copies, which are refreshed only when they are outdated.
- * - A term that is sent only to be added (add_incoming) goes into one bucket per device, after the
- *   sum has emptied it. Between cpu devices it is read in place.
- * Invariant: one copy per (value, device). */
+ * - A term of a sum goes into a bucket of the reader's device, after the sum has emptied it.
+ * Between cpu devices it is read in place. Invariant: one copy per (value, device). */
 #include "devices/context/route.h"
 #include "devices/links/links.h"
 #include "graph/ir/rewriter.h"
@@ -217,14 +216,8 @@ bool tdm_shares_memory(const tdm_graph *graph, int16_t from, int16_t reader) {
   return source != target && source->host_addressable && tdm_device_same_kind(source, target);
 }
 
-/* Returns true if the node, which computes a sum over devices, adds its input k to its first. */
-static bool adds(const tdm_ir_node *node, uint32_t k) {
-  return k == 1 && (node->operation == &tdm_operation_add_incoming ||
-                    (node->operation == &tdm_operation_accumulate && node->collective));
-}
-
 bool tdm_reads_in_place(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  if (!adds(node, k)) return false;
+  if (node->sum_role != TDM_SUM_ADD || k != 1) return false;
   const uint32_t term = node->inputs[k];
   return tdm_shares_memory(graph, tdm_ir_value_at(graph, term)->device, node->device);
 }
@@ -245,12 +238,13 @@ static tdm_status copies_of(transfer_state *state, uint32_t value) {
   return TDM_OK;
 }
 
-/* Returns true if input k is only added to a sum, by the node or by the reader of this view. Values
- * that the reader's queue fetches share memory in any case. */
+/* Returns true if input k is sent into a bucket: a term of a sum, unless the reader's queue fetches
+ * it. Values that it fetches share memory in any case. */
 static bool is_passing(const tdm_graph *graph, const tdm_ir_node *node, uint32_t k) {
-  const bool shows = node->operation == &tdm_operation_whole && node->collective;
-  const bool sums = shows || adds(node, k) || node->operation == &tdm_operation_begin_sum;
-  return sums && !is_fetched(graph, node->inputs[k], node->device);
+  const tdm_sum_role role = (tdm_sum_role)node->sum_role;
+  const bool is_term =
+      role == TDM_SUM_BEGIN || role == TDM_SUM_RECEIVE || (role == TDM_SUM_ADD && k == 1);
+  return is_term && !is_fetched(graph, node->inputs[k], node->device);
 }
 
 static void note_reader(transfer_state *state, const tdm_ir_node *node, uint32_t k) {
@@ -434,7 +428,7 @@ static tdm_status enter_updates(transfer_state *state, tdm_ir_node *first) {
  * come after all its nodes, so that all ranks use the other ranks' terms in the same order. */
 static tdm_ir_node *behind(const tdm_ir_node *node) {
   tdm_ir_node *next = node->next;
-  while (tdm_ir_is_all_reduce(node) && next && tdm_ir_is_all_reduce(next))
+  while (node->sum_role == TDM_SUM_ALL_REDUCE && next && next->sum_role == TDM_SUM_ALL_REDUCE)
     next = next->next;
   return next;
 }

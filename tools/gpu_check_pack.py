@@ -59,17 +59,27 @@ def copy_program(program, work):
     return names
 
 
+def copy_golden(source, target):
+    os.makedirs(target)
+    for name in os.listdir(source):
+        path = os.path.join(source, name)
+        if name.endswith(".safetensors"):
+            shutil.copy(path, target)
+        elif name.endswith(".safetensors.xz"):
+            with lzma.open(path) as compressed, \
+                    open(os.path.join(target, name[:-len(".xz")]), "wb") as file:
+                shutil.copyfileobj(compressed, file)
+
+
 def copy_scripts(source, work):
     for folder in ("bench", os.path.join("bench", "peers")):
         os.makedirs(os.path.join(work, folder), exist_ok=True)
         for name in os.listdir(os.path.join(source, folder)):
             if name.endswith(".py"):
                 shutil.copy(os.path.join(source, folder, name), os.path.join(work, folder))
-    golden = os.path.join(work, "tests", "golden")
-    os.makedirs(golden)
-    for name in os.listdir(os.path.join(source, "tests", "golden")):
-        if name.endswith(".safetensors"):
-            shutil.copy(os.path.join(source, "tests", "golden", name), golden)
+    for folder in ("data", "models"):
+        copy_golden(os.path.join(source, "tests", "golden", folder),
+                    os.path.join(work, "tests", "golden", folder))
     shutil.copy(os.path.join(source, "tools", "gpu_check_parts.py"), work)
 
 

@@ -9,7 +9,7 @@ static const char help[] =
     "Trains models (all of them unless some are named) for 20 steps from the parameters that\n"
     "PyTorch's training began with, and prints the losses of both.\n"
     "  --place MAP    devices of layers, as h/0=cpu:0,*=sim:0; default: all on cpu:0\n"
-    "  --data FOLDER  where the zoo_MODEL.safetensors are; default: tests/golden\n"
+    "  --data FOLDER  where the zoo_MODEL.safetensors are; default: tests/golden/models\n"
     "Models:";
 
 typedef struct wishes {
@@ -35,7 +35,7 @@ static void print_help(FILE *out) {
 
 /* False where the command line is none. */
 static bool read_wishes(int argc, char **argv, wishes *out) {
-  *out = (wishes){.folder = "tests/golden"};
+  *out = (wishes){.folder = "tests/golden/models"};
   for (int i = 1; i < argc; i++) {
     const int model = find_model(argv[i]);
     if (strcmp(argv[i], "--place") == 0 && i + 1 < argc) {

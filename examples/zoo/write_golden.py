@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/golden/zoo_NAME.safetensors for the models beside this file, all or those named.
+"""Writes tests/golden/models/zoo_NAME.safetensors for the models beside this file, or those named.
 A file has the initial state dict, input.NAME, output.NAME computed from it, and losses of STEPS
 training steps. Requires PyTorch 2."""
 
@@ -48,7 +48,7 @@ def main():
     torch.set_num_threads(1)
     for name in sys.argv[1:] or NAMES:
         recorded = record(importlib.import_module(name))
-        path = os.path.join(GOLDEN, "zoo_%s.safetensors" % name)
+        path = os.path.join(GOLDEN, "models", "zoo_%s.safetensors" % name)
         safetensors_file.write(path, recorded)
         losses = recorded["losses"]
         print("%s: %d bytes, losses %.4f ... %.4f"

@@ -111,7 +111,8 @@ static void open_golden(open_model *opened, const golden_model *model, bool acce
   assert_non_null(opened->context);
   if (model->prepare) assert_int_equal(model->prepare(opened->context), TDM_OK);
   char path[NAME_BYTES];
-  (void)snprintf(path, sizeof path, "tests/golden/example_%s_float32.safetensors", model->name);
+  (void)snprintf(path, sizeof path, "tests/golden/models/example_%s_float32.safetensors",
+                 model->name);
   opened->golden = tdm_safetensors_load(opened->context, path);
   if (!opened->golden) fail_msg("%s", tdm_last_message());
   opened->graph = tdm_graph_create(opened->context);

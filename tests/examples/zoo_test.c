@@ -15,7 +15,7 @@
 #define ANSWER_TOLERANCE 2e-5 /* relative to the largest element */
 #define LOSS_TOLERANCE 2e-5   /* relative: rounding grows from step to step */
 
-static const char golden[] = "tests/golden";
+static const char golden[] = "tests/golden/models";
 
 /* Devices for the layers of each model, in the order of zoo_models. */
 static const char *const mixed[ZOO_MODELS] = {

@@ -2,7 +2,7 @@
 """Writes golden data for the functions of devices/kernels/elementwise/functions.h as C, for cases
 of kernels.
 
-    function_values.py pointwise_float64.safetensors > function_values.h
+    function_values.py pointwise.safetensors > function_values.h
 
 A function's cases are those whose option is its name and has no numbers; they are put end to end.
 """

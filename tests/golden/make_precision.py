@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes precision_float32.safetensors beside this file: the errors of PyTorch's float32 relative
+"""Writes data/precision.safetensors: the errors of PyTorch's float32 relative
 to float64, in reductions, scans, functions like softmax and cross entropy of long and badly scaled
 inputs, and in their gradients.
 
@@ -106,7 +106,7 @@ def main():
             for count in COUNTS:
                 recorded["%s_%s_%d/error" % (name, kind, count)] = errors(function, kind, count)
     folder = os.path.dirname(os.path.abspath(__file__))
-    safetensors_file.write(os.path.join(folder, "precision_float32.safetensors"), recorded)
+    safetensors_file.write(os.path.join(folder, "data", "precision.safetensors"), recorded)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes special_FAMILY_float32.safetensors beside this file: what PyTorch computes for the golden
+"""Writes data/special_FAMILY.safetensors.xz: what PyTorch computes for the golden
 cases when one element of one operand is NaN, +infinity or -infinity.
 
 Operands are parameters, floating-point inputs and targets. The loss of a judged output is the sum
@@ -173,9 +173,10 @@ def make_case(name, build, options, golden):
     operands = [key for key, tensor in plain.recorded.items()
                 if is_operand(key, tensor) and tensor.numel()]
     for key in operands:
-        if not torch.allclose(plain.recorded[key], golden[key], rtol=1e-5, equal_nan=True):
+        value = golden[key].float()
+        if not torch.allclose(plain.recorded[key], value, rtol=1e-5, equal_nan=True):
             raise ValueError("%s is not what the golden file has" % key)
-        plain.recorded[key] = golden[key]
+        plain.recorded[key] = value
     elements = 3 * len(operands) * len(results(plain.recorded))
     most = min(MOST_POSITIONS, max(LEAST_POSITIONS, MOST_CLASSES // elements))
     recorded = {}
@@ -186,7 +187,7 @@ def make_case(name, build, options, golden):
 
 def path_of(family):
     folder = os.path.dirname(os.path.abspath(__file__))
-    return os.path.join(folder, "%s_float32.safetensors" % family)
+    return os.path.join(folder, "data", "%s.safetensors.xz" % family)
 
 
 def kept_cases(family):

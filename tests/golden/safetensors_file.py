@@ -1,6 +1,9 @@
-"""Writes tensors as safetensors: an 8-byte little-endian length, a JSON header, the data."""
+"""Reads and writes tensors as safetensors: an 8-byte little-endian length, a JSON header, the data.
+
+A path that ends in .xz is a compressed file."""
 
 import json
+import lzma
 import struct
 
 import torch
@@ -14,9 +17,16 @@ DTYPES = {
 }
 
 
+def open_file(path, mode):
+    if not path.endswith(".xz"):
+        return open(path, mode)
+    preset = 9 | lzma.PRESET_EXTREME if "w" in mode else None
+    return lzma.open(path, mode, preset=preset)
+
+
 def read(path):
     """name -> tensor, in the file's order."""
-    with open(path, "rb") as file:
+    with open_file(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
         data = file.read()
@@ -47,7 +57,7 @@ def write(path, tensors):
         offset += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+    with open_file(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)))
         file.write(text)
         for block in blocks:

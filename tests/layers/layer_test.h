@@ -9,7 +9,8 @@
 #define LAYER_TEST_MAX_FEEDS 16
 #define LAYER_TEST_MAX_FETCHES 8
 
-/* A golden file of one dtype. */
+/* A golden file and the dtype of its floating-point tensors: files have float64, and float32 is
+ * rounded from it. */
 typedef struct golden_file {
   tdm_context *context;
   tdm_tensor_list *list;
